@@ -1,0 +1,138 @@
+"""One workload on one cluster, from the first job to the last."""
+
+import numpy as np
+
+from envs.cluster import Cluster
+from envs.kernel import calls
+from envs.kernel.fresh import fresh
+from envs.kernel.layout import DISCIPLINES, EASY, MAX_LEVELS, PLACEMENTS, POOLED, SKIP
+from envs.policy import Action, Policy, Preempt, Ranking, Start, Wait
+from envs.view import View, adopt
+
+TICK_S = 300.0
+
+REASONS = {
+    1: "it is not queued",
+    2: "it was paused at this very instant",
+    3: "the placement has another number of GPUs than it asks for",
+    4: "a GPU of the placement is neither free nor about to be freed",
+    5: "a GPU of the placement is too small for it",
+    6: "the placement names a GPU twice",
+}
+
+
+class Episode:
+    """A workload on a cluster under a placement rule and a discipline; policies see it through `view`.
+
+    jobs: array of `envs.kernel.layout.JOB`, sorted by submission.
+    exact: whether estimates equal the truth; then there are no ticks.
+    levels: attained GPU-seconds at which a job's level changes, which is an instant of its own.
+    """
+
+    def __init__(
+        self,
+        jobs: np.ndarray,
+        cluster: Cluster,
+        *,
+        placement: str = "best_fit",
+        discipline: str = "skip",
+        exact: bool = False,
+        tick_s: float = TICK_S,
+        levels: tuple[float, ...] = (),
+        seed: int = 0,
+    ) -> None:
+        """Lay the machines out; nothing has arrived yet."""
+        if len(levels) > MAX_LEVELS:
+            raise ValueError(f"{len(levels)} levels: at most {MAX_LEVELS}")
+        pooled = placement == "pooled"
+        self.jobs = jobs.copy()
+        self.cluster = cluster
+        self.discipline = DISCIPLINES.index(discipline)
+        self.states = fresh(
+            self.jobs,
+            node_gpus=(cluster.num_gpus,) if pooled else cluster.node_gpus,
+            node_memory=(cluster.largest_gpu_gib,) if pooled else cluster.node_gpu_memory_gib,
+            node_cores=(sum(cluster.node_cores),) if pooled else cluster.node_cores,
+            placement=PLACEMENTS.index("first_fit") if pooled else PLACEMENTS.index(placement),
+            pooled=pooled,
+            discipline=self.discipline,
+            exact=exact,
+            tick=0.0 if exact else tick_s,
+        )
+        self.state = self.states[0]
+        self.set_levels(levels)
+        self.view = View(self.states, self.jobs, np.random.default_rng(seed))
+
+    def set_levels(self, levels: tuple[float, ...]) -> None:
+        """Set the limits of a ranking by level, before the first job starts."""
+        self.state.num_limits = len(levels)
+        self.state.limits[: len(levels)] = levels
+
+    @property
+    def done(self) -> bool:
+        """Whether every job has ended."""
+        return bool(self.state.num_done == self.state.num_jobs)
+
+    def advance(self) -> bool:
+        """Move to the next instant; tell whether there was one."""
+        return bool(calls.advance(self.states, 0, self.jobs))
+
+    def why_not(self, action: Action) -> str | None:
+        """Return why an action is illegal now, or None."""
+        state = self.state
+        match action:
+            case Start(job, placement):
+                if not 0 <= job < state.num_arrived:
+                    return f"job {job} has not arrived"
+                reason = calls.legal_start(self.states, 0, self.jobs, job, np.array(placement.gpus, np.int64))
+                return f"job {job} cannot start: {REASONS[reason]}" if reason else None
+            case Preempt(job):
+                known = 0 <= job < state.num_arrived
+                return None if known and job in self.view.preemptible else f"job {job} cannot be paused"
+            case Wait():
+                stuck = np.isinf(calls.next_event(self.states, 0, self.jobs)) and len(self.view.startable)
+                return "waiting is illegal: nothing is pending and a job could start" if stuck else None
+
+    def apply(self, action: Action) -> None:
+        """Carry out an action; ValueError says why it is illegal."""
+        if reason := self.why_not(action):
+            raise ValueError(reason)
+        match action:
+            case Start(job, placement):
+                calls.start_on(self.states, 0, self.jobs, job, np.array(placement.gpus, np.int32))
+            case Preempt(job):
+                calls.pause(self.states, 0, self.jobs, job)
+            case Wait(seconds) if seconds is not None:
+                self.state.wake = self.state.clock + seconds
+
+    def run_whole(self, ranking: Ranking) -> None:
+        """Carry out a ranking inside the kernel, from here to the end."""
+        adopt(self.states, 0, self.jobs, ranking)
+        if not calls.run_rule(self.states, 0, self.jobs):
+            raise RuntimeError("jobs are left that can never start")
+
+
+def discipline_of(ranking: Ranking, chosen: int) -> int:
+    """Return the discipline under which a ranking runs: its own, the chosen, or skip for easy with preemption."""
+    wanted = DISCIPLINES.index(ranking.discipline) if ranking.discipline else chosen
+    return SKIP if wanted == EASY and ranking.preempt != "never" else wanted
+
+
+def run(policy: Policy, episode: Episode, *, step_by_step: bool = False) -> Episode:
+    """Run a policy on an episode to its end and return the episode.
+
+    A ranking runs whole inside the kernel, unless `step_by_step`; both ways give the same results.
+    """
+    if isinstance(policy, Ranking):
+        episode.set_levels(policy.levels)
+        episode.state.discipline = discipline_of(policy, episode.discipline)
+        if not step_by_step:
+            episode.run_whole(policy)
+            return episode
+    while not episode.done:
+        if not episode.advance():
+            raise RuntimeError("jobs are left, and the policy waits though nothing is pending")
+        while not isinstance(action := policy(episode.view), Wait):
+            episode.apply(action)
+        episode.apply(action)
+    return episode

@@ -1,0 +1,199 @@
+"""What Python may call: each takes the records, the index of one, and the jobs, and changes the record in place.
+
+Passing the array and an index is cheap; passing a record is not.
+"""
+
+import numpy as np
+
+from envs.kernel import events, moves, paying, rules
+from envs.kernel._compile import entry
+from envs.kernel.layout import NOBODY, QUEUED, RESERVED
+from envs.kernel.placement import place as place_job
+from envs.kernel.queues import attained_now, remaining_now, reorder
+
+
+@entry
+def begin(states, e, jobs):
+    """Take on the rule written in a fresh record."""
+    reorder(states[e], jobs)
+
+
+@entry
+def advance(states, e, jobs):
+    """Move to the next instant; tell whether there was one."""
+    return events.advance(states[e], jobs)
+
+
+@entry
+def next_event(states, e, jobs):
+    """Return when something happens by itself, infinite if nothing is pending."""
+    return events.next_event(states[e], jobs)
+
+
+@entry
+def walk(states, e, jobs):
+    """Carry out the rule in force at this instant."""
+    rules.walk(states[e], jobs)
+
+
+@entry
+def adopt(states, e, jobs, key, exponent, margin, preempt):
+    """Take on another rule."""
+    rules.adopt(states[e], jobs, key, exponent, margin, preempt)
+
+
+@entry
+def run_rule(states, e, jobs):
+    """Carry out the rule in force to the end; tell whether every job ended."""
+    return rules.run_rule(states[e], jobs)
+
+
+@entry
+def rollout(states, e, jobs, tau):
+    """Carry out the rule in force from this very instant on and return the discounted integral of jobs present.
+
+    Integral of exp(-(u - now) / tau) n(u) du in job-seconds, cut at 4 tau; with infinite tau the plain integral to
+    the end, so that its differences are differences of total JCT.
+    """
+    s = states[e]
+    origin = s.clock
+    cost = 0.0
+    rules.walk(s, jobs)
+    while s.num_done < s.num_jobs and s.clock - origin < 4.0 * tau:
+        begin = s.clock
+        present = s.num_arrived - s.num_done
+        if not events.advance(s, jobs):
+            break
+        end = min(s.clock, origin + 4.0 * tau)
+        if tau == np.inf:
+            cost += present * (end - begin)
+        else:
+            cost += present * tau * (np.exp((origin - begin) / tau) - np.exp((origin - end) / tau))
+        rules.walk(s, jobs)
+    return cost
+
+
+@entry
+def place(states, e, jobs, job):
+    """Write the GPUs the rule gives a job into `gpus`; return their number, 0 if it does not fit."""
+    return place_job(states[e], jobs, job)
+
+
+@entry
+def start_on(states, e, jobs, job, gpus):
+    """Start a queued job on these GPUs, or reserve those that are still pausing for it."""
+    moves.start_on(states[e], jobs, job, gpus)
+
+
+@entry
+def pause(states, e, jobs, job):
+    """Begin to pause a running job."""
+    moves.pause(states[e], jobs, job)
+
+
+@entry
+def pick(states, e, jobs, job):
+    """Start a queued job, displacing the victims the search finds if it must; tell whether it could."""
+    return paying.pick(states[e], jobs, job)
+
+
+@entry
+def next_pick(states, e, jobs):
+    """Return the job the threshold rule would pick next, or -1 to wait."""
+    return paying.next_pick(states[e], jobs)
+
+
+@entry
+def find_victims(states, e, jobs, job):
+    """Return how many victims would make room for a job that does not fit, 0 if there is no way."""
+    return paying.find_victims(states[e], jobs, job)
+
+
+@entry
+def queued_jobs(states, e, out):
+    """List the queued jobs, in no particular order; return their number."""
+    s = states[e]
+    count = 0
+    for demand in range(s.num_demands):
+        begin = s.queue_start[demand]
+        for at in range(begin, begin + s.queue_size[demand]):
+            out[count] = s.queue[at]
+            count += 1
+    return count
+
+
+@entry
+def startable(states, e, jobs, out):
+    """List the queued jobs that fit now, one look a demand; return their number."""
+    s = states[e]
+    count = 0
+    for demand in range(s.num_demands):
+        size = s.queue_size[demand]
+        begin = s.queue_start[demand]
+        if size > 0 and place_job(s, jobs, s.queue[begin]) > 0:
+            for at in range(begin, begin + size):
+                out[count] = s.queue[at]
+                count += 1
+    return count
+
+
+@entry
+def progress(states, e, jobs, attained, remaining):
+    """Write attained and estimated remaining seconds of every job that has arrived."""
+    s = states[e]
+    for job in range(s.num_arrived):
+        attained[job] = attained_now(s, job)
+        remaining[job] = remaining_now(s, jobs, job)
+
+
+@entry
+def legal_start(states, e, jobs, job, gpus):
+    """Return 0 if a queued job may start on these GPUs, else the number of the reason it may not."""
+    s = states[e]
+    if s.phase[job] != QUEUED:
+        return 1
+    if s.touched[job] == s.instant:
+        return 2
+    if len(gpus) != jobs[job].num_gpus:
+        return 3
+    for k in range(len(gpus)):
+        gpu = gpus[k]
+        if gpu < 0 or gpu >= s.num_gpus or s.heir[gpu] != NOBODY:
+            return 4
+        if s.holder[gpu] != NOBODY and s.phase[s.holder[gpu]] != events.PAUSING:
+            return 4
+        if s.node_memory[s.gpu_node[gpu]] < jobs[job].memory:
+            return 5
+        for other in range(k):
+            if gpus[other] == gpu:
+                return 6
+    return 0
+
+
+@entry
+def check(states, e, jobs):
+    """Count violations of the ledger's laws: GPUs, free counts, phases; 0 in a sound state."""
+    s = states[e]
+    wrong = 0
+    held = np.zeros(s.num_jobs, np.int64)
+    free = np.zeros(s.num_nodes, np.int64)
+    for gpu in range(s.num_gpus):
+        if s.holder[gpu] != NOBODY:
+            held[s.holder[gpu]] += 1
+        elif s.heir[gpu] == NOBODY:
+            free[s.gpu_node[gpu]] += 1
+        wrong += s.free_memory[gpu] < 0
+    for node in range(s.num_nodes):
+        wrong += free[node] != s.free[node]
+        wrong += s.free_cores[node] < -1e-6
+    wrong += free.sum() != s.num_free
+    counts = np.zeros(8, np.int64)
+    for job in range(s.num_jobs):
+        counts[s.phase[job]] += 1
+        active = s.phase[job] > RESERVED and s.phase[job] != events.DONE
+        wrong += held[job] != (jobs[job].num_gpus if active else 0)
+        wrong += s.attained[job] > jobs[job].duration
+    wrong += counts[QUEUED] != s.num_queued
+    wrong += counts[events.DONE] != s.num_done
+    wrong += counts[0] != s.num_jobs - s.num_arrived
+    return wrong

@@ -1,0 +1,95 @@
+"""EASY backfilling: a later job may start now if that cannot delay the first job that waits."""
+
+import numpy as np
+
+from envs.kernel import heaps
+from envs.kernel._compile import compiled
+from envs.kernel.layout import NOBODY
+from envs.kernel.moves import start, start_on
+from envs.kernel.placement import choose_nodes, place
+from envs.kernel.queues import first_open, open_all
+
+
+@compiled
+def projected_end(s, jobs, job):
+    """When a running job should end by its estimate: now, if it has overrun."""
+    return max(s.clock, s.start[job] + jobs[job].estimate)
+
+
+@compiled
+def add_gpus_of(s, room, job):
+    """Count the GPUs of an active job as available."""
+    gpu = s.first_gpu[job]
+    while gpu != NOBODY:
+        room[s.gpu_node[gpu]] += 1
+        gpu = s.next_gpu[gpu]
+
+
+@compiled
+def find_shadow(s, jobs, head):
+    """Return when the head could start by the projected ends; `room[1]` then holds what is available by then."""
+    room = s.room[1]
+    for node in range(s.num_nodes):
+        room[node] = s.free[node]
+    count = s.num_active
+    for k in range(count):
+        s.rivals[k] = s.events[k]
+        s.order[s.events[k]] = projected_end(s, jobs, s.events[k])
+    for k in range(count):
+        heaps.push(s.rivals, 0, k, s.place_in_queue, s.order, s.rivals[k])
+    while count > 0:
+        shadow = s.order[s.rivals[0]]
+        while count > 0 and s.order[s.rivals[0]] == shadow:
+            job = s.rivals[0]
+            heaps.remove(s.rivals, 0, count, s.place_in_queue, s.order, job)
+            count -= 1
+            add_gpus_of(s, room, job)
+        if choose_nodes(s, jobs, head, room):
+            return shadow
+    return np.inf
+
+
+@compiled
+def leaves_room_for(s, jobs, head, job):
+    """Tell whether the head could be placed at the shadow time though `job` runs where the rule now puts it."""
+    choose_nodes(s, jobs, job, s.free)
+    room = s.room[2]
+    for node in range(s.num_nodes):
+        room[node] = s.room[1][node]
+    for k in range(s.num_chosen):
+        room[s.chosen_node[k]] -= s.chosen_gpus[k]
+    return choose_nodes(s, jobs, head, room)
+
+
+@compiled
+def first_harmless(s, jobs, head, shadow):
+    """Return the first queued job that fits now and cannot delay the head, or NOBODY."""
+    best = NOBODY
+    for demand in range(s.num_demands):
+        size = s.queue_size[demand]
+        begin = s.queue_start[demand]
+        if size == 0 or place(s, jobs, s.queue[begin]) == 0:
+            continue
+        spare = leaves_room_for(s, jobs, head, s.queue[begin])
+        for at in range(begin, begin + size):
+            job = s.queue[at]
+            if spare or s.clock + jobs[job].estimate <= shadow:
+                if best == NOBODY or heaps.before(s.order, job, best):
+                    best = job
+    return best
+
+
+@compiled
+def walk_easy(s, jobs):
+    """Start jobs in order up to the first that does not fit, then those that cannot delay it."""
+    open_all(s)
+    head = first_open(s)
+    while head != NOBODY and start(s, jobs, head):
+        head = first_open(s)
+    while head != NOBODY:
+        shadow = find_shadow(s, jobs, head)
+        job = first_harmless(s, jobs, head, shadow)
+        if job == NOBODY:
+            return
+        place(s, jobs, job)
+        start_on(s, jobs, job, s.gpus)

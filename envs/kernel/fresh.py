@@ -1,0 +1,73 @@
+"""A fresh record for an episode: machines empty, no job arrived."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from envs.kernel import calls
+from envs.kernel.layout import MAX_LEVELS, NOBODY, state_dtype, tier
+
+
+def fresh(
+    jobs: np.ndarray,
+    *,
+    node_gpus: Sequence[int],
+    node_memory: Sequence[float],
+    node_cores: Sequence[float],
+    rows: int = 2,
+    **choices: float,
+) -> np.recarray:
+    """Return `rows` records, the first ready for the first instant, the others blank for clones.
+
+    `jobs` has the dtype JOB, sorted by submission; its `demand` is written here. `choices` are scalar fields of the
+    record: the rule in force, `tick`, `exact`, `pooled`. ValueError where the tiers do not reach or memory sizes
+    are too many.
+    """
+    size = tier(len(jobs), len(node_gpus), int(sum(node_gpus)))
+    states = np.zeros(rows, state_dtype(size)).view(np.recarray)
+    s = states[0]
+    for name, value in choices.items():
+        s[name] = value
+    s.num_jobs, s.num_nodes, s.num_gpus = len(jobs), len(node_gpus), sum(node_gpus)
+    s.wake = np.inf
+    s.clock = jobs["submit"][0] if len(jobs) else 0.0
+    for name in ("start", "finish"):
+        s[name][:] = np.nan
+    for name in ("first_gpu", "place_in_events", "holder", "next_gpu", "heir"):
+        s[name][:] = NOBODY
+    s.touched[:] = -1
+    lay_out_machines(s, np.asarray(node_gpus), np.asarray(node_memory, float), np.asarray(node_cores, float))
+    lay_out_queues(s, jobs)
+    calls.begin(states, 0, jobs)
+    return states
+
+
+def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: np.ndarray) -> None:
+    """Write the nodes and their GPUs, all free."""
+    nodes = len(gpus)
+    sizes = np.unique(memory)
+    if len(sizes) > MAX_LEVELS:
+        raise ValueError(f"{len(sizes)} sizes of GPU memory in one cluster: at most {MAX_LEVELS}")
+    s.node_gpus[:nodes] = s.free[:nodes] = gpus
+    s.node_first[:nodes] = np.cumsum(gpus) - gpus
+    s.node_memory[:nodes] = memory
+    s.node_cores[:nodes] = s.free_cores[:nodes] = cores
+    s.node_level[:nodes] = np.searchsorted(sizes, memory)
+    s.gpu_node[: gpus.sum()] = np.repeat(np.arange(nodes), gpus)
+    s.free_memory[: gpus.sum()] = np.repeat(memory, gpus)
+    s.num_free = gpus.sum()
+    s.num_levels = len(sizes)
+    s.level_memory[: len(sizes)] = sizes
+    for level, size in enumerate(sizes):
+        s.level_largest[level] = gpus[memory >= size].max()
+    np.add.at(s.bucket, (s.node_level[:nodes], gpus), 1)
+
+
+def lay_out_queues(s: np.record, jobs: np.ndarray) -> None:
+    """Give each demand (GPUs, and which nodes can hold it) its stretch of the queue."""
+    level = np.searchsorted(s.level_memory[: s.num_levels], jobs["memory"])
+    _, jobs["demand"], counts = np.unique(
+        np.stack([jobs["num_gpus"], level]), axis=1, return_inverse=True, return_counts=True
+    )
+    s.num_demands = len(counts)
+    s.queue_start[: len(counts)] = np.cumsum(counts) - counts

@@ -1,0 +1,159 @@
+"""What the kernel works on: a job's fixed figures, and one record that holds all that changes in an episode."""
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+# Phases of a job. A paused job is QUEUED again; it has run before if its `start` is a number. A RESERVED job
+# has been given GPUs of which some are still held by jobs that pause for it: it starts when the last is free.
+FUTURE, QUEUED, RESERVED, LOADING, RUNNING, PAUSING, DONE = range(7)
+PHASES = ("future", "queued", "reserved", "loading", "running", "pausing", "done")
+
+# What orders the jobs of a rule: smallest first, equal ones by (submit, job).
+SUBMIT, ESTIMATE, REMAINING, REMAINING_AREA, LEVEL, TRUE_REMAINING, WEIGHTED = range(7)
+KEYS = ("submit", "estimate", "remaining", "remaining_area", "level", "true_remaining", "weighted")
+
+FIRST_FIT, BEST_FIT, SPREAD, POOLED = range(4)
+PLACEMENTS = ("first_fit", "best_fit", "spread", "pooled")
+
+SKIP, STRICT, EASY = range(3)
+DISCIPLINES = ("skip", "strict", "easy")
+
+# How a rule treats running jobs: leaves them, displaces them by its order, or displaces them if that pays.
+NEVER, BY_ORDER, IF_IT_PAYS = range(3)
+
+MAX_LEVELS = 8  # distinct GPU memory sizes of a cluster, and limits of a ranking by level
+NOBODY = -1
+
+JOB = np.dtype(
+    [
+        ("submit", "f8"),  # s
+        ("duration", "f8"),  # s of exclusive run time; the truth, for the physics alone
+        ("estimate", "f8"),  # s; what policies know of the duration
+        ("predictable_from", "f8"),  # share of progress from which the estimate is good
+        ("memory", "f8"),  # GiB a GPU; 0 where memory is switched off
+        ("cores", "f8"),  # CPU cores a GPU, at most the node's share
+        ("pause", "f8"),  # s to pause; 0 where preemption is free
+        ("load", "f8"),  # s to load after a pause
+        ("num_gpus", "i8"),
+        ("demand", "i8"),  # jobs of one demand ask for the same GPUs and memory: one queue each
+    ],
+    align=True,
+)
+
+
+class Tier(NamedTuple):
+    """Array sizes, which are part of a record's type: each tier is compiled once."""
+
+    jobs: int
+    nodes: int
+    gpus: int
+
+
+JOB_TIERS = (512, 2_048, 16_384, 131_072, 1_048_576)
+MACHINE_TIERS = ((64, 512), (1_024, 8_192))
+
+
+def tier(jobs: int, nodes: int, gpus: int) -> Tier:
+    """Return the smallest tier that holds so many; ValueError beyond the largest."""
+    room = next((size for size in JOB_TIERS if size >= jobs), None)
+    machines = next((pair for pair in MACHINE_TIERS if pair[0] >= nodes and pair[1] >= gpus), None)
+    if room is None or machines is None:
+        raise ValueError(
+            f"{jobs} jobs on {nodes} nodes with {gpus} GPUs: at most {JOB_TIERS[-1]} jobs, "
+            f"{MACHINE_TIERS[-1][0]} nodes and {MACHINE_TIERS[-1][1]} GPUs"
+        )
+    return Tier(room, *machines)
+
+
+@cache
+def state_dtype(size: Tier) -> np.dtype:
+    """Return the record type of an episode's state at one tier."""
+    jobs, nodes, gpus = size
+    return np.dtype(
+        [
+            ("clock", "f8"),  # s
+            ("instant", "i8"),  # how many instants have been handled
+            ("wake", "f8"),  # s; the end of a timed wait, else infinite
+            ("tick", "f8"),  # s between ticks; 0 for none
+            ("present_seconds", "f8"),  # integral of the number of jobs present
+            ("num_jobs", "i8"),
+            ("num_nodes", "i8"),
+            ("num_gpus", "i8"),
+            ("num_demands", "i8"),
+            ("num_arrived", "i8"),
+            ("num_queued", "i8"),
+            ("num_active", "i8"),  # jobs that hold GPUs, each with its next event
+            ("num_done", "i8"),
+            ("num_free", "i8"),  # GPUs neither held nor reserved
+            ("num_pauses", "i8"),  # preemptions so far
+            ("exact", "i8"),  # 1 where estimates equal the truth
+            ("pooled", "i8"),
+            # the rule in force: what orders the queue, and what a walk does
+            ("key", "i8"),
+            ("exponent", "f8"),
+            ("margin", "f8"),
+            ("preempt", "i8"),
+            ("discipline", "i8"),
+            ("placement", "i8"),
+            ("num_limits", "i8"),
+            ("limits", "f8", (MAX_LEVELS,)),  # attained GPU-seconds at which a job's level rises
+            # jobs
+            ("phase", "i1", (jobs,)),
+            ("level", "i1", (jobs,)),
+            ("touched", "i8", (jobs,)),  # the instant of its last start or pause
+            ("since", "f8", (jobs,)),  # s; begin of its present phase
+            ("attained", "f8", (jobs,)),  # s of progress banked
+            ("start", "f8", (jobs,)),  # s; first start, nan before
+            ("finish", "f8", (jobs,)),  # s; nan before
+            ("wait", "f8", (jobs,)),  # s over all stays in the queue
+            ("overhead", "f8", (jobs,)),  # s pausing and loading
+            ("preemptions", "i4", (jobs,)),
+            ("first_gpu", "i4", (jobs,)),  # chain of the GPUs it holds
+            ("awaited", "i4", (jobs,)),  # reserved GPUs that are still held
+            ("order", "f8", (jobs,)),  # its key under the rule in force
+            ("place_in_queue", "i4", (jobs,)),
+            ("event_at", "f8", (jobs,)),  # s; its next event
+            ("place_in_events", "i4", (jobs,)),
+            # queues: a heap for each demand, one behind the other
+            ("queue", "i4", (jobs,)),
+            ("queue_start", "i4", (jobs,)),
+            ("queue_size", "i4", (jobs,)),
+            ("shut", "i1", (jobs,)),  # demands that found no place in the present walk
+            ("events", "i4", (jobs,)),  # heap of the active jobs by their next event
+            # GPUs
+            ("holder", "i4", (gpus,)),
+            ("next_gpu", "i4", (gpus,)),  # of the same job
+            ("heir", "i4", (gpus,)),  # the job it is reserved for
+            ("gpu_node", "i4", (gpus,)),
+            ("free_memory", "f8", (gpus,)),  # GiB
+            # nodes
+            ("node_gpus", "i4", (nodes,)),
+            ("node_first", "i4", (nodes,)),  # its lowest GPU
+            ("node_memory", "f8", (nodes,)),  # GiB a GPU
+            ("node_cores", "f8", (nodes,)),
+            ("node_level", "i4", (nodes,)),  # rank of its memory size
+            ("free", "i4", (nodes,)),  # GPUs neither held nor reserved
+            ("free_cores", "f8", (nodes,)),
+            ("num_levels", "i8"),
+            ("level_memory", "f8", (MAX_LEVELS,)),  # GiB, ascending
+            ("level_largest", "i4", (MAX_LEVELS,)),  # GPUs of the largest node with at least that memory
+            ("bucket", "i4", (MAX_LEVELS, gpus + 1)),  # nodes of a memory size with so many free GPUs
+            # scratch of a walk
+            ("room", "i4", (3, nodes)),  # GPUs a node could give: free; free or pausing; all not granted
+            ("open", "i1", (gpus,)),  # the least stage at which a GPU may be granted, 0 for none
+            ("taken", "i1", (nodes,)),
+            ("chosen_node", "i4", (nodes,)),
+            ("chosen_gpus", "i4", (nodes,)),
+            ("num_chosen", "i8"),
+            ("gpus", "i4", (gpus,)),  # the GPUs of a placement, or of all placements of a walk
+            ("inherited", "i4", (gpus,)),
+            ("rivals", "i4", (jobs,)),  # heap of running jobs that a walk may displace
+            ("granted", "i4", (jobs,)),
+            ("granted_from", "i4", (jobs,)),
+            ("victims", "i4", (gpus,)),
+            ("marked", "i1", (jobs,)),
+        ],
+        align=True,
+    )

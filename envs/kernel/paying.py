@@ -1,0 +1,246 @@
+"""Preempt only when it pays: the threshold family, and the search for victims that it shares with agents.
+
+A queued job that does not fit may displace victims whose mean remaining time exceeds the sum, over them, of the
+newcomer's time and `margin` times the victim's overhead. Margin 0 asks only whether it would pay if pausing were
+free; an infinite margin never preempts.
+"""
+
+import numpy as np
+
+from envs.kernel._compile import compiled
+from envs.kernel.layout import NOBODY, RUNNING
+from envs.kernel.moves import may_pause, pause, start, start_on
+from envs.kernel.placement import can_hold, largest_node, place
+from envs.kernel.queues import cost_to_finish, first_open, open_all, remaining_now
+
+LEAST_RUN = 60.0  # s a job has run before it may be displaced, against thrashing
+
+
+@compiled
+def overhead_of(jobs, job):
+    """Seconds of GPUs held without progress that a preemption of the job costs."""
+    return jobs[job].pause + jobs[job].load
+
+
+@compiled
+def may_displace(s, jobs, victim, effort):
+    """Tell whether a running job may be a victim of one that needs `effort` seconds."""
+    return (
+        may_pause(s, victim)
+        and s.clock - s.since[victim] >= LEAST_RUN
+        and remaining_now(s, jobs, victim) > effort
+    )
+
+
+@compiled
+def free_on(s, node):
+    """Count the GPUs of a node that are free or already to be freed by marked victims."""
+    count = 0
+    for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
+        holder = s.holder[gpu]
+        if s.heir[gpu] == NOBODY and (holder == NOBODY or s.marked[holder]):
+            count += 1
+    return count
+
+
+@compiled
+def gpus_on(s, job, node):
+    """Count the GPUs that a job holds on a node and that nobody else has reserved."""
+    count = 0
+    for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
+        if s.holder[gpu] == job and s.heir[gpu] == NOBODY:
+            count += 1
+    return count
+
+
+@compiled
+def longest_on(s, jobs, node, effort):
+    """Return the unmarked job on a node with most time remaining that may be displaced, or NOBODY."""
+    best = NOBODY
+    most = 0.0
+    for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
+        job = s.holder[gpu]
+        if job == NOBODY or s.marked[job] or s.heir[gpu] != NOBODY or s.phase[job] != RUNNING:
+            continue
+        left = remaining_now(s, jobs, job)
+        if (left > most or (left == most and job < best)) and may_displace(s, jobs, job, effort):
+            best = job
+            most = left
+    return best
+
+
+@compiled
+def clear(s, jobs, node, wanted, effort, first):
+    """Mark victims on a node until `wanted` GPUs are to be had, longest remaining first, none in vain.
+
+    They are listed in `victims[first:]`; returns the end of the list, or -1 (and marks nothing) if that fails.
+    """
+    end = first
+    have = free_on(s, node)
+    while have < wanted:
+        victim = longest_on(s, jobs, node, effort)
+        if victim == NOBODY:
+            unmark(s, first, end)
+            return -1
+        s.marked[victim] = 1
+        s.victims[end] = victim
+        end += 1
+        have += gpus_on(s, victim, node)
+    k = first
+    while k < end:
+        spare = gpus_on(s, s.victims[k], node)
+        if have - spare >= wanted:
+            have -= spare
+            s.marked[s.victims[k]] = 0
+            for later in range(k, end - 1):
+                s.victims[later] = s.victims[later + 1]
+            end -= 1
+        else:
+            k += 1
+    return end
+
+
+@compiled
+def unmark(s, first, end):
+    """Forget the victims listed in `victims[first:end]`."""
+    for k in range(first, end):
+        s.marked[s.victims[k]] = 0
+
+
+@compiled
+def worth(s, jobs, effort, margin, first, end):
+    """Mean remaining time of the listed victims over the cost of displacing them; it pays above 1."""
+    if end == first:
+        return np.inf
+    left = 0.0
+    cost = 0.0
+    for k in range(first, end):
+        left += remaining_now(s, jobs, s.victims[k])
+        cost += effort
+        if margin > 0:
+            cost += margin * overhead_of(jobs, s.victims[k])
+    return left / (end - first) / cost
+
+
+@compiled
+def clear_best_node(s, jobs, job, wanted, whole, effort, first):
+    """Clear the node where that is worth most; with `whole`, an entire node of at most `wanted` GPUs."""
+    best = NOBODY
+    best_size = 0
+    best_worth = 0.0
+    for node in range(s.num_nodes):
+        size = s.node_gpus[node]
+        if s.taken[node] or not can_hold(s, jobs, job, node) or size == 0:
+            continue
+        if (whole and (size > wanted or size < best_size)) or (not whole and size < wanted):
+            continue
+        end = clear(s, jobs, node, size if whole else wanted, effort, first)
+        if end < 0:
+            continue
+        value = worth(s, jobs, effort, 1.0, first, end)
+        if best == NOBODY or (whole and size > best_size) or value > best_worth:
+            best = node
+            best_size = size
+            best_worth = value
+        unmark(s, first, end)
+    return best
+
+
+@compiled
+def list_gpus(s, node, count, given):
+    """List the lowest `count` GPUs of a node that are free or held by marked victims in `gpus[given:]`."""
+    gpu = s.node_first[node]
+    end = given + count
+    while given < end:
+        holder = s.holder[gpu]
+        if s.heir[gpu] == NOBODY and (holder == NOBODY or s.marked[holder]):
+            s.gpus[given] = gpu
+            given += 1
+        gpu += 1
+    return end
+
+
+@compiled
+def find_victims(s, jobs, job):
+    """Find whom to pause for a job that does not fit; return their number in `victims`, 0 if there is no way.
+
+    `gpus` then names the GPUs the job would get. A gang that fits one node looks at each node; a larger one
+    takes whole nodes, the largest first, and a stretch of one more.
+    """
+    effort = cost_to_finish(s, jobs, job)
+    largest = largest_node(s, jobs, job)
+    missing = jobs[job].num_gpus
+    s.num_chosen = 0
+    end = 0
+    given = 0
+    while missing > 0:
+        whole = missing >= largest and jobs[job].num_gpus > largest
+        node = clear_best_node(s, jobs, job, missing, whole, effort, end)
+        if node == NOBODY:
+            break
+        count = s.node_gpus[node] if whole else missing
+        end = clear(s, jobs, node, count, effort, end)
+        given = list_gpus(s, node, count, given)
+        s.chosen_node[s.num_chosen] = node
+        s.num_chosen += 1
+        s.taken[node] = 1
+        missing -= count
+    for k in range(s.num_chosen):
+        s.taken[s.chosen_node[k]] = 0
+    unmark(s, 0, end)
+    return end if missing == 0 else 0
+
+
+@compiled
+def pays(s, jobs, job, margin, num_victims):
+    """Tell whether displacing the victims just found for a job pays at this margin."""
+    if num_victims == 0:
+        return False
+    return worth(s, jobs, cost_to_finish(s, jobs, job), margin, 0, num_victims) > 1.0
+
+
+@compiled
+def displace(s, jobs, job, num_victims):
+    """Pause the victims just found and give the job their GPUs."""
+    for k in range(num_victims):
+        pause(s, jobs, s.victims[k])
+    start_on(s, jobs, job, s.gpus)
+
+
+@compiled
+def pick(s, jobs, job):
+    """Start a queued job where it fits, else displace the victims the search finds; tell whether it could."""
+    if start(s, jobs, job):
+        return True
+    num_victims = find_victims(s, jobs, job)
+    if not pays(s, jobs, job, 0.0, num_victims):
+        return False
+    displace(s, jobs, job, num_victims)
+    return True
+
+
+@compiled
+def next_pick(s, jobs):
+    """Return the job that the rule in force would pick next at this instant, or NOBODY to wait.
+
+    One attempt a demand: if the first of it finds no place, equal demands behind it are passed over.
+    """
+    open_all(s)
+    job = first_open(s)
+    while job != NOBODY:
+        if place(s, jobs, job) > 0 or (
+            s.margin < np.inf and pays(s, jobs, job, s.margin, find_victims(s, jobs, job))
+        ):
+            return job
+        s.shut[jobs[job].demand] = 1
+        job = first_open(s)
+    return NOBODY
+
+
+@compiled
+def walk_paying(s, jobs):
+    """Carry out the threshold rule at this instant, pick by pick."""
+    job = next_pick(s, jobs)
+    while job != NOBODY:
+        pick(s, jobs, job)
+        job = next_pick(s, jobs)
