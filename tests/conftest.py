@@ -1,0 +1,16 @@
+"""What several test files need."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Return the folder of public traces that lies beside a developer's checkout; most machines have none."""
+    for folder in (ROOT.parent / "shared" / "data", ROOT / "shared" / "data"):
+        if folder.is_dir():
+            return folder
+    pytest.skip("no shared/data beside the checkout: this test reads real traces, which are not distributed")

@@ -1,0 +1,100 @@
+"""A comparison pairs windows, says how sure it is, and never compares what is not alike."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+
+from envs.comparison import RESAMPLES, compare, two_level
+
+
+def summary(*jcts: float, seed: int = 0) -> pd.DataFrame:
+    """Return a summary of windows 1, 2, ... with these mean JCTs."""
+    return pd.DataFrame({"window": range(1, len(jcts) + 1), "seed": seed, "mean_jct_s": jcts})
+
+
+def test_ratios_are_paired_by_window_whatever_the_order_of_rows() -> None:
+    result = compare(summary(50, 300, 20)[::-1], summary(100, 200, 40))
+    assert result.ratio == pytest.approx((0.5 + 1.5 + 0.5) / 3)
+    assert result.geometric == pytest.approx((0.5 * 1.5 * 0.5) ** (1 / 3))
+    assert result.pooled == pytest.approx(370 / 340)
+    assert (result.wins, result.windows) == (2, 3)
+
+
+def test_a_policy_against_itself_is_one_without_doubt_and_without_wins() -> None:
+    assert compare(summary(3, 5, 8), summary(3, 5, 8)) == (1, 1, 1, 1, 1, 0, 3)
+
+
+def test_the_interval_is_the_percentile_bootstrap_of_scipy() -> None:
+    ratios = np.random.default_rng(1).lognormal(sigma=0.3, size=20)
+    ours = compare(summary(*ratios), summary(*np.ones(20)))
+    theirs = scipy.stats.bootstrap(
+        (ratios,), np.mean, method="percentile", n_resamples=RESAMPLES, rng=np.random.default_rng(2)
+    ).confidence_interval
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.005)
+
+
+def test_the_same_seed_gives_the_same_interval() -> None:
+    pair = summary(3, 5, 8), summary(4, 4, 9)
+    assert compare(*pair, seed=5) == compare(*pair, seed=5)
+
+
+def test_one_window_gives_a_ratio_and_no_interval() -> None:
+    result = compare(summary(3), summary(4))
+    assert result.ratio == 0.75
+    assert math.isnan(result.low)
+    assert math.isnan(result.high)
+
+
+def test_seeds_of_one_window_are_one_sample() -> None:
+    policy = pd.concat([summary(50, 100), summary(150, 100, seed=1)])
+    reference = pd.concat([summary(100, 200), summary(100, 200, seed=1)])
+    result = compare(policy, reference)
+    assert result.ratio == 0.75
+    assert (result.wins, result.windows) == (1, 2)
+
+
+@pytest.mark.parametrize("other", [summary(1, 2), summary(1, 2, 3, 4), summary(1, 2, 3, seed=1)])
+def test_unequal_windows_are_refused(other: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match="different windows"):
+        compare(summary(1, 2, 3), other)
+
+
+def test_a_window_given_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="twice"):
+        compare(pd.concat([summary(1, 2), summary(1, 2)]), summary(1, 2))
+
+
+def test_another_number_can_be_compared() -> None:
+    policy, reference = (summary(1, 1).assign(mean_wait_s=wait) for wait in (10.0, 40.0))
+    assert compare(policy, reference, number="mean_wait_s").ratio == 0.25
+
+
+def test_seeds_that_differ_widen_the_interval_that_windows_alone_would_give() -> None:
+    windows = np.linspace(0.9, 1.1, 40)
+    alike, unlike = (windows + np.array(offsets)[:, np.newaxis] for offsets in ([0, 0, 0], [-0.2, 0, 0.2]))
+    narrow, wide = two_level(alike), two_level(unlike)
+    assert narrow.ratio == pytest.approx(wide.ratio)
+    assert wide.high - wide.low > 3 * (narrow.high - narrow.low)
+
+
+def test_agents_that_are_alike_are_no_more_evidence_than_one() -> None:
+    ratios = np.linspace(0.8, 1.2, 30)
+    one = compare(summary(*ratios), summary(*np.ones(30)))
+    many = two_level(np.tile(ratios, (8, 1)))
+    assert (many.low, many.high) == pytest.approx((one.low, one.high), abs=0.005)
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (5, 1)])
+def test_one_seed_or_one_window_tells_nothing_of_the_spread(shape: tuple[int, int]) -> None:
+    result = two_level(np.ones(shape))
+    assert result.ratio == 1
+    assert math.isnan(result.low)
+
+
+@pytest.mark.parametrize("ratios", [[1.0, 2.0], [[1.0, math.nan]], [[]]])
+def test_a_table_of_ratios_has_two_sides_and_no_gaps(ratios: list[list[float]]) -> None:
+    with pytest.raises(ValueError, match="shape"):
+        two_level(ratios)

@@ -1,0 +1,194 @@
+"""Every number comes from one table of results, and is what its name says."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from envs.results import COLUMNS, NUMBERS, pool, summarise, table
+
+
+def episode(**changed: Any) -> dict[str, Any]:
+    """Return three jobs on two GPUs, as an episode would hand them over.
+
+    a (1 GPU) runs from 0 to 1000. b (2 GPUs) comes at 100, waits till 1000, runs 100 s that it loses, waits
+    50 s for its restart and runs 400 s. c (1 GPU) runs 10 s, pauses for 20 s, waits 1590 s, loads for 30 s
+    and runs 150 s, till 1800. (b and c are not held to the two GPUs: only the sums matter here.)
+    """
+    columns = {
+        "window": 3,
+        "seed": 7,
+        "job_id": ["a", "b", "c"],
+        "kind": ["gpu", "gpu", "gpu"],
+        "num_gpus": [1, 2, 1],
+        "submit_s": [0.0, 100.0, 0.0],
+        "start_s": [0.0, 1000.0, 0.0],
+        "finish_s": [1000.0, 1550.0, 1800.0],
+        "wait_s": [0.0, 950.0, 1590.0],
+        "run_s": [1000.0, 400.0, 160.0],
+        "overhead_s": [0.0, 0.0, 50.0],
+        "lost_s": [0.0, 100.0, 0.0],
+        "preemptions": [0, 0, 1],
+        "oom_restarts": [0, 1, 0],
+        "status": ["passed", "passed", "killed"],
+    }
+    return {**columns, **changed}
+
+
+def cut_episode() -> pd.DataFrame:
+    """Return the three jobs cut at 1700, when c has run 60 s of its last stretch."""
+    return table(
+        **episode(
+            finish_s=[1000.0, 1550.0, np.nan], wait_s=[0.0, 950.0, 1590.0], run_s=[1000.0, 400.0, 60.0]
+        ),
+        allow_unfinished=True,
+    )
+
+
+@pytest.fixture
+def summary() -> pd.Series:
+    return summarise(table(**episode()), gpus=2).iloc[0]
+
+
+def test_the_table_has_its_columns_in_order() -> None:
+    assert list(table(**episode())) == list(COLUMNS)
+
+
+def test_completion_time_is_the_sum_of_its_parts() -> None:
+    results = table(**episode())
+    parts = results[["wait_s", "run_s", "overhead_s", "lost_s"]].sum(axis="columns")
+    assert results["jct_s"].tolist() == parts.tolist() == [1000.0, 1450.0, 1800.0]
+
+
+def test_a_broken_sum_is_an_assertion_that_shows_the_job() -> None:
+    with pytest.raises(AssertionError, match="not the sum of its parts"):
+        table(**episode(wait_s=[0.0, 950.01, 1590.0]))
+
+
+def test_rounding_of_late_times_is_no_broken_sum() -> None:
+    late = 1e9 + 1 / 3
+    results = table(
+        **episode(submit_s=[late, late + 100, late], finish_s=[late + 1000, late + 1550, late + 1800])
+    )
+    assert results["jct_s"].tolist() == pytest.approx([1000, 1450, 1800])
+
+
+def test_an_unfinished_job_is_an_error_that_names_it() -> None:
+    with pytest.raises(ValueError, match="1 of 3 jobs are unfinished, the first is c"):
+        table(**episode(finish_s=[1000.0, 1550.0, np.nan]))
+
+
+def test_a_cut_table_is_not_summarised_by_accident() -> None:
+    with pytest.raises(ValueError, match="unfinished"):
+        summarise(cut_episode(), gpus=2)
+
+
+def test_every_column_of_a_summary_is_declared() -> None:
+    owners = pd.DataFrame({"job_id": ["a", "b", "c"], "user": ["u", "u", "v"], "vc": ["x", "y", "z"]})
+    summary = summarise(table(**episode()), gpus=2, owners=owners)
+    assert list(summary) == ["window", "seed", *NUMBERS]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("window", 3),
+        ("seed", 7),
+        ("jobs", 3),
+        ("unfinished", 0),
+        ("mean_jct_s", 4250 / 3),
+        ("median_jct_s", 1450),
+        ("p95_jct_s", 1450 + 0.9 * 350),  # at rank 0.95 * 2 of three
+        ("p99_jct_s", 1450 + 0.98 * 350),
+        ("max_jct_s", 1800),
+        ("mean_wait_s", 2540 / 3),
+        ("mean_slowdown", (1000 / 1000 + 1450 / 600 + 1800 / 600) / 3),
+        ("stretch", 4250 / 1560),
+        ("makespan_s", 1800),
+        ("gpu_utilisation", (1000 + 2 * 400 + 160) / 3600),
+        ("gpu_allocation", (1000 + 2 * 500 + 210) / 3600),
+        ("preemptions", 1),
+        ("overhead_gpu_hours", 50 / 3600),
+        ("oom_restarts", 1),
+        ("top5_duration_share", 1000 / 1560),  # 5 % of three jobs is one
+    ],
+)
+def test_a_number_worked_by_hand(summary: pd.Series, name: str, expected: float) -> None:
+    assert summary[name] == pytest.approx(expected)
+
+
+def test_a_job_shorter_than_the_threshold_is_never_sped_up() -> None:
+    quick = episode(finish_s=[1.0, 101.0, 1.0], wait_s=[0.0] * 3, run_s=[1.0] * 3, overhead_s=[0.0] * 3)
+    results = table(**{**quick, "lost_s": [0.0] * 3})
+    assert summarise(results, gpus=2)["mean_slowdown"].item() == 1.0
+
+
+def test_a_cut_window_counts_the_time_of_all_and_averages_the_finished() -> None:
+    row = summarise(cut_episode(), gpus=2, allow_unfinished=True).iloc[0]
+    assert row["unfinished"] == 1
+    assert row["mean_jct_s"] == (1000 + 1450) / 2
+    assert row["mean_wait_s"] == 950 / 2
+    assert row["makespan_s"] == 1700
+    assert row["gpu_utilisation"] == pytest.approx((1000 + 2 * 400 + 60) / 3400)
+
+
+def test_each_window_and_seed_is_a_row_of_its_own() -> None:
+    pairs = [(1, 0), (2, 0), (2, 1)]
+    results = pd.concat([table(**episode(window=window, seed=seed)) for window, seed in pairs])
+    summary = summarise(results, gpus=2)
+    assert list(zip(summary["window"], summary["seed"], strict=True)) == pairs
+    assert summary["makespan_s"].tolist() == [1800] * 3
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    results = pd.concat([table(**episode(window=window)) for window in (1, 2)])
+    pd.testing.assert_frame_equal(summarise(results, gpus=2), summarise(results[::-1], gpus=2))
+
+
+def test_fairness_is_jains_index_of_the_owners_mean_slowdown() -> None:
+    owners = pd.DataFrame({"job_id": ["a", "b", "c"], "user": ["u", "v", "v"], "vc": ["x", "x", "x"]})
+    row = summarise(table(**episode()), gpus=2, owners=owners).iloc[0]
+    one, two = 1.0, (1450 / 600 + 1800 / 600) / 2
+    assert row["user_fairness"] == pytest.approx((one + two) ** 2 / (2 * (one**2 + two**2)))
+    assert row["vc_fairness"] == 1.0
+
+
+def test_fairness_appears_only_where_owners_are_known() -> None:
+    owners = pd.DataFrame({"job_id": ["a", "b", "c"], "vc": ["x", "x", "y"]})
+    assert "user_fairness" not in summarise(table(**episode()), gpus=2, owners=owners)
+    assert "vc_fairness" not in summarise(table(**episode()), gpus=2)
+
+
+def test_ids_that_repeat_over_windows_find_their_owner_by_window() -> None:
+    results = pd.concat([table(**episode(window=window)) for window in (1, 2)])
+    owners = pd.DataFrame(
+        {"window": [1] * 3 + [2] * 3, "job_id": ["a", "b", "c"] * 2, "user": ["u"] * 3 + ["u", "v", "v"]}
+    )
+    fairness = summarise(results, gpus=2, owners=owners)["user_fairness"]
+    assert fairness[0] == 1.0
+    assert fairness[1] < 1.0
+
+
+@pytest.mark.parametrize(
+    ("ids", "complaint"), [(["a", "b"], "not among the owners"), (["a", "b", "c", "c"], "many-to-one")]
+)
+def test_owners_that_do_not_fit_are_refused(ids: list[str], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        summarise(table(**episode()), gpus=2, owners=pd.DataFrame({"job_id": ids, "user": "u"}))
+
+
+def test_pooling_counts_every_window_once_whatever_its_jobs_and_seeds() -> None:
+    summary = pd.DataFrame(
+        {"window": [1, 1, 2], "seed": [0, 1, 0], "jobs": [10, 10, 1000], "mean_jct_s": [10.0, 30.0, 100.0]}
+    )
+    assert pool(summary).to_dict() == {"jobs": 505.0, "mean_jct_s": 60.0}
+
+
+def test_a_summary_of_no_finished_job_has_no_mean() -> None:
+    nothing = episode(start_s=[np.nan] * 3, finish_s=[np.nan] * 3, run_s=[0.0] * 3)
+    row = summarise(table(**nothing, allow_unfinished=True), gpus=2, allow_unfinished=True).iloc[0]
+    assert row["unfinished"] == 3
+    assert math.isnan(row["mean_jct_s"])
+    assert math.isnan(row["top5_duration_share"])
