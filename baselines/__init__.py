@@ -1,0 +1,59 @@
+"""Policies that do not learn, one module each: `policy` is a `Ranking`, a function of the view, or a class.
+
+`fifo` is `baselines/fifo.py`; modules with a leading underscore are shared by the others and are no policies.
+Policies whose names end in `_oracle` are told what no scheduler knows.
+"""
+
+import difflib
+import pkgutil
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from envs.policy import Policy
+
+__all__ = ["load", "make", "names"]
+
+
+def names() -> list[str]:
+    """Return the names of all policies here, without importing them."""
+    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+
+
+def load(name: str) -> "Policy | type":
+    """Return a policy by its name here, or somebody's own by `package.module:attribute`.
+
+    A class is returned as it is: `make` turns it into an instance. ValueError if there is no such policy.
+    """
+    if ":" in name:
+        return _load_own(name)
+    if name not in names():
+        raise ValueError(_unknown(name))
+    found: Policy | type = import_module(f"baselines.{name}").policy
+    return found
+
+
+def make(policy: "Policy | type") -> "Policy":
+    """Return what is asked during one episode: an instance of a class, anything else as it is."""
+    made: Policy = policy() if isinstance(policy, type) else policy
+    return made
+
+
+def _load_own(name: str) -> "Policy | type":
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(import_module(module), attribute, None)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # it exists, and imports something that does not
+        raise ValueError(f"policy {name!r}: there is no module {error.name!r} to import") from error
+    if not callable(found):
+        raise ValueError(f"policy {name!r}: {module} has no callable attribute {attribute!r}")
+    own: Policy | type = found
+    return own
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name, names(), n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"no policy {name!r}: there are {', '.join(names())}, or package.module:attribute{hint}"

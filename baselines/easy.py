@@ -1,0 +1,8 @@
+"""First in, first out, with backfilling: later jobs pass a blocked head if that does not delay it.
+
+EASY (Lifka, JSSPP 1995): one reservation, the head's, by estimated ends; wrong estimates can still delay it.
+"""
+
+from envs.policy import Ranking
+
+policy = Ranking("submit", discipline="easy")

@@ -1,0 +1,8 @@
+"""First in, first out: by submission, nobody is paused.
+
+General knowledge. Whether a head that does not fit blocks those behind it is the scenario's discipline.
+"""
+
+from envs.policy import Ranking
+
+policy = Ranking("submit")

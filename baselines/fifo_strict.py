@@ -1,0 +1,8 @@
+"""First in, first out, without exception: a head that does not fit blocks all behind it.
+
+General knowledge; against `fifo` under `skip` it shows what head-of-line blocking costs.
+"""
+
+from envs.policy import Ranking
+
+policy = Ranking("submit", discipline="strict")

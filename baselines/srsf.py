@@ -1,0 +1,8 @@
+"""Shortest remaining service first: by estimated remaining time x GPUs, pausing whoever comes later.
+
+General knowledge; the name is Tiresias' (NSDI 2019). Blind to what pausing and loading cost.
+"""
+
+from envs.policy import Ranking
+
+policy = Ranking("remaining_area", "by_order")

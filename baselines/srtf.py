@@ -1,0 +1,8 @@
+"""Shortest remaining time first: by estimated remaining run time, pausing whoever comes later.
+
+General knowledge. Blind to what pausing and loading cost: the order that Xion's abstract argues against.
+"""
+
+from envs.policy import Ranking
+
+policy = Ranking("remaining", "by_order")

@@ -1,0 +1,8 @@
+"""Shortest remaining time first, told the true remaining time: what perfect estimates would give SRTF.
+
+General knowledge. No scheduler has this information, hence the name's ending. Blind to the cost of pauses.
+"""
+
+from envs.policy import Ranking
+
+policy = Ranking("true_remaining", "by_order")

@@ -1,0 +1,109 @@
+"""Preempt only when it pays, weighing what everybody concerned gains and loses.
+
+Claim: schedulers favour least remaining time, but pausing and loading a job take up to hundreds of seconds;
+then SRTF is ineffective and FIFO sometimes better; preempt only when that is beneficial (Xion, IEEE CLOUD,
+pp. 175-177). Only the abstract was at hand; it states no rule. Inferred, with R the estimated remaining
+time, P and L the seconds to pause and to load, g the GPUs, G those of the cluster:
+
+- order: E = R, + L if the job was paused before; queued jobs start in that order while they fit;
+- j, the first that does not fit, may displace running jobs V with R > E_j: the set that makes room for the
+  least cost, the sum of (P + L) g. Nobody is displaced while GPUs are being freed for j;
+- gain = t_w - t_p, the wait for natural ends less the slowest pause; loss = sum over V of t_p + E_j + L;
+  queue = cost / G x the number of others waiting whose memory fits those GPUs;
+- j displaces V if gain - loss - queue > margin.
+
+So one victim that j waits for anyway must have R_v - E_j > 2 P_v + L_v + queue. The form often written,
+"remaining gap exceeds overhead" (`rule="gap"`; for several: mean R > sum of E_j + P + L), forgets that j
+waits for the pause. Where pausing is free the order alone decides, as in SRTF: added, for that limit.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from baselines._victims import Room, free_at, make_room, time_until
+from envs.policy import Action, Placement, Preempt, Start, Wait
+
+if TYPE_CHECKING:
+    from envs.view import View
+
+
+@dataclass
+class Xion:
+    """One episode of the policy.
+
+    rule: what is compared, see above. count_queue: whether overhead is charged to those who wait as well.
+    q_min_s: seconds since its last start that a victim must have run. margin_s: seconds to be won at least.
+    """
+
+    rule: Literal["derived", "gap"] = "derived"
+    count_queue: bool = True
+    q_min_s: float = 0.0
+    margin_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._instant = -1
+        self._displaced: list[int] = []  # at this instant
+        self._moves: list[Action] = []  # still to be made, the last first
+
+    def __call__(self, view: "View") -> Action:
+        """Start what fits in order, then displace whom it pays to displace, then wait."""
+        if self._instant != view.instant:
+            self._instant = view.instant
+            self._displaced = []
+        if self._moves:
+            return self._moves.pop()
+        if not len(queue := view.queue):
+            return Wait()
+        effort = view.remaining_s + view.load_s * view.has_run  # E
+        fitting = self._allowed(view.startable)
+        if len(fitting) and (placement := view.place(job := first(fitting, effort))):
+            return Start(job, placement)
+        return self._displace(view, self._allowed(queue), effort)
+
+    def _allowed(self, jobs: np.ndarray) -> np.ndarray:
+        return np.setdiff1d(jobs, self._displaced) if self._displaced else jobs
+
+    def _displace(self, view: "View", queue: np.ndarray, effort: np.ndarray) -> Action:
+        waiting = np.union1d(queue, view.heir[view.heir >= 0])
+        if not len(waiting) or (job := first(waiting, effort)) not in queue:
+            return Wait()  # a pause for the first in order is in flight
+        running = view.preemptible
+        able = (view.remaining_s[running] > effort[job]) & (view.now - view.since_s[running] >= self.q_min_s)
+        if not able.any() or not (room := self._worthwhile(view, job, running[able], queue, effort)):
+            return Wait()
+        self._displaced += room.victims
+        self._moves = [Start(job, Placement(room.gpus)), *map(Preempt, room.victims)]
+        return self._moves.pop()
+
+    def _worthwhile(
+        self, view: "View", job: int, victims: np.ndarray, queue: np.ndarray, effort: np.ndarray
+    ) -> Room | None:
+        """Return the room that victims can make for a job if that pays."""
+        wait = time_until(view, job, free_at(view, effort))
+        overhead = view.pause_s + view.load_s
+        if self.rule == "derived" and wait - effort[job] <= self.margin_s and overhead[victims].all():
+            return None  # not even if the overhead were nothing; spares the search
+        if (room := make_room(view, job, victims, overhead * view.num_gpus)) is None:
+            return None
+        chosen = room.victims
+        if not overhead[chosen].any():
+            return room
+        if self.rule == "gap":
+            benefit = view.remaining_s[chosen].mean() - (effort[job] + overhead[chosen]).sum()
+        else:
+            pause = view.pause_s[chosen].max()
+            benefit = wait - pause - (pause + effort[job] + view.load_s[chosen]).sum()
+        if self.count_queue:
+            others = np.count_nonzero(view.memory_gib[queue] <= room.memory_gib) - 1
+            benefit -= others * (overhead * view.num_gpus)[chosen].sum() / len(view.holder)
+        return room if benefit > self.margin_s else None
+
+
+def first(jobs: np.ndarray, effort: np.ndarray) -> int:
+    """Return the job of least effort, the first by (submit, job) among equals."""
+    return int(jobs[np.argmin(effort[jobs])])
+
+
+policy = Xion
