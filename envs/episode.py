@@ -27,6 +27,7 @@ class Episode:
     jobs: array of `envs.kernel.layout.JOB`, sorted by submission.
     exact: whether estimates equal the truth; then there are no ticks.
     levels: attained GPU-seconds at which a job's level changes, which is an instant of its own.
+    rows: records kept; the first is the episode, the second scratch, any more are the caller's.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Episode:
         tick_s: float = TICK_S,
         levels: tuple[float, ...] = (),
         seed: int = 0,
+        rows: int = 2,
     ) -> None:
         """Lay the machines out; nothing has arrived yet."""
         if len(levels) > MAX_LEVELS:
@@ -53,6 +55,7 @@ class Episode:
             node_gpus=(cluster.num_gpus,) if pooled else cluster.node_gpus,
             node_memory=(cluster.largest_gpu_gib,) if pooled else cluster.node_gpu_memory_gib,
             node_cores=(sum(cluster.node_cores),) if pooled else cluster.node_cores,
+            rows=rows,
             placement=PLACEMENTS.index("first_fit") if pooled else PLACEMENTS.index(placement),
             pooled=pooled,
             discipline=self.discipline,
@@ -73,6 +76,11 @@ class Episode:
         """Whether every job has ended."""
         return bool(self.state.num_done == self.state.num_jobs)
 
+    @property
+    def nothing_pending(self) -> bool:
+        """Whether nothing will happen by itself: no end, no arrival."""
+        return bool(np.isinf(calls.next_event(self.states, 0, self.jobs)))
+
     def advance(self) -> bool:
         """Move to the next instant; tell whether there was one."""
         return bool(calls.advance(self.states, 0, self.jobs))
@@ -89,9 +97,13 @@ class Episode:
             case Preempt(job):
                 known = 0 <= job < state.num_arrived
                 return None if known and job in self.view.preemptible else f"job {job} cannot be paused"
-            case Wait():
-                stuck = np.isinf(calls.next_event(self.states, 0, self.jobs)) and len(self.view.startable)
+            case Wait(seconds):
+                if seconds is not None and not seconds > 0:
+                    return f"waiting for {seconds} s is illegal: time goes on"
+                stuck = self.nothing_pending and len(self.view.startable)
                 return "waiting is illegal: nothing is pending and a job could start" if stuck else None
+            case _:
+                return f"{action!r} is no action"
 
     def apply(self, action: Action) -> None:
         """Carry out an action; ValueError says why it is illegal."""
@@ -102,8 +114,10 @@ class Episode:
                 calls.start_on(self.states, 0, self.jobs, job, np.array(placement.gpus, np.int32))
             case Preempt(job):
                 calls.pause(self.states, 0, self.jobs, job)
-            case Wait(seconds) if seconds is not None:
-                self.state.wake = self.state.clock + seconds
+            case Wait(seconds):
+                # Where all that is left was paused at this very instant, it may start at the next, which is now.
+                pause = 0.0 if self.nothing_pending else np.inf
+                self.state.wake = self.state.clock + (pause if seconds is None else seconds)
 
     def run_whole(self, ranking: Ranking) -> None:
         """Carry out a ranking inside the kernel, from here to the end."""

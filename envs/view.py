@@ -214,6 +214,11 @@ class View:
         """Free CPU cores of each node."""
         return self._state_field("free_cores", self._state.num_nodes)
 
+    @property
+    def node_cores(self) -> np.ndarray:
+        """CPU cores of each node."""
+        return self._state_field("node_cores", self._state.num_nodes)
+
     def place(self, job: int) -> Placement | None:
         """Return the free GPUs on which the scenario's rule would start a queued job, None if it does not fit."""
         count = calls.place(self._states, 0, self._jobs, job)

@@ -6,10 +6,12 @@ Passing the array and an index is cheap; passing a record is not.
 import numpy as np
 
 from envs.kernel import events, moves, paying, rules
-from envs.kernel._compile import entry
+from envs.kernel._compile import compiled, entry
 from envs.kernel.layout import NOBODY, QUEUED, RESERVED
 from envs.kernel.placement import place as place_job
 from envs.kernel.queues import attained_now, remaining_now, reorder
+
+HORIZON = 4.0  # rollouts are cut after so many time constants
 
 
 @entry
@@ -48,6 +50,38 @@ def run_rule(states, e, jobs):
     return rules.run_rule(states[e], jobs)
 
 
+@compiled
+def discounted(present, begin, end, tau):
+    """Integral of exp(-u / tau) over [begin, end], times the jobs present."""
+    if tau == np.inf:
+        return present * (end - begin)
+    return present * tau * (np.exp(-begin / tau) - np.exp(-end / tau))
+
+
+@compiled
+def step_cost(s, jobs, origin, tau):
+    """Move to the next instant; return the discounted job-seconds spent on the way, or -1 if there is none."""
+    begin = s.clock - origin
+    present = s.num_arrived - s.num_done
+    if not events.advance(s, jobs):
+        return -1.0
+    return discounted(present, begin, min(s.clock - origin, HORIZON * tau), tau)
+
+
+@compiled
+def cost_from(s, jobs, origin, tau):
+    """Carry out the rule in force from this instant on; return the discounted job-seconds from here."""
+    cost = 0.0
+    rules.walk(s, jobs)
+    while s.num_done < s.num_jobs and s.clock - origin < HORIZON * tau:
+        step = step_cost(s, jobs, origin, tau)
+        if step < 0:
+            break
+        cost += step
+        rules.walk(s, jobs)
+    return cost
+
+
 @entry
 def rollout(states, e, jobs, tau):
     """Carry out the rule in force from this very instant on and return the discounted integral of jobs present.
@@ -56,21 +90,28 @@ def rollout(states, e, jobs, tau):
     the end, so that its differences are differences of total JCT.
     """
     s = states[e]
-    origin = s.clock
+    return cost_from(s, jobs, s.clock, tau)
+
+
+@entry
+def advantage(states, e, scratch, jobs, job, tau):
+    """Return by how many discounted job-seconds picking `job` (-1: waiting) now beats the rule in force.
+
+    Both futures are simulated from here on the record `scratch`: the rule alone, and the pick followed by the rule.
+    """
+    source = states[e : e + 1]
+    target = states[scratch : scratch + 1]
+    s = states[scratch]
+    origin = states[e].clock
+    target[:] = source
+    alone = cost_from(s, jobs, origin, tau)
+    target[:] = source
     cost = 0.0
-    rules.walk(s, jobs)
-    while s.num_done < s.num_jobs and s.clock - origin < 4.0 * tau:
-        begin = s.clock
-        present = s.num_arrived - s.num_done
-        if not events.advance(s, jobs):
-            break
-        end = min(s.clock, origin + 4.0 * tau)
-        if tau == np.inf:
-            cost += present * (end - begin)
-        else:
-            cost += present * tau * (np.exp((origin - begin) / tau) - np.exp((origin - end) / tau))
-        rules.walk(s, jobs)
-    return cost
+    if job == NOBODY:
+        cost = max(step_cost(s, jobs, origin, tau), 0.0)
+    else:
+        paying.pick(s, jobs, job)
+    return alone - (cost + cost_from(s, jobs, origin, tau))
 
 
 @entry
@@ -83,6 +124,12 @@ def place(states, e, jobs, job):
 def start_on(states, e, jobs, job, gpus):
     """Start a queued job on these GPUs, or reserve those that are still pausing for it."""
     moves.start_on(states[e], jobs, job, gpus)
+
+
+@entry
+def start(states, e, jobs, job):
+    """Start a queued job where the placement rule puts it; tell whether it fitted."""
+    return moves.start(states[e], jobs, job)
 
 
 @entry
@@ -124,7 +171,7 @@ def queued_jobs(states, e, out):
 
 @entry
 def startable(states, e, jobs, out):
-    """List the queued jobs that fit now, one look a demand; return their number."""
+    """List the queued jobs that fit and may start now, one look a demand; return their number."""
     s = states[e]
     count = 0
     for demand in range(s.num_demands):
@@ -132,8 +179,9 @@ def startable(states, e, jobs, out):
         begin = s.queue_start[demand]
         if size > 0 and place_job(s, jobs, s.queue[begin]) > 0:
             for at in range(begin, begin + size):
-                out[count] = s.queue[at]
-                count += 1
+                if s.touched[s.queue[at]] != s.instant:
+                    out[count] = s.queue[at]
+                    count += 1
     return count
 
 

@@ -62,6 +62,15 @@ def leaves_room_for(s, jobs, head, job):
 
 
 @compiled
+def something_fits(s, jobs):
+    """Tell whether any queued job fits now."""
+    for demand in range(s.num_demands):
+        if s.queue_size[demand] > 0 and place(s, jobs, s.queue[s.queue_start[demand]]) > 0:
+            return True
+    return False
+
+
+@compiled
 def first_harmless(s, jobs, head, shadow):
     """Return the first queued job that fits now and cannot delay the head, or NOBODY."""
     best = NOBODY
@@ -86,7 +95,7 @@ def walk_easy(s, jobs):
     head = first_open(s)
     while head != NOBODY and start(s, jobs, head):
         head = first_open(s)
-    while head != NOBODY:
+    while head != NOBODY and something_fits(s, jobs):
         shadow = find_shadow(s, jobs, head)
         job = first_harmless(s, jobs, head, shadow)
         if job == NOBODY:

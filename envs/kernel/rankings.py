@@ -182,14 +182,37 @@ def carry_out(s, jobs, num_granted, num_victims):
 
 
 @compiled
+def start_while_fitting(s, jobs):
+    """Start, in order, the queued jobs up to the first that finds no free GPUs; return that one, or NOBODY.
+
+    A walk grants free GPUs first, so that what runs cannot matter before a job finds none.
+    """
+    job = first_open(s)
+    while job != NOBODY and start(s, jobs, job):
+        job = first_open(s)
+    return job
+
+
+@compiled
+def count_pausing(s):
+    """Count the jobs whose pause is in flight."""
+    count = 0
+    for k in range(s.num_active):
+        count += s.phase[s.events[k]] == PAUSING
+    return count
+
+
+@compiled
 def walk_all(s, jobs):
     """One walk of a preemptive ranking over queued and running jobs."""
     open_all(s)
-    head = first_open(s)
+    head = start_while_fitting(s, jobs)
     if head == NOBODY:
         return
     num_rivals = gather_rivals(s, jobs, head)
+    if num_rivals == 0 and count_pausing(s) == 0:
+        walk_queue(s, jobs)
+        return
     open_gpus(s, num_rivals)
     num_granted, num_victims = walk_grants(s, jobs, num_rivals)
     carry_out(s, jobs, num_granted, num_victims)
-

@@ -1,0 +1,5 @@
+"""The simulated cluster and its Gymnasium face; importing it registers `GPUCluster-v0`."""
+
+import gymnasium
+
+gymnasium.register(id="GPUCluster-v0", entry_point="envs.env:GPUClusterEnv")

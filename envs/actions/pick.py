@@ -1,0 +1,34 @@
+"""Pick a queued job: it starts, and where it does not fit the rule's victims are paused for it."""
+
+import numpy as np
+from gymnasium.spaces import Discrete
+
+from envs.episode import Episode
+from envs.kernel import calls
+from envs.slots import Slots
+
+
+class Pick:
+    """Discrete(K + 1): slot k of the queue, or wait."""
+
+    def space(self, slots: Slots) -> Discrete:
+        """Return the action space."""
+        return Discrete(len(slots.queue) + 1)
+
+    def wait(self, slots: Slots) -> int:
+        """Return the number of the action that waits."""
+        return len(slots.queue)
+
+    def mask(self, slots: Slots) -> np.ndarray:
+        """Tell what is legal: a slot whose job fits or has victims; waiting while something is pending."""
+        mask = slots.queue_mask.copy()
+        mask[-1] = slots.can_wait or not mask[:-1].any()
+        return mask
+
+    def apply(self, number: int, slots: Slots, episode: Episode) -> None:
+        """Start the job of a slot, with its victims paused if it needs them."""
+        if not calls.pick(episode.states, 0, episode.jobs, slots.queue[number]):
+            raise ValueError(f"slot {number} cannot be picked: its job neither fits nor has victims")
+
+
+action = Pick()

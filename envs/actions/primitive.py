@@ -1,0 +1,51 @@
+"""Start a queued job by a placement rule, or pause a running one: every move by itself."""
+
+import numpy as np
+from gymnasium.spaces import Discrete
+
+from envs.episode import Episode
+from envs.kernel import calls
+from envs.kernel.layout import BEST_FIT, FIRST_FIT, SPREAD
+from envs.slots import Slots
+
+RULES = (FIRST_FIT, BEST_FIT, SPREAD)
+FITS = 15  # column of the queue's features that tells whether a job fits
+
+
+class Primitive:
+    """Discrete(3 K + R + 1): slot i of the queue by rule p (number 3 i + p), pause slot r of the running, wait."""
+
+    def space(self, slots: Slots) -> Discrete:
+        """Return the action space."""
+        return Discrete(self.wait(slots) + 1)
+
+    def wait(self, slots: Slots) -> int:
+        """Return the number of the action that waits."""
+        return len(RULES) * len(slots.queue) + len(slots.running)
+
+    def mask(self, slots: Slots) -> np.ndarray:
+        """Tell what is legal: starts that fit; pauses while a job is queued; waiting while something is pending."""
+        fits = slots.queue_features[:, FITS].astype(np.int8)
+        pauses = slots.running_mask * np.int8(slots.queue[0] >= 0)
+        moves = np.concatenate([np.repeat(fits, len(RULES)), pauses])
+        return np.append(moves, np.int8(slots.can_wait or not moves.any()))
+
+    def apply(self, number: int, slots: Slots, episode: Episode) -> None:
+        """Start or pause one job."""
+        starts = len(RULES) * len(slots.queue)
+        if number >= starts:
+            job = int(slots.running[number - starts])
+            if not slots.running_mask[number - starts]:
+                raise ValueError(f"running slot {number - starts} cannot be paused")
+            calls.pause(episode.states, 0, episode.jobs, job)
+            return
+        slot, rule = divmod(number, len(RULES))
+        usual = episode.state.placement
+        episode.state.placement = RULES[rule]
+        started = slots.queue[slot] >= 0 and calls.start(episode.states, 0, episode.jobs, slots.queue[slot])
+        episode.state.placement = usual
+        if not started:
+            raise ValueError(f"slot {slot} cannot be started: it is empty or its job does not fit")
+
+
+action = Primitive()

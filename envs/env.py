@@ -1,0 +1,195 @@
+"""The Gymnasium face of the simulator."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pandas as pd
+
+from envs import render
+from envs.episode import Episode, run
+from envs.kernel import calls
+from envs.policy import Ranking, Wait
+from envs.registry import find
+from envs.rewards import Moment
+from envs.scenario import Scenario, Split
+from envs.slots import Slots
+from envs.view import adopt
+from envs.windows import windows
+from envs.workload import Workload
+
+BEFORE = 2  # the record that keeps the state before the last action
+SCRATCH = 1
+MOST_INSTANTS = 200  # for each job; an agent that only pauses and restarts jobs is cut there
+
+
+@lru_cache(maxsize=8)
+def shared_windows(scenario: Scenario, split: Split, count: int) -> tuple[Workload, ...]:
+    """Return windows that all environments of a process share."""
+    return tuple(windows(scenario, split, count))
+
+
+class GPUClusterEnv(gymnasium.Env[Any, int]):
+    """Schedule deep-learning jobs on a GPU cluster, one window of a trace an episode.
+
+    ## Observation
+    `tables` (Dict, the default) or `slots` (flat Box). Both show the first K queued jobs in the prior's order, with
+    profiled features, whether they fit, and the victims they would need; and totals. `tables` adds the share of
+    free memory of each GPU and of free cores of each node, and the R running jobs with most time remaining, each
+    with its preemption cost; `slots` adds the prior's logits and the mask. Times are log1p(s / 60) / 4; see
+    `envs.kernel.features` for each column. A job beyond K is unseen until there is room: `info["unseen"]`.
+
+    ## Actions
+    `primitive` (the default): start slot i by placement rule p, pause running slot r, or wait. `pick`: start slot k,
+    its victims chosen by rule, or wait. `action_masks()` tells what is legal; anything else raises ValueError.
+    Steps at which only waiting is legal are passed over inside.
+
+    ## Reward
+    `jct`: minus the integral of jobs present, over `info["scale"]` (s), so that the undiscounted return times the
+    scale is minus the total JCT. `rollout_advantage` (with `pick`): by how much the action beats the prior.
+
+    ## Start and end
+    A window is drawn at reset, or named by `options={"window": i}`; the episode terminates when all jobs are done.
+    `info` then holds `mean_jct_s` and `jct_ratio`, to the prior on the same window. It is truncated after 200 instants
+    a job, which only endless pausing and restarting reaches.
+
+    ## Arguments
+    scenario: fields of `envs.scenario.Scenario`. split, count: which windows. observation, action, reward: names of
+    modules. queue_slots, running_slots: K and R. exponent, margin: the prior, see `baselines.xion_threshold`.
+    tau_s: time constant of rollouts, s; None for none.
+    """
+
+    metadata = {"render_modes": ["ansi"]}  # noqa: RUF012 - Gymnasium's own pattern
+
+    def __init__(
+        self,
+        scenario: Mapping[str, Any] | None = None,
+        *,
+        split: Split = "train",
+        count: int = 64,
+        observation: str = "tables",
+        action: str = "primitive",
+        reward: str = "jct",
+        queue_slots: int = 16,
+        running_slots: int = 16,
+        exponent: float = 0.5,
+        margin: float = 8.0,
+        tau_s: float | None = 3600.0,
+        render_mode: str | None = None,
+    ) -> None:
+        """Choose the windows; nothing is simulated before the first reset."""
+        if reward == "rollout_advantage" and action != "pick":
+            raise ValueError("the reward 'rollout_advantage' goes with the action 'pick'")
+        self.render_mode = render_mode
+        self.prior = Ranking("weighted", "if_it_pays", exponent=exponent, margin=margin)
+        self._workloads = shared_windows(Scenario(**(scenario or {})), split, count)
+        self._slots = Slots(queue_slots, running_slots)
+        self._observation = find("envs.observations", observation, "observation")
+        self._action = find("envs.actions", action, "action")
+        self._reward = find("envs.rewards", reward, "reward")
+        self._tau = np.inf if tau_s is None else tau_s
+        self._scales: dict[int, float] = {}
+        self.observation_space = self._observation.space(self._slots, self._workloads[0].cluster)
+        self.action_space = self._action.space(self._slots)
+        self.episode: Episode
+        self.workload: Workload
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin a window: the one named in `options`, else a random one."""
+        super().reset(seed=seed)
+        number = (options or {}).get("window")
+        if number is None:
+            number = int(self.np_random.integers(len(self._workloads)))
+        self.workload = self._workloads[number]
+        self.episode = self.workload.episode(rows=BEFORE + 1)
+        adopt(self.episode.states, 0, self.episode.jobs, self.prior)
+        self._scale = self.prior_jct(number)
+        self._mask = np.zeros(self.action_space.n, np.int8)
+        self._pass_over()
+        return self._observe(), self._info()
+
+    def prior_jct(self, number: int) -> float:
+        """Return the mean JCT of the prior on a window, s."""
+        if number not in self._scales:
+            episode = run(self.prior, self._workloads[number].episode())
+            self._scales[number] = mean_jct(episode)
+        return self._scales[number]
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Carry out an action, and let time pass to the next choice if it was to wait."""
+        action = int(action)
+        if not self._mask[action]:
+            raise ValueError(f"action {action} is illegal now: see action_masks()")
+        episode = self.episode
+        episode.states[BEFORE] = episode.states[0]
+        before, choice = self._moment(), self._slots.own_choice
+        job = int(self._slots.queue[action]) if action < len(self._slots.queue) else -1
+        if action == self._action.wait(self._slots):
+            self._wait()
+        else:
+            self._action.apply(action, self._slots, episode)
+        self._pass_over()
+        after = self._moment()
+        reward = self._reward(before, action, after, lambda: self._advantage(action, job, choice))
+        info = self._info() | {"elapsed": after.now - before.now, "agrees": action == choice}
+        cut = not episode.done and episode.state.instant >= MOST_INSTANTS * len(episode.jobs)
+        return self._observe(), float(reward / self._scale), episode.done, bool(cut), info
+
+    def action_masks(self) -> np.ndarray:
+        """Tell which actions are legal now, bool."""
+        return self._mask.astype(bool)
+
+    def render(self) -> str | None:
+        """Return the cluster as text."""
+        return render.text(self.episode.view) if self.render_mode == "ansi" else None
+
+    def results(self) -> pd.DataFrame:
+        """Return the results table of an episode that has ended."""
+        return self.workload.results(self.episode)
+
+    def _advantage(self, action: int, job: int, choice: int) -> float:
+        if action == choice:
+            return 0.0
+        return float(
+            calls.advantage(self.episode.states, BEFORE, SCRATCH, self.episode.jobs, job, self._tau)
+        )
+
+    def _pass_over(self) -> None:
+        """Let time pass while waiting is all there is to do."""
+        wait = self._action.wait(self._slots)
+        while True:
+            self._slots.refresh(self.episode)
+            self._mask = self._action.mask(self._slots)
+            if self.episode.done or self._mask[:wait].any():
+                return
+            self._wait()
+
+    def _wait(self) -> None:
+        """Let time pass to the next instant."""
+        self.episode.apply(Wait())
+        self.episode.advance()
+
+    def _moment(self) -> Moment:
+        state = self.episode.state
+        return Moment(float(state.clock), float(state.present_seconds))
+
+    def _observe(self) -> Any:
+        return self._observation(self._slots, self.episode, self._mask)
+
+    def _info(self) -> dict[str, Any]:
+        unseen = int(self.episode.state.num_queued) - len(self._slots.queue)
+        info = {"scale": self._scale, "unseen": max(unseen, 0), "window": self.workload.window}
+        if self.episode.done:
+            mean = mean_jct(self.episode)
+            info |= {"mean_jct_s": mean, "jct_ratio": mean / self._scale}
+        return info
+
+
+def mean_jct(episode: Episode) -> float:
+    """Return the mean job completion time of an episode that has ended, s."""
+    count = len(episode.jobs)
+    return float((episode.state.finish[:count] - episode.jobs["submit"]).mean())

@@ -1,0 +1,10 @@
+"""Minus the integral of the number of jobs present: by Little's law the return is minus the total JCT."""
+
+from collections.abc import Callable
+
+from envs.rewards import Moment
+
+
+def reward(before: Moment, action: int, after: Moment, rollout: Callable[[], float]) -> float:
+    """Return minus the job-seconds that passed."""
+    return before.job_seconds - after.job_seconds

@@ -1,0 +1,64 @@
+"""Every choice about what is simulated."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+PARTS = ("memory", "preemption", "estimates")
+
+Split = Literal["train", "validation", "test"]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is simulated: a trace on a cluster, and the rules that hold for every policy compared."""
+
+    trace: str | None = None
+    """Name of the trace; philly if neither a trace nor a file is named."""
+    trace_file: str | None = None
+    """File to read by that trace's reader; without a name, a CSV with the columns of the job table."""
+    cluster: str | None = None
+    """NxG (nodes x GPUs), philly, or a CSV of nodes; 8x8, or under --whole the trace's own."""
+    placement: Literal["first_fit", "best_fit", "spread", "pooled"] = "best_fit"
+    """Which node a job gets; pooled ignores node borders."""
+    discipline: Literal["skip", "strict", "easy"] = "skip"
+    """What happens behind a job that does not fit: it is skipped, blocks the queue, or is backfilled around."""
+    physics: str = "all"
+    """all, none, or parts joined by commas: memory, preemption, estimates."""
+    jobs: int = 512
+    """Consecutive jobs of a window; with --whole, jobs of a generator."""
+    whole: bool = False
+    """Replay everything as one episode instead of windows."""
+    all_windows: bool = False
+    """Take windows whatever their stretch; else only those where jobs queue, but not without end."""
+    target_load: float | None = None
+    """Scale arrivals to this load: sum of GPUs x min(duration, span), over GPUs x span."""
+    max_duration: float | None = None
+    """Cap run times, s."""
+    tick: float = 300.0
+    """Seconds between the instants at which policies are asked although nothing has happened."""
+    drop_too_large: bool = False
+    """Drop jobs that the empty cluster could never hold, and count them, instead of stopping."""
+    seed: int = 0
+    """Decides all that is drawn: generated jobs, what a trace lacks, which windows."""
+
+    @property
+    def trace_name(self) -> str | None:
+        """The trace by whose reader or generator jobs are made; None for a CSV."""
+        return self.trace or (None if self.trace_file else "philly")
+
+    @property
+    def cluster_name(self) -> str:
+        """The cluster's name once defaults are applied."""
+        own = "philly" if self.whole and self.trace_name == "philly" else "8x8"
+        return self.cluster or own
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """The parts of physics that are on; ValueError names those that exist."""
+        if self.physics in ("all", "none"):
+            return frozenset(PARTS if self.physics == "all" else ())
+        parts = frozenset(part.strip() for part in self.physics.split(","))
+        if unknown := parts - set(PARTS):
+            wrong = ", ".join(sorted(unknown))
+            raise ValueError(f"unknown physics {wrong}: give all, none, or of {', '.join(PARTS)}")
+        return parts

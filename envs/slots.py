@@ -1,0 +1,42 @@
+"""The slots through which an agent sees and acts: the first queued jobs in order, the longest running ones."""
+
+import numpy as np
+
+from envs.episode import Episode
+from envs.kernel import features
+
+
+class Slots:
+    """Buffers of what an agent may see and do now; `refresh` fills them from an episode.
+
+    queue, running: job of each slot, -1 where it is empty. queue_mask, running_mask: what may be picked or paused.
+    queue_features: (K, len(QUEUE_FEATURES)). running_features: (R, len(RUNNING_FEATURES)). totals: (len(TOTALS),).
+    prior: (K + 1,) logits of the rule in force, the last for waiting.
+    """
+
+    def __init__(self, queue_slots: int, running_slots: int) -> None:
+        """Make empty buffers."""
+        self.queue = np.full(queue_slots, -1, np.int64)
+        self.queue_features = np.zeros((queue_slots, len(features.QUEUE_FEATURES)), np.float32)
+        self.queue_mask = np.zeros(queue_slots + 1, np.int8)
+        self.prior = np.zeros(queue_slots + 1, np.float32)
+        self.totals = np.zeros(len(features.TOTALS), np.float32)
+        self.running = np.full(running_slots, -1, np.int64)
+        self.running_features = np.zeros((running_slots, len(features.RUNNING_FEATURES)), np.float32)
+        self.running_mask = np.zeros(running_slots, np.int8)
+        self.can_wait = True
+
+    def refresh(self, episode: Episode) -> None:
+        """Look at the episode as it is now."""
+        states, jobs = episode.states, episode.jobs
+        features.observe_queue(
+            states, 0, jobs, self.queue, self.queue_features, self.totals, self.queue_mask, self.prior
+        )
+        if len(self.running):
+            features.observe_running(states, 0, jobs, self.running, self.running_features, self.running_mask)
+        self.can_wait = not episode.nothing_pending
+
+    @property
+    def own_choice(self) -> int:
+        """The slot that the rule in force would pick, or the number of slots for waiting."""
+        return int(self.prior.argmax())

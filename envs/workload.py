@@ -1,0 +1,166 @@
+"""A job table made ready for a cluster: what it lacks filled in, what can never run found at the door."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+
+import traces
+from envs import results
+from envs.cluster import Cluster, cluster
+from envs.episode import Episode
+from envs.jobs import jobs_array
+from envs.scenario import Scenario
+
+ROWS_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Jobs on a cluster: one window, or a whole trace as window 0."""
+
+    table: pd.DataFrame
+    jobs: np.ndarray
+    cluster: Cluster
+    scenario: Scenario
+    window: int = 0
+
+    def episode(self, rows: int = 2) -> Episode:
+        """Return a fresh episode of this workload, with so many records."""
+        scenario = self.scenario
+        return Episode(
+            self.jobs,
+            self.cluster,
+            placement=scenario.placement,
+            discipline=scenario.discipline,
+            exact="estimates" not in scenario.parts,
+            tick_s=scenario.tick,
+            seed=scenario.seed + self.window,
+            rows=rows,
+        )
+
+    def results(self, episode: Episode) -> pd.DataFrame:
+        """Return the results table of an episode that has ended; ValueError if jobs are unfinished."""
+        state = episode.state
+        count = len(self.table)
+        return results.table(
+            window=self.window,
+            seed=self.scenario.seed,
+            job_id=self.table["job_id"],
+            kind=self.table["kind"],
+            num_gpus=self.table["num_gpus"],
+            submit_s=self.table["submit_s"],
+            start_s=state.start[:count].copy(),
+            finish_s=state.finish[:count].copy(),
+            wait_s=state.wait[:count].copy(),
+            run_s=state.attained[:count].copy(),
+            overhead_s=state.overhead[:count].copy(),
+            lost_s=np.zeros(count),
+            preemptions=state.preemptions[:count].copy(),
+            oom_restarts=np.zeros(count, int),
+            status=self.table["status"] if "status" in self.table else "",
+        )
+
+
+def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFrame:
+    """Cap run times as asked and fill in what the trace lacks."""
+    machines = cluster(scenario.cluster_name)
+    if scenario.max_duration is not None:
+        capped = table.assign(duration_s=table["duration_s"].clip(upper=scenario.max_duration))
+        capped.attrs = table.attrs
+        table = capped
+    return traces.fill(
+        table,
+        seed=seed,
+        largest_gpu_gib=machines.largest_gpu_gib,
+        cores_per_gpu=max(1, int(machines.cores_per_gpu)),
+    )
+
+
+def prepare(table: pd.DataFrame, scenario: Scenario, *, window: int = 0) -> Workload:
+    """Return a filled job table as a workload.
+
+    ValueError lists the jobs that the empty cluster could never hold, unless they are to be dropped.
+    """
+    machines = cluster(scenario.cluster_name)
+    if scenario.target_load is not None:
+        table = scale_arrivals(table, machines.num_gpus, scenario.target_load)
+    if cpu_jobs := int((table["num_gpus"] == 0).sum()):
+        raise ValueError(f"{cpu_jobs} jobs ask for no GPU: CPU jobs are not simulated yet, take them out")
+    jobs = jobs_array(table, machines, scenario.parts)
+    too_large = np.flatnonzero(~fits_empty(jobs, machines, scenario))
+    if len(too_large) and not scenario.drop_too_large:
+        raise ValueError(too_large_message(table, too_large, machines))
+    if len(too_large):
+        kept = np.setdiff1d(np.arange(len(table)), too_large)
+        smaller = table.iloc[kept].reset_index(drop=True)
+        note = f"jobs larger than the cluster dropped: {len(too_large):,}"
+        smaller.attrs = {**table.attrs, "notes": [*table.attrs["notes"], note]}
+        table, jobs = smaller, jobs[kept]
+    return Workload(table, jobs, machines, scenario, window)
+
+
+def fits_empty(jobs: np.ndarray, machines: Cluster, scenario: Scenario) -> np.ndarray:
+    """Tell of each job whether the empty cluster could hold it."""
+    kinds, which = np.unique(jobs[["num_gpus", "memory"]], return_inverse=True)
+    probe = np.zeros(len(kinds), jobs.dtype)
+    probe["num_gpus"], probe["memory"], probe["duration"] = kinds["num_gpus"], kinds["memory"], 1.0
+    view = Episode(probe, machines, placement=scenario.placement).view
+    return np.array([view.place(job) is not None for job in range(len(kinds))])[which]
+
+
+def too_large_message(table: pd.DataFrame, rows: np.ndarray, machines: Cluster) -> str:
+    """Say which jobs the empty cluster could never hold."""
+    shown = table.iloc[rows[:ROWS_SHOWN]]
+    each = [
+        f"  job {job} (row {row + 1}): {gpus} GPUs of {memory:.1f} GiB"
+        for row, job, gpus, memory in zip(
+            rows, shown["job_id"], shown["num_gpus"], shown["gpu_memory_gib"], strict=False
+        )
+    ]
+    more = [f"  and {len(rows) - ROWS_SHOWN} more"] if len(rows) > ROWS_SHOWN else []
+    return "\n".join(
+        [
+            f"{len(rows)} jobs can never run on {machines.name} ({machines.num_gpus} GPUs, the largest of "
+            f"{machines.largest_gpu_gib:g} GiB); --drop-too-large drops them:",
+            *each,
+            *more,
+        ]
+    )
+
+
+def capped_load(table: pd.DataFrame, gpus: int, factor: float = 1.0) -> float:
+    """Return sum(g x min(d, T)) / (GPUs x T), T the span of the arrivals stretched by `factor`."""
+    span = float(table["submit_s"].iloc[-1] - table["submit_s"].iloc[0]) * factor
+    work = float((table["num_gpus"] * table["duration_s"].clip(upper=span)).sum())
+    return work / (gpus * span) if span > 0 else np.inf
+
+
+def scale_arrivals(table: pd.DataFrame, gpus: int, load: float) -> pd.DataFrame:
+    """Stretch the gaps between submissions so that the capped load becomes `load`."""
+    low, high = 1e-6, 1e6
+    for _ in range(100):
+        factor = (low * high) ** 0.5
+        low, high = (factor, high) if capped_load(table, gpus, factor) > load else (low, factor)
+    first = table["submit_s"].iloc[0]
+    return table.assign(submit_s=first + (table["submit_s"] - first) * high)
+
+
+@lru_cache(maxsize=2)
+def read(scenario: Scenario) -> pd.DataFrame:
+    """Return the filled jobs of a scenario's trace file, read once."""
+    table = traces.load(scenario.trace_name, scenario.trace_file, seed=scenario.seed)
+    return filled(table, scenario, seed=scenario.seed)
+
+
+def generate(scenario: Scenario, seed: int) -> pd.DataFrame:
+    """Return filled jobs from a trace's generator."""
+    table = traces.load(scenario.trace_name, seed=seed, jobs=scenario.jobs)
+    return filled(table, scenario, seed=seed)
+
+
+def whole(scenario: Scenario) -> Workload:
+    """Return everything as one workload, on the trace's own cluster or the one named."""
+    table = read(scenario) if scenario.trace_file else generate(scenario, scenario.seed)
+    return prepare(table, scenario)
