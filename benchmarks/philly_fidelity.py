@@ -1,0 +1,202 @@
+"""How like Philly the generated jobs are: figures of the log beside those of the generator.
+
+    python benchmarks/philly_fidelity.py [--file jobs.csv.gz] [--seed 0] [--seeds 5]
+
+The file is a table with `submit_s, num_gpus, duration_s, vc, passed` (1 or 0) and, where it has
+`submitted_time`, is cut to the days that the generator was fitted on. Without it the log's side are the
+published statistics, which know nothing of windows. Of several seeds the mean, the least and the greatest are
+printed: a busy day is chance.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import traces  # noqa: E402
+from envs.scenario import Scenario  # noqa: E402
+from envs.windows import stretch  # noqa: E402
+from envs.workload import filled  # noqa: E402
+from traces._fill import runs  # noqa: E402
+
+Figures = dict[str, float]
+
+FITTED = ("2017-09-24", "2017-11-14")
+STATISTICS = ROOT / "traces" / "data" / "philly_statistics.json"
+SPANS_S = {"1min": 60, "10min": 600, "1h": 3_600, "6h": 21_600, "1d": 86_400}
+BUCKETS = {"1": (1, 1), "2": (2, 2), "3-4": (3, 4), "5-8": (5, 8), "9-16": (9, 16), ">16": (17, 10_000)}
+LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+SIZE_LEVELS = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
+LAGS = (1, 10, 200)
+WINDOW, WINDOWS = 512, 100
+
+
+def figures(table: pd.DataFrame) -> Figures:
+    """Return what is compared of a table with submit_s, num_gpus, duration_s, vc and passed."""
+    return mix(table) | durations(table) | burstiness(table["submit_s"].to_numpy()) | batches(table)
+
+
+def mix(table: pd.DataFrame) -> Figures:
+    """Return the shares of GPU counts, of virtual clusters and of passed jobs."""
+    gpus, passed = table["num_gpus"], table["passed"]
+    shares = {f"share of {count}-GPU jobs": float((gpus == count).mean()) for count in (1, 2, 4, 8, 16)}
+    clusters = {f"share of vc {name}": float((table["vc"] == name).mean()) for name in clusters_by_size()}
+    kept = {f"passed, {name} GPUs": float(passed[members(table, name)].mean()) for name in BUCKETS}
+    return shares | clusters | {"passed": float(passed.mean())} | kept
+
+
+def durations(table: pd.DataFrame) -> Figures:
+    """Return quantiles of the duration by GPU bucket, and the GPUs held if nobody waited."""
+    span = table["submit_s"].iloc[-1] - table["submit_s"].iloc[0]
+    held = float((table["num_gpus"] * table["duration_s"]).sum() / span)
+    cells = {name: table["duration_s"][members(table, name)] for name in BUCKETS}
+    return {
+        f"duration, {name} GPUs, {level:.0%}": float(cell.quantile(level))
+        for name, cell in cells.items()
+        for level in LEVELS
+    } | {"GPUs held if nobody waited": held}
+
+
+def burstiness(submit_s: npt.NDArray[np.float64]) -> Figures:
+    """Return the variance of counts over their mean for spans from a minute to a day."""
+    found = {}
+    for name, span in SPANS_S.items():
+        counts = np.bincount(((submit_s - submit_s[0]) // span).astype(int))[:-1]
+        found[f"Fano factor, {name}"] = float(counts.var() / counts.mean())
+    return found
+
+
+def batches(table: pd.DataFrame) -> Figures:
+    """Return sizes of batches of like jobs (60 s apart at most) and how alike their durations are."""
+    log = np.log(table["duration_s"].to_numpy())
+    first = runs(table["vc"].to_numpy(), table["num_gpus"].to_numpy(), table["submit_s"].to_numpy())
+    _, batch, size = np.unique(first, return_inverse=True, return_counts=True)
+    rest = log - (np.bincount(batch, weights=log) / size)[batch]
+    within = np.sqrt(np.bincount(batch, weights=rest**2)[size > 1] / (size[size > 1] - 1))
+    found = {f"batch size, {level:.1%}": float(np.quantile(size, level)) for level in SIZE_LEVELS}
+    found["mean batch size"] = float(size.mean())
+    found["share of jobs in batches >= 10"] = float(size[size >= 10].sum() / size.sum())
+    found["log duration variance between batches"] = float(
+        1 - (rest**2).sum() / ((log - log.mean()) ** 2).sum()
+    )
+    found["median log duration deviation in batches"] = float(np.median(within))
+    own = [log[table["vc"].to_numpy() == name] for name in table["vc"].unique()]
+    for lag in LAGS:
+        pairs = [np.stack([one[:-lag], one[lag:]]) for one in own if len(one) > lag]
+        found[f"log duration autocorrelation, {lag}"] = float(np.corrcoef(np.hstack(pairs))[0, 1])
+    return found
+
+
+def windows(tables: list[pd.DataFrame]) -> Figures:
+    """Return what windows of consecutive jobs look like, and how they contend on 64 GPUs under SRTF."""
+    spans = [(table["submit_s"].iloc[-1] - table["submit_s"].iloc[0]) / 3600 for table in tables]
+    means = [table["duration_s"].mean() / 3600 for table in tables]
+    tops = [table["duration_s"].nlargest(WINDOW // 20).sum() / table["duration_s"].sum() for table in tables]
+    scenario = Scenario()
+    columns = ["job_id", "submit_s", "num_gpus", "duration_s", "vc"]
+    stretches = [
+        stretch(filled(traces.check(table[columns]), scenario, seed=seed), scenario)
+        for seed, table in enumerate(tables)
+    ]
+    named = {
+        "window span (h)": spans,
+        "window mean duration (h)": means,
+        "window share of top 5 % jobs": tops,
+        "window stretch, SRTF": stretches,
+    }
+    found = {
+        f"{name}, {level:.0%}": float(np.quantile(cells, level))
+        for name, cells in named.items()
+        for level in (0.1, 0.5, 0.9)
+    }
+    accepted = np.mean([1.3 <= value <= 2.5 for value in stretches])
+    return found | {"windows with a stretch of 1.3-2.5": float(accepted)}
+
+
+def published() -> Figures:
+    """Return those of the figures that the statistics hold."""
+    statistics = json.loads(STATISTICS.read_text())
+    arrivals, length = statistics["arrivals"], statistics["duration_s"]["by_gpu_bucket"]
+    levels, batch = statistics["quantile_levels"], arrivals["batch_gap_60s"]
+    succession = statistics["succession_within_vc"]["log_duration_autocorrelation"]
+    passed = statistics["status"]["passed_share_by_gpu_bucket"]
+    share = statistics["gpu_count"]["share_of_jobs"]
+    clusters = statistics["virtual_clusters"]
+    found = {f"share of {count}-GPU jobs": share[str(count)] for count in (1, 2, 4, 8, 16)}
+    found |= {f"share of vc {name}": clusters[name]["share_of_jobs"] for name in clusters_by_size()}
+    found |= {"passed": statistics["status"]["passed_share_jobs"]}
+    found |= {f"passed, {name} GPUs": passed[name] for name in BUCKETS}
+    for name in BUCKETS:
+        for level in LEVELS:
+            found[f"duration, {name} GPUs, {level:.0%}"] = length[name]["quantiles"][levels.index(level)]
+    found |= {f"Fano factor, {name}": arrivals["counts"][name]["fano"] for name in SPANS_S}
+    sizes = batch["size_quantiles_50_75_90_95_99_999_max"]
+    found |= {f"batch size, {level:.1%}": size for level, size in zip(SIZE_LEVELS, sizes, strict=False)}
+    found["mean batch size"] = batch["mean_size"]
+    found["share of jobs in batches >= 10"] = batch["share_of_jobs_in_batches_of_10_or_more"]
+    found["log duration variance between batches"] = batch["log_duration_variance_explained_by_batch"]
+    found["median log duration deviation in batches"] = batch["within_batch_log_duration_std_median"]
+    return found | {f"log duration autocorrelation, {lag}": succession[str(lag)] for lag in LAGS}
+
+
+def members(table: pd.DataFrame, bucket: str) -> "pd.Series[bool]":
+    """Tell which jobs are in a bucket of GPU counts."""
+    return table["num_gpus"].between(*BUCKETS[bucket])
+
+
+def clusters_by_size() -> list[str]:
+    """Return the names of the eight largest virtual clusters."""
+    clusters: dict[str, Any] = json.loads(STATISTICS.read_text())["virtual_clusters"]
+    return sorted(clusters, key=lambda name: -clusters[name]["jobs"])[:8]
+
+
+def of_log(file: Path) -> pd.DataFrame:
+    """Read the log's jobs, of the fitted days alone where it tells the day."""
+    table = pd.read_csv(file, dtype={"job_id": str, "vc": str})
+    if "submitted_time" in table:
+        table = table[table["submitted_time"].between(*FITTED)]
+    return table.sort_values("submit_s", kind="stable").reset_index(drop=True)
+
+
+def of_generator(seed: int, jobs: int) -> pd.DataFrame:
+    """Return generated jobs, with a column of who passed."""
+    table = traces.load("philly", seed=seed, jobs=jobs)
+    return table.assign(passed=(table["status"] == "Pass").astype(int))
+
+
+def main() -> None:
+    """Print both sides."""
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("--file", type=Path, help="the log's job table; the published statistics without it")
+    flags.add_argument("--seed", type=int, default=0)
+    flags.add_argument("--seeds", type=int, default=5, help="how many, from --seed on")
+    choices = flags.parse_args()
+    log, jobs = published(), 82_163
+    if choices.file:
+        table = of_log(choices.file)
+        jobs = len(table)
+        starts = np.linspace(0, jobs - WINDOW, WINDOWS).astype(int)
+        log = figures(table) | windows([table[start : start + WINDOW] for start in starts])
+    seeds = range(choices.seed, choices.seed + choices.seeds)
+    drawn = pd.DataFrame([figures(of_generator(seed, jobs)) for seed in seeds])
+    first = 1_000 * (choices.seed + 1)
+    contention = windows([of_generator(first + number, WINDOW) for number in range(WINDOWS)])
+    print(f"{'':44}{'philly':>11}{'generator':>11}{'least':>11}{'greatest':>11}")
+    for name, cells in drawn.items():
+        found = (log.get(str(name), np.nan), cells.mean(), cells.min(), cells.max())
+        print(f"{name!s:44}" + "".join(f"{number:11.4g}" for number in found))
+    print(f"\n{WINDOWS} windows of {WINDOW} jobs, the generator's with a seed each")
+    for name, number in contention.items():
+        print(f"{name:44}{log.get(name, np.nan):11.4g}{number:11.4g}")
+
+
+if __name__ == "__main__":
+    main()

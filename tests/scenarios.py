@@ -1,0 +1,89 @@
+"""Small workloads, and the compiled core behind the signature of the plain reference."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from envs.cluster import Cluster
+from envs.episode import Episode, run
+from envs.kernel.layout import JOB
+from envs.policy import Ranking
+from tests.reference import Job, Node, Outcome, Rules
+
+# Sizes of node that are powers of two, each with small and with large GPUs: 30 GPUs.
+MIXED = tuple(Node(gpus, memory, 6 * gpus) for gpus in (8, 4, 2, 1) for memory in (12.0, 24.0))
+
+
+def jobs_array(jobs: Sequence[Job], rules: Rules) -> np.ndarray:
+    """Return the kernel's array of the reference's jobs, with the physics that the rules switch off left out."""
+    array = np.zeros(len(jobs), JOB)
+    for row, job in zip(array, jobs, strict=True):
+        row["submit"], row["num_gpus"], row["duration"] = job.submit_s, job.num_gpus, job.duration_s
+        row["estimate"] = job.estimate_s if rules.estimates else job.duration_s
+        row["memory"] = job.gpu_memory_gib if rules.memory else 0.0
+        row["cores"] = 1.0
+        if rules.preemption:
+            row["pause"], row["load"] = job.pause_s, job.load_s
+    return array
+
+
+def cluster_of(nodes: Sequence[Node]) -> Cluster:
+    """Return the cluster of the reference's nodes."""
+    return Cluster("test", *map(tuple, zip(*nodes, strict=True)))
+
+
+def ranking_of(rules: Rules) -> Ranking:
+    """Return the ranking that the rules describe."""
+    preempt = "by_order" if rules.preempt else "never"
+    return Ranking(rules.key, preempt, levels=rules.levels if rules.key == "level" else ())  # type: ignore[arg-type]
+
+
+def episode_of(jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules) -> Episode:
+    """Return a fresh episode of the reference's jobs under the scenario's part of the rules."""
+    return Episode(
+        jobs_array(jobs, rules),
+        cluster_of(nodes),
+        placement=rules.placement,
+        discipline=rules.discipline,
+        exact=not rules.estimates,
+        tick_s=rules.tick_s,
+    )
+
+
+def outcomes(episode: Episode) -> list[Outcome]:
+    """Return what became of each job of an episode that is over."""
+    state = episode.state
+    fields = (state.start, state.finish, state.wait, state.attained, state.overhead, state.preemptions)
+    columns = [field[: len(episode.jobs)].tolist() for field in fields]
+    return [Outcome(*row) for row in zip(*columns, strict=True)]
+
+
+def compiled(
+    jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules, *, step_by_step: bool = False
+) -> list[Outcome]:
+    """Simulate with the compiled core."""
+    episode = episode_of(jobs, nodes, rules)
+    return outcomes(run(ranking_of(rules), episode, step_by_step=step_by_step))
+
+
+def random_jobs(
+    rng: np.random.Generator,
+    count: int,
+    *,
+    load: float = 1.5,
+    gpus: int = 30,
+    grid_s: float = 10.0,
+    costs: bool = True,
+) -> list[Job]:
+    """Draw jobs that `MIXED` can hold, on a coarse grid of times so that many tie; half of them pay for a pause."""
+    sizes = rng.choice([1, 2, 3, 4, 6, 8, 12, 16], count, p=[0.4, 0.2, 0.05, 0.15, 0.05, 0.09, 0.03, 0.03])
+    memory = rng.choice([0.0, 8.0, 12.0, 16.0, 24.0], count, p=[0.1, 0.4, 0.2, 0.2, 0.1])
+    memory[sizes > 15] = 12.0  # the nodes with large GPUs have fifteen
+    duration = grid_s * np.ceil(np.minimum(rng.lognormal(np.log(600), 1.3, count), 20_000) / grid_s)
+    estimate = grid_s * np.ceil(duration * rng.lognormal(0, 0.5, count) / grid_s)
+    span = (sizes * duration).sum() / gpus / load
+    submit = np.sort(grid_s * np.floor(rng.uniform(0, span, count) / grid_s))
+    pays = costs * rng.integers(0, 2, (2, count))
+    pause, load_s = pays * rng.choice([5.0, 30.0, 70.0], (2, count))
+    columns = (submit, sizes, duration, estimate, memory, pause, load_s)
+    return [Job(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]

@@ -1,0 +1,246 @@
+"""What a trace does not tell, drawn from public measurements of training jobs.
+
+The figures are those of `data/models.csv` and `data/hardware.csv`; `data/SOURCES.md` tells who published
+them. Every column has a random stream of its own, so a column that the trace does have changes no other's
+draws, and a job's values depend on the seed, its row and the rows before it. Users, virtual clusters, states
+and logged starts cannot be drawn: where a trace has none, the filled table has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from traces._table import COLUMNS
+
+Floats = npt.NDArray[np.float64]
+
+_DATA = Path(__file__).parent / "data"
+_NOISE = "preemption noise, lognormal sigma"
+_STORAGE = "checkpoint storage bandwidth, shared NFS"
+_NO_MODEL = "none"
+_STAND_IN = "resnet50"
+_FIGURES = (
+    "alpha_s",
+    "beta_s_per_sample_V100_fp32",
+    "checkpoint_MB",
+    "data_reopen_s",
+    "default_batch_per_gpu",
+    "gpu_util_default_pct",
+    "input_cores_at_default_V100",
+    "mem_default_MiB",
+    "mem_fixed_MiB",
+    "mem_per_sample_MiB",
+    "min_batch",
+    "startup_s",
+)
+
+RUN_GAP_S = 60.0  # jobs of one run come at most so far apart (philly_statistics.json, batch_gap_60s)
+BATCH_SPREAD = 0.25  # deviation of the logarithm of a batch size about its model's default: ours
+TEARDOWN_S = 2.0  # a pause ends processes as well as writing a checkpoint: ours
+RESTART_S = (5.0, 600.0)  # least and most that pause and load take together: ours
+PREDICTABLE_SHARE = 0.7  # of the jobs: ours
+ERRORS = (0.25, 1.0)  # deviation of the logarithm of the profiled duration, predictable or not: ours
+
+
+@dataclass(frozen=True)
+class _Filling:
+    """A table that is being filled, column by column, and a random stream for each."""
+
+    table: dict[str, npt.NDArray[Any]]
+    largest_gpu_gib: float
+    cores_per_gpu: int
+    seed: int
+
+    def stream(self, column: str) -> np.random.Generator:
+        place = [known.name for known in COLUMNS].index(column)
+        return np.random.default_rng([self.seed, place])
+
+    @property
+    def rows(self) -> int:
+        return len(self.table["num_gpus"])
+
+
+def fill(table: pd.DataFrame, *, seed: int, largest_gpu_gib: float, cores_per_gpu: int = 6) -> pd.DataFrame:
+    """Return a copy of a checked job table in which every column that can be drawn is present.
+
+    No job is given a model, or a memory, that the largest GPU of the cluster could not hold, nor more than
+    `cores_per_gpu` cores for each of its GPUs. `attrs["origin"]` tells how each column was filled. Raise
+    ValueError if no profiled model fits that GPU.
+    """
+    filled = table.copy()
+    cells = {name: filled[name].to_numpy() for name in filled.columns}
+    job = _Filling(cells, largest_gpu_gib, cores_per_gpu, seed)
+    origin = dict(table.attrs.get("origin", dict.fromkeys(table.columns, "measured")))
+    for column, (draw, how) in _DRAWS.items():
+        if column not in cells:
+            cells[column] = draw(job)
+            origin[column] = f"filled: {how}"
+    names = [column.name for column in COLUMNS if column.name in cells]
+    filled = filled.assign(**{name: cells[name] for name in names if name not in filled.columns})[names]
+    notes = list(table.attrs.get("notes", []))
+    if "model" in table and (strange := sorted(set(cells["model"]) - set(_models().index))):
+        notes.append(f"models without a profile, which borrow that of {_STAND_IN}: {', '.join(strange)}")
+    filled.attrs = {**table.attrs, "origin": origin, "notes": notes}
+    return filled
+
+
+def runs(
+    vc: npt.NDArray[Any], num_gpus: npt.NDArray[Any], submit_s: Floats, gap_s: float = RUN_GAP_S
+) -> npt.NDArray[np.int64]:
+    """Return for each job the row that its run began with, given jobs in order of submission.
+
+    A run is jobs that one virtual cluster submits one after another, with the same GPU count and at most
+    `gap_s` between them.
+    """
+    order = np.argsort(vc, kind="stable")
+    owner, gpus, at = vc[order], num_gpus[order], submit_s[order]
+    begins = np.ones(len(order), bool)
+    begins[1:] = (owner[1:] != owner[:-1]) | (gpus[1:] != gpus[:-1]) | (np.diff(at) > gap_s)
+    first = np.empty(len(order), np.int64)
+    first[order] = order[np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))]
+    return first
+
+
+def _kind(job: _Filling) -> npt.NDArray[Any]:
+    return np.where(job.table["num_gpus"] > 0, "gpu", "cpu").astype(object)
+
+
+def _model(job: _Filling) -> npt.NDArray[Any]:
+    """Draw one model for each run, among those that fit the largest GPU; a job without GPUs trains none."""
+    peak = _models()["mem_default_MiB"].drop(_NO_MODEL) / 1024
+    fits = peak.index[peak <= job.largest_gpu_gib]
+    if fits.empty:
+        gpu = f"a GPU of {job.largest_gpu_gib:g} GiB"
+        raise ValueError(f"no profiled model fits {gpu}; the smallest needs {peak.min():.2f}")
+    gpus = job.table["num_gpus"]
+    run = runs(job.table.get("vc", np.full(job.rows, "")).astype(str), gpus, job.table["submit_s"])
+    choice = (job.stream("model").random(job.rows) * len(fits)).astype(int)[run]
+    return np.where(gpus > 0, fits.to_numpy(object)[choice], _NO_MODEL).astype(object)
+
+
+def _profile(job: _Filling, figure: str) -> Floats:
+    """Look up a figure of each job's model; one without a profile borrows resnet50's."""
+    models = _models()
+    (stand_in,) = models.index.get_indexer(pd.Index([_STAND_IN]))
+    row = models.index.get_indexer(pd.Index(job.table["model"]))
+    return models[figure].to_numpy()[np.where(row < 0, stand_in, row)]
+
+
+def _batch(job: _Filling) -> Floats:
+    """Draw batch sizes about the models' defaults, no larger than fits the largest GPU."""
+    drawn = np.exp(BATCH_SPREAD * job.stream("gpu_memory_gib").standard_normal(job.rows))
+    wanted = np.maximum(np.rint(_profile(job, "default_batch_per_gpu") * drawn), _profile(job, "min_batch"))
+    each = _profile(job, "mem_per_sample_MiB")
+    room = job.largest_gpu_gib * 1024 - _profile(job, "mem_fixed_MiB")
+    most = np.where(each > 0, np.floor(room / np.where(each > 0, each, 1)), wanted)
+    return np.maximum(np.minimum(wanted, most), 1)
+
+
+def _gpu_memory(job: _Filling) -> Floats:
+    peak = (_profile(job, "mem_fixed_MiB") + _profile(job, "mem_per_sample_MiB") * _batch(job)) / 1024
+    return np.minimum(peak, job.largest_gpu_gib)
+
+
+def _cpu_cores(job: _Filling) -> npt.NDArray[np.int64]:
+    gpus = job.table["num_gpus"]
+    wanted = np.ceil(_profile(job, "input_cores_at_default_V100"))
+    each = np.clip(wanted, 1, job.cores_per_gpu).astype(np.int64)
+    return np.where(gpus > 0, each * gpus, job.cores_per_gpu)
+
+
+def _checkpoint(job: _Filling) -> Floats:
+    return _profile(job, "checkpoint_MB") * 1e6 / 2**30
+
+
+def _restart(job: _Filling) -> tuple[Floats, Floats]:
+    """Draw the seconds that a pause and a load take.
+
+    Together startup + checkpoint written + checkpoint read + data reopened, times (1 + 0.15 log2 GPUs), times
+    lognormal noise of median 1. The pause is the write, and a teardown out of the rest.
+    """
+    write = job.table["checkpoint_gib"] * 2**30 / (_default(_STORAGE) * 1e9)
+    once = 2 * write + _profile(job, "startup_s") + _profile(job, "data_reopen_s")
+    workers = 1 + 0.15 * np.log2(np.maximum(job.table["num_gpus"], 1))
+    noise = np.exp(_default(_NOISE) * job.stream("pause_s").standard_normal(job.rows))
+    whole = np.rint(np.clip(once * workers * noise, *RESTART_S))
+    pause = np.minimum(np.rint(whole * write / once + TEARDOWN_S), whole)
+    return pause, whole - pause
+
+
+def _pause(job: _Filling) -> Floats:
+    return _restart(job)[0]
+
+
+def _load(job: _Filling) -> Floats:
+    return _restart(job)[1]
+
+
+def _iteration(job: _Filling) -> tuple[Floats, Floats]:
+    """Return the milliseconds of one iteration on a V100, alpha + beta * batch, GPU busy and idle."""
+    whole = 1e3 * (_profile(job, "alpha_s") + _profile(job, "beta_s_per_sample_V100_fp32") * _batch(job))
+    busy = _profile(job, "gpu_util_default_pct") / 100
+    return whole * busy, whole * (1 - busy)
+
+
+def _active(job: _Filling) -> Floats:
+    return _iteration(job)[0]
+
+
+def _idle(job: _Filling) -> Floats:
+    return _iteration(job)[1]
+
+
+def _predictable_from(job: _Filling) -> Floats:
+    return np.where(job.stream("predictable_from").random(job.rows) < PREDICTABLE_SHARE, 0.0, 1.0)
+
+
+def _profiled_duration(job: _Filling) -> Floats:
+    error = np.where(job.table["predictable_from"] < 1, *ERRORS)
+    noise = np.exp(error * job.stream("profiled_duration_s").standard_normal(job.rows))
+    profiled: Floats = np.maximum(job.table["duration_s"] * noise, 1.0)
+    return profiled
+
+
+def _profiled_memory(job: _Filling) -> Floats:
+    return np.array(job.table["gpu_memory_gib"], float)
+
+
+# Column by column, in the order in which one needs another.
+_DRAWS: dict[str, tuple[Callable[[_Filling], npt.NDArray[Any]], str]] = {
+    "kind": (_kind, "gpu where GPUs are asked for"),
+    "model": (_model, "drawn from models that fit the largest GPU, one for each run of like jobs"),
+    "gpu_memory_gib": (_gpu_memory, "the model's memory at a batch size drawn about its default"),
+    "cpu_cores": (_cpu_cores, "what the model's input needs, at most the cluster's share for its GPUs"),
+    "checkpoint_gib": (_checkpoint, "the model's weights and optimiser state"),
+    "pause_s": (_pause, "checkpoint to shared storage, lognormal noise; 5 to 600 s with load_s"),
+    "load_s": (_load, "start-up, checkpoint and data from shared storage, the same noise"),
+    "predictable_from": (_predictable_from, "0 for 70 % of jobs, 1 for the others"),
+    "profiled_duration_s": (_profiled_duration, "lognormal error, 0.25, or 1 where never predictable"),
+    "profiled_memory_gib": (_profiled_memory, "gpu_memory_gib, as a profiler measures it"),
+    "active_ms": (_active, "the model's iteration on a V100 times its GPU utilisation"),
+    "idle_ms": (_idle, "the rest of that iteration"),
+}
+
+
+@cache
+def _models() -> pd.DataFrame:
+    """Read the profiles, by model, with a row for jobs that train none: they only start up."""
+    models = pd.read_csv(_DATA / "models.csv", index_col="model")[list(_FIGURES)].astype(float)
+    models.loc[_NO_MODEL] = 0.0
+    models.loc[_NO_MODEL, "startup_s"] = RESTART_S[0]
+    return models
+
+
+@cache
+def _default(parameter: str) -> float:
+    hardware = pd.read_csv(_DATA / "hardware.csv")
+    (value,) = hardware.loc[(hardware["kind"] == "default") & (hardware["name"] == parameter), "value"]
+    return float(value)

@@ -1,0 +1,187 @@
+"""What Philly's published statistics say of each stream of batches, made ready for drawing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, logit, ndtr
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+PROBE_VC = "11cb48"
+
+# Ours, tuned until benchmarks/philly_fidelity.py printed the log's figures. Pairs are (small, large) batches.
+SMALL_TAIL = 2.5  # P(small batch >= n) = n^-2.5
+_LARGE = 0.13  # share of 1-GPU batches that are large
+_LEVEL = (1.5, 0.75)  # deviation of 1-GPU levels; that of others is 1
+
+_STATISTICS = Path(__file__).parent / "data" / "philly_statistics.json"
+_BUCKET_ENDS = (1, 2, 4, 8, 16)  # most GPUs of each bucket but the last
+_STATES = ("not_passed", "passed")
+
+
+@dataclass(frozen=True)
+class Philly:
+    """The statistics by stream: the small batches of each virtual cluster, then the large ones of each."""
+
+    clusters: npt.NDArray[Any]  # [vc] names
+    gpus: Ints  # [count] the GPU counts seen
+    bucket: Ints  # [count] the bucket of each
+    batches_per_hour: Floats  # [stream]
+    week: Floats  # [hour of the week] relative rate, mean 1
+    gpus_up_to: Floats  # [stream, count] distribution function of a batch's GPUs
+    large_size: Floats  # [stream] mean size, 0 where batches are small
+    largest: float  # jobs in the largest batch
+    passes: Floats  # [stream, bucket] a job's chance to pass
+    shift: Floats  # [stream] mean level
+    spread: Floats  # [stream, bucket] deviation of levels
+    grid: Floats  # [point] levels
+    log_duration: Floats  # [bucket, passed, point] the logarithm of the duration at each level of the grid
+    probes_per_day: float
+    probe_passes: float
+    probe_durations: tuple[Floats, Floats]  # distribution function, logarithm of the duration
+
+
+@cache
+def fit() -> Philly:
+    """Return the fit; the file is read once."""
+    statistics = json.loads(_STATISTICS.read_text())
+    clusters, arrivals = statistics["virtual_clusters"], statistics["arrivals"]
+    probe, buckets = arrivals["periodic_probe_11cb48"], statistics["duration_s"]["by_gpu_bucket"]
+    gpus = np.array([int(count) for count in statistics["gpu_count"]["counts"]])
+    bucket = np.searchsorted(_BUCKET_ENDS, gpus)
+    jobs = np.array([_jobs_by_gpus(cluster, gpus) for cluster in clusters.values()])
+    jobs[list(clusters).index(PROBE_VC), 0] -= probe["jobs"]
+    fano = np.array([cluster["fano_hourly"] for cluster in clusters.values()])
+    streams, size, large_size = _streams(jobs, fano)
+    in_bucket = np.stack([streams[:, bucket == place].sum(axis=1) for place in range(len(buckets))], axis=1)
+    by_cluster = in_bucket.reshape(2, len(clusters), -1).sum(axis=0)
+    passes = np.tile(_passes(statistics, by_cluster), (2, 1))
+    shift = np.tile(_shift(statistics, by_cluster), 2)
+    spread = np.ones(in_bucket.shape)
+    spread[:, 0] = np.repeat(_LEVEL, len(clusters))
+    grid = np.linspace(-9, 9, 721)
+    hour, day = (np.array(arrivals[f"share_by_{unit}"]) for unit in ("hour_of_day", "day_of_week_mon0"))
+    return Philly(
+        clusters=np.array(list(clusters), dtype=object),
+        gpus=gpus,
+        bucket=bucket,
+        batches_per_hour=streams.sum(axis=1) / size / (statistics["fit_window"]["days"] * 24),
+        week=np.outer(day * 7, hour * 24).ravel(),
+        gpus_up_to=np.cumsum(streams / streams.sum(axis=1, keepdims=True), axis=1),
+        large_size=large_size,
+        largest=arrivals["batch_gap_60s"]["size_quantiles_50_75_90_95_99_999_max"][-1],
+        passes=passes,
+        shift=shift,
+        spread=spread,
+        grid=grid,
+        log_duration=_log_durations(statistics, in_bucket, passes, shift, spread, grid),
+        probes_per_day=probe["per_day"],
+        probe_passes=probe["passed_share"],
+        probe_durations=_distribution(statistics, probe["duration_s"]),
+    )
+
+
+def _jobs_by_gpus(cluster: dict[str, Any], gpus: Ints) -> list[float]:
+    return [cluster["jobs"] * cluster["gpu_count_share"].get(str(count), 0.0) for count in gpus]
+
+
+def _streams(jobs: Floats, fano: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return jobs [stream, count], mean batch size [stream], and the parameter of large sizes [stream].
+
+    Batches that come independently have the Fano factor E[n^2] / E[n]. For exponential sizes that is twice
+    the mean, so a cluster's Fano factor tells how large its large batches are.
+    """
+    exponential = np.maximum(fano / 2, 1)
+    large = 1 / (1 - np.exp(-1 / exponential))  # mean of 1 + its whole part
+    small = np.sum(np.arange(1, 1001) ** -SMALL_TAIL)  # mean, as the sum of P(size >= n)
+    in_large = _LARGE * large / (_LARGE * large + (1 - _LARGE) * small)  # share of a cluster's 1-GPU jobs
+    one_gpu = np.zeros(jobs.shape[1])
+    one_gpu[0] = 1
+    large_jobs = jobs * in_large[:, None] * one_gpu
+    return (
+        np.concatenate([jobs - large_jobs, large_jobs]),
+        np.concatenate([np.full(len(jobs), small), large]),
+        np.concatenate([np.zeros(len(jobs)), exponential]),
+    )
+
+
+def _passes(statistics: dict[str, Any], jobs: Floats) -> Floats:
+    """Return chances to pass [vc, bucket] that agree with the shares of each cluster and of each bucket.
+
+    Their logits are a sum of one term for the cluster and one for the bucket, found by setting them in turn.
+    """
+    probe = statistics["arrivals"]["periodic_probe_11cb48"]
+    clusters = statistics["virtual_clusters"]
+    by_cluster = np.array([cluster["passed_share"] * cluster["jobs"] for cluster in clusters.values()])
+    by_cluster[list(clusters).index(PROBE_VC)] -= probe["jobs"] * probe["passed_share"]
+    shares = statistics["status"]["passed_share_by_gpu_bucket"].values()
+    counts = [bucket["n"] for bucket in statistics["duration_s"]["by_gpu_bucket"].values()]
+    by_bucket = np.array([share * count for share, count in zip(shares, counts, strict=True)])
+    by_bucket[0] -= probe["jobs"] * probe["passed_share"]
+    wanted = [np.clip(by_cluster / jobs.sum(axis=1), 0.02, 0.98), by_bucket / jobs.sum(axis=0)]
+    log_odds = [np.zeros(len(jobs)), np.zeros(jobs.shape[1])]
+    for turn in range(400):  # far past convergence
+        side = turn % 2
+        chances = expit(log_odds[0][:, None] + log_odds[1])
+        have = np.sum(chances * jobs, axis=1 - side) / jobs.sum(axis=1 - side)
+        log_odds[side] += logit(wanted[side]) - logit(have)
+    return expit(log_odds[0][:, None] + log_odds[1])
+
+
+def _shift(statistics: dict[str, Any], jobs: Floats) -> Floats:
+    """Return how much longer a cluster's jobs are than their GPUs suggest, in deviations of log duration."""
+    probe, durations = statistics["arrivals"]["periodic_probe_11cb48"], statistics["duration_s"]
+    clusters = statistics["virtual_clusters"]
+    total = np.array([c["jobs"] * c["duration_s"]["log_mean"] for c in clusters.values()])
+    total[list(clusters).index(PROBE_VC)] -= probe["jobs"] * probe["duration_s"]["log_mean"]
+    buckets = durations["by_gpu_bucket"].values()
+    log_mean = np.array([bucket["log_mean"] for bucket in buckets])
+    log_mean[0] = statistics["without_probe"]["duration_s_1gpu"]["log_mean"]
+    number = jobs.sum(axis=1)
+    shift: Floats = (total - jobs @ log_mean) / number / durations["all"]["log_std"]
+    return shift
+
+
+def _log_durations(
+    statistics: dict[str, Any], jobs: Floats, passes: Floats, shift: Floats, spread: Floats, grid: Floats
+) -> Floats:
+    """Return the published quantile at each level's place in the mixture of all streams' levels."""
+    tables = np.empty((jobs.shape[1], len(_STATES), len(grid)))
+    for place, by_state in enumerate(statistics["duration_s"]["by_gpu_bucket_and_status"].values()):
+        for passed, state in enumerate(_STATES):
+            durations = by_state[state]
+            up_to, log_duration = _distribution(statistics, durations)
+            if place == 0:  # the probe's jobs, which have 1 GPU, are drawn apart
+                up_to, log_duration = _without_probe(statistics, durations, bool(passed))
+            weights = jobs[:, place] * (passes[:, place] if passed else 1 - passes[:, place])
+            mixture = weights @ ndtr((grid - shift[:, None]) / spread[:, place, None]) / weights.sum()
+            tables[place, passed] = np.interp(mixture, up_to, log_duration)
+    return tables
+
+
+def _without_probe(
+    statistics: dict[str, Any], durations: dict[str, Any], passed: bool
+) -> tuple[Floats, Floats]:
+    """Return the distribution of 1-GPU jobs of one status less that of the probe's jobs among them."""
+    probe = statistics["arrivals"]["periodic_probe_11cb48"]
+    share = probe["jobs"] / durations["n"] * (probe["passed_share"] if passed else 1 - probe["passed_share"])
+    all_up_to, all_log = _distribution(statistics, durations)
+    probe_up_to, probe_log = _distribution(statistics, probe["duration_s"])
+    log_duration = np.union1d(all_log, probe_log)
+    rest = np.interp(log_duration, all_log, all_up_to) - share * np.interp(
+        log_duration, probe_log, probe_up_to
+    )
+    return np.clip(np.maximum.accumulate(rest / (1 - share)), 0, 1), log_duration
+
+
+def _distribution(statistics: dict[str, Any], durations: dict[str, Any]) -> tuple[Floats, Floats]:
+    """Return the distribution function and the logarithm of the duration at the published quantiles."""
+    return np.array(statistics["quantile_levels"], float), np.log(np.array(durations["quantiles"], float))

@@ -1,0 +1,188 @@
+"""Microsoft's Philly trace of 2017: its job log, its machine list, and a generator fitted to it.
+
+The log is `cluster_job_log` of github.com/msr-fiddle/philly-traces (Jeon et al., USENIX ATC'19).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from os import PathLike
+from typing import Any
+
+import pandas as pd
+
+from traces._files import open_text, records
+from traces._table import TraceError, check, first, quote
+
+File = str | PathLike[str]
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
+_EPOCH = datetime(1970, 1, 1)
+_NO_TIME = (None, "", "None")
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_MACHINES = {  # the list's column: ours, its type, what a cell looks like, in a pattern and in words
+    "machineId": ("machine_id", str, r"(\S+)", "a name"),
+    "number of GPUs": ("num_gpus", int, r"(\d{1,4})", "a whole number"),
+    "single GPU mem": ("gpu_memory_gib", float, r"(\d{1,4})GB", "gigabytes like 24GB"),
+}
+
+
+def trace(file: File | None = None, *, seed: int, jobs: int | None = None) -> pd.DataFrame:
+    """Return Philly's jobs: those of the log `file`, or `jobs` invented ones like them, decided by `seed`.
+
+    `duration_s` is how long GPUs were held, summed over a job's attempts; `num_gpus` what its first attempt
+    held; `submit_s` counts from the first job kept. Jobs without a usable attempt are left out and counted in
+    the notes.
+    """
+    if file is None:
+        from traces._philly_like import generate
+
+        return generate(seed, jobs)
+    notes: Counter[str] = Counter()
+    lines, rows = [], []
+    for line, job in _jobs(file):
+        if row := _row(job, notes, file, line):
+            lines.append(line)
+            rows.append(row)
+    if not rows:
+        raise TraceError(file, None, None, "no job that held a GPU", "at least one")
+    table = pd.DataFrame(rows)
+    start = table["submit_s"].min()
+    table = table.assign(submit_s=table["submit_s"] - start, logged_start_s=table["logged_start_s"] - start)
+    table.attrs["notes"] = [f"{what}: {count:,}" for what, count in notes.items() if count]
+    return first(check(table, file=file, line=lines), jobs)
+
+
+def machine_list(file: File) -> pd.DataFrame:
+    """Read the machines: `machine_id`, `num_gpus` and, where the list has it, `gpu_memory_gib` of one GPU."""
+    rows = records(file, skip_blanks=True)
+    _, header = next(rows)
+    for name in list(_MACHINES)[:2]:
+        if name not in header:
+            raise TraceError(file, 1, name, f"only {quote(', '.join(header))}", f"a column named {name}")
+    known = [(header.index(name), name, *_MACHINES[name]) for name in _MACHINES if name in header]
+    machines: dict[str, list[str | int | float]] = {ours: [] for _, _, ours, *_ in known}
+    for line, row in rows:
+        for place, name, ours, kind, pattern, words in known:
+            cell = re.fullmatch(pattern, row[place], re.ASCII)
+            if not cell:
+                raise TraceError(file, line, name, quote(row[place]), words)
+            machines[ours].append(kind(cell[1]))
+    return pd.DataFrame(machines)
+
+
+def _jobs(file: File) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield each object of a JSON array with the line it begins on."""
+    text = open_text(file).read()
+    decoder = json.JSONDecoder(parse_constant=_refuse)
+    place, line, due = 0, 1, "["
+    while True:
+        end = _end_of_blanks(text, place)
+        line, place = line + text.count("\n", place, end), end
+        found = text[place : place + 1]
+        if found not in due or bool(found) != bool(due):
+            expected = " or ".join(due) + " in an array of jobs" if due else "the end of the file"
+            raise TraceError(file, line, None, quote(found) if found else "the end of the file", expected)
+        if not found:
+            return
+        if found == "{":
+            job, end = _decode(decoder, text, place, file, line)
+            yield line, job
+            line, place = line + text.count("\n", place, end), end
+        else:
+            place += 1
+        due = {"[": "{]", "{": ",]", ",": "{", "]": ""}[found]
+
+
+def _end_of_blanks(text: str, place: int) -> int:
+    blanks = _BLANKS.match(text, place)
+    return blanks.end() if blanks else place
+
+
+def _decode(
+    decoder: json.JSONDecoder, text: str, place: int, file: File, line: int
+) -> tuple[dict[str, Any], int]:
+    try:
+        return decoder.raw_decode(text, place)
+    except json.JSONDecodeError as error:
+        line += text.count("\n", place, error.pos)
+        raise TraceError(file, line, None, f"no JSON ({error.msg})", "a job as a JSON object") from None
+    except RecursionError:
+        raise TraceError(
+            file, line, None, "JSON nested too deeply", "a job, its attempts and their GPUs"
+        ) from None
+    except ValueError as error:  # a constant, or an integer of thousands of digits
+        raise TraceError(file, line, None, str(error), "a job as a JSON object of texts and lists") from None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"the constant {constant}")
+
+
+def _row(job: dict[str, Any], notes: Counter[str], file: File, line: int) -> dict[str, Any] | None:
+    """One row of the job table, or nothing (and a note) if the job never held a GPU."""
+    job_id, vc, user, status = (_get(job, key, str, file, line) for key in ("jobid", "vc", "user", "status"))
+    submit_s = _time(job, "submitted_time", file, line)
+    if submit_s is None:
+        raise TraceError(file, line, "submitted_time", quote(job.get("submitted_time")), "a time")
+    attempts = [_attempt(attempt, file, line) for attempt in _get(job, "attempts", list, file, line)]
+    spans = [(start, end) for start, end, _ in attempts if start is not None and end is not None]
+    notes["attempts skipped, start or end unknown"] += len(attempts) - len(spans)
+    notes["jobs still running when the log was taken, last attempt not counted"] += bool(
+        attempts and attempts[-1][0] is not None and attempts[-1][1] is None
+    )
+    num_gpus = attempts[0][2] if attempts else 0
+    duration_s = sum(end - start for start, end in spans)
+    unusable = not (num_gpus and duration_s)
+    notes["jobs left out, no attempt that held GPUs for a known time"] += unusable
+    if unusable:
+        return None
+    return {
+        "job_id": job_id,
+        "submit_s": submit_s,
+        "num_gpus": num_gpus,
+        "duration_s": duration_s,
+        "user": user,
+        "vc": vc,
+        "status": status,
+        "logged_start_s": spans[0][0],
+    }
+
+
+def _attempt(attempt: Any, file: File, line: int) -> tuple[int | None, int | None, int]:
+    """Start, end and number of GPUs of one attempt."""
+    if not isinstance(attempt, dict):
+        raise TraceError(file, line, "attempts", quote(attempt), "objects")
+    start, end = (_time(attempt, key, file, line) for key in ("start_time", "end_time"))
+    if start is not None and end is not None and end < start:
+        raise TraceError(
+            file, line, "end_time", quote(attempt["end_time"]), f"none before {attempt['start_time']}"
+        )
+    servers = _get(attempt, "detail", list, file, line)
+    if not all(isinstance(server, dict) for server in servers):
+        raise TraceError(file, line, "detail", quote(servers), "a list of objects")
+    return start, end, sum(len(_get(server, "gpus", list, file, line)) for server in servers)
+
+
+def _get(where: dict[str, Any], key: str, kind: type, file: File, line: int) -> Any:
+    if not isinstance(found := where.get(key), kind):
+        expected = "text" if kind is str else "a list"
+        raise TraceError(file, line, key, quote(found) if key in where else "nothing", expected)
+    return found
+
+
+def _time(where: dict[str, Any], key: str, file: File, line: int) -> int | None:
+    """Seconds since 1970 on the log's clock; nothing for what the log writes where it knows none."""
+    found = where.get(key)
+    if found in _NO_TIME:
+        return None
+    try:
+        if isinstance(found, str) and _TIME.fullmatch(found):
+            return int((datetime.fromisoformat(found) - _EPOCH).total_seconds())
+    except ValueError:
+        pass  # the 30th of February
+    raise TraceError(file, line, key, quote(found), "a time like 2017-10-10 08:00:00")
