@@ -1,0 +1,30 @@
+"""Simulate and list which windows of the generator are accepted: `python benchmarks/list_windows.py`.
+
+The lists in envs/accepted are made by this, once; a test simulates some of their windows again.
+"""
+
+from dataclasses import replace
+
+from envs.scenario import Scenario, Split
+from envs.windows import in_range, kept_list, write_list
+
+COUNTS: dict[Split, int] = {"train": 600, "validation": 100, "test": 300}
+PRESETS = (
+    Scenario(),
+    Scenario(cluster="4x8", jobs=256, drop_too_large=True),
+    Scenario(cluster="12x8", jobs=1024),
+)
+
+
+def main() -> None:
+    """Write a list for each preset and print how many windows are accepted."""
+    for scenario in PRESETS:
+        file = write_list(replace(scenario, trace="philly"), COUNTS)
+        for split in COUNTS:
+            known = kept_list(scenario, split)
+            kept = sum(in_range(value) for value in known.values())
+            print(f"{file.name}  {split:10s}  {kept} of {len(known)} accepted")
+
+
+if __name__ == "__main__":
+    main()
