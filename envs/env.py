@@ -22,7 +22,7 @@ from envs.workload import Workload
 
 BEFORE = 2  # the record that keeps the state before the last action
 SCRATCH = 1
-MOST_INSTANTS = 200  # for each job; an agent that only pauses and restarts jobs is cut there
+MOST_INSTANTS = 1000  # for each job; an agent that only pauses and restarts jobs is cut there
 
 
 @lru_cache(maxsize=8)
@@ -52,7 +52,7 @@ class GPUClusterEnv(gymnasium.Env[Any, int]):
 
     ## Start and end
     A window is drawn at reset, or named by `options={"window": i}`; the episode terminates when all jobs are done.
-    `info` then holds `mean_jct_s` and `jct_ratio`, to the prior on the same window. It is truncated after 200 instants
+    `info` then holds `mean_jct_s` and `jct_ratio`, to the prior on the same window. It is truncated after 1,000 instants
     a job, which only endless pausing and restarting reaches.
 
     ## Arguments

@@ -47,7 +47,7 @@ class Episode:
         if len(levels) > MAX_LEVELS:
             raise ValueError(f"{len(levels)} levels: at most {MAX_LEVELS}")
         pooled = placement == "pooled"
-        self.jobs = jobs.copy()
+        self.jobs = jobs.copy().view(np.recarray)
         self.cluster = cluster
         self.discipline = DISCIPLINES.index(discipline)
         self.states = fresh(

@@ -10,7 +10,7 @@ from envs.kernel import heaps
 from envs.kernel._compile import compiled, entry
 from envs.kernel.layout import LOADING, NOBODY, PAUSING, RUNNING
 from envs.kernel.moves import may_pause
-from envs.kernel.paying import find_victims, next_pick, overhead_of, pays, worth
+from envs.kernel.paying import LEAST_RUN, find_victims, next_pick, overhead_of, pays, worth
 from envs.kernel.placement import place
 from envs.kernel.queues import attained_now, cost_to_finish, remaining_now
 
@@ -210,6 +210,8 @@ def describe_queued(s, jobs, job, rank, out):
     out[12] = row.cores / 8.0
     out[13] = rank
     out[14] = as_time(wait_for(s, jobs, row.num_gpus))
+    if s.touched[job] == s.instant:
+        return False
     if place(s, jobs, job) > 0:
         node = s.chosen_node[s.num_chosen - 1]
         out[15] = 1.0
@@ -238,7 +240,7 @@ def describe_running(s, jobs, job, out):
     out[9] = row.memory / largest_memory(s)
     out[10] = row.cores / 8.0
     out[11] = as_time(s.clock - s.since[job])
-    out[12] = may_pause(s, job) and s.clock > s.since[job]
+    out[12] = may_pause(s, job) and s.clock - s.since[job] >= LEAST_RUN
     return out[12] > 0
 
 

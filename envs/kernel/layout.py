@@ -67,93 +67,98 @@ def tier(jobs: int, nodes: int, gpus: int) -> Tier:
     return Tier(room, *machines)
 
 
+# The fields of an episode's state: name, type, and shape in the sizes of a tier.
+STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
+    ("clock", "f8"),  # s
+    ("instant", "i8"),  # how many instants have been handled
+    ("wake", "f8"),  # s; the end of a timed wait, else infinite
+    ("tick", "f8"),  # s between ticks; 0 for none
+    ("present_seconds", "f8"),  # integral of the number of jobs present
+    ("num_jobs", "i8"),
+    ("num_nodes", "i8"),
+    ("num_gpus", "i8"),
+    ("num_demands", "i8"),
+    ("num_arrived", "i8"),
+    ("num_queued", "i8"),
+    ("num_active", "i8"),  # jobs that hold GPUs, each with its next event
+    ("num_done", "i8"),
+    ("num_free", "i8"),  # GPUs neither held nor reserved
+    ("num_pauses", "i8"),  # preemptions so far
+    ("exact", "i8"),  # 1 where estimates equal the truth
+    ("pooled", "i8"),
+    # the rule in force: what orders the queue, and what a walk does
+    ("key", "i8"),
+    ("exponent", "f8"),
+    ("margin", "f8"),
+    ("preempt", "i8"),
+    ("discipline", "i8"),
+    ("placement", "i8"),
+    ("num_limits", "i8"),
+    ("limits", "f8", (MAX_LEVELS,)),  # attained GPU-seconds at which a job's level rises
+    # jobs
+    ("phase", "i1", ("jobs",)),
+    ("level", "i1", ("jobs",)),
+    ("touched", "i8", ("jobs",)),  # the instant of its last start or pause
+    ("since", "f8", ("jobs",)),  # s; begin of its present phase
+    ("attained", "f8", ("jobs",)),  # s of progress banked
+    ("start", "f8", ("jobs",)),  # s; first start, nan before
+    ("finish", "f8", ("jobs",)),  # s; nan before
+    ("wait", "f8", ("jobs",)),  # s over all stays in the queue
+    ("overhead", "f8", ("jobs",)),  # s pausing and loading
+    ("preemptions", "i4", ("jobs",)),
+    ("first_gpu", "i4", ("jobs",)),  # chain of the GPUs it holds
+    ("awaited", "i4", ("jobs",)),  # reserved GPUs that are still held
+    ("order", "f8", ("jobs",)),  # its key under the rule in force
+    ("place_in_queue", "i4", ("jobs",)),
+    ("event_at", "f8", ("jobs",)),  # s; its next event
+    ("place_in_events", "i4", ("jobs",)),
+    # queues: a heap for each demand, one behind the other
+    ("queue", "i4", ("jobs",)),
+    ("queue_start", "i4", ("jobs",)),
+    ("queue_size", "i4", ("jobs",)),
+    ("shut", "i1", ("jobs",)),  # demands that found no place in the present walk
+    ("events", "i4", ("jobs",)),  # heap of the active jobs by their next event
+    # GPUs
+    ("holder", "i4", ("gpus",)),
+    ("next_gpu", "i4", ("gpus",)),  # of the same job
+    ("heir", "i4", ("gpus",)),  # the job it is reserved for
+    ("gpu_node", "i4", ("gpus",)),
+    ("free_memory", "f8", ("gpus",)),  # GiB
+    # nodes
+    ("node_gpus", "i4", ("nodes",)),
+    ("node_first", "i4", ("nodes",)),  # its lowest GPU
+    ("node_memory", "f8", ("nodes",)),  # GiB a GPU
+    ("node_cores", "f8", ("nodes",)),
+    ("node_level", "i4", ("nodes",)),  # rank of its memory size
+    ("free", "i4", ("nodes",)),  # GPUs neither held nor reserved
+    ("free_cores", "f8", ("nodes",)),
+    ("num_levels", "i8"),
+    ("level_memory", "f8", (MAX_LEVELS,)),  # GiB, ascending
+    ("level_largest", "i4", (MAX_LEVELS,)),  # GPUs of the largest node with at least that memory
+    ("bucket", "i4", (MAX_LEVELS, "gpus + 1")),  # nodes of a memory size with so many free GPUs
+    # scratch of a walk
+    ("room", "i4", (3, "nodes")),  # GPUs a node could give: free; free or pausing; all not granted
+    ("open", "i1", ("gpus",)),  # the least stage at which a GPU may be granted, 0 for none
+    ("taken", "i1", ("nodes",)),
+    ("chosen_node", "i4", ("nodes",)),
+    ("chosen_gpus", "i4", ("nodes",)),
+    ("num_chosen", "i8"),
+    ("gpus", "i4", ("gpus",)),  # the GPUs of a placement, or of all placements of a walk
+    ("inherited", "i4", ("gpus",)),
+    ("rivals", "i4", ("jobs",)),  # heap of running jobs that a walk may displace
+    ("granted", "i4", ("jobs",)),
+    ("granted_from", "i4", ("jobs",)),
+    ("victims", "i4", ("gpus",)),
+    ("marked", "i1", ("jobs",)),
+)
+
+
 @cache
 def state_dtype(size: Tier) -> np.dtype:
     """Return the record type of an episode's state at one tier."""
-    jobs, nodes, gpus = size
-    return np.dtype(
-        [
-            ("clock", "f8"),  # s
-            ("instant", "i8"),  # how many instants have been handled
-            ("wake", "f8"),  # s; the end of a timed wait, else infinite
-            ("tick", "f8"),  # s between ticks; 0 for none
-            ("present_seconds", "f8"),  # integral of the number of jobs present
-            ("num_jobs", "i8"),
-            ("num_nodes", "i8"),
-            ("num_gpus", "i8"),
-            ("num_demands", "i8"),
-            ("num_arrived", "i8"),
-            ("num_queued", "i8"),
-            ("num_active", "i8"),  # jobs that hold GPUs, each with its next event
-            ("num_done", "i8"),
-            ("num_free", "i8"),  # GPUs neither held nor reserved
-            ("num_pauses", "i8"),  # preemptions so far
-            ("exact", "i8"),  # 1 where estimates equal the truth
-            ("pooled", "i8"),
-            # the rule in force: what orders the queue, and what a walk does
-            ("key", "i8"),
-            ("exponent", "f8"),
-            ("margin", "f8"),
-            ("preempt", "i8"),
-            ("discipline", "i8"),
-            ("placement", "i8"),
-            ("num_limits", "i8"),
-            ("limits", "f8", (MAX_LEVELS,)),  # attained GPU-seconds at which a job's level rises
-            # jobs
-            ("phase", "i1", (jobs,)),
-            ("level", "i1", (jobs,)),
-            ("touched", "i8", (jobs,)),  # the instant of its last start or pause
-            ("since", "f8", (jobs,)),  # s; begin of its present phase
-            ("attained", "f8", (jobs,)),  # s of progress banked
-            ("start", "f8", (jobs,)),  # s; first start, nan before
-            ("finish", "f8", (jobs,)),  # s; nan before
-            ("wait", "f8", (jobs,)),  # s over all stays in the queue
-            ("overhead", "f8", (jobs,)),  # s pausing and loading
-            ("preemptions", "i4", (jobs,)),
-            ("first_gpu", "i4", (jobs,)),  # chain of the GPUs it holds
-            ("awaited", "i4", (jobs,)),  # reserved GPUs that are still held
-            ("order", "f8", (jobs,)),  # its key under the rule in force
-            ("place_in_queue", "i4", (jobs,)),
-            ("event_at", "f8", (jobs,)),  # s; its next event
-            ("place_in_events", "i4", (jobs,)),
-            # queues: a heap for each demand, one behind the other
-            ("queue", "i4", (jobs,)),
-            ("queue_start", "i4", (jobs,)),
-            ("queue_size", "i4", (jobs,)),
-            ("shut", "i1", (jobs,)),  # demands that found no place in the present walk
-            ("events", "i4", (jobs,)),  # heap of the active jobs by their next event
-            # GPUs
-            ("holder", "i4", (gpus,)),
-            ("next_gpu", "i4", (gpus,)),  # of the same job
-            ("heir", "i4", (gpus,)),  # the job it is reserved for
-            ("gpu_node", "i4", (gpus,)),
-            ("free_memory", "f8", (gpus,)),  # GiB
-            # nodes
-            ("node_gpus", "i4", (nodes,)),
-            ("node_first", "i4", (nodes,)),  # its lowest GPU
-            ("node_memory", "f8", (nodes,)),  # GiB a GPU
-            ("node_cores", "f8", (nodes,)),
-            ("node_level", "i4", (nodes,)),  # rank of its memory size
-            ("free", "i4", (nodes,)),  # GPUs neither held nor reserved
-            ("free_cores", "f8", (nodes,)),
-            ("num_levels", "i8"),
-            ("level_memory", "f8", (MAX_LEVELS,)),  # GiB, ascending
-            ("level_largest", "i4", (MAX_LEVELS,)),  # GPUs of the largest node with at least that memory
-            ("bucket", "i4", (MAX_LEVELS, gpus + 1)),  # nodes of a memory size with so many free GPUs
-            # scratch of a walk
-            ("room", "i4", (3, nodes)),  # GPUs a node could give: free; free or pausing; all not granted
-            ("open", "i1", (gpus,)),  # the least stage at which a GPU may be granted, 0 for none
-            ("taken", "i1", (nodes,)),
-            ("chosen_node", "i4", (nodes,)),
-            ("chosen_gpus", "i4", (nodes,)),
-            ("num_chosen", "i8"),
-            ("gpus", "i4", (gpus,)),  # the GPUs of a placement, or of all placements of a walk
-            ("inherited", "i4", (gpus,)),
-            ("rivals", "i4", (jobs,)),  # heap of running jobs that a walk may displace
-            ("granted", "i4", (jobs,)),
-            ("granted_from", "i4", (jobs,)),
-            ("victims", "i4", (gpus,)),
-            ("marked", "i1", (jobs,)),
-        ],
-        align=True,
-    )
+    sizes = {**size._asdict(), "gpus + 1": size.gpus + 1}
+    shaped = [
+        (name, kind, tuple(sizes.get(side, side) for side in shape[0]) if shape else ())
+        for name, kind, *shape in STATE
+    ]
+    return np.dtype(shaped, align=True)

@@ -8,7 +8,7 @@ free; an infinite margin never preempts.
 import numpy as np
 
 from envs.kernel._compile import compiled
-from envs.kernel.layout import NOBODY, RUNNING
+from envs.kernel.layout import NOBODY, QUEUED, RUNNING
 from envs.kernel.moves import may_pause, pause, start, start_on
 from envs.kernel.placement import can_hold, largest_node, place
 from envs.kernel.queues import cost_to_finish, first_open, open_all, remaining_now
@@ -210,6 +210,8 @@ def displace(s, jobs, job, num_victims):
 @compiled
 def pick(s, jobs, job):
     """Start a queued job where it fits, else displace the victims the search finds; tell whether it could."""
+    if s.phase[job] != QUEUED or s.touched[job] == s.instant:
+        return False
     if start(s, jobs, job):
         return True
     num_victims = find_victims(s, jobs, job)
@@ -220,17 +222,24 @@ def pick(s, jobs, job):
 
 
 @compiled
+def would_pick(s, jobs, job):
+    """Tell whether the rule in force would pick the job: it fits, or displacing others for it pays."""
+    if place(s, jobs, job) > 0:
+        return True
+    return s.margin < np.inf and pays(s, jobs, job, s.margin, find_victims(s, jobs, job))
+
+
+@compiled
 def next_pick(s, jobs):
     """Return the job that the rule in force would pick next at this instant, or NOBODY to wait.
 
-    One attempt a demand: if the first of it finds no place, equal demands behind it are passed over.
+    One attempt a demand: if the first of it finds no place, or was paused at this very instant, equal demands behind
+    it are passed over.
     """
     open_all(s)
     job = first_open(s)
     while job != NOBODY:
-        if place(s, jobs, job) > 0 or (
-            s.margin < np.inf and pays(s, jobs, job, s.margin, find_victims(s, jobs, job))
-        ):
+        if s.touched[job] != s.instant and would_pick(s, jobs, job):
             return job
         s.shut[jobs[job].demand] = 1
         job = first_open(s)
