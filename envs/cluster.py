@@ -43,9 +43,7 @@ def uniform(nodes: int, gpus: int, memory_gib: float = GPU_MEMORY_GIB) -> Cluste
     """Return `nodes` like nodes of `gpus` GPUs each."""
     if nodes < 1 or gpus < 1:
         raise ValueError(f"a cluster of {nodes}x{gpus} has no GPU")
-    return Cluster(
-        f"{nodes}x{gpus}", (gpus,) * nodes, (memory_gib,) * nodes, (CORES_PER_GPU * gpus,) * nodes
-    )
+    return Cluster(f"{nodes}x{gpus}", (gpus,) * nodes, (memory_gib,) * nodes, (CORES_PER_GPU * gpus,) * nodes)
 
 
 def philly() -> Cluster:
@@ -81,7 +79,9 @@ def from_csv(file: Path) -> Cluster:
         memory = tuple(float(row["gpu_memory_gib"]) for row in rows)
         cores = tuple(int(row["cores"]) for row in rows)
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{file}: expected the columns gpus, gpu_memory_gib, cores as numbers ({error})") from None
+        raise ValueError(
+            f"{file}: expected the columns gpus, gpu_memory_gib, cores as numbers ({error})"
+        ) from None
     if not gpus or min(gpus) < 0 or sum(gpus) == 0 or min(memory) <= 0 or min(cores) < 0:
         raise ValueError(f"{file}: expected at least one GPU, and no negative numbers")
     return Cluster(file.stem, gpus, memory, cores)

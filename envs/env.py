@@ -52,8 +52,8 @@ class GPUClusterEnv(gymnasium.Env[Any, int]):
 
     ## Start and end
     A window is drawn at reset, or named by `options={"window": i}`; the episode terminates when all jobs are done.
-    `info` then holds `mean_jct_s` and `jct_ratio`, to the prior on the same window. It is truncated after 1,000 instants
-    a job, which only endless pausing and restarting reaches.
+    `info` then holds `mean_jct_s` and `jct_ratio`, to the prior on the same window. It is truncated after 1,000
+    instants a job, which only endless pausing and restarting reaches.
 
     ## Arguments
     scenario: fields of `envs.scenario.Scenario`. split, count: which windows. observation, action, reward: names of
@@ -91,6 +91,7 @@ class GPUClusterEnv(gymnasium.Env[Any, int]):
         self._reward = find("envs.rewards", reward, "reward")
         self._tau = np.inf if tau_s is None else tau_s
         self._scales: dict[int, float] = {}
+        self._mask = np.zeros(0, np.int8)
         self.observation_space = self._observation.space(self._slots, self._workloads[0].cluster)
         self.action_space = self._action.space(self._slots)
         self.episode: Episode
@@ -108,7 +109,6 @@ class GPUClusterEnv(gymnasium.Env[Any, int]):
         self.episode = self.workload.episode(rows=BEFORE + 1)
         adopt(self.episode.states, 0, self.episode.jobs, self.prior)
         self._scale = self.prior_jct(number)
-        self._mask = np.zeros(self.action_space.n, np.int8)
         self._pass_over()
         return self._observe(), self._info()
 
@@ -154,9 +154,7 @@ class GPUClusterEnv(gymnasium.Env[Any, int]):
     def _advantage(self, action: int, job: int, choice: int) -> float:
         if action == choice:
             return 0.0
-        return float(
-            calls.advantage(self.episode.states, BEFORE, SCRATCH, self.episode.jobs, job, self._tau)
-        )
+        return float(calls.advantage(self.episode.states, BEFORE, SCRATCH, self.episode.jobs, job, self._tau))
 
     def _pass_over(self) -> None:
         """Let time pass while waiting is all there is to do."""

@@ -5,7 +5,7 @@ import numpy as np
 from envs.cluster import Cluster
 from envs.kernel import calls
 from envs.kernel.fresh import fresh
-from envs.kernel.layout import DISCIPLINES, EASY, MAX_LEVELS, PLACEMENTS, POOLED, SKIP
+from envs.kernel.layout import DISCIPLINES, EASY, MAX_LEVELS, PLACEMENTS, SKIP
 from envs.policy import Action, Policy, Preempt, Ranking, Start, Wait
 from envs.view import View, adopt
 
@@ -85,7 +85,7 @@ class Episode:
         """Move to the next instant; tell whether there was one."""
         return bool(calls.advance(self.states, 0, self.jobs))
 
-    def why_not(self, action: Action) -> str | None:
+    def why_not(self, action: object) -> str | None:
         """Return why an action is illegal now, or None."""
         state = self.state
         match action:

@@ -20,7 +20,9 @@ def jobs_array(table: "pd.DataFrame", cluster: Cluster, physics: frozenset[str] 
     `estimates` a policy is told the duration. ValueError names the parts where one is unknown.
     """
     if unknown := physics - PARTS:
-        raise ValueError(f"unknown physics {', '.join(sorted(unknown))}: there are {', '.join(sorted(PARTS))}")
+        raise ValueError(
+            f"unknown physics {', '.join(sorted(unknown))}: there are {', '.join(sorted(PARTS))}"
+        )
     jobs = np.zeros(len(table), JOB)
     jobs["submit"] = table["submit_s"]
     jobs["num_gpus"] = table["num_gpus"]

@@ -12,5 +12,7 @@ def text(view: View) -> str:
     rows = [f"{view.now:12.0f} s  {len(view.running)} running, {len(view.queue)} queued"]
     for node in range(len(view.node_gpus)):
         gpus = view.holder[view.gpu_node == node].tolist()
-        rows.append(f"node {node:3d}  {''.join(letters[job] for job in gpus)}  {view.free_cores[node]:.0f} cores free")
+        rows.append(
+            f"node {node:3d}  {''.join(letters[job] for job in gpus)}  {view.free_cores[node]:.0f} cores free"
+        )
     return "\n".join(rows)

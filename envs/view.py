@@ -118,7 +118,8 @@ class View:
     @property
     def has_run(self) -> np.ndarray:
         """Whether a job has started before, so that it must load when it starts again."""
-        return ~np.isnan(self._state.start[: self._state.num_arrived])
+        started: np.ndarray = np.isfinite(self._state.start[: self._state.num_arrived])
+        return started
 
     @property
     def attained_s(self) -> np.ndarray:
@@ -150,8 +151,9 @@ class View:
         return np.sort(self._list[:count])
 
     def _active(self, phase: int) -> np.ndarray:
-        active = self._state.events[: self._state.num_active]
-        return np.sort(active[self._state.phase[active] == phase])
+        active: np.ndarray = self._state.events[: self._state.num_active]
+        phases: np.ndarray = self._state.phase[active]
+        return np.sort(active[phases == phase])
 
     @property
     def running(self) -> np.ndarray:
@@ -172,7 +174,8 @@ class View:
     def preemptible(self) -> np.ndarray:
         """The running jobs that were not started at this very instant."""
         running = self.running
-        return running[self._state.touched[running] != self._state.instant]
+        new: np.ndarray = self._state.touched[running] == self._state.instant
+        return running[~new]
 
     @property
     def holder(self) -> np.ndarray:

@@ -151,6 +151,8 @@ def write_list(scenario: Scenario, counts: dict[Split, int]) -> Path:
         for split, count in counts.items():
             make = of_generator(scenario, split)
             for number in range(count):
-                value = stretch(make(number), scenario)
+                table = make(number)
+                assert table is not None, "a generator never ends"
+                value = stretch(table, scenario)
                 out.writerow((split, number, f"{value:.4f}"))
     return file

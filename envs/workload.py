@@ -59,7 +59,7 @@ class Workload:
             lost_s=np.zeros(count),
             preemptions=state.preemptions[:count].copy(),
             oom_restarts=np.zeros(count, int),
-            status=self.table["status"] if "status" in self.table else "",
+            status=self.table.get("status", ""),
         )
 
 

@@ -48,9 +48,12 @@ def entry(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _njit(function: Callable[..., Any], **options: bool) -> Callable[..., Any]:
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(CACHE)
+    settings: Any = config  # Numba makes its settings at import, out of sight of a type checker
+    njit: Any = numba.njit
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = str(CACHE)
     try:
-        return numba.njit(cache=True, error_model="numpy", **options)(function)
+        made: Callable[..., Any] = njit(cache=True, error_model="numpy", **options)(function)
+        return made
     finally:
-        config.CACHE_DIR = before
+        settings.CACHE_DIR = before

@@ -7,7 +7,7 @@ import numpy as np
 
 from envs.kernel import events, moves, paying, rules
 from envs.kernel._compile import compiled, entry
-from envs.kernel.layout import NOBODY, QUEUED, RESERVED
+from envs.kernel.layout import DONE, FUTURE, NOBODY, PAUSING, PHASES, QUEUED, RESERVED
 from envs.kernel.placement import place as place_job
 from envs.kernel.queues import attained_now, remaining_now, reorder
 
@@ -208,7 +208,7 @@ def legal_start(states, e, jobs, job, gpus):
         gpu = gpus[k]
         if gpu < 0 or gpu >= s.num_gpus or s.heir[gpu] != NOBODY:
             return 4
-        if s.holder[gpu] != NOBODY and s.phase[s.holder[gpu]] != events.PAUSING:
+        if s.holder[gpu] != NOBODY and s.phase[s.holder[gpu]] != PAUSING:
             return 4
         if s.node_memory[s.gpu_node[gpu]] < jobs[job].memory:
             return 5
@@ -235,13 +235,13 @@ def check(states, e, jobs):
         wrong += free[node] != s.free[node]
         wrong += s.free_cores[node] < -1e-6
     wrong += free.sum() != s.num_free
-    counts = np.zeros(8, np.int64)
+    counts = np.zeros(len(PHASES), np.int64)
     for job in range(s.num_jobs):
         counts[s.phase[job]] += 1
-        active = s.phase[job] > RESERVED and s.phase[job] != events.DONE
+        active = s.phase[job] > RESERVED and s.phase[job] != DONE
         wrong += held[job] != (jobs[job].num_gpus if active else 0)
         wrong += s.attained[job] > jobs[job].duration
     wrong += counts[QUEUED] != s.num_queued
-    wrong += counts[events.DONE] != s.num_done
-    wrong += counts[0] != s.num_jobs - s.num_arrived
+    wrong += counts[DONE] != s.num_done
+    wrong += counts[FUTURE] != s.num_jobs - s.num_arrived
     return wrong

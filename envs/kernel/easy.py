@@ -82,9 +82,9 @@ def first_harmless(s, jobs, head, shadow):
         spare = leaves_room_for(s, jobs, head, s.queue[begin])
         for at in range(begin, begin + size):
             job = s.queue[at]
-            if spare or s.clock + jobs[job].estimate <= shadow:
-                if best == NOBODY or heaps.before(s.order, job, best):
-                    best = job
+            harmless = spare or s.clock + jobs[job].estimate <= shadow
+            if harmless and (best == NOBODY or heaps.before(s.order, job, best)):
+                best = job
     return best
 
 

@@ -198,7 +198,7 @@ def handle(s, jobs, job):
 
 @compiled
 def next_tick(s):
-    """The first multiple of the tick after now."""
+    """Return the first multiple of the tick after now."""
     count = np.floor(s.clock / s.tick) - 1
     while count * s.tick <= s.clock:
         count += 1

@@ -156,7 +156,8 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
 @cache
 def state_dtype(size: Tier) -> np.dtype:
     """Return the record type of an episode's state at one tier."""
-    sizes = {**size._asdict(), "gpus + 1": size.gpus + 1}
+    sizes: dict[str | int, int] = {"jobs": size.jobs, "nodes": size.nodes, "gpus": size.gpus}
+    sizes["gpus + 1"] = size.gpus + 1
     shaped = [
         (name, kind, tuple(sizes.get(side, side) for side in shape[0]) if shape else ())
         for name, kind, *shape in STATE

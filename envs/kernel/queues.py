@@ -51,7 +51,7 @@ def cost_to_finish(s, jobs, job):
 
 @compiled
 def order_of(s, jobs, job):
-    """The job's key under the rule in force; it is constant while the job is queued."""
+    """Return the job's key under the rule in force; it is constant while the job is queued."""
     if s.key == SUBMIT:
         return 0.0
     if s.key == ESTIMATE:
