@@ -174,8 +174,8 @@ class View:
     def preemptible(self) -> np.ndarray:
         """The running jobs that were not started at this very instant."""
         running = self.running
-        new: np.ndarray = self._state.touched[running] == self._state.instant
-        return running[~new]
+        older: np.ndarray = running[self._state.touched[running] != self._state.instant]
+        return older
 
     @property
     def holder(self) -> np.ndarray:
