@@ -1,0 +1,162 @@
+"""Score scheduling policies against one another on the same workloads."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tyro
+
+import baselines
+from envs import choices
+from envs.scenario import Scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    import pandas as pd
+
+    from envs.policy import Policy
+    from envs.report import Maker
+    from envs.workload import Workload
+
+BESIDE = ("fifo", "sjf", "srtf", "las")
+"""What every policy stands beside, unless one episode is all that is asked for."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What to score, and on how much."""
+
+    policy: str
+    """A module of baselines/ (fifo, srtf, xion ...), all, the folder of a learned agent, or module:attribute."""
+    scenario: tyro.conf.OmitArgPrefixes[Scenario] = field(default_factory=Scenario)
+    """What is simulated."""
+    windows: int = 20
+    """Windows to score on; without meaning under --whole."""
+    processes: int = 1
+    """Processes to share the work; the results are the same."""
+    out: str | None = None
+    """Folder for choices, summary and every job; runs/evaluate-<time>-<hash>."""
+    config: str | None = None
+    """Run folder, or JSON file, to take these choices from; flags override it."""
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit code, 2 if what was asked for cannot be."""
+    args = sys.argv[1:] if args is None else args
+    try:
+        evaluation = read_choices(args)
+        policies, reference = chosen(evaluation)
+        with working("preparing the jobs; the first run compiles the simulator"):
+            workloads = made(evaluation)
+        folder = choices.open_run_folder("evaluate", evaluation, evaluation.out)
+    except ValueError as error:
+        print(f"evaluate.py: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    try:
+        evaluate(evaluation, policies, reference, workloads, folder)
+    except KeyboardInterrupt:
+        print(f"evaluate.py: interrupted; {folder} is without results", file=sys.stderr)
+        return 130
+    return 0
+
+
+def read_choices(args: Sequence[str]) -> Evaluation:
+    """Return the choices in the flags and in the file they name."""
+    args = choices.with_config(args)
+    choices.check_flags(args, Evaluation)
+    evaluation = tyro.cli(Evaluation, prog="evaluate.py", description=__doc__, args=args)
+    choices.check_numbers(evaluation)
+    return evaluation
+
+
+def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
+    """Return the policies to score by name, and the name of the one that the others are held against."""
+    if evaluation.policy == "all":
+        return {name: baselines.load(name) for name in baselines.names()}, "fifo"
+    name, policy = load(evaluation.policy)
+    beside = () if evaluation.scenario.whole else BESIDE
+    return {name: policy} | {other: baselines.load(other) for other in beside if other != name}, name
+
+
+def load(policy: str) -> "tuple[str, Policy | type]":
+    """Return a policy by its name, folder or `module:attribute`, and what to call it in the table."""
+    if policy not in baselines.names() and Path(policy).is_dir():
+        from agents import load_policy
+
+        name = Path(policy).resolve().name
+        return f"agent {name}" if name in baselines.names() else name, load_policy(policy)
+    if ":" in policy and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # somebody's own module lies where they are
+    return policy, baselines.load(policy)
+
+
+def made(evaluation: Evaluation) -> "list[Workload]":
+    """Return the workloads: one if it is the whole trace, else the first windows of its test part."""
+    from envs.windows import windows
+    from envs.workload import whole
+
+    scenario = evaluation.scenario
+    return [whole(scenario)] if scenario.whole else windows(scenario, "test", evaluation.windows)
+
+
+def evaluate(
+    evaluation: Evaluation,
+    policies: "Mapping[str, Policy | type]",
+    reference: str,
+    workloads: "Sequence[Workload]",
+    folder: Path,
+) -> None:
+    """Simulate, print the table, and fill the run folder."""
+    from functools import partial
+
+    from envs import remarks, report
+
+    out = report.console(sys.stdout)
+    for line in remarks.heading(workloads):
+        out.print(line)
+    makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
+    with progress(len(makers) * len(workloads)) as done:
+        results = report.simulate(makers, workloads, processes=evaluation.processes, done=done)
+    summaries = report.score(results, workloads)
+    if evaluation.policy == "all":
+        summaries = dict(sorted(summaries.items(), key=lambda item: item[1]["mean_jct_s"].mean()))
+    bounds = report.bounds(workloads)
+    choices.write_run(folder, results, report.document(summaries, bounds, reference))
+    out.print("", report.table(summaries, bounds, reference), "")
+    for line in (*remarks.footnotes(workloads, summaries, policies, reference), f"Run folder: {folder}"):
+        out.print(line)
+
+
+def working(what: str) -> "AbstractContextManager[object]":
+    """Say on stderr, if that is a terminal, what is being waited for."""
+    from rich.console import Console
+
+    return Console(stderr=True).status(what) if sys.stderr.isatty() else nullcontext()
+
+
+@contextmanager
+def progress(total: int) -> "Iterator[Callable[[str, pd.DataFrame], None]]":
+    """Show a bar on stderr, if that is a terminal, with the latest result; give what moves it on."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("simulating", total=total)
+
+        def done(name: str, table: "pd.DataFrame") -> None:
+            latest = f"{name}: mean JCT {table['jct_s'].mean():,.0f} s in window {table['window'].iloc[0]}"
+            bar.update(task, advance=1, description=latest)
+
+        yield done
+
+
+if __name__ == "__main__":
+    sys.exit(main())
