@@ -9,29 +9,31 @@ import numpy as np
 import pandas as pd
 
 from envs import render
+from envs.actions import Legal
 from envs.episode import Episode, run
 from envs.kernel import calls
-from envs.policy import Ranking, Wait
+from envs.policy import Ranking
 from envs.registry import find
 from envs.rewards import Moment
 from envs.scenario import Scenario, Split
 from envs.slots import Slots
 from envs.view import adopt
 from envs.windows import windows
-from envs.workload import Workload
+from envs.workload import Workload, whole
 
 BEFORE = 2  # the record that keeps the state before the last action
 SCRATCH = 1
+WITH_PICK = {"slots", "rollout_advantage"}  # what shows or pays the slots that one may pick, and no more
 MOST_INSTANTS = 1000  # for each job; an agent that only pauses and restarts jobs is cut there
 
 
 @lru_cache(maxsize=8)
 def shared_windows(scenario: Scenario, split: Split, count: int) -> tuple[Workload, ...]:
-    """Return windows that all environments of a process share."""
-    return tuple(windows(scenario, split, count))
+    """Return windows that all environments of a process share; the whole trace as the only one if so chosen."""
+    return (whole(scenario),) if scenario.whole else tuple(windows(scenario, split, count))
 
 
-class GPUClusterEnv(gymnasium.Env[Any, int]):
+class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
     """Schedule deep-learning jobs on a GPU cluster, one window of a trace an episode.
 
     ## Observation
@@ -39,16 +41,19 @@ class GPUClusterEnv(gymnasium.Env[Any, int]):
     profiled features, whether they fit, and the victims they would need; and totals. `tables` adds the share of
     free memory of each GPU and of free cores of each node, and the R running jobs with most time remaining, each
     with its preemption cost; `slots` adds the prior's logits and the mask. Times are log1p(s / 60) / 4; see
-    `envs.kernel.features` for each column. A job beyond K is unseen until there is room: `info["unseen"]`.
+    `envs.kernel.features` for each column. A job beyond K is unseen until there is room (`info["unseen"]` counts
+    them), but for the prior's own choice, which takes the last slot.
 
     ## Actions
     `primitive` (the default): start slot i by placement rule p, pause running slot r, or wait. `pick`: start slot k,
     its victims chosen by rule, or wait. `action_masks()` tells what is legal; anything else raises ValueError.
-    Steps at which only waiting is legal are passed over inside.
+    `action_space.sample()` draws legal ones. Steps at which only waiting is legal are passed over inside.
 
     ## Reward
     `jct`: minus the integral of jobs present, over `info["scale"]` (s), so that the undiscounted return times the
-    scale is minus the total JCT. `rollout_advantage` (with `pick`): by how much the action beats the prior.
+    scale is minus the total JCT. `rollout_advantage` (with `pick`): by how much the action beats the prior, over
+    the same scale. `info["elapsed"]` (s) is how long the step took; with `pick`, `info["agrees"]` tells whether it was
+    the prior's own choice.
 
     ## Start and end
     A window is drawn at reset, or named by `options={"window": i}`; the episode terminates when all jobs are done.
@@ -61,7 +66,7 @@ class GPUClusterEnv(gymnasium.Env[Any, int]):
     tau_s: time constant of rollouts, s; None for none.
     """
 
-    metadata = {"render_modes": ["ansi"]}  # noqa: RUF012 - Gymnasium's own pattern
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's own pattern
 
     def __init__(
         self,
@@ -80,8 +85,6 @@ class GPUClusterEnv(gymnasium.Env[Any, int]):
         render_mode: str | None = None,
     ) -> None:
         """Choose the windows; nothing is simulated before the first reset."""
-        if reward == "rollout_advantage" and action != "pick":
-            raise ValueError("the reward 'rollout_advantage' goes with the action 'pick'")
         self.render_mode = render_mode
         self.prior = Ranking("weighted", "if_it_pays", exponent=exponent, margin=margin)
         self._workloads = shared_windows(Scenario(**(scenario or {})), split, count)
@@ -89,11 +92,14 @@ class GPUClusterEnv(gymnasium.Env[Any, int]):
         self._observation = find("envs.observations", observation, "observation")
         self._action = find("envs.actions", action, "action")
         self._reward = find("envs.rewards", reward, "reward")
+        if action != "pick" and (wanted := WITH_PICK & {observation, reward}):
+            raise ValueError(f"{', '.join(sorted(wanted))} goes with the action 'pick', not with {action!r}")
+        self._picks = action == "pick"
         self._tau = np.inf if tau_s is None else tau_s
         self._scales: dict[int, float] = {}
         self._mask = np.zeros(0, np.int8)
-        self.observation_space = self._observation.space(self._slots, self._workloads[0].cluster)
-        self.action_space = self._action.space(self._slots)
+        self.observation_space = self._observation.space(self._slots, self._workloads[0].episode().view)
+        self.action_space: Legal = self._action.space(self._slots)
         self.episode: Episode
         self.workload: Workload
 
@@ -105,11 +111,14 @@ class GPUClusterEnv(gymnasium.Env[Any, int]):
         number = (options or {}).get("window")
         if number is None:
             number = int(self.np_random.integers(len(self._workloads)))
+        if not 0 <= number < len(self._workloads):
+            raise ValueError(f"there is no window {number} among {len(self._workloads)}, the first is 0")
         self.workload = self._workloads[number]
         self.episode = self.workload.episode(rows=BEFORE + 1)
         adopt(self.episode.states, 0, self.episode.jobs, self.prior)
         self._scale = self.prior_jct(number)
         self._pass_over()
+        self.action_space.opening &= self._mask
         return self._observe(), self._info()
 
     def prior_jct(self, number: int) -> float:
@@ -119,10 +128,10 @@ class GPUClusterEnv(gymnasium.Env[Any, int]):
             self._scales[number] = mean_jct(episode)
         return self._scales[number]
 
-    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int | np.int64) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Carry out an action, and let time pass to the next choice if it was to wait."""
         action = int(action)
-        if not self._mask[action]:
+        if not (0 <= action < len(self._mask) and self._mask[action]):
             raise ValueError(f"action {action} is illegal now: see action_masks()")
         episode = self.episode
         episode.states[BEFORE] = episode.states[0]
@@ -135,7 +144,9 @@ class GPUClusterEnv(gymnasium.Env[Any, int]):
         self._pass_over()
         after = self._moment()
         reward = self._reward(before, action, after, lambda: self._advantage(action, job, choice))
-        info = self._info() | {"elapsed": after.now - before.now, "agrees": action == choice}
+        info = self._info() | {"elapsed": after.now - before.now}
+        if self._picks:
+            info["agrees"] = action == choice
         cut = not episode.done and episode.state.instant >= MOST_INSTANTS * len(episode.jobs)
         return self._observe(), float(reward / self._scale), episode.done, bool(cut), info
 
@@ -160,15 +171,18 @@ class GPUClusterEnv(gymnasium.Env[Any, int]):
         """Let time pass while waiting is all there is to do."""
         wait = self._action.wait(self._slots)
         while True:
-            self._slots.refresh(self.episode)
-            self._mask = self._action.mask(self._slots)
+            self._slots.refresh(self.episode.states, 0, self.episode.jobs)
+            self._mask = self.action_space.mask = self._action.mask(self._slots)
             if self.episode.done or self._mask[:wait].any():
                 return
             self._wait()
 
     def _wait(self) -> None:
-        """Let time pass to the next instant."""
-        self.episode.apply(Wait())
+        """Let time pass to the next instant; with nothing pending, to one at the same time.
+
+        An unseen job may be able to start, so this asks the mask alone whether waiting is legal.
+        """
+        self.episode.state.wake = self.episode.state.clock if self.episode.nothing_pending else np.inf
         self.episode.advance()
 
     def _moment(self) -> Moment:
@@ -176,7 +190,7 @@ class GPUClusterEnv(gymnasium.Env[Any, int]):
         return Moment(float(state.clock), float(state.present_seconds))
 
     def _observe(self) -> Any:
-        return self._observation(self._slots, self.episode, self._mask)
+        return self._observation(self._slots, self.episode.view, self._mask)
 
     def _info(self) -> dict[str, Any]:
         unseen = int(self.episode.state.num_queued) - len(self._slots.queue)

@@ -46,23 +46,21 @@ class Episode:
         """Lay the machines out; nothing has arrived yet."""
         if len(levels) > MAX_LEVELS:
             raise ValueError(f"{len(levels)} levels: at most {MAX_LEVELS}")
-        pooled = placement == "pooled"
         self.jobs = jobs.copy().view(np.recarray)
         self.cluster = cluster
         self.discipline = DISCIPLINES.index(discipline)
-        self.states = fresh(
+        self.states = lay_out(
             self.jobs,
-            node_gpus=(cluster.num_gpus,) if pooled else cluster.node_gpus,
-            node_memory=(cluster.largest_gpu_gib,) if pooled else cluster.node_gpu_memory_gib,
-            node_cores=(sum(cluster.node_cores),) if pooled else cluster.node_cores,
+            cluster,
+            placement,
             rows=rows,
-            placement=PLACEMENTS.index("first_fit") if pooled else PLACEMENTS.index(placement),
-            pooled=pooled,
             discipline=self.discipline,
             exact=exact,
             tick=0.0 if exact else tick_s,
         )
         self.state = self.states[0]
+        if len(wrong := misfits(self.states, self.jobs)):
+            raise ValueError(f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}")
         self.set_levels(levels)
         self.view = View(self.states, self.jobs, np.random.default_rng(seed))
 
@@ -124,6 +122,29 @@ class Episode:
         adopt(self.states, 0, self.jobs, ranking)
         if not calls.run_rule(self.states, 0, self.jobs):
             raise RuntimeError("jobs are left that can never start")
+
+
+def lay_out(
+    jobs: np.ndarray, cluster: Cluster, placement: str, *, rows: int = 1, **choices: float
+) -> np.recarray:
+    """Return fresh records of these jobs on a cluster; pooled makes one node of it."""
+    pooled = placement == "pooled"
+    return fresh(
+        jobs,
+        node_gpus=(cluster.num_gpus,) if pooled else cluster.node_gpus,
+        node_memory=(cluster.largest_gpu_gib,) if pooled else cluster.node_gpu_memory_gib,
+        node_cores=(sum(cluster.node_cores),) if pooled else cluster.node_cores,
+        rows=rows,
+        placement=PLACEMENTS.index("first_fit" if pooled else placement),
+        pooled=pooled,
+        **choices,
+    )
+
+
+def misfits(states: np.recarray, jobs: np.ndarray) -> np.ndarray:
+    """Return the jobs that the empty cluster of fresh records could never hold."""
+    found = np.empty(len(jobs), np.int64)
+    return found[: calls.misfits(states, 0, jobs, found)]
 
 
 def discipline_of(ranking: Ranking, chosen: int) -> int:

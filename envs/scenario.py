@@ -1,7 +1,7 @@
 """Every choice about what is simulated."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args, get_type_hints
 
 PARTS = ("memory", "preemption", "estimates")
 
@@ -40,6 +40,13 @@ class Scenario:
     """Drop jobs that the empty cluster could never hold, and count them, instead of stopping."""
     seed: int = 0
     """Decides all that is drawn: generated jobs, what a trace lacks, which windows."""
+
+    def __post_init__(self) -> None:
+        """Refuse rules that do not exist; ValueError names those that do."""
+        for name in ("placement", "discipline"):
+            known = get_args(get_type_hints(Scenario)[name])
+            if getattr(self, name) not in known:
+                raise ValueError(f"unknown {name} {getattr(self, name)!r}: there are {', '.join(known)}")
 
     @property
     def trace_name(self) -> str | None:

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from envs.episode import Episode
-from envs.kernel import features
+from envs.kernel import calls, features
 
 
 class Slots:
@@ -26,15 +25,14 @@ class Slots:
         self.running_mask = np.zeros(running_slots, np.int8)
         self.can_wait = True
 
-    def refresh(self, episode: Episode) -> None:
-        """Look at the episode as it is now."""
-        states, jobs = episode.states, episode.jobs
+    def refresh(self, states: np.recarray, e: int, jobs: np.ndarray) -> None:
+        """Look at record `e` as it is now, whose rule in force gives the order and the prior."""
         features.observe_queue(
-            states, 0, jobs, self.queue, self.queue_features, self.totals, self.queue_mask, self.prior
+            states, e, jobs, self.queue, self.queue_features, self.totals, self.queue_mask, self.prior
         )
         if len(self.running):
-            features.observe_running(states, 0, jobs, self.running, self.running_features, self.running_mask)
-        self.can_wait = not episode.nothing_pending
+            features.observe_running(states, e, jobs, self.running, self.running_features, self.running_mask)
+        self.can_wait = bool(calls.next_event(states, e, jobs) < np.inf)
 
     @property
     def own_choice(self) -> int:

@@ -1,5 +1,7 @@
 """What a scheduler could honestly know now, read-only."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from envs.kernel import calls
@@ -13,6 +15,9 @@ from envs.kernel.layout import (
     RUNNING,
 )
 from envs.policy import Action, Placement, Preempt, Ranking, Start, Wait
+
+if TYPE_CHECKING:
+    from envs.slots import Slots
 
 PREEMPTIONS = ("never", "by_order", "if_it_pays")
 
@@ -244,12 +249,33 @@ class View:
         return self._moves.pop() if self._moves else Wait()
 
     def _walk(self, ranking: Ranking) -> list[Action]:
-        """Carry out the walk on the scratch record and return the moves it made, the last first."""
-        scratch = self._states[1:2]
-        scratch[:] = self._states[0:1]
-        adopt(self._states, 1, self._jobs, ranking)
+        """Carry out a ranking's walk on the scratch record and return the moves it made, the last first."""
+        self._copy(ranking)
         calls.walk(self._states, 1, self._jobs)
-        after = scratch[0]
+        return self._moves_made()
+
+    def pick(self, job: int) -> list[Action]:
+        """Return the moves by which a queued job starts, victims paused for it if it needs them; the last first.
+
+        The victims are found as for `xion_threshold`; there are no moves where the job neither fits nor has victims.
+        """
+        self._states[1] = self._states[0]
+        calls.pick(self._states, 1, self._jobs, job)
+        return self._moves_made()
+
+    def look(self, slots: "Slots", ranking: Ranking) -> None:
+        """Fill an agent's slots: the queue in a ranking's order, and the ranking's own choice as the prior."""
+        self._copy(ranking)
+        slots.refresh(self._states, 1, self._jobs)
+
+    def _copy(self, ranking: Ranking) -> None:
+        """Copy the state to the scratch record and put a ranking in force there."""
+        self._states[1] = self._states[0]
+        adopt(self._states, 1, self._jobs, ranking)
+
+    def _moves_made(self) -> list[Action]:
+        """Return the moves that lead from the state to the scratch record, the last first."""
+        after = self._states[1]
         seen = self._state.num_arrived
         moved = np.flatnonzero(after.phase[:seen] != self._state.phase[:seen])
         paused = moved[(after.phase[moved] == PAUSING) | (after.phase[moved] == QUEUED)]

@@ -35,12 +35,17 @@ ACCEPTED = Path(__file__).parent / "accepted"
 
 def windows(scenario: Scenario, split: Split, count: int) -> list[Workload]:
     """Return the first `count` accepted windows of a split; ValueError if there are not so many."""
+    if split not in SHARES or min(scenario.jobs, count) < 1:
+        asked = f"{count} windows of {scenario.jobs} jobs in the part {split!r}"
+        raise ValueError(f"{asked}: at least 1 of 1 job can be had in {', '.join(SHARES)}")
     found = list(islice(accepted(scenario, split, most=count * MOST_TRIED), count))
     if len(found) < count:
         low, high = STRETCH
+        wanted = f" with a stretch of {low}-{high} on {scenario.cluster_name}" * (not scenario.all_windows)
+        instead = ", another cluster, or --all-windows" * (not scenario.all_windows)
         raise ValueError(
-            f"only {len(found)} of {count} windows of {scenario.jobs} jobs were found in the {split} part with a "
-            f"stretch of {low}-{high} on {scenario.cluster_name}: ask for fewer, another cluster, or --all-windows"
+            f"only {len(found)} of {count} windows of {scenario.jobs} jobs were found in the {split} part{wanted}: "
+            f"ask for fewer{instead}"
         )
     return found
 
@@ -65,7 +70,10 @@ def in_range(value: float) -> bool:
 
 
 def stretch(table: pd.DataFrame, scenario: Scenario) -> float:
-    """Return mean JCT / mean duration of a filled table under SRTF with the default rules and physics."""
+    """Return mean JCT / mean duration of a filled table under SRTF with the default rules and physics.
+
+    Jobs that these cannot hold are left out: whether they stop the run is for the rules chosen to say.
+    """
     usual = Scenario()
     plain = replace(
         scenario,
@@ -73,6 +81,7 @@ def stretch(table: pd.DataFrame, scenario: Scenario) -> float:
         placement=usual.placement,
         discipline=usual.discipline,
         tick=usual.tick,
+        drop_too_large=True,
     )
     workload = prepare(table, plain)
     state = run(SRTF, workload.episode()).state

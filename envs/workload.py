@@ -9,7 +9,7 @@ import pandas as pd
 import traces
 from envs import results
 from envs.cluster import Cluster, cluster
-from envs.episode import Episode
+from envs.episode import Episode, lay_out, misfits
 from envs.jobs import jobs_array
 from envs.scenario import Scenario
 
@@ -67,6 +67,8 @@ def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFram
     """Cap run times as asked and fill in what the trace lacks."""
     machines = cluster(scenario.cluster_name)
     if scenario.max_duration is not None:
+        if not scenario.max_duration > 0:
+            raise ValueError(f"run times capped at {scenario.max_duration:g} s: the cap must be more than 0")
         capped = table.assign(duration_s=table["duration_s"].clip(upper=scenario.max_duration))
         capped.attrs = table.attrs
         table = capped
@@ -84,30 +86,29 @@ def prepare(table: pd.DataFrame, scenario: Scenario, *, window: int = 0) -> Work
     ValueError lists the jobs that the empty cluster could never hold, unless they are to be dropped.
     """
     machines = cluster(scenario.cluster_name)
-    if scenario.target_load is not None:
-        table = scale_arrivals(table, machines.num_gpus, scenario.target_load)
     if cpu_jobs := int((table["num_gpus"] == 0).sum()):
         raise ValueError(f"{cpu_jobs} jobs ask for no GPU: CPU jobs are not simulated yet, take them out")
-    jobs = jobs_array(table, machines, scenario.parts)
-    too_large = np.flatnonzero(~fits_empty(jobs, machines, scenario))
-    if len(too_large) and not scenario.drop_too_large:
+    table = without_too_large(table, scenario, machines)
+    if scenario.target_load is not None:
+        table = scale_arrivals(table, machines.num_gpus, scenario.target_load)
+    return Workload(table, jobs_array(table, machines, scenario.parts), machines, scenario, window)
+
+
+def without_too_large(table: pd.DataFrame, scenario: Scenario, machines: Cluster) -> pd.DataFrame:
+    """Return the jobs that the empty cluster could hold; ValueError lists the others unless they are to be dropped."""
+    jobs = jobs_array(table, machines, scenario.parts).view(np.recarray)
+    too_large = misfits(lay_out(jobs, machines, scenario.placement), jobs)
+    if not len(too_large):
+        return table
+    if not scenario.drop_too_large:
         raise ValueError(too_large_message(table, too_large, machines))
-    if len(too_large):
-        kept = np.setdiff1d(np.arange(len(table)), too_large)
-        smaller = table.iloc[kept].reset_index(drop=True)
-        note = f"jobs larger than the cluster dropped: {len(too_large):,}"
-        smaller.attrs = {**table.attrs, "notes": [*table.attrs["notes"], note]}
-        table, jobs = smaller, jobs[kept]
-    return Workload(table, jobs, machines, scenario, window)
-
-
-def fits_empty(jobs: np.ndarray, machines: Cluster, scenario: Scenario) -> np.ndarray:
-    """Tell of each job whether the empty cluster could hold it."""
-    kinds, which = np.unique(jobs[["num_gpus", "memory"]], return_inverse=True)
-    probe = np.zeros(len(kinds), jobs.dtype)
-    probe["num_gpus"], probe["memory"], probe["duration"] = kinds["num_gpus"], kinds["memory"], 1.0
-    view = Episode(probe, machines, placement=scenario.placement).view
-    return np.array([view.place(job) is not None for job in range(len(kinds))])[which]
+    if len(too_large) == len(table):
+        raise ValueError(f"none of the {len(table)} jobs can ever run on {machines.name}")
+    kept = np.setdiff1d(np.arange(len(table)), too_large)
+    smaller = table.iloc[kept].reset_index(drop=True)
+    note = f"jobs larger than the cluster dropped: {len(too_large):,}"
+    smaller.attrs = {**table.attrs, "notes": [*table.attrs["notes"], note]}
+    return smaller
 
 
 def too_large_message(table: pd.DataFrame, rows: np.ndarray, machines: Cluster) -> str:
@@ -138,11 +139,16 @@ def capped_load(table: pd.DataFrame, gpus: int, factor: float = 1.0) -> float:
 
 
 def scale_arrivals(table: pd.DataFrame, gpus: int, load: float) -> pd.DataFrame:
-    """Stretch the gaps between submissions so that the capped load becomes `load`."""
+    """Stretch the gaps between submissions so that the capped load becomes `load`; ValueError if none would do."""
     low, high = 1e-6, 1e6
     for _ in range(100):
         factor = (low * high) ** 0.5
         low, high = (factor, high) if capped_load(table, gpus, factor) > load else (low, factor)
+    if not abs(capped_load(table, gpus, high) - load) <= 1e-6 * load:  # nor is it NaN
+        most = table["num_gpus"].sum() / gpus
+        raise ValueError(
+            f"no scaling of arrivals gives a load of {load:g}: {len(table)} jobs reach {most:.3g} at most"
+        )
     first = table["submit_s"].iloc[0]
     return table.assign(submit_s=first + (table["submit_s"] - first) * high)
 

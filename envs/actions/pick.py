@@ -1,8 +1,8 @@
 """Pick a queued job: it starts, and where it does not fit the rule's victims are paused for it."""
 
 import numpy as np
-from gymnasium.spaces import Discrete
 
+from envs.actions import Legal
 from envs.episode import Episode
 from envs.kernel import calls
 from envs.slots import Slots
@@ -11,9 +11,9 @@ from envs.slots import Slots
 class Pick:
     """Discrete(K + 1): slot k of the queue, or wait."""
 
-    def space(self, slots: Slots) -> Discrete:
+    def space(self, slots: Slots) -> Legal:
         """Return the action space."""
-        return Discrete(len(slots.queue) + 1)
+        return Legal(len(slots.queue) + 1)
 
     def wait(self, slots: Slots) -> int:
         """Return the number of the action that waits."""

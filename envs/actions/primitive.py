@@ -1,8 +1,8 @@
 """Start a queued job by a placement rule, or pause a running one: every move by itself."""
 
 import numpy as np
-from gymnasium.spaces import Discrete
 
+from envs.actions import Legal
 from envs.episode import Episode
 from envs.kernel import calls
 from envs.kernel.layout import BEST_FIT, FIRST_FIT, SPREAD
@@ -15,9 +15,9 @@ FITS = 15  # column of the queue's features that tells whether a job fits
 class Primitive:
     """Discrete(3 K + R + 1): slot i of the queue by rule p (number 3 i + p), pause slot r of the running, wait."""
 
-    def space(self, slots: Slots) -> Discrete:
+    def space(self, slots: Slots) -> Legal:
         """Return the action space."""
-        return Discrete(self.wait(slots) + 1)
+        return Legal(self.wait(slots) + 1)
 
     def wait(self, slots: Slots) -> int:
         """Return the number of the action that waits."""

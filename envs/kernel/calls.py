@@ -9,7 +9,7 @@ from envs.kernel import events, moves, paying, rules
 from envs.kernel._compile import compiled, entry
 from envs.kernel.layout import DONE, FUTURE, NOBODY, PAUSING, PHASES, QUEUED, RESERVED
 from envs.kernel.placement import place as place_job
-from envs.kernel.queues import attained_now, remaining_now, reorder
+from envs.kernel.queues import attained_now, open_all, remaining_now, reorder
 
 HORIZON = 4.0  # rollouts are cut after so many time constants
 
@@ -182,6 +182,22 @@ def startable(states, e, jobs, out):
                 if s.touched[s.queue[at]] != s.instant:
                     out[count] = s.queue[at]
                     count += 1
+    return count
+
+
+@entry
+def misfits(states, e, jobs, out):
+    """List the jobs that this record, all of whose GPUs are free, could never hold; return their number."""
+    s = states[e]
+    open_all(s)
+    count = 0
+    for job in range(s.num_jobs):
+        demand = jobs[job].demand
+        if s.shut[demand] == 0:
+            s.shut[demand] = 1 if place_job(s, jobs, job) > 0 else 2
+        if s.shut[demand] == 2:
+            out[count] = job
+            count += 1
     return count
 
 

@@ -286,9 +286,19 @@ def describe_totals(s, jobs, slots, out):
 
 
 @compiled
-def write_prior(s, jobs, listed, count, slots, mask, out):
+def show(s, listed, count, job):
+    """Put a job into the last slot, unless it is listed or there is none."""
+    if job == NOBODY or count < len(listed):
+        return
+    for k in range(count):
+        if listed[k] == job:
+            return
+    listed[count - 1] = job
+
+
+@compiled
+def write_prior(own, listed, count, slots, out):
     """Write the logits of the rule in force: its own choice highest, then the slots by rank."""
-    own = next_pick(s, jobs)
     out[slots] = OWN_CHOICE if own == NOBODY else WAIT_LOGIT
     for k in range(count):
         out[k] = OWN_CHOICE if listed[k] == own else A_RANK * k
@@ -297,6 +307,8 @@ def write_prior(s, jobs, listed, count, slots, mask, out):
 @entry
 def observe_queue(states, e, jobs, listed, features, totals, mask, prior):
     """Describe the first queued jobs in order; `mask[k]` tells which could be picked, the last is left alone.
+
+    The rule's own choice is always among them: in the last slot, if it comes later in the order.
 
     listed: int64 (K,), the jobs, -1 beyond the queue. features: float32 (K, len(QUEUE_FEATURES)). totals: float32
     (len(TOTALS),). mask: int8 (K + 1,). prior: float32 (K + 1,). Returns how many slots are used.
@@ -311,9 +323,11 @@ def observe_queue(states, e, jobs, listed, features, totals, mask, prior):
     sort_ends(s, jobs)
     describe_totals(s, jobs, slots, totals)
     count = first_in_order(s, slots, listed)
+    own = next_pick(s, jobs)
+    show(s, listed, count, own)
     for k in range(count):
         mask[k] = describe_queued(s, jobs, listed[k], k / slots, features[k])
-    write_prior(s, jobs, listed, count, slots, mask, prior)
+    write_prior(own, listed, count, slots, prior)
     return count
 
 

@@ -3,25 +3,27 @@
 import numpy as np
 from gymnasium.spaces import Box
 
-from envs.cluster import Cluster
-from envs.episode import Episode
+from envs.kernel.features import A_RANK, OWN_CHOICE
+from envs.observations import _bounds
 from envs.slots import Slots
+from envs.view import View
 
 
 class Flat:
-    """[K x queue features, totals, K + 1 prior logits, K + 1 mask]."""
+    """[K x queue features, totals, K + 1 prior logits, K + 1 mask]; goes with the action `pick`."""
 
-    def space(self, slots: Slots, cluster: Cluster) -> Box:
+    def space(self, slots: Slots, view: View) -> Box:
         """Return the observation space."""
-        size = slots.queue_features.size + slots.totals.size + slots.prior.size + slots.queue_mask.size
-        return Box(-np.inf, np.inf, (size,), np.float32)
+        seen = _bounds.features(slots.queue_features.size + slots.totals.size)
+        actions = len(slots.prior)
+        low = [seen.low, np.full(actions, A_RANK * actions), np.zeros(actions)]
+        high = [seen.high, np.full(actions, OWN_CHOICE), np.ones(actions)]
+        return Box(np.concatenate(low, dtype=np.float32), np.concatenate(high, dtype=np.float32))
 
-    def __call__(self, slots: Slots, episode: Episode, mask: np.ndarray) -> np.ndarray:
+    def __call__(self, slots: Slots, view: View, mask: np.ndarray) -> np.ndarray:
         """Return the vector as it is now."""
-        if len(mask) != len(slots.prior):
-            raise ValueError("the observation 'slots' goes with the action 'pick'")
-        parts = [slots.queue_features.ravel(), slots.totals, slots.prior, mask]
-        return np.concatenate(parts, dtype=np.float32)
+        seen = [_bounds.flat(slots.queue_features), _bounds.flat(slots.totals)]
+        return np.concatenate([*seen, slots.prior, mask], dtype=np.float32)
 
 
 observation = Flat()
