@@ -1,0 +1,121 @@
+"""An agent is a folder: `agent.json` with its choices, and `weights.safetensors`. Reading one runs no code from it."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from safetensors import SafetensorError
+from safetensors.torch import load as read_tensors
+from safetensors.torch import save as tensor_bytes
+
+from agents.network import SlotNetwork
+from agents.training import Training
+from envs.kernel.features import QUEUE_FEATURES, TOTALS
+from envs.scenario import Scenario
+
+CHOICES, WEIGHTS = "agent.json", "weights.safetensors"
+FORMAT = 1
+MOST_SLOTS, MOST_HIDDEN = 4096, 4096  # a file that asks for more would only fill the memory
+LAYOUT = {"action": "pick", "queue_features": list(QUEUE_FEATURES), "totals": list(TOTALS)}
+"""What the network reads and answers."""
+
+
+class Agent(NamedTuple):
+    """A network with the choices under which it was made."""
+
+    network: SlotNetwork
+    training: Training
+    scenario: Scenario
+
+
+def new_network(training: Training) -> SlotNetwork:
+    """Return a network that has learned nothing."""
+    return SlotNetwork(training.queue_slots, hidden=training.hidden, prior_scale=training.prior_scale)
+
+
+def save(folder: Path, agent: Agent, *, about: Mapping[str, object] | None = None) -> None:
+    """Write an agent so that the folder holds, whatever happens, the one before or this one.
+
+    about: what to note beside the weights, such as the step. An agent may only replace one of the same choices.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    libraries = {name: version(name) for name in ("torch", "stable-baselines3", "numpy")}
+    choices = {
+        "format": FORMAT,
+        "layout": LAYOUT,
+        "training": asdict(agent.training),
+        "scenario": asdict(agent.scenario),
+        "made_with": libraries,
+    }
+    text = (json.dumps(choices, indent=2) + "\n").encode()
+    if not (folder / CHOICES).exists() or (folder / CHOICES).read_bytes() != text:
+        _write_whole(folder / CHOICES, text)
+    noted = {"about": json.dumps(about or {})}  # one entry: several come in an order of their own each time
+    _write_whole(folder / WEIGHTS, tensor_bytes(dict(agent.network.state_dict()), metadata=noted))
+
+
+def load(folder: str | Path) -> Agent:
+    """Return the agent of a folder; ValueError says why it cannot be read."""
+    folder = Path(folder)
+    try:
+        choices = json.loads((folder / CHOICES).read_text(encoding="utf-8"))
+        weights = (folder / WEIGHTS).read_bytes()
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"{folder} holds no agent that can be read ({CHOICES}, {WEIGHTS}): {error}"
+        ) from None
+    if not isinstance(choices, dict) or choices.get("format") != FORMAT:
+        raise ValueError(f"{folder / CHOICES}: expected the choices of an agent, format {FORMAT}")
+    _check_layout(folder, choices.get("layout"))
+    training = _read(Training, choices.get("training"), folder)
+    scenario = _read(Scenario, choices.get("scenario"), folder)
+    if not (0 < training.queue_slots <= MOST_SLOTS and 0 < training.hidden <= MOST_HIDDEN):
+        raise ValueError(f"{folder / CHOICES}: a network of absurd size")
+    network = new_network(training)
+    try:
+        network.load_state_dict(read_tensors(weights))
+    except (SafetensorError, RuntimeError) as error:
+        raise ValueError(f"{folder / WEIGHTS} does not hold this agent's weights: {error}") from None
+    return Agent(network.eval(), training, scenario)
+
+
+def _check_layout(folder: Path, layout: object) -> None:
+    if layout == LAYOUT:
+        return
+    known = layout if isinstance(layout, dict) else {}
+    apart = [name for name in LAYOUT if known.get(name) != LAYOUT[name]]
+    raise ValueError(
+        f"{folder}: this agent was trained with other {', '.join(apart)} than the environment has now, "
+        "so its network cannot read what it would see: train it anew"
+    )
+
+
+def _read(kind: type[Any], content: object, folder: Path) -> Any:
+    """Return a dataclass of choices from JSON; what its fields do not name, or name otherwise, is refused."""
+    known = {field.name: field for field in fields(kind)}
+    if not isinstance(content, dict) or content.keys() - known.keys():
+        raise ValueError(
+            f"{folder / CHOICES}: these are not the choices of a {kind.__name__}: {content!r:.200}"
+        )
+    for name, value in content.items():
+        usual = known[name].default
+        expected = (int, float) if isinstance(usual, float) and not isinstance(usual, bool) else type(usual)
+        if usual is not None and (
+            not isinstance(value, expected) or isinstance(value, bool) != isinstance(usual, bool)
+        ):
+            raise ValueError(f"{folder / CHOICES}: {kind.__name__}.{name} cannot be {value!r:.50}")
+    return kind(**content)
+
+
+def _write_whole(file: Path, content: bytes) -> None:
+    """Write a file whole or not at all, and onto the disk before anybody sees it."""
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    with partial.open("wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+    partial.replace(file)

@@ -1,0 +1,88 @@
+"""Validation: an agent plays windows it does not learn on, beside the heuristics, all through one network call."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+
+import baselines
+from agents.network import SlotNetwork
+from agents.training import Training
+from envs import report, results
+from envs.comparison import compare
+from envs.env import GPUClusterEnv, shared_windows
+from envs.scenario import Scenario
+
+HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion_threshold")
+"""What every agent is held against, beside its prior."""
+
+SHOWN = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_utilisation")
+SAMPLING_SEED = 0  # the same draws at every validation, so that a curve shows the agent and not the luck
+
+
+class Score(NamedTuple):
+    """How an agent does on the validation windows."""
+
+    numbers: dict[str, float]
+    """Means over windows of some numbers of `envs.results.summarise`."""
+    ratios: dict[str, float]
+    """Mean over windows of its mean JCT / that of the prior and of each heuristic."""
+    agreement: float
+    """Share of decisions in which it does what its prior would."""
+
+
+class Validation:
+    """The validation windows, and what the heuristics make of them."""
+
+    def __init__(self, scenario: Scenario, training: Training) -> None:
+        """Simulate the heuristics."""
+        count = training.validation_windows
+        workloads = shared_windows(scenario, "validation", count)
+        self._gpus = workloads[0].cluster.num_gpus
+        choices = training.environment() | {"reward": "jct", "split": "validation", "count": count}
+        self._envs = [GPUClusterEnv(asdict(scenario), **choices) for _ in range(count)]
+        policies = {"prior": training.prior} | {name: baselines.load(name) for name in HEURISTICS}
+        makers = {name: lambda policy=policy: baselines.make(policy) for name, policy in policies.items()}
+        self._others = {
+            name: results.summarise(table, gpus=self._gpus)
+            for name, table in report.simulate(makers, workloads).items()
+        }
+
+    def score(self, network: SlotNetwork, *, sampled: bool) -> Score:
+        """Let the network play every window, by its most likely actions or by sampled ones."""
+        generator = torch.Generator().manual_seed(SAMPLING_SEED) if sampled else None
+        table, agreement = play(self._envs, network, generator)
+        summary = results.summarise(table, gpus=self._gpus)
+        return Score(
+            numbers={name: float(results.pool(summary)[name]) for name in SHOWN},
+            ratios={name: compare(summary, other).ratio for name, other in self._others.items()},
+            agreement=agreement,
+        )
+
+
+def play(
+    envs: Sequence[GPUClusterEnv], network: SlotNetwork, generator: torch.Generator | None = None
+) -> tuple[pd.DataFrame, float]:
+    """Play environment i on window i to the end, all side by side; greedily without a generator.
+
+    Returns the results table and the share of decisions that the prior would have taken too.
+    """
+    observations = np.stack([env.reset(options={"window": i})[0] for i, env in enumerate(envs)])
+    going = np.arange(len(envs))
+    agreed = decisions = 0
+    while len(going):
+        actions = network.choose(torch.from_numpy(observations[going]), generator).numpy()
+        ended = np.zeros(len(going), bool)
+        for k, (i, action) in enumerate(zip(going.tolist(), actions, strict=True)):
+            observations[i], _, ended[k], cut, info = envs[i].step(action)
+            if cut:
+                raise RuntimeError(
+                    f"window {i} does not end: the agent pauses and restarts jobs again and again"
+                )
+            agreed += info["agrees"]
+        decisions += len(going)
+        going = going[~ended]
+    return pd.concat([env.results() for env in envs], ignore_index=True), agreed / decisions

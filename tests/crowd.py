@@ -1,0 +1,63 @@
+"""A trace file in which jobs queue for two nodes, long enough to be parted, and agents that learn on it."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from agents.folder import new_network
+from agents.network import SlotNetwork
+from agents.training import Training
+from envs.env import GPUClusterEnv
+from envs.scenario import Scenario
+
+TINY = Training(
+    steps=256,
+    windows=4,
+    validation_windows=2,
+    validate_every=128,
+    environments=4,
+    rollout_steps=32,
+    batch=64,
+    epochs=2,
+    queue_slots=8,
+)
+
+
+def crowd(file: Path, *, count: int = 600, seed: int = 0) -> str:
+    """Write jobs of 60 days that come in bursts and queue for sixteen GPUs; return the file's name."""
+    rng = np.random.default_rng(seed)
+    bursts = np.sort(rng.uniform(0, 60 * 86_400, count // 30))
+    table = pd.DataFrame(
+        {
+            "job_id": [f"j{number}" for number in range(count)],
+            "submit_s": np.sort(rng.choice(bursts, count) + rng.uniform(0, 3600, count)),
+            "num_gpus": rng.choice([1, 2, 4, 8, 16], count, p=[0.45, 0.25, 0.15, 0.1, 0.05]),
+            "duration_s": np.ceil(rng.lognormal(7.0, 1.2, count)),
+        }
+    )
+    table.to_csv(file, index=False)
+    return str(file)
+
+
+def crowded(folder: Path) -> Scenario:
+    """Return a scenario of small windows of such a trace."""
+    return Scenario(trace_file=crowd(folder / "jobs.csv"), cluster="2x8", jobs=40, all_windows=True)
+
+
+def env_of(scenario: Scenario, training: Training = TINY, **choices: Any) -> GPUClusterEnv:
+    """Return the environment in which an agent is trained, on as many windows as it validates on."""
+    usual = {"split": "validation", "count": training.validation_windows}
+    return GPUClusterEnv(asdict(scenario), **(training.environment() | usual | choices))
+
+
+def opinionated(training: Training = TINY, seed: int = 0) -> SlotNetwork:
+    """Return a network whose residual is random instead of 0, so that it often disagrees with the prior."""
+    torch.manual_seed(seed)
+    network = new_network(training)
+    for layer in (network.score, network.wait):
+        torch.nn.init.normal_(layer.weight, std=30.0)
+    return network

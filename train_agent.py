@@ -1,0 +1,191 @@
+"""Train a scheduling agent by reinforcement learning, and score it on windows that it has never seen."""
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tyro
+
+import baselines
+from agents.training import Training
+from envs import choices
+from envs.scenario import Scenario, Split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+
+    from agents.callbacks import Validated
+    from envs.policy import Policy
+
+BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
+"""What the trained agent stands beside, each as published; its own prior comes before them."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What to learn on, how, and what to score."""
+
+    scenario: tyro.conf.OmitArgPrefixes[Scenario] = field(default_factory=Scenario)
+    """What is simulated."""
+    training: tyro.conf.OmitArgPrefixes[Training] = field(default_factory=Training)
+    """How to learn."""
+    test_windows: int = 20
+    """Windows for the table at the end; nothing is learned on them or chosen by them."""
+    out: str | None = None
+    """Folder for the agent, its checkpoints, curves, choices and table; runs/train-<time>-<hash>."""
+    config: str | None = None
+    """Run folder, or JSON file, to take these choices from; flags override it."""
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit code, 2 if what was asked for cannot be."""
+    args = sys.argv[1:] if args is None else args
+    try:
+        wanted = as_far_as_it_goes(read_choices(args))
+        folder = choices.open_run_folder("train", wanted, wanted.out)
+    except ValueError as error:
+        print(f"train_agent.py: {error}", file=sys.stderr)
+        return 2
+    try:
+        best = train(wanted, folder)
+        score(wanted, best, folder)
+    except ValueError as error:
+        print(f"train_agent.py: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"train_agent.py: interrupted; the best agent so far is in {folder}", file=sys.stderr)
+        return 130
+    return 0
+
+
+def read_choices(args: Sequence[str]) -> Run:
+    """Return the choices in the flags and in the file they name."""
+    args = choices.with_config(args)
+    choices.check_flags(args, Run)
+    wanted = tyro.cli(Run, prog="train_agent.py", description=__doc__, args=args)
+    choices.check_numbers(wanted)
+    if wanted.scenario.whole:
+        raise ValueError("--whole leaves nothing to test on: an agent learns on windows of a trace")
+    return wanted
+
+
+def as_far_as_it_goes(wanted: Run) -> Run:
+    """Return the choices with no more windows than the trace has of each split; say so where they are fewer."""
+    asked: dict[Split, int] = {
+        "train": wanted.training.windows,
+        "validation": wanted.training.validation_windows,
+        "test": wanted.test_windows,
+    }
+    found = {split: available(wanted.scenario, split, count) for split, count in asked.items()}
+    for split, count in found.items():
+        if count < asked[split]:
+            print(f"Note: the {split} part of the trace has {count} windows, not {asked[split]:,}.")
+    training = replace(wanted.training, windows=found["train"], validation_windows=found["validation"])
+    return replace(wanted, training=training, test_windows=found["test"])
+
+
+def available(scenario: Scenario, split: Split, wanted: int) -> int:
+    """Return how many windows of a split there are, at most so many; ValueError if there is none."""
+    from itertools import islice
+
+    from envs.env import shared_windows
+    from envs.windows import MOST_TRIED, accepted
+
+    try:
+        return len(shared_windows(scenario, split, wanted))
+    except ValueError:
+        found = sum(1 for _ in islice(accepted(scenario, split, most=wanted * MOST_TRIED), wanted))
+        if not found:
+            raise
+        return found
+
+
+def train(wanted: Run, folder: Path) -> Path:
+    """Learn with a progress bar and a line a validation; return the folder of the best agent."""
+    from agents.learn import learn
+
+    print(f"Watch it learn: tensorboard --logdir {folder}")
+    with progress(wanted.training.steps) as stepped:
+        return learn(wanted.scenario, wanted.training, folder, stepped=stepped, validated=tell)
+
+
+def tell(validated: "Validated") -> None:
+    """Print a validation as one line."""
+    greedy, sampled = validated.greedy.ratios, validated.sampled.ratios
+    others = ", ".join(f"{name} {ratio:.3f}" for name, ratio in greedy.items() if name != "prior")
+    best = "  <- best so far" if validated.best else ""
+    print(
+        f"step {validated.step:>9,}: mean JCT / prior's {greedy['prior']:.4f} "
+        f"({sampled['prior']:.4f} sampled); / {others}{best}",
+        flush=True,
+    )
+
+
+def score(wanted: Run, best: Path, folder: Path) -> None:
+    """Print and keep the table of the agent and the heuristics on test windows."""
+    from functools import partial
+
+    from agents import load_policy
+    from envs import remarks, report
+    from envs.env import shared_windows
+
+    policies: dict[str, Policy | type] = {"agent": load_policy(best), "prior": wanted.training.prior}
+    policies |= {name: baselines.load(name) for name in BESIDE}
+    workloads = shared_windows(wanted.scenario, "test", wanted.test_windows)
+    makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
+    results = report.simulate(makers, workloads)
+    summaries = report.score(results, workloads)
+    bounds = report.bounds(workloads)
+    choices.write_run(folder, results, report.document(summaries, bounds, "agent"))
+    out = report.console(sys.stdout)
+    for line in remarks.heading(workloads):
+        out.print(line)
+    out.print(report.table(summaries, bounds, "agent"))
+    for line in (*remarks.footnotes(workloads, summaries, policies, "agent"), *verdicts(summaries)):
+        out.print(line)
+    print(f"See how it learned: tensorboard --logdir {folder}")
+    print(f"Score the agent again: python evaluate.py --policy {best}")
+
+
+def verdicts(summaries: "dict[str, pd.DataFrame]") -> list[str]:
+    """Say of every other policy whether the agent is better, as far as these windows tell."""
+    from envs.comparison import compare
+
+    lines = ["Mean JCT of the agent / that of each, paired by window, with its 95 % interval:"]
+    for name, summary in summaries.items():
+        if name == "agent":
+            continue
+        found = compare(summaries["agent"], summary)
+        which = f"its {name}" if name == "prior" else name
+        lines.append(
+            f"  {found.ratio:.4f} ({found.low:.4f}-{found.high:.4f}), lower in {found.wins} of "
+            f"{found.windows} windows: {words(found.low, found.high)} {which}"
+        )
+    return lines
+
+
+def words(low: float, high: float) -> str:
+    """Put an interval of a ratio of mean JCT into words."""
+    if high < 1:
+        return "better than"
+    return "worse than" if low > 1 else "not distinguishable from"
+
+
+@contextmanager
+def progress(total: int) -> "Iterator[Callable[[int], None]]":
+    """Show a bar on stderr, if that is a terminal; give what moves it on."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("learning", total=total)
+        yield lambda steps: bar.update(task, advance=steps)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
