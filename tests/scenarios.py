@@ -1,4 +1,4 @@
-"""Small workloads, and the compiled core behind the signature of the plain reference."""
+"""Small workloads, a policy without sense, and the compiled core behind the signature of the plain reference."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,8 @@ import numpy as np
 from envs.cluster import Cluster
 from envs.episode import Episode, run
 from envs.kernel.layout import JOB
-from envs.policy import Ranking
+from envs.policy import Action, Placement, Preempt, Ranking, Start, Wait
+from envs.view import View
 from tests.reference import Job, Node, Outcome, Rules
 
 # Sizes of node that are powers of two, each with small and with large GPUs: 30 GPUs.
@@ -17,11 +18,11 @@ MIXED = tuple(Node(gpus, memory, 6 * gpus) for gpus in (8, 4, 2, 1) for memory i
 def jobs_array(jobs: Sequence[Job], rules: Rules) -> np.ndarray:
     """Return the kernel's array of the reference's jobs, with the physics that the rules switch off left out."""
     array = np.zeros(len(jobs), JOB)
+    array["cores"] = 0.7 * (1 + np.arange(len(jobs)) % 4)  # of six a GPU; sums are rounded
     for row, job in zip(array, jobs, strict=True):
         row["submit"], row["num_gpus"], row["duration"] = job.submit_s, job.num_gpus, job.duration_s
         row["estimate"] = job.estimate_s if rules.estimates else job.duration_s
         row["memory"] = job.gpu_memory_gib if rules.memory else 0.0
-        row["cores"] = 1.0
         if rules.preemption:
             row["pause"], row["load"] = job.pause_s, job.load_s
     return array
@@ -87,3 +88,47 @@ def random_jobs(
     pause, load_s = pays * rng.choice([5.0, 30.0, 70.0], (2, count))
     columns = (submit, sizes, duration, estimate, memory, pause, load_s)
     return [Job(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def usable_gpus(view: View, job: int) -> np.ndarray:
+    """Return the GPUs, free or being freed, that a job could be started on."""
+    holders = view.holder
+    going = np.isin(holders, view.pausing) | (holders < 0)
+    return np.flatnonzero(
+        going & (view.heir < 0) & (view.node_memory_gib[view.gpu_node] >= view.memory_gib[job])
+    )
+
+
+class Restless:
+    """A policy without sense: it starts, reserves, preempts and waits at random, always legally."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.instant = -1
+
+    def __call__(self, view: View) -> Action:
+        """Make one of a few moves at this instant, or wait; never let the last active job be paused."""
+        if view.instant != self.instant:
+            self.instant, self.paused, self.left = view.instant, set[int](), int(self.rng.integers(5))
+        active = len(view.running) + len(view.loading) + len(view.pausing)
+        if self.left or not active:
+            self.left = max(self.left - 1, 0)
+            if active > 1 and len(victims := view.preemptible) and self.rng.random() < 0.3:
+                self.paused.add(job := int(self.rng.choice(victims)))
+                return Preempt(job)
+            if move := self.some_start(view):
+                return move
+        return Wait(float(self.rng.choice([1, 7.5, 60, 400])) if self.rng.random() < 0.2 else None)
+
+    def some_start(self, view: View) -> Start | None:
+        """Return a start of some queued job on some GPUs, often where the placement rule puts it."""
+        for job in self.rng.permutation(view.queue).tolist():
+            if job in self.paused:
+                continue
+            if self.rng.random() < 0.5 and (placement := view.place(job)):
+                return Start(job, placement)
+            gpus = usable_gpus(view, job)
+            if len(gpus) >= view.num_gpus[job]:
+                chosen = self.rng.choice(gpus, view.num_gpus[job], replace=False)
+                return Start(job, Placement(tuple(chosen.tolist())))
+        return None

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests import reference
+from tests import reference, scenarios
 from tests.reference import Job, Node, Outcome, Rules
 
 Simulate = Callable[[Sequence[Job], Sequence[Node], Rules], list[Outcome]]
-SIMULATORS: list[Simulate] = [reference.simulate]
+SIMULATORS: list[Simulate] = [reference.simulate, scenarios.compiled]
 pytestmark = pytest.mark.parametrize("simulate", SIMULATORS, ids=lambda simulate: simulate.__module__)
 
 FIFO = Rules("submit", preempt=False, estimates=False)

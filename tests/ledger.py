@@ -1,0 +1,249 @@
+"""An account of an episode kept from outside, and the laws that it must obey after every event."""
+
+from collections.abc import Callable, Mapping
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from envs.episode import Episode, discipline_of
+from envs.kernel import calls
+from envs.kernel.layout import DONE, FUTURE, LOADING, PAUSING, QUEUED, RESERVED, RUNNING
+from envs.policy import Action, Policy, Ranking, Wait
+from envs.view import adopt
+
+ROUNDING = 1e-9  # of sums of many times
+
+
+class Ledger:
+    """Watch an episode, integrate what is seen between two events, and note the laws that are broken.
+
+    broken: when each broken law was seen so first. seconds: (phase, job), spent in each phase.
+    busy_s: GPU-seconds held. present_s: job-seconds present. moves: (clock, action) of all that was applied.
+    """
+
+    def __init__(self, episode: Episode) -> None:
+        self.episode = episode
+        self.state = episode.state
+        self.jobs = episode.jobs.copy()
+        self.count = len(episode.jobs)
+        self.broken: dict[str, float] = {}
+        self.seconds = np.zeros((DONE + 1, self.count))
+        self.busy_s = 0.0
+        self.present_s = 0.0
+        self.moves: list[tuple[float, Action]] = []
+        self.clock = -inf
+        self.ended = np.full(self.count, np.nan)
+
+    def play(self, policy: Policy) -> "Ledger":
+        """Let a policy act to the end of the episode, or till a law is broken."""
+        while not self.episode.done and not self.broken and self.advance():
+            action: Action | None = None
+            while not self.broken and not isinstance(action, Wait):
+                action = policy(self.episode.view)
+                self.apply(action)
+        return self.close()
+
+    def walk(self, ranking: Ranking) -> "Ledger":
+        """Let the kernel carry out a ranking, instant by instant, to the end of the episode."""
+        self.episode.set_levels(ranking.levels)
+        self.state.discipline = discipline_of(ranking, self.episode.discipline)
+        adopt(self.episode.states, 0, self.jobs, ranking)
+        while not self.episode.done and not self.broken and self.advance():
+            calls.walk(self.episode.states, 0, self.jobs)
+            self.look()
+        return self.close()
+
+    def apply(self, action: Action) -> None:
+        """Carry out an action, which the view led its maker to believe legal."""
+        self.moves.append((float(self.state.clock), action))
+        if self.episode.why_not(action):
+            self.broken["what looks possible is legal"] = float(self.state.clock)
+        else:
+            self.episode.apply(action)
+            self.look()
+
+    def advance(self) -> bool:
+        """Move to the next instant and add up what was seen until then; tell whether there was one."""
+        began, phase = float(self.state.clock), self.phase.copy()
+        held = np.count_nonzero(self.episode.view.holder >= 0)
+        moved = self.episode.advance()
+        lasted = float(self.state.clock) - began
+        self.seconds[phase, np.arange(self.count)] += lasted
+        self.busy_s += held * lasted
+        self.present_s += np.count_nonzero((phase != FUTURE) & (phase != DONE)) * lasted
+        self.look()
+        return moved
+
+    def look(self) -> None:
+        """Note every law that does not hold at this moment."""
+        self.note(AT_ANY_MOMENT)
+        self.clock = float(self.state.clock)
+        self.ended = np.where(np.isnan(self.ended), self.column("finish"), self.ended)
+
+    def close(self) -> "Ledger":
+        """Note every law about the whole that does not hold, unless the episode was stopped by another."""
+        if not self.broken:
+            self.note(AT_THE_END)
+        return self
+
+    def note(self, laws: Mapping[str, Callable[["Ledger"], Any]]) -> None:
+        for name, holds in laws.items():
+            if not np.all(holds(self)):
+                self.broken.setdefault(name, float(self.state.clock))
+
+    @property
+    def phase(self) -> np.ndarray:
+        return self.column("phase")
+
+    def column(self, name: str) -> np.ndarray:
+        """Return what the record holds of each job."""
+        column: np.ndarray = self.state[name][: self.count]
+        return column
+
+    def jct(self) -> np.ndarray:
+        return np.asarray(self.column("finish") - self.jobs["submit"])
+
+    def gpus_by_job(self, owners: np.ndarray) -> np.ndarray:
+        """Count the GPUs that each job has, by the owner of each GPU."""
+        return np.bincount(owners[owners >= 0], minlength=self.count)
+
+    def per_node(self, weights: np.ndarray) -> np.ndarray:
+        """Sum a figure of the GPUs over each node."""
+        view = self.episode.view
+        return np.bincount(view.gpu_node, weights, minlength=len(view.node_gpus))
+
+    def of_holder(self, name: str) -> np.ndarray:
+        """Return a figure of the job that holds each GPU, 0 where it is free."""
+        holder = self.episode.view.holder
+        return np.where(holder >= 0, self.jobs[name][holder], 0)
+
+
+def own_check_of_the_core_finds_nothing(ledger: Ledger) -> Any:
+    return int(calls.check(ledger.episode.states, 0, ledger.jobs)) == 0
+
+
+def clock_never_runs_back(ledger: Ledger) -> Any:
+    return ledger.state.clock >= ledger.clock
+
+
+def who_was_submitted_has_arrived(ledger: Ledger) -> Any:
+    here = ledger.phase != FUTURE
+    return np.array_equal(here, ledger.jobs["submit"] <= ledger.state.clock) or not ledger.state.instant
+
+
+def gang_has_all_or_nothing(ledger: Ledger) -> Any:
+    active = np.isin(ledger.phase, (RUNNING, LOADING, PAUSING))
+    return ledger.gpus_by_job(ledger.episode.view.holder) == active * ledger.jobs["num_gpus"]
+
+
+def reservations_are_for_gpus_being_freed(ledger: Ledger) -> Any:
+    view, reserved = ledger.episode.view, ledger.phase == RESERVED
+    whole = ledger.gpus_by_job(view.heir) == reserved * ledger.jobs["num_gpus"]
+    awaited = (view.heir >= 0) & (view.holder >= 0)
+    for_somebody = ledger.gpus_by_job(view.heir[awaited]) > 0
+    return np.append(whole & (for_somebody == reserved), np.isin(view.holder[awaited], view.pausing))
+
+
+def memory_adds_up(ledger: Ledger) -> Any:
+    view = ledger.episode.view
+    free = view.node_memory_gib[view.gpu_node] - ledger.of_holder("memory")
+    return (view.free_memory_gib == free) & (free >= 0)
+
+
+def cores_add_up(ledger: Ledger) -> Any:
+    free = ledger.episode.view.node_cores - ledger.per_node(ledger.of_holder("cores"))
+    return (abs(ledger.episode.view.free_cores - free) < ROUNDING) & (free > -ROUNDING)
+
+
+def free_gpus_are_counted(ledger: Ledger) -> Any:
+    view = ledger.episode.view
+    free = ledger.per_node((view.holder < 0) & (view.heir < 0))
+    return np.append(view.free_gpus == free, ledger.state.num_free == free.sum())
+
+
+def queue_is_who_is_queued(ledger: Ledger) -> Any:
+    return np.array_equal(ledger.episode.view.queue, np.flatnonzero(ledger.phase == QUEUED))
+
+
+def job_ends_once(ledger: Ledger) -> Any:
+    done, finish = ledger.phase == DONE, ledger.column("finish")
+    before = ~np.isnan(ledger.ended)
+    once = (finish == ledger.ended) & done
+    return np.append(np.where(before, once, np.isnan(finish) | done), ledger.state.num_done == done.sum())
+
+
+def nobody_has_more_than_its_work(ledger: Ledger) -> Any:
+    return (ledger.column("attained") >= 0) & (ledger.column("attained") <= ledger.jobs["duration"])
+
+
+def every_job_ends(ledger: Ledger) -> Any:
+    return ledger.phase == DONE
+
+
+def work_served_is_work_asked(ledger: Ledger) -> Any:
+    return np.isclose(ledger.seconds[RUNNING], ledger.jobs["duration"], ROUNDING)
+
+
+def pauses_and_loads_take_their_time(ledger: Ledger) -> Any:
+    times = ledger.column("preemptions")
+    pausing = np.isclose(ledger.seconds[PAUSING], times * ledger.jobs["pause"], ROUNDING)
+    return pausing & np.isclose(ledger.seconds[LOADING], times * ledger.jobs["load"], ROUNDING)
+
+
+def columns_are_what_was_seen(ledger: Ledger) -> Any:
+    waited = ledger.seconds[QUEUED] + ledger.seconds[RESERVED]
+    spent = ledger.seconds[PAUSING] + ledger.seconds[LOADING]
+    wait = np.isclose(ledger.column("wait"), waited, ROUNDING, ROUNDING)
+    return wait & np.isclose(ledger.column("overhead"), spent, ROUNDING, ROUNDING)
+
+
+def jct_is_wait_run_and_overhead(ledger: Ledger) -> Any:
+    parts = ledger.column("wait") + ledger.column("attained") + ledger.column("overhead")
+    return np.isclose(ledger.jct(), parts, ROUNDING)
+
+
+def busy_is_useful_and_overhead(ledger: Ledger) -> Any:
+    used = ledger.jobs["num_gpus"] * (ledger.jobs["duration"] + ledger.column("overhead"))
+    return np.isclose(ledger.busy_s, used.sum(), ROUNDING)
+
+
+def jobs_present_are_times_in_system(ledger: Ledger) -> Any:
+    return np.isclose([ledger.present_s, ledger.state.present_seconds], ledger.jct().sum(), ROUNDING)
+
+
+def all_is_given_back(ledger: Ledger) -> Any:
+    view = ledger.episode.view
+    whole = view.free_memory_gib == view.node_memory_gib[view.gpu_node]
+    return np.concatenate([whole, view.free_cores == view.node_cores, view.free_gpus == view.node_gpus])
+
+
+AT_ANY_MOMENT = {
+    law.__name__.replace("_", " "): law
+    for law in (
+        own_check_of_the_core_finds_nothing,
+        clock_never_runs_back,
+        who_was_submitted_has_arrived,
+        gang_has_all_or_nothing,
+        reservations_are_for_gpus_being_freed,
+        memory_adds_up,
+        cores_add_up,
+        free_gpus_are_counted,
+        queue_is_who_is_queued,
+        job_ends_once,
+        nobody_has_more_than_its_work,
+    )
+}
+AT_THE_END = {
+    law.__name__.replace("_", " "): law
+    for law in (
+        every_job_ends,
+        work_served_is_work_asked,
+        pauses_and_loads_take_their_time,
+        columns_are_what_was_seen,
+        jct_is_wait_run_and_overhead,
+        busy_is_useful_and_overhead,
+        jobs_present_are_times_in_system,
+        all_is_given_back,
+    )
+}
