@@ -40,6 +40,8 @@ class Evaluation:
     """Windows to score on; without meaning under --whole."""
     processes: int = 1
     """Processes to share the work; the results are the same."""
+    workload: str | None = None
+    """A named workload of envs/workloads/ (quick, large); other flags override what it chooses."""
     out: str | None = None
     """Folder for choices, summary and every job; runs/evaluate-<time>-<hash>."""
     config: str | None = None
@@ -70,7 +72,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def read_choices(args: Sequence[str]) -> Evaluation:
     """Return the choices in the flags and in the file they name."""
-    args = choices.with_config(args)
+    args = choices.with_defaults(args)
     choices.check_flags(args, Evaluation)
     evaluation = tyro.cli(Evaluation, prog="evaluate.py", description=__doc__, args=args)
     choices.check_numbers(evaluation)

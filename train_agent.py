@@ -36,6 +36,8 @@ class Run:
     """How to learn."""
     test_windows: int = 20
     """Windows for the table at the end; nothing is learned on them or chosen by them."""
+    workload: str | None = None
+    """A named workload of envs/workloads/ (quick, large); other flags override what it chooses."""
     out: str | None = None
     """Folder for the agent, its checkpoints, curves, choices and table; runs/train-<time>-<hash>."""
     config: str | None = None
@@ -65,7 +67,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def read_choices(args: Sequence[str]) -> Run:
     """Return the choices in the flags and in the file they name."""
-    args = choices.with_config(args)
+    args = choices.with_defaults(args)
     choices.check_flags(args, Run)
     wanted = tyro.cli(Run, prog="train_agent.py", description=__doc__, args=args)
     choices.check_numbers(wanted)

@@ -5,15 +5,12 @@ The lists in envs/accepted are made by this, once; a test simulates some of thei
 
 from dataclasses import replace
 
+from envs.registry import find, names
 from envs.scenario import Scenario, Split
 from envs.windows import in_range, kept_list, write_list
 
 COUNTS: dict[Split, int] = {"train": 600, "validation": 100, "test": 300}
-PRESETS = (
-    Scenario(),
-    Scenario(cluster="4x8", jobs=256, drop_too_large=True),
-    Scenario(cluster="12x8", jobs=1024),
-)
+PRESETS = (Scenario(), *(find("envs.workloads", name, "scenario") for name in names("envs.workloads")))
 
 
 def main() -> None:

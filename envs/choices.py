@@ -13,6 +13,7 @@ from itertools import count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
+from envs.registry import find
 from envs.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 CHOICES, SUMMARY, JOBS = "choices.json", "summary.json", "jobs.csv"
 RUNS = Path("runs")
-ABOUT_THE_RUN = ("out", "config", "processes")  # these choose nothing about the results
+ABOUT_THE_RUN = ("out", "config", "workload", "processes")  # these choose nothing about the results
 LEAST: dict[str, float] = {"seed": 0, "jobs": 1, "windows": 1, "processes": 1, "tick": 0}
 POSITIVE = ("target_load", "max_duration")
 
@@ -49,11 +50,24 @@ def check_flags(args: Iterable[str], choices: type) -> None:
             raise ValueError(f"there is no flag {flag}: there are {', '.join(known)}{hint}")
 
 
-def with_config(args: Sequence[str]) -> list[str]:
-    """Return the arguments with those of the file that `--config` names, if it does, put before them."""
-    files = [arg.partition("=")[2] for arg in args if arg.startswith("--config=")]
-    files += [value for arg, value in pairwise(args) if arg == "--config"]
-    return [flag for file in files[-1:] for flag in flags(file)] + list(args)
+def with_defaults(args: Sequence[str]) -> list[str]:
+    """Return the arguments with those that `--workload` and then `--config` stand for put before them."""
+    workload = [flag for name in _given(args, "--workload")[-1:] for flag in workload_flags(name)]
+    config = [flag for file in _given(args, "--config")[-1:] for flag in flags(file)]
+    return workload + config + list(args)
+
+
+def _given(args: Sequence[str], flag: str) -> list[str]:
+    joined = [arg.partition("=")[2] for arg in args if arg.startswith(f"{flag}=")]
+    return joined + [value for arg, value in pairwise(args) if arg == flag]
+
+
+def workload_flags(name: str) -> list[str]:
+    """Return what a named workload chooses as command-line flags; ValueError for an unknown one."""
+    scenario = find("envs.workloads", name, "scenario")
+    usual = Scenario()
+    changed = {key: value for key, value in vars(scenario).items() if value != getattr(usual, key)}
+    return [flag for key, value in changed.items() for flag in _flag(key, value)]
 
 
 def flags(file: str | Path) -> list[str]:

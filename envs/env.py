@@ -183,7 +183,8 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         An unseen job may be able to start, so this asks the mask alone whether waiting is legal.
         """
         self.episode.state.wake = self.episode.state.clock if self.episode.nothing_pending else np.inf
-        self.episode.advance()
+        moved = self.episode.advance()
+        assert moved, "something is pending"
 
     def _moment(self) -> Moment:
         state = self.episode.state

@@ -10,19 +10,13 @@ from envs.kernel.layout import JOB
 if TYPE_CHECKING:
     import pandas as pd
 
-PARTS = frozenset({"memory", "preemption", "estimates"})
 
-
-def jobs_array(table: "pd.DataFrame", cluster: Cluster, physics: frozenset[str] = PARTS) -> np.ndarray:
+def jobs_array(table: "pd.DataFrame", cluster: Cluster, physics: frozenset[str]) -> np.ndarray:
     """Return the jobs of a filled table as the kernel reads them, with the named parts of physics on.
 
     Without `memory` a job asks for none; without `preemption` pausing and loading take no time; without
-    `estimates` a policy is told the duration. ValueError names the parts where one is unknown.
+    `estimates` a policy is told the duration.
     """
-    if unknown := physics - PARTS:
-        raise ValueError(
-            f"unknown physics {', '.join(sorted(unknown))}: there are {', '.join(sorted(PARTS))}"
-        )
     jobs = np.zeros(len(table), JOB)
     jobs["submit"] = table["submit_s"]
     jobs["num_gpus"] = table["num_gpus"]

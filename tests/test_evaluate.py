@@ -17,7 +17,7 @@ from envs.cluster import cluster
 from envs.episode import run
 from envs.scenario import Scenario
 from envs.workload import whole
-from evaluate import Evaluation, main
+from evaluate import Evaluation, main, read_choices
 
 ROOT = Path(__file__).resolve().parent.parent
 EXACT = ("--physics", "none", "--whole")
@@ -274,3 +274,13 @@ def test_real_philly_jobs(command: Command, shared_data: Path, tmp_path: Path) -
     assert "Measured: submit_s, num_gpus, duration_s." in out
     for name in baselines.names():
         assert len(jobs_of(tmp_path / "out", name)) == 2 * 128
+
+
+def test_a_named_workload_chooses_and_flags_override_it() -> None:
+    scenario = read_choices(["--policy", "fifo", "--workload", "quick", "--jobs", "128"]).scenario
+    assert (scenario.cluster, scenario.drop_too_large, scenario.jobs) == ("4x8", True, 128)
+
+
+def test_an_unknown_workload_is_answered_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--policy", "fifo", "--workload", "quik"]) == 2
+    assert "large, quick; did you mean 'quick'" in capsys.readouterr().err

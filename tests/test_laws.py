@@ -67,12 +67,11 @@ def test_law(law: str, policy: str) -> None:
         assert law not in account(policy, placement).broken
 
 
-@pytest.mark.slow  # some 100,000 events, each with all checks
+@pytest.mark.slow  # some 100,000 events with all checks after each: minutes
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("policy", [*RANKINGS, *PLAYED])
 def test_all_laws_hold_in_longer_episodes(policy: str, placement: str) -> None:
-    for seed in range(1, 3):
-        assert account(policy, placement, seed, 500).broken == {}
+    assert account(policy, placement, seed=1, count=300).broken == {}
 
 
 def test_the_episodes_put_the_laws_to_the_test() -> None:

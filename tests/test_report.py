@@ -136,7 +136,7 @@ def test_flags_of_ones_own_come_after_those_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text('{"steps": 5, "cluster": "2x2"}')
     args = ["--steps", "6", "--config", str(file)]
-    assert choices.with_config(args) == ["--steps=5", "--cluster=2x2", *args]
+    assert choices.with_defaults(args) == ["--steps=5", "--cluster=2x2", *args]
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"steps": [1]}', '{"scenario": {"jobs": {}}}', "[" * 100_000])

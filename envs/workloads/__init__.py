@@ -1,0 +1,1 @@
+"""Named workloads: a module for each, with one attribute `scenario`; flags override its fields."""
