@@ -60,7 +60,9 @@ class Episode:
         )
         self.state = self.states[0]
         if len(wrong := misfits(self.states, self.jobs)):
-            raise ValueError(f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}")
+            raise ValueError(
+                f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}"
+            )
         self.set_levels(levels)
         self.view = View(self.states, self.jobs, np.random.default_rng(seed))
 

@@ -126,6 +126,20 @@ def test_what_is_sampled_is_legal(tmp_path: Path) -> None:
         assert drawn <= set(np.flatnonzero(seen.mask).tolist())
 
 
+def test_what_is_sampled_after_seeding_is_legal_at_a_start_too(tmp_path: Path) -> None:
+    """The checkers of Gymnasium seed, sample, and only then reset."""
+    table = tiny.jobs(8 * tiny.COUNT)
+    env = tiny.make(tiny.scenario(tmp_path, table, whole=False, all_windows=True, jobs=tiny.COUNT), count=4)
+    for window in range(4):
+        env.reset(options={"window": window})
+    for _ in range(20):
+        env.step(env.action_space.sample())
+    for seed in range(50):
+        env.action_space.seed(seed)
+        assert env.action_masks()[first := env.action_space.sample()]
+        assert env.action_space.opening[first]
+
+
 def test_a_mask_of_ones_own_may_be_sampled(tmp_path: Path) -> None:
     env = tiny.make(tiny.scenario(tmp_path), action="pick")
     env.reset(seed=0)

@@ -134,11 +134,11 @@ def test_nonsense_is_refused(month: Scenario) -> None:
         {"placement": "pooled"},
         {"placement": "spread", "discipline": "strict"},
         {"physics": "none"},
-        {"tick": 60.0},
+        {"tick": 1e5},
     ],
 )
 def test_rules_do_not_choose_windows(rules: dict[str, Any], month: Scenario) -> None:
-    assert names(windows(replace(month, **rules), "train", 8)) == names(windows(month, "train", 8))
+    assert names(windows(replace(month, **rules), "train", 60)) == names(windows(month, "train", 60))
 
 
 def test_a_job_may_be_too_large_for_the_usual_rules(tmp_path: Path) -> None:
