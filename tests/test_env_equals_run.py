@@ -65,11 +65,15 @@ def by(key: Callable[[GPUClusterEnv, int], float]) -> Choose:
 def test_the_prior_alone_is_its_heuristic(
     exponent: float, margin: float, physics: str, tmp_path: Path
 ) -> None:
+    pauses = 0.0
     for seed in range(2):
         chosen = tiny.scenario(tmp_path, tiny.jobs(seed=seed), physics=physics)
         env = tiny.make(chosen, action="pick", observation="slots", exponent=exponent, margin=margin)
         ranking = Ranking("weighted", "if_it_pays", exponent=exponent, margin=margin)
-        assert_frame_equal(driven(env, by_the_prior), direct(env, ranking), check_exact=True)
+        played = driven(env, by_the_prior)
+        assert_frame_equal(played, direct(env, ranking), check_exact=True)
+        pauses += played["preemptions"].sum()
+    assert (pauses > 0) == (margin < float("inf"))
 
 
 @pytest.mark.parametrize("placement", ["first_fit", "spread", "pooled"])
