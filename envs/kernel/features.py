@@ -257,7 +257,7 @@ def describe_totals(s, jobs, slots, out):
     soon = s.num_free
     counts = np.zeros(3)
     for k in range(s.num_active):
-        job = s.events[k]
+        job = s.rivals[k]  # in an order that no true duration decides
         gpus = jobs[job].num_gpus
         counts[0] += s.phase[job] == RUNNING
         counts[1] += s.phase[job] == LOADING
