@@ -18,7 +18,7 @@ NOT_NEGATIVE = ("learning_seed", "margin", "prior_scale", "gae_lambda", "entropy
 class Training:
     """How to learn: PPO on windows of a trace, beginning as the threshold heuristic that it may improve upon."""
 
-    steps: int = 400_000
+    steps: int = 200_000
     """Decisions to learn from, rounded up to whole rollouts."""
     windows: int = 200
     """Windows to learn on; as many as the trace has, if those are fewer."""
@@ -32,7 +32,7 @@ class Training:
     """By how much an action beats the prior's own, or minus the time that jobs spend in the system."""
     tau_s: float | None = 3600.0
     """Time constant by which what comes later counts less, s: of rollouts and of PPO's discount; None for none."""
-    exponent: float = 0.5
+    exponent: float = 1.0
     """Of a job's GPUs in the prior's order; see baselines.xion_threshold."""
     margin: float = 8.0
     """Overheads by which a preemption must pay under the prior."""

@@ -73,7 +73,7 @@ def workload_flags(name: str) -> list[str]:
 def flags(file: str | Path) -> list[str]:
     """Return the choices in a JSON file, or in a run folder, as command-line flags.
 
-    They are the fields by name; those of a scenario may stand by themselves or under `scenario`. ValueError if
+    They are the fields by name, by themselves or in groups such as `scenario`. ValueError if
     the file is no such thing; what the names and values may be is checked with the flags.
     """
     file = Path(file)
@@ -84,8 +84,9 @@ def flags(file: str | Path) -> list[str]:
         raise ValueError(f"{file}: no choices could be read: {error}") from None
     if not isinstance(given, dict):
         raise ValueError(f"{file}: expected an object with choices by name")
-    inner = given.pop("scenario", {})
-    named = {**given, **(inner if isinstance(inner, dict) else {"scenario": inner})}
+    named: dict[str, object] = {}
+    for name, value in given.items():
+        named |= value if isinstance(value, dict) else {name: value}
     return [flag for name, value in named.items() for flag in _flag(name, value)]
 
 
@@ -104,7 +105,8 @@ def _flag(name: str, value: object) -> list[str]:
 
 def check_numbers(choices: Any) -> None:
     """Refuse numbers that mean nothing in a dataclass of choices and in its scenario, with a ValueError."""
-    given = {**vars(choices), **vars(getattr(choices, "scenario", Scenario()))}
+    inner = [vars(value) for value in vars(choices).values() if is_dataclass(value)]
+    given = {name: value for group in (vars(choices), *inner) for name, value in group.items()}
     for name, value in given.items():
         if not isinstance(value, int | float) or isinstance(value, bool):
             continue
