@@ -12,6 +12,7 @@ import pytest
 
 from baselines import load, make, names
 from envs.episode import Episode, discipline_of
+from envs.kernel import calls
 from envs.kernel.layout import DONE
 from envs.policy import Action, Placement, Preempt, Ranking, Start, Wait
 from envs.view import View
@@ -182,7 +183,7 @@ def illegal_actions(episode: Episode) -> list[Action]:
     """Return actions that are illegal now, one for each rule where there is an occasion to break it."""
     view = episode.view
     queued, running, ahead = view.queue.tolist(), view.running.tolist(), len(view.phase)
-    taken = np.flatnonzero(np.isin(view.holder, running)).tolist()
+    taken = [*np.flatnonzero(np.isin(view.holder, running))[:1], *np.flatnonzero(view.heir >= 0)[:1]]
     free = np.flatnonzero((view.holder < 0) & (view.heir < 0)).tolist()
     wrong: list[Action] = [Start(ahead, Placement(tuple(free[:1]))), Start(-1, Placement(tuple(free[:1])))]
     wrong += [Preempt(ahead), Preempt(-1), *map(Preempt, queued), Wait(-1.0), Wait(math.nan)]
@@ -190,7 +191,7 @@ def illegal_actions(episode: Episode) -> list[Action]:
     for job in queued:
         asked = view.num_gpus[job]
         small = [gpu for gpu in free if view.free_memory_gib[gpu] < view.memory_gib[job]]
-        wrong += [Start(job, Placement((gpu,) * asked)) for gpu in [-1, view.holder.size, *taken[:1], *small]]
+        wrong += [Start(job, Placement((gpu,) * asked)) for gpu in [-1, view.holder.size, *taken, *small]]
         wrong += [Start(job, Placement(tuple(free[:count]))) for count in range(10) if count != asked]
         wrong += [Start(job, Placement((gpu,) * asked)) for gpu in free[:1] if asked > 1]
     return wrong
@@ -254,6 +255,7 @@ def test_what_was_started_or_paused_now_is_not_paused_or_started_now() -> None:
     episode.advance()
     episode.apply(Preempt(0))
     assert "paused at this very instant" in (episode.why_not(Start(0, BOTH)) or "")
+    assert not calls.pick(episode.states, 0, episode.jobs, 0)
     assert episode.why_not(Start(1, BOTH)) is None
 
 

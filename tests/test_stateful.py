@@ -81,6 +81,13 @@ class Cluster(RuleBasedStateMachine):
             usable.sort(key=lambda gpu: self.shadow.owners("gpus")[gpu], reverse=True)  # the held ones first
         self.act(Start(job, Placement(tuple(usable[: self.shadow.fates[job].job.num_gpus]))))
 
+    @precondition(lambda self: self.shadow.in_phase("queued"))
+    @rule(data=st.data())
+    def start_on_gpus_that_may_be_somebodys(self, data: st.DataObject) -> None:
+        job = data.draw(st.sampled_from(self.shadow.in_phase("queued")))
+        gpus = data.draw(st.permutations(range(len(self.shadow.memory))))
+        self.act(Start(job, Placement(tuple(gpus[: self.shadow.fates[job].job.num_gpus]))))
+
     @precondition(lambda self: self.preemptible())
     @rule(data=st.data())
     def preempt_a_running_job(self, data: st.DataObject) -> None:

@@ -83,21 +83,27 @@ def as_time(seconds):
 
 
 @compiled
+def insert(s, listed, count, most, job):
+    """Insert a job by its key into a sorted list of at most `most`; return the new length."""
+    k = count
+    while k > 0 and heaps.before(s.order, job, listed[k - 1]):
+        if k < most:
+            listed[k] = listed[k - 1]
+        k -= 1
+    if k == most:
+        return count
+    listed[k] = job
+    return min(count + 1, most)
+
+
+@compiled
 def first_in_order(s, slots, out):
     """List the first `slots` queued jobs in the order of the rule in force; return how many there are."""
     count = 0
     for demand in range(s.num_demands):
         begin = s.queue_start[demand]
         for at in range(begin, begin + s.queue_size[demand]):
-            job = s.queue[at]
-            k = count
-            while k > 0 and heaps.before(s.order, job, out[k - 1]):
-                if k < slots:
-                    out[k] = out[k - 1]
-                k -= 1
-            if k < slots:
-                out[k] = job
-                count = min(count + 1, slots)
+            count = insert(s, out, count, slots, s.queue[at])
     return count
 
 
@@ -110,14 +116,7 @@ def most_remaining(s, jobs, slots, out):
         if s.phase[job] != RUNNING:
             continue
         s.order[job] = -remaining_now(s, jobs, job)
-        k = count
-        while k > 0 and heaps.before(s.order, job, out[k - 1]):
-            if k < slots:
-                out[k] = out[k - 1]
-            k -= 1
-        if k < slots:
-            out[k] = job
-            count = min(count + 1, slots)
+        count = insert(s, out, count, slots, job)
     return count
 
 
@@ -130,11 +129,7 @@ def sort_ends(s, jobs):
         if s.phase[job] == LOADING:
             left += s.event_at[job] - s.clock
         s.order[job] = left
-        at = k
-        while at > 0 and heaps.before(s.order, job, s.rivals[at - 1]):
-            s.rivals[at] = s.rivals[at - 1]
-            at -= 1
-        s.rivals[at] = job
+        insert(s, s.rivals, k, s.num_active, job)
     return s.num_active
 
 
