@@ -150,6 +150,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("granted_from", "i4", ("jobs",)),
     ("victims", "i4", ("gpus",)),
     ("marked", "i1", ("jobs",)),
+    ("left", "f8", ("jobs",)),  # s remaining of an active job that may be displaced, else -1
 )
 
 

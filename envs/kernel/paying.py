@@ -54,23 +54,23 @@ def gpus_on(s, job, node):
 
 
 @compiled
-def longest_on(s, jobs, node, effort):
+def longest_on(s, node):
     """Return the unmarked job on a node with most time remaining that may be displaced, or NOBODY."""
     best = NOBODY
     most = 0.0
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         job = s.holder[gpu]
-        if job == NOBODY or s.marked[job] or s.heir[gpu] != NOBODY or s.phase[job] != RUNNING:
+        if job == NOBODY or s.marked[job] or s.heir[gpu] != NOBODY:
             continue
-        left = remaining_now(s, jobs, job)
-        if (left > most or (left == most and job < best)) and may_displace(s, jobs, job, effort):
+        left = s.left[job]
+        if left > most or (left == most and job < best):
             best = job
             most = left
     return best
 
 
 @compiled
-def clear(s, jobs, node, wanted, effort, first):
+def clear(s, node, wanted, first):
     """Mark victims on a node until `wanted` GPUs are to be had, longest remaining first, none in vain.
 
     They are listed in `victims[first:]`; returns the end of the list, or -1 (and marks nothing) if that fails.
@@ -78,7 +78,7 @@ def clear(s, jobs, node, wanted, effort, first):
     end = first
     have = free_on(s, node)
     while have < wanted:
-        victim = longest_on(s, jobs, node, effort)
+        victim = longest_on(s, node)
         if victim == NOBODY:
             unmark(s, first, end)
             return -1
@@ -115,7 +115,7 @@ def worth(s, jobs, effort, margin, first, end):
     left = 0.0
     cost = 0.0
     for k in range(first, end):
-        left += remaining_now(s, jobs, s.victims[k])
+        left += s.left[s.victims[k]]
         cost += effort
         if margin > 0:
             cost += margin * overhead_of(jobs, s.victims[k])
@@ -134,7 +134,7 @@ def clear_best_node(s, jobs, job, wanted, whole, effort, first):
             continue
         if (whole and (size > wanted or size < best_size)) or (not whole and size < wanted):
             continue
-        end = clear(s, jobs, node, size if whole else wanted, effort, first)
+        end = clear(s, node, size if whole else wanted, first)
         if end < 0:
             continue
         value = worth(s, jobs, effort, 1.0, first, end)
@@ -161,6 +161,14 @@ def list_gpus(s, node, count, given):
 
 
 @compiled
+def note_who_may_be_displaced(s, jobs, effort):
+    """Write down what remains of the active jobs that may be victims of one that needs `effort` seconds."""
+    for k in range(s.num_active):
+        job = s.events[k]
+        s.left[job] = remaining_now(s, jobs, job) if may_displace(s, jobs, job, effort) else -1.0
+
+
+@compiled
 def find_victims(s, jobs, job):
     """Find whom to pause for a job that does not fit; return their number in `victims`, 0 if there is no way.
 
@@ -168,6 +176,7 @@ def find_victims(s, jobs, job):
     takes whole nodes, the largest first, and a stretch of one more.
     """
     effort = cost_to_finish(s, jobs, job)
+    note_who_may_be_displaced(s, jobs, effort)
     largest = largest_node(s, jobs, job)
     missing = jobs[job].num_gpus
     s.num_chosen = 0
@@ -179,7 +188,7 @@ def find_victims(s, jobs, job):
         if node == NOBODY:
             break
         count = s.node_gpus[node] if whole else missing
-        end = clear(s, jobs, node, count, effort, end)
+        end = clear(s, node, count, end)
         given = list_gpus(s, node, count, given)
         s.chosen_node[s.num_chosen] = node
         s.num_chosen += 1
@@ -222,11 +231,18 @@ def pick(s, jobs, job):
 
 
 @compiled
-def would_pick(s, jobs, job):
-    """Tell whether the rule in force would pick the job: it fits, or displacing others for it pays."""
-    if place(s, jobs, job) > 0:
-        return True
-    return s.margin < np.inf and pays(s, jobs, job, s.margin, find_victims(s, jobs, job))
+def most_gain(s, jobs):
+    """Largest remaining time less `margin` x overhead of a running job.
+
+    If displacing pays, it pays for the victim with most time remaining alone, so a newcomer that needs as much as
+    this or more cannot displace anybody, and the search is spared.
+    """
+    most = -np.inf
+    for k in range(s.num_active):
+        job = s.events[k]
+        if s.phase[job] == RUNNING:
+            most = max(most, remaining_now(s, jobs, job) - s.margin * overhead_of(jobs, job))
+    return most
 
 
 @compiled
@@ -237,10 +253,15 @@ def next_pick(s, jobs):
     it are passed over.
     """
     open_all(s)
+    most = most_gain(s, jobs) if s.margin < np.inf else -np.inf
     job = first_open(s)
     while job != NOBODY:
-        if s.touched[job] != s.instant and would_pick(s, jobs, job):
-            return job
+        if s.touched[job] != s.instant:
+            if place(s, jobs, job) > 0:
+                return job
+            worthwhile = cost_to_finish(s, jobs, job) < most
+            if worthwhile and pays(s, jobs, job, s.margin, find_victims(s, jobs, job)):
+                return job
         s.shut[jobs[job].demand] = 1
         job = first_open(s)
     return NOBODY
