@@ -64,6 +64,10 @@ def main(args: Sequence[str] | None = None) -> int:
         return 130
     try:
         evaluate(evaluation, policies, reference, workloads, folder)
+    except ValueError as error:  # a policy of somebody's own does what it may not
+        choices.abandon(folder)
+        print(f"evaluate.py: {reference}: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print(f"evaluate.py: interrupted; {folder} is without results", file=sys.stderr)
         return 130
@@ -72,7 +76,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def read_choices(args: Sequence[str]) -> Evaluation:
     """Return the choices in the flags and in the file they name."""
-    args = choices.with_defaults(args)
+    args = choices.with_defaults(args, Evaluation)
     choices.check_flags(args, Evaluation)
     evaluation = tyro.cli(Evaluation, prog="evaluate.py", description=__doc__, args=args)
     choices.check_numbers(evaluation)
@@ -93,11 +97,20 @@ def load(policy: str) -> "tuple[str, Policy | type]":
     if policy not in baselines.names() and Path(policy).is_dir():
         from agents import load_policy
 
-        name = Path(policy).resolve().name
-        return f"agent {name}" if name in baselines.names() else name, load_policy(policy)
+        return agent_name(Path(policy).resolve()), load_policy(policy)
     if ":" in policy and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # somebody's own module lies where they are
-    return policy, baselines.load(policy)
+    found = baselines.load(policy)
+    if getattr(found, "key", None) == "true_remaining" and not policy.endswith("_oracle"):
+        raise ValueError(f"policy {policy!r} is told the true run times: its name must end in _oracle")
+    return policy, found
+
+
+def agent_name(folder: Path) -> str:
+    """Return what to call an agent: the folder of its run, which holds it as `best` or among checkpoints."""
+    run = folder.parent if folder.name == "best" else folder.parent.parent
+    kept = folder.name == "best" or folder.parent.name == "checkpoints"
+    return f"{run.name}_{folder.name}" if kept else f"agent_{folder.name}"
 
 
 def made(evaluation: Evaluation) -> "list[Workload]":
@@ -133,6 +146,8 @@ def evaluate(
     bounds = report.bounds(workloads)
     choices.write_run(folder, results, report.document(summaries, bounds, reference))
     out.print("", report.table(summaries, bounds, reference), "")
+    if evaluation.scenario.whole and evaluation.scenario.trace_file and Path(evaluation.policy).is_dir():
+        out.print("The agent may have learned on the first part of this trace.")
     for line in (*remarks.footnotes(workloads, summaries, policies, reference), f"Run folder: {folder}"):
         out.print(line)
 

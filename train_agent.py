@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from agents.callbacks import Validated
+    from envs.comparison import Comparison
     from envs.policy import Policy
 
 BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
@@ -67,7 +68,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def read_choices(args: Sequence[str]) -> Run:
     """Return the choices in the flags and in the file they name."""
-    args = choices.with_defaults(args)
+    args = choices.with_defaults(args, Run)
     choices.check_flags(args, Run)
     wanted = tyro.cli(Run, prog="train_agent.py", description=__doc__, args=args)
     choices.check_numbers(wanted)
@@ -166,16 +167,20 @@ def verdicts(summaries: "dict[str, pd.DataFrame]") -> list[str]:
         which = f"its {name}" if name == "prior" else name
         lines.append(
             f"  {found.ratio:.4f} ({found.low:.4f}-{found.high:.4f}), lower in {found.wins} of "
-            f"{found.windows} windows: {words(found.low, found.high)} {which}"
+            f"{found.windows} windows: {words(found)} {which}"
         )
     return lines
 
 
-def words(low: float, high: float) -> str:
-    """Put an interval of a ratio of mean JCT into words."""
-    if high < 1:
+def words(found: "Comparison") -> str:
+    """Put a comparison into words, as far as its windows carry."""
+    from envs.remarks import ENOUGH
+
+    if found.windows < ENOUGH:
+        return "too few windows to tell it from"
+    if found.high < 1:
         return "better than"
-    return "worse than" if low > 1 else "not distinguishable from"
+    return "worse than" if found.low > 1 else "not distinguishable from"
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from envs.policy import Ranking
+from envs.policy import PRIOR, Ranking
 
 AT_LEAST_ONE = (
     *("steps", "windows", "validation_windows", "validate_every", "queue_slots", "hidden"),
@@ -32,9 +32,9 @@ class Training:
     """By how much an action beats the prior's own, or minus the time that jobs spend in the system."""
     tau_s: float | None = 3600.0
     """Time constant by which what comes later counts less, s: of rollouts and of PPO's discount; None for none."""
-    exponent: float = 1.0
+    exponent: float = PRIOR.exponent
     """Of a job's GPUs in the prior's order; see baselines.xion_threshold."""
-    margin: float = 8.0
+    margin: float = PRIOR.margin
     """Overheads by which a preemption must pay under the prior."""
     prior_scale: float = 0.4
     """How strongly the prior's choice is preferred before anything is learned; 0 begins from nothing."""

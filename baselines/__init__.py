@@ -41,6 +41,8 @@ def make(policy: "Policy | type") -> "Policy":
 
 def _load_own(name: str) -> "Policy | type":
     module, _, attribute = name.partition(":")
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise ValueError(f"policy {name!r}: write package.module:attribute, such as mylab.mine:policy")
     try:
         found = getattr(import_module(module), attribute, None)
     except ModuleNotFoundError as error:

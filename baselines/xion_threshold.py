@@ -7,9 +7,10 @@ not fit displaces victims if
     mean of their remaining time > sum over them of (its own remaining time + margin x their overhead)
 
 with overhead = pause + load; the load of a job that was paused counts in its own time. Margin 1, the
-default, is the literal break-even, "the gap in remaining time exceeds the overhead". `threshold("sqrt", 8)`
-is a choice of ours, not the paper's, tuned on workloads with noisy estimates, where a gain of one overhead
-is often an error. `baselines.xion` weighs what everybody concerned gains and loses instead.
+default, is the literal break-even, "the gap in remaining time exceeds the overhead". `threshold("srsf", 8)`
+(`envs.policy.PRIOR`, as which agents begin) is a choice of ours, not the paper's, tuned on training windows with
+noisy estimates, where a gain of one overhead is often an error. `baselines.xion` weighs what everybody concerned
+gains and loses instead.
 """
 
 from typing import Literal

@@ -50,10 +50,13 @@ def check_flags(args: Iterable[str], choices: type) -> None:
             raise ValueError(f"there is no flag {flag}: there are {', '.join(known)}{hint}")
 
 
-def with_defaults(args: Sequence[str]) -> list[str]:
-    """Return the arguments with those that `--workload` and then `--config` stand for put before them."""
+def with_defaults(args: Sequence[str], choices: type) -> list[str]:
+    """Return the arguments with those that `--workload` and then `--config` stand for put before them.
+
+    Of the run of another command, which has groups that `choices` lacks, the scenario alone is taken.
+    """
     workload = [flag for name in _given(args, "--workload")[-1:] for flag in workload_flags(name)]
-    config = [flag for file in _given(args, "--config")[-1:] for flag in flags(file)]
+    config = [flag for file in _given(args, "--config")[-1:] for flag in flags(file, choices)]
     return workload + config + list(args)
 
 
@@ -70,7 +73,7 @@ def workload_flags(name: str) -> list[str]:
     return [flag for key, value in changed.items() for flag in _flag(key, value)]
 
 
-def flags(file: str | Path) -> list[str]:
+def flags(file: str | Path, choices: type) -> list[str]:
     """Return the choices in a JSON file, or in a run folder, as command-line flags.
 
     They are the fields by name, by themselves or in groups such as `scenario`. ValueError if
@@ -84,6 +87,9 @@ def flags(file: str | Path) -> list[str]:
         raise ValueError(f"{file}: no choices could be read: {error}") from None
     if not isinstance(given, dict):
         raise ValueError(f"{file}: expected an object with choices by name")
+    groups = {name for name, value in given.items() if isinstance(value, dict)}
+    if groups - {field.name for field in fields(choices)} and "scenario" in groups:
+        given = given["scenario"]
     named: dict[str, object] = {}
     for name, value in given.items():
         named |= value if isinstance(value, dict) else {name: value}
@@ -139,6 +145,13 @@ def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) ->
     except OSError as error:
         raise ValueError(f"{folder} cannot be written to: {error.strerror}") from None
     return folder
+
+
+def abandon(folder: Path) -> None:
+    """Give up a run that came to nothing: its folder is free again."""
+    (folder / CHOICES).unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def _fresh(wanted: Path) -> Path:

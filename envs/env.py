@@ -12,7 +12,7 @@ from envs import render
 from envs.actions import Legal
 from envs.episode import Episode, run
 from envs.kernel import calls
-from envs.policy import Ranking
+from envs.policy import PRIOR, Ranking
 from envs.registry import find
 from envs.rewards import Moment
 from envs.scenario import Scenario, Split
@@ -61,8 +61,9 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
     instants a job, which only endless pausing and restarting reaches.
 
     ## Arguments
-    scenario: fields of `envs.scenario.Scenario`. split, count: which windows. observation, action, reward: names of
-    modules. queue_slots, running_slots: K and R. exponent, margin: the prior, see `baselines.xion_threshold`.
+    scenario: fields of `envs.scenario.Scenario`. split, count: which windows; a `whole` trace is the same episode
+    in every split. observation, action, reward: names of modules. queue_slots, running_slots: K and R. exponent,
+    margin: the prior, see `baselines.xion_threshold`.
     tau_s: time constant of rollouts, s; None for none.
     """
 
@@ -79,8 +80,8 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         reward: str = "jct",
         queue_slots: int = 16,
         running_slots: int = 16,
-        exponent: float = 0.5,
-        margin: float = 8.0,
+        exponent: float = PRIOR.exponent,
+        margin: float = PRIOR.margin,
         tau_s: float | None = 3600.0,
         render_mode: str | None = None,
     ) -> None:

@@ -14,7 +14,7 @@ TICK_S = 300.0
 REASONS = {
     1: "it is not queued",
     2: "it was paused at this very instant",
-    3: "the placement has another number of GPUs than it asks for",
+    3: "the placement has another number of GPUs than it asks for, or is None because it does not fit",
     4: "a GPU of the placement is neither free nor about to be freed",
     5: "a GPU of the placement is too small for it",
     6: "the placement names a GPU twice",
@@ -92,7 +92,8 @@ class Episode:
             case Start(job, placement):
                 if not 0 <= job < state.num_arrived:
                     return f"job {job} has not arrived"
-                reason = calls.legal_start(self.states, 0, self.jobs, job, np.array(placement.gpus, np.int64))
+                gpus = np.array(getattr(placement, "gpus", ()), np.int64)  # None where the job does not fit
+                reason = calls.legal_start(self.states, 0, self.jobs, job, gpus)
                 return f"job {job} cannot start: {REASONS[reason]}" if reason else None
             case Preempt(job):
                 known = 0 <= job < state.num_arrived
@@ -108,7 +109,7 @@ class Episode:
     def apply(self, action: Action) -> None:
         """Carry out an action; ValueError says why it is illegal."""
         if reason := self.why_not(action):
-            raise ValueError(reason)
+            raise ValueError(f"at {self.view.now:g} s: {reason}")
         match action:
             case Start(job, placement):
                 calls.start_on(self.states, 0, self.jobs, job, np.array(placement.gpus, np.int32))

@@ -62,3 +62,7 @@ class Ranking:
     def __call__(self, view: "View") -> Action:
         """Return the next move of this instant's walk."""
         return view.next_move(self)
+
+
+PRIOR = Ranking("weighted", "if_it_pays", exponent=1.0, margin=8.0)
+"""The heuristic that agents begin as: of the threshold family, tuned on training windows of Philly's generator."""

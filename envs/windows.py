@@ -17,7 +17,7 @@ import pandas as pd
 from envs.episode import run
 from envs.policy import Ranking
 from envs.scenario import Scenario, Split
-from envs.workload import Workload, generate, prepare, read
+from envs.workload import SEEDS_A_SCENARIO, Workload, generate, prepare, read
 
 STRETCH = (1.3, 2.5)
 SHARES: dict[Split, tuple[float, float]] = {
@@ -27,7 +27,6 @@ SHARES: dict[Split, tuple[float, float]] = {
 }  # of the trace's time
 GAP_S = 2 * 86_400.0  # between the parts of a trace
 FIRST_SEED: dict[Split, int] = {"train": 0, "validation": 10_000_000, "test": 20_000_000}
-SEEDS_A_SCENARIO = 100_000_000
 MOST_TRIED = 40  # candidates looked at for each window asked for, before giving up
 SRTF = Ranking("remaining", "by_order")
 ACCEPTED = Path(__file__).parent / "accepted"

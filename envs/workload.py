@@ -14,6 +14,8 @@ from envs.jobs import jobs_array
 from envs.scenario import Scenario
 
 ROWS_SHOWN = 10
+SEEDS_A_SCENARIO = 100_000_000  # of a generator: its windows, and beyond them the whole episodes
+FIRST_SEED_OF_WHOLE = 30_000_000
 
 
 @dataclass(frozen=True)
@@ -123,8 +125,9 @@ def too_large_message(table: pd.DataFrame, rows: np.ndarray, machines: Cluster) 
     more = [f"  and {len(rows) - ROWS_SHOWN} more"] if len(rows) > ROWS_SHOWN else []
     return "\n".join(
         [
-            f"{len(rows)} jobs can never run on {machines.name} ({machines.num_gpus} GPUs, the largest of "
-            f"{machines.largest_gpu_gib:g} GiB); --drop-too-large drops them:",
+            f"{len(rows)} {'job' if len(rows) == 1 else 'jobs'} can never run on {machines.name} "
+            f"({machines.num_gpus} GPUs, the largest of {machines.largest_gpu_gib:g} GiB); "
+            "--drop-too-large drops them:",
             *each,
             *more,
         ]
@@ -168,5 +171,6 @@ def generate(scenario: Scenario, seed: int) -> pd.DataFrame:
 
 def whole(scenario: Scenario) -> Workload:
     """Return everything as one workload, on the trace's own cluster or the one named."""
-    table = read(scenario) if scenario.trace_file else generate(scenario, scenario.seed)
+    seed = SEEDS_A_SCENARIO * scenario.seed + FIRST_SEED_OF_WHOLE
+    table = read(scenario) if scenario.trace_file else generate(scenario, seed)
     return prepare(table, scenario)

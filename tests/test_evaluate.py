@@ -16,6 +16,7 @@ from envs import choices, results
 from envs.cluster import cluster
 from envs.episode import run
 from envs.scenario import Scenario
+from envs.windows import windows
 from envs.workload import whole
 from evaluate import Evaluation, main, read_choices
 
@@ -284,3 +285,21 @@ def test_a_named_workload_chooses_and_flags_override_it() -> None:
 def test_an_unknown_workload_is_answered_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--policy", "fifo", "--workload", "quik"]) == 2
     assert "large, quick; did you mean 'quick'" in capsys.readouterr().err
+
+
+def test_of_a_training_run_the_scenario_is_taken(tmp_path: Path) -> None:
+    file = tmp_path / "choices.json"
+    file.write_text('{"scenario": {"cluster": "2x8"}, "training": {"steps": 5}, "test_windows": 3}')
+    assert read_choices(["--policy", "fifo", "--config", str(tmp_path)]).scenario.cluster == "2x8"
+
+
+@pytest.mark.parametrize("policy", ["./mine.py:policy", ":policy"])
+def test_a_policy_that_is_no_module_is_refused(policy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--policy", policy]) == 2
+    assert "mylab.mine:policy" in capsys.readouterr().err
+
+
+def test_whole_generated_traces_are_no_window_that_agents_learn_on() -> None:
+    one = whole(Scenario(whole=True, cluster="8x8"))
+    another = windows(Scenario(all_windows=True), "train", 1)[0]
+    assert not one.table["duration_s"].equals(another.table["duration_s"])

@@ -128,15 +128,20 @@ def test_jobs_dropped_are_summed_over_windows() -> None:
 def test_choices_come_back_from_a_file(tmp_path: Path) -> None:
     given = Choices(Scenario(cluster="4x8", whole=True, target_load=1.5), steps=7)
     folder = choices.open_run_folder("test", given, tmp_path / "out")
-    assert set(choices.flags(folder)) >= {"--cluster=4x8", "--whole", "--target-load=1.5", "--steps=7"}
-    assert not [flag for flag in choices.flags(folder) if flag.startswith(("--out", "--trace"))]
+    assert set(choices.flags(folder, Choices)) >= {
+        "--cluster=4x8",
+        "--whole",
+        "--target-load=1.5",
+        "--steps=7",
+    }
+    assert not [flag for flag in choices.flags(folder, Choices) if flag.startswith(("--out", "--trace"))]
 
 
 def test_flags_of_ones_own_come_after_those_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text('{"steps": 5, "cluster": "2x2"}')
     args = ["--steps", "6", "--config", str(file)]
-    assert choices.with_defaults(args) == ["--steps=5", "--cluster=2x2", *args]
+    assert choices.with_defaults(args, Choices) == ["--steps=5", "--cluster=2x2", *args]
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"steps": [1]}', '{"scenario": {"jobs": {}}}', "[" * 100_000])
@@ -144,7 +149,7 @@ def test_what_is_no_choices_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "bad.json"
     file.write_text(text)
     with pytest.raises(ValueError, match=r"bad\.json|choice"):
-        choices.flags(file)
+        choices.flags(file, Choices)
 
 
 def test_runs_of_one_second_have_folders_of_their_own(

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import evaluate
+from envs.comparison import Comparison
 from tests.crowd import crowd
 from train_agent import main, words
 
@@ -49,7 +50,10 @@ def test_it_learns_and_says_how_the_agent_stands(command: Command, trace: str, t
     assert re.findall(r"^step +([\d,]+): mean JCT / prior's", out, re.MULTILINE) == ["0", "256", "512"]
     rows = re.findall(r"^(\w+) +[\d,.]+ ", out, re.MULTILINE)
     assert rows == ["agent", "prior", "fifo", "sjf", "srtf", "las", "xion", "xion_threshold"]
-    assert re.search(r"windows: (better than|worse than|not distinguishable from) its prior", out)
+    assert re.search(
+        r"windows: (better than|worse than|not distinguishable from|too few windows to tell it from) its prior",
+        out,
+    )
     assert f"tensorboard --logdir {run}" in out
     assert f"python evaluate.py --policy {run}/best" in out
     assert {each.name for each in (run / "best").iterdir()} == {"agent.json", "weights.safetensors"}
@@ -65,7 +69,7 @@ def test_the_agent_scores_the_same_again(
     same = ("--trace-file", trace, "--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "3")
     assert evaluate.main(["--policy", str(run / "best"), *same, "--out", str(again)]) == 0
     pd.testing.assert_frame_equal(
-        pd.read_csv(run / "agent" / "jobs.csv"), pd.read_csv(again / "best" / "jobs.csv")
+        pd.read_csv(run / "agent" / "jobs.csv"), pd.read_csv(again / f"{run.name}_best" / "jobs.csv")
     )
 
 
@@ -117,8 +121,13 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [(0.9, 0.99, "better than"), (0.99, 1.01, "not distinguishable from"), (1.01, 1.2, "worse than")],
+    ("low", "high", "windows", "expected"),
+    [
+        (0.9, 0.99, 20, "better than"),
+        (0.99, 1.01, 20, "not distinguishable from"),
+        (1.01, 1.2, 20, "worse than"),
+        (0.9, 0.99, 3, "too few windows to tell it from"),
+    ],
 )
-def test_words_say_no_more_than_the_interval(low: float, high: float, expected: str) -> None:
-    assert words(low, high) == expected
+def test_words_say_no_more_than_the_interval(low: float, high: float, windows: int, expected: str) -> None:
+    assert words(Comparison(low, low, high, low, low, 0, windows)) == expected

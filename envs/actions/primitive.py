@@ -5,11 +5,12 @@ import numpy as np
 from envs.actions import Legal
 from envs.episode import Episode
 from envs.kernel import calls
+from envs.kernel.features import QUEUE_FEATURES
 from envs.kernel.layout import BEST_FIT, FIRST_FIT, SPREAD
 from envs.slots import Slots
 
 RULES = (FIRST_FIT, BEST_FIT, SPREAD)
-FITS = 15  # column of the queue's features that tells whether a job fits
+FITS = QUEUE_FEATURES.index("fits")
 
 
 class Primitive:
