@@ -18,19 +18,19 @@ NOT_NEGATIVE = ("learning_seed", "margin", "prior_scale", "gae_lambda", "entropy
 class Training:
     """How to learn: PPO on windows of a trace, beginning as the threshold heuristic that it may improve upon."""
 
-    steps: int = 200_000
+    steps: int = 140_000
     """Decisions to learn from, rounded up to whole rollouts."""
     windows: int = 200
     """Windows to learn on; as many as the trace has, if those are fewer."""
     validation_windows: int = 20
     """Windows on which the best agent is chosen; no other use is made of them."""
-    validate_every: int = 40_000
+    validate_every: int = 20_000
     """Steps between validations, each of which also writes a checkpoint."""
     learning_seed: int | None = None
     """Decides first weights, sampled actions and batches; the scenario's seed, if not given."""
     reward: Literal["rollout_advantage", "jct"] = "rollout_advantage"
     """By how much an action beats the prior's own, or minus the time that jobs spend in the system."""
-    tau_s: float | None = 3600.0
+    tau_s: float | None = 4 * 3600.0
     """Time constant by which what comes later counts less, s: of rollouts and of PPO's discount; None for none."""
     exponent: float = PRIOR.exponent
     """Of a job's GPUs in the prior's order; see baselines.xion_threshold."""

@@ -63,7 +63,7 @@ def test_workloads_of_40_jobs(base: Rules) -> None:
     assert_equal(base, range(1, 9), 40)
 
 
-@pytest.mark.slow  # the reference takes six minutes for these thousand workloads
+@pytest.mark.slow  # the reference takes four minutes for these thousand workloads
 @pytest.mark.parametrize("base", BASE, ids=name)
 def test_fourteen_workloads_of_200_jobs(base: Rules) -> None:
     assert_equal(base, range(1, 15), 200)
