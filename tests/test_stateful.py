@@ -140,7 +140,7 @@ Cluster.TestCase.settings = settings(UNHURRIED, max_examples=300, stateful_step_
 TestCluster = Cluster.TestCase
 
 
-@pytest.mark.slow  # some ten minutes of new examples each time
+@pytest.mark.slow  # some six minutes of new examples each time
 def test_many_more_moves() -> None:
     run_state_machine_as_test(
         Cluster, settings=settings(UNHURRIED, max_examples=5_000, stateful_step_count=200)
