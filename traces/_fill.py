@@ -34,12 +34,16 @@ _FIGURES = (
     "data_reopen_s",
     "default_batch_per_gpu",
     "gpu_util_default_pct",
+    "host_mem_bw_MB_per_sample_est",
+    "input_core_s_per_sample",
     "input_cores_at_default_V100",
     "mem_default_MiB",
     "mem_fixed_MiB",
     "mem_per_sample_MiB",
     "min_batch",
     "startup_s",
+    "sync_MB",
+    "sync_factor_kappa",
 )
 
 RUN_GAP_S = 60.0  # jobs of one run come at most so far apart (philly_statistics.json, batch_gap_60s)
@@ -209,6 +213,24 @@ def _profiled_duration(job: _Filling) -> Floats:
     return profiled
 
 
+def _input(job: _Filling) -> Floats:
+    return _profile(job, "input_core_s_per_sample") * _batch(job)
+
+
+def _sync(job: _Filling) -> Floats:
+    return _profile(job, "sync_factor_kappa") * _profile(job, "sync_MB") / 1000
+
+
+def _bandwidth(job: _Filling) -> Floats:
+    """Return GPUs x samples a second x GB a sample; an iteration waits for its input where cores are few."""
+    gpus, cells = job.table["num_gpus"], job.table
+    cores = np.maximum(cells["cpu_cores"] / np.maximum(gpus, 1), 1e-9)
+    iteration_s = np.maximum((cells["active_ms"] + cells["idle_ms"]) / 1000, cells["input_core_s"] / cores)
+    none = np.zeros(job.rows)
+    samples: Floats = np.divide(gpus * _batch(job), iteration_s, out=none, where=iteration_s > 0)
+    return samples * _profile(job, "host_mem_bw_MB_per_sample_est") / 1000
+
+
 def _profiled_memory(job: _Filling) -> Floats:
     return np.array(job.table["gpu_memory_gib"], float)
 
@@ -227,6 +249,9 @@ _DRAWS: dict[str, tuple[Callable[[_Filling], npt.NDArray[Any]], str]] = {
     "profiled_memory_gib": (_profiled_memory, "gpu_memory_gib, as a profiler measures it"),
     "active_ms": (_active, "the model's iteration on a V100 times its GPU utilisation"),
     "idle_ms": (_idle, "the rest of that iteration"),
+    "input_core_s": (_input, "the model's input at that batch size; none for CPU jobs"),
+    "sync_gb": (_sync, "the model's gradients, times the share of the transfer that is not hidden"),
+    "bandwidth_gbs": (_bandwidth, "what the model's samples move, with the cores asked; none for CPU jobs"),
 }
 
 

@@ -14,7 +14,17 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import pandas as pd
 
-_LIMITS = {"s": 1e11, "ms": 1e9, "GiB": 1e6, "GPUs": 1e6, "cores": 1e6, "share": 1.0}
+_LIMITS = {
+    "s": 1e11,
+    "ms": 1e9,
+    "GiB": 1e6,
+    "GPUs": 1e6,
+    "cores": 1e6,
+    "share": 1.0,
+    "GB/s": 1e6,
+    "core-s": 1e9,
+    "GB": 1e6,
+}
 _WORDS = {
     "s": "a number of seconds",
     "ms": "a number of milliseconds",
@@ -22,6 +32,9 @@ _WORDS = {
     "GPUs": "a whole number of GPUs",
     "cores": "a whole number of cores",
     "share": "a share",
+    "GB/s": "a number of GB/s",
+    "core-s": "a number of core-seconds",
+    "GB": "a number of GB",
 }
 
 
@@ -97,6 +110,9 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "predictable_from", float, "share", "share of progress from which the estimate is good; 1 = never"
     ),
+    Column("bandwidth_gbs", float, "GB/s", "host memory bandwidth of the whole job at full speed"),
+    Column("input_core_s", float, "core-s", "core-seconds that the input of one iteration costs, a GPU"),
+    Column("sync_gb", float, "GB", "what each GPU exchanges in one iteration beyond what computation hides"),
 )
 
 

@@ -1,0 +1,310 @@
+"""The workloads of the papers' experiments have the figures that they claim, and vary in one thing alone."""
+
+from dataclasses import fields
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+import traces
+from envs import registry
+from envs.cluster import Cluster, cluster
+from envs.windows import windows
+from traces import coda_mix, xion_small
+
+NAMES = ("coda_mix", "xion_small", "xonar_memory", "xonar_mix")
+DAYS = 8  # of coda_mix, drawn by as many seeds
+
+
+@cache
+def many(name: str, jobs: int = 40_000, seed: int = 5) -> pd.DataFrame:
+    return traces.load(name, seed=seed, jobs=jobs)
+
+
+@pytest.fixture(scope="module")
+def days() -> pd.DataFrame:
+    """Return several days of CODA's jobs, one after another."""
+    return pd.concat([traces.load("coda_mix", seed=seed) for seed in range(DAYS)], ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def training(days: pd.DataFrame) -> pd.DataFrame:
+    """Return the GPU jobs among them, with the cores a GPU that their users ask for."""
+    table = days[days["kind"] == "gpu"].reset_index(drop=True)
+    return table.assign(asked=table["cpu_cores"] / table["num_gpus"])
+
+
+# All of them
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_seed_decides_the_table(name: str) -> None:
+    table = traces.load(name, seed=1, jobs=30)
+    assert_frame_equal(table, traces.load(name, seed=1, jobs=30))
+    other = traces.load(name, seed=2, jobs=30)
+    assert not table["duration_s"].equals(other["duration_s"])
+    assert len(table) == len(other) == 30
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_is_a_good_one_and_says_how_it_was_made(name: str) -> None:
+    table = traces.load(name, seed=1, jobs=30)
+    assert_frame_equal(traces.check(table), table)
+    assert set(table.attrs["origin"]) == set(table.columns)
+    assert all("drawn for" in how for how in table.attrs["origin"].values())
+    assert [note for note in table.attrs["notes"] if "sorted" in note] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_filling_adds_what_lacks_and_leaves_the_rest(name: str) -> None:
+    table = traces.load(name, seed=1, jobs=30)
+    full = traces.fill(table, seed=1, largest_gpu_gib=32.0)
+    assert_frame_equal(full[list(table.columns)], table)
+    undrawn = {"user", "vc", "status", "logged_start_s"}
+    assert {column.name for column in traces.COLUMNS} - undrawn <= set(full.columns)
+    assert not any("without a profile" in note for note in full.attrs["notes"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_invented_trace_reads_no_file(name: str) -> None:
+    with pytest.raises(traces.TraceError, match="invented"):
+        traces.load(name, "jobs.csv", seed=0)
+    with pytest.raises(ValueError, match="0 jobs were asked for"):
+        traces.load(name, seed=0, jobs=0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_workload_fits_its_cluster(name: str) -> None:
+    scenario = registry.find("envs.workloads", name, "scenario")
+    assert scenario.trace == name
+    for work in windows(scenario, "test", 2):
+        usual = traces.load(name, seed=0)
+        share = 0.1 if name == "coda_mix" else 0.0  # its days are of different numbers of jobs
+        assert len(work.table) == pytest.approx(len(usual), rel=share)
+
+
+# Xonar
+
+
+DUTY = {0.05: 0.37, 0.25: 0.58, 0.5: 0.79, 0.75: 0.88, 0.95: 0.95}
+RUN_S = {0.05: 17, 0.5: 56, 0.95: 96}
+MEMORY = {0.1: 0.933, 0.25: 1.189, 0.5: 4.745, 0.75: 9.095, 0.9: 17.031, 0.95: 17.289, 1.0: 31.137}
+
+
+def test_xonars_jobs_have_the_printed_quantiles() -> None:
+    table = many("xonar_mix")
+    iteration_ms = table["active_ms"] + table["idle_ms"]
+    duty = table["active_ms"] / iteration_ms
+    assert duty.quantile(list(DUTY)).tolist() == pytest.approx(list(DUTY.values()), rel=0.02)
+    assert (duty < 0.5).mean() == pytest.approx(0.22, abs=0.01)
+    assert table["duration_s"].quantile(list(RUN_S)).tolist() == pytest.approx(list(RUN_S.values()), rel=0.03)
+    assert table["gpu_memory_gib"].quantile(list(MEMORY)).tolist() == list(MEMORY.values())
+    assert iteration_ms.median() == pytest.approx(317, rel=0.03)
+    assert table["active_ms"].median() == pytest.approx(239, rel=0.1)
+    assert table["idle_ms"].median() == pytest.approx(55, rel=0.1)
+
+
+@pytest.mark.parametrize(("name", "share"), [("xonar_mix", 0.119), ("xonar_memory", 0.36)])
+def test_as_many_pairs_overflow_a_gpu_as_printed(name: str, share: float) -> None:
+    memory = many(name)["gpu_memory_gib"].to_numpy()
+    assert (memory[::2] + memory[1::2] > 32.0).mean() == pytest.approx(share, abs=0.01)
+    assert memory.max() < 32.0
+
+
+def test_duty_and_memory_are_weakly_tied() -> None:
+    table = many("xonar_mix")
+    duty = table["active_ms"] / (table["active_ms"] + table["idle_ms"])
+    assert 0.1 < duty.corr(table["gpu_memory_gib"], method="spearman") < 0.3
+
+
+def test_xonars_jobs_are_queued_at_once_on_two_gpus_each() -> None:
+    table = traces.load("xonar_mix", seed=3)
+    assert len(table) == 10
+    assert (table["submit_s"] == 0).all()
+    assert (table["num_gpus"] == 2).all()
+    assert not table[["input_core_s", "sync_gb", "bandwidth_gbs"]].any(axis=None)
+
+
+def test_a_larger_set_begins_with_the_smaller() -> None:
+    assert_frame_equal(many("xonar_mix", 30).head(10), many("xonar_mix", 10))
+
+
+def test_the_memory_set_is_of_the_large_settings() -> None:
+    assert (many("xonar_memory")["gpu_memory_gib"] > 8).all()
+
+
+# Xion
+
+
+def test_xions_jobs_have_the_figures_of_their_regime() -> None:
+    table = many("xion_small")
+    length = table["duration_s"]
+    overhead = table["pause_s"] + table["load_s"]
+    assert length.mean() == pytest.approx(900, rel=0.02)
+    assert length.std() / length.mean() == pytest.approx(0.7, rel=0.03)
+    assert overhead.median() == pytest.approx(200, rel=0.02)
+    assert np.log(overhead).std() == pytest.approx(0.7, rel=0.02)
+    assert (table["pause_s"] / overhead).to_numpy() == pytest.approx(0.4)
+    assert length.sum() / (2 * table["submit_s"].max()) == pytest.approx(0.8, rel=0.02)
+    assert (table["num_gpus"] == 1).all()
+
+
+@pytest.mark.parametrize("median_s", [0, 30, 100, 200, 400])
+def test_only_overheads_change_with_their_median(median_s: float) -> None:
+    table = many("xion_small")
+    other = xion_small.with_overhead(table, median_s)
+    assert (other["pause_s"] + other["load_s"]).median() == pytest.approx(median_s, rel=0.02)
+    both = ["pause_s", "load_s"]
+    assert_frame_equal(other.drop(columns=both), table.drop(columns=both))
+    assert other.attrs == table.attrs
+    if median_s == 200:
+        assert_frame_equal(other, table)
+
+
+# CODA
+
+
+def test_codas_training_has_the_load_asked_for_with_plenty_of_cores(training: pd.DataFrame) -> None:
+    gpus = training["num_gpus"].to_numpy()
+    needs = seconds(training), training["input_core_s"].to_numpy(), training["sync_gb"].to_numpy(), gpus
+    asked, plenty = training["asked"].to_numpy(), np.full(len(training), 1e9)
+    ratio = coda_mix.iteration_s(*needs, plenty) / coda_mix.iteration_s(*needs, asked)
+    fed = training["duration_s"] * ratio
+    assert fed.mean() == pytest.approx(5400, rel=0.04)
+    assert fed.std() == pytest.approx(5400, rel=0.06)
+    assert (gpus * fed).sum() / (80 * 86_400 * DAYS) == pytest.approx(1.1, rel=0.08)
+
+
+def test_codas_cpu_jobs_have_the_load_asked_for(days: pd.DataFrame) -> None:
+    on_cpu = days[days["kind"] == "cpu"]
+    work = (on_cpu["cpu_cores"] * on_cpu["duration_s"]).sum()
+    assert work / (400 * 86_400 * DAYS) == pytest.approx(0.25, rel=0.08)
+    assert set(on_cpu["cpu_cores"]) == set(range(1, 17))
+    assert on_cpu["duration_s"].mean() == pytest.approx(900, rel=0.04)
+    assert (on_cpu["bandwidth_gbs"] > 0).mean() == pytest.approx(0.2, abs=0.02)
+    assert not on_cpu[["num_gpus", "gpu_memory_gib", "active_ms", "input_core_s", "sync_gb"]].any(axis=None)
+
+
+def test_codas_jobs_come_all_day_from_twenty_users(days: pd.DataFrame) -> None:
+    assert days["submit_s"].between(0, 86_400).all()
+    assert days["submit_s"].mean() == pytest.approx(43_200, rel=0.02)
+    assert days["user"].nunique() == 20
+
+
+def test_codas_users_ask_for_no_more_cores_than_a_node_has(training: pd.DataFrame) -> None:
+    shares = training["num_gpus"].value_counts(normalize=True)
+    assert [shares[width] for width in (1, 2, 4, 8)] == pytest.approx([0.5, 0.2, 0.2, 0.1], abs=0.02)
+    assert set(training["asked"][training["num_gpus"] < 8]) == {1, 2, 3, 4, 8}
+    assert set(training["asked"][training["num_gpus"] == 8]) == {1, 2, 3, 4, 5}
+    assert training["cpu_cores"].max() == 40
+
+
+SYNERGYS = {  # cores a GPU beyond which Synergy's curves are flat: best speed over that at 3 cores, x 3
+    "shufflenet_v2": 8.67,
+    "resnet18_imagenet": 7.2,
+    "mobilenet_v2": 4.65,
+    "resnet50": 3.45,
+    "m5_audio": 7.5,
+    "deepspeech2": 3.0,
+}
+
+
+def test_codas_models_need_the_cores_of_synergys_curves(training: pd.DataFrame) -> None:
+    cores = (training["input_core_s"] / seconds(training)).groupby(training["model"]).median()
+    assert cores[list(SYNERGYS)].tolist() == pytest.approx(list(SYNERGYS.values()), rel=0.25)
+    language = cores.drop(list(SYNERGYS))
+    assert len(language) == 3
+    assert (language < 0.1).all()
+
+
+def test_codas_jobs_train_nine_models_alike(training: pd.DataFrame) -> None:
+    shares = training["model"].value_counts(normalize=True)
+    assert set(shares.index) == set(coda_mix.MODELS)
+    assert shares.to_numpy() == pytest.approx(1 / 9, abs=0.02)
+
+
+def test_an_iteration_waits_for_its_slowest_part() -> None:
+    """Four GPUs exchange 2 x 3/4 x 0.52 GB at 26 GB/s, 30 ms, and 3 ms; 0.6 core-seconds on 2 cores take 300 ms."""
+    whole = coda_mix.iteration_s(
+        np.array([0.1, 0.1, 0.4]),
+        np.array([0.6, 0.6, 0.6]),
+        np.array([0.52, 0.52, 0.52]),
+        np.array([4, 1, 4]),
+        np.array([2.0, 2.0, 2.0]),
+    )
+    assert whole.tolist() == pytest.approx([0.333, 0.3, 0.433])
+
+
+def test_the_simulator_takes_an_iteration_for_as_long() -> None:
+    work = windows(registry.find("envs.workloads", "coda_mix", "scenario"), "test", 1)[0]
+    jobs = work.episode().jobs[: len(work.table)]
+    asked = work.table["cpu_cores"] / work.table["num_gpus"].clip(lower=1)
+    rows = jobs["num_gpus"] > 0
+    assert jobs["cores"].tolist() == asked.tolist()
+    table = work.table[rows]
+    needs = table["input_core_s"].to_numpy(), table["sync_gb"].to_numpy(), table["num_gpus"].to_numpy()
+    ours = coda_mix.iteration_s(seconds(table), *needs, asked[rows].to_numpy())
+    assert rows.sum() > 300
+    assert jobs["iteration"][rows] == pytest.approx(ours)
+
+
+def test_links_and_nodes_are_those_of_the_cluster() -> None:
+    links = {field.name: field.default for field in fields(Cluster)}
+    assert (links["intra_gbs"], links["intra_ms"]) == (coda_mix.INTRA_GBS, 1000 * coda_mix.INTRA_S)
+    machines = cluster(registry.find("envs.workloads", "coda_mix", "scenario").cluster_name)
+    assert machines.node_gpus == (coda_mix.NODE_GPUS,) * coda_mix.NODES
+    assert machines.node_cores == (coda_mix.NODE_CORES,) * coda_mix.NODES
+
+
+def test_only_bandwidth_changes_with_the_share_of_heavy_jobs() -> None:
+    table = traces.load("coda_mix", seed=4)
+    none, some, more = (coda_mix.with_heavy(table, share, 4) for share in (0.0, 0.2, 0.4))
+    assert_frame_equal(some, table)
+    for other in (none, more):
+        assert_frame_equal(other.drop(columns="bandwidth_gbs"), table.drop(columns="bandwidth_gbs"))
+    on_cpu = table["kind"] == "cpu"
+    heavy = [set(other.index[on_cpu & (other["bandwidth_gbs"] > 0)]) for other in (none, some, more)]
+    assert heavy[0] == set()
+    assert heavy[1] < heavy[2]
+    assert (more["bandwidth_gbs"] / more["cpu_cores"])[list(heavy[2])].tolist() == [12.5] * len(heavy[2])
+
+
+def test_the_first_jobs_of_a_day_can_be_asked_for() -> None:
+    day = traces.load("coda_mix", seed=6)
+    assert_frame_equal(traces.load("coda_mix", seed=6, jobs=100), day.head(100))
+
+
+def seconds(table: pd.DataFrame) -> np.ndarray:
+    """Return what an iteration takes on GPUs alone."""
+    return (table["active_ms"] + table["idle_ms"]).to_numpy() / 1000
+
+
+# Clusters
+
+
+@pytest.mark.parametrize(
+    ("name", "memory_gib", "cores"),
+    [("2x4", 16.0, 24), ("2x4-32gb", 32.0, 24), ("2x4-40c", 16.0, 40), ("2x4-24.5gb-20c", 24.5, 20)],
+)
+def test_a_name_tells_memory_and_cores(name: str, memory_gib: float, cores: int) -> None:
+    machines = cluster(name)
+    assert machines.name == name
+    assert machines.node_gpus == (4, 4)
+    assert machines.node_gpu_memory_gib == (memory_gib,) * 2
+    assert machines.node_cores == (cores,) * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("1x2-20c-32gb", "unknown: give NxG"),
+        ("1x2-32g", "unknown: give NxG"),
+        ("1x2-0gb", "a GPU needs memory"),
+        ("1x8-7c", "node 0 has 7 cores for 8 GPUs, and needs one for each"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_refused(name: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        cluster(name)
