@@ -41,8 +41,8 @@ class Learned:
     def _decide(self, view: View) -> list[Action]:
         """Return the moves of the network's choice, the last first."""
         view.look(self._slots, self._prior)
-        mask = pick.mask(self._slots)
-        wait = pick.wait(self._slots)
+        mask = pick.mask(self._slots, view)
+        wait = pick.wait(self._slots, view)
         if not mask[:wait].any():
             return [Wait()]
         seen = observation(self._slots, view, mask)

@@ -56,7 +56,7 @@ class Xion:
             return self._moves.pop()
         if not len(queue := view.queue):
             return Wait()
-        effort = view.remaining_s + view.load_s * view.has_run  # E
+        effort = view.remaining_s + view.load_s * view.must_load  # E
         fitting = self._allowed(view.startable)
         if len(fitting) and (placement := view.place(job := first(fitting, effort))):
             return Start(job, placement)

@@ -12,7 +12,7 @@ import numpy as np
 
 import baselines
 from envs.episode import Episode
-from envs.kernel import calls
+from envs.kernel import calls, laws
 from envs.policy import Ranking
 from envs.scenario import Scenario
 from envs.view import adopt
@@ -27,7 +27,7 @@ def violations(episode: Episode, ranking: Ranking) -> int:
     while not episode.done:
         episode.advance()
         calls.walk(episode.states, 0, episode.jobs)
-        broken += calls.check(episode.states, 0, episode.jobs) + (state.clock < before)
+        broken += laws.check(episode.states, 0, episode.jobs) + (state.clock < before)
         before = float(state.clock)
     count = len(episode.jobs)
     total = float((state.finish[:count] - episode.jobs["submit"]).sum())

@@ -21,6 +21,14 @@ class Interval(NamedTuple):
     high: float
 
 
+class Estimate(NamedTuple):
+    """A mean over windows and the interval it lies in; the limits are NaN where there is nothing to resample."""
+
+    mean: float
+    low: float
+    high: float
+
+
 class Comparison(NamedTuple):
     """How one policy does against a reference, in ratios policy / reference: below 1 the policy is better.
 
@@ -81,6 +89,13 @@ def two_level(ratios: ArrayLike, *, seed: int = 0) -> Interval:
         raise ValueError(f"the ratios must be finite and of shape (seeds, windows), not {table.shape}")
     low, high = _limits(table, seed) if min(table.shape) > 1 else (math.nan, math.nan)
     return Interval(float(table.mean()), low, high)
+
+
+def estimate(values: ArrayLike, *, seed: int = 0) -> Estimate:
+    """Return the mean of one value a window, such as a paired difference, and its interval over windows."""
+    each = np.asarray(values, dtype=float)
+    low, high = _limits(each[np.newaxis], seed) if len(each) > 1 else (math.nan, math.nan)
+    return Estimate(float(each.mean()), low, high)
 
 
 def _by_window(summary: pd.DataFrame, number: str) -> pd.Series:

@@ -46,7 +46,8 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
 
     ## Actions
     `primitive` (the default): start slot i by placement rule p, pause running slot r, or wait. `pick`: start slot k,
-    its victims chosen by rule, or wait. `action_masks()` tells what is legal; anything else raises ValueError.
+    its victims chosen by rule, or wait. `elastic`: all that a policy can do, one small step after another, sharing,
+    cores and throttling included. `action_masks()` tells what is legal; anything else raises ValueError.
     `action_space.sample()` draws legal ones. Steps at which only waiting is legal are passed over inside.
 
     ## Reward
@@ -99,8 +100,10 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         self._tau = np.inf if tau_s is None else tau_s
         self._scales: dict[int, float] = {}
         self._mask = np.zeros(0, np.int8)
-        self.observation_space = self._observation.space(self._slots, self._workloads[0].episode().view)
-        self.action_space: Legal = self._action.space(self._slots)
+        view = self._workloads[0].episode().view
+        self.observation_space = self._observation.space(self._slots, view)
+        self.action_space: Legal = self._action.space(self._slots, view)
+        self._first_wait = self._action.wait(self._slots, view)
         self.episode: Episode
         self.workload: Workload
 
@@ -138,8 +141,8 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         episode.states[BEFORE] = episode.states[0]
         before, choice = self._moment(), self._slots.own_choice
         job = int(self._slots.queue[action]) if action < len(self._slots.queue) else -1
-        if action == self._action.wait(self._slots):
-            self._wait()
+        if action >= self._first_wait:
+            self._wait(self._action.waits[action - self._first_wait])
         else:
             self._action.apply(action, self._slots, episode)
         self._pass_over()
@@ -170,20 +173,21 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
 
     def _pass_over(self) -> None:
         """Let time pass while waiting is all there is to do."""
-        wait = self._action.wait(self._slots)
         while True:
             self._slots.refresh(self.episode.states, 0, self.episode.jobs)
-            self._mask = self.action_space.mask = self._action.mask(self._slots)
-            if self.episode.done or self._mask[:wait].any():
+            self._mask = self.action_space.mask = self._action.mask(self._slots, self.episode.view)
+            if self.episode.done or self._mask[: self._first_wait].any():
                 return
             self._wait()
 
-    def _wait(self) -> None:
-        """Let time pass to the next instant; with nothing pending, to one at the same time.
+    def _wait(self, seconds: float | None = None) -> None:
+        """Let time pass to the next instant, or for so many seconds; with nothing pending, to one at the same time.
 
         An unseen job may be able to start, so this asks the mask alone whether waiting is legal.
         """
-        self.episode.state.wake = self.episode.state.clock if self.episode.nothing_pending else np.inf
+        state = self.episode.state
+        longest = np.inf if seconds is None else seconds
+        state.wake = state.clock + (0.0 if self.episode.nothing_pending else longest)
         moved = self.episode.advance()
         assert moved, "something is pending"
 

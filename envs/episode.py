@@ -6,19 +6,13 @@ from envs.cluster import Cluster
 from envs.kernel import calls
 from envs.kernel.fresh import fresh
 from envs.kernel.layout import DISCIPLINES, EASY, MAX_LEVELS, PLACEMENTS, SKIP
-from envs.policy import Action, Policy, Preempt, Ranking, Start, Wait
+from envs.legality import as_arrays
+from envs.physics import Physics
+from envs.policy import Action, Policy, Preempt, Ranking, Resize, Start, Throttle, Wait
 from envs.view import View, adopt
 
 TICK_S = 300.0
-
-REASONS = {
-    1: "it is not queued",
-    2: "it was paused at this very instant",
-    3: "the placement has another number of GPUs than it asks for, or is None because it does not fit",
-    4: "a GPU of the placement is neither free nor about to be freed",
-    5: "a GPU of the placement is too small for it",
-    6: "the placement names a GPU twice",
-}
+ALONE = Physics()
 
 
 class Episode:
@@ -28,6 +22,7 @@ class Episode:
     exact: whether estimates equal the truth; then there are no ticks.
     levels: attained GPU-seconds at which a job's level changes, which is an instant of its own.
     rows: records kept; the first is the episode, the second scratch, any more are the caller's.
+    physics: how jobs affect one another.
     """
 
     def __init__(
@@ -42,8 +37,10 @@ class Episode:
         levels: tuple[float, ...] = (),
         seed: int = 0,
         rows: int = 2,
+        physics: Physics = ALONE,
     ) -> None:
         """Lay the machines out; nothing has arrived yet."""
+        physics.check(placement)
         if len(levels) > MAX_LEVELS:
             raise ValueError(f"{len(levels)} levels: at most {MAX_LEVELS}")
         self.jobs = jobs.copy().view(np.recarray)
@@ -57,6 +54,8 @@ class Episode:
             discipline=self.discipline,
             exact=exact,
             tick=0.0 if exact else tick_s,
+            seed=seed % 2**31,
+            **physics.fields(cluster),
         )
         self.state = self.states[0]
         if len(wrong := misfits(self.states, self.jobs)):
@@ -79,7 +78,7 @@ class Episode:
     @property
     def nothing_pending(self) -> bool:
         """Whether nothing will happen by itself: no end, no arrival."""
-        return bool(np.isinf(calls.next_event(self.states, 0, self.jobs)))
+        return self.view.nothing_pending
 
     def advance(self) -> bool:
         """Move to the next instant; tell whether there was one."""
@@ -87,24 +86,7 @@ class Episode:
 
     def why_not(self, action: object) -> str | None:
         """Return why an action is illegal now, or None."""
-        state = self.state
-        match action:
-            case Start(job, placement):
-                if not 0 <= job < state.num_arrived:
-                    return f"job {job} has not arrived"
-                gpus = np.array(getattr(placement, "gpus", ()), np.int64)  # None where the job does not fit
-                reason = calls.legal_start(self.states, 0, self.jobs, job, gpus)
-                return f"job {job} cannot start: {REASONS[reason]}" if reason else None
-            case Preempt(job):
-                known = 0 <= job < state.num_arrived
-                return None if known and job in self.view.preemptible else f"job {job} cannot be paused"
-            case Wait(seconds):
-                if seconds is not None and not seconds > 0:
-                    return f"waiting for {seconds} s is illegal: time goes on"
-                stuck = self.nothing_pending and len(self.view.startable)
-                return "waiting is illegal: nothing is pending and a job could start" if stuck else None
-            case _:
-                return f"{action!r} is no action"
+        return self.view.why_not(action)
 
     def apply(self, action: Action) -> None:
         """Carry out an action; ValueError says why it is illegal."""
@@ -112,7 +94,12 @@ class Episode:
             raise ValueError(f"at {self.view.now:g} s: {reason}")
         match action:
             case Start(job, placement):
-                calls.start_on(self.states, 0, self.jobs, job, np.array(placement.gpus, np.int32))
+                gpus, cores, node = as_arrays(placement)
+                calls.start_on(self.states, 0, self.jobs, job, gpus, cores or self.jobs.cores[job], node)
+            case Resize(job, cores):
+                calls.resize(self.states, 0, self.jobs, job, float(cores))
+            case Throttle(job, level):
+                calls.throttle(self.states, 0, job, float(level))
             case Preempt(job):
                 calls.pause(self.states, 0, self.jobs, job)
             case Wait(seconds):

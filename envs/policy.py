@@ -9,13 +9,18 @@ if TYPE_CHECKING:
 
 
 class Placement(NamedTuple):
-    """The GPUs a job gets, by index."""
+    """The GPUs a job gets, by index, and CPU cores; a CPU job gets a node instead of GPUs.
+
+    cores: for each GPU, or as a whole for a CPU job; None for what it asks for, or fewer if they are not to be had.
+    """
 
     gpus: tuple[int, ...]
+    cores: float | None = None
+    node: int | None = None
 
 
 class Start(NamedTuple):
-    """Start a queued job on GPUs that are free, or are being freed: then it starts with the last of them."""
+    """Start a queued job on GPUs that are free, shared, or being freed: then it starts with the last of them."""
 
     job: int
     placement: Placement
@@ -27,13 +32,27 @@ class Preempt(NamedTuple):
     job: int
 
 
+class Resize(NamedTuple):
+    """Change the CPU cores of a running job, for each GPU or as a whole if it has none; it runs on meanwhile."""
+
+    job: int
+    cores: float
+
+
+class Throttle(NamedTuple):
+    """Let a running CPU job run at a share of its speed, and draw as much less bandwidth."""
+
+    job: int
+    level: float
+
+
 class Wait(NamedTuple):
     """Let time pass till the next event, or for so many seconds if that is sooner."""
 
     seconds: float | None = None
 
 
-Action = Start | Preempt | Wait
+Action = Start | Preempt | Resize | Throttle | Wait
 Policy = Callable[["View"], Action]
 
 Key = Literal["submit", "estimate", "remaining", "remaining_area", "level", "true_remaining", "weighted"]

@@ -17,14 +17,19 @@ USED = {
     "memory": ("model", "gpu_memory_gib"),
     "preemption": ("pause_s", "load_s"),
     "estimates": ("profiled_duration_s", "predictable_from"),
+    "sharing": ("active_ms", "idle_ms"),
+    "locality": ("sync_gb",),
+    "cores": ("cpu_cores", "input_core_s"),
+    "bandwidth": ("bandwidth_gbs",),
+    "cpu_jobs": ("kind",),
 }
 """The columns that each part of physics reads, beside those that a trace must have."""
 
 ENOUGH = 20
 """Windows from which the bootstrap's interval is as wide as it claims; see `envs.comparison.compare`."""
 
-DROPPED = "jobs larger than the cluster dropped: "
-"""How `envs.workload.prepare` begins its note on a window; other notes are on the trace as a whole."""
+DROPPED = ("jobs larger than the cluster dropped: ", "CPU jobs taken out, since cpu_jobs is off: ")
+"""How `envs.workload.prepare` begins its notes on a window; other notes are on the trace as a whole."""
 
 
 def heading(workloads: Sequence["Workload"]) -> list[str]:
@@ -149,11 +154,11 @@ def _origins(table: pd.DataFrame, scenario: Scenario) -> list[str]:
 
 
 def _notes(workloads: Sequence["Workload"]) -> list[str]:
-    """Return the notes on the trace, each once, and that on jobs dropped, summed over the windows."""
+    """Return the notes on the trace, each once, and those on jobs taken out, summed over the windows."""
     notes = [note for load in workloads for note in load.table.attrs.get("notes", [])]
     of_trace = dict.fromkeys(note for note in notes if not note.startswith(DROPPED))
-    dropped = sum(
-        int(note.removeprefix(DROPPED).replace(",", "")) for note in notes if note.startswith(DROPPED)
-    )
-    counted = [f"{DROPPED}{dropped:,}"] if dropped else []
+    counted = []
+    for what in DROPPED:
+        gone = sum(int(note.removeprefix(what).replace(",", "")) for note in notes if note.startswith(what))
+        counted += [f"{what}{gone:,}"] if gone else []
     return [f"Note: {note}." for note in (*of_trace, *counted)]

@@ -78,11 +78,14 @@ def _each(tasks: Sequence[Callable[[], pd.DataFrame]], processes: int) -> Iterat
 
 def score(tables: Mapping[str, pd.DataFrame], workloads: Sequence["Workload"]) -> dict[str, pd.DataFrame]:
     """Return each policy's summary, one row a window; with fairness where the trace tells who owns a job."""
-    gpus = workloads[0].cluster.num_gpus
+    machines = workloads[0].cluster
     known = [name for name in ("user", "vc") if all(name in load.table for load in workloads)]
     owned = [load.table[["job_id", *known]].assign(window=load.window) for load in workloads]
     owners = pd.concat(owned) if known else None
-    return {name: results.summarise(table, gpus=gpus, owners=owners) for name, table in tables.items()}
+    return {
+        name: results.summarise(table, gpus=machines.num_gpus, cores=sum(machines.node_cores), owners=owners)
+        for name, table in tables.items()
+    }
 
 
 def bounds(workloads: Sequence["Workload"]) -> pd.DataFrame:

@@ -24,6 +24,9 @@ COLUMNS = {
     "preemptions": "how often the job was paused",
     "oom_restarts": "how often it ran out of GPU memory and began anew",
     "status": "how it ended",
+    "busy_s": "time its GPUs were busy up to the last submission: run time x speed / speed with plenty of cores",
+    "shared_s": "time its GPUs were held by another job too, the mean over them",
+    "core_s": "CPU core-seconds held",
 }
 """The columns of the results table, in order. Times are seconds; those without a unit are counts or names."""
 
@@ -44,6 +47,11 @@ NUMBERS = {
     "makespan_s": "last completion minus first submission",
     "gpu_utilisation": "GPU-seconds of kept progress / (GPUs x makespan)",
     "gpu_allocation": "GPU-seconds held for whatever purpose / (GPUs x makespan)",
+    "gpu_effective": "GPU-seconds busy / GPU-seconds, from the first submission to the last",
+    "cpu_utilisation": "core-seconds held / (cores x makespan)",
+    "mean_cpu_wait_s": "mean waiting time of CPU jobs",
+    "mean_gpu_wait_s": "mean waiting time of jobs with GPUs",
+    "shared_gpu_hours": "GPU-hours that jobs held beside another job",
     "preemptions": "pauses of running jobs",
     "overhead_gpu_hours": "GPU-hours held while pausing and loading",
     "oom_restarts": "restarts after running out of GPU memory",
@@ -57,6 +65,7 @@ SLOWDOWN_THRESHOLD_S = 600.0
 """Jobs shorter than this count as this long in the slowdown."""
 
 _EPISODE = ["window", "seed"]
+_NOT_ALWAYS = ("gpu_effective", "cpu_utilisation", "mean_cpu_wait_s", "mean_gpu_wait_s")
 _OWNERS = {"user": "user_fairness", "vc": "vc_fairness"}
 
 
@@ -77,6 +86,9 @@ def table(
     preemptions: ArrayLike,
     oom_restarts: ArrayLike,
     status: ArrayLike,
+    busy_s: ArrayLike = math.nan,
+    shared_s: ArrayLike = 0.0,
+    core_s: ArrayLike = math.nan,
     allow_unfinished: bool = False,
 ) -> pd.DataFrame:
     """Return the results table of one episode, one row a job, with `COLUMNS` as its columns.
@@ -98,11 +110,17 @@ def table(
 
 
 def summarise(
-    results: pd.DataFrame, *, gpus: int, owners: pd.DataFrame | None = None, allow_unfinished: bool = False
+    results: pd.DataFrame,
+    *,
+    gpus: int,
+    cores: float = math.nan,
+    owners: pd.DataFrame | None = None,
+    allow_unfinished: bool = False,
 ) -> pd.DataFrame:
     """Return every number of a results table: one row a window and seed, then the columns of `NUMBERS`.
 
-    gpus: the GPUs of the cluster, each counted once; with GPU sharing the two GPU shares may exceed 1.
+    gpus: the GPUs of the cluster, each counted once; with GPU sharing the GPU shares may exceed 1.
+    cores: its CPU cores; not known by default, like the shares that need them.
     owners: a table with `job_id` (and `window`, if ids repeat over windows) and with `user`, `vc` or both,
         such as the job table; each gives its fairness, and without it the column is absent. Jobs whose owner
         is NaN are left out.
@@ -112,14 +130,17 @@ def summarise(
     `stretch` is the mean JCT over the mean *duration* wherever nothing slows a running job. Jain's index of n
     values is sum(x)^2 / (n sum(x^2)). In a cut window (`allow_unfinished`) the JCT, wait, slowdown, stretch
     and duration share are those of finished jobs; counts and GPU time are those of all. Raises `ValueError`
-    if a job is unfinished and nobody said so.
+    if a job is unfinished and nobody said so. What cannot be told of any window, such as the wait of CPU jobs
+    where there are none, has no column.
     """
     _refuse_unfinished(results, allow_unfinished=allow_unfinished)
     jobs = _per_job(results)
-    summary = _times(jobs).join(_amounts(jobs, gpus))
+    summary = _times(jobs).join(_amounts(jobs, gpus, cores))
     if owners is not None:
         summary = summary.join(_fairness(jobs, owners))
-    return summary[[name for name in NUMBERS if name in summary]].reset_index()
+    unknown = [name for name in _NOT_ALWAYS if summary[name].isna().all()]
+    names = [name for name in NUMBERS if name in summary and name not in unknown]
+    return summary[names].reset_index()
 
 
 def pool(summary: pd.DataFrame) -> pd.Series:
@@ -176,6 +197,10 @@ def _per_job(results: pd.DataFrame) -> pd.DataFrame:
         useful_gpu_s=results["num_gpus"] * results["run_s"],
         overhead_gpu_s=results["num_gpus"] * results["overhead_s"],
         held_gpu_s=results["num_gpus"] * held,
+        busy_gpu_s=results["num_gpus"] * results["busy_s"],
+        shared_gpu_s=results["num_gpus"] * results["shared_s"],
+        cpu_wait_s=results["wait_s"].where(finished & (results["num_gpus"] == 0)),
+        gpu_wait_s=results["wait_s"].where(finished & (results["num_gpus"] > 0)),
     )
 
 
@@ -197,9 +222,11 @@ def _times(jobs: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _amounts(jobs: pd.DataFrame, gpus: int) -> pd.DataFrame:
+def _amounts(jobs: pd.DataFrame, gpus: int, cores: float) -> pd.DataFrame:
     episodes = jobs.groupby(_EPISODE)
-    makespan = episodes["end_s"].max() - episodes["submit_s"].min()
+    first = episodes["submit_s"].min()
+    makespan = episodes["end_s"].max() - first
+    arriving = (episodes["submit_s"].max() - first).replace(0.0, math.nan)
     return pd.DataFrame(
         {
             "jobs": episodes["job_id"].size(),
@@ -207,6 +234,11 @@ def _amounts(jobs: pd.DataFrame, gpus: int) -> pd.DataFrame:
             "makespan_s": makespan,
             "gpu_utilisation": episodes["useful_gpu_s"].sum() / (gpus * makespan),
             "gpu_allocation": episodes["held_gpu_s"].sum() / (gpus * makespan),
+            "gpu_effective": episodes["busy_gpu_s"].sum(min_count=1) / (gpus * arriving),
+            "cpu_utilisation": episodes["core_s"].sum(min_count=1) / (cores * makespan),
+            "mean_cpu_wait_s": episodes["cpu_wait_s"].mean(),
+            "mean_gpu_wait_s": episodes["gpu_wait_s"].mean(),
+            "shared_gpu_hours": episodes["shared_gpu_s"].sum() / 3600,
             "preemptions": episodes["preemptions"].sum(),
             "overhead_gpu_hours": episodes["overhead_gpu_s"].sum() / 3600,
             "oom_restarts": episodes["oom_restarts"].sum(),

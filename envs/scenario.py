@@ -3,7 +3,20 @@
 from dataclasses import dataclass
 from typing import Literal, get_args, get_type_hints
 
-PARTS = ("memory", "preemption", "estimates")
+PARTS = (
+    "memory",
+    "preemption",
+    "estimates",
+    "sharing",
+    "locality",
+    "cores",
+    "bandwidth",
+    "cpu_jobs",
+)
+USUAL = "memory,preemption,estimates"
+
+CONTENTION = 0.48
+"""Slowdown of V100s for each GPU's worth of demand beyond one: the median of Gavel's pairs, in hardware.csv."""
 
 Split = Literal["train", "validation", "test"]
 
@@ -22,8 +35,20 @@ class Scenario:
     """Which node a job gets; pooled ignores node borders."""
     discipline: Literal["skip", "strict", "easy"] = "skip"
     """What happens behind a job that does not fit: it is skipped, blocks the queue, or is backfilled around."""
-    physics: str = "all"
-    """all, none, or parts joined by commas: memory, preemption, estimates."""
+    physics: str = USUAL
+    """all, none, or, joined by commas: memory, preemption, estimates, sharing, locality, cores, bandwidth, cpu_jobs."""
+    max_share: int = 2
+    """Jobs that may hold a GPU at the same time, where sharing is on."""
+    oom_victim: Literal["newcomer", "random", "grower"] = "newcomer"
+    """Who fails where the memory of a shared GPU runs over: who came last, anyone, or whose need has just grown."""
+    restart_delay: float = 25.0
+    """Seconds after which a job that ran out of memory is queued again."""
+    peak_at: float = 0.0
+    """Share of its run after which a job on shared GPUs needs its peak memory."""
+    contention: float = CONTENTION
+    """Slowdown on a shared GPU for each GPU's worth of demand beyond one; the default is that of V100s."""
+    contention_loss: float = 0.0
+    """Slowdown on a shared GPU for each co-runner, whatever it demands."""
     jobs: int = 512
     """Consecutive jobs of a window; with --whole, jobs of a generator."""
     whole: bool = False
@@ -43,7 +68,7 @@ class Scenario:
 
     def __post_init__(self) -> None:
         """Refuse rules that do not exist; ValueError names those that do."""
-        for name in ("placement", "discipline"):
+        for name in ("placement", "discipline", "oom_victim"):
             known = get_args(get_type_hints(Scenario)[name])
             if getattr(self, name) not in known:
                 raise ValueError(f"unknown {name} {getattr(self, name)!r}: there are {', '.join(known)}")

@@ -1,8 +1,41 @@
 """The slots through which an agent sees and acts: the first queued jobs in order, the longest running ones."""
 
+from dataclasses import dataclass, field
+
 import numpy as np
 
 from envs.kernel import calls, features
+
+
+@dataclass
+class Draft:
+    """A start that an agent puts together within an instant, and what it may not do again at that instant.
+
+    job: -1 for none. gpus: named so far. cores: None for as many as it asks for. dropped: jobs whose start was given
+    up. turned: the direction in which a job's cores, or throttle, were changed, by (kind of action, job).
+    """
+
+    job: int = -1
+    gpus: list[int] = field(default_factory=list)
+    cores: float | None = None
+    dropped: set[int] = field(default_factory=set)
+    turned: dict[tuple[type, int], float] = field(default_factory=dict)
+    instant: int = -1
+
+    def at(self, instant: int) -> "Draft":
+        """Forget everything where this is another instant."""
+        if instant != self.instant:
+            self.clear()
+            self.dropped.clear()
+            self.turned.clear()
+            self.instant = instant
+        return self
+
+    def clear(self) -> None:
+        """Forget the start."""
+        self.job = -1
+        self.gpus = []
+        self.cores = None
 
 
 class Slots:
@@ -10,7 +43,7 @@ class Slots:
 
     queue, running: job of each slot, -1 where it is empty. queue_mask, running_mask: what may be picked or paused.
     queue_features: (K, len(QUEUE_FEATURES)). running_features: (R, len(RUNNING_FEATURES)). totals: (len(TOTALS),).
-    prior: (K + 1,) logits of the rule in force, the last for waiting.
+    prior: (K + 1,) logits of the rule in force, the last for waiting. draft: a start being put together.
     """
 
     def __init__(self, queue_slots: int, running_slots: int) -> None:
@@ -24,6 +57,7 @@ class Slots:
         self.running_features = np.zeros((running_slots, len(features.RUNNING_FEATURES)), np.float32)
         self.running_mask = np.zeros(running_slots, np.int8)
         self.can_wait = True
+        self.draft = Draft()
 
     def refresh(self, states: np.recarray, e: int, jobs: np.ndarray) -> None:
         """Look at record `e` as it is now, whose rule in force gives the order and the prior."""

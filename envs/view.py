@@ -4,38 +4,65 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from envs.columns import Column, read_only
 from envs.kernel import calls
 from envs.kernel.layout import (
     KEYS,
     LOADING,
+    MAX_SHARE,
     NOBODY,
     PAUSING,
     QUEUED,
     RESERVED,
     RUNNING,
 )
+from envs.legality import why_not
 from envs.policy import Action, Placement, Preempt, Ranking, Start, Wait
 
 if TYPE_CHECKING:
     from envs.slots import Slots
 
 PREEMPTIONS = ("never", "by_order", "if_it_pays")
-
-
-def read_only(array: np.ndarray) -> np.ndarray:
-    """Return a view of an array through which it cannot be changed."""
-    shown = array.view()
-    shown.flags.writeable = False
-    return shown
+BUSY_ERROR_S = 0.85  # standard error of a reading of busy seconds: 2 points of utilisation over 60 s; ours
+BANDWIDTH_ERROR = 0.02  # standard error of a reading of bandwidth, as a share of it; ours
 
 
 class View:
-    """The present state of an episode, without the future: arrays are over the jobs that have arrived.
+    """The present state of an episode, without the future: arrays over the jobs that have arrived, GPUs, or nodes.
 
-    Per job (index `job`): num_gpus, submit_s, estimate_s, memory_gib, cores (a GPU), pause_s, load_s,
-    predictable_from, attained_s, remaining_s (estimated), since_s, preemptions, phase. Per GPU: holder, heir,
-    free_memory_gib, gpu_node. Per node: node_gpus, free_gpus, free_cores, node_memory_gib.
+    What a profiler tells of a job may be wrong, what is measured has an error; both hold for every policy alike.
     """
+
+    num_gpus = Column("job", "num_gpus", "GPUs a job asks for; 0 for a CPU job.")
+    user = Column("job", "user", "Number of who submitted a job; all the same where the trace does not tell.")
+    submit_s = Column("job", "submit", "When a job was submitted.")
+    estimate_s = Column("job", "estimate", "Profiled run time of a job.")
+    predictable_from = Column(
+        "job", "predictable_from", "Share of progress from which a job's estimate is good; 1 is never."
+    )
+    memory_gib = Column("job", "memory", "Memory a job takes on each GPU as profiled, GiB.")
+    cores = Column("job", "cores", "CPU cores a job asks for, for each GPU; as a whole if it has none.")
+    active_ms = Column("job", "active", "Profiled time of an iteration in which a job's GPUs are busy.")
+    idle_ms = Column("job", "idle", "Profiled time of an iteration in which they are idle.")
+    pause_s = Column("job", "pause", "Seconds a job holds its GPUs while it pauses.")
+    load_s = Column("job", "load", "Seconds a paused job holds its GPUs before it runs on.")
+    phase = Column("state", "phase", "Phase of a job, a number of `envs.kernel.layout`.")
+    since_s = Column("state", "since", "When a job's present phase began.")
+    preemptions = Column("state", "preemptions", "How often a job has been paused.")
+    oom_restarts = Column("state", "ooms", "How often a job has run out of memory.")
+    throttle = Column("state", "throttle", "Level of a CPU job; 1 is none.")
+    node_of = Column("state", "node_of", "Node of an active CPU job, else -1.")
+    holder = Column("gpus", "holder", "The job that has held each GPU longest, or -1.")
+    num_residents = Column("gpus", "num_residents", "How many jobs hold each GPU.")
+    heir = Column("gpus", "heir", "The job each GPU is reserved for, or -1.")
+    gpu_node = Column("gpus", "gpu_node", "The node of each GPU.")
+    free_memory_gib = Column("gpus", "free_memory", "Measured free memory of each GPU, GiB.")
+    node_gpus = Column("nodes", "node_gpus", "GPUs of each node.")
+    node_memory_gib = Column("nodes", "node_memory", "Memory of a GPU of each node, GiB.")
+    free_gpus = Column("nodes", "free", "GPUs of each node that are neither held nor reserved.")
+    free_cores = Column("nodes", "free_cores", "Free CPU cores of each node.")
+    spare_cores = Column("nodes", "spare_cores", "Free CPU cores but for one for each GPU without a job.")
+    node_cores = Column("nodes", "node_cores", "CPU cores of each node.")
 
     def __init__(self, states: np.recarray, jobs: np.ndarray, rng: np.random.Generator) -> None:
         """Look at the first of two records; the second is scratch."""
@@ -59,72 +86,107 @@ class View:
         """How many instants there have been."""
         return int(self._state.instant)
 
-    def _job_field(self, name: str) -> np.ndarray:
-        return read_only(self._jobs[name][: self._state.num_arrived])
-
-    def _state_field(self, name: str, count: int) -> np.ndarray:
-        return read_only(self._state[name][:count])
+    @property
+    def nothing_pending(self) -> bool:
+        """Whether nothing will happen by itself: no end, no arrival."""
+        return bool(np.isinf(calls.next_event(self._states, 0, self._jobs)))
 
     @property
-    def num_gpus(self) -> np.ndarray:
-        """GPUs a job asks for."""
-        return self._job_field("num_gpus")
+    def max_share(self) -> int:
+        """How many jobs may hold a GPU at the same time."""
+        return int(self._state.max_share)
 
     @property
-    def submit_s(self) -> np.ndarray:
-        """When a job was submitted."""
-        return self._job_field("submit")
+    def cores_bind(self) -> bool:
+        """Whether cores are given out, so that they may be changed; else every job has those it asks for."""
+        return bool(self._state.cores_bind)
 
     @property
-    def estimate_s(self) -> np.ndarray:
-        """Profiled run time of a job."""
-        return self._job_field("estimate")
+    def must_load(self) -> np.ndarray:
+        """Whether a pause has saved progress of a job, so that it must load when it starts again."""
+        saved: np.ndarray = self._state.saved[: self._state.num_arrived] > 0
+        return saved
 
     @property
-    def predictable_from(self) -> np.ndarray:
-        """Share of progress from which a job's estimate is good; 1 is never."""
-        return self._job_field("predictable_from")
+    def is_cpu_job(self) -> np.ndarray:
+        """Whether a job has no GPU."""
+        on_cpu: np.ndarray = self.num_gpus == 0
+        return on_cpu
 
     @property
-    def memory_gib(self) -> np.ndarray:
-        """Memory a job takes on each GPU, GiB."""
-        return self._job_field("memory")
+    def duty(self) -> np.ndarray:
+        """Share of its GPUs' time that a job alone keeps them busy, as profiled; 0 for a CPU job."""
+        whole = self.active_ms + self.idle_ms
+        return self.active_ms / np.where(whole > 0, whole, 1.0)
 
     @property
-    def cores(self) -> np.ndarray:
-        """CPU cores a job takes for each GPU."""
-        return self._job_field("cores")
+    def cores_now(self) -> np.ndarray:
+        """CPU cores an active job holds for each GPU, or as a whole if it has none; 0 for others."""
+        active = (self.phase >= LOADING) & (self.phase <= PAUSING)
+        return np.where(active, self._state.core_count[: self._state.num_arrived], 0.0)
 
     @property
-    def pause_s(self) -> np.ndarray:
-        """Seconds a job holds its GPUs while it pauses."""
-        return self._job_field("pause")
+    def ran_s(self) -> np.ndarray:
+        """Seconds that a job has run since it last began from nothing, whatever its speed."""
+        state, seen = self._state, self._state.num_arrived
+        spent = np.where(self.phase == RUNNING, state.clock - state.banked[:seen], 0.0)
+        ran: np.ndarray = state.attained[:seen] + state.delay[:seen] + spent
+        return ran
 
     @property
-    def load_s(self) -> np.ndarray:
-        """Seconds a paused job holds its GPUs before it runs on."""
-        return self._job_field("load")
+    def busy_s(self) -> np.ndarray:
+        """Seconds that a job's GPUs were busy with it so far, the mean over them, as a monitor reads it.
+
+        The difference of two readings over the seconds between them is the utilisation in between; see BUSY_ERROR_S.
+        """
+        state, seen = self._state, self._state.num_arrived
+        spent = np.where(self.phase == RUNNING, state.clock - state.banked[:seen], 0.0)
+        busy: np.ndarray = state.busy[:seen] + state.used[:seen] * spent
+        return busy + BUSY_ERROR_S * self._errors(0)[:seen] * (busy > 0)
 
     @property
-    def phase(self) -> np.ndarray:
-        """Phase of a job, a number of `envs.kernel.layout`."""
-        return self._state_field("phase", self._state.num_arrived)
+    def bandwidth_gbs(self) -> np.ndarray:
+        """GB/s of host memory that a running job draws on each of its GPUs' behalf, as a whole if it has none."""
+        state, seen = self._state, self._state.num_arrived
+        cores = np.where(self.is_cpu_job, state.core_count[:seen] / np.maximum(self.cores, 1e-9), 1.0)
+        drawn = self._jobs["bandwidth"][:seen] * cores * self.throttle * (self.phase == RUNNING)
+        read: np.ndarray = drawn * (1.0 + BANDWIDTH_ERROR * self._errors(1)[:seen])
+        return read
 
     @property
-    def since_s(self) -> np.ndarray:
-        """When a job's present phase began."""
-        return self._state_field("since", self._state.num_arrived)
+    def node_bandwidth_gbs(self) -> np.ndarray:
+        """GB/s that running jobs draw from the memory of each node, as they do when time goes on from here."""
+        total = np.zeros(len(self.node_gpus))
+        drawn = self.bandwidth_gbs
+        on_cpu = np.flatnonzero((self.node_of >= 0) & (drawn > 0))
+        np.add.at(total, self.node_of[on_cpu], drawn[on_cpu])
+        gpus, seats = np.nonzero(self.residents >= 0)
+        np.add.at(total, self.gpu_node[gpus], drawn[self.residents[gpus, seats]])
+        return total
 
     @property
-    def preemptions(self) -> np.ndarray:
-        """How often a job has been paused."""
-        return self._state_field("preemptions", self._state.num_arrived)
+    def bandwidth_limit_gbs(self) -> float:
+        """GB/s that the memory of a node gives; infinite where bandwidth does not matter."""
+        return float(self._state.node_gbs) if self._state.bandwidth_binds else float("inf")
 
     @property
-    def has_run(self) -> np.ndarray:
-        """Whether a job has started before, so that it must load when it starts again."""
-        started: np.ndarray = np.isfinite(self._state.start[: self._state.num_arrived])
-        return started
+    def residents(self) -> np.ndarray:
+        """The jobs on each GPU, one in each of `max_share` seats, -1 where one is empty: (GPUs, seats)."""
+        seats = self._state.resident[: MAX_SHARE * self._state.num_gpus].reshape(-1, MAX_SHARE)
+        return read_only(seats[:, : self.max_share])
+
+    @property
+    def unclaimed_memory_gib(self) -> np.ndarray:
+        """Memory of each GPU less what its residents take as profiled, GiB."""
+        here = self.residents
+        taken = np.where(here >= 0, self.memory_gib[here], 0.0).sum(axis=1)
+        unclaimed: np.ndarray = self.node_memory_gib[self.gpu_node] - taken
+        return unclaimed
+
+    def _errors(self, kind: int) -> np.ndarray:
+        """Return standard normal errors of the readings at this instant, the same however often they are read."""
+        key = (int(self._state.seed), self.instant, kind)
+        return np.random.default_rng(key).standard_normal(len(self._jobs))
 
     @property
     def attained_s(self) -> np.ndarray:
@@ -182,63 +244,42 @@ class View:
         older: np.ndarray = running[self._state.touched[running] != self._state.instant]
         return older
 
-    @property
-    def holder(self) -> np.ndarray:
-        """The job that holds each GPU, or -1."""
-        return self._state_field("holder", self._state.num_gpus)
+    def place(self, job: int, cores: float | None = None) -> Placement | None:
+        """Return where the scenario's rule would start a queued job on free GPUs, None if it does not fit.
 
-    @property
-    def heir(self) -> np.ndarray:
-        """The job each GPU is reserved for, or -1."""
-        return self._state_field("heir", self._state.num_gpus)
+        cores: for each GPU, or as a whole for a CPU job, instead of those it asks for.
+        """
+        wanted = float(self._jobs["cores"][job] if cores is None else cores)
+        if not calls.place(self._states, 0, self._jobs, job, wanted):
+            return None
+        if (count := int(self._jobs["num_gpus"][job])) == 0:
+            return Placement((), cores, node=int(self._state.chosen_node[0]))
+        return Placement(tuple(self._state.gpus[:count].tolist()), cores)
 
-    @property
-    def gpu_node(self) -> np.ndarray:
-        """The node of each GPU."""
-        return self._state_field("gpu_node", self._state.num_gpus)
+    def just_paused(self, job: int) -> bool:
+        """Tell whether a queued job was paused, or failed, at this very instant, so that it may not start at it."""
+        return bool(self._state.touched[job] == self.instant)
 
-    @property
-    def free_memory_gib(self) -> np.ndarray:
-        """Free memory of each GPU, GiB."""
-        return self._state_field("free_memory", self._state.num_gpus)
+    def why_not(self, action: object) -> str | None:
+        """Return why an action is illegal now, or None."""
+        return why_not(self, self._states, self._jobs, action)
 
-    @property
-    def node_gpus(self) -> np.ndarray:
-        """GPUs of each node."""
-        return self._state_field("node_gpus", self._state.num_nodes)
+    def may_start(self, job: int, gpus: tuple[int, ...]) -> bool:
+        """Tell whether a queued job may be started on these GPUs now, shared or not."""
+        return self.why_not(Start(job, Placement(gpus))) is None
 
-    @property
-    def node_memory_gib(self) -> np.ndarray:
-        """Memory of a GPU of each node, GiB."""
-        return self._state_field("node_memory", self._state.num_nodes)
-
-    @property
-    def free_gpus(self) -> np.ndarray:
-        """GPUs of each node that are neither held nor reserved."""
-        return self._state_field("free", self._state.num_nodes)
-
-    @property
-    def free_cores(self) -> np.ndarray:
-        """Free CPU cores of each node."""
-        return self._state_field("free_cores", self._state.num_nodes)
-
-    @property
-    def node_cores(self) -> np.ndarray:
-        """CPU cores of each node."""
-        return self._state_field("node_cores", self._state.num_nodes)
-
-    def place(self, job: int) -> Placement | None:
-        """Return the free GPUs on which the scenario's rule would start a queued job, None if it does not fit."""
-        count = calls.place(self._states, 0, self._jobs, job)
-        return Placement(tuple(self._state.gpus[:count].tolist())) if count else None
+    def can_hold(self, job: int) -> np.ndarray:
+        """Tell of each node whether its GPUs are large enough for a job alone; nothing else may be started there."""
+        able: np.ndarray = self.node_memory_gib >= self._jobs["peak"][job]
+        return able
 
     def gpus_of(self, job: int) -> list[int]:
         """Return the GPUs an active job holds."""
         gpus = []
-        gpu = self._state.first_gpu[job]
-        while gpu != NOBODY:
-            gpus.append(int(gpu))
-            gpu = self._state.next_gpu[gpu]
+        seat = self._state.first_seat[job]
+        while seat != NOBODY:
+            gpus.append(int(seat) // MAX_SHARE)
+            seat = self._state.next_seat[seat]
         return gpus
 
     def next_move(self, ranking: Ranking) -> Action:
@@ -284,7 +325,8 @@ class View:
         for job in begun.tolist():
             owner = after.heir if after.phase[job] == RESERVED else after.holder
             gpus = np.flatnonzero(owner[: after.num_gpus] == job)
-            starts.append(Start(job, Placement(tuple(gpus.tolist()))))
+            node = int(after.node_of[job]) if after.node_of[job] != NOBODY else None
+            starts.append(Start(job, Placement(tuple(gpus.tolist()), node=node)))
         return starts + [Preempt(job) for job in paused.tolist()]
 
 

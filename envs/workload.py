@@ -11,6 +11,7 @@ from envs import results
 from envs.cluster import Cluster, cluster
 from envs.episode import Episode, lay_out, misfits
 from envs.jobs import jobs_array
+from envs.physics import Physics, physics
 from envs.scenario import Scenario
 
 ROWS_SHOWN = 10
@@ -40,7 +41,13 @@ class Workload:
             tick_s=scenario.tick,
             seed=scenario.seed + self.window,
             rows=rows,
+            physics=self.physics,
         )
+
+    @property
+    def physics(self) -> Physics:
+        """How the jobs affect one another."""
+        return physics(self.scenario, cpu_jobs=not self.table["num_gpus"].all())
 
     def results(self, episode: Episode) -> pd.DataFrame:
         """Return the results table of an episode that has ended; ValueError if jobs are unfinished."""
@@ -56,12 +63,15 @@ class Workload:
             start_s=state.start[:count].copy(),
             finish_s=state.finish[:count].copy(),
             wait_s=state.wait[:count].copy(),
-            run_s=state.attained[:count].copy(),
+            run_s=state.attained[:count] + state.delay[:count],
             overhead_s=state.overhead[:count].copy(),
-            lost_s=np.zeros(count),
+            lost_s=state.lost[:count].copy(),
             preemptions=state.preemptions[:count].copy(),
-            oom_restarts=np.zeros(count, int),
+            oom_restarts=state.ooms[:count].copy(),
             status=self.table.get("status", ""),
+            busy_s=state.busy_early[:count].copy(),
+            shared_s=state.shared[:count].copy(),
+            core_s=state.core_seconds[:count].copy(),
         )
 
 
@@ -88,12 +98,16 @@ def prepare(table: pd.DataFrame, scenario: Scenario, *, window: int = 0) -> Work
     ValueError lists the jobs that the empty cluster could never hold, unless they are to be dropped.
     """
     machines = cluster(scenario.cluster_name)
-    if cpu_jobs := int((table["num_gpus"] == 0).sum()):
-        raise ValueError(f"{cpu_jobs} jobs ask for no GPU: CPU jobs are not simulated yet, take them out")
+    if "cpu_jobs" not in scenario.parts:
+        table = without(
+            table, (table["num_gpus"] == 0).to_numpy(), "CPU jobs taken out, since cpu_jobs is off"
+        )
     table = without_too_large(table, scenario, machines)
     if scenario.target_load is not None:
         table = scale_arrivals(table, machines.num_gpus, scenario.target_load)
-    return Workload(table, jobs_array(table, machines, scenario.parts), machines, scenario, window)
+    work = Workload(table, jobs_array(table, machines, scenario.parts), machines, scenario, window)
+    work.physics.check(scenario.placement)
+    return work
 
 
 def without_too_large(table: pd.DataFrame, scenario: Scenario, machines: Cluster) -> pd.DataFrame:
@@ -106,10 +120,18 @@ def without_too_large(table: pd.DataFrame, scenario: Scenario, machines: Cluster
         raise ValueError(too_large_message(table, too_large, machines))
     if len(too_large) == len(table):
         raise ValueError(f"none of the {len(table)} jobs can ever run on {machines.name}")
-    kept = np.setdiff1d(np.arange(len(table)), too_large)
-    smaller = table.iloc[kept].reset_index(drop=True)
-    note = f"jobs larger than the cluster dropped: {len(too_large):,}"
-    smaller.attrs = {**table.attrs, "notes": [*table.attrs["notes"], note]}
+    gone = np.isin(np.arange(len(table)), too_large)
+    return without(table, gone, "jobs larger than the cluster dropped")
+
+
+def without(table: pd.DataFrame, gone: np.ndarray, why: str) -> pd.DataFrame:
+    """Return the table without some jobs, and a note of how many; ValueError if none is left."""
+    if not gone.any():
+        return table
+    if gone.all():
+        raise ValueError(f"{why}: none of the {len(table)} jobs is left")
+    smaller = table[~gone].reset_index(drop=True)
+    smaller.attrs = {**table.attrs, "notes": [*table.attrs["notes"], f"{why}: {gone.sum():,}"]}
     return smaller
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from envs.episode import Episode, discipline_of
-from envs.kernel import calls
+from envs.kernel import calls, laws
 from envs.kernel.layout import DONE, FUTURE, LOADING, PAUSING, QUEUED, RESERVED, RUNNING
 from envs.policy import Action, Policy, Ranking, Wait
 from envs.view import adopt
@@ -120,7 +120,7 @@ class Ledger:
 
 
 def own_check_of_the_core_finds_nothing(ledger: Ledger) -> Any:
-    return int(calls.check(ledger.episode.states, 0, ledger.jobs)) == 0
+    return int(laws.check(ledger.episode.states, 0, ledger.jobs)) == 0
 
 
 def clock_never_runs_back(ledger: Ledger) -> Any:

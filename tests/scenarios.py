@@ -22,7 +22,7 @@ def jobs_array(jobs: Sequence[Job], rules: Rules) -> np.ndarray:
     for row, job in zip(array, jobs, strict=True):
         row["submit"], row["num_gpus"], row["duration"] = job.submit_s, job.num_gpus, job.duration_s
         row["estimate"] = job.estimate_s if rules.estimates else job.duration_s
-        row["memory"] = job.gpu_memory_gib if rules.memory else 0.0
+        row["memory"] = row["peak"] = job.gpu_memory_gib if rules.memory else 0.0
         if rules.preemption:
             row["pause"], row["load"] = job.pause_s, job.load_s
     return array
@@ -30,7 +30,8 @@ def jobs_array(jobs: Sequence[Job], rules: Rules) -> np.ndarray:
 
 def cluster_of(nodes: Sequence[Node]) -> Cluster:
     """Return the cluster of the reference's nodes."""
-    return Cluster("test", *map(tuple, zip(*nodes, strict=True)))
+    gpus, memory, cores = zip(*nodes, strict=True)
+    return Cluster("test", gpus, memory, cores)
 
 
 def ranking_of(rules: Rules) -> Ranking:

@@ -69,6 +69,8 @@ class Shadow:
                 idle = not self.in_phase("future", "running", "pausing", "loading")
                 able = any(self.fates[index].touched != self.instant for index in self.in_phase("queued"))
                 return (seconds is None or seconds > 0) and not (idle and able)
+            case _:
+                return False
 
     def apply(self, action: Action) -> None:
         """Carry out a legal action."""

@@ -21,7 +21,7 @@ from baselines.xion import Xion
 from baselines.xion_threshold import threshold
 from envs.cluster import Cluster, uniform
 from envs.episode import Episode, run
-from envs.kernel import calls
+from envs.kernel import laws
 from envs.kernel.layout import JOB
 from envs.policy import Policy, Ranking
 
@@ -126,7 +126,7 @@ def test_a_class_is_made_anew_for_each_episode() -> None:
 def test_every_job_ends(name: str, physics: str, placement: str) -> None:
     rng = np.random.default_rng(5)
     work = drawn(5, 60, [1, 1, 2, 4, 6, 8], places=2)
-    work["memory"] = rng.choice([2.0, 14.0], len(work))
+    work["memory"] = work["peak"] = rng.choice([2.0, 14.0], len(work))
     if physics != "none":
         work["estimate"] *= rng.lognormal(0, 0.5, len(work))
         work["pause"], work["load"] = rng.uniform(0, 60, (2, len(work)))
@@ -136,7 +136,7 @@ def test_every_job_ends(name: str, physics: str, placement: str) -> None:
     episode = Episode(work, cluster, exact=physics == "none", placement=placement, levels=levels)
     run(policy, episode)
     assert episode.done
-    assert calls.check(episode.states, 0, episode.jobs) == 0
+    assert laws.check(episode.states, 0, episode.jobs) == 0
 
 
 # What each is for.
@@ -230,7 +230,7 @@ def test_xion_counts_only_waiting_jobs_that_the_gpus_are_large_enough_for() -> N
     work["pause"][1] = 9000
     cluster = Cluster("two sizes", (1, 1), (16.0, 32.0), (6, 6))
     for needs, pauses in (30.0, 1), (10.0, 0):
-        work["memory"] = [10, 30, needs, 10]
+        work["memory"] = work["peak"] = [10, 30, needs, 10]
         assert play(Xion(), work, cluster).state.num_pauses == pauses
 
 

@@ -60,15 +60,15 @@ def test_other_scenarios_have_no_fault(fields: dict[str, Any], tmp_path: Path) -
     assert all(seen.observation in env.observation_space for seen in tiny.wander(env))
 
 
-def test_a_cluster_without_cores_has_no_fault(tmp_path: Path) -> None:
-    (tmp_path / "nodes.csv").write_text("gpus,gpu_memory_gib,cores\n8,16,0\n8,16,0\n")
+def test_a_cluster_with_a_core_a_gpu_has_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("gpus,gpu_memory_gib,cores\n8,16,8\n8,16,8\n")
     chosen = tiny.scenario(tmp_path, cluster=str(tmp_path / "nodes.csv"))
     env_checker.check_env(tiny.make(chosen))
 
 
 @pytest.mark.parametrize("kinds", [kinds for kinds in ALL if kinds not in PAIRED], ids=named)
 def test_kinds_that_do_not_go_together_are_refused(kinds: dict[str, str], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="goes with the action 'pick', not with 'primitive'"):
+    with pytest.raises(ValueError, match="goes with the action 'pick', not with '(primitive|elastic)'"):
         tiny.make(tiny.scenario(tmp_path), **kinds)
 
 

@@ -127,7 +127,10 @@ def test_every_digit_of_a_direct_run_is_kept(
 def test_the_summary_is_made_of_the_jobs(command: Command, crowded: Path, tmp_path: Path) -> None:
     command("--policy", "srtf", *windows_of(crowded, tmp_path))
     kept = json.loads((tmp_path / "summary.json").read_text())
-    numbers = results.summarise(jobs_of(tmp_path, "srtf"), gpus=cluster("2x2").num_gpus)
+    machines = cluster("2x2")
+    numbers = results.summarise(
+        jobs_of(tmp_path, "srtf"), gpus=machines.num_gpus, cores=sum(machines.node_cores)
+    )
     told = pd.DataFrame(kept["by_window"]["srtf"])
     assert told[list(numbers)].to_dict("list") == numbers.to_dict("list")
     assert told["vc_fairness"].between(0, 1).all()
@@ -207,7 +210,11 @@ def test_a_bare_csv_says_that_it_uses_8x8(command: Command, tiny: Path, tmp_path
         (("--policy", "fifo", "--seed", "-1"), ("--seed -1", "at least 0")),
         (("--policy", "fifo", "--tick", "nan"), ("--tick nan", "finite")),
         (("--policy", "fifo", "--target-load", "0"), ("--target-load 0", "more than 0")),
-        ((), ("--policy",)),
+        ((), ("--policy", "--paper")),
+        (("--policy", "fifo", "--paper", "xion"), ("either --policy", "or --paper")),
+        (("--paper", "xoin"), ("no paper 'xoin' among", "did you mean 'xion'")),
+        (("--paper", "xion", "--cluster", "8x8", "--jobs", "9"), ("leave out --cluster, --jobs",)),
+        (("--paper", "xion", "--windows", "0"), ("--windows 0", "at least 1")),
     ],
     ids=lambda args: " ".join(args)[:40] if args and isinstance(args, tuple) else None,
 )
@@ -258,7 +265,7 @@ def test_help_lists_every_flag_once_and_imports_nothing_heavy() -> None:
         "import sys, evaluate\n"
         "try:\n    evaluate.main(['--help'])\n"
         "except SystemExit as stop:\n    print('code', stop.code)\n"
-        "print({'pandas', 'numba', 'torch', 'scipy', 'joblib'} & set(sys.modules))"
+        "print({'pandas', 'numba', 'torch', 'scipy', 'joblib', 'matplotlib'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-2:] == ["code 0", "set()"]
@@ -284,7 +291,9 @@ def test_a_named_workload_chooses_and_flags_override_it() -> None:
 
 def test_an_unknown_workload_is_answered_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--policy", "fifo", "--workload", "quik"]) == 2
-    assert "large, quick; did you mean 'quick'" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "large, quick, xion_small, " in error
+    assert "did you mean 'quick'" in error
 
 
 def test_of_a_training_run_the_scenario_is_taken(tmp_path: Path) -> None:

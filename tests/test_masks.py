@@ -7,7 +7,7 @@ import pytest
 
 from envs.actions.primitive import RULES
 from envs.env import SCRATCH, GPUClusterEnv
-from envs.kernel import calls
+from envs.kernel import calls, laws
 from envs.kernel.paying import LEAST_RUN
 from envs.policy import Preempt, Start, Wait
 from tests import tiny
@@ -36,7 +36,7 @@ def may_pick(env: GPUClusterEnv, job: int) -> bool:
     states = env.episode.states
     states[SCRATCH] = states[0]
     picked = bool(calls.pick(states, SCRATCH, env.episode.jobs, job))
-    assert calls.check(states, SCRATCH, env.episode.jobs) == 0
+    assert laws.check(states, SCRATCH, env.episode.jobs) == 0
     assert picked != (states[SCRATCH].phase[job] == states[0].phase[job])
     return picked
 
@@ -85,7 +85,7 @@ def test_what_is_not_masked_does_not_raise(kind: str, physics: str, tmp_path: Pa
         before = env.episode.states.copy()
         for action in np.flatnonzero(seen.mask):
             env.step(action)
-            assert calls.check(env.episode.states, 0, env.episode.jobs) == 0
+            assert laws.check(env.episode.states, 0, env.episode.jobs) == 0
             assert env.episode.states[0].tobytes() != before[0].tobytes() or env.episode.done
             env.episode.states[:] = before
             env._pass_over()

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from envs.kernel import calls
+from envs.kernel import calls, laws
 from envs.kernel.layout import DONE, LOADING, NOBODY, PAUSING, QUEUED, RESERVED
 from tests.ledger import Ledger
 from tests.reference import Rules
@@ -95,7 +95,7 @@ def an_end_is_counted_twice(now, before, jobs):
 
 
 @planted_in("legal_start", found_by="what looks possible is legal")
-def nothing_can_ever_start(now, before, jobs, job, gpus):
+def nothing_can_ever_start(now, before, jobs, job, gpus, cores, node):
     return 4
 
 
@@ -110,19 +110,19 @@ def a_pause_takes_no_time(now, before, jobs):
 
 
 @planted_in("start_on", found_by="gang has all or nothing")
-def a_gang_starts_without_one_of_its_gpus(now, before, jobs, job, gpus):
+def a_gang_starts_without_one_of_its_gpus(now, before, jobs, job, gpus, cores, node):
     now.holder[gpus[0]] = NOBODY
 
 
 @planted_in("start_on", found_by="gang has all or nothing")
-def a_gpu_changes_hands_while_it_is_held(now, before, jobs, job, gpus):
+def a_gpu_changes_hands_while_it_is_held(now, before, jobs, job, gpus, cores, node):
     holders = np.flatnonzero(before.holder >= 0)
     if now.phase[job] != RESERVED:
         now.holder[holders[:1]] = job
 
 
 @planted_in("start_on", found_by="reservations are for gpus being freed")
-def a_reservation_is_forgotten_on_one_gpu(now, before, jobs, job, gpus):
+def a_reservation_is_forgotten_on_one_gpu(now, before, jobs, job, gpus, cores, node):
     if now.phase[job] == RESERVED:
         now.heir[gpus[0]] = NOBODY
 
@@ -145,7 +145,7 @@ def progress_is_counted_twice(now, before, jobs):
 
 
 @planted_in("start_on", found_by="columns are what was seen")
-def the_wait_is_counted_twice(now, before, jobs, job, gpus):
+def the_wait_is_counted_twice(now, before, jobs, job, gpus, cores, node):
     now.wait[job] += now.wait[job] - before.wait[job]
 
 
@@ -172,7 +172,8 @@ def time_stands_still_in_the_end(now, before, jobs):
 
 def plant(monkeypatch: pytest.MonkeyPatch, call: str, fault: Fault) -> None:
     """Let a call do what it does, and then the fault."""
-    sound = getattr(calls, call)
+    module = laws if call == "legal_start" else calls
+    sound = getattr(module, call)
 
     def faulty(states, e, jobs, *passed):
         before = states[e].copy()
@@ -180,7 +181,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, call: str, fault: Fault) -> None:
         instead = fault(states[e], before, jobs, *passed)
         return answer if instead is None else instead
 
-    monkeypatch.setattr(calls, call, faulty)
+    monkeypatch.setattr(module, call, faulty)
 
 
 def broken_laws(seeds: range) -> set[str]:

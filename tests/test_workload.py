@@ -165,11 +165,13 @@ def test_a_pool_holds_what_no_nodes_could(tmp_path: Path) -> None:
         assert run(FIFO, work.episode()).done
 
 
-def test_cpu_jobs_are_refused(tmp_path: Path) -> None:
+def test_cpu_jobs_are_taken_out_unless_they_are_simulated(tmp_path: Path) -> None:
     table = tiny.jobs().assign(kind=["cpu"] * 3 + ["gpu"] * 29)
     table.loc[:2, "num_gpus"] = 0
-    with pytest.raises(ValueError, match="3 jobs ask for no GPU: CPU jobs are not simulated yet"):
-        made(tmp_path, table)
+    work = made(tmp_path, table)
+    assert len(work.jobs) == 29 and work.jobs["num_gpus"].all()
+    assert "CPU jobs taken out, since cpu_jobs is off: 3" in work.table.attrs["notes"]
+    assert len(made(tmp_path, table, physics="memory,cpu_jobs").jobs) == 32
 
 
 # Physics.

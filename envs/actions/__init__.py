@@ -1,7 +1,9 @@
 """What an agent can do: a module for each kind, with one attribute `action`.
 
-An action kind has `space(slots)`, of type `Legal`; `mask(slots)`, int8, 1 where legal, never all 0; `wait(slots)`,
-the number of the action that lets time pass; and `apply(number, slots, episode)`, which carries out any other.
+An action kind has `space(slots, view)`, of type `Legal`; `mask(slots, view)`, int8, 1 where legal, never all 0;
+`wait(slots, view)`, the number of the first action that lets time pass, all that come before it being moves; `waits`,
+for how many seconds those that wait do so, None for till the next event; and `apply(number, slots, episode)`, which
+carries out a move.
 """
 
 from envs.actions._legal import Legal

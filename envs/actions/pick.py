@@ -6,20 +6,23 @@ from envs.actions import Legal
 from envs.episode import Episode
 from envs.kernel import calls
 from envs.slots import Slots
+from envs.view import View
 
 
 class Pick:
     """Discrete(K + 1): slot k of the queue, or wait."""
 
-    def space(self, slots: Slots) -> Legal:
+    waits: tuple[float | None, ...] = (None,)
+
+    def space(self, slots: Slots, view: View) -> Legal:
         """Return the action space."""
         return Legal(len(slots.queue) + 1)
 
-    def wait(self, slots: Slots) -> int:
+    def wait(self, slots: Slots, view: View) -> int:
         """Return the number of the action that waits."""
         return len(slots.queue)
 
-    def mask(self, slots: Slots) -> np.ndarray:
+    def mask(self, slots: Slots, view: View) -> np.ndarray:
         """Tell what is legal: a slot whose job fits or has victims; waiting while something is pending."""
         mask = slots.queue_mask.copy()
         mask[-1] = slots.can_wait or not mask[:-1].any()

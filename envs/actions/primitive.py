@@ -8,6 +8,7 @@ from envs.kernel import calls
 from envs.kernel.features import QUEUE_FEATURES
 from envs.kernel.layout import BEST_FIT, FIRST_FIT, SPREAD
 from envs.slots import Slots
+from envs.view import View
 
 RULES = (FIRST_FIT, BEST_FIT, SPREAD)
 FITS = QUEUE_FEATURES.index("fits")
@@ -16,15 +17,17 @@ FITS = QUEUE_FEATURES.index("fits")
 class Primitive:
     """Discrete(3 K + R + 1): slot i of the queue by rule p (number 3 i + p), pause slot r of the running, wait."""
 
-    def space(self, slots: Slots) -> Legal:
-        """Return the action space."""
-        return Legal(self.wait(slots) + 1)
+    waits: tuple[float | None, ...] = (None,)
 
-    def wait(self, slots: Slots) -> int:
+    def space(self, slots: Slots, view: View) -> Legal:
+        """Return the action space."""
+        return Legal(self.wait(slots, view) + 1)
+
+    def wait(self, slots: Slots, view: View) -> int:
         """Return the number of the action that waits."""
         return len(RULES) * len(slots.queue) + len(slots.running)
 
-    def mask(self, slots: Slots) -> np.ndarray:
+    def mask(self, slots: Slots, view: View) -> np.ndarray:
         """Tell what is legal: starts that fit; pauses while a job is queued; waiting while something is pending."""
         fits = slots.queue_features[:, FITS].astype(np.int8)
         pauses = slots.running_mask * np.int8(slots.queue[0] >= 0)

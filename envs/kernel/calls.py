@@ -5,9 +5,9 @@ Passing the array and an index is cheap; passing a record is not.
 
 import numpy as np
 
-from envs.kernel import events, moves, paying, rules
+from envs.kernel import events, moves, paying, rules, speed
 from envs.kernel._compile import compiled, entry
-from envs.kernel.layout import DONE, FUTURE, NOBODY, PAUSING, PHASES, QUEUED, RESERVED
+from envs.kernel.layout import NOBODY
 from envs.kernel.placement import place as place_job
 from envs.kernel.queues import attained_now, open_all, remaining_now, reorder
 
@@ -16,7 +16,8 @@ HORIZON = 4.0  # rollouts are cut after so many time constants
 
 @entry
 def begin(states, e, jobs):
-    """Take on the rule written in a fresh record."""
+    """Take on the rule written in a fresh record, and write what depends on the machines into the jobs."""
+    speed.set_iterations(states[e], jobs)
     reorder(states[e], jobs)
 
 
@@ -115,15 +116,34 @@ def advantage(states, e, scratch, jobs, job, tau):
 
 
 @entry
-def place(states, e, jobs, job):
-    """Write the GPUs the rule gives a job into `gpus`; return their number, 0 if it does not fit."""
-    return place_job(states[e], jobs, job)
+def place(states, e, jobs, job, cores):
+    """Place a queued job by the rule, with so many cores instead of those it asks for; tell whether it fits.
+
+    The first in `gpus` are then its GPUs, the first in `chosen_node` is the node of a CPU job.
+    """
+    asked = jobs[job].cores
+    jobs[job].cores = cores
+    fits = place_job(states[e], jobs, job)
+    jobs[job].cores = asked
+    return fits
 
 
 @entry
-def start_on(states, e, jobs, job, gpus):
-    """Start a queued job on these GPUs, or reserve those that are still pausing for it."""
-    moves.start_on(states[e], jobs, job, gpus)
+def start_on(states, e, jobs, job, gpus, cores, node):
+    """Start a queued job on these GPUs or this node with so many cores, or reserve GPUs that are pausing for it."""
+    moves.start_on(states[e], jobs, job, gpus, cores, node)
+
+
+@entry
+def resize(states, e, jobs, job, cores):
+    """Give a running job another number of cores."""
+    moves.resize(states[e], jobs, job, cores)
+
+
+@entry
+def throttle(states, e, job, level):
+    """Let a running CPU job run at a share of its speed."""
+    moves.throttle(states[e], job, level)
 
 
 @entry
@@ -177,7 +197,7 @@ def startable(states, e, jobs, out):
     for demand in range(s.num_demands):
         size = s.queue_size[demand]
         begin = s.queue_start[demand]
-        if size > 0 and place_job(s, jobs, s.queue[begin]) > 0:
+        if size > 0 and place_job(s, jobs, s.queue[begin]):
             for at in range(begin, begin + size):
                 if s.touched[s.queue[at]] != s.instant:
                     out[count] = s.queue[at]
@@ -194,7 +214,7 @@ def misfits(states, e, jobs, out):
     for job in range(s.num_jobs):
         demand = jobs[job].demand
         if s.shut[demand] == 0:
-            s.shut[demand] = 1 if place_job(s, jobs, job) > 0 else 2
+            s.shut[demand] = 1 if place_job(s, jobs, job) else 2
         if s.shut[demand] == 2:
             out[count] = job
             count += 1
@@ -208,56 +228,3 @@ def progress(states, e, jobs, attained, remaining):
     for job in range(s.num_arrived):
         attained[job] = attained_now(s, job)
         remaining[job] = remaining_now(s, jobs, job)
-
-
-@entry
-def legal_start(states, e, jobs, job, gpus):
-    """Return 0 if a queued job may start on these GPUs, else the number of the reason it may not."""
-    s = states[e]
-    if s.phase[job] != QUEUED:
-        return 1
-    if s.touched[job] == s.instant:
-        return 2
-    if len(gpus) != jobs[job].num_gpus:
-        return 3
-    for k in range(len(gpus)):
-        gpu = gpus[k]
-        if gpu < 0 or gpu >= s.num_gpus or s.heir[gpu] != NOBODY:
-            return 4
-        if s.holder[gpu] != NOBODY and s.phase[s.holder[gpu]] != PAUSING:
-            return 4
-        if s.node_memory[s.gpu_node[gpu]] < jobs[job].memory:
-            return 5
-        for other in range(k):
-            if gpus[other] == gpu:
-                return 6
-    return 0
-
-
-@entry
-def check(states, e, jobs):
-    """Count violations of the ledger's laws: GPUs, free counts, phases; 0 in a sound state."""
-    s = states[e]
-    wrong = 0
-    held = np.zeros(s.num_jobs, np.int64)
-    free = np.zeros(s.num_nodes, np.int64)
-    for gpu in range(s.num_gpus):
-        if s.holder[gpu] != NOBODY:
-            held[s.holder[gpu]] += 1
-        elif s.heir[gpu] == NOBODY:
-            free[s.gpu_node[gpu]] += 1
-        wrong += s.free_memory[gpu] < 0
-    for node in range(s.num_nodes):
-        wrong += free[node] != s.free[node]
-        wrong += s.free_cores[node] < -1e-6
-    wrong += free.sum() != s.num_free
-    counts = np.zeros(len(PHASES), np.int64)
-    for job in range(s.num_jobs):
-        counts[s.phase[job]] += 1
-        active = s.phase[job] > RESERVED and s.phase[job] != DONE
-        wrong += held[job] != (jobs[job].num_gpus if active else 0)
-        wrong += s.attained[job] > jobs[job].duration
-    wrong += counts[QUEUED] != s.num_queued
-    wrong += counts[DONE] != s.num_done
-    wrong += counts[FUTURE] != s.num_jobs - s.num_arrived
-    return wrong

@@ -4,8 +4,8 @@ import numpy as np
 
 from envs.kernel import heaps
 from envs.kernel._compile import compiled
-from envs.kernel.layout import NOBODY
-from envs.kernel.moves import start, start_on
+from envs.kernel.layout import MAX_SHARE, NOBODY
+from envs.kernel.moves import start, start_placed
 from envs.kernel.placement import choose_nodes, place
 from envs.kernel.queues import first_open, open_all
 
@@ -17,20 +17,26 @@ def projected_end(s, jobs, job):
 
 
 @compiled
-def add_gpus_of(s, room, job):
-    """Count the GPUs of an active job as available."""
-    gpu = s.first_gpu[job]
-    while gpu != NOBODY:
-        room[s.gpu_node[gpu]] += 1
-        gpu = s.next_gpu[gpu]
+def add_what_it_holds(s, room, cores, job):
+    """Count the GPUs and cores of an active job as available."""
+    if s.node_of[job] != NOBODY:
+        cores[s.node_of[job]] += s.core_count[job]
+    seat = s.first_seat[job]
+    while seat != NOBODY:
+        node = s.gpu_node[seat // MAX_SHARE]
+        room[node] += 1
+        cores[node] += s.core_count[job] - 1.0
+        seat = s.next_seat[seat]
 
 
 @compiled
 def find_shadow(s, jobs, head):
-    """Return when the head could start by the projected ends; `room[1]` then holds what is available by then."""
+    """Return when the head could start by the projected ends; `room[1]` then holds the GPUs available by then."""
     room = s.room[1]
+    cores = s.core_room[1]
     for node in range(s.num_nodes):
         room[node] = s.free[node]
+        cores[node] = s.spare_cores[node]
     count = s.num_active
     for k in range(count):
         s.rivals[k] = s.events[k]
@@ -43,8 +49,8 @@ def find_shadow(s, jobs, head):
             job = s.rivals[0]
             heaps.remove(s.rivals, 0, count, s.place_in_queue, s.order, job)
             count -= 1
-            add_gpus_of(s, room, job)
-        if choose_nodes(s, jobs, head, room):
+            add_what_it_holds(s, room, cores, job)
+        if choose_nodes(s, jobs, head, room, cores):
             return shadow
     return np.inf
 
@@ -52,20 +58,25 @@ def find_shadow(s, jobs, head):
 @compiled
 def leaves_room_for(s, jobs, head, job):
     """Tell whether the head could be placed at the shadow time though `job` runs where the rule now puts it."""
-    choose_nodes(s, jobs, job, s.free)
+    place(s, jobs, job)
     room = s.room[2]
+    cores = s.core_room[2]
     for node in range(s.num_nodes):
         room[node] = s.room[1][node]
+        cores[node] = s.core_room[1][node]
+    if jobs[job].num_gpus == 0:
+        cores[s.chosen_node[0]] -= jobs[job].cores
     for k in range(s.num_chosen):
         room[s.chosen_node[k]] -= s.chosen_gpus[k]
-    return choose_nodes(s, jobs, head, room)
+        cores[s.chosen_node[k]] -= (jobs[job].cores - 1.0) * s.chosen_gpus[k]
+    return choose_nodes(s, jobs, head, room, cores)
 
 
 @compiled
 def something_fits(s, jobs):
     """Tell whether any queued job fits now."""
     for demand in range(s.num_demands):
-        if s.queue_size[demand] > 0 and place(s, jobs, s.queue[s.queue_start[demand]]) > 0:
+        if s.queue_size[demand] > 0 and place(s, jobs, s.queue[s.queue_start[demand]]):
             return True
     return False
 
@@ -77,7 +88,7 @@ def first_harmless(s, jobs, head, shadow):
     for demand in range(s.num_demands):
         size = s.queue_size[demand]
         begin = s.queue_start[demand]
-        if size == 0 or place(s, jobs, s.queue[begin]) == 0:
+        if size == 0 or not place(s, jobs, s.queue[begin]):
             continue
         spare = leaves_room_for(s, jobs, head, s.queue[begin])
         for at in range(begin, begin + size):
@@ -90,10 +101,17 @@ def first_harmless(s, jobs, head, shadow):
 
 @compiled
 def walk_easy(s, jobs):
-    """Start jobs in order up to the first that does not fit, then those that cannot delay it."""
+    """Start jobs in order up to the first that does not fit, then those that cannot delay it.
+
+    A CPU job that does not fit is not held room for.
+    """
     open_all(s)
     head = first_open(s)
-    while head != NOBODY and start(s, jobs, head):
+    while head != NOBODY:
+        if not start(s, jobs, head):
+            if jobs[head].num_gpus > 0:
+                break
+            s.shut[jobs[head].demand] = 1
         head = first_open(s)
     while head != NOBODY and something_fits(s, jobs):
         shadow = find_shadow(s, jobs, head)
@@ -101,4 +119,4 @@ def walk_easy(s, jobs):
         if job == NOBODY:
             return
         place(s, jobs, job)
-        start_on(s, jobs, job, s.gpus)
+        start_placed(s, jobs, job)

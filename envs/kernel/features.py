@@ -8,7 +8,7 @@ import numpy as np
 
 from envs.kernel import heaps
 from envs.kernel._compile import compiled, entry
-from envs.kernel.layout import LOADING, NOBODY, PAUSING, RUNNING
+from envs.kernel.layout import LOADING, NOBODY, PAUSING, RESTARTING, RUNNING
 from envs.kernel.moves import may_pause
 from envs.kernel.paying import LEAST_RUN, find_victims, next_pick, overhead_of, pays, worth
 from envs.kernel.placement import place
@@ -123,25 +123,28 @@ def most_remaining(s, jobs, slots, out):
 @compiled
 def sort_ends(s, jobs):
     """Sort the active jobs by when they should free their GPUs, into `rivals`; return their number."""
+    count = 0
     for k in range(s.num_active):
         job = s.events[k]
+        if s.phase[job] == RESTARTING:
+            continue
         left = s.event_at[job] - s.clock if s.phase[job] == PAUSING else remaining_now(s, jobs, job)
         if s.phase[job] == LOADING:
             left += s.event_at[job] - s.clock
         s.order[job] = left
-        insert(s, s.rivals, k, s.num_active, job)
-    return s.num_active
+        count = insert(s, s.rivals, count, s.num_active, job)
+    return count
 
 
 @compiled
-def wait_for(s, jobs, gpus):
-    """Estimate the seconds until so many GPUs are free anywhere; `sort_ends` has been called."""
+def wait_for(s, jobs, num_ends, gpus):
+    """Estimate the seconds until so many GPUs are free anywhere, by the first ends that `sort_ends` found."""
     free = s.num_free
-    for k in range(s.num_active):
+    for k in range(num_ends):
         if free >= gpus:
             return s.order[s.rivals[k - 1]] if k > 0 else 0.0
         free += jobs[s.rivals[k]].num_gpus
-    return s.order[s.rivals[s.num_active - 1]] if s.num_active > 0 else 0.0
+    return s.order[s.rivals[num_ends - 1]] if num_ends > 0 else 0.0
 
 
 @compiled
@@ -185,7 +188,7 @@ def describe_victims(s, jobs, job, num_victims, out):
 
 
 @compiled
-def describe_queued(s, jobs, job, rank, out):
+def describe_queued(s, jobs, num_ends, job, rank, out):
     """Write a queued job's features; tell whether it could be picked now."""
     row = jobs[job]
     attained = attained_now(s, job)
@@ -204,12 +207,14 @@ def describe_queued(s, jobs, job, rank, out):
     out[11] = row.memory / largest_memory(s)
     out[12] = row.cores / 8.0
     out[13] = rank
-    out[14] = as_time(wait_for(s, jobs, row.num_gpus))
+    out[14] = as_time(wait_for(s, jobs, num_ends, row.num_gpus))
     if s.touched[job] == s.instant:
         return False
-    if place(s, jobs, job) > 0:
-        node = s.chosen_node[s.num_chosen - 1]
+    if place(s, jobs, job):
         out[15] = 1.0
+        if s.num_chosen == 0:
+            return True
+        node = s.chosen_node[s.num_chosen - 1]
         out[16] = (s.free[node] - s.chosen_gpus[s.num_chosen - 1]) / s.node_gpus[node]
         return True
     num_victims = find_victims(s, jobs, job)
@@ -240,7 +245,7 @@ def describe_running(s, jobs, job, out):
 
 
 @compiled
-def describe_totals(s, jobs, slots, out):
+def describe_totals(s, jobs, num_ends, slots, out):
     """Write the totals; `sort_ends` has been called."""
     queued_area = 0.0
     for demand in range(s.num_demands):
@@ -251,7 +256,7 @@ def describe_totals(s, jobs, slots, out):
     area = 0.0
     soon = s.num_free
     counts = np.zeros(3)
-    for k in range(s.num_active):
+    for k in range(num_ends):
         job = s.rivals[k]  # in an order that no true duration decides
         gpus = jobs[job].num_gpus
         counts[0] += s.phase[job] == RUNNING
@@ -273,7 +278,7 @@ def describe_totals(s, jobs, slots, out):
     out[at + 6] = as_time(area / s.num_gpus)
     out[at + 7] = soon / s.num_gpus
     for k in range(len(WAITS)):
-        out[at + 8 + k] = as_time(wait_for(s, jobs, WAITS[k]))
+        out[at + 8 + k] = as_time(wait_for(s, jobs, num_ends, WAITS[k]))
     recent = s.num_arrived
     while recent > 0 and jobs[recent - 1].submit > s.clock - 3600.0:
         recent -= 1
@@ -315,13 +320,13 @@ def observe_queue(states, e, jobs, listed, features, totals, mask, prior):
     totals[:] = 0.0
     mask[:] = 0
     prior[:] = 0.0
-    sort_ends(s, jobs)
-    describe_totals(s, jobs, slots, totals)
+    num_ends = sort_ends(s, jobs)
+    describe_totals(s, jobs, num_ends, slots, totals)
     count = first_in_order(s, slots, listed)
     own = next_pick(s, jobs)
     show(s, listed, count, own)
     for k in range(count):
-        mask[k] = describe_queued(s, jobs, listed[k], k / slots, features[k])
+        mask[k] = describe_queued(s, jobs, num_ends, listed[k], k / slots, features[k])
     write_prior(own, listed, count, slots, prior)
     return count
 

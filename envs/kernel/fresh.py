@@ -33,7 +33,9 @@ def fresh(
     s.clock = jobs["submit"][0] if len(jobs) else 0.0
     for name in ("start", "finish"):
         s[name][:] = np.nan
-    for name in ("first_gpu", "place_in_events", "holder", "next_gpu", "heir"):
+    s.busy_until = jobs["submit"][-1] if len(jobs) else 0.0
+    s.throttle[:] = 1.0
+    for name in ("first_seat", "place_in_events", "holder", "resident", "next_seat", "heir", "node_of"):
         s[name][:] = NOBODY
     s.touched[:] = -1
     lay_out_machines(s, np.asarray(node_gpus), np.asarray(node_memory, float), np.asarray(node_cores, float))
@@ -52,6 +54,7 @@ def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: 
     s.node_first[:nodes] = np.cumsum(gpus) - gpus
     s.node_memory[:nodes] = memory
     s.node_cores[:nodes] = s.free_cores[:nodes] = cores
+    s.spare_cores[:nodes] = cores - gpus
     s.node_level[:nodes] = np.searchsorted(sizes, memory)
     s.gpu_node[: gpus.sum()] = np.repeat(np.arange(nodes), gpus)
     s.free_memory[: gpus.sum()] = np.repeat(memory, gpus)
@@ -64,10 +67,11 @@ def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: 
 
 
 def lay_out_queues(s: np.record, jobs: np.ndarray) -> None:
-    """Give each demand (GPUs, and which nodes can hold it) its stretch of the queue."""
-    level = np.searchsorted(s.level_memory[: s.num_levels], jobs["memory"])
+    """Give each demand (GPUs, cores, and which nodes can hold it) its stretch of the queue."""
+    level = np.searchsorted(s.level_memory[: s.num_levels], jobs["peak"])
+    cores = jobs["cores"] * s.cores_bind
     _, jobs["demand"], counts = np.unique(
-        np.stack([jobs["num_gpus"], level]), axis=1, return_inverse=True, return_counts=True
+        np.stack([jobs["num_gpus"], level, cores]), axis=1, return_inverse=True, return_counts=True
     )
     s.num_demands = len(counts)
     s.queue_start[: len(counts)] = np.cumsum(counts) - counts

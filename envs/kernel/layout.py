@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Phases of a job. A paused job is QUEUED again; it has run before if its `start` is a number. A RESERVED job
-# has been given GPUs of which some are still held by jobs that pause for it: it starts when the last is free.
-FUTURE, QUEUED, RESERVED, LOADING, RUNNING, PAUSING, DONE = range(7)
-PHASES = ("future", "queued", "reserved", "loading", "running", "pausing", "done")
+# Phases of a job. A paused job is QUEUED again. A RESERVED job has been given GPUs of which some are still held by
+# jobs that pause for it: it starts when the last is free. A RESTARTING job ran out of memory: it is queued again
+# after a delay.
+FUTURE, QUEUED, RESERVED, LOADING, RUNNING, PAUSING, DONE, RESTARTING = range(8)
+PHASES = ("future", "queued", "reserved", "loading", "running", "pausing", "done", "restarting")
 
 # What orders the jobs of a rule: smallest first, equal ones by (submit, job).
 SUBMIT, ESTIMATE, REMAINING, REMAINING_AREA, LEVEL, TRUE_REMAINING, WEIGHTED = range(7)
@@ -23,6 +24,13 @@ DISCIPLINES = ("skip", "strict", "easy")
 # How a rule treats running jobs: leaves them, displaces them by its order, or displaces them if that pays.
 NEVER, BY_ORDER, IF_IT_PAYS = range(3)
 
+# Who fails when the memory of a GPU runs over: who came last, anyone, or whose need has just grown.
+NEWCOMER, ANYONE, GROWER = range(3)
+OOM_VICTIMS = ("newcomer", "random", "grower")
+
+CHARGED, GROWING = 1, 2  # memory is taken; is about to be
+
+MAX_SHARE = 4  # seats a GPU: seat k of GPU g is number MAX_SHARE * g + k
 MAX_LEVELS = 8  # distinct GPU memory sizes of a cluster, and limits of a ranking by level
 NOBODY = -1
 
@@ -32,12 +40,23 @@ JOB = np.dtype(
         ("duration", "f8"),  # s of exclusive run time; the truth, for the physics alone
         ("estimate", "f8"),  # s; what policies know of the duration
         ("predictable_from", "f8"),  # share of progress from which the estimate is good
-        ("memory", "f8"),  # GiB a GPU; 0 where memory is switched off
-        ("cores", "f8"),  # CPU cores a GPU, at most the node's share
+        ("memory", "f8"),  # GiB a GPU, as profiled; 0 where memory is switched off
+        ("peak", "f8"),  # GiB a GPU; the truth
+        ("cores", "f8"),  # CPU cores a GPU, at most the node's share; of the whole job where it has no GPU
         ("pause", "f8"),  # s to pause; 0 where preemption is free
         ("load", "f8"),  # s to load after a pause
-        ("num_gpus", "i8"),
-        ("demand", "i8"),  # jobs of one demand ask for the same GPUs and memory: one queue each
+        ("num_gpus", "i8"),  # 0 for a CPU job
+        ("demand", "i8"),  # jobs of one demand ask for the same GPUs, memory and cores: one queue each
+        ("user", "i8"),  # number of who submitted it; all the same where that is not known
+        ("active", "f8"),  # ms of an iteration in which its GPUs are busy, as profiled
+        ("idle", "f8"),  # ms of an iteration in which they are not
+        ("duty", "f8"),  # active / (active + idle), the share that it takes of a GPU that it has alone
+        ("gpu_time", "f8"),  # s of an iteration on the GPU, alone
+        ("input", "f8"),  # CPU core-seconds of an iteration's input, a GPU; 0 where cores do not matter
+        ("traffic", "f8"),  # GB that a GPU exchanges in an iteration; 0 where locality does not matter
+        ("bandwidth", "f8"),  # GB/s of host memory, a GPU; of the whole CPU job; 0 where it does not matter
+        ("iteration", "f8"),  # s of an iteration alone, with the cores asked, as close together as can be
+        ("fed", "f8"),  # s of the same iteration with plenty of cores
     ],
     align=True,
 )
@@ -86,6 +105,24 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("num_pauses", "i8"),  # preemptions so far
     ("exact", "i8"),  # 1 where estimates equal the truth
     ("pooled", "i8"),
+    # physics
+    ("max_share", "i8"),  # jobs a GPU
+    ("cores_bind", "i8"),  # 1 where nobody gets cores that are not there
+    ("varying", "i8"),  # 1 where the speed of a running job may change
+    ("bandwidth_binds", "i8"),  # 1 where host memory can be short of bandwidth
+    ("contention", "f8"),  # slowdown for each GPU's worth of demand beyond one
+    ("contention_loss", "f8"),  # slowdown for each co-runner, whatever it demands
+    ("peak_at", "f8"),  # share of a run after which a job needs its peak memory
+    ("oom_victim", "i8"),
+    ("restart_delay", "f8"),  # s
+    ("intra_gbs", "f8"),  # GB/s between GPUs of a node
+    ("inter_gbs", "f8"),  # GB/s between nodes
+    ("intra_s", "f8"),  # s of an iteration for each further GPU of a node
+    ("inter_s", "f8"),  # s of an iteration for each further node
+    ("node_gbs", "f8"),  # GB/s of a node's memory
+    ("busy_until", "f8"),  # s; the last submission, up to which busy GPUs count as used well
+    ("seed", "i8"),
+    ("num_ooms", "i8"),
     # the rule in force: what orders the queue, and what a walk does
     ("key", "i8"),
     ("exponent", "f8"),
@@ -101,12 +138,31 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("touched", "i8", ("jobs",)),  # the instant of its last start or pause
     ("since", "f8", ("jobs",)),  # s; begin of its present phase
     ("attained", "f8", ("jobs",)),  # s of progress banked
+    ("banked", "f8", ("jobs",)),  # s; when that was
+    ("rate", "f8", ("jobs",)),  # s of progress a second
+    ("used", "f8", ("jobs",)),  # speed over that with plenty of cores, alone and close together
+    ("delay", "f8", ("jobs",)),  # s of running, banked, beyond the progress made
+    ("lost", "f8", ("jobs",)),  # s of running whose progress was lost
+    ("busy", "f8", ("jobs",)),  # s its GPUs were in use, banked
+    ("busy_early", "f8", ("jobs",)),  # the same up to the last submission
+    ("shared", "f8", ("jobs",)),  # s of its GPUs beside another job, banked
+    ("in_company", "f8", ("jobs",)),  # share of its GPUs that others hold too
+    ("core_seconds", "f8", ("jobs",)),  # banked
+    ("began", "f8", ("jobs",)),  # s; when it was last given what it holds
+    ("counted", "f8", ("jobs",)),  # s; when its core-seconds were banked
+    ("core_count", "f8", ("jobs",)),  # cores a GPU that it holds; of the whole CPU job
+    ("throttle", "f8", ("jobs",)),  # level of a CPU job: 1 is none
+    ("node_of", "i4", ("jobs",)),  # node of an active CPU job
+    ("span", "i4", ("jobs",)),  # nodes of an active job
+    ("saved", "i1", ("jobs",)),  # 1 where progress was saved by a pause, which must be loaded
+    ("charged", "i1", ("jobs",)),  # whether its peak memory is taken
+    ("ooms", "i4", ("jobs",)),  # how often it ran out of memory
     ("start", "f8", ("jobs",)),  # s; first start, nan before
     ("finish", "f8", ("jobs",)),  # s; nan before
     ("wait", "f8", ("jobs",)),  # s over all stays in the queue
     ("overhead", "f8", ("jobs",)),  # s pausing and loading
     ("preemptions", "i4", ("jobs",)),
-    ("first_gpu", "i4", ("jobs",)),  # chain of the GPUs it holds
+    ("first_seat", "i4", ("jobs",)),  # chain of the seats it holds
     ("awaited", "i4", ("jobs",)),  # reserved GPUs that are still held
     ("order", "f8", ("jobs",)),  # its key under the rule in force
     ("place_in_queue", "i4", ("jobs",)),
@@ -119,8 +175,10 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("shut", "i1", ("jobs",)),  # demands that found no place in the present walk
     ("events", "i4", ("jobs",)),  # heap of the active jobs by their next event
     # GPUs
-    ("holder", "i4", ("gpus",)),
-    ("next_gpu", "i4", ("gpus",)),  # of the same job
+    ("holder", "i4", ("gpus",)),  # the resident of longest standing
+    ("num_residents", "i4", ("gpus",)),
+    ("resident", "i4", ("seats",)),
+    ("next_seat", "i4", ("seats",)),  # of the same job
     ("heir", "i4", ("gpus",)),  # the job it is reserved for
     ("gpu_node", "i4", ("gpus",)),
     ("free_memory", "f8", ("gpus",)),  # GiB
@@ -132,12 +190,18 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("node_level", "i4", ("nodes",)),  # rank of its memory size
     ("free", "i4", ("nodes",)),  # GPUs neither held nor reserved
     ("free_cores", "f8", ("nodes",)),
+    ("spare_cores", "f8", ("nodes",)),  # those not kept for GPUs without a job, one each
+    ("demanded_gbs", "f8", ("nodes",)),  # GB/s that running jobs draw
+    ("changed", "i1", ("nodes",)),  # 1 where who runs here, or how, has changed
+    ("changes", "i4", ("nodes",)),  # list of those
+    ("num_changes", "i8"),
     ("num_levels", "i8"),
     ("level_memory", "f8", (MAX_LEVELS,)),  # GiB, ascending
     ("level_largest", "i4", (MAX_LEVELS,)),  # GPUs of the largest node with at least that memory
     ("bucket", "i4", (MAX_LEVELS, "gpus + 1")),  # nodes of a memory size with so many free GPUs
     # scratch of a walk
     ("room", "i4", (3, "nodes")),  # GPUs a node could give: free; free or pausing; all not granted
+    ("core_room", "f8", (3, "nodes")),  # spare cores to go with them
     ("open", "i1", ("gpus",)),  # the least stage at which a GPU may be granted, 0 for none
     ("taken", "i1", ("nodes",)),
     ("chosen_node", "i4", ("nodes",)),
@@ -150,6 +214,9 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("granted_from", "i4", ("jobs",)),
     ("victims", "i4", ("gpus",)),
     ("marked", "i1", ("jobs",)),
+    ("noted", "i4", ("jobs",)),
+    ("ready", "i4", ("gpus",)),  # jobs whose reserved GPUs are all there
+    ("num_ready", "i8"),
     ("left", "f8", ("jobs",)),  # s remaining of an active job that may be displaced, else -1
 )
 
@@ -158,7 +225,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
 def state_dtype(size: Tier) -> np.dtype:
     """Return the record type of an episode's state at one tier."""
     sizes: dict[str | int, int] = {"jobs": size.jobs, "nodes": size.nodes, "gpus": size.gpus}
-    sizes["gpus + 1"] = size.gpus + 1
+    sizes |= {"gpus + 1": size.gpus + 1, "seats": MAX_SHARE * size.gpus}
     shaped = [
         (name, kind, tuple(sizes.get(side, side) for side in shape[0]) if shape else ())
         for name, kind, *shape in STATE

@@ -1,50 +1,96 @@
 """The things a policy can do to a job: start it on GPUs, reserve GPUs for it, or pause it."""
 
 from envs.kernel._compile import compiled
-from envs.kernel.events import begin, queue_again, reserve, schedule
-from envs.kernel.layout import NOBODY, PAUSING, RUNNING
+from envs.kernel.holding import begin, queue_again, reserve, start_ready
+from envs.kernel.layout import MAX_SHARE, NOBODY, PAUSING, RUNNING
+from envs.kernel.machines import count_cores, note_change_around, take_cores
+from envs.kernel.pace import schedule
 from envs.kernel.placement import place
 from envs.kernel.queues import dequeue
+from envs.kernel.speed import bank
 
 
 @compiled
-def start_on(s, jobs, job, gpus):
-    """Start a queued job on GPUs, or reserve them for it where some are still held by pausing jobs."""
+def must_wait_for(s, gpu):
+    """Tell whether a GPU is held by jobs that all pause: it can be reserved, not shared."""
+    for seat in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+        if s.resident[seat] != NOBODY and s.phase[s.resident[seat]] != PAUSING:
+            return False
+    return s.num_residents[gpu] > 0
+
+
+@compiled
+def start_on(s, jobs, job, gpus, cores, node):
+    """Start a queued job on GPUs, or on a node if it is a CPU job, with so many cores.
+
+    GPUs of which some are still held by pausing jobs alone are reserved for it instead.
+    """
     dequeue(s, jobs, job)
     s.num_queued -= 1
     for k in range(jobs[job].num_gpus):
-        if s.holder[gpus[k]] != NOBODY:
+        if must_wait_for(s, gpus[k]):
             reserve(s, jobs, job, gpus)
             return
     s.wait[job] += s.clock - s.since[job]
-    begin(s, jobs, job, gpus)
+    begin(s, jobs, job, gpus, cores, node)
+
+
+@compiled
+def start_placed(s, jobs, job):
+    """Start a queued job where `place` has just put it."""
+    start_on(s, jobs, job, s.gpus, jobs[job].cores, s.chosen_node[0])
 
 
 @compiled
 def start(s, jobs, job):
     """Start a queued job where the rule in force puts it; tell whether it fitted."""
-    if place(s, jobs, job) == 0:
+    if not place(s, jobs, job):
         return False
-    start_on(s, jobs, job, s.gpus)
+    start_placed(s, jobs, job)
     return True
 
 
 @compiled
 def pause(s, jobs, job):
     """Begin to pause a running job; it holds its GPUs until the pause is done."""
-    s.attained[job] += s.clock - s.since[job]
+    bank(s, job)
+    s.saved[job] = 1
     s.preemptions[job] += 1
     s.num_pauses += 1
     s.touched[job] = s.instant
     if jobs[job].pause > 0:
         s.phase[job] = PAUSING
         s.since[job] = s.clock
+        note_change_around(s, job)
         schedule(s, job, s.clock + jobs[job].pause)
     else:
         queue_again(s, jobs, job)
+        start_ready(s, jobs)
 
 
 @compiled
 def may_pause(s, job):
     """Tell whether a job runs and was not started at this very instant."""
     return s.phase[job] == RUNNING and s.touched[job] != s.instant
+
+
+@compiled
+def resize(s, jobs, job, cores):
+    """Give a running job another number of cores for each of its GPUs, or as a whole if it has none."""
+    count_cores(s, jobs, job)
+    more = cores - s.core_count[job]
+    s.core_count[job] = cores
+    if s.node_of[job] != NOBODY:
+        take_cores(s, s.node_of[job], more)
+    seat = s.first_seat[job]
+    while seat != NOBODY:
+        take_cores(s, s.gpu_node[seat // MAX_SHARE], more)
+        seat = s.next_seat[seat]
+    note_change_around(s, job)
+
+
+@compiled
+def throttle(s, job, level):
+    """Let a running CPU job run at a share of its speed."""
+    s.throttle[job] = level
+    note_change_around(s, job)

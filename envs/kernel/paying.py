@@ -9,6 +9,7 @@ import numpy as np
 
 from envs.kernel._compile import compiled
 from envs.kernel.layout import NOBODY, QUEUED, RUNNING
+from envs.kernel.machines import is_alone
 from envs.kernel.moves import may_pause, pause, start, start_on
 from envs.kernel.placement import can_hold, largest_node, place
 from envs.kernel.queues import cost_to_finish, first_open, open_all, remaining_now
@@ -27,6 +28,8 @@ def may_displace(s, jobs, victim, effort):
     """Tell whether a running job may be a victim of one that needs `effort` seconds."""
     return (
         may_pause(s, victim)
+        and jobs[victim].num_gpus > 0
+        and is_alone(s, victim)
         and s.clock - s.since[victim] >= LEAST_RUN
         and remaining_now(s, jobs, victim) > effort
     )
@@ -173,8 +176,10 @@ def find_victims(s, jobs, job):
     """Find whom to pause for a job that does not fit; return their number in `victims`, 0 if there is no way.
 
     `gpus` then names the GPUs the job would get. A gang that fits one node looks at each node; a larger one
-    takes whole nodes, the largest first, and a stretch of one more.
+    takes whole nodes, the largest first, and a stretch of one more. Nobody is paused for a CPU job.
     """
+    if jobs[job].num_gpus == 0:
+        return 0
     effort = cost_to_finish(s, jobs, job)
     note_who_may_be_displaced(s, jobs, effort)
     largest = largest_node(s, jobs, job)
@@ -213,7 +218,7 @@ def displace(s, jobs, job, num_victims):
     """Pause the victims just found and give the job their GPUs."""
     for k in range(num_victims):
         pause(s, jobs, s.victims[k])
-    start_on(s, jobs, job, s.gpus)
+    start_on(s, jobs, job, s.gpus, jobs[job].cores, NOBODY)
 
 
 @compiled
@@ -240,7 +245,7 @@ def most_gain(s, jobs):
     most = -np.inf
     for k in range(s.num_active):
         job = s.events[k]
-        if s.phase[job] == RUNNING:
+        if s.phase[job] == RUNNING and jobs[job].num_gpus > 0:
             most = max(most, remaining_now(s, jobs, job) - s.margin * overhead_of(jobs, job))
     return most
 
@@ -257,7 +262,7 @@ def next_pick(s, jobs):
     job = first_open(s)
     while job != NOBODY:
         if s.touched[job] != s.instant:
-            if place(s, jobs, job) > 0:
+            if place(s, jobs, job):
                 return job
             worthwhile = cost_to_finish(s, jobs, job) < most
             if worthwhile and pays(s, jobs, job, s.margin, find_victims(s, jobs, job)):

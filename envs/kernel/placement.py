@@ -2,19 +2,29 @@
 
 from envs.kernel._compile import compiled
 from envs.kernel.layout import BEST_FIT, FIRST_FIT, NOBODY
+from envs.kernel.machines import ROUNDING
 
 
 @compiled
 def can_hold(s, jobs, job, node):
     """Tell whether the GPUs of a node are large enough for the job."""
-    return s.node_memory[node] >= jobs[job].memory
+    return s.node_memory[node] >= jobs[job].peak
+
+
+@compiled
+def has_cores(s, jobs, job, node, count, cores):
+    """Tell whether a node has the cores that `count` of the job's GPUs ask for; `cores[node]` are spare.
+
+    One core for each of the GPUs has been kept for it.
+    """
+    return not s.cores_bind or cores[node] + count + ROUNDING >= jobs[job].cores * count
 
 
 @compiled
 def largest_node(s, jobs, job):
     """GPUs of the largest node that can hold the job; 0 where none can."""
     for level in range(s.num_levels):
-        if s.level_memory[level] >= jobs[job].memory:
+        if s.level_memory[level] >= jobs[job].peak:
             return s.level_largest[level]
     return 0
 
@@ -29,7 +39,7 @@ def surely_no_room(s, jobs, job):
     if wanted > largest or s.num_nodes == 1:
         return False
     for level in range(s.num_levels):
-        if s.level_memory[level] >= jobs[job].memory:
+        if s.level_memory[level] >= jobs[job].peak:
             for free in range(wanted, largest + 1):
                 if s.bucket[level, free] > 0:
                     return False
@@ -37,11 +47,13 @@ def surely_no_room(s, jobs, job):
 
 
 @compiled
-def pick_node(s, jobs, job, room, wanted):
+def pick_node(s, jobs, job, room, cores, wanted):
     """Return the node on which the rule puts `wanted` GPUs, among those not taken, or NOBODY."""
     best = NOBODY
     for node in range(s.num_nodes):
         if room[node] < wanted or s.taken[node] or not can_hold(s, jobs, job, node):
+            continue
+        if not has_cores(s, jobs, job, node, wanted, cores):
             continue
         if s.placement == FIRST_FIT:
             return node
@@ -56,14 +68,16 @@ def pick_node(s, jobs, job, room, wanted):
 
 
 @compiled
-def pick_idle_node(s, jobs, job, room, missing):
+def pick_idle_node(s, jobs, job, room, cores, missing):
     """Return the largest wholly available node of at most `missing` GPUs, lowest-numbered, or NOBODY."""
     best = NOBODY
     for node in range(s.num_nodes):
         size = s.node_gpus[node]
         if size == 0 or room[node] < size or size > missing or s.taken[node]:
             continue
-        if (best == NOBODY or size > s.node_gpus[best]) and can_hold(s, jobs, job, node):
+        if not can_hold(s, jobs, job, node) or not has_cores(s, jobs, job, node, size, cores):
+            continue
+        if best == NOBODY or size > s.node_gpus[best]:
             best = node
     return best
 
@@ -78,8 +92,8 @@ def choose(s, node, count):
 
 
 @compiled
-def choose_nodes(s, jobs, job, room):
-    """Find nodes for the whole gang, `room[node]` GPUs to be had on each; tell whether it fits.
+def choose_nodes(s, jobs, job, room, cores):
+    """Find nodes for the whole gang, `room[node]` GPUs and `cores[node]` spare cores on each; tell whether it fits.
 
     A gang that some node could hold stays on one. A larger one takes idle nodes of the largest size that does
     not exceed what is missing, and the rule for the rest.
@@ -88,13 +102,13 @@ def choose_nodes(s, jobs, job, room):
     missing = jobs[job].num_gpus
     if missing > largest_node(s, jobs, job):
         while missing > 0:
-            node = pick_idle_node(s, jobs, job, room, missing)
+            node = pick_idle_node(s, jobs, job, room, cores, missing)
             if node == NOBODY:
                 break
             choose(s, node, s.node_gpus[node])
             missing -= s.node_gpus[node]
     if missing > 0:
-        node = pick_node(s, jobs, job, room, missing)
+        node = pick_node(s, jobs, job, room, cores, missing)
         if node != NOBODY:
             choose(s, node, missing)
             missing = 0
@@ -105,7 +119,7 @@ def choose_nodes(s, jobs, job, room):
 
 @compiled
 def free_gpus_of_choice(s, jobs, job):
-    """Write the lowest free GPUs of the chosen nodes into `gpus`; return their number."""
+    """Write the lowest free GPUs of the chosen nodes into `gpus`."""
     count = 0
     for k in range(s.num_chosen):
         gpu = s.node_first[s.chosen_node[k]]
@@ -116,12 +130,32 @@ def free_gpus_of_choice(s, jobs, job):
                 count += 1
                 still -= 1
             gpu += 1
-    return count
+
+
+@compiled
+def choose_for_cpu_job(s, jobs, job, cores):
+    """Find a node for a CPU job by the rule in force, `cores[node]` being spare; tell whether there is one."""
+    best = NOBODY
+    for node in range(s.num_nodes):
+        if cores[node] + ROUNDING < jobs[job].cores:
+            continue
+        better = cores[node] < cores[best] if s.placement == BEST_FIT else cores[node] > cores[best]
+        if best == NOBODY or (s.placement != FIRST_FIT and better):
+            best = node
+    s.chosen_node[0] = best
+    s.num_chosen = 0
+    return best != NOBODY
 
 
 @compiled
 def place(s, jobs, job):
-    """Place a job on free GPUs by the rule in force; return how many GPUs `gpus` now names, or 0."""
-    if surely_no_room(s, jobs, job) or not choose_nodes(s, jobs, job, s.free):
-        return 0
-    return free_gpus_of_choice(s, jobs, job)
+    """Place a job by the rule in force; tell whether it fits.
+
+    Its GPUs, all free, are then the first in `gpus`; the node of a CPU job is the first in `chosen_node`.
+    """
+    if jobs[job].num_gpus == 0:
+        return choose_for_cpu_job(s, jobs, job, s.spare_cores)
+    if surely_no_room(s, jobs, job) or not choose_nodes(s, jobs, job, s.free, s.spare_cores):
+        return False
+    free_gpus_of_choice(s, jobs, job)
+    return True

@@ -1,7 +1,5 @@
 """The queue: a heap for each demand, in the order of the rule in force."""
 
-import numpy as np
-
 from envs.kernel import heaps
 from envs.kernel._compile import compiled
 from envs.kernel.layout import (
@@ -23,7 +21,7 @@ LEAST_SECONDS = 15.0
 def attained_now(s, job):
     """Seconds of progress so far."""
     if s.phase[job] == RUNNING:
-        return s.attained[job] + (s.clock - s.since[job])
+        return s.attained[job] + s.rate[job] * (s.clock - s.banked[job])
     return s.attained[job]
 
 
@@ -37,15 +35,9 @@ def remaining_now(s, jobs, job):
 
 
 @compiled
-def ever_ran(s, job):
-    """Tell whether the job has started before, so that it must load when it resumes."""
-    return not np.isnan(s.start[job])
-
-
-@compiled
 def cost_to_finish(s, jobs, job):
-    """Seconds of GPUs held until the end: what remains, and the load that a paused job must pay."""
-    load = jobs[job].load if s.phase[job] != RUNNING and ever_ran(s, job) else 0.0
+    """Seconds of GPUs held until the end: what remains, and the load of what a pause has saved."""
+    load = jobs[job].load if s.phase[job] != RUNNING and s.saved[job] else 0.0
     return remaining_now(s, jobs, job) + load
 
 

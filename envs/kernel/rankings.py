@@ -2,10 +2,10 @@
 
 from envs.kernel import heaps
 from envs.kernel._compile import compiled
-from envs.kernel.events import is_free
-from envs.kernel.layout import NOBODY, PAUSING, RUNNING, STRICT
+from envs.kernel.layout import MAX_SHARE, NOBODY, PAUSING, RUNNING, STRICT
+from envs.kernel.machines import is_alone, is_free
 from envs.kernel.moves import pause, start, start_on
-from envs.kernel.placement import choose_nodes
+from envs.kernel.placement import choose_for_cpu_job, choose_nodes
 from envs.kernel.queues import dequeue, enqueue, first_open, open_all, order_of
 
 # Stages of a grant: on free GPUs, on those that pauses in flight will free too, on all that are not granted.
@@ -29,12 +29,12 @@ def walk_queue(s, jobs):
 def gather_rivals(s, jobs, head):
     """Collect as a heap the running jobs that come after `head`, the first in the queue; return their number.
 
-    Those before it keep their GPUs whatever happens, as does a loading job.
+    Those before it keep their GPUs whatever happens, as does a loading job, one beside another, and a CPU job.
     """
     count = 0
     for k in range(s.num_active):
         job = s.events[k]
-        if s.phase[job] == RUNNING:
+        if s.phase[job] == RUNNING and jobs[job].num_gpus > 0 and is_alone(s, job):
             s.order[job] = order_of(s, jobs, job)
             if heaps.before(s.order, head, job):
                 heaps.push(s.rivals, 0, count, s.place_in_queue, s.order, job)
@@ -45,13 +45,15 @@ def gather_rivals(s, jobs, head):
 @compiled
 def offer(s, job, stage):
     """Open the GPUs of an active job to grants from `stage` on."""
-    gpu = s.first_gpu[job]
-    while gpu != NOBODY:
-        if s.heir[gpu] == NOBODY:
+    seat = s.first_seat[job]
+    while seat != NOBODY:
+        gpu = seat // MAX_SHARE
+        if s.heir[gpu] == NOBODY and s.num_residents[gpu] == 1:
             s.open[gpu] = stage
             for later in range(stage, DISPLACING + 1):
                 s.room[later - 1, s.gpu_node[gpu]] += 1
-        gpu = s.next_gpu[gpu]
+                s.core_room[later - 1, s.gpu_node[gpu]] += s.core_count[job] - 1.0
+        seat = s.next_seat[seat]
 
 
 @compiled
@@ -60,6 +62,7 @@ def open_gpus(s, num_rivals):
     for node in range(s.num_nodes):
         for stage in range(3):
             s.room[stage, node] = s.free[node]
+            s.core_room[stage, node] = s.spare_cores[node]
     for gpu in range(s.num_gpus):
         s.open[gpu] = FREE if is_free(s, gpu) else 0
     for k in range(s.num_active):
@@ -70,46 +73,64 @@ def open_gpus(s, num_rivals):
 
 
 @compiled
-def grant_gpu(s, gpu):
-    """Close a GPU to further grants."""
+def grant_gpu(s, gpu, cores):
+    """Close a GPU to further grants; it goes with so many cores."""
     for stage in range(s.open[gpu], DISPLACING + 1):
         s.room[stage - 1, s.gpu_node[gpu]] -= 1
+        s.core_room[stage - 1, s.gpu_node[gpu]] -= cores - 1.0
     s.open[gpu] = 0
 
 
 @compiled
 def keeps_its_gpus(s, job):
     """Grant a running job the GPUs it holds, unless one of them is granted already."""
-    gpu = s.first_gpu[job]
-    while gpu != NOBODY:
-        if s.open[gpu] == 0:
+    seat = s.first_seat[job]
+    while seat != NOBODY:
+        if s.open[seat // MAX_SHARE] == 0:
             return False
-        gpu = s.next_gpu[gpu]
-    gpu = s.first_gpu[job]
-    while gpu != NOBODY:
-        grant_gpu(s, gpu)
-        gpu = s.next_gpu[gpu]
+        seat = s.next_seat[seat]
+    seat = s.first_seat[job]
+    while seat != NOBODY:
+        grant_gpu(s, seat // MAX_SHARE, s.core_count[job])
+        seat = s.next_seat[seat]
     return True
 
 
 @compiled
+def grant_cores(s, jobs, job):
+    """Grant a queued CPU job cores that are spare; return the node, or NOBODY."""
+    if not choose_for_cpu_job(s, jobs, job, s.core_room[0]):
+        return NOBODY
+    node = s.chosen_node[0]
+    for stage in range(3):
+        s.core_room[stage, node] -= jobs[job].cores
+    return node
+
+
+@compiled
 def grant(s, jobs, job, given):
-    """Grant a queued job GPUs at the first stage where the rule places it, written to `gpus[given:]`."""
+    """Grant a queued job GPUs at the first stage where the rule places it, written to `gpus[given:]`.
+
+    Returns where its GPUs begin there, the node if it is a CPU job, NOBODY if it got nothing; and the end of `gpus`.
+    """
+    begin = given
+    if jobs[job].num_gpus == 0:
+        return grant_cores(s, jobs, job), given
     for stage in range(FREE, DISPLACING + 1):
-        if not choose_nodes(s, jobs, job, s.room[stage - 1]):
+        if not choose_nodes(s, jobs, job, s.room[stage - 1], s.core_room[stage - 1]):
             continue
         for k in range(s.num_chosen):
             gpu = s.node_first[s.chosen_node[k]]
             still = s.chosen_gpus[k]
             while still > 0:
                 if 0 < s.open[gpu] <= stage:
-                    grant_gpu(s, gpu)
+                    grant_gpu(s, gpu, jobs[job].cores)
                     s.gpus[given] = gpu
                     given += 1
                     still -= 1
                 gpu += 1
-        return given
-    return given
+        return begin, given
+    return NOBODY, given
 
 
 @compiled
@@ -141,12 +162,12 @@ def walk_grants(s, jobs, num_rivals):
                 s.victims[num_victims] = job
                 num_victims += 1
         else:
-            end = given if closed else grant(s, jobs, job, given)
-            granted = end > given
+            where, end = (NOBODY, given) if closed else grant(s, jobs, job, given)
+            granted = where != NOBODY
             if granted:
                 dequeue(s, jobs, job)
                 s.granted[num_granted] = job
-                s.granted_from[num_granted] = given
+                s.granted_from[num_granted] = where
                 num_granted += 1
                 given = end
             else:
@@ -175,10 +196,10 @@ def carry_out(s, jobs, num_granted, num_victims):
         pause(s, jobs, s.victims[k])
     for k in range(num_granted):
         job = s.granted[k]
-        begin = s.granted_from[k]
-        gpus = s.gpus[begin : begin + jobs[job].num_gpus]
+        where = s.granted_from[k]
+        gpus = s.gpus[where : where + jobs[job].num_gpus]
         if all_free(s, gpus):
-            start_on(s, jobs, job, gpus)
+            start_on(s, jobs, job, gpus, jobs[job].cores, where)
 
 
 @compiled
