@@ -26,13 +26,15 @@ REASONS = {
 
 
 def as_arrays(placement: Placement | None) -> tuple[np.ndarray, float, int]:
-    """Return a placement as the kernel reads it: GPUs in order, cores (0 as asked), node (-1 for none).
+    """Return a placement as the kernel reads it: GPUs in order, cores, node (-1 for none).
 
-    None, which `View.place` gives where a job does not fit, is a placement on nothing.
+    Cores are 0 where the job gets what it asks for, -1 where they make no sense. None, which `View.place` gives where a job does not fit, is a placement on nothing.
     """
     placement = placement or Placement(())
     gpus = np.array(sorted(placement.gpus), np.int32)
-    return gpus, float(placement.cores or 0.0), NOBODY if placement.node is None else int(placement.node)
+    cores = 0.0 if placement.cores is None else float(placement.cores)
+    sound = placement.cores is None or 0 < cores < np.inf
+    return gpus, cores if sound else -1.0, NOBODY if placement.node is None else int(placement.node)
 
 
 def why_not(view: "View", states: np.recarray, jobs: np.ndarray, action: object) -> str | None:

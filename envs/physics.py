@@ -29,6 +29,11 @@ class Physics:
         """Refuse what the simulator cannot do; ValueError."""
         if not 1 <= self.max_share <= MAX_SHARE:
             raise ValueError(f"{self.max_share} jobs a GPU: there may be 1 to {MAX_SHARE}")
+        for name in ("contention", "contention_loss"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} {getattr(self, name):g}: expected at least 0")
+        if not self.restart_delay > 0:
+            raise ValueError(f"restart_delay {self.restart_delay:g} s: expected more than 0")
         if not 0 <= self.peak_at < 1:
             raise ValueError(f"peak memory at {self.peak_at:g} of a run: expected from 0 to less than 1")
 

@@ -12,6 +12,7 @@ class Placement(NamedTuple):
     """The GPUs a job gets, by index, and CPU cores; a CPU job gets a node instead of GPUs.
 
     cores: for each GPU, or as a whole for a CPU job; None for what it asks for, or fewer if they are not to be had.
+    Where a start waits for GPUs it gets as many of them as there are then.
     """
 
     gpus: tuple[int, ...]

@@ -25,7 +25,7 @@ COLUMNS = {
     "oom_restarts": "how often it ran out of GPU memory and began anew",
     "status": "how it ended",
     "busy_s": "time its GPUs were busy up to the last submission: run time x speed / speed with plenty of cores",
-    "shared_s": "time its GPUs were held by another job too, the mean over them",
+    "shared_s": "time it ran beside another job, the mean over its GPUs",
     "core_s": "CPU core-seconds held",
 }
 """The columns of the results table, in order. Times are seconds; those without a unit are counts or names."""
@@ -51,7 +51,7 @@ NUMBERS = {
     "cpu_utilisation": "core-seconds held / (cores x makespan)",
     "mean_cpu_wait_s": "mean waiting time of CPU jobs",
     "mean_gpu_wait_s": "mean waiting time of jobs with GPUs",
-    "shared_gpu_hours": "GPU-hours that jobs held beside another job",
+    "shared_gpu_hours": "GPU-hours that jobs ran beside another job",
     "preemptions": "pauses of running jobs",
     "overhead_gpu_hours": "GPU-hours held while pausing and loading",
     "oom_restarts": "restarts after running out of GPU memory",

@@ -37,7 +37,8 @@ class Elastic:
     """Discrete(K + 3 + G + N + 5 R + 2).
 
     A start is put together: slot k of the queue is picked, its cores are changed one by one if wanted, then its GPUs
-    are named one by one, or the node of a CPU job; it starts with the last. `drop` gives it up till the next instant, as waiting does.
+    are named one by one, or the node of a CPU job; it starts with the last. `drop` gives it up till the next instant,
+    as waiting does.
     A job's cores, and its throttle, move in one direction only at an instant. The last action lets 60 s pass at most,
     the one before it lets time pass to the next event.
     """

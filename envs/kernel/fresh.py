@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from envs.kernel import calls
-from envs.kernel.layout import MAX_LEVELS, NOBODY, state_dtype, tier
+from envs.kernel.layout import MAX_LEVELS, MODULUS, MULTIPLIER, NOBODY, state_dtype, tier
 
 
 def fresh(
@@ -30,6 +30,7 @@ def fresh(
         s[name] = value
     s.num_jobs, s.num_nodes, s.num_gpus = len(jobs), len(node_gpus), sum(node_gpus)
     s.wake = np.inf
+    s.dice = (s.seed + 1) * pow(MULTIPLIER, 5, MODULUS) % MODULUS or 1
     s.clock = jobs["submit"][0] if len(jobs) else 0.0
     for name in ("start", "finish"):
         s[name][:] = np.nan

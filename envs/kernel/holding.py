@@ -48,6 +48,7 @@ def release(s, jobs, job):
             pass_on(s, gpu)
         seat = after
     s.charged[job] = 0
+    s.throttle[job] = 1.0
 
 
 @compiled
@@ -65,9 +66,10 @@ def pass_on(s, gpu):
 
 
 @compiled
-def reserve(s, jobs, job, gpus):
+def reserve(s, jobs, job, gpus, cores):
     """Keep GPUs, free or about to be, for a job that has left the queue."""
     s.phase[job] = RESERVED
+    s.core_count[job] = cores
     s.awaited[job] = 0
     for k in range(jobs[job].num_gpus):
         gpu = gpus[k]
@@ -98,7 +100,7 @@ def inherit(s, jobs, job):
             gpus[count] = gpu
             count += 1
     s.wait[job] += s.clock - s.since[job]
-    begin(s, jobs, job, gpus, jobs[job].cores, NOBODY)
+    begin(s, jobs, job, gpus, s.core_count[job], NOBODY)
 
 
 @compiled
@@ -156,7 +158,6 @@ def fail(s, jobs, job):
     s.delay[job] = 0.0
     s.saved[job] = 0
     s.ooms[job] += 1
-    s.num_ooms += 1
     s.touched[job] = s.instant
     release(s, jobs, job)
     s.phase[job] = RESTARTING

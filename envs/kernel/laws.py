@@ -53,6 +53,8 @@ def legal_start(states, e, jobs, job, gpus, cores, node):
         return 2
     if len(gpus) != jobs[job].num_gpus:
         return 3
+    if cores < 0:
+        return 8
     if jobs[job].num_gpus == 0:
         if node < 0 or node >= s.num_nodes:
             return 7
@@ -65,7 +67,11 @@ def legal_start(states, e, jobs, job, gpus, cores, node):
         for other in range(k):
             if gpus[other] == gpus[k]:
                 return 6
-    if s.cores_bind and not reserves(s, gpus):
+    if reserves(s, gpus):
+        for gpu in gpus:
+            if s.num_residents[gpu] > 0 and not must_wait_for(s, gpu):
+                return 4
+    elif s.cores_bind:
         wanted = cores if cores > 0 else min(1.0, jobs[job].cores)
         if wanted > cores_to_be_had(s, gpus) + ROUNDING:
             return 8

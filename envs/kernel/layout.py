@@ -28,6 +28,9 @@ NEVER, BY_ORDER, IF_IT_PAYS = range(3)
 NEWCOMER, ANYONE, GROWER = range(3)
 OOM_VICTIMS = ("newcomer", "random", "grower")
 
+# A generator of whole numbers that is the same everywhere (Park and Miller, CACM 31(10), 1988).
+MULTIPLIER, MODULUS = 48_271, 2**31 - 1
+
 CHARGED, GROWING = 1, 2  # memory is taken; is about to be
 
 MAX_SHARE = 4  # seats a GPU: seat k of GPU g is number MAX_SHARE * g + k
@@ -122,7 +125,8 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("node_gbs", "f8"),  # GB/s of a node's memory
     ("busy_until", "f8"),  # s; the last submission, up to which busy GPUs count as used well
     ("seed", "i8"),
-    ("num_ooms", "i8"),
+    ("dice", "i8"),  # the last number drawn
+    ("num_begun", "i8"),  # starts so far
     # the rule in force: what orders the queue, and what a walk does
     ("key", "i8"),
     ("exponent", "f8"),
@@ -148,9 +152,13 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("shared", "f8", ("jobs",)),  # s of its GPUs beside another job, banked
     ("in_company", "f8", ("jobs",)),  # share of its GPUs that others hold too
     ("core_seconds", "f8", ("jobs",)),  # banked
-    ("began", "f8", ("jobs",)),  # s; when it was last given what it holds
+    ("began", "i8", ("jobs",)),  # the number of its last start
     ("counted", "f8", ("jobs",)),  # s; when its core-seconds were banked
-    ("core_count", "f8", ("jobs",)),  # cores a GPU that it holds; of the whole CPU job
+    (
+        "core_count",
+        "f8",
+        ("jobs",),
+    ),  # cores a GPU that it holds, or will, being reserved; of the whole CPU job
     ("throttle", "f8", ("jobs",)),  # level of a CPU job: 1 is none
     ("node_of", "i4", ("jobs",)),  # node of an active CPU job
     ("span", "i4", ("jobs",)),  # nodes of an active job

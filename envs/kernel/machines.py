@@ -123,7 +123,9 @@ def hold(s, jobs, job, gpus, cores):
         before = node
     s.first_seat[job] = chain
     s.span[job] = span
-    s.began[job] = s.counted[job] = s.clock
+    s.counted[job] = s.clock
+    s.num_begun += 1
+    s.began[job] = s.num_begun
 
 
 @compiled
@@ -132,7 +134,9 @@ def hold_cores(s, jobs, job, node, cores):
     s.core_count[job] = at_most(cores, s.spare_cores[node])
     s.node_of[job] = node
     s.span[job] = 1
-    s.began[job] = s.counted[job] = s.clock
+    s.counted[job] = s.clock
+    s.num_begun += 1
+    s.began[job] = s.num_begun
     take_cores(s, node, s.core_count[job])
 
 

@@ -1,20 +1,15 @@
 """GPU memory: who takes it when, and who fails where it runs over."""
 
 from envs.kernel._compile import compiled
-from envs.kernel.layout import ANYONE, CHARGED, GROWER, MAX_SHARE, NOBODY
+from envs.kernel.layout import ANYONE, CHARGED, GROWER, MAX_SHARE, MODULUS, MULTIPLIER, NOBODY
 from envs.kernel.machines import ROUNDING
-
-# A generator of whole numbers that is the same everywhere (Park and Miller, CACM 31(10), 1988).
-MULTIPLIER, MODULUS = 48_271, 2**31 - 1
 
 
 @compiled
 def drawn(s, count):
-    """Draw one of `count` numbers, by the seed and how many jobs have failed so far."""
-    number = (s.seed + 1 + 7_919 * s.num_ooms) % MODULUS
-    for _ in range(3):
-        number = number * MULTIPLIER % MODULUS
-    return number % count
+    """Draw one of `count` numbers evenly."""
+    s.dice = s.dice * MULTIPLIER % MODULUS
+    return s.dice * count // MODULUS
 
 
 @compiled
@@ -47,18 +42,15 @@ def victim_on(s, gpu, grower):
     count = 0
     for seat in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
         count += s.resident[seat] != NOBODY and s.charged[s.resident[seat]] == CHARGED
-    wanted = drawn(s, count) if s.oom_victim == ANYONE else NOBODY
+    wanted = drawn(s, count) if s.oom_victim == ANYONE else 0
     for seat in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
         job = s.resident[seat]
         if job == NOBODY or s.charged[job] != CHARGED:
             continue
-        if wanted == 0 or (wanted < 0 and (chosen == NOBODY or is_newer(s, job, chosen))):
+        if s.oom_victim == ANYONE:
+            if wanted == 0:
+                return job
+            wanted -= 1
+        elif chosen == NOBODY or s.began[job] > s.began[chosen]:
             chosen = job
-        wanted -= s.oom_victim == ANYONE
     return chosen
-
-
-@compiled
-def is_newer(s, job, other):
-    """Tell whether a job was started after another, the later job among those of one instant."""
-    return s.began[job] > s.began[other] or (s.began[job] == s.began[other] and job > other)

@@ -29,10 +29,11 @@ def start_on(s, jobs, job, gpus, cores, node):
     s.num_queued -= 1
     for k in range(jobs[job].num_gpus):
         if must_wait_for(s, gpus[k]):
-            reserve(s, jobs, job, gpus)
+            reserve(s, jobs, job, gpus, cores)
             return
     s.wait[job] += s.clock - s.since[job]
     begin(s, jobs, job, gpus, cores, node)
+    start_ready(s, jobs)
 
 
 @compiled

@@ -12,6 +12,7 @@ The formula and its figures are fitted to public measurements; `benchmarks/speed
 
 from envs.kernel._compile import compiled
 from envs.kernel.layout import MAX_SHARE, NOBODY, RUNNING
+from envs.kernel.placement import place
 
 PLENTY = 1e9  # cores
 
@@ -21,7 +22,7 @@ def sync_time(s, jobs, job, nodes):
     """Seconds of an iteration in which the GPUs of a job on so many nodes exchange what they have learned."""
     k = jobs[job].num_gpus
     traffic = jobs[job].traffic
-    if k < 2 or traffic == 0:
+    if k < 2 or traffic == 0:  # what exchanges nothing does not wait for links either
         return 0.0
     speed = s.intra_gbs if nodes == 1 else s.inter_gbs
     hops = s.intra_s * (k / nodes - 1) + s.inter_s * (nodes - 1)
@@ -89,6 +90,7 @@ def set_speed(s, jobs, job):
     s.rate[job] = s.used[job] = 1.0
     if jobs[job].num_gpus == 0:
         s.rate[job] = cpu_rate(s, jobs, job)
+        s.used[job] = 0.0
     if jobs[job].iteration <= 0:
         return
     now = iteration_now(s, jobs, job)
@@ -141,16 +143,18 @@ def demand_on(s, jobs, node):
 
 @compiled
 def set_iterations(s, jobs):
-    """Write the seconds of every job's iteration at the reference, and of that with plenty of cores."""
+    """Write the seconds of every job's iteration at the reference, and of that with plenty of cores.
+
+    As close together as can be is where the placement rule puts it on the machines, which are all free.
+    """
+    nodes_of = s.granted
+    nodes_of[:] = 0
     for job in range(s.num_jobs):
-        gpus = jobs[job].num_gpus
-        if gpus == 0:
+        if jobs[job].num_gpus == 0:
             continue
-        largest = 1
-        for level in range(s.num_levels):
-            if s.level_memory[level] >= jobs[job].peak:
-                largest = max(s.level_largest[level], 1)
-                break
-        nodes = (gpus + largest - 1) // largest
+        if nodes_of[jobs[job].demand] == 0:
+            place(s, jobs, job)
+            nodes_of[jobs[job].demand] = max(s.num_chosen, 1)
+        nodes = nodes_of[jobs[job].demand]
         jobs[job].iteration = iteration_time(s, jobs, job, 1.0, 1.0, jobs[job].cores, nodes)
         jobs[job].fed = iteration_time(s, jobs, job, 1.0, 1.0, PLENTY, nodes)
