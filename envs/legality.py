@@ -28,7 +28,8 @@ REASONS = {
 def as_arrays(placement: Placement | None) -> tuple[np.ndarray, float, int]:
     """Return a placement as the kernel reads it: GPUs in order, cores, node (-1 for none).
 
-    Cores are 0 where the job gets what it asks for, -1 where they make no sense. None, which `View.place` gives where a job does not fit, is a placement on nothing.
+    Cores are 0 where the job gets what it asks for, -1 where they make no sense. None, which `View.place` gives where
+    a job does not fit, is a placement on nothing.
     """
     placement = placement or Placement(())
     gpus = np.array(sorted(placement.gpus), np.int32)

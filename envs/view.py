@@ -71,7 +71,7 @@ class View:
         self._state = states[0]
         self._moves: list[Action] = []
         self._moves_at = -1
-        self._progress_at = -1
+        self._progress_at = (-1, -1)
         self._progress = np.empty((2, len(jobs)))
         self._list = np.empty(len(jobs), np.int64)
         self.rng = rng
@@ -201,9 +201,10 @@ class View:
         return read_only(self._progress[1, : self._state.num_arrived])
 
     def _update_progress(self) -> None:
-        if self._progress_at != self.instant:
+        moment = self.instant, int(self._state.num_begun)  # a start may make others lose their progress
+        if self._progress_at != moment:
             calls.progress(self._states, 0, self._jobs, self._progress[0], self._progress[1])
-            self._progress_at = self.instant
+            self._progress_at = moment
 
     @property
     def queue(self) -> np.ndarray:

@@ -61,25 +61,10 @@ def directly(env: GPUClusterEnv, policy: Policy) -> Any:
     return env.workload.results(run(policy, episode, step_by_step=True))
 
 
-def mixed(seed: int) -> Any:
-    """Draw jobs with and without GPUs, some of which fit beside others."""
-    table = tiny.jobs(seed=seed)
-    table["kind"] = "gpu"
-    few = table.index % 5 == 4
-    table.loc[few, ["num_gpus", "gpu_memory_gib"]] = 0
-    table.loc[few, "cpu_cores"] = 1 + table.index[few] % 16
-    table.loc[few, "kind"] = "cpu"
-    return table.assign(
-        bandwidth_gbs=[
-            12.0 * cores if cpu else 1.0 for cores, cpu in zip(table["cpu_cores"], few, strict=True)
-        ]
-    )
-
-
 @pytest.mark.parametrize("physics", PHYSICS)
 @pytest.mark.parametrize("name", baselines.names())
 def test_every_policy_is_played_step_by_step(name: str, physics: str, tmp_path: Path) -> None:
-    chosen = tiny.scenario(tmp_path, mixed(0), physics=physics)
+    chosen = tiny.scenario(tmp_path, tiny.mixed(0), physics=physics)
     env = tiny.make(chosen, action="elastic", tau_s=None)
     found = baselines.load(name)
     assert_frame_equal(

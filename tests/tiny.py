@@ -44,6 +44,21 @@ def jobs(count: int = COUNT, seed: int = 0) -> pd.DataFrame:
     )
 
 
+def mixed(seed: int) -> pd.DataFrame:
+    """Draw jobs with and without GPUs, some of which fit beside others."""
+    table = jobs(seed=seed)
+    table["kind"] = "gpu"
+    few = table.index % 5 == 4
+    table.loc[few, ["num_gpus", "gpu_memory_gib"]] = 0
+    table.loc[few, "cpu_cores"] = 1 + table.index[few] % 16
+    table.loc[few, "kind"] = "cpu"
+    return table.assign(
+        bandwidth_gbs=[
+            12.0 * cores if cpu else 1.0 for cores, cpu in zip(table["cpu_cores"], few, strict=True)
+        ]
+    )
+
+
 def month(count: int = 1200) -> pd.DataFrame:
     """Draw jobs of hours, over thirty days, that often queue for the two nodes."""
     table = jobs(count)
