@@ -43,7 +43,7 @@ def cores_asked(table: "pd.DataFrame", cluster: Cluster, *, given_out: bool) -> 
     """Return the cores that each job asks for, for each GPU, or as a whole if it has none.
 
     At most its GPUs' share of the node; where cores are given out, at most what the largest node can give a job
-    that comes to it alone, one core being kept for each other GPU.
+    that comes to it alone, one core being kept for each other GPU, and at least one.
     """
     gpus = table["num_gpus"].to_numpy()
     asked = table["cpu_cores"].to_numpy() / np.maximum(gpus, 1)
@@ -53,6 +53,7 @@ def cores_asked(table: "pd.DataFrame", cluster: Cluster, *, given_out: bool) -> 
         here = np.clip(gpus, 1, size)
         cores = cluster.node_cores[cluster.node_gpus.index(size)]
         most = (cores - (size - here)) / here
+        asked = np.maximum(asked, 1.0)
     cores_of_each: np.ndarray = np.where(gpus > 0, np.minimum(asked, most), asked)
     return cores_of_each
 

@@ -18,6 +18,8 @@ from envs.kernel.layout import (
 from envs.kernel.machines import ROUNDING, cores_to_be_had
 from envs.kernel.moves import must_wait_for
 
+LEAST_CORES = 1.0  # for each GPU, or as a whole for a CPU job, where cores are given out
+
 
 @compiled
 def barred(s, jobs, job, gpu):
@@ -53,7 +55,7 @@ def legal_start(states, e, jobs, job, gpus, cores, node):
         return 2
     if len(gpus) != jobs[job].num_gpus:
         return 3
-    if cores < 0:
+    if cores < 0 or (s.cores_bind and 0 < cores < LEAST_CORES):
         return 8
     if jobs[job].num_gpus == 0:
         if node < 0 or node >= s.num_nodes:
@@ -72,7 +74,7 @@ def legal_start(states, e, jobs, job, gpus, cores, node):
             if s.num_residents[gpu] > 0 and not must_wait_for(s, gpu):
                 return 4
     elif s.cores_bind:
-        wanted = cores if cores > 0 else min(1.0, jobs[job].cores)
+        wanted = cores if cores > 0 else LEAST_CORES
         if wanted > cores_to_be_had(s, gpus) + ROUNDING:
             return 8
     return 0
@@ -82,7 +84,7 @@ def legal_start(states, e, jobs, job, gpus, cores, node):
 def legal_resize(states, e, jobs, job, cores):
     """Tell whether a running job may have so many cores, for each of its GPUs or as a whole if it has none."""
     s = states[e]
-    if s.phase[job] != RUNNING or not s.cores_bind or not cores > 0:
+    if s.phase[job] != RUNNING or not s.cores_bind or not cores >= LEAST_CORES:
         return False
     more = cores - s.core_count[job]
     if s.node_of[job] != NOBODY:

@@ -15,7 +15,8 @@ def drawn(s, count):
 @compiled
 def grows_later(s, jobs, job):
     """Tell whether a job has not run long enough to need its peak memory."""
-    return s.max_share > 1 and jobs[job].num_gpus > 0 and s.attained[job] < s.peak_at * jobs[job].duration
+    grown = s.peak_at * jobs[job].duration * (1.0 - ROUNDING)
+    return s.max_share > 1 and jobs[job].num_gpus > 0 and s.attained[job] < grown
 
 
 @compiled
