@@ -63,14 +63,17 @@ def _extent(workloads: Sequence["Workload"]) -> str:
         return f"{jobs:,} jobs as one episode"
     low, high = STRETCH
     which = "whatever their stretch" if scenario.all_windows else f"of stretch {low}-{high}"
-    return f"{len(workloads)} test windows of {scenario.jobs:,} jobs {which}"
+    sizes = sorted({len(load.table) for load in workloads})
+    size = " to ".join(f"{jobs:,}" for jobs in dict.fromkeys((sizes[0], sizes[-1])))
+    return f"{len(workloads)} test windows of {size} jobs {which}"
 
 
 def _physics(scenario: Scenario) -> str:
     parts = [part for part in USED if part in scenario.parts]
+    sharing = f"; up to {scenario.max_share} jobs a GPU" if "sharing" in parts else ""
     tick = f"; policies are also asked every {scenario.tick:g} s"
     ticks = tick if scenario.tick and "estimates" in parts else ""
-    return f"physics {', '.join(parts) or 'none'}{ticks}"
+    return f"physics {', '.join(parts) or 'none'}{sharing}{ticks}"
 
 
 def footnotes(
@@ -83,6 +86,7 @@ def footnotes(
     scenario = workloads[0].scenario
     return [
         *_reading(summaries, reference, len(workloads)),
+        *_bound(scenario),
         *_contention(summaries, scenario),
         *_disciplines(policies, scenario),
         *_origins(workloads[0].table, scenario),
@@ -104,10 +108,15 @@ def _reading(summaries: Mapping[str, pd.DataFrame], reference: str, count: int) 
             f" Over fewer than {ENOUGH} windows the interval is too narrow." if 1 < count < ENOUGH else ""
         )
         lines.append(f"Mean JCT / {reference}'s{pairing}; below 1 is shorter than {reference}'s.{narrow}")
-    lines.append(
-        "Lower bound: no schedule has a shorter mean JCT (SRPT on one machine as fast as the whole cluster)."
-    )
     return lines
+
+
+def _bound(scenario: Scenario) -> list[str]:
+    if scenario.parts & {"sharing", "cores"}:
+        return ["No lower bound on JCT is known where GPUs are shared or cores decide about speed."]
+    return [
+        "Lower bound: no schedule has a shorter mean JCT (SRPT on one machine as fast as the whole cluster)."
+    ]
 
 
 def _contention(summaries: Mapping[str, pd.DataFrame], scenario: Scenario) -> list[str]:

@@ -31,6 +31,16 @@ SHOWN = {
 }
 """The numbers of the table, each with its heading and how it is written; times in seconds."""
 
+BESIDE_CPU_JOBS = {
+    "gpu_effective": ("GPU\neffect.", "share"),
+    "mean_cpu_wait_s": ("CPU\nwait", "seconds"),
+}
+ON_SHARED_GPUS = {
+    "shared_gpu_hours": ("shared\nGPU-h", "ratio"),
+    "oom_restarts": ("OoM", "count"),
+}
+"""Those that are added where CPU jobs wait, or where some policy shares GPUs."""
+
 BOUND = "lower bound"
 LONGEST_HEADING = 14
 PLAIN_WIDTH, LEAST_WIDTH = (
@@ -89,7 +99,12 @@ def score(tables: Mapping[str, pd.DataFrame], workloads: Sequence["Workload"]) -
 
 
 def bounds(workloads: Sequence["Workload"]) -> pd.DataFrame:
-    """Return, like a summary, the `mean_jct_s` that no schedule of a window can beat."""
+    """Return, like a summary, the `mean_jct_s` that no schedule of a window can beat; no rows where none is known.
+
+    A job may run faster than its duration says where cores are given out, and beside another where GPUs are shared.
+    """
+    if workloads[0].scenario.parts & {"sharing", "cores"}:
+        workloads = ()
     return pd.DataFrame(
         {
             "window": [load.window for load in workloads],
@@ -103,7 +118,7 @@ def document(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, refere
     """Return every number as plain JSON: means over windows, ratios to the reference, and window by window."""
     return {
         "reference": reference,
-        "lower_bound_mean_jct_s": float(results.pool(bounds)["mean_jct_s"]),
+        "lower_bound_mean_jct_s": float(results.pool(bounds)["mean_jct_s"]) if len(bounds) else None,
         "mean_over_windows": {name: results.pool(each).to_dict() for name, each in summaries.items()},
         f"mean_jct_s / {reference}'s": {
             name: compare(each, summaries[reference])._asdict() for name, each in summaries.items()
@@ -124,25 +139,35 @@ def table(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference
     whose = f"{reference}'s" if len(reference) <= LONGEST_HEADING else "1st row's"  # the footnotes name it
     shown = Table(box=box.HORIZONTALS, padding=(0, 1, 0, 0), show_edge=False)
     shown.add_column("policy", overflow="fold", vertical="bottom")
-    for heading, _ in SHOWN.values():
+    numbers = numbers_shown(summaries)
+    for heading, _ in numbers.values():
         shown.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
-    for heading in (f"mean\nJCT /\n{whose}", "95 %\ninterval")[: 1 + (len(bounds) > 1)] if compared else ():
+    several = summaries[reference]["window"].nunique() > 1
+    for heading in (f"mean\nJCT /\n{whose}", "95 %\ninterval")[: 1 + several] if compared else ():
         shown.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
     for oracle in (False, True):
         rows = {name: each for name, each in summaries.items() if name.endswith("_oracle") == oracle}
         for name, each in rows.items():
             ratio = ratio_texts(each, summaries[reference], itself=name == reference) if compared else ()
-            shown.add_row(name, *number_texts(results.pool(each)), *ratio)
+            shown.add_row(name, *number_texts(results.pool(each), numbers), *ratio)
         if not oracle:
             shown.add_section()
-    ratio = ratio_texts(bounds, summaries[reference]) if compared else ()
-    shown.add_row(BOUND, *number_texts(results.pool(bounds)), *ratio)
+    if len(bounds):
+        ratio = ratio_texts(bounds, summaries[reference]) if compared else ()
+        shown.add_row(BOUND, *number_texts(results.pool(bounds), numbers), *ratio)
     return shown
 
 
-def number_texts(numbers: pd.Series) -> list[str]:
+def numbers_shown(summaries: Mapping[str, pd.DataFrame]) -> dict[str, tuple[str, str]]:
+    """Return the numbers of a table of these policies, each with its heading and how it is written."""
+    cpu_jobs = any("mean_cpu_wait_s" in each for each in summaries.values())
+    shared = any(each["shared_gpu_hours"].any() for each in summaries.values())
+    return SHOWN | (BESIDE_CPU_JOBS if cpu_jobs else {}) | (ON_SHARED_GPUS if shared else {})
+
+
+def number_texts(numbers: pd.Series, shown: Mapping[str, tuple[str, str]] = SHOWN) -> list[str]:
     """Return the numbers of the table as they are printed; empty where one is not known."""
-    return [_text(numbers[name], form) if name in numbers else "" for name, (_, form) in SHOWN.items()]
+    return [_text(numbers[name], form) if name in numbers else "" for name, (_, form) in shown.items()]
 
 
 def _text(value: float, form: str) -> str:
