@@ -26,6 +26,8 @@ def count_free(s, gpu, change):
 @compiled
 def is_alone(s, job):
     """Tell whether a job has all its GPUs for itself."""
+    if s.max_share == 1:
+        return True
     seat = s.first_seat[job]
     while seat != NOBODY:
         if s.num_residents[seat // MAX_SHARE] > 1:
@@ -46,6 +48,8 @@ def note_change(s, node):
 @compiled
 def note_change_around(s, job):
     """Note that speeds on the nodes of an active job must be found again."""
+    if not s.varying:
+        return
     if s.node_of[job] != NOBODY:
         note_change(s, s.node_of[job])
     seat = s.first_seat[job]
@@ -108,7 +112,9 @@ def take_seat(s, job, gpu):
 def hold(s, jobs, job, gpus, cores):
     """Let a job hold GPUs, with so many cores for each, or as many as there are."""
     wanted = gpus[: jobs[job].num_gpus]
-    s.core_count[job] = at_most(cores, cores_to_be_had(s, wanted))
+    s.core_count[job] = cores
+    if s.varying:
+        s.core_count[job] = at_most(cores, cores_to_be_had(s, wanted))
     chain = NOBODY
     span = 0
     before = NOBODY
