@@ -142,7 +142,7 @@ def table(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference
     numbers = numbers_shown(summaries)
     for heading, _ in numbers.values():
         shown.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
-    several = summaries[reference]["window"].nunique() > 1
+    several = len(set(summaries[reference]["window"])) > 1
     for heading in (f"mean\nJCT /\n{whose}", "95 %\ninterval")[: 1 + several] if compared else ():
         shown.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
     for oracle in (False, True):

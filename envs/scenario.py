@@ -44,7 +44,7 @@ class Scenario:
     restart_delay: float = 25.0
     """Seconds after which a job that ran out of memory is queued again."""
     peak_at: float = 0.0
-    """Share of its run after which a job on shared GPUs needs its peak memory."""
+    """Share of its run after which a job that joins others on a GPU needs its peak memory."""
     contention: float = CONTENTION
     """Slowdown on a shared GPU for each GPU's worth of demand beyond one; the default is that of V100s."""
     contention_loss: float = 0.0

@@ -2,7 +2,7 @@
 
 from envs.kernel._compile import compiled
 from envs.kernel.layout import ANYONE, CHARGED, GROWER, MAX_SHARE, MODULUS, MULTIPLIER, NOBODY
-from envs.kernel.machines import ROUNDING
+from envs.kernel.machines import ROUNDING, is_alone
 
 
 @compiled
@@ -14,9 +14,12 @@ def drawn(s, count):
 
 @compiled
 def grows_later(s, jobs, job):
-    """Tell whether a job has not run long enough to need its peak memory."""
+    """Tell whether a job beside others has not run long enough to need its peak memory.
+
+    One that is alone has it from the beginning, which changes nothing: so no instant tells how long it will run.
+    """
     grown = s.peak_at * jobs[job].duration * (1.0 - ROUNDING)
-    return s.max_share > 1 and jobs[job].num_gpus > 0 and s.attained[job] < grown
+    return s.max_share > 1 and s.attained[job] < grown and not is_alone(s, job)
 
 
 @compiled

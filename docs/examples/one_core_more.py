@@ -1,0 +1,49 @@
+"""First in, first out; a running job gets a core more a GPU for as long as that makes its GPUs busier."""
+
+from typing import TYPE_CHECKING
+
+from envs.policy import Action, Resize, Start, Wait
+
+if TYPE_CHECKING:
+    from envs.view import View
+
+WINDOW_S = 60.0
+GAIN = 0.06  # what a core must add: two measured windows differ by about .03 by chance
+
+
+class OneCoreMore:
+    """One episode of the policy; it remembers what it measured of each job, and whom it is done with."""
+
+    def __init__(self) -> None:
+        self._window: dict[int, tuple[float, float]] = {}  # when it began, busy seconds then
+        self._before: dict[int, float] = {}  # utilisation with a core less
+        self._settled: set[int] = set()
+
+    def __call__(self, view: "View") -> Action:
+        """Start the first job that fits, or change the cores of one that runs, or wait for a window."""
+        for job in view.queue.tolist():
+            if placement := view.place(job):
+                return Start(job, placement)
+        for job in view.running.tolist() if view.cores_bind else ():
+            if job not in self._settled and not view.is_cpu_job[job] and (change := self._tune(view, job)):
+                return change
+        return Wait(WINDOW_S)
+
+    def _tune(self, view: "View", job: int) -> Resize | None:
+        began, busy_s = self._window.setdefault(job, (view.now, view.busy_s[job]))
+        if (spent := view.now - began) < WINDOW_S:
+            return None
+        utilisation = (view.busy_s[job] - busy_s) / spent
+        self._window[job] = (view.now, view.busy_s[job])
+        if job in self._before and utilisation < self._before[job] + GAIN:
+            self._settled.add(job)
+            return Resize(job, view.cores_now[job] - 1)
+        more = Resize(job, view.cores_now[job] + 1)
+        if view.why_not(more):
+            self._before.pop(job, None)
+            return None
+        self._before[job] = utilisation
+        return more
+
+
+policy = OneCoreMore

@@ -1,0 +1,32 @@
+"""First in, first out; who finds no free GPU runs beside another job where memory and work allow it."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from envs.policy import Action, Placement, Start, Wait
+
+if TYPE_CHECKING:
+    from envs.view import View
+
+
+def policy(view: "View") -> Action:
+    """Start the first job in the queue that has room, alone or beside others."""
+    for job in view.queue.tolist():
+        if not view.just_paused(job) and (placement := view.place(job) or beside_others(view, job)):
+            return Start(job, placement)
+    return Wait()
+
+
+def beside_others(view: "View", job: int) -> Placement | None:
+    """Return GPUs of one node whose memory and time have room for one job more, or None."""
+    here = view.residents  # (GPUs, seats), -1 where a seat is empty
+    busy = np.where(here >= 0, view.duty[here], 0.0).sum(axis=1)
+    room = (view.unclaimed_memory_gib >= view.memory_gib[job]) & (busy + view.duty[job] <= 1.0)
+    for node in range(len(view.node_gpus)):
+        gpus = np.flatnonzero(room & (view.gpu_node == node))
+        idlest = gpus[np.argsort(busy[gpus], kind="stable")][: view.num_gpus[job]]
+        placement = Placement(tuple(idlest.tolist()))
+        if view.why_not(Start(job, placement)) is None:
+            return placement
+    return None

@@ -1,0 +1,16 @@
+"""Start the job with fewest GPUs that fits, and pause nobody."""
+
+from typing import TYPE_CHECKING
+
+from envs.policy import Action, Start, Wait
+
+if TYPE_CHECKING:
+    from envs.view import View
+
+
+def policy(view: "View") -> Action:
+    """Start one job, or wait if none fits."""
+    for job in sorted(view.startable.tolist(), key=lambda job: view.num_gpus[job]):
+        if placement := view.place(job):
+            return Start(job, placement)
+    return Wait()

@@ -1,0 +1,36 @@
+"""Who waits gets a turn: a job that has run for an hour is paused for one that needs no more GPUs than it has."""
+
+from typing import TYPE_CHECKING
+
+from envs.policy import Action, Preempt, Start, Wait
+
+if TYPE_CHECKING:
+    from envs.view import View
+
+TURN_S = 3600.0
+
+
+class TakingTurns:
+    """One episode of the policy; it remembers when each job's last turn ended."""
+
+    def __init__(self) -> None:
+        self._ended: dict[int, float] = {}
+
+    def __call__(self, view: "View") -> Action:
+        """Start who has waited longest for a turn, or pause who has had one, or wait."""
+        waiting = sorted(view.queue.tolist(), key=lambda job: self._ended.get(job, view.submit_s[job]))
+        for job in waiting:
+            if not view.just_paused(job) and (placement := view.place(job)):
+                return Start(job, placement)
+        if waiting and not len(view.pausing):
+            for job in view.preemptible.tolist():
+                if self._has_had_its_turn(view, job) and view.num_gpus[job] >= view.num_gpus[waiting[0]]:
+                    self._ended[job] = view.now
+                    return Preempt(job)
+        return Wait(300.0)
+
+    def _has_had_its_turn(self, view: "View", job: int) -> bool:
+        return bool(view.now - view.since_s[job] >= TURN_S)
+
+
+policy = TakingTurns
