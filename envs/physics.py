@@ -1,7 +1,7 @@
 """How jobs affect one another; by default they do not."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from envs.cluster import Cluster
 from envs.kernel.layout import MAX_SHARE, OOM_VICTIMS
@@ -49,7 +49,7 @@ class Physics:
                 "pooled ignores node borders: it goes with no sharing, cores, bandwidth or CPU jobs"
             )
 
-    def fields(self, cluster: Cluster) -> dict[str, float]:
+    def fields(self, cluster: Cluster) -> dict[str, Any]:
         """Return the fields of an episode's record that say so."""
         return {
             "max_share": self.max_share,

@@ -1,0 +1,141 @@
+"""`benchmarks/speed_errors.py` asks the kernel, and finds no error where measurements obey the formula."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks.speed_errors import SPEEDS, error, iterations, main, slowdowns
+from envs.cluster import Cluster
+
+SCHEMA = (
+    "model,dataset,gpu,gpus,nodes,gpus_per_node,batch_per_gpu,precision,cores_per_gpu,throughput_samples_per_s,"
+    "iter_time_s,sync_time_s,rel_throughput,gpu_util_pct,gpu_mem_util_pct,gpu_mem_mib,measured,note,source\n"
+)
+ALONE_S = 0.03 + 0.002309 * 64  # resnet50 on a V100: alpha + beta x batch
+GB = 0.4 * 0.1022  # kappa x what it exchanges
+NEAR_S = ALONE_S + GB / 26 + 0.001  # 2 GPUs: 2 x 1/2 x GB over the links of one node, and a hop
+FAR_S = ALONE_S + GB / 5 + 0.0023
+INVENTED = f"""{SCHEMA}\
+resnet50,ImageNet,V100,1,1,1,64,fp32,,,{ALONE_S},,,,,,measured,,mine
+resnet50,ImageNet,V100,2,1,2,64,fp32,,,{NEAR_S},,,,,,measured,,mine
+resnet50,ImageNet,V100,2,2,1+1,64,fp32,,,{FAR_S},,,,,,measured,,mine
+resnet50,ImageNet,V100,2,2,1+1,64,fp32,,,{2 * FAR_S},,,,,,measured,,sia/imagenet/scalability-mine.csv
+resnet50,ImageNet,V100,1,1,1,64,fp32,,,{ALONE_S},,,,,,measured,,sia/imagenet/placements-mine.csv
+nobody_knows,ImageNet,V100,1,1,1,64,fp32,,,1.0,,,,,,measured,,mine
+resnet50,ImageNet,unspecified,2,1,,,fp32,,,,,1.0,,,,measured,,chronus
+resnet50,ImageNet,unspecified,2,2,,,fp32,,,,,{NEAR_S / FAR_S},,,,measured,,chronus
+resnet50,ImageNet,V100,1,1,1,64,fp32,1.0,,,,0.4,,,,measured,,synergy
+resnet50,ImageNet,V100,1,1,1,64,fp32,3.0,,,,1.0,,,,measured,,synergy
+lstm,Wikitext-2,V100,1,1,1,20,fp32,1.0,,,,1.0,,,,measured,,synergy
+lstm,Wikitext-2,V100,1,1,1,20,fp32,3.0,,,,1.0,,,,measured,,synergy
+dcgan,LSUN,RTX3090,1,1,1,64,fp32,,100.0,,,,80.0,,,measured,,lucid
+ppo,LunarLander,RTX3090,1,1,1,64,fp32,,100.0,,,,60.0,,,measured,,lucid
+"""
+TOGETHER = 1 + 0.48 * 0.4  # slowdown of 80 % and 60 %
+PAIRS = f"""model_a,dataset_a,batch_a,precision_a,model_b,dataset_b,batch_b,precision_b,gpu,slowdown_a,slowdown_b,\
+status,total_gpu_mem_mib,source
+dcgan,LSUN,64,fp32,ppo,LunarLander,64,fp32,RTX3090,{TOGETHER},{TOGETHER},ok,,lucid
+dcgan,LSUN,64,fp32,ppo,LunarLander,64,fp32,RTX3090,,,oom_or_failed,,lucid
+"""
+PAUSES = """model,gpus,what,seconds,note,source
+lstm (Wikitext-2),any,"checkpoint+restart, total",10,,mine
+distributed TF jobs,2+,"pause+load, upper end",100-999,,mine
+mixed CNNs,1-8,"preemption, mean",62,,mine
+mix,1-8,"preemption overhead, quantile 0.50",6.0,,mine
+mix,1-8,"preemption overhead, quantile 1.00",60.0,,mine
+"""
+
+
+@pytest.fixture
+def invented(tmp_path: Path) -> Path:
+    """Return a folder of measurements, of which most obey the formula."""
+    texts = {SPEEDS: INVENTED, "colocation.csv": PAIRS, "preemption_measurements.csv": PAUSES}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def cells(printed: str, row: str) -> list[str]:
+    """Return what stands in a row of the tables: its number of points, its errors, what was stated."""
+    (line,) = re.findall(rf"^{re.escape(row)}  +(.*)$", printed, re.MULTILINE)
+    found: list[str] = re.split(r" {2,}", line.strip())
+    return found
+
+
+def test_iterations_are_those_of_the_formula() -> None:
+    settings = pd.DataFrame(
+        {
+            "num_gpus": [1, 2, 2, 7],
+            "nodes": [1, 1, 2, 3],
+            "gpu_s": 0.1,
+            "sync_gb": 0.5,
+            "input_core_s": [0.0, 0.6, 0.0, 0.0],
+            "cores": [1.0, 3.0, 1.0, 1.0],
+        }
+    )
+    links = {"intra_gbs": 10.0, "inter_gbs": 2.0, "intra_ms": 1.0, "inter_ms": 3.0}
+    expected = [0.1, 0.2 + 0.05 + 0.001, 0.1 + 0.25 + 0.003, 0.1 + 12 / 7 * 0.25 + 0.001 * 4 / 3 + 0.006]
+    np.testing.assert_allclose(iterations(settings, links), expected, rtol=1e-12)
+    machines = Cluster("", (1,), (1.0,), (1,))
+    default = {name: getattr(machines, name) for name in links}
+    assert iterations(settings).tolist() == iterations(settings, default).tolist()
+
+
+def test_slowdowns_are_those_of_the_formula_in_as_many_episodes_as_it_takes() -> None:
+    duty = np.tile([[0.9, 0.8], [0.3, 0.4], [1.0, 1.0]], (200, 1))
+    expected = np.tile([1 + 0.5 * 0.7 + 0.04, 1.04, 1.54], 200)
+    np.testing.assert_allclose(slowdowns(duty, 0.5, 0.04), np.stack([expected, expected], axis=1), rtol=1e-9)
+
+
+def test_what_obeys_the_formula_has_no_error(invented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--data", str(invented)]) == 0
+    printed = capsys.readouterr().out
+    assert cells(printed, "V100, fp32")[:2] == ["2", "0.0 (0.0)"]
+    near, far = (100 * (1 - ALONE_S / seconds) for seconds in (NEAR_S, FAR_S))
+    nothing, mean = f"{(near + far) / 2:.1f}", "0.0 (0.0)"
+    assert cells(printed, "all")[:3] == ["2", mean, mean]
+    assert cells(printed, "all")[3].split(" ")[0] == nothing
+    assert cells(printed, "held out")[:2] == ["1", "50.0 (50.0)"]
+    assert cells(printed, "chronus")[:2] == ["1", "0.0 (0.0)"]
+    assert cells(printed, "flat")[:2] == ["2", "0.0 (0.0)"]
+    assert cells(printed, "RTX3090")[0] == "2"
+    assert cells(printed, "RTX3090")[2] == "0.0 (0.0)"
+    assert cells(printed, "mean of Tiresias's CNNs")[0] == "1"
+    assert cells(printed, "quantiles on TACC")[0] == "1"
+
+
+def test_points_of_a_setting_count_as_one() -> None:
+    rows = pd.DataFrame({"measured": [1.0, 1.0, 1.0], "setting": [0, 0, 1]})
+    computed = pd.Series([1.1, 1.3, 1.6])
+    assert error(rows, computed) == "40.0 (40.0)"
+    assert error(rows.drop(columns="setting"), computed) == "33.3 (30.0)"
+
+
+def test_restarts_may_be_missing_and_speeds_may_not(
+    invented: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (invented / "preemption_measurements.csv").unlink()
+    assert main(["--data", str(invented)]) == 0
+    assert "restart" not in capsys.readouterr().out
+    (invented / "colocation.csv").unlink()
+    assert main(["--data", str(invented)]) == 2
+    assert f"there is no colocation.csv in {invented}" in capsys.readouterr().err
+
+
+def test_public_measurements_give_the_stated_figures(
+    shared_data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the same points went into both, the fit's own figure comes out of the kernel."""
+    folder = shared_data / "profiles"
+    if not (folder / SPEEDS).is_file():
+        pytest.skip(f"no {SPEEDS} beside the checkout")
+    assert main(["--data", str(folder)]) == 0
+    printed = capsys.readouterr().out
+    for pairs, count in {"K80": 306, "P100": 340, "V100": 330, "RTX3090": 1388}.items():
+        assert cells(printed, pairs)[0] == f"{2 * count:,}"
+    fitted, *_, stated = cells(printed, "RTX3090")[1:]
+    assert fitted.split(" ")[0] == stated == "7.6"
+    assert max(map(len, printed.splitlines())) <= 120
