@@ -1,0 +1,39 @@
+"""First in, first out on shared GPUs, knowing nothing of memory: jobs run out of it and begin anew.
+
+What Xonar's claim is made against (IEEE CLOUD 2022, abstract: jobs run out of GPU memory, the unlucky one restarts
+from scratch). Read in the authors' prototype (github.com/pengujoa/Xonar): a place takes the head of the queue as
+soon as it is free, and the head blocks all others; its own FIFO has a memory test, see `packed_fifo`. Inferred:
+empty GPUs first, then those with fewest jobs; who failed keeps its turn, so on one pair of GPUs it restarts in its
+place, beside the same job; after three failures it gets GPUs of its own (`baselines._sharing`), or two jobs of
+hours could destroy each other's work for ever.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from baselines._sharing import in_order
+from envs.kernel.layout import RESTARTING
+from envs.policy import Action
+
+if TYPE_CHECKING:
+    from envs.view import View
+
+
+@dataclass
+class FifoBlind:
+    """One episode of the policy. strict: whether a head that finds no place, or restarts, blocks those behind it."""
+
+    strict: bool = True
+
+    def __call__(self, view: "View") -> Action:
+        """Start the head where there is a place, as if memory had no end."""
+        order = view.queue
+        if self.strict:
+            head = np.union1d(order, np.flatnonzero(view.phase == RESTARTING))[:1]
+            order = np.intersect1d(order, head)
+        return in_order(view, order, np.full(len(view.holder), np.inf))
+
+
+policy = FifoBlind

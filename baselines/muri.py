@@ -1,0 +1,60 @@
+"""Let jobs share GPUs by the best matching of all that run with all that wait, instead of pair after pair.
+
+Claim: jobs that need different resources at a time run interleaved, and a maximum-weight matching finds who with
+whom (Muri, SIGCOMM 2022). Recalled, without the text at hand: the weight is the interleaving efficiency, the mean
+share of time in which resources are in use; for the two told of here, the GPU and all else, and a job a beside b,
+
+    (A_a + I_a + A_b + I_b) / (2 T),   T = max(A_a, I_b) + max(I_a, A_b),
+
+with A and I the milliseconds of an iteration in which a job's GPUs are busy and idle. In a small form, ours: jobs
+that run keep their GPUs, so the matching has two sides; as many pairs as can be, of those the best; empty GPUs
+first, by arrival; memory as in `xonar`. Left out: groups of up to four, regrouping by pauses, order by service.
+With `score=7` this is `xonar` with the best matching in place of its greedy one.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from baselines._sharing import Groups, alone, can_join, join, open_groups, profile
+from baselines.xonar import scores_beside
+from envs.policy import Action, Wait
+
+if TYPE_CHECKING:
+    from envs.view import View
+
+
+@dataclass
+class Muri:
+    """One episode of the policy. score: one of Xonar's, to match by that instead of the efficiency."""
+
+    score: int | None = None
+
+    def __call__(self, view: "View") -> Action:
+        """Start the first that fits on empty GPUs, then a pair of the best matching, then wait."""
+        order = view.queue
+        if start := alone(view, order):
+            return start
+        groups, left = open_groups(view), view.unclaimed_memory_gib
+        cost = scores_beside(view, groups, order, self.score) if self.score else idling(view, groups, order)
+        fits = can_join(view, groups, order, left)
+        forbidden = 1 + 2 * cost.max(initial=0.0) * max(cost.shape)  # dearer than all else together
+        for group, job in zip(*linear_sum_assignment(np.where(fits, cost, forbidden)), strict=True):
+            if fits[group, job] and (start := join(view, groups.gpus[group], int(order[job]), left)):
+                return start
+        return Wait()
+
+
+def idling(view: "View", groups: Groups, jobs: np.ndarray) -> np.ndarray:
+    """Return 1 - the interleaving efficiency of jobs beside the residents of GPUs (groups, jobs); the mean of these."""
+    seats = groups.residents[:, :, None]
+    a, b = profile(view, seats), profile(view, jobs)
+    period = np.maximum(a.active, b.idle) + np.maximum(a.idle, b.active)
+    used = (a.active + a.idle + b.active + b.idle) / np.where(period > 0, 2 * period, 1.0)
+    mean: np.ndarray = np.where(seats >= 0, 1 - used, 0.0).sum(axis=1) / np.maximum(groups.sizes, 1)[:, None]
+    return mean
+
+
+policy = Muri

@@ -1,0 +1,31 @@
+"""First in, first out on shared GPUs, where the profiled memory of all jobs on a GPU must fit it.
+
+Half of Xonar: the test that ends failures, without the choice of partners. Read in the authors' prototype
+(github.com/pengujoa/Xonar): the test, GPU by GPU, and that its stored FIFO waits until the head passes it
+(`strict=True`). That later jobs pass a head that does not is ours, and the default, so that what Xonar gains over
+it comes from whom it chooses. Inferred: empty GPUs first, then those with fewest jobs. Without sharing it is FIFO.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from baselines._sharing import in_order
+from envs.policy import Action
+
+if TYPE_CHECKING:
+    from envs.view import View
+
+
+@dataclass
+class PackedFifo:
+    """One episode of the policy. strict: whether a head that finds no place blocks those behind it."""
+
+    strict: bool = False
+
+    def __call__(self, view: "View") -> Action:
+        """Start the first that finds a place with memory enough."""
+        order = view.queue
+        return in_order(view, order[:1] if self.strict else order, view.unclaimed_memory_gib)
+
+
+policy = PackedFifo
