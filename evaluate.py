@@ -1,10 +1,11 @@
-"""Score scheduling policies against one another on the same workloads."""
+"""Score scheduling policies against one another on the same workloads, or examine the claims of a paper."""
 
 import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,27 +24,31 @@ if TYPE_CHECKING:
     from envs.policy import Policy
     from envs.report import Maker
     from envs.workload import Workload
+    from experiments import Paper, Setting
 
 BESIDE = ("fifo", "sjf", "srtf", "las")
 """What every policy stands beside, unless one episode is all that is asked for."""
+WINDOWS = 20
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """What to score, and on how much."""
 
-    policy: str
+    policy: str | None = None
     """A module of baselines/ (fifo, srtf, xion ...), all, the folder of a learned agent, or module:attribute."""
+    paper: str | None = None
+    """Instead of a policy, a module of experiments/ (xion ...): its claims, on the workload that they are about."""
     scenario: tyro.conf.OmitArgPrefixes[Scenario] = field(default_factory=Scenario)
     """What is simulated."""
-    windows: int = 20
-    """Windows to score on; without meaning under --whole."""
+    windows: int | None = None
+    """Windows to score on, 20, or trials of a paper, its own number; without meaning under --whole."""
     processes: int = 1
     """Processes to share the work; the results are the same."""
     workload: str | None = None
     """A named workload of envs/workloads/ (quick, large); other flags override what it chooses."""
     out: str | None = None
-    """Folder for choices, summary and every job; runs/evaluate-<time>-<hash>."""
+    """Folder for choices, summary and every job, or claims and figure; runs/evaluate-<time>-<hash>."""
     config: str | None = None
     """Run folder, or JSON file, to take these choices from; flags override it."""
 
@@ -53,9 +58,7 @@ def main(args: Sequence[str] | None = None) -> int:
     args = sys.argv[1:] if args is None else args
     try:
         evaluation = read_choices(args)
-        policies, reference = chosen(evaluation)
-        with working("preparing the jobs; the first run compiles the simulator"):
-            workloads = made(evaluation)
+        what, fill = reproduction(evaluation) if evaluation.paper else scoring(evaluation)
         folder = choices.open_run_folder("evaluate", evaluation, evaluation.out)
     except ValueError as error:
         print(f"evaluate.py: {error}", file=sys.stderr)
@@ -63,10 +66,10 @@ def main(args: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     try:
-        evaluate(evaluation, policies, reference, workloads, folder)
+        fill(folder)
     except ValueError as error:  # a policy of somebody's own does what it may not
         choices.abandon(folder)
-        print(f"evaluate.py: {reference}: {error}", file=sys.stderr)
+        print(f"evaluate.py: {what}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"evaluate.py: interrupted; {folder} is without results", file=sys.stderr)
@@ -80,16 +83,43 @@ def read_choices(args: Sequence[str]) -> Evaluation:
     choices.check_flags(args, Evaluation)
     evaluation = tyro.cli(Evaluation, prog="evaluate.py", description=__doc__, args=args)
     choices.check_numbers(evaluation)
+    if (evaluation.policy is None) == (evaluation.paper is None):
+        raise ValueError("give either --policy, what to score, or --paper, whose claims to examine")
+    usual = Scenario(seed=evaluation.scenario.seed)
+    if evaluation.paper and evaluation.scenario != usual:
+        changed = [name for name, value in vars(usual).items() if getattr(evaluation.scenario, name) != value]
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in changed)
+        raise ValueError(f"--paper brings its own workloads: leave out {flags}")
     return evaluation
+
+
+def scoring(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
+    """Return the name of the policy to score, and what simulates it beside others and fills a folder."""
+    policies, reference = chosen(evaluation)
+    with working("preparing the jobs; the first run compiles the simulator"):
+        workloads = made(evaluation)
+    return reference, partial(evaluate, evaluation, policies, reference, workloads)
+
+
+def reproduction(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
+    """Return the name of a paper, and what runs its experiment and fills a folder."""
+    from experiments import load
+
+    name, seed = str(evaluation.paper), evaluation.scenario.seed
+    paper = load(name)
+    with working("preparing the jobs; the first run compiles the simulator"):
+        settings = paper.settings(evaluation.windows or paper.trials, seed)
+    return name, partial(reproduce, evaluation, paper, settings)
 
 
 def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
     """Return the policies to score by name, and the name of the one that the others are held against."""
-    if evaluation.policy == "all":
+    policy = str(evaluation.policy)
+    if policy == "all":
         return {name: baselines.load(name) for name in baselines.names()}, "fifo"
-    name, policy = load(evaluation.policy)
+    name, found = load(policy)
     beside = () if evaluation.scenario.whole else BESIDE
-    return {name: policy} | {other: baselines.load(other) for other in beside if other != name}, name
+    return {name: found} | {other: baselines.load(other) for other in beside if other != name}, name
 
 
 def load(policy: str) -> "tuple[str, Policy | type]":
@@ -119,7 +149,7 @@ def made(evaluation: Evaluation) -> "list[Workload]":
     from envs.workload import whole
 
     scenario = evaluation.scenario
-    return [whole(scenario)] if scenario.whole else windows(scenario, "test", evaluation.windows)
+    return [whole(scenario)] if scenario.whole else windows(scenario, "test", evaluation.windows or WINDOWS)
 
 
 def evaluate(
@@ -130,8 +160,6 @@ def evaluate(
     folder: Path,
 ) -> None:
     """Simulate, print the table, and fill the run folder."""
-    from functools import partial
-
     from envs import remarks, report
 
     out = report.console(sys.stdout)
@@ -146,10 +174,26 @@ def evaluate(
     bounds = report.bounds(workloads)
     choices.write_run(folder, results, report.document(summaries, bounds, reference))
     out.print("", report.table(summaries, bounds, reference), "")
-    if evaluation.scenario.whole and evaluation.scenario.trace_file and Path(evaluation.policy).is_dir():
+    if evaluation.scenario.whole and evaluation.scenario.trace_file and Path(str(evaluation.policy)).is_dir():
         out.print("The agent may have learned on the first part of this trace.")
     for line in (*remarks.footnotes(workloads, summaries, policies, reference), f"Run folder: {folder}"):
         out.print(line)
+
+
+def reproduce(evaluation: Evaluation, paper: "Paper", settings: "Sequence[Setting]", folder: Path) -> None:
+    """Run a paper's experiment, print its tables and claims, and fill the run folder."""
+    from envs import report
+    from experiments import simulate, size
+
+    out = report.console(sys.stdout)
+    for line in paper.heading(settings):
+        out.print(line)
+    with progress(size(settings)) as done:
+        found = simulate(settings, processes=evaluation.processes, done=done)
+    for part in paper.report(found):
+        out.print(part)
+    files = paper.write(folder, str(evaluation.paper), found)
+    out.print(f"Figure: {', '.join(map(str, files))}", f"Run folder: {folder}", sep="\n")
 
 
 def working(what: str) -> "AbstractContextManager[object]":

@@ -1,6 +1,7 @@
 """Comparisons: one policy against another on the same windows, with the uncertainty of the answer."""
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -114,8 +115,14 @@ def _limits(ratios: NDArray[np.float64], seed: int) -> tuple[float, float]:
     A resample is told by how often each row and column is drawn, so it is two products instead of a copied
     table.
     """
-    rng = np.random.default_rng(seed)
-    rows, columns = (rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES) for n in ratios.shape)
+    rows, columns = _draws(ratios.shape, seed)
     means = ((rows @ ratios) * columns).sum(axis=1) / ratios.size
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
+
+
+@lru_cache(maxsize=4)
+def _draws(shape: tuple[int, ...], seed: int) -> tuple[NDArray[np.int64], ...]:
+    """Return, for each side of a table, how often each of its places is drawn in every resample."""
+    rng = np.random.default_rng(seed)
+    return tuple(rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES) for n in shape)

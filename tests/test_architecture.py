@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMANDS = ("train_agent", "evaluate")
-ORDER = {"traces": 0, "envs": 1, "baselines": 2, "agents": 3} | dict.fromkeys(COMMANDS, 4)
+ORDER = {"traces": 0, "envs": 1, "baselines": 2, "agents": 3, "experiments": 4} | dict.fromkeys(COMMANDS, 5)
 
 GYMNASIUM_FACE = (
     "envs/__init__.py",
@@ -30,6 +30,7 @@ HOME = {
     "numba": ("envs/kernel/",),
     "llvmlite": ("envs/kernel/",),
     "gymnasium": GYMNASIUM_FACE,
+    "matplotlib": ("experiments/",),
     "tyro": ("train_agent.py", "evaluate.py"),
 }
 PLACES_WITHOUT_PANDAS = ("envs/kernel/", "envs/view.py", "envs/episode.py")

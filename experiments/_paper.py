@@ -1,0 +1,63 @@
+"""A paper's experiment: what a module of this package defines, and how its outcome is told and kept."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envs import choices, remarks
+from experiments import _figure, _tables
+from experiments._claims import Claim
+from experiments._trials import Found, Setting
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+CLAIMS, TRIALS = "claims.json", "trials.csv"
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The experiment of one paper.
+
+    about: the claim, the workload, what is inferred and where we depart from the paper. trials: how many, unless
+    others are asked for. settings: makes what is simulated, given the number of trials and the seed. The others
+    make of what was found: tables, claims, sentences on what to learn from it, and a figure.
+    """
+
+    about: str
+    trials: int
+    settings: Callable[[int, int], list[Setting]]
+    tables: Callable[[Found], list["Table"]]
+    claims: Callable[[Found], list[Claim]]
+    remarks: Callable[[Found], list[str]]
+    figure: Callable[[Found], "Figure"]
+
+    def heading(self, settings: Sequence[Setting]) -> Iterator[str]:
+        """Say what the paper claims and what is simulated in the first setting."""
+        yield self.about.strip()
+        yield ""
+        yield from remarks.heading(settings[0].workloads)
+
+    def report(self, found: Found) -> Iterator["str | Table"]:
+        """Yield tables, claims and remarks, in the order in which they are printed."""
+        for table in (*self.tables(found), _tables.claims(self.claims(found))):
+            yield from ("", table)
+        yield ""
+        yield (
+            "A claim holds if the mean over trials reaches its floor; not surely, if the 95 % interval (paired "
+            "bootstrap over trials) crosses it."
+        )
+        yield from self.remarks(found)
+
+    def write(self, folder: Path, name: str, found: Found) -> list[Path]:
+        """Fill a run folder with claims, all numbers, every trial and the figure; return the figure's files."""
+        rows = [claim.row() for claim in self.claims(found)]
+        (folder / CLAIMS).write_text(json.dumps(rows, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        numbers = {"paper": name, "trials": found.counts(), "means_over_trials": found.numbers()}
+        choices.write_json(folder / choices.SUMMARY, numbers)
+        found.table().to_csv(folder / TRIALS, index=False)
+        with _figure.style():
+            return _figure.save(self.figure(found), folder, name)

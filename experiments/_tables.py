@@ -1,0 +1,132 @@
+"""Tables for the console: policies side by side, a number over settings, and claims with their verdicts."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from envs.comparison import Estimate
+from experiments._claims import Claim
+from experiments._trials import Found
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Column = tuple[str, str, str]
+"""A number of the summary, its heading, and the format of its mean."""
+
+TIMES: tuple[Column, ...] = (
+    ("mean_jct_s", "mean\nJCT", "{:,.0f}"),
+    ("p95_jct_s", "p95\nJCT", "{:,.0f}"),
+    ("mean_wait_s", "mean\nwait", "{:,.0f}"),
+)
+
+
+def grid(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1) -> "Table":
+    """Return a table of texts whose first columns, so many, are words and whose others are figures."""
+    from rich import box
+    from rich.table import Table
+
+    shown = Table(
+        title=title,
+        title_justify="left",
+        title_style="",
+        box=box.HORIZONTALS,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+    )
+    for place, heading in enumerate(headings):
+        if place < words:
+            shown.add_column(heading, vertical="bottom", overflow="fold")
+        else:
+            shown.add_column(heading, vertical="bottom", justify="right", no_wrap=True)
+    for row in rows:
+        shown.add_row(*row)
+    return shown
+
+
+def comparison(
+    title: str,
+    found: Found,
+    setting: str,
+    reference: str,
+    *,
+    numbers: Sequence[Column] = TIMES,
+    ratios: Sequence[tuple[str, str]] = (("mean_jct_s", "JCT"),),
+) -> "Table":
+    """Return a setting's policies with the means of some numbers and some numbers' ratios to a reference's."""
+    headings = ["policy", *(heading for _, heading, _ in numbers)]
+    for _, what in ratios:
+        headings += [f"{what} /\n{reference}'s", "95 %\ninterval"]
+    rows = []
+    for policy in found.policies(setting):
+        row = [policy]
+        row += [_text(found.mean((setting, policy), number).mean, form) for number, _, form in numbers]
+        for number, _ in ratios:
+            row += texts(
+                found.ratio((setting, policy), (setting, reference), number), itself=policy == reference
+            )
+        rows.append(row)
+    return grid(f"{title} ({found.counts()[setting]} trials)", headings, rows)
+
+
+def sweep(
+    title: str,
+    found: Found,
+    settings: dict[str, str],
+    policies: Sequence[str],
+    *,
+    number: str = "mean_jct_s",
+    form: str = "{:,.0f}",
+) -> "Table":
+    """Return one number of some policies over settings, which are given with their headings."""
+    rows = [
+        [policy, *("\n".join(texts(found.mean((setting, policy), number), form)) for setting in settings)]
+        for policy in policies
+    ]
+    trials = found.counts()[next(iter(settings))]
+    return grid(f"{title} ({trials} trials)", ["policy", *settings.values()], rows)
+
+
+def claims(found: Sequence[Claim]) -> "Table":
+    """Return claims with what the paper gives, what is asked for, what was measured and the verdict."""
+    headings = ("claim", "paper", "floor", "measured", "95 %\ninterval", "holds", "reaches\npaper")
+    rows = []
+    for claim in found:
+        paper = "" if claim.paper is None else _text(claim.paper, claim.form)
+        reached = {None: "", True: "yes", False: "no"}[claim.reaches_headline]
+        measured = texts(claim.measured, form=claim.form)
+        rows.append((claim.claim, paper, _text(claim.floor, claim.form), *measured, claim.verdict, reached))
+    return grid("Claims", headings, rows)
+
+
+def share(found: Estimate) -> str:
+    """Return an estimate of a share as it is written in a sentence."""
+    percent = Estimate(*(100 * figure for figure in found))
+    return f"{percent.mean:.1f} %" + _in_brackets(limits(percent, "{:.1f}"))
+
+
+def times(found: Estimate) -> str:
+    """Return an estimate of a ratio as it is written in a sentence."""
+    return f"{found.mean:.2f}{_in_brackets(limits(found, '{:.2f}'))} times"
+
+
+def _in_brackets(text: str) -> str:
+    return f" ({text})" if text else ""
+
+
+def texts(found: Estimate, form: str = "{:.3f}", *, itself: bool = False) -> tuple[str, str]:
+    """Return a mean and its interval as they are printed; what is held against itself has no interval."""
+    return _text(found.mean, form), "" if itself else limits(found, form)
+
+
+def limits(found: Estimate, form: str) -> str:
+    """Return an interval from its low end to its high; empty if it is not known."""
+    if math.isnan(found.low):
+        return ""
+    low, high = (_text(limit, form) for limit in (found.low, found.high))
+    low = low.removesuffix(" %")
+    return f"{low} to {high}" if found.low < 0 else f"{low}-{high}"
+
+
+def _text(figure: float, form: str) -> str:
+    return form.format(figure).replace("%", " %")

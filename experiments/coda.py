@@ -1,0 +1,160 @@
+"""CODA: give each training job the CPU cores it needs, and CPU jobs the others (Zhao et al., IEEE ICDCS 2020).
+
+Claim: an adaptive CPU allocator, a contention eliminator and a multi-array scheduler raise the utilisation of GPUs
+by 20.8 %, and CPU jobs do not queue longer. Whether that is points or per cent is not said, nor over what: held here
+in both, against a fixed 3 cores a GPU (`fixed_cores`) and against the cores that users ask for (`fifo`).
+
+Inferred: everything else. A day of training jobs of nine models on ten nodes of eight GPUs and 40 cores, at a GPU
+load of 1.1, beside CPU jobs that take a quarter of the cores and of which a fifth are heavy on memory bandwidth.
+Utilisation is what GPUs compute relative to what they could with plenty of cores, alone and near each other, from
+the first submission to the last; a GPU that is held and waits for its input counts as idle.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from baselines.coda import Coda
+from envs.comparison import Estimate
+from envs.workload import SEEDS_A_SCENARIO, Workload
+from experiments import _figure, _tables
+from experiments._claims import Claim
+from experiments._paper import Paper
+from experiments._trials import Found, Setting, changed, drawn, named
+from traces.coda_mix import HEAVY_SHARE, with_heavy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+HEADLINE, FLOOR = 0.208, 0.15
+MOST_WAIT = 1.05  # of the baseline's, that CPU jobs may wait
+SHARES = (0.0, 0.2, 0.4)  # of CPU jobs, that are heavy on bandwidth
+BASELINES = {"fixed_cores": "a fixed 3 cores a GPU", "fifo": "the cores users ask for"}
+CODA, UNTUNED, UNTHROTTLED, ONE_QUEUE = "coda", "coda, no tuning", "coda, no eliminator", "coda, no arrays"
+UTILISATION, CPU_WAIT, GPU_WAIT = "gpu_effective", "mean_cpu_wait_s", "mean_gpu_wait_s"
+
+
+def heavy(share: float) -> str:
+    """Return the name of the setting with this share of heavy CPU jobs."""
+    return f"heavy share {share:g}"
+
+
+USUAL = heavy(HEAVY_SHARE)
+
+
+def settings(trials: int, seed: int) -> list[Setting]:
+    """Return the usual case with the baselines and each part of CODA left out, then other shares of heavy jobs."""
+    loads = drawn("coda_mix", trials, seed)
+    parts = {
+        UNTUNED: partial(Coda, tuning=False),
+        UNTHROTTLED: partial(Coda, eliminator=False),
+        ONE_QUEUE: partial(Coda, arrays=False),
+    }
+    both = named(CODA) | {UNTHROTTLED: parts[UNTHROTTLED]}
+    others = [share for share in SHARES if share != HEAVY_SHARE]
+    return [
+        Setting(USUAL, loads, named(*BASELINES, CODA) | parts),
+        *(Setting(heavy(share), with_share(loads, share), both) for share in others),
+    ]
+
+
+def with_share(loads: Sequence[Workload], share: float) -> list[Workload]:
+    """Return the same trials with another share of heavy CPU jobs: some of the same, or the same and more."""
+    seeds = [SEEDS_A_SCENARIO * load.scenario.seed + load.window for load in loads]  # those of the traces
+    changes = [partial(with_heavy, share=share, seed=seed) for seed in seeds]
+    return [changed([load], change)[0] for load, change in zip(loads, changes, strict=True)]
+
+
+def tables(found: Found) -> "list[Table]":
+    """Return the policies, and what the eliminator does by share of heavy jobs."""
+    numbers = (
+        (UTILISATION, "GPU\nutil.", "{:.1%}"),
+        ("cpu_utilisation", "CPU\nutil.", "{:.1%}"),
+        (GPU_WAIT, "GPU\nwait", "{:,.0f}"),
+        (CPU_WAIT, "CPU\nwait", "{:,.1f}"),
+        ("mean_jct_s", "mean\nJCT", "{:,.0f}"),
+    )
+    ratios = ((UTILISATION, "GPU util."), (CPU_WAIT, "CPU wait"))
+    usual = _tables.comparison("A day", found, USUAL, "fixed_cores", numbers=numbers, ratios=ratios)
+    shares = {heavy(share): f"{share:.0%}" for share in SHARES}
+    title = "GPU utilisation by share of heavy CPU jobs"
+    return [
+        usual,
+        _tables.sweep(title, found, shares, (CODA, UNTHROTTLED), number=UTILISATION, form="{:.1%}"),
+    ]
+
+
+def claims(found: Found) -> list[Claim]:
+    """Return that GPUs are used more and CPU jobs wait no longer, over each baseline."""
+    return [claim for baseline in BASELINES for claim in _over(found, baseline)]
+
+
+def _over(found: Found, baseline: str) -> list[Claim]:
+    ours, theirs = (USUAL, CODA), (USUAL, baseline)
+    points = found.difference(ours, theirs, UTILISATION)
+    relative = Estimate(*(figure - 1 for figure in found.ratio(ours, theirs, UTILISATION)))
+    wait = found.ratio(ours, theirs, CPU_WAIT)
+    than = f"with {BASELINES[baseline]}"
+    used, more = "GPU utilisation is at least 15 points higher", "GPU utilisation is at least 15 % higher"
+    return [
+        Claim(f"{used} than {than}.", points, "at least", floor=FLOOR, paper=HEADLINE, form="{:.1%}"),
+        Claim(f"{more} than {than}.", relative, "at least", floor=FLOOR, paper=HEADLINE, form="{:.1%}"),
+        Claim(f"CPU jobs wait at most 1.05 times as long as {than}.", wait, "at most", floor=MOST_WAIT),
+    ]
+
+
+def remarks(found: Found) -> list[str]:
+    """Say what each part of CODA is worth."""
+    parts = {UNTUNED: "tuning", UNTHROTTLED: "the eliminator", ONE_QUEUE: "the arrays"}
+    ours = found.mean((USUAL, CODA), CPU_WAIT).mean
+    lines = []
+    for policy, part in parts.items():
+        points = found.difference((USUAL, policy), (USUAL, CODA), UTILISATION)
+        mean, low, high = (f"{100 * figure:+.1f}" for figure in points)
+        wait = found.mean((USUAL, policy), CPU_WAIT).mean
+        lines.append(
+            f"Without {part}: {mean} points of GPU utilisation ({low} to {high}), and CPU jobs wait {wait:,.1f} s "
+            f"instead of {ours:,.1f} s."
+        )
+    return lines
+
+
+ROWS = {
+    "fifo": "cores asked for",
+    "fixed_cores": "3 cores a GPU",
+    UNTUNED: "CODA, no tuning",
+    UNTHROTTLED: "CODA, no eliminator",
+    ONE_QUEUE: "CODA, no arrays",
+    CODA: "CODA",
+}
+
+
+def figure(found: Found) -> "Figure":
+    """Draw, by policy, GPU utilisation over that of fixed cores, and how long CPU jobs wait."""
+    drawing, (used, waits) = _figure.side_by_side()
+    fixed = (USUAL, "fixed_cores")
+    points = {text: found.difference((USUAL, policy), fixed, UTILISATION) for policy, text in ROWS.items()}
+    wait = {text: found.mean((USUAL, policy), CPU_WAIT) for policy, text in ROWS.items()}
+    _figure.dots(used, points, _figure.BLUE)
+    _figure.dots(waits, wait, _figure.BLUE)
+    _figure.percent(used.xaxis, symbol="")
+    _figure.mark(used, HEADLINE, "paper: 20.8")
+    _figure.logarithmic(waits, (1, 10, 100))
+    used.set_title("GPU utilisation")
+    used.set_xlabel("points more than with 3 cores a GPU")
+    waits.set_title("CPU jobs' wait")
+    waits.set_xlabel("mean, s")
+    _figure.caption(drawing, found.counts()[USUAL])
+    return drawing
+
+
+paper = Paper(
+    about=__doc__,
+    trials=8,
+    settings=settings,
+    tables=tables,
+    claims=claims,
+    remarks=remarks,
+    figure=figure,
+)

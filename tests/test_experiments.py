@@ -1,0 +1,299 @@
+"""An experiment holds policies against each other on the same jobs, and says plainly what of a claim holds."""
+
+import json
+import math
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from io import StringIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.image import imread
+
+import experiments
+from envs import registry, report, results
+from envs.comparison import Estimate, estimate
+from evaluate import main
+from experiments import Found, Setting, _tables, coda, xion, xonar
+from experiments._claims import Claim, Needs
+from experiments._figure import apart
+from experiments._trials import changed, drawn, named
+from traces.coda_mix import HEAVY_SHARE
+
+COLUMNS = ["claim", "paper", "floor", "measured", "low", "high", "holds", "reaches_headline"]
+UNKNOWN = math.nan
+
+
+def claim(needs: Needs, *measured: float, floor: float = 1.0, paper: float | None = None) -> Claim:
+    return Claim(f"It is {needs} so much.", Estimate(*measured), needs, floor, paper)
+
+
+# Claims.
+
+
+@pytest.mark.parametrize(
+    ("needs", "mean", "holds"),
+    [
+        ("at least", 1.0, True),
+        ("at least", 0.999, False),
+        ("more than", 1.0, False),
+        ("more than", 1.001, True),
+        ("at most", 1.0, True),
+        ("at most", 1.001, False),
+        ("less than", 1.0, False),
+        ("less than", 0.999, True),
+        ("exactly", 1.0, True),
+        ("exactly", 1.001, False),
+        ("at least", UNKNOWN, False),
+        ("at most", UNKNOWN, False),
+    ],
+)
+def test_the_mean_decides_whether_a_claim_holds(needs: Needs, mean: float, holds: bool) -> None:
+    assert claim(needs, mean, mean - 0.1, mean + 0.1).holds is holds
+
+
+@pytest.mark.parametrize(
+    ("needs", "measured", "verdict"),
+    [
+        ("at least", (1.2, 1.1, 1.3), "yes"),
+        ("at least", (1.2, 0.9, 1.3), "yes, not surely"),
+        ("at least", (0.8, 0.7, 1.1), "no, not surely"),
+        ("at least", (0.8, 0.7, 0.9), "no"),
+        ("at most", (0.8, 0.7, 0.9), "yes"),
+        ("at most", (0.8, 0.7, 1.1), "yes, not surely"),
+        ("at most", (1.2, 0.9, 1.3), "no, not surely"),
+        ("at most", (1.2, 1.1, 1.3), "no"),
+        ("exactly", (1.0, 1.0, 1.0), "yes"),
+        ("at least", (1.2, UNKNOWN, UNKNOWN), "yes"),
+    ],
+)
+def test_an_interval_across_the_floor_is_marked(
+    needs: Needs, measured: tuple[float, ...], verdict: str
+) -> None:
+    assert claim(needs, *measured).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("needs", "paper", "reached"),
+    [("at least", 1.2, True), ("at least", 1.3, False), ("at most", 1.1, False), ("at least", None, None)],
+)
+def test_the_papers_figure_is_reached_or_not(needs: Needs, paper: float | None, reached: bool | None) -> None:
+    assert claim(needs, 1.2, 1.1, 1.3, paper=paper).reaches_headline is reached
+
+
+def test_a_claim_must_say_its_direction() -> None:
+    with pytest.raises(ValueError, match="does not say 'at most'"):
+        Claim("It is at least so much.", Estimate(1, 1, 1), "at most", 1.0)
+
+
+def test_what_is_not_known_is_null() -> None:
+    row = claim("at least", 2.0, UNKNOWN, UNKNOWN).row()
+    assert list(row) == COLUMNS
+    assert (row["measured"], row["low"], row["high"], row["paper"]) == (2.0, None, None, None)
+    assert (row["holds"], row["reaches_headline"]) == (True, None)
+
+
+# Estimates.
+
+
+def summary(*numbers: float) -> pd.DataFrame:
+    return pd.DataFrame({"window": range(len(numbers)), "seed": 0, "mean_jct_s": numbers})
+
+
+def test_trials_are_compared_in_pairs() -> None:
+    """Trials differ far more than policies do; in pairs the difference is certain."""
+    trials = np.array([100.0, 1_000.0, 10_000.0])
+    found = Found({}, {("here", "mine"): summary(*0.9 * trials), ("here", "other"): summary(*trials)})
+    mine, other = ("here", "mine"), ("here", "other")
+    assert found.saving(mine, other) == pytest.approx((0.1, 0.1, 0.1))
+    assert found.ratio(other, mine) == pytest.approx((1 / 0.9,) * 3)
+    assert found.difference(mine, other, "mean_jct_s").mean == pytest.approx(-0.1 * trials.mean())
+    assert found.mean(mine).low < 0.9 * 5_000 < found.mean(mine).high
+
+
+def test_one_trial_tells_nothing_of_the_spread() -> None:
+    one = estimate([3.0])
+    assert one.mean == 3
+    assert math.isnan(one.low)
+    assert (_tables.share(one), _tables.times(one)) == ("300.0 %", "3.00 times")
+
+
+def test_intervals_are_written_plainly() -> None:
+    assert _tables.texts(Estimate(0.2, 0.1, 0.3), "{:.0%}") == ("20 %", "10-30 %")
+    assert _tables.texts(Estimate(0.2, -0.1, 0.3), "{:.1f}") == ("0.2", "-0.1 to 0.3")
+
+
+# Figures.
+
+
+@pytest.mark.parametrize("heights", [[1.0], [0.0, 5.0], [0.0, 0.1, 0.2], [0.0, 0.9, 1.0, 1.1, 5.0]])
+def test_names_of_curves_do_not_touch(heights: list[float]) -> None:
+    places = apart(heights, 0.5)
+    assert len(places) == len(heights)
+    assert all(upper - lower >= 0.5 - 1e-9 for lower, upper in pairwise(places))
+    assert sum(places) == pytest.approx(sum(heights))
+
+
+# Papers.
+
+
+@pytest.mark.parametrize("name", registry.names("experiments"))
+def test_every_paper_says_what_it_is_about(name: str) -> None:
+    paper = experiments.load(name)
+    assert paper.trials >= 8
+    assert "Claim:" in paper.about
+    assert "Inferred" in paper.about
+
+
+@pytest.mark.parametrize("name", registry.names("experiments"))
+def test_every_paper_makes_something_of_whatever_was_found(name: str, tmp_path: Path) -> None:
+    """Simulated is nothing here: all numbers are drawn."""
+    paper = experiments.load(name)
+    found = imagined(paper.settings(1, 0))
+    printed = StringIO()
+    for part in paper.report(found):
+        report.console(printed).print(part)
+    assert max(map(len, printed.getvalue().splitlines())) <= 120
+    assert any(claim.paper for claim in paper.claims(found))
+    pictures = paper.write(tmp_path, name, found)
+    assert [path.name for path in pictures] == [f"{name}.png", f"{name}.svg"]
+
+
+def imagined(settings: Sequence[Setting]) -> Found:
+    """Return trials of these settings with numbers drawn at random, and jobs that end when they come."""
+    rng = np.random.default_rng(1)
+    found = Found({}, {})
+    for setting in settings:
+        windows = pd.DataFrame({"window": [load.window for load in setting.workloads], "seed": 0})
+        jobs = [load.table[["job_id"]].assign(window=load.window) for load in setting.workloads]
+        for policy in setting.policies:
+            numbers = {name: rng.uniform(0.5, 1.5, len(windows)) for name in results.NUMBERS}
+            found.summaries[setting.name, policy] = windows.assign(**numbers)
+            found.results[setting.name, policy] = pd.concat(jobs).assign(finish_s=1.0)
+    return found
+
+
+def test_nobody_depends_on_what_running_out_of_memory_costs_if_nobody_does() -> None:
+    """Xonar is not run again where only that cost changes."""
+    usual = drawn("xonar_memory", 2, seed=0, jobs=10, **xonar.RULES)
+    dear = changed(usual, restart_delay=600.0, peak_at=0.5, oom_victim="newcomer")
+    found = experiments.simulate(
+        [Setting(name, loads, named("xonar")) for name, loads in {"usual": usual, "dear": dear}.items()]
+    )
+    assert found.other_ends(("usual", "xonar"), ("dear", "xonar")).mean == 0
+
+
+def test_the_usual_share_of_heavy_jobs_gives_the_usual_workload() -> None:
+    usual = drawn("coda_mix", 1, seed=2)
+    (same,), (more,) = (coda.with_share(usual, share) for share in (HEAVY_SHARE, 0.4))
+    assert same.table.equals(usual[0].table)
+    heavy, heavier = (load.table["bandwidth_gbs"].to_numpy() > 0 for load in (same, more))
+    assert heavier.sum() > heavy.sum()
+    assert heavier[heavy].all()
+
+
+@pytest.mark.parametrize("change", [None, lambda table: table.assign(pause_s=0.0)])
+def test_a_changed_workload_has_the_same_jobs(change: Any) -> None:
+    usual = drawn("xion_small", 2, seed=3)
+    other = changed(usual, change, placement="pooled")
+    for before, after in zip(usual, other, strict=True):
+        columns = ["job_id", "submit_s", "duration_s", "num_gpus", "load_s"]
+        assert before.table[columns].equals(after.table[columns])
+        assert (before.window, before.scenario.seed) == (after.window, after.scenario.seed)
+        assert after.scenario.placement == "pooled"
+
+
+class Run(NamedTuple):
+    """What a command printed and left."""
+
+    printed: str
+    folder: Path
+
+    def claims(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = json.loads((self.folder / "claims.json").read_text())
+        return rows
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Run Xion's experiment with two trials and fewer overheads."""
+    folder = tmp_path_factory.mktemp("xion") / "out"
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
+        patch.setattr(xion, "OVERHEADS_S", (0.0, xion.USUAL_S, 400.0))
+        assert main(["--paper", "xion", "--windows", "2", "--seed", "1", "--out", str(folder)]) == 0
+    return Run(" ".join(printed.getvalue().split()), folder)
+
+
+def test_a_run_folder_holds_everything(tiny: Run) -> None:
+    names = {"choices.json", "claims.json", "summary.json", "trials.csv", "xion.png", "xion.svg"}
+    assert {path.name for path in tiny.folder.iterdir()} == names
+    choices = json.loads((tiny.folder / "choices.json").read_text())
+    assert (choices["paper"], choices["policy"], choices["windows"]) == ("xion", None, 2)
+    assert choices["scenario"]["seed"] == 1
+
+
+def test_claims_are_rows_of_known_columns(tiny: Run) -> None:
+    rows = tiny.claims()
+    assert all(list(row) == COLUMNS for row in rows)
+    assert sum(row["paper"] is not None for row in rows) == 2
+    assert all((row["reaches_headline"] is None) == (row["paper"] is None) for row in rows)
+    assert all(row["low"] <= row["measured"] <= row["high"] for row in rows)
+
+
+def test_xion_keeps_its_limits_in_every_trial(tiny: Run) -> None:
+    """Nothing paid for preemption: SRTF, job by job. Endless pauses: no preemption, hence SJF."""
+    exact = [row for row in tiny.claims() if "exactly 0" in row["claim"]]
+    assert [(row["measured"], row["holds"]) for row in exact] == [(0, True)] * 2
+    trials = pd.read_csv(tiny.folder / "trials.csv").set_index(["setting", "policy"])
+    ends = trials["mean_jct_s"]
+    assert ends[xion.FREE, "xion"].tolist() == ends[xion.FREE, "srtf"].tolist()
+    assert ends[xion.ENDLESS, "xion"].tolist() == ends[xion.ENDLESS, "sjf"].tolist()
+
+
+def test_every_trial_is_kept_and_the_summary_is_made_of_them(tiny: Run) -> None:
+    trials = pd.read_csv(tiny.folder / "trials.csv")
+    assert list(trials)[:4] == ["setting", "policy", "window", "seed"]
+    assert set(trials.columns[4:]) <= set(results.NUMBERS)
+    assert trials.groupby(["setting", "policy"])["window"].nunique().eq(2).all()
+    kept = json.loads((tiny.folder / "summary.json").read_text())
+    assert (kept["paper"], kept["trials"][xion.USUAL]) == ("xion", 2)
+    means = kept["means_over_trials"]
+    for (setting, policy), rows in trials.groupby(["setting", "policy"]):
+        told = means[setting][policy]["mean_jct_s"]["mean"]
+        assert told == pytest.approx(rows["mean_jct_s"].mean())
+
+
+def test_policies_meet_the_same_jobs_in_every_setting(tiny: Run) -> None:
+    """FIFO never pauses a job, so whatever a pause costs its trials are the same to the last bit."""
+    trials = pd.read_csv(tiny.folder / "trials.csv")
+    fifo = trials[(trials["policy"] == "fifo") & (trials["setting"] != xion.HEAVY)]
+    assert fifo.groupby("window")["mean_jct_s"].nunique().eq(1).all()
+
+
+def test_the_figure_shows_something(tiny: Run) -> None:
+    picture = imread(tiny.folder / "xion.png")
+    assert picture.shape[1] > 1_000
+    assert 0.02 < (picture[..., :3].min(axis=2) < 0.9).mean() < 0.5
+    drawing = (tiny.folder / "xion.svg").read_text()
+    assert all(f">{name}</text>" in drawing for name in ("FIFO", "SJF", "SRTF", "Xion", "gap rule"))
+
+
+def test_the_console_says_what_is_inferred_and_what_sjf_does(tiny: Run) -> None:
+    for words in (
+        "Inferred: the rule",
+        "2 test windows of 120 jobs",
+        "SJF, which never preempts",
+        "Refuting",
+    ):
+        assert words in tiny.printed or words.lower() in tiny.printed.lower()
+    assert str(tiny.folder / "xion.png") in tiny.printed
+
+
+@pytest.mark.slow(reason="sixty trials take a minute or two")
+def test_what_counts_as_reproduced_of_xion_is() -> None:
+    found = experiments.simulate(xion.settings(xion.paper.trials, seed=0), processes=2)
+    assert [row.claim for row in xion.claims(found) if not row.holds] == []
