@@ -172,11 +172,12 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         return float(calls.advantage(self.episode.states, BEFORE, SCRATCH, self.episode.jobs, job, self._tau))
 
     def _pass_over(self) -> None:
-        """Let time pass while waiting is all there is to do."""
+        """Let time pass while waiting is all there is to do, and there is one way to wait."""
         while True:
             self._slots.refresh(self.episode.states, 0, self.episode.jobs)
             self._mask = self.action_space.mask = self._action.mask(self._slots, self.episode.view)
-            if self.episode.done or self._mask[: self._first_wait].any():
+            a_choice = len(self._action.waits) > 1 or self._mask[: self._first_wait].any()
+            if self.episode.done or a_choice:
                 return
             self._wait()
 

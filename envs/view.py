@@ -322,12 +322,14 @@ class View:
         moved = np.flatnonzero(after.phase[:seen] != self._state.phase[:seen])
         paused = moved[(after.phase[moved] == PAUSING) | (after.phase[moved] == QUEUED)]
         begun = np.setdiff1d(moved, paused)
+        begun = begun[np.argsort(-after.began[begun], kind="stable")]  # who starts first may take cores that the next lacks
         starts: list[Action] = []
         for job in begun.tolist():
             owner = after.heir if after.phase[job] == RESERVED else after.holder
             gpus = np.flatnonzero(owner[: after.num_gpus] == job)
             node = int(after.node_of[job]) if after.node_of[job] != NOBODY else None
-            starts.append(Start(job, Placement(tuple(gpus.tolist()), node=node)))
+            cores = float(after.core_count[job]) if self.cores_bind else None
+            starts.append(Start(job, Placement(tuple(gpus.tolist()), cores, node)))
         return starts + [Preempt(job) for job in paused.tolist()]
 
 

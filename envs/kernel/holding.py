@@ -82,10 +82,16 @@ def reserve(s, jobs, job, gpus, cores):
 
 @compiled
 def start_ready(s, jobs):
-    """Start the jobs all of whose reserved GPUs are there."""
+    """Start the jobs all of whose reserved GPUs are there, by job."""
     while s.num_ready > 0:
+        first = 0
+        for k in range(s.num_ready):
+            if s.ready[k] < s.ready[first]:
+                first = k
+        job = s.ready[first]
         s.num_ready -= 1
-        inherit(s, jobs, s.ready[s.num_ready])
+        s.ready[first] = s.ready[s.num_ready]
+        inherit(s, jobs, job)
 
 
 @compiled
