@@ -30,6 +30,13 @@ class Offer(NamedTuple):
     jobs: tuple[int, ...] = ()
 
 
+def alone(view: "View", jobs: np.ndarray) -> np.ndarray:
+    """Return those of some running jobs that have GPUs, and share none: only their pauses free GPUs."""
+    shared = view.residents[view.num_residents > 1]
+    chosen: np.ndarray = jobs[(view.num_gpus[jobs] > 0) & ~np.isin(jobs, shared)]
+    return chosen
+
+
 def free_at(view: "View", effort: np.ndarray) -> np.ndarray:
     """Return the seconds until each GPU is free, by the estimates, if nobody new is started or paused.
 
@@ -51,7 +58,7 @@ def time_until(view: "View", job: int, free_s: np.ndarray) -> float:
     """Return the seconds until a job could start, given those until each GPU is free; infinite if never."""
     earliest = free_s[np.lexsort((free_s, view.gpu_node))]  # on each node, one node behind the other
     first = np.cumsum(view.node_gpus) - view.node_gpus
-    able = view.node_memory_gib >= view.memory_gib[job]
+    able = view.can_hold(job)
     latest = 0.0
     for wanted in parts(view, job):
         nodes = np.flatnonzero(able & (view.node_gpus >= wanted))
@@ -70,7 +77,7 @@ def make_room(view: "View", job: int, candidates: np.ndarray, cost: np.ndarray) 
     """
     free, held = ledger(view, candidates)
     sizes, remaining_s = view.node_gpus, view.remaining_s
-    able = view.node_memory_gib >= view.memory_gib[job]
+    able = view.can_hold(job)
     room = Room([], (), float("inf"))
     for wanted in parts(view, job):
         best, best_node = None, -1
@@ -90,10 +97,23 @@ def make_room(view: "View", job: int, candidates: np.ndarray, cost: np.ndarray) 
     return room
 
 
+def room_of_one(view: "View", job: int, candidates: np.ndarray) -> Room | None:
+    """Return the room that the first of these candidates would make, on one node, by its pause alone."""
+    free, held = ledger(view, candidates)
+    wanted, able = int(view.num_gpus[job]), np.flatnonzero(view.can_hold(job)).tolist()
+    for victim in candidates.tolist():
+        for node in able:
+            gpus = held[node].get(victim, [])
+            if gpus and len(gpus) + len(free[node]) >= wanted:
+                memory = float(view.node_memory_gib[node])
+                return Room([victim], tuple((gpus + free[node])[:wanted]), memory)
+    return None
+
+
 def parts(view: "View", job: int) -> list[int]:
     """Return how many GPUs a job takes on each of its nodes."""
     wanted = int(view.num_gpus[job])
-    largest = int(view.node_gpus[view.node_memory_gib >= view.memory_gib[job]].max())
+    largest = int(view.node_gpus[view.can_hold(job)].max())
     whole, rest = divmod(wanted, largest)
     return [largest] * whole + [rest] * (rest > 0)
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from baselines._victims import Room, free_at, make_room, time_until
+from baselines._victims import Room, alone, free_at, make_room, time_until
 from envs.policy import Action, Placement, Preempt, Start, Wait
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Xion:
         fitting = self._allowed(view.startable)
         if len(fitting) and (placement := view.place(job := first(fitting, effort))):
             return Start(job, placement)
-        return self._displace(view, self._allowed(queue), effort)
+        return self._displace(view, self._allowed(queue[view.num_gpus[queue] > 0]), effort)
 
     def _allowed(self, jobs: np.ndarray) -> np.ndarray:
         return np.setdiff1d(jobs, self._displaced) if self._displaced else jobs
@@ -69,7 +69,7 @@ class Xion:
         waiting = np.union1d(queue, view.heir[view.heir >= 0])
         if not len(waiting) or (job := first(waiting, effort)) not in queue:
             return Wait()  # a pause for the first in order is in flight
-        running = view.preemptible
+        running = alone(view, view.preemptible)
         able = (view.remaining_s[running] > effort[job]) & (view.now - view.since_s[running] >= self.q_min_s)
         if not able.any() or not (room := self._worthwhile(view, job, running[able], queue, effort)):
             return Wait()
@@ -85,8 +85,9 @@ class Xion:
         overhead = view.pause_s + view.load_s
         if self.rule == "derived" and wait - effort[job] <= self.margin_s and overhead[victims].all():
             return None  # not even if the overhead were nothing; spares the search
-        if (room := make_room(view, job, victims, overhead * view.num_gpus)) is None:
-            return None
+        room = make_room(view, job, victims, overhead * view.num_gpus)
+        if room is None or not room.victims:
+            return None  # or it is not GPUs that it lacks
         chosen = room.victims
         if not overhead[chosen].any():
             return room

@@ -322,7 +322,8 @@ class View:
         moved = np.flatnonzero(after.phase[:seen] != self._state.phase[:seen])
         paused = moved[(after.phase[moved] == PAUSING) | (after.phase[moved] == QUEUED)]
         begun = np.setdiff1d(moved, paused)
-        begun = begun[np.argsort(-after.began[begun], kind="stable")]  # who starts first may take cores that the next lacks
+        # Who starts first may take cores that the next lacks.
+        begun = begun[np.argsort(-after.began[begun], kind="stable")]
         starts: list[Action] = []
         for job in begun.tolist():
             owner = after.heir if after.phase[job] == RESERVED else after.holder

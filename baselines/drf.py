@@ -1,0 +1,36 @@
+"""Dominant resource fairness: next is who has the least of what they have most of (Ghodsi et al., NSDI 2011).
+
+Progressive filling over users, by their shares of GPUs, of CPU cores where these are given out, and of GPU memory. A
+user's jobs come in the order of submission; a user whose job does not fit is passed over. Nobody is paused, so
+shares even out only as jobs end: that and the third resource are ours. Where a trace tells no users it is FIFO.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from baselines._order import start_first
+from envs.policy import Action, Wait
+
+if TYPE_CHECKING:
+    from envs.view import View
+
+
+def policy(view: "View") -> Action:
+    """Start the first job that fits of the user with the least dominant share who has one, or wait."""
+    queue = view.queue
+    shares = dominant_shares(view)[view.user[queue]]
+    return start_first(view, queue[np.argsort(shares, kind="stable")].tolist()) or Wait()
+
+
+def dominant_shares(view: "View") -> np.ndarray:
+    """Return each user's largest share of any resource."""
+    jobs = np.concatenate([view.running, view.loading, view.pausing])
+    gpus = view.num_gpus[jobs]
+    memory = (view.node_gpus * view.node_memory_gib).sum()
+    held = [gpus / view.node_gpus.sum(), gpus * view.memory_gib[jobs] / memory]
+    if view.cores_bind:
+        held.append(view.cores_now[jobs] * np.maximum(gpus, 1) / view.node_cores.sum())
+    users = int(view.user.max(initial=0)) + 1
+    by_user = [np.bincount(view.user[jobs], share, users) for share in held]
+    return np.asarray(np.max(by_user, axis=0))

@@ -1,0 +1,60 @@
+"""FIFO in which a short trial does not wait: it displaces the long job that is smallest and quickest to pause.
+
+Claim: preempting those long jobs that can be resumed without much delay cuts the 95th percentile of the slowdown of
+trial jobs under FIFO by 96.6 % (FitGpp; Yabuuchi et al., OpML 2019, abstract). Recalled, unverified: the score,
+size / largest size + 4 x grace period / longest grace period, size being the norm of a job's shares of a node; who has
+least is paused, P = 1 times at most. Ours: trials are profiled at `trial_s` at most; the grace period is the pause;
+where no single job makes room on one node the trial waits.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from baselines._order import start_first
+from baselines._victims import alone, room_of_one
+from envs.policy import Action, Placement, Preempt, Start, Wait
+
+if TYPE_CHECKING:
+    from envs.view import View
+
+WEIGHT, MOST_PAUSES = 4.0, 1  # of grace periods; of a job (P): recalled, unverified
+
+
+@dataclass
+class FitGpp:
+    """One episode of the policy; jobs profiled at `trial_s` at most are trials."""
+
+    trial_s: float = 1800.0
+
+    def __post_init__(self) -> None:
+        self._moves: list[Action] = []
+
+    def __call__(self, view: "View") -> Action:
+        """Start what fits, then displace for the first trial for which that is possible, then wait."""
+        if self._moves:
+            return self._moves.pop(0)
+        queue = view.queue
+        if start := start_first(view, queue.tolist()):
+            return start
+        running = alone(view, view.preemptible)
+        long = (view.estimate_s[running] > self.trial_s) & (view.preemptions[running] < MOST_PAUSES)
+        victims = running[long][np.argsort(score(view, running[long]), kind="stable")]
+        trials = queue[(view.estimate_s[queue] <= self.trial_s) & ~view.is_cpu_job[queue]]
+        for job in trials.tolist():
+            if not view.just_paused(job) and (room := room_of_one(view, job, victims)):
+                self._moves = [Start(job, Placement(room.gpus))]
+                return Preempt(room.victims[0])
+        return Wait()
+
+
+def score(view: "View", jobs: np.ndarray) -> np.ndarray:
+    """Return how unfit running jobs are to be paused."""
+    cores = view.cores_now[jobs] / view.node_cores.max() * view.cores_bind
+    size = view.num_gpus[jobs] * np.hypot(1 / view.node_gpus.max(), cores)
+    grace_s = view.pause_s[jobs]
+    return np.asarray(size / size.max(initial=1e-9) + WEIGHT * grace_s / grace_s.max(initial=1e-9))
+
+
+policy = FitGpp

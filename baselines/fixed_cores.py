@@ -1,0 +1,29 @@
+"""First in, first out, with the same number of CPU cores for every GPU, whatever a job asks for.
+
+General practice, and what CODA must beat: nobody can ask for too many cores, and nobody gets all that it could use.
+Three a GPU is the share to which Synergy's measurements are relative (OSDI 2022). CPU jobs get what they ask for.
+Where a node has fewer for each GPU, it is those; where cores are not given out it is FIFO.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from baselines._order import cores_for_each, start_first
+from envs.policy import Action, Wait
+
+if TYPE_CHECKING:
+    from envs.view import View
+
+
+@dataclass
+class FixedCores:
+    """One episode of the policy; `cores` is the number for each GPU."""
+
+    cores: float = 3.0
+
+    def __call__(self, view: "View") -> Action:
+        """Start the first job that fits with so many cores, or wait."""
+        return start_first(view, view.queue.tolist(), cores_for_each(view, self.cores)) or Wait()
+
+
+policy = FixedCores

@@ -1,0 +1,52 @@
+"""Take CPU cores from jobs that do not need their share and give them to those that can use more.
+
+Claim: jobs differ in how much they depend on CPU and memory; profiled once, insensitive jobs give up what exceeds
+their need, sensitive ones get it, and nobody is slower than with a share in proportion to its GPUs (Synergy,
+OSDI 2022, abstract and general knowledge). Here that is its best-effort tuning over FIFO, for cores alone.
+
+Ours: a profile over cores is nothing that a scheduler here is given, so a job starts with its proportional share and
+is measured while it runs, as in `coda`; cores are divided at once, not in rounds of 300 s; CPU jobs, which it does not
+know, wait in the same queue for what is left over and keep it.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from baselines._arrays import divide, holders, resizes
+from baselines._order import cores_for_each, start_first
+from baselines._tuning import Tuner
+from envs.policy import Action, Wait
+
+if TYPE_CHECKING:
+    from envs.view import View
+
+WHOLE_CPU_JOB = 1.0  # CPU jobs do not give up cores
+
+
+class Synergy:
+    """One episode of the policy."""
+
+    def __init__(self) -> None:
+        self._tuner: Tuner | None = None
+        self._moves: list[Action] = []
+
+    def __call__(self, view: "View") -> Action:
+        """Start what fits, then divide the cores, then wait."""
+        if self._moves:
+            return self._moves.pop(0)
+        if (cores := cores_for_each(view, np.inf)) is None:
+            return start_first(view, view.queue.tolist()) or Wait()
+        share = int(cores)
+        self._tuner = tuner = self._tuner or Tuner(start=share)
+        tuner.watch(view)
+        if start := start_first(view, view.queue.tolist(), cores=1.0):
+            return start
+        held = holders(view, *tuner.wishes(view))
+        self._moves = resizes(view, held, divide(held, share, least_share=WHOLE_CPU_JOB))
+        if self._moves:
+            return self._moves.pop(0)
+        return Wait(tuner.window_s) if tuner.begin(view) else Wait()
+
+
+policy = Synergy

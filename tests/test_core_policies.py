@@ -1,0 +1,329 @@
+"""Policies that give out CPU cores do so by what they measure, and neither side starves; the others choose as they say.
+
+A node of two GPUs and ten cores is the usual case: two cores are kept for GPUs without a job, and CODA's reserve for
+jobs with GPUs is six.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from baselines import load, make
+from baselines._throttling import throttling
+from baselines._tuning import Curve
+from baselines.coda import Coda
+from baselines.drf import dominant_shares
+from baselines.fitgpp import FitGpp
+from baselines.fixed_cores import FixedCores
+from envs.cluster import uniform
+from envs.episode import Episode, run
+from envs.kernel import laws
+from envs.kernel.layout import JOB
+from envs.physics import Physics
+from envs.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
+from envs.view import BUSY_ERROR_S, View
+
+EPS, DROP, WINDOW_S = 0.04, 0.1, 60.0
+VISION, LANGUAGE = 6.0, 0.1  # cores a GPU that keep it busy
+
+
+def jobs(*rows: dict[str, float]) -> np.ndarray:
+    """Make jobs of a GPU, of an hour with the cores they ask for and three asked, but for what is said."""
+    array = np.zeros(len(rows), JOB)
+    usual = {"num_gpus": 1, "duration": 3600.0, "cores": 3.0, "gpu_time": 1.0, "active": 1000.0, "duty": 1.0}
+    for record, row in zip(array, rows, strict=True):
+        for name, value in (usual | row).items():
+            record[name] = value
+    array["estimate"] = array["duration"]
+    return array
+
+
+def on_cpu(cores: float, **row: float) -> dict[str, float]:
+    return {"num_gpus": 0, "cores": cores, "gpu_time": 0.0, "active": 0.0, "duty": 0.0} | row
+
+
+def episode(work: np.ndarray, cluster: tuple[int, int, int] = (1, 2, 10)) -> Episode:
+    nodes, gpus, cores = cluster
+    physics = Physics(cores=True, bandwidth=True)
+    return Episode(work, uniform(nodes, gpus, cores=cores), exact=True, physics=physics)
+
+
+class Recorder:
+    """A policy that does what another does and remembers what, when, and the cores held at the end of an instant."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.actions: list[tuple[float, Action]] = []
+        self.held: dict[float, list[float]] = {}
+
+    def __call__(self, view: View) -> Action:
+        action = self.policy(view)
+        self.actions.append((view.now, action))
+        if isinstance(action, Wait):
+            self.held[view.now] = view.cores_now.tolist()
+        return action
+
+    def of_kind(self, kind: type) -> list[Any]:
+        return [action for _, action in self.actions if isinstance(action, kind)]
+
+
+def recorded(policy: Policy, played: Episode) -> Recorder:
+    recorder = Recorder(policy)
+    run(recorder, played)
+    return recorder
+
+
+def effective(played: Episode) -> float:
+    """Return the share of GPU-seconds, over the time until the last job has come, in which GPUs were busy."""
+    count = len(played.jobs)
+    busy = (played.state.busy_early[:count] * played.jobs["num_gpus"]).sum()
+    return float(busy / (played.state.num_gpus * played.jobs["submit"][-1]))
+
+
+# The tuner.
+
+
+def tuned(busy_at: Callable[[float], float], windows: int, seed: int) -> int:
+    """Return what a job wants after so many windows, always given what it wants, read with a monitor's error."""
+    rng = np.random.default_rng(seed)
+    curve = Curve(3)
+    for window in range(windows):
+        begin, end = WINDOW_S * window, WINDOW_S * (window + 1)
+        curve.begin(begin, BUSY_ERROR_S * rng.standard_normal(), float(curve.want))
+        busy_s = WINDOW_S * busy_at(curve.want) + BUSY_ERROR_S * rng.standard_normal()
+        curve.end(end, float(busy_s), EPS, DROP)
+    return curve.want
+
+
+@pytest.mark.parametrize(
+    "busy_at",
+    [
+        pytest.param(lambda cores: 1.0, id="flat"),
+        pytest.param(lambda cores: min(cores / 12, 1.0), id="linear"),
+        pytest.param(lambda cores: min(cores / 5.5, 1.0), id="with a knee"),
+        pytest.param(lambda cores: 1 - np.exp(-cores / 2), id="saturating"),
+        pytest.param(lambda cores: 0.8 * min(cores / 4, 1.0), id="never quite busy"),
+    ],
+)
+def test_the_tuner_finds_the_least_cores_that_are_about_best(busy_at: Callable[[float], float]) -> None:
+    """Within a step, within eight windows, in four of five cases: steps of one curve are lost in errors."""
+    best = busy_at(64)
+    least = next(cores for cores in range(1, 65) if busy_at(cores) >= best - EPS)
+    found = np.array([tuned(busy_at, windows=8, seed=seed) for seed in range(50)])
+    assert np.mean(abs(found - least) <= 1) >= 0.8
+
+
+def test_the_tuner_begins_anew_when_a_job_has_become_slower() -> None:
+    """It is busy with three cores, half as busy with one, half as busy with three after a while: it may need six."""
+    curve = Curve(3)
+    for cores, busy in ((3, 1.0), (1, 0.5), (2, 0.9), (3, 0.5)):
+        curve.begin(0.0, 0.0, float(cores))
+        curve.end(WINDOW_S, busy * WINDOW_S, EPS, DROP)
+    assert list(curve.watched) == [3]
+    assert curve.want == 6
+
+
+# The eliminator.
+
+
+def throttled(played: Episode) -> Iterator[tuple[int, float]]:
+    """Yield each step of throttling that the eliminator takes at this instant."""
+    while move := throttling(played.view):
+        played.apply(move)
+        yield move.job, move.level
+
+
+def begun(work: np.ndarray, cluster: tuple[int, int, int]) -> Episode:
+    """Return an episode in which all jobs of the first instant run, on the first node."""
+    played = episode(work, cluster)
+    played.advance()
+    gpu = 0
+    for job in range(int(played.state.num_arrived)):
+        gpus = tuple(range(gpu, gpu := gpu + int(work["num_gpus"][job])))
+        played.apply(Start(job, Placement(gpus, node=None if gpus else 0)))
+    return played
+
+
+def test_the_heaviest_is_throttled_first_and_released_when_there_is_room() -> None:
+    """A node gives 200 GB/s; A draws 20 on a GPU, B 170 until it ends at 100, C 120: B and C go down together."""
+    work = jobs(
+        {"bandwidth": 20},
+        on_cpu(4, bandwidth=170, duration=60),
+        on_cpu(4, bandwidth=120),
+        on_cpu(1, submit=5000),
+    )
+    played = begun(work, (1, 1, 16))
+    steps = list(throttled(played))
+    assert [job for job, _ in steps[:3]] == [1, 1, 1]
+    levels = played.view.throttle
+    assert played.view.node_bandwidth_gbs[0] <= 200
+    assert abs(170 * levels[1] - 120 * levels[2]) < 20
+    played.apply(Wait())
+    played.advance()
+    assert list(throttled(played))[-1] == (2, 1.0)
+
+
+def test_nobody_is_throttled_without_gpus_to_protect() -> None:
+    played = begun(jobs(on_cpu(4, bandwidth=170), on_cpu(4, bandwidth=170)), (1, 1, 16))
+    assert list(throttled(played)) == []
+
+
+def test_gpus_that_idle_for_want_of_cores_throttle_nobody() -> None:
+    """A could use twelve cores and gets four at most beside B and C, which draw three quarters of the bandwidth."""
+    work = jobs({"input": 12.0}, on_cpu(3, bandwidth=75), on_cpu(3, bandwidth=75))
+    recorder = recorded(Coda(), episode(work, (1, 1, 10)))
+    assert recorder.of_kind(Throttle) == []
+    assert len(recorder.of_kind(Resize)) > 0
+
+
+# The arrays.
+
+
+def test_a_cpu_job_borrows_the_reserve_and_gives_it_back_by_shrinking() -> None:
+    """A has the eight cores that need not be kept. B comes at 600 for both GPUs: A keeps four till B has ended."""
+    work = jobs(
+        on_cpu(8), {"submit": 600, "num_gpus": 2, "input": 3.0, "duration": 600}, on_cpu(1, submit=9000)
+    )
+    played = episode(work)
+    recorder = recorded(Coda(), played)
+    assert recorder.held[0.0] == [8]
+    assert recorder.held[600.0] == [4, 3]
+    assert played.state.wait[:2].tolist() == [0, 0]
+    ended = float(played.state.finish[1])
+    assert recorder.held[ended] == [8, 0]
+    assert 3600 < played.state.finish[0] <= 3600 + 600 / 2
+
+
+def test_who_came_last_shrinks_first() -> None:
+    work = jobs(on_cpu(4), on_cpu(4, submit=10), {"submit": 600, "num_gpus": 2, "input": 6.0})
+    recorder = recorded(Coda(), episode(work))
+    assert recorder.held[10.0] == [4, 4]
+    assert recorder.held[600.0] == [2, 2, 3]
+
+
+def test_a_job_with_gpus_gives_back_what_exceeds_its_reserve() -> None:
+    """A grows to the eight cores a GPU that it can use; B asks for six of sixteen, and A keeps five for each."""
+    work = jobs({"num_gpus": 2, "input": 8.0, "duration": 7200}, on_cpu(6, submit=1800))
+    played = episode(work, (1, 2, 16))
+    recorder = recorded(Coda(), played)
+    before = max(now for now in recorder.held if now < 1800)
+    assert recorder.held[before] == [8]
+    assert recorder.held[1800.0] == [5, 6]
+    assert played.state.wait[1] == 0
+
+
+def test_without_arrays_a_cpu_job_waits_for_what_is_left_over() -> None:
+    work = jobs({"num_gpus": 2, "input": 8.0, "duration": 7200}, on_cpu(6, submit=1800))
+    played = episode(work, (1, 2, 16))
+    run(Coda(arrays=False), played)
+    assert played.state.start[1] == played.state.finish[0]
+
+
+# What each part is worth.
+
+
+def mix(seed: int, needs: list[float], count: int = 60) -> np.ndarray:
+    """Draw jobs of half an hour for two nodes of four GPUs and twenty cores, and CPU jobs beside them."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for submit in np.sort(rng.uniform(0, 4 * 3600, count)):
+        if rng.random() < 0.25:
+            rows.append(on_cpu(float(rng.integers(1, 9)), submit=submit, duration=rng.exponential(600)))
+        else:
+            need = float(rng.choice(needs))
+            seconds = rng.exponential(2400) * max(need / 3, 1)  # with the three cores it asks for
+            rows.append(
+                {"submit": submit, "num_gpus": rng.choice([1, 2]), "duration": seconds, "input": need}
+            )
+    return jobs(*rows)
+
+
+def gained(policy: Any, needs: list[float]) -> float:
+    """Return how many points of effective utilisation a policy gains on three cores a GPU."""
+    gains = []
+    for seed in range(2):
+        work = mix(seed, needs)
+        played, other = (run(who, episode(work, (2, 4, 20))) for who in (make(policy), FixedCores()))
+        assert laws.check(played.states, 0, played.jobs) == 0
+        gains.append(100 * (effective(played) - effective(other)))
+    return float(np.mean(gains))
+
+
+@pytest.mark.parametrize("name", ["coda", "synergy"])
+def test_tuning_gains_where_some_need_more_and_others_less(name: str) -> None:
+    assert gained(load(name), [VISION, LANGUAGE]) > 8
+
+
+def test_tuning_costs_next_to_nothing_where_there_is_nothing_to_gain() -> None:
+    assert gained(Coda, [LANGUAGE]) > -0.5
+
+
+def test_cpu_jobs_are_neither_paused_nor_kept_waiting() -> None:
+    work = mix(0, [VISION, LANGUAGE])
+    on_cpus = work["num_gpus"] == 0
+    waits = {}
+    for policy in (FixedCores(), Coda()):
+        played = episode(work, (2, 4, 20))
+        recorder = recorded(policy, played)
+        waits[type(policy)] = played.state.wait[: len(work)][on_cpus].mean()
+        assert recorder.of_kind(Preempt) == []
+    assert waits[Coda] <= 1.05 * waits[FixedCores]
+
+
+# The others.
+
+
+def test_fixed_cores_gives_everybody_three() -> None:
+    """A asks for one, B for eight, C for two as a whole."""
+    recorder = recorded(FixedCores(), episode(jobs({"cores": 1}, {"cores": 8}, on_cpu(2))))
+    assert recorder.held[0.0] == [3, 3, 2]
+
+
+def test_fixed_cores_takes_what_a_node_has_for_each_gpu() -> None:
+    recorder = recorded(FixedCores(), episode(jobs({}, {}), (1, 2, 4)))
+    assert recorder.held[0.0] == [2, 2]
+
+
+def test_synergy_moves_cores_from_who_does_not_need_them() -> None:
+    """Both have five to begin with; A needs one, B could use nine."""
+    work = jobs({"input": LANGUAGE, "cores": 5}, {"input": 9.0, "cores": 5})
+    recorder = recorded(make(load("synergy")), episode(work))
+    assert recorder.held[0.0] == [5, 5]
+    assert [1, 9] in recorder.held.values()
+
+
+def test_dominant_shares_even_out_as_in_the_paper() -> None:
+    """One user's jobs need 1 of 9 GPUs and 12 of 54 cores, the other's 3 GPUs and 3 cores: three run, and two."""
+    one = {"user": 0, "num_gpus": 1, "cores": 12.0}
+    other = {"user": 1, "num_gpus": 3, "cores": 1.0}
+    played = episode(jobs(*[one] * 6, *[other] * 6), (1, 9, 54))
+    drf = make(load("drf"))
+    played.advance()
+    while not isinstance(action := drf(played.view), Wait):
+        played.apply(action)
+    running = played.view.running
+    assert np.bincount(played.view.user[running]).tolist() == [3, 2]
+    assert dominant_shares(played.view) == pytest.approx([2 / 3, 2 / 3])
+
+
+@pytest.mark.parametrize(("pauses", "victim"), [((10, 10, 10), 1), ((30, 60, 20), 2)])
+def test_fitgpp_displaces_the_long_job_of_least_score(pauses: tuple[float, ...], victim: int) -> None:
+    """A has two GPUs, B and C one each; where all take as long to pause, B and C are the smaller, B the first."""
+    long = [
+        {"num_gpus": gpus, "pause": pause, "load": 5.0} for gpus, pause in zip((2, 1, 1), pauses, strict=True)
+    ]
+    work = jobs(*long, {"submit": 100, "duration": 600})
+    recorder = recorded(FitGpp(), Episode(work, uniform(1, 4), exact=True))
+    assert [(now, action) for now, action in recorder.actions if isinstance(action, Preempt)] == [
+        (100.0, Preempt(victim))
+    ]
+
+
+def test_fitgpp_pauses_nobody_twice_and_nobody_for_a_long_job() -> None:
+    work = jobs(
+        {"pause": 10}, {"submit": 50}, {"submit": 100, "duration": 600}, {"submit": 200, "duration": 600}
+    )
+    recorder = recorded(FitGpp(), Episode(work, uniform(1, 1), exact=True))
+    assert recorder.of_kind(Preempt) == [Preempt(0)]
