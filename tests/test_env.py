@@ -68,7 +68,7 @@ def test_a_cluster_with_a_core_a_gpu_has_no_fault(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kinds", [kinds for kinds in ALL if kinds not in PAIRED], ids=named)
 def test_kinds_that_do_not_go_together_are_refused(kinds: dict[str, str], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="goes with the action 'pick', not with '(primitive|elastic)'"):
+    with pytest.raises(ValueError, match=r"goes with the action 'pick', not with '(primitive|elastic)'"):
         tiny.make(tiny.scenario(tmp_path), **kinds)
 
 

@@ -169,7 +169,8 @@ def test_cpu_jobs_are_taken_out_unless_they_are_simulated(tmp_path: Path) -> Non
     table = tiny.jobs().assign(kind=["cpu"] * 3 + ["gpu"] * 29)
     table.loc[:2, "num_gpus"] = 0
     work = made(tmp_path, table)
-    assert len(work.jobs) == 29 and work.jobs["num_gpus"].all()
+    assert len(work.jobs) == 29
+    assert work.jobs["num_gpus"].all()
     assert "CPU jobs taken out, since cpu_jobs is off: 3" in work.table.attrs["notes"]
     assert len(made(tmp_path, table, physics="memory,cpu_jobs").jobs) == 32
 
