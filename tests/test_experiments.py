@@ -17,7 +17,8 @@ from matplotlib.image import imread
 import experiments
 from envs import registry, report, results
 from envs.comparison import Estimate, estimate
-from evaluate import main
+from envs.scenario import Scenario
+from evaluate import main, read_choices
 from experiments import Found, Setting, _tables, coda, xion, xonar
 from experiments._claims import Claim, Needs
 from experiments._figure import apart
@@ -234,6 +235,11 @@ def test_a_run_folder_holds_everything(tiny: Run) -> None:
     choices = json.loads((tiny.folder / "choices.json").read_text())
     assert (choices["paper"], choices["policy"], choices["windows"]) == ("xion", None, 2)
     assert choices["scenario"]["seed"] == 1
+
+
+def test_a_run_folder_gives_its_choices_again(tiny: Run) -> None:
+    again = read_choices(["--config", str(tiny.folder)])
+    assert (again.paper, again.windows, again.scenario) == ("xion", 2, Scenario(seed=1))
 
 
 def test_claims_are_rows_of_known_columns(tiny: Run) -> None:
