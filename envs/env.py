@@ -176,8 +176,9 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         while True:
             self._slots.refresh(self.episode.states, 0, self.episode.jobs)
             self._mask = self.action_space.mask = self._action.mask(self._slots, self.episode.view)
+            arrived = self.episode.state.num_arrived > 0
             a_choice = len(self._action.waits) > 1 or self._mask[: self._first_wait].any()
-            if self.episode.done or a_choice:
+            if self.episode.done or (arrived and a_choice):
                 return
             self._wait()
 
