@@ -44,8 +44,6 @@ class Episode:
         if len(levels) > MAX_LEVELS:
             raise ValueError(f"{len(levels)} levels: at most {MAX_LEVELS}")
         self.jobs = jobs.copy().view(np.recarray)
-        if physics.cores:
-            self.jobs.cores = np.maximum(jobs["cores"], 1.0)  # nobody holds less
         self.cluster = cluster
         self.discipline = DISCIPLINES.index(discipline)
         self.states = lay_out(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from envs.kernel import calls
+from envs.kernel.laws import LEAST_CORES
 from envs.kernel.layout import MAX_LEVELS, MODULUS, MULTIPLIER, NOBODY, state_dtype, tier
 
 
@@ -70,6 +71,8 @@ def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: 
 def lay_out_queues(s: np.record, jobs: np.ndarray) -> None:
     """Give each demand (GPUs, cores, and which nodes can hold it) its stretch of the queue."""
     level = np.searchsorted(s.level_memory[: s.num_levels], jobs["peak"])
+    if s.cores_bind:
+        jobs["cores"] = np.maximum(jobs["cores"], LEAST_CORES)
     cores = jobs["cores"] * s.cores_bind
     _, jobs["demand"], counts = np.unique(
         np.stack([jobs["num_gpus"], level, cores]), axis=1, return_inverse=True, return_counts=True
