@@ -103,10 +103,10 @@ def scoring(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
 
 def reproduction(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
     """Return the name of a paper, and what runs its experiment and fills a folder."""
-    from experiments import load
+    import experiments
 
     name, seed = str(evaluation.paper), evaluation.scenario.seed
-    paper = load(name)
+    paper = experiments.load(name)
     with working("preparing the jobs; the first run compiles the simulator"):
         settings = paper.settings(evaluation.windows or paper.trials, seed)
     return name, partial(reproduce, evaluation, paper, settings)

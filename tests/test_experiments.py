@@ -180,12 +180,19 @@ def imagined(settings: Sequence[Setting]) -> Found:
 
 def test_nobody_depends_on_what_running_out_of_memory_costs_if_nobody_does() -> None:
     """Xonar is not run again where only that cost changes."""
-    usual = drawn("xonar_memory", 2, seed=0, jobs=10, **xonar.RULES)
+    usual = drawn("xonar_memory", 2, seed=0)
     dear = changed(usual, restart_delay=600.0, peak_at=0.5, oom_victim="newcomer")
     found = experiments.simulate(
         [Setting(name, loads, named("xonar")) for name, loads in {"usual": usual, "dear": dear}.items()]
     )
     assert found.other_ends(("usual", "xonar"), ("dear", "xonar")).mean == 0
+
+
+def test_the_first_places_of_the_sweeps_are_the_workloads_own() -> None:
+    for kind in xonar.FLOORS:
+        (load,) = drawn(f"xonar_{kind}", 1, seed=0)
+        assert (load.scenario.restart_delay, load.scenario.peak_at) == (xonar.RESTART_S, xonar.PEAKS[0])
+    assert xonar.DELAYS_S[0] == xonar.RESTART_S
 
 
 def test_the_usual_share_of_heavy_jobs_gives_the_usual_workload() -> None:
