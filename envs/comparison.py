@@ -71,7 +71,7 @@ def compare(
         ratio=float(ratios.mean()),
         low=low,
         high=high,
-        geometric=float(np.exp(np.log(ratios).mean())),
+        geometric=geometric_mean(ratios),
         pooled=float(ours.mean() / theirs.mean()),
         wins=int((ratios < 1).sum()),
         windows=len(ratios),
@@ -126,3 +126,8 @@ def _draws(shape: tuple[int, ...], seed: int) -> tuple[NDArray[np.int64], ...]:
     """Return, for each side of a table, how often each of its places is drawn in every resample."""
     rng = np.random.default_rng(seed)
     return tuple(rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES) for n in shape)
+
+
+def geometric_mean(ratios: np.ndarray) -> float:
+    """Return the geometric mean; 0 where a ratio is 0."""
+    return float(np.exp(np.log(ratios).mean())) if (ratios > 0).all() else 0.0
