@@ -265,10 +265,6 @@ class View:
         """Return why an action is illegal now, or None."""
         return why_not(self, self._states, self._jobs, action)
 
-    def may_start(self, job: int, gpus: tuple[int, ...]) -> bool:
-        """Tell whether a queued job may be started on these GPUs now, shared or not."""
-        return self.why_not(Start(job, Placement(gpus))) is None
-
     def can_hold(self, job: int) -> np.ndarray:
         """Tell of each node whether its GPUs are large enough for a job alone; nothing else may be started there."""
         able: np.ndarray = self.node_memory_gib >= self._jobs["peak"][job]
