@@ -2,13 +2,24 @@
 
 import csv
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-GPU_MEMORY_GIB = 16.0  # V100, the reference GPU
+REFERENCE = "v100"
+GPU_MEMORY_GIB = {
+    REFERENCE: 16.0,
+    "k80": 12.0,
+    "p100": 16.0,
+    "t4": 16.0,
+    "rtx2080ti": 11.0,
+    "rtx3090": 24.0,
+    "a100": 40.0,
+}  # as in traces/data/hardware.csv
 CORES_PER_GPU = 6  # of the presets: 48 a node of eight
 
-_UNIFORM = re.compile(r"(\d+)x(\d+)(?:-(\d+(?:\.\d+)?)gb)?(?:-(\d+)c)?", re.ASCII)
+_TYPES = "|".join(GPU_MEMORY_GIB)
+_UNIFORM = re.compile(rf"(\d+)x(\d+)(?:-({_TYPES}))?(?:-(\d+(?:\.\d+)?)gb)?(?:-(\d+)c)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -30,14 +41,24 @@ class Cluster:
     inter_gbs: float = 5.0  # GB/s, between nodes
     intra_ms: float = 1.0  # ms an iteration for each further GPU of a node
     inter_ms: float = 2.3  # ms an iteration for each further node
+    node_types: tuple[str, ...] = ()  # of each node's GPUs; V100s if none is said
 
     def __post_init__(self) -> None:
-        """Refuse nodes that could not give every GPU a core; ValueError says which."""
+        """Refuse nodes that could not give every GPU a core, and unknown types; ValueError says which."""
+        if unknown := set(self.types) - set(GPU_MEMORY_GIB):
+            raise ValueError(
+                f"cluster {self.name}: GPU type {min(unknown)!r} is unknown: there are {', '.join(GPU_MEMORY_GIB)}"
+            )
         for node, (cores, gpus) in enumerate(zip(self.node_cores, self.node_gpus, strict=True)):
             if cores < gpus:
                 raise ValueError(
                     f"cluster {self.name}: node {node} has {cores} cores for {gpus} GPUs, and needs one for each"
                 )
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Type of each node's GPUs."""
+        return self.node_types or (REFERENCE,) * self.num_nodes
 
     @property
     def num_nodes(self) -> int:
@@ -60,18 +81,37 @@ class Cluster:
         return min(c / g for c, g in zip(self.node_cores, self.node_gpus, strict=True) if g)
 
 
-def uniform(nodes: int, gpus: int, memory_gib: float | None = None, cores: int | None = None) -> Cluster:
-    """Return `nodes` like nodes of `gpus` GPUs each, of 16 GiB and with 6 cores a GPU if nothing else is said."""
+def uniform(
+    nodes: int,
+    gpus: int,
+    memory_gib: float | None = None,
+    cores: int | None = None,
+    gpu_type: str | None = None,
+) -> Cluster:
+    """Return `nodes` like nodes of `gpus` GPUs each: by default V100s, the memory of their type, 6 cores a GPU."""
     name = f"{nodes}x{gpus}"
+    name += "" if gpu_type is None else f"-{gpu_type}"
     name += "" if memory_gib is None else f"-{memory_gib:g}gb"
     name += "" if cores is None else f"-{cores}c"
     if nodes < 1 or gpus < 1:
         raise ValueError(f"a cluster of {nodes}x{gpus} has no GPU")
-    memory_gib = GPU_MEMORY_GIB if memory_gib is None else memory_gib
+    memory_gib = GPU_MEMORY_GIB[gpu_type or REFERENCE] if memory_gib is None else memory_gib
     if memory_gib <= 0:
         raise ValueError(f"cluster {name}: a GPU needs memory")
     cores = CORES_PER_GPU * gpus if cores is None else cores
-    return Cluster(name, (gpus,) * nodes, (memory_gib,) * nodes, (cores,) * nodes)
+    types = () if gpu_type is None else (gpu_type,) * nodes
+    return Cluster(name, (gpus,) * nodes, (memory_gib,) * nodes, (cores,) * nodes, node_types=types)
+
+
+def together(name: str, parts: Sequence[Cluster]) -> Cluster:
+    """Return one cluster of the nodes of several."""
+    return Cluster(
+        name,
+        tuple(gpus for part in parts for gpus in part.node_gpus),
+        tuple(memory for part in parts for memory in part.node_gpu_memory_gib),
+        tuple(cores for part in parts for cores in part.node_cores),
+        node_types=tuple(gpu_type for part in parts for gpu_type in part.types),
+    )
 
 
 def philly() -> Cluster:
@@ -87,36 +127,43 @@ def philly() -> Cluster:
 def cluster(name: str) -> Cluster:
     """Return the cluster of a name: `philly`, `NxG` (nodes x GPUs), or a CSV file of nodes.
 
-    `NxG` may go on with the memory of a GPU in GiB and the cores of a node, in this order: `1x2-32gb`,
-    `10x8-40c`, `1x2-32gb-20c`. The CSV has a row a node: `gpus, gpu_memory_gib, cores`. ValueError says what names
-    exist.
+    `NxG` may go on with the type of the GPUs, the memory of each in GiB and the cores of a node, in this order:
+    `4x8-k80`, `1x2-32gb`, `10x8-40c`, `1x2-v100-32gb-20c`; several such are joined by `+`. The CSV has a row a node:
+    `gpus, gpu_memory_gib, cores`, and `gpu_type` if not V100s. ValueError says what names exist.
     """
     if name == "philly":
         return philly()
-    if shape := _UNIFORM.fullmatch(name):
-        nodes, gpus, memory_gib, cores = shape.groups()
-        return uniform(
-            int(nodes), int(gpus), float(memory_gib) if memory_gib else None, int(cores) if cores else None
-        )
+    shapes = [_UNIFORM.fullmatch(part) for part in name.split("+")]
+    if all(shapes):
+        parts = [named(*shape.groups()) for shape in shapes if shape]
+        return parts[0] if len(parts) == 1 else together(name, parts)
     if Path(name).is_file():
         return from_csv(Path(name))
     raise ValueError(
-        f"cluster {name!r} is unknown: give NxG such as 8x8 or 1x2-32gb-20c, 'philly', or a CSV file of nodes"
+        f"cluster {name!r} is unknown: give NxG such as 8x8, 1x2-32gb-20c or 4x8+4x8-k80, 'philly', or a CSV "
+        "file of nodes"
     )
 
 
+def named(nodes: str, gpus: str, gpu_type: str | None, memory_gib: str | None, cores: str | None) -> Cluster:
+    """Return the cluster of the parts of a name."""
+    memory = float(memory_gib) if memory_gib else None
+    return uniform(int(nodes), int(gpus), memory, int(cores) if cores else None, gpu_type)
+
+
 def from_csv(file: Path) -> Cluster:
-    """Read a cluster from a CSV file with the columns `gpus, gpu_memory_gib, cores`."""
+    """Read a cluster from a CSV file with the columns `gpus, gpu_memory_gib, cores`, and `gpu_type` if it has one."""
     with file.open(newline="") as lines:
         rows = list(csv.DictReader(lines, skipinitialspace=True))
     try:
         gpus = tuple(int(row["gpus"]) for row in rows)
         memory = tuple(float(row["gpu_memory_gib"]) for row in rows)
         cores = tuple(int(row["cores"]) for row in rows)
-    except (KeyError, TypeError, ValueError) as error:
+        types = tuple(row["gpu_type"].strip().lower() for row in rows if "gpu_type" in row)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{file}: expected the columns gpus, gpu_memory_gib, cores as numbers ({error})"
         ) from None
     if not gpus or min(gpus) < 0 or sum(gpus) == 0 or min(memory) <= 0 or min(cores) < 0:
         raise ValueError(f"{file}: expected at least one GPU, and no negative numbers")
-    return Cluster(file.stem, gpus, memory, cores)
+    return Cluster(file.stem, gpus, memory, cores, node_types=types)

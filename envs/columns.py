@@ -1,5 +1,6 @@
 """Arrays of a view: fields of jobs, or of the state, that can be read and not changed."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -33,3 +34,16 @@ class Column:
                 return read_only(state[self.field][: state.num_arrived])
             case _:
                 return read_only(state[self.field][: state[f"num_{self.source}"]])
+
+
+class Reading:
+    """An array of the view that a function makes of it."""
+
+    def __init__(self, function: "Callable[[View], np.ndarray]") -> None:
+        """Take the function, and its docstring."""
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, view: "View", owner: type | None = None) -> np.ndarray:
+        """Return the array as it is now."""
+        return self.function(view)

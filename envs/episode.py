@@ -5,7 +5,7 @@ import numpy as np
 from envs.cluster import Cluster
 from envs.kernel import calls
 from envs.kernel.fresh import fresh
-from envs.kernel.layout import DISCIPLINES, EASY, MAX_LEVELS, PLACEMENTS, SKIP
+from envs.kernel.layout import DISCIPLINES, EASY, GPU_TYPES, MAX_LEVELS, PLACEMENTS, SKIP
 from envs.legality import as_arrays
 from envs.physics import Physics
 from envs.policy import Action, Policy, Preempt, Ranking, Resize, Start, Throttle, Wait
@@ -94,10 +94,11 @@ class Episode:
             raise ValueError(f"at {self.view.now:g} s: {reason}")
         match action:
             case Start(job, placement):
-                gpus, cores, node = as_arrays(placement)
-                calls.start_on(self.states, 0, self.jobs, job, gpus, cores or self.jobs.cores[job], node)
+                calls.start_as(self.states, 0, self.jobs, job, *as_arrays(placement))
+            case Resize(job, None, placement):
+                calls.move(self.states, 0, self.jobs, job, *as_arrays(placement))
             case Resize(job, cores):
-                calls.resize(self.states, 0, self.jobs, job, float(cores))
+                calls.resize(self.states, 0, self.jobs, job, float(cores or 0.0))
             case Throttle(job, level):
                 calls.throttle(self.states, 0, job, float(level))
             case Preempt(job):
@@ -124,6 +125,7 @@ def lay_out(
         node_gpus=(cluster.num_gpus,) if pooled else cluster.node_gpus,
         node_memory=(cluster.largest_gpu_gib,) if pooled else cluster.node_gpu_memory_gib,
         node_cores=(sum(cluster.node_cores),) if pooled else cluster.node_cores,
+        node_type=(0,) if pooled else [GPU_TYPES.index(name) for name in cluster.types],
         rows=rows,
         placement=PLACEMENTS.index("first_fit" if pooled else placement),
         pooled=pooled,

@@ -20,22 +20,27 @@ REASONS = {
     4: "a GPU of the placement is neither free, nor about to be freed, nor open to one more job",
     5: "a GPU of the placement is too small for it",
     6: "the placement names a GPU twice",
-    7: "it is a CPU job, and the placement names no node of the cluster",
+    7: "it gets no GPU, and the placement names no node of the cluster that is open",
     8: "so many cores are not to be had",
+    9: "it cannot run with so many workers and servers on so many GPUs",
+    10: "it is a CPU job, or does not run",
 }
 
 
-def as_arrays(placement: Placement | None) -> tuple[np.ndarray, float, int]:
-    """Return a placement as the kernel reads it: GPUs in order, cores, node (-1 for none).
+def as_arrays(placement: Placement | None) -> tuple[np.ndarray, float, int, int, int]:
+    """Return a placement as the kernel reads it: GPUs in order, cores, node (-1 for none), workers, servers.
 
-    Cores are 0 where the job gets what it asks for, -1 where they make no sense. None, which `View.place` gives where
-    a job does not fit, is a placement on nothing.
+    Cores are 0 where the job gets what it asks for, -1 where they make no sense; workers and servers are 0 and -1 where
+    they are left open. None, which `View.place` gives where a job does not fit, is a placement on nothing.
     """
     placement = placement or Placement(())
     gpus = np.array(sorted(placement.gpus), np.int32)
     cores = 0.0 if placement.cores is None else float(placement.cores)
     sound = placement.cores is None or 0 < cores < np.inf
-    return gpus, cores if sound else -1.0, NOBODY if placement.node is None else int(placement.node)
+    node = NOBODY if placement.node is None else int(placement.node)
+    workers = 0 if placement.workers is None else max(int(placement.workers), -1) or -1
+    servers = -1 if placement.servers is None else max(int(placement.servers), 0)
+    return gpus, cores if sound else -1.0, node, workers, servers
 
 
 def why_not(view: "View", states: np.recarray, jobs: np.ndarray, action: object) -> str | None:
@@ -55,6 +60,11 @@ def why_not(view: "View", states: np.recarray, jobs: np.ndarray, action: object)
         case Preempt(job):
             legal = view.phase[job] == RUNNING and job in view.preemptible
             return None if legal else f"job {job} cannot be paused"
+        case Resize(job, None, Placement() as placement):
+            reason = laws.legal_move(states, 0, jobs, job, *as_arrays(placement))
+            return f"job {job} cannot be resized: {REASONS[reason]}" if reason else None
+        case Resize(job, cores, placement) if cores is None or placement is not None:
+            return f"resizing job {job} is illegal: give cores or a placement, not both"
         case Resize(job, cores):
             legal = laws.legal_resize(states, 0, jobs, job, float(cores))
             return None if legal else f"job {job} cannot have {cores} cores"

@@ -1,5 +1,6 @@
 """How jobs affect one another; by default they do not."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -7,13 +8,16 @@ from envs.cluster import Cluster
 from envs.kernel.layout import MAX_SHARE, OOM_VICTIMS
 from envs.scenario import CONTENTION, Scenario
 
+HOUR = 3600.0
+
 
 @dataclass(frozen=True)
 class Physics:
     """What the simulator does where jobs meet on a GPU or a node.
 
     max_share: jobs a GPU. cores: whether nobody gets cores that are not there, and cores decide about speed.
-    bandwidth: whether jobs fight for the memory of their node. The others are those of `envs.scenario.Scenario`.
+    bandwidth: whether jobs fight for the memory of their node. typed: whether GPUs differ in speed. The others are
+    those of `envs.scenario.Scenario`, all times in seconds, infinite where nothing happens.
     """
 
     max_share: int = 1
@@ -24,6 +28,13 @@ class Physics:
     peak_at: float = 0.0
     oom_victim: Literal["newcomer", "random", "grower"] = "newcomer"
     restart_delay: float = 25.0
+    typed: bool = False
+    node_mtbf: float = math.inf
+    node_repair: float = 4 * HOUR
+    drain_every: float = math.inf
+    drain_notice: float = HOUR
+    drain_length: float = 2 * HOUR
+    checkpoint_every: float = 1800.0
 
     def __post_init__(self) -> None:
         """Refuse what the simulator cannot do; ValueError."""
@@ -36,17 +47,28 @@ class Physics:
             raise ValueError(f"restart_delay {self.restart_delay:g} s: expected more than 0")
         if not 0 <= self.peak_at < 1:
             raise ValueError(f"peak memory at {self.peak_at:g} of a run: expected from 0 to less than 1")
+        for name in ("node_mtbf", "node_repair", "drain_notice", "drain_length", "checkpoint_every"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} of {getattr(self, name):g} s: expected more than 0")
+        if not self.drain_every > self.drain_notice + self.drain_length:
+            raise ValueError("drains of a node must be further apart than their notice and their length")
 
     @property
     def needs_nodes(self) -> bool:
         """Whether it matters which GPUs a job has, so that the cluster cannot be one pool."""
         return self.max_share > 1 or self.cores or self.bandwidth
 
+    @property
+    def nodes_close(self) -> bool:
+        """Whether nodes fail or are drained."""
+        return math.isfinite(self.node_mtbf) or math.isfinite(self.drain_every)
+
     def check(self, placement: str) -> None:
         """Refuse a placement that ignores nodes where they matter; ValueError."""
-        if placement == "pooled" and self.needs_nodes:
+        if placement == "pooled" and (self.needs_nodes or self.typed or self.nodes_close):
             raise ValueError(
-                "pooled ignores node borders: it goes with no sharing, cores, bandwidth or CPU jobs"
+                "pooled ignores node borders: it goes with no sharing, cores, bandwidth, CPU jobs, GPU types, or "
+                "nodes that fail"
             )
 
     def fields(self, cluster: Cluster) -> dict[str, Any]:
@@ -61,6 +83,14 @@ class Physics:
             "peak_at": self.peak_at,
             "oom_victim": OOM_VICTIMS.index(self.oom_victim),
             "restart_delay": self.restart_delay,
+            "typed": self.typed,
+            "failing": self.nodes_close,
+            "node_mtbf": self.node_mtbf,
+            "node_repair": self.node_repair,
+            "drain_every": self.drain_every,
+            "drain_notice": self.drain_notice,
+            "drain_length": self.drain_length,
+            "checkpoint_every": self.checkpoint_every,
             "intra_gbs": cluster.intra_gbs,
             "inter_gbs": cluster.inter_gbs,
             "intra_s": cluster.intra_ms / 1000,
@@ -69,16 +99,28 @@ class Physics:
         }
 
 
-def physics(scenario: Scenario, *, cpu_jobs: bool) -> Physics:
-    """Return the physics of a scenario; CPU jobs take cores from others whether cores decide about speed or not."""
+def physics(scenario: Scenario, *, cores: bool, typed: bool) -> Physics:
+    """Return the physics of a scenario; cores may be given out without deciding about speed."""
     parts = scenario.parts
+    fails, drains = scenario.node_mtbf, scenario.drain_every
+    for name in ("node_mtbf", "drain_every"):
+        if not getattr(scenario, name) >= 0:
+            raise ValueError(f"{name} of {getattr(scenario, name):g} hours: expected at least 0")
+    closing = "failures" in parts
     return Physics(
         max_share=scenario.max_share if "sharing" in parts else 1,
-        cores="cores" in parts or cpu_jobs,
+        cores=cores,
         bandwidth="bandwidth" in parts,
         contention=scenario.contention,
         contention_loss=scenario.contention_loss,
         peak_at=scenario.peak_at,
         oom_victim=scenario.oom_victim,
         restart_delay=scenario.restart_delay,
+        typed=typed,
+        node_mtbf=fails * HOUR if closing and fails else math.inf,
+        node_repair=scenario.node_repair * HOUR,
+        drain_every=drains * HOUR if closing and drains else math.inf,
+        drain_notice=scenario.drain_notice * HOUR,
+        drain_length=scenario.drain_length * HOUR,
+        checkpoint_every=scenario.checkpoint_every,
     )

@@ -9,15 +9,20 @@ if TYPE_CHECKING:
 
 
 class Placement(NamedTuple):
-    """The GPUs a job gets, by index, and CPU cores; a CPU job gets a node instead of GPUs.
+    """The GPUs a job gets, by index, and CPU cores; what has no GPU gets a node instead.
 
-    cores: for each GPU, or as a whole for a CPU job; None for what it asks for, or fewer if they are not to be had.
-    Where a start waits for GPUs it gets as many of them as there are then.
+    cores: for each GPU, those of parameter servers included, or as a whole for a CPU job; None for what it asks for, or
+    fewer if they are not to be had. Where a start waits for GPUs it gets as many of them as there are then.
+    workers: None for one on each GPU, or without GPUs for as many as the job asks for. If they are fewer than the
+    GPUs, its parameter servers have the others; else they have cores beside the workers.
+    servers: None for as many as it asks for.
     """
 
     gpus: tuple[int, ...]
     cores: float | None = None
     node: int | None = None
+    workers: int | None = None
+    servers: int | None = None
 
 
 class Start(NamedTuple):
@@ -34,10 +39,16 @@ class Preempt(NamedTuple):
 
 
 class Resize(NamedTuple):
-    """Change the CPU cores of a running job, for each GPU or as a whole if it has none; it runs on meanwhile."""
+    """Change what a running job holds.
+
+    cores: another number of CPU cores, for each GPU or as a whole if it is a CPU job; it runs on meanwhile.
+    placement: other GPUs, or another shape, at a restart's cost: it pauses, and then loads there. GPUs that are free,
+    its own, or held by jobs that pause, are kept for it; it starts with the last of them.
+    """
 
     job: int
-    cores: float
+    cores: float | None = None
+    placement: Placement | None = None
 
 
 class Throttle(NamedTuple):

@@ -22,6 +22,9 @@ USED = {
     "cores": ("cpu_cores", "input_core_s"),
     "bandwidth": ("bandwidth_gbs",),
     "cpu_jobs": ("kind",),
+    "elastic": ("servers", "min_workers", "max_workers", "scaling_loss", "cpu_slowdown"),
+    "gpu_types": ("model",),
+    "failures": ("crash_at",),
 }
 """The columns that each part of physics reads, beside those that a trace must have."""
 
@@ -112,8 +115,10 @@ def _reading(summaries: Mapping[str, pd.DataFrame], reference: str, count: int) 
 
 
 def _bound(scenario: Scenario) -> list[str]:
-    if scenario.parts & {"sharing", "cores"}:
-        return ["No lower bound on JCT is known where GPUs are shared or cores decide about speed."]
+    if scenario.parts & {"sharing", "cores", "elastic", "gpu_types"}:
+        return [
+            "No lower bound on JCT is known where GPUs are shared or not alike, or speed depends on more than them."
+        ]
     return [
         "Lower bound: no schedule has a shorter mean JCT (SRPT on one machine as fast as the whole cluster)."
     ]

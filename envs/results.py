@@ -12,7 +12,7 @@ COLUMNS = {
     "seed": "seed of the scenario",
     "job_id": "the job's name in its trace, unchanged",
     "kind": "gpu or cpu",
-    "num_gpus": "GPUs held while running, pausing and loading; 0 for CPU jobs",
+    "num_gpus": "GPUs asked for, which a job holds while running, pausing and loading; 0 for CPU jobs",
     "submit_s": "time of submission",
     "start_s": "time of the first start, NaN if it never started",
     "finish_s": "time of completion, NaN if unfinished when the window was cut",
@@ -27,6 +27,11 @@ COLUMNS = {
     "busy_s": "time its GPUs were busy up to the last submission: run time x speed / speed with plenty of cores",
     "shared_s": "time it ran beside another job, the mean over its GPUs",
     "core_s": "CPU core-seconds held",
+    "resizes": "how often it was restarted to hold other GPUs",
+    "failures": "how often it failed by itself or with a node, and fell back to a checkpoint",
+    "run_gpu_s": "GPU-seconds of running whose progress was kept",
+    "overhead_gpu_s": "GPU-seconds held without progress",
+    "lost_gpu_s": "GPU-seconds of running whose progress was lost",
 }
 """The columns of the results table, in order. Times are seconds; those without a unit are counts or names."""
 
@@ -55,6 +60,9 @@ NUMBERS = {
     "preemptions": "pauses of running jobs",
     "overhead_gpu_hours": "GPU-hours held while pausing and loading",
     "oom_restarts": "restarts after running out of GPU memory",
+    "resizes": "restarts to hold other GPUs",
+    "failures": "restarts after a failure of a job or a node",
+    "lost_gpu_hours": "GPU-hours of running whose progress was lost",
     "top5_duration_share": "share of all run time held by the longest 5 % of jobs",
     "user_fairness": "Jain's index over users of their mean slowdown; 1 is equal treatment",
     "vc_fairness": "Jain's index over virtual clusters of their mean slowdown; 1 is equal treatment",
@@ -89,17 +97,26 @@ def table(
     busy_s: ArrayLike = math.nan,
     shared_s: ArrayLike = 0.0,
     core_s: ArrayLike = math.nan,
+    resizes: ArrayLike = 0,
+    failures: ArrayLike = 0,
+    run_gpu_s: ArrayLike | None = None,
+    overhead_gpu_s: ArrayLike | None = None,
+    lost_gpu_s: ArrayLike | None = None,
     allow_unfinished: bool = False,
 ) -> pd.DataFrame:
     """Return the results table of one episode, one row a job, with `COLUMNS` as its columns.
 
-    Each argument after the first two is an array over jobs. An unfinished job has a NaN `finish_s`, hence a
+    Each argument after the first two is an array over jobs; GPU-seconds that are not given are those of the GPUs asked
+    for. An unfinished job has a NaN `finish_s`, hence a
     NaN `jct_s`; the parts of its time then reach to the cut. Raises `ValueError` if a job is unfinished,
     unless `allow_unfinished` says that the window was cut.
     """
     # The arguments are the columns: naming them twice more would only invite a slip.
     given = {name: value for name, value in locals().items() if name in COLUMNS}
     results = pd.DataFrame(given)
+    for part in ("run", "overhead", "lost"):
+        if given[f"{part}_gpu_s"] is None:
+            results[f"{part}_gpu_s"] = results["num_gpus"] * results[f"{part}_s"]
     results["jct_s"] = results["finish_s"] - results["submit_s"]
     _refuse_unfinished(results, allow_unfinished=allow_unfinished)
     excess = (results["jct_s"] - results[PARTS].sum(axis="columns")).abs()
@@ -194,9 +211,7 @@ def _per_job(results: pd.DataFrame) -> pd.DataFrame:
         slowdown=(results["jct_s"] / results["run_s"].clip(lower=SLOWDOWN_THRESHOLD_S)).clip(lower=1.0),
         finished_wait_s=results["wait_s"].where(finished),
         finished_run_s=results["run_s"].where(finished),
-        useful_gpu_s=results["num_gpus"] * results["run_s"],
-        overhead_gpu_s=results["num_gpus"] * results["overhead_s"],
-        held_gpu_s=results["num_gpus"] * held,
+        held_gpu_s=results["run_gpu_s"] + results["overhead_gpu_s"] + results["lost_gpu_s"],
         busy_gpu_s=results["num_gpus"] * results["busy_s"],
         shared_gpu_s=results["num_gpus"] * results["shared_s"],
         cpu_wait_s=results["wait_s"].where(finished & (results["num_gpus"] == 0)),
@@ -232,7 +247,7 @@ def _amounts(jobs: pd.DataFrame, gpus: int, cores: float) -> pd.DataFrame:
             "jobs": episodes["job_id"].size(),
             "unfinished": episodes["unfinished"].sum(),
             "makespan_s": makespan,
-            "gpu_utilisation": episodes["useful_gpu_s"].sum() / (gpus * makespan),
+            "gpu_utilisation": episodes["run_gpu_s"].sum() / (gpus * makespan),
             "gpu_allocation": episodes["held_gpu_s"].sum() / (gpus * makespan),
             "gpu_effective": episodes["busy_gpu_s"].sum(min_count=1) / (gpus * arriving),
             "cpu_utilisation": episodes["core_s"].sum(min_count=1) / (cores * makespan),
@@ -242,6 +257,9 @@ def _amounts(jobs: pd.DataFrame, gpus: int, cores: float) -> pd.DataFrame:
             "preemptions": episodes["preemptions"].sum(),
             "overhead_gpu_hours": episodes["overhead_gpu_s"].sum() / 3600,
             "oom_restarts": episodes["oom_restarts"].sum(),
+            "resizes": episodes["resizes"].sum(),
+            "failures": episodes["failures"].sum(),
+            "lost_gpu_hours": episodes["lost_gpu_s"].sum() / 3600,
         }
     )
 

@@ -12,6 +12,9 @@ PARTS = (
     "cores",
     "bandwidth",
     "cpu_jobs",
+    "elastic",
+    "gpu_types",
+    "failures",
 )
 USUAL = "memory,preemption,estimates"
 
@@ -36,7 +39,8 @@ class Scenario:
     discipline: Literal["skip", "strict", "easy"] = "skip"
     """What happens behind a job that does not fit: it is skipped, blocks the queue, or is backfilled around."""
     physics: str = USUAL
-    """all, none, or, joined by commas: memory, preemption, estimates, sharing, locality, cores, bandwidth, cpu_jobs."""
+    """all, none, or, joined by commas: memory, preemption, estimates, sharing, locality, cores, bandwidth, cpu_jobs,
+    elastic, gpu_types, failures."""
     max_share: int = 2
     """Jobs that may hold a GPU at the same time, where sharing is on."""
     oom_victim: Literal["newcomer", "random", "grower"] = "newcomer"
@@ -49,6 +53,18 @@ class Scenario:
     """Slowdown on a shared GPU for each GPU's worth of demand beyond one; the default is that of V100s."""
     contention_loss: float = 0.0
     """Slowdown on a shared GPU for each co-runner, whatever it demands."""
+    node_mtbf: float = 0.0
+    """Hours a node is up on average before it fails, where failures are on; 0 for nodes that never do."""
+    node_repair: float = 4.0
+    """Hours that a node which has failed is down on average."""
+    drain_every: float = 0.0
+    """Hours between two drains of a node for maintenance, where failures are on; 0 for none."""
+    drain_notice: float = 1.0
+    """Hours from the announcement of a drain, after which nothing starts there, until the node is down."""
+    drain_length: float = 2.0
+    """Hours that a drained node is down."""
+    checkpoint_every: float = 1800.0
+    """Seconds of progress between two checkpoints, to the last of which a job falls back that fails."""
     jobs: int = 512
     """Consecutive jobs of a window; with --whole, jobs of a generator."""
     whole: bool = False

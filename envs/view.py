@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from envs.columns import Column, read_only
+from envs import readings
+from envs.columns import Column, Reading, read_only
 from envs.kernel import calls
 from envs.kernel.layout import (
     KEYS,
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from envs.slots import Slots
 
 PREEMPTIONS = ("never", "by_order", "if_it_pays")
-BUSY_ERROR_S = 0.85  # standard error of a reading of busy seconds: 2 points of utilisation over 60 s; ours
-BANDWIDTH_ERROR = 0.02  # standard error of a reading of bandwidth, as a share of it; ours
 
 
 class View:
@@ -33,15 +32,21 @@ class View:
     What a profiler tells of a job may be wrong, what is measured has an error; both hold for every policy alike.
     """
 
-    num_gpus = Column("job", "num_gpus", "GPUs a job asks for; 0 for a CPU job.")
+    num_gpus = Column("job", "num_gpus", "GPUs a job asks for, a worker on each; 0 for a CPU job.")
+    asked_servers = Column(
+        "job", "servers", "Parameter servers a job asks for; 0 where its workers need none."
+    )
+    min_workers = Column("job", "least", "Fewest workers with which a job can run.")
+    max_workers = Column("job", "most", "Most workers with which a job can run.")
+    cpu_slowdown = Column(
+        "job", "on_cpu", "How many times slower a worker on CPU cores is; 0 where there is none."
+    )
     user = Column("job", "user", "Number of who submitted a job; all the same where the trace does not tell.")
     submit_s = Column("job", "submit", "When a job was submitted.")
-    estimate_s = Column("job", "estimate", "Profiled run time of a job.")
-    predictable_from = Column(
-        "job", "predictable_from", "Share of progress from which a job's estimate is good; 1 is never."
-    )
     memory_gib = Column("job", "memory", "Memory a job takes on each GPU as profiled, GiB.")
-    cores = Column("job", "cores", "CPU cores a job asks for, for each GPU; as a whole if it has none.")
+    cores = Column(
+        "job", "cores", "CPU cores a job asks for, for each GPU, servers included; as a whole if it has none."
+    )
     active_ms = Column("job", "active", "Profiled time of an iteration in which a job's GPUs are busy.")
     idle_ms = Column("job", "idle", "Profiled time of an iteration in which they are idle.")
     pause_s = Column("job", "pause", "Seconds a job holds its GPUs while it pauses.")
@@ -50,11 +55,15 @@ class View:
     since_s = Column("state", "since", "When a job's present phase began.")
     preemptions = Column("state", "preemptions", "How often a job has been paused.")
     oom_restarts = Column("state", "ooms", "How often a job has run out of memory.")
+    resizes = Column("state", "resizes", "How often a job has been restarted to hold other GPUs.")
+    failures = Column("state", "failures", "How often a job has failed by itself or with a node.")
     throttle = Column("state", "throttle", "Level of a CPU job; 1 is none.")
-    node_of = Column("state", "node_of", "Node of an active CPU job, else -1.")
+    node_of = Column("state", "node_of", "Node of an active job that has no GPU, else -1.")
     holder = Column("gpus", "holder", "The job that has held each GPU longest, or -1.")
     num_residents = Column("gpus", "num_residents", "How many jobs hold each GPU.")
-    heir = Column("gpus", "heir", "The job each GPU is reserved for, or -1.")
+    heir = Column(
+        "gpus", "heir", "The job each GPU is reserved for; -1 for none, -2 where the node is closed."
+    )
     gpu_node = Column("gpus", "gpu_node", "The node of each GPU.")
     free_memory_gib = Column("gpus", "free_memory", "Measured free memory of each GPU, GiB.")
     node_gpus = Column("nodes", "node_gpus", "GPUs of each node.")
@@ -63,6 +72,26 @@ class View:
     free_cores = Column("nodes", "free_cores", "Free CPU cores of each node.")
     spare_cores = Column("nodes", "spare_cores", "Free CPU cores but for one for each GPU without a job.")
     node_cores = Column("nodes", "node_cores", "CPU cores of each node.")
+    node_type = Column(
+        "nodes", "node_type", "Type of each node's GPUs, a number of `envs.kernel.layout.GPU_TYPES`."
+    )
+    node_closed = Column("nodes", "closed", "Whether jobs may start on a node: OPEN, DRAINING or DOWN.")
+    is_predictable = Reading(readings.is_predictable)
+    estimate_s = Reading(readings.estimate_s)
+    workers = Reading(readings.workers)
+    servers = Reading(readings.servers)
+    gpus_now = Reading(readings.gpus_now)
+    gpu_seconds = Reading(readings.gpu_seconds)
+    core_seconds = Reading(readings.core_seconds)
+    node_until_s = Reading(readings.node_until_s)
+    duty = Reading(readings.duty)
+    cores_now = Reading(readings.cores_now)
+    ran_s = Reading(readings.ran_s)
+    busy_s = Reading(readings.busy_s)
+    bandwidth_gbs = Reading(readings.bandwidth_gbs)
+    node_bandwidth_gbs = Reading(readings.node_bandwidth_gbs)
+    unclaimed_memory_gib = Reading(readings.unclaimed_memory_gib)
+    must_load = Reading(readings.must_load)
 
     def __init__(self, states: np.recarray, jobs: np.ndarray, rng: np.random.Generator) -> None:
         """Look at the first of two records; the second is scratch."""
@@ -91,6 +120,18 @@ class View:
         """Whether nothing will happen by itself: no end, no arrival."""
         return bool(np.isinf(calls.next_event(self._states, 0, self._jobs)))
 
+    def type_speed(self, job: int) -> np.ndarray:
+        """Return how fast a job computes on the GPUs of each node, over a V100, as profiled."""
+        speed: np.ndarray = self._jobs["type_speed"][job][self.node_type]
+        return speed
+
+    def profile(self, job: int) -> np.ndarray:
+        """Return what a profiler measured of a job alone: rows of (workers, servers, on CPU, s of an iteration).
+
+        A few shapes, each with a lognormal error of 5 % that is the same whenever it is read.
+        """
+        return readings.profile(self._states, self._jobs, job)
+
     @property
     def max_share(self) -> int:
         """How many jobs may hold a GPU at the same time."""
@@ -102,67 +143,10 @@ class View:
         return bool(self._state.cores_bind)
 
     @property
-    def must_load(self) -> np.ndarray:
-        """Whether a pause has saved progress of a job, so that it must load when it starts again."""
-        saved: np.ndarray = self._state.saved[: self._state.num_arrived] > 0
-        return saved
-
-    @property
     def is_cpu_job(self) -> np.ndarray:
         """Whether a job has no GPU."""
         on_cpu: np.ndarray = self.num_gpus == 0
         return on_cpu
-
-    @property
-    def duty(self) -> np.ndarray:
-        """Share of its GPUs' time that a job alone keeps them busy, as profiled; 0 for a CPU job."""
-        whole = self.active_ms + self.idle_ms
-        return self.active_ms / np.where(whole > 0, whole, 1.0)
-
-    @property
-    def cores_now(self) -> np.ndarray:
-        """CPU cores an active job holds for each GPU, or as a whole if it has none; 0 for others."""
-        active = (self.phase >= LOADING) & (self.phase <= PAUSING)
-        return np.where(active, self._state.core_count[: self._state.num_arrived], 0.0)
-
-    @property
-    def ran_s(self) -> np.ndarray:
-        """Seconds that a job has run since it last began from nothing, whatever its speed."""
-        state, seen = self._state, self._state.num_arrived
-        spent = np.where(self.phase == RUNNING, state.clock - state.banked[:seen], 0.0)
-        ran: np.ndarray = state.attained[:seen] + state.delay[:seen] + spent
-        return ran
-
-    @property
-    def busy_s(self) -> np.ndarray:
-        """Seconds that a job's GPUs were busy with it so far, the mean over them, as a monitor reads it.
-
-        The difference of two readings over the seconds between them is the utilisation in between; see BUSY_ERROR_S.
-        """
-        state, seen = self._state, self._state.num_arrived
-        spent = np.where(self.phase == RUNNING, state.clock - state.banked[:seen], 0.0)
-        busy: np.ndarray = state.busy[:seen] + state.used[:seen] * spent
-        return busy + BUSY_ERROR_S * self._errors(0)[:seen] * (busy > 0)
-
-    @property
-    def bandwidth_gbs(self) -> np.ndarray:
-        """GB/s of host memory that a running job draws on each of its GPUs' behalf, as a whole if it has none."""
-        state, seen = self._state, self._state.num_arrived
-        cores = np.where(self.is_cpu_job, state.core_count[:seen] / np.maximum(self.cores, 1e-9), 1.0)
-        drawn = self._jobs["bandwidth"][:seen] * cores * self.throttle * (self.phase == RUNNING)
-        read: np.ndarray = drawn * (1.0 + BANDWIDTH_ERROR * self._errors(1)[:seen])
-        return read
-
-    @property
-    def node_bandwidth_gbs(self) -> np.ndarray:
-        """GB/s that running jobs draw from the memory of each node, as they do when time goes on from here."""
-        total = np.zeros(len(self.node_gpus))
-        drawn = self.bandwidth_gbs
-        on_cpu = np.flatnonzero((self.node_of >= 0) & (drawn > 0))
-        np.add.at(total, self.node_of[on_cpu], drawn[on_cpu])
-        gpus, seats = np.nonzero(self.residents >= 0)
-        np.add.at(total, self.gpu_node[gpus], drawn[self.residents[gpus, seats]])
-        return total
 
     @property
     def bandwidth_limit_gbs(self) -> float:
@@ -174,19 +158,6 @@ class View:
         """The jobs on each GPU, one in each of `max_share` seats, -1 where one is empty: (GPUs, seats)."""
         seats = self._state.resident[: MAX_SHARE * self._state.num_gpus].reshape(-1, MAX_SHARE)
         return read_only(seats[:, : self.max_share])
-
-    @property
-    def unclaimed_memory_gib(self) -> np.ndarray:
-        """Memory of each GPU less what its residents take as profiled, GiB."""
-        here = self.residents
-        taken = np.where(here >= 0, self.memory_gib[here], 0.0).sum(axis=1)
-        unclaimed: np.ndarray = self.node_memory_gib[self.gpu_node] - taken
-        return unclaimed
-
-    def _errors(self, kind: int) -> np.ndarray:
-        """Return standard normal errors of the readings at this instant, the same however often they are read."""
-        key = (int(self._state.seed), self.instant, kind)
-        return np.random.default_rng(key).standard_normal(len(self._jobs))
 
     @property
     def attained_s(self) -> np.ndarray:
@@ -245,15 +216,16 @@ class View:
         older: np.ndarray = running[self._state.touched[running] != self._state.instant]
         return older
 
-    def place(self, job: int, cores: float | None = None) -> Placement | None:
-        """Return where the scenario's rule would start a queued job on free GPUs, None if it does not fit.
+    def place(self, job: int, cores: float | None = None, *, gpus: int | None = None) -> Placement | None:
+        """Return where the scenario's rule would start a job on free GPUs, None if it does not fit.
 
-        cores: for each GPU, or as a whole for a CPU job, instead of those it asks for.
+        cores: for each GPU, or as a whole for a CPU job, instead of those it asks for. gpus: instead of those.
         """
-        wanted = float(self._jobs["cores"][job] if cores is None else cores)
-        if not calls.place(self._states, 0, self._jobs, job, wanted):
+        count = int(self._jobs["num_gpus"][job] if gpus is None else gpus)
+        asked = calls.cores_asked(self._states, 0, self._jobs, job, count, 0, -1)
+        if not calls.place(self._states, 0, self._jobs, job, count, float(asked if cores is None else cores)):
             return None
-        if (count := int(self._jobs["num_gpus"][job])) == 0:
+        if count == 0:
             return Placement((), cores, node=int(self._state.chosen_node[0]))
         return Placement(tuple(self._state.gpus[:count].tolist()), cores)
 
@@ -325,7 +297,8 @@ class View:
             owner = after.heir if after.phase[job] == RESERVED else after.holder
             gpus = np.flatnonzero(owner[: after.num_gpus] == job)
             node = int(after.node_of[job]) if after.node_of[job] != NOBODY else None
-            cores = float(after.core_count[job]) if self.cores_bind else None
+            held = after.next_cores if after.phase[job] == RESERVED else after.core_count
+            cores = float(held[job]) if self.cores_bind else None
             starts.append(Start(job, Placement(tuple(gpus.tolist()), cores, node)))
         return starts + [Preempt(job) for job in paused.tolist()]
 

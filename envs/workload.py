@@ -10,7 +10,8 @@ import traces
 from envs import results
 from envs.cluster import Cluster, cluster
 from envs.episode import Episode, lay_out, misfits
-from envs.jobs import jobs_array
+from envs.jobs import gives_out_cores, jobs_array
+from envs.kernel.layout import GPU_TYPES
 from envs.physics import Physics, physics
 from envs.scenario import Scenario
 
@@ -47,7 +48,7 @@ class Workload:
     @property
     def physics(self) -> Physics:
         """How the jobs affect one another."""
-        return physics(self.scenario, cpu_jobs=not self.table["num_gpus"].all())
+        return physics_of(self.jobs, self.cluster, self.scenario)
 
     def results(self, episode: Episode) -> pd.DataFrame:
         """Return the results table of an episode that has ended; ValueError if jobs are unfinished."""
@@ -69,10 +70,21 @@ class Workload:
             preemptions=state.preemptions[:count].copy(),
             oom_restarts=state.ooms[:count].copy(),
             status=self.table.get("status", ""),
-            busy_s=state.busy_early[:count].copy(),
+            busy_s=state.busy_early[:count] / np.maximum(self.table["num_gpus"], 1),
             shared_s=state.shared[:count].copy(),
             core_s=state.core_seconds[:count].copy(),
+            resizes=state.resizes[:count].copy(),
+            failures=state.failures[:count].copy(),
+            run_gpu_s=state.run_area[:count].copy(),
+            overhead_gpu_s=state.overhead_area[:count].copy(),
+            lost_gpu_s=state.lost_area[:count].copy(),
         )
+
+
+def physics_of(jobs: np.ndarray, machines: Cluster, scenario: Scenario) -> Physics:
+    """Return how jobs affect one another on a cluster."""
+    typed = "gpu_types" in scenario.parts and len({*machines.types, GPU_TYPES[0]}) > 1
+    return physics(scenario, cores=gives_out_cores(jobs, scenario.parts), typed=typed)
 
 
 def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFrame:
@@ -113,7 +125,7 @@ def prepare(table: pd.DataFrame, scenario: Scenario, *, window: int = 0) -> Work
 def without_too_large(table: pd.DataFrame, scenario: Scenario, machines: Cluster) -> pd.DataFrame:
     """Return the jobs that the empty cluster could hold; ValueError lists the others unless they are to be dropped."""
     jobs = jobs_array(table, machines, scenario.parts).view(np.recarray)
-    meeting = physics(scenario, cpu_jobs=not table["num_gpus"].all())
+    meeting = physics_of(jobs, machines, scenario)
     too_large = misfits(lay_out(jobs, machines, scenario.placement, **meeting.fields(machines)), jobs)
     if not len(too_large):
         return table

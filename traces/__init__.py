@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from traces._table import COLUMNS, Column, TraceError, check
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
-__all__ = ["COLUMNS", "Column", "TraceError", "check", "fill", "load", "names"]
+__all__ = ["COLUMNS", "Column", "TraceError", "check", "fill", "load", "names", "speed_on"]
 
 
 def names() -> list[str]:
@@ -49,3 +50,10 @@ def fill(table: pd.DataFrame, *, seed: int, largest_gpu_gib: float, cores_per_gp
     from traces._fill import fill as fill_table
 
     return fill_table(table, seed=seed, largest_gpu_gib=largest_gpu_gib, cores_per_gpu=cores_per_gpu)
+
+
+def speed_on(gpu_type: str, models: pd.Series) -> np.ndarray:
+    """Return how fast each model computes on a type of GPU, over its speed on a V100; see `traces/data/models.csv`."""
+    from traces._fill import speed_on as look_up
+
+    return look_up(gpu_type, models)

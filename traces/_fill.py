@@ -31,6 +31,7 @@ _FIGURES = (
     "alpha_s",
     "beta_s_per_sample_V100_fp32",
     "checkpoint_MB",
+    "cpu_only_core_s_per_sample",
     "data_reopen_s",
     "default_batch_per_gpu",
     "gpu_util_default_pct",
@@ -41,6 +42,13 @@ _FIGURES = (
     "mem_fixed_MiB",
     "mem_per_sample_MiB",
     "min_batch",
+    "speed_A100_tf32",
+    "speed_K80",
+    "speed_P100",
+    "speed_RTX2080Ti",
+    "speed_RTX3090",
+    "speed_T4",
+    "speed_V100",
     "startup_s",
     "sync_MB",
     "sync_factor_kappa",
@@ -51,6 +59,13 @@ BATCH_SPREAD = 0.25  # deviation of the logarithm of a batch size about its mode
 TEARDOWN_S = 2.0  # a pause ends processes as well as writing a checkpoint: ours
 RESTART_S = (5.0, 600.0)  # least and most that pause and load take together: ours
 PREDICTABLE_SHARE = 0.7  # of the jobs: ours
+CRASH_SHARE = (
+    0.185  # of long jobs: those of Philly with a gap in their run (philly_statistics.json, restarts)
+)
+CRASH_LEAST_S = 3600.0  # those are of an hour at least
+WORKER_CORES = 5  # of a worker without GPU (Aiturbo-vGPU's pods)
+MOST_LOSS = 0.5  # of a profile's scaling: ours
+GROWTH = 2  # times the workers asked for that a job can use: ours
 ERRORS = (0.25, 1.0)  # deviation of the logarithm of the profiled duration, predictable or not: ours
 
 
@@ -231,6 +246,64 @@ def _bandwidth(job: _Filling) -> Floats:
     return samples * _profile(job, "host_mem_bw_MB_per_sample_est") / 1000
 
 
+def _servers(job: _Filling) -> npt.NDArray[np.int64]:
+    return np.zeros(job.rows, np.int64)
+
+
+def _min_workers(job: _Filling) -> npt.NDArray[np.int64]:
+    return np.minimum(job.table["num_gpus"], 1).astype(np.int64)
+
+
+def _max_workers(job: _Filling) -> npt.NDArray[np.int64]:
+    return (GROWTH * job.table["num_gpus"]).astype(np.int64)
+
+
+def _scaling_loss(job: _Filling) -> Floats:
+    """Return the share of one worker's iteration over the whole batch, alpha + beta * batch * GPUs, that is alpha."""
+    alpha = _profile(job, "alpha_s")
+    whole = alpha + _profile(job, "beta_s_per_sample_V100_fp32") * _batch(job) * job.table["num_gpus"]
+    return np.minimum(np.divide(alpha, whole, out=np.zeros(job.rows), where=whole > 0), MOST_LOSS)
+
+
+def _cpu_slowdown(job: _Filling) -> Floats:
+    """Return the seconds of an iteration on five cores over those on a V100; 0 where it was not measured."""
+    gpu_s = (job.table["active_ms"] + job.table["idle_ms"]) / 1000
+    cpu_s = _profile(job, "cpu_only_core_s_per_sample") * _batch(job) / WORKER_CORES
+    known = np.isfinite(cpu_s) & (gpu_s > 0) & (job.table["num_gpus"] > 0)
+    return np.divide(cpu_s, gpu_s, out=np.zeros(job.rows), where=known)
+
+
+def _predicted_duration(job: _Filling) -> Floats:
+    """Return the profile, but where a job becomes predictable on the way the truth with a smaller error."""
+    noise = np.exp(ERRORS[0] * job.stream("predicted_duration_s").standard_normal(job.rows))
+    later = (job.table["predictable_from"] > 0) & (job.table["predictable_from"] < 1)
+    better = np.maximum(job.table["duration_s"] * noise, 1.0)
+    predicted: Floats = np.where(later, better, job.table["profiled_duration_s"])
+    return predicted
+
+
+def _crash_at(job: _Filling) -> Floats:
+    stream = job.stream("crash_at")
+    crashes = stream.random(job.rows) < CRASH_SHARE
+    where = stream.random(job.rows)
+    long = (job.table["duration_s"] >= CRASH_LEAST_S) & (job.table["num_gpus"] > 0)
+    return np.where(crashes & long, where, 1.0)
+
+
+def speed_on(gpu_type: str, models: pd.Series) -> Floats:
+    """Return how fast each model computes on a type of GPU, over its speed on a V100."""
+    known = {name.removeprefix("speed_").removesuffix("_tf32").lower(): name for name in _FIGURES}
+    figures = _models()
+    speed = (figures[known[gpu_type]] / figures["speed_V100"]).reindex(models)
+    filled: Floats = speed.fillna(speed_of(_STAND_IN, known[gpu_type])).to_numpy()
+    return filled
+
+
+def speed_of(model: str, figure: str) -> float:
+    """Return the speed of one model, over its speed on a V100."""
+    return float(_models().loc[model, figure] / _models().loc[model, "speed_V100"])
+
+
 def _profiled_memory(job: _Filling) -> Floats:
     return np.array(job.table["gpu_memory_gib"], float)
 
@@ -252,6 +325,16 @@ _DRAWS: dict[str, tuple[Callable[[_Filling], npt.NDArray[Any]], str]] = {
     "input_core_s": (_input, "the model's input at that batch size; none for CPU jobs"),
     "sync_gb": (_sync, "the model's gradients, times the share of the transfer that is not hidden"),
     "bandwidth_gbs": (_bandwidth, "what the model's samples move, with the cores asked; none for CPU jobs"),
+    "servers": (_servers, "none"),
+    "min_workers": (_min_workers, "1"),
+    "max_workers": (_max_workers, "twice what is asked for"),
+    "scaling_loss": (_scaling_loss, "the share of the model's iteration that does not depend on the batch"),
+    "cpu_slowdown": (
+        _cpu_slowdown,
+        "the model's step on five cores over that on a V100, where it was measured",
+    ),
+    "predicted_duration_s": (_predicted_duration, "lognormal error 0.25 where a job becomes predictable"),
+    "crash_at": (_crash_at, "18.5 % of jobs of an hour or more, anywhere in their run"),
 }
 
 

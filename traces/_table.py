@@ -24,6 +24,9 @@ _LIMITS = {
     "GB/s": 1e6,
     "core-s": 1e9,
     "GB": 1e6,
+    "workers": 1e6,
+    "servers": 1e6,
+    "times": 1e6,
 }
 _WORDS = {
     "s": "a number of seconds",
@@ -35,6 +38,9 @@ _WORDS = {
     "GB/s": "a number of GB/s",
     "core-s": "a number of core-seconds",
     "GB": "a number of GB",
+    "workers": "a whole number of workers",
+    "servers": "a whole number of parameter servers",
+    "times": "a ratio",
 }
 
 
@@ -113,6 +119,20 @@ COLUMNS: tuple[Column, ...] = (
     Column("bandwidth_gbs", float, "GB/s", "host memory bandwidth of the whole job at full speed"),
     Column("input_core_s", float, "core-s", "core-seconds that the input of one iteration costs, a GPU"),
     Column("sync_gb", float, "GB", "what each GPU exchanges in one iteration beyond what computation hides"),
+    Column(
+        "servers", int, "servers", "parameter servers asked for; 0 where workers exchange among themselves"
+    ),
+    Column("min_workers", int, "workers", "fewest workers with which it can run"),
+    Column("max_workers", int, "workers", "most workers with which it can run"),
+    Column("scaling_loss", float, "share", "a: w workers are w / (1 + a (w - 1)) times as fast as one"),
+    Column(
+        "cpu_slowdown",
+        float,
+        "times",
+        "a worker on 5 cores is so many times slower; 0 where it cannot run so",
+    ),
+    Column("predicted_duration_s", float, "s", "estimate of duration_s once it is predictable", above=True),
+    Column("crash_at", float, "share", "share of its run at which it fails by itself, once; 1 = never"),
 )
 
 

@@ -5,7 +5,7 @@ Passing the array and an index is cheap; passing a record is not.
 
 import numpy as np
 
-from envs.kernel import events, moves, paying, rules, speed
+from envs.kernel import events, moves, outages, paying, rules, shapes, speed
 from envs.kernel._compile import compiled, entry
 from envs.kernel.layout import NOBODY
 from envs.kernel.placement import place as place_job
@@ -17,8 +17,10 @@ HORIZON = 4.0  # rollouts are cut after so many time constants
 @entry
 def begin(states, e, jobs):
     """Take on the rule written in a fresh record, and write what depends on the machines into the jobs."""
-    speed.set_iterations(states[e], jobs)
-    reorder(states[e], jobs)
+    s = states[e]
+    speed.set_iterations(s, jobs)
+    reorder(s, jobs)
+    outages.lay_out_outages(s)
 
 
 @entry
@@ -116,22 +118,53 @@ def advantage(states, e, scratch, jobs, job, tau):
 
 
 @entry
-def place(states, e, jobs, job, cores):
-    """Place a queued job by the rule, with so many cores instead of those it asks for; tell whether it fits.
+def place(states, e, jobs, job, gpus, cores):
+    """Place a job by the rule, on so many GPUs and with so many cores for each; tell whether it fits.
 
-    The first in `gpus` are then its GPUs, the first in `chosen_node` is the node of a CPU job.
+    The first in `gpus` of the record are then its GPUs, the first in `chosen_node` is the node of a CPU job.
     """
-    asked = jobs[job].cores
-    jobs[job].cores = cores
+    asked, asked_cores = jobs[job].num_gpus, jobs[job].cores
+    jobs[job].num_gpus, jobs[job].cores = gpus, cores
     fits = place_job(states[e], jobs, job)
-    jobs[job].cores = asked
+    jobs[job].num_gpus, jobs[job].cores = asked, asked_cores
     return fits
 
 
 @entry
-def start_on(states, e, jobs, job, gpus, cores, node):
-    """Start a queued job on these GPUs or this node with so many cores, or reserve GPUs that are pausing for it."""
-    moves.start_on(states[e], jobs, job, gpus, cores, node)
+def cores_asked(states, e, jobs, job, count, workers, servers):
+    """Return the cores a GPU, or as a whole without GPUs, that a job asks for in a shape."""
+    workers, servers = shapes.meant(jobs, job, count, workers, servers)
+    return shapes.cores_asked(jobs, job, count, workers, servers)
+
+
+@entry
+def start_as(states, e, jobs, job, gpus, cores, node, workers, servers):
+    """Start a queued job on these GPUs or this node, or reserve GPUs that are pausing for it.
+
+    cores: 0 for those it asks for in that shape. workers, servers: 0 and -1 where they are left open.
+    """
+    workers, servers = shapes.meant(jobs, job, len(gpus), workers, servers)
+    if cores == 0:
+        cores = shapes.cores_asked(jobs, job, len(gpus), workers, servers)
+    moves.start_as(states[e], jobs, job, gpus, workers, servers, cores, node)
+
+
+@entry
+def move(states, e, jobs, job, gpus, cores, node, workers, servers):
+    """Let a running job pause and go on with these GPUs, or this node; the arguments are those of `start_as`."""
+    workers, servers = shapes.meant(jobs, job, len(gpus), workers, servers)
+    if cores == 0:
+        cores = shapes.cores_asked(jobs, job, len(gpus), workers, servers)
+    moves.move(states[e], jobs, job, gpus, workers, servers, cores, node)
+
+
+@entry
+def iteration(states, e, jobs, job, workers, servers, on_cpu):
+    """Return the seconds of an iteration in a shape, alone on V100s of one node, with plenty of cores."""
+    s = states[e]
+    if on_cpu:
+        return speed.iteration_on_cpu(s, jobs, job, workers, servers)
+    return speed.iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, speed.PLENTY, 1)
 
 
 @entry

@@ -7,13 +7,13 @@ from envs.kernel._compile import compiled
 from envs.kernel.layout import MAX_SHARE, NOBODY
 from envs.kernel.moves import start, start_placed
 from envs.kernel.placement import choose_nodes, place
-from envs.kernel.queues import first_open, open_all
+from envs.kernel.queues import estimate_now, first_open, open_all
 
 
 @compiled
 def projected_end(s, jobs, job):
     """When a running job should end by its estimate: now, if it has overrun."""
-    return max(s.clock, s.start[job] + jobs[job].estimate)
+    return max(s.clock, s.start[job] + estimate_now(s, jobs, job))
 
 
 @compiled
@@ -93,7 +93,7 @@ def first_harmless(s, jobs, head, shadow):
         spare = leaves_room_for(s, jobs, head, s.queue[begin])
         for at in range(begin, begin + size):
             job = s.queue[at]
-            harmless = spare or s.clock + jobs[job].estimate <= shadow
+            harmless = spare or s.clock + estimate_now(s, jobs, job) <= shadow
             if harmless and (best == NOBODY or heaps.before(s.order, job, best)):
                 best = job
     return best

@@ -3,9 +3,28 @@
 import numpy as np
 
 from envs.kernel._compile import compiled
-from envs.kernel.holding import fill, join_queue, queue_again, release, start_ready
+from envs.kernel.holding import (
+    book_overhead,
+    end_pause,
+    fall_back,
+    fill,
+    join_queue,
+    release,
+    start_ready,
+)
 from envs.kernel.layout import DONE, GROWING, LOADING, PAUSING, RESTARTING, RUNNING
-from envs.kernel.pace import finish_time, grow_time, plan, refresh, retire, rise_time, run
+from envs.kernel.outages import change_nodes
+from envs.kernel.pace import (
+    crash_time,
+    finish_time,
+    grow_time,
+    plan,
+    predict_time,
+    refresh,
+    retire,
+    rise_time,
+    run,
+)
 from envs.kernel.speed import bank
 
 
@@ -25,22 +44,26 @@ def complete(s, jobs, job):
 def handle(s, jobs, job):
     """Carry out the event of a job that is due; tell whether its memory is about to grow."""
     if s.phase[job] == PAUSING:
-        s.overhead[job] += s.clock - s.since[job]
-        queue_again(s, jobs, job)
+        book_overhead(s, job)
+        end_pause(s, jobs, job)
     elif s.phase[job] == LOADING:
-        s.overhead[job] += s.clock - s.since[job]
+        book_overhead(s, job)
         run(s, jobs, job)
     elif s.phase[job] == RESTARTING:
         retire(s, job)
         join_queue(s, jobs, job)  # the delay counts as waiting
     elif s.clock >= finish_time(s, jobs, job):
         complete(s, jobs, job)
+    elif s.clock >= crash_time(s, jobs, job):
+        s.crashed[job] = 1
+        fall_back(s, jobs, job)
     elif s.clock >= grow_time(s, jobs, job):
         s.charged[job] = GROWING  # in earnest when all that ends has ended
         plan(s, jobs, job)
         return True
     else:
         s.level[job] += s.clock >= rise_time(s, jobs, job)
+        s.predictable[job] |= s.clock >= predict_time(s, jobs, job)
         plan(s, jobs, job)
     return False
 
@@ -56,8 +79,11 @@ def next_tick(s):
 
 @compiled
 def next_event(s, jobs):
-    """When something happens by itself: an end or an arrival; infinite if nothing is pending."""
-    time = np.inf
+    """When something that may be waited for happens by itself; infinite if nothing is pending.
+
+    An end, an arrival, or a node that is up again.
+    """
+    time = s.next_opening
     if s.num_active > 0:
         time = s.event_at[s.events[0]]
     if s.num_arrived < s.num_jobs:
@@ -67,7 +93,7 @@ def next_event(s, jobs):
 
 @compiled
 def settle(s, jobs):
-    """Carry out all events that are due: what ends, then whose memory grows."""
+    """Carry out all events that are due: what ends, then nodes that close or open, then whose memory grows."""
     count = 0
     while s.num_active > 0 and s.event_at[s.events[0]] <= s.clock:
         job = s.events[0]
@@ -75,6 +101,8 @@ def settle(s, jobs):
             s.noted[count] = job
             count += 1
         start_ready(s, jobs)
+    if s.clock >= s.next_closing:
+        change_nodes(s, jobs)
     for k in range(count):
         job = s.noted[k]
         if s.phase[job] == RUNNING and s.charged[job] == GROWING:
@@ -95,7 +123,7 @@ def arrive(s, jobs):
 def advance(s, jobs):
     """Move to the next instant and let happen what happens; tell whether there was one.
 
-    Order within an instant: all that ends, then arrivals, then level changes and ticks.
+    Order within an instant: all that ends, nodes that close or open, then arrivals.
     """
     if s.num_changes > 0:
         refresh(s, jobs)
@@ -104,6 +132,7 @@ def advance(s, jobs):
         time = min(time, next_tick(s))
     if time == np.inf:
         return False
+    time = min(time, s.next_closing)
     s.present_seconds += (time - s.clock) * (s.num_arrived - s.num_done)
     s.clock = time
     s.instant += 1

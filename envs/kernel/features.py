@@ -12,7 +12,7 @@ from envs.kernel.layout import LOADING, NOBODY, PAUSING, RESTARTING, RUNNING
 from envs.kernel.moves import may_pause
 from envs.kernel.paying import LEAST_RUN, find_victims, next_pick, overhead_of, pays, worth
 from envs.kernel.placement import place
-from envs.kernel.queues import attained_now, cost_to_finish, remaining_now
+from envs.kernel.queues import attained_now, cost_to_finish, estimate_now, remaining_now
 
 QUEUE_FEATURES = (
     "present",
@@ -143,7 +143,7 @@ def wait_for(s, jobs, num_ends, gpus):
     for k in range(num_ends):
         if free >= gpus:
             return s.order[s.rivals[k - 1]] if k > 0 else 0.0
-        free += jobs[s.rivals[k]].num_gpus
+        free += s.width[s.rivals[k]]
     return s.order[s.rivals[num_ends - 1]] if num_ends > 0 else 0.0
 
 
@@ -173,8 +173,8 @@ def describe_victims(s, jobs, job, num_victims, out):
         overhead += overhead_of(jobs, victim)
         least = min(least, remaining_now(s, jobs, victim))
         most_preempted = max(most_preempted, s.preemptions[victim])
-        unpredictable += jobs[victim].predictable_from > 0
-        gpus += jobs[victim].num_gpus
+        unpredictable += not s.predictable[victim]
+        gpus += s.width[victim]
     margin = s.margin if s.margin < np.inf else 1.0
     out[0] = 1.0
     out[1] = num_victims / 4.0
@@ -195,14 +195,14 @@ def describe_queued(s, jobs, num_ends, job, rank, out):
     remaining = remaining_now(s, jobs, job)
     out[0] = 1.0
     out[1] = np.log2(1.0 + row.num_gpus) / 7.0
-    out[2] = as_time(row.estimate)
+    out[2] = as_time(estimate_now(s, jobs, job))
     out[3] = as_time(remaining)
     out[4] = as_time(remaining * row.num_gpus)
     out[5] = as_time(attained)
-    out[6] = min(attained / row.estimate, 2.0)
+    out[6] = min(attained / estimate_now(s, jobs, job), 2.0)
     out[7] = as_time(overhead_of(jobs, job))
     out[8] = as_time(s.clock - row.submit)
-    out[9] = row.predictable_from <= 0
+    out[9] = s.predictable[job]
     out[10] = min(s.preemptions[job] / 5.0, 1.0)
     out[11] = row.memory / largest_memory(s)
     out[12] = row.cores / 8.0
@@ -230,12 +230,12 @@ def describe_running(s, jobs, job, out):
     row = jobs[job]
     out[0] = 1.0
     out[1] = np.log2(1.0 + row.num_gpus) / 7.0
-    out[2] = as_time(row.estimate)
+    out[2] = as_time(estimate_now(s, jobs, job))
     out[3] = as_time(remaining_now(s, jobs, job))
     out[4] = as_time(attained_now(s, job))
     out[5] = as_time(row.pause)
     out[6] = as_time(row.load)
-    out[7] = row.predictable_from <= 0
+    out[7] = s.predictable[job]
     out[8] = min(s.preemptions[job] / 5.0, 1.0)
     out[9] = row.memory / largest_memory(s)
     out[10] = row.cores / 8.0
@@ -258,7 +258,7 @@ def describe_totals(s, jobs, num_ends, slots, out):
     counts = np.zeros(3)
     for k in range(num_ends):
         job = s.rivals[k]  # in an order that no true duration decides
-        gpus = jobs[job].num_gpus
+        gpus = s.width[job]
         counts[0] += s.phase[job] == RUNNING
         counts[1] += s.phase[job] == LOADING
         counts[2] += gpus * (s.phase[job] == PAUSING)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from envs.kernel import calls
-from envs.kernel.laws import LEAST_CORES
+from envs.kernel.holding import LEAST_CORES
 from envs.kernel.layout import MAX_LEVELS, MODULUS, MULTIPLIER, NOBODY, state_dtype, tier
 
 
@@ -15,6 +15,7 @@ def fresh(
     node_gpus: Sequence[int],
     node_memory: Sequence[float],
     node_cores: Sequence[float],
+    node_type: Sequence[int],
     rows: int = 2,
     **choices: float,
 ) -> np.recarray:
@@ -37,10 +38,14 @@ def fresh(
         s[name][:] = np.nan
     s.busy_until = jobs["submit"][-1] if len(jobs) else 0.0
     s.throttle[:] = 1.0
+    s.width[: len(jobs)] = s.workers[: len(jobs)] = jobs["num_gpus"]
+    s.servers[: len(jobs)] = jobs["servers"]
+    s.predictable[: len(jobs)] = jobs["predictable_from"] <= 0
     for name in ("first_seat", "place_in_events", "holder", "resident", "next_seat", "heir", "node_of"):
         s[name][:] = NOBODY
     s.touched[:] = -1
     lay_out_machines(s, np.asarray(node_gpus), np.asarray(node_memory, float), np.asarray(node_cores, float))
+    s.node_type[: len(node_gpus)] = node_type
     lay_out_queues(s, jobs)
     calls.begin(states, 0, jobs)
     return states

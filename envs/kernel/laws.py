@@ -3,9 +3,12 @@
 import numpy as np
 
 from envs.kernel._compile import compiled, entry
+from envs.kernel.holding import LEAST_CORES
 from envs.kernel.layout import (
     CHARGED,
+    CLOSED,
     DONE,
+    DOWN,
     FUTURE,
     LOADING,
     MAX_SHARE,
@@ -17,8 +20,8 @@ from envs.kernel.layout import (
 )
 from envs.kernel.machines import ROUNDING, cores_to_be_had
 from envs.kernel.moves import must_wait_for
-
-LEAST_CORES = 1.0  # for each GPU, or as a whole for a CPU job, where cores are given out
+from envs.kernel.shapes import cores_asked, is_shape, meant
+from envs.kernel.speed import cores_of_servers
 
 
 @compiled
@@ -43,51 +46,102 @@ def reserves(s, gpus):
 
 
 @entry
-def legal_start(states, e, jobs, job, gpus, cores, node):
+def legal_start(states, e, jobs, job, gpus, cores, node, workers, servers):
     """Return 0 if a queued job may start on these GPUs with so many cores each, else the number of the reason.
 
-    cores: 0 for as many as it asks for, or fewer where they are not to be had. node: of a CPU job.
+    cores: 0 for as many as it asks for, or fewer where they are not to be had. node: of a job without GPUs.
+    workers, servers: 0 and -1 where they are left open.
     """
     s = states[e]
     if s.phase[job] != QUEUED:
         return 1
     if s.touched[job] == s.instant:
         return 2
-    if len(gpus) != jobs[job].num_gpus:
-        return 3
-    if cores < 0 or (s.cores_bind and 0 < cores < LEAST_CORES):
-        return 8
-    if jobs[job].num_gpus == 0:
-        if node < 0 or node >= s.num_nodes:
-            return 7
-        wanted = cores if cores > 0 else jobs[job].cores
-        return 8 if wanted > min(s.spare_cores[node], jobs[job].cores) + ROUNDING else 0
+    workers, servers = meant(jobs, job, len(gpus), workers, servers)
+    reason = wrong_shape(s, jobs, job, len(gpus), cores, node, workers, servers)
+    if reason > 0:
+        return reason
+    if len(gpus) == 0:
+        wanted = cores if cores > 0 else cores_asked(jobs, job, 0, workers, servers)
+        return 8 if wanted > s.spare_cores[node] + ROUNDING else 0
     for k in range(len(gpus)):
         reason = barred(s, jobs, job, gpus[k])
         if reason > 0:
             return reason
-        for other in range(k):
-            if gpus[other] == gpus[k]:
-                return 6
+    if named_twice(gpus):
+        return 6
     if reserves(s, gpus):
         for gpu in gpus:
             if s.num_residents[gpu] > 0 and not must_wait_for(s, gpu):
                 return 4
     elif s.cores_bind:
-        wanted = cores if cores > 0 else LEAST_CORES
-        if wanted > cores_to_be_had(s, gpus) + ROUNDING:
+        least = LEAST_CORES + cores_of_servers(servers, workers, len(gpus))
+        if max(cores, least) > cores_to_be_had(s, gpus) + ROUNDING:
             return 8
     return 0
+
+
+@compiled
+def wrong_shape(s, jobs, job, count, cores, node, workers, servers):
+    """Return 0 if a job can run with so many GPUs, cores, workers and servers, else the number of the reason."""
+    row = jobs[job]
+    if not is_shape(jobs, job, count, workers, servers):
+        return 9 if row.most > row.least or row.servers > 0 or row.on_cpu > 0 else 3
+    if count == 0:
+        if node < 0 or node >= s.num_nodes or s.closed[node]:
+            return 7
+        asked = cores_asked(jobs, job, 0, workers, servers)
+        too_few = s.cores_bind and 0 < cores < (LEAST_CORES if row.num_gpus == 0 else asked)
+        return 8 if cores < 0 or too_few or cores > asked + ROUNDING else 0
+    least = LEAST_CORES + cores_of_servers(servers, workers, count)
+    return 8 if cores < 0 or (s.cores_bind and 0 < cores < least) else 0
+
+
+@compiled
+def named_twice(gpus):
+    """Tell whether a GPU comes twice among these."""
+    for k in range(len(gpus)):
+        for other in range(k):
+            if gpus[other] == gpus[k]:
+                return True
+    return False
+
+
+@entry
+def legal_move(states, e, jobs, job, gpus, cores, node, workers, servers):
+    """Return 0 if a running job may go on with these GPUs in another shape, else the number of the reason."""
+    s = states[e]
+    if s.phase[job] != RUNNING or jobs[job].num_gpus == 0:
+        return 10
+    if s.touched[job] == s.instant:
+        return 2
+    workers, servers = meant(jobs, job, len(gpus), workers, servers)
+    reason = wrong_shape(s, jobs, job, len(gpus), cores, node, workers, servers)
+    if reason > 0:
+        return reason
+    for gpu in gpus:
+        if gpu < 0 or gpu >= s.num_gpus or s.heir[gpu] != NOBODY:
+            return 4
+        if s.node_memory[s.gpu_node[gpu]] < jobs[job].peak:
+            return 5
+        for seat in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+            other = s.resident[seat]
+            if other != NOBODY and other != job and s.phase[other] != PAUSING:
+                return 4
+    return 6 if named_twice(gpus) else 0
 
 
 @entry
 def legal_resize(states, e, jobs, job, cores):
     """Tell whether a running job may have so many cores, for each of its GPUs or as a whole if it has none."""
     s = states[e]
-    if s.phase[job] != RUNNING or not s.cores_bind or not cores >= LEAST_CORES:
+    least = LEAST_CORES + cores_of_servers(s.servers[job], s.workers[job], s.width[job])
+    if s.phase[job] != RUNNING or not s.cores_bind or not cores >= least:
         return False
     more = cores - s.core_count[job]
     if s.node_of[job] != NOBODY:
+        if jobs[job].num_gpus > 0:
+            return False  # workers without GPUs have a fixed number of cores
         return cores <= jobs[job].cores + ROUNDING and more <= s.spare_cores[s.node_of[job]] + ROUNDING
     seat = s.first_seat[job]
     while seat != NOBODY:
@@ -136,6 +190,9 @@ def wrong_nodes(s, free):
         for seat in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
             if s.resident[seat] != NOBODY:
                 cores[node] -= s.core_count[s.resident[seat]]
+        wrong += s.heir[gpu] == CLOSED and not s.closed[node]
+        wrong += s.heir[gpu] != CLOSED and s.closed[node]
+        wrong += s.closed[node] == DOWN and s.num_residents[gpu] > 0
     for job in range(s.num_arrived):
         if s.node_of[job] != NOBODY:
             cores[s.node_of[job]] -= s.core_count[job]
@@ -159,7 +216,9 @@ def check(states, e, jobs):
     for job in range(s.num_jobs):
         counts[s.phase[job]] += 1
         active = s.phase[job] == LOADING or s.phase[job] == RUNNING or s.phase[job] == PAUSING
-        wrong += held[job] != (jobs[job].num_gpus if active else 0)
+        wrong += held[job] != (s.width[job] if active else 0)
+        wrong += active and not is_shape(jobs, job, s.width[job], s.workers[job], s.servers[job])
+        wrong += active and (s.node_of[job] != NOBODY) != (s.width[job] == 0)
         wrong += s.attained[job] > jobs[job].duration * (1 + 1e-12)
     wrong += counts[QUEUED] != s.num_queued
     wrong += s.num_ready != 0

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 # Phases of a job. A paused job is QUEUED again. A RESERVED job has been given GPUs of which some are still held by
-# jobs that pause for it: it starts when the last is free. A RESTARTING job ran out of memory: it is queued again
-# after a delay.
+# jobs that pause for it: it starts when the last is free. A RESTARTING job has failed: it is queued again after a
+# delay.
 FUTURE, QUEUED, RESERVED, LOADING, RUNNING, PAUSING, DONE, RESTARTING = range(8)
 PHASES = ("future", "queued", "reserved", "loading", "running", "pausing", "done", "restarting")
 
@@ -35,20 +35,39 @@ CHARGED, GROWING = 1, 2  # memory is taken; is about to be
 
 MAX_SHARE = 4  # seats a GPU: seat k of GPU g is number MAX_SHARE * g + k
 MAX_LEVELS = 8  # distinct GPU memory sizes of a cluster, and limits of a ranking by level
-NOBODY = -1
+NOBODY, CLOSED = -1, -2  # nobody holds, or inherits, a GPU; its node is closed
+OPEN, DRAINING, DOWN = range(3)  # nodes: jobs may start; none may, those there run on; nothing runs
+
+GPU_TYPES = ("v100", "k80", "p100", "t4", "rtx2080ti", "rtx3090", "a100")  # the first is the reference
+SERVER_CORES = WORKER_CORES = 5.0  # of a parameter server, and of a worker without GPU (Aiturbo-vGPU's pods)
+MOST_SERVERS = 10  # of a job (as there)
 
 JOB = np.dtype(
     [
         ("submit", "f8"),  # s
         ("duration", "f8"),  # s of exclusive run time; the truth, for the physics alone
         ("estimate", "f8"),  # s; what policies know of the duration
-        ("predictable_from", "f8"),  # share of progress from which the estimate is good
+        ("late_estimate", "f8"),  # s; the same once the job is predictable
+        ("predictable_from", "f8"),  # share of progress from which it is; 1 is never
+        ("crash_at", "f8"),  # share of progress at which it fails by itself, once; 1 is never
         ("memory", "f8"),  # GiB a GPU, as profiled; 0 where memory is switched off
         ("peak", "f8"),  # GiB a GPU; the truth
-        ("cores", "f8"),  # CPU cores a GPU, at most the node's share; of the whole job where it has no GPU
+        (
+            "cores",
+            "f8",
+        ),  # CPU cores a GPU, those of its servers included; of the whole job where it has no GPU
         ("pause", "f8"),  # s to pause; 0 where preemption is free
         ("load", "f8"),  # s to load after a pause
-        ("num_gpus", "i8"),  # 0 for a CPU job
+        ("num_gpus", "i8"),  # workers, each on a GPU, that it asks for; 0 for a CPU job
+        (
+            "servers",
+            "i8",
+        ),  # parameter servers that it asks for; 0 where its workers exchange among themselves
+        ("least", "i8"),  # workers with which it can run
+        ("most", "i8"),
+        ("scaling", "f8"),  # a: w workers are w / (1 + a (w - 1)) times as fast as one
+        ("on_cpu", "f8"),  # how many times slower a worker without GPU is; 0 where it cannot run so
+        ("type_speed", "f8", (len(GPU_TYPES),)),  # of its computing on each type of GPU
         ("demand", "i8"),  # jobs of one demand ask for the same GPUs, memory and cores: one queue each
         ("user", "i8"),  # number of who submitted it; all the same where that is not known
         ("active", "f8"),  # ms of an iteration in which its GPUs are busy, as profiled
@@ -123,6 +142,16 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("intra_s", "f8"),  # s of an iteration for each further GPU of a node
     ("inter_s", "f8"),  # s of an iteration for each further node
     ("node_gbs", "f8"),  # GB/s of a node's memory
+    ("typed", "i8"),  # 1 where GPUs differ in speed
+    ("failing", "i8"),  # 1 where nodes close
+    ("node_mtbf", "f8"),  # s a node is up, on average; infinite where none fails
+    ("node_repair", "f8"),  # s it is down then, on average
+    ("drain_every", "f8"),  # s between two drains of a node; infinite where there are none
+    ("drain_notice", "f8"),  # s from its announcement until it is down
+    ("drain_length", "f8"),  # s it is down then
+    ("checkpoint_every", "f8"),  # s of progress between two checkpoints that cost nothing
+    ("next_closing", "f8"),  # s; when the first node changes
+    ("next_opening", "f8"),  # s; when the first that is down is up again
     ("busy_until", "f8"),  # s; the last submission, up to which busy GPUs count as used well
     ("seed", "i8"),
     ("dice", "i8"),  # the last number drawn
@@ -147,6 +176,24 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("used", "f8", ("jobs",)),  # speed over that with plenty of cores, alone and close together
     ("delay", "f8", ("jobs",)),  # s of running, banked, beyond the progress made
     ("lost", "f8", ("jobs",)),  # s of running whose progress was lost
+    ("kept", "f8", ("jobs",)),  # s of progress that a failure leaves in any case
+    ("kept_wall", "f8", ("jobs",)),  # s of running, attained + delay, at that point
+    ("run_area", "f8", ("jobs",)),  # GPU-seconds of running, banked, whose progress was not lost
+    ("overhead_area", "f8", ("jobs",)),  # GPU-seconds pausing and loading
+    ("lost_area", "f8", ("jobs",)),  # GPU-seconds of running whose progress was lost
+    ("workers", "i4", ("jobs",)),  # that an active job has; else that it asks for, like the next two
+    ("servers", "i4", ("jobs",)),
+    ("width", "i4", ("jobs",)),  # GPUs; 0 on CPU workers; more than workers where servers have GPUs too
+    ("next_workers", "i4", ("jobs",)),  # of a job that is reserved, or moves: what it will have
+    ("next_servers", "i4", ("jobs",)),
+    ("next_width", "i4", ("jobs",)),
+    ("next_node", "i4", ("jobs",)),
+    ("next_cores", "f8", ("jobs",)),
+    ("moves", "i1", ("jobs",)),  # 1 where it pauses to go on elsewhere
+    ("resizes", "i4", ("jobs",)),  # how often it has done so
+    ("predictable", "i1", ("jobs",)),  # whether its estimate has become good
+    ("crashed", "i1", ("jobs",)),
+    ("failures", "i4", ("jobs",)),  # how often it failed by itself or with a node
     ("busy", "f8", ("jobs",)),  # s its GPUs were in use, banked
     ("busy_early", "f8", ("jobs",)),  # the same up to the last submission
     ("shared", "f8", ("jobs",)),  # s of its GPUs beside another job, banked
@@ -154,13 +201,9 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("core_seconds", "f8", ("jobs",)),  # banked
     ("began", "i8", ("jobs",)),  # the number of its last start
     ("counted", "f8", ("jobs",)),  # s; when its core-seconds were banked
-    (
-        "core_count",
-        "f8",
-        ("jobs",),
-    ),  # cores a GPU that it holds, or will, being reserved; of the whole CPU job
+    ("core_count", "f8", ("jobs",)),  # cores a GPU that it holds; of the whole job where it has no GPU
     ("throttle", "f8", ("jobs",)),  # level of a CPU job: 1 is none
-    ("node_of", "i4", ("jobs",)),  # node of an active CPU job
+    ("node_of", "i4", ("jobs",)),  # node of an active job that has no GPU
     ("span", "i4", ("jobs",)),  # nodes of an active job
     ("saved", "i1", ("jobs",)),  # 1 where progress was saved by a pause, which must be loaded
     ("charged", "i1", ("jobs",)),  # whether its peak memory is taken
@@ -187,7 +230,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("num_residents", "i4", ("gpus",)),
     ("resident", "i4", ("seats",)),
     ("next_seat", "i4", ("seats",)),  # of the same job
-    ("heir", "i4", ("gpus",)),  # the job it is reserved for
+    ("heir", "i4", ("gpus",)),  # the job it is reserved for; CLOSED where its node is
     ("gpu_node", "i4", ("gpus",)),
     ("free_memory", "f8", ("gpus",)),  # GiB
     # nodes
@@ -196,6 +239,12 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("node_memory", "f8", ("nodes",)),  # GiB a GPU
     ("node_cores", "f8", ("nodes",)),
     ("node_level", "i4", ("nodes",)),  # rank of its memory size
+    ("node_type", "i4", ("nodes",)),  # of its GPUs, a number of GPU_TYPES
+    ("closed", "i1", ("nodes",)),  # OPEN, DRAINING or DOWN
+    ("until", "f8", ("nodes",)),  # s; end of a drain's notice, or of being down
+    ("fail_at", "f8", ("nodes",)),  # s; next failure
+    ("drain_at", "f8", ("nodes",)),  # s; next drain
+    ("node_dice", "i8", ("nodes",)),
     ("free", "i4", ("nodes",)),  # GPUs neither held nor reserved
     ("free_cores", "f8", ("nodes",)),
     ("spare_cores", "f8", ("nodes",)),  # those not kept for GPUs without a job, one each

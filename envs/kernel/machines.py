@@ -1,7 +1,7 @@
 """Who holds what: GPUs and their seats, memory, and CPU cores."""
 
 from envs.kernel._compile import compiled
-from envs.kernel.layout import CHARGED, MAX_SHARE, NOBODY
+from envs.kernel.layout import CHARGED, CLOSED, MAX_SHARE, NOBODY
 
 ROUNDING = 1e-9  # of sums of cores and of GiB
 
@@ -34,6 +34,17 @@ def is_alone(s, job):
             return False
         seat = s.next_seat[seat]
     return True
+
+
+@compiled
+def is_on_closed(s, job):
+    """Tell whether one of a job's GPUs is on a node that is closed."""
+    seat = s.first_seat[job]
+    while seat != NOBODY:
+        if s.heir[seat // MAX_SHARE] == CLOSED:
+            return True
+        seat = s.next_seat[seat]
+    return False
 
 
 @compiled
@@ -109,9 +120,9 @@ def take_seat(s, job, gpu):
 
 
 @compiled
-def hold(s, jobs, job, gpus, cores):
+def hold(s, job, gpus, cores):
     """Let a job hold GPUs, with so many cores for each, or as many as there are."""
-    wanted = gpus[: jobs[job].num_gpus]
+    wanted = gpus[: s.width[job]]
     s.core_count[job] = cores
     if s.varying:
         s.core_count[job] = at_most(cores, cores_to_be_had(s, wanted))
@@ -135,8 +146,8 @@ def hold(s, jobs, job, gpus, cores):
 
 
 @compiled
-def hold_cores(s, jobs, job, node, cores):
-    """Let a CPU job hold cores of a node."""
+def hold_cores(s, job, node, cores):
+    """Let a job without GPUs hold cores of a node."""
     s.core_count[job] = at_most(cores, s.spare_cores[node])
     s.node_of[job] = node
     s.span[job] = 1
@@ -147,9 +158,9 @@ def hold_cores(s, jobs, job, node, cores):
 
 
 @compiled
-def count_cores(s, jobs, job):
+def count_cores(s, job):
     """Bank the core-seconds of an active job."""
-    s.core_seconds[job] += s.core_count[job] * max(jobs[job].num_gpus, 1) * (s.clock - s.counted[job])
+    s.core_seconds[job] += s.core_count[job] * max(s.width[job], 1) * (s.clock - s.counted[job])
     s.counted[job] = s.clock
 
 

@@ -1,12 +1,13 @@
-"""The things a policy can do to a job: start it on GPUs, reserve GPUs for it, or pause it."""
+"""The things a policy can do to a job: start it, reserve GPUs for it, pause it, move it, or change its cores."""
 
 from envs.kernel._compile import compiled
-from envs.kernel.holding import begin, queue_again, reserve, start_ready
-from envs.kernel.layout import MAX_SHARE, NOBODY, PAUSING, RUNNING
+from envs.kernel.holding import begin, end_pause, reserve, start_ready
+from envs.kernel.layout import MAX_SHARE, NOBODY, PAUSING, RESERVED, RUNNING
 from envs.kernel.machines import count_cores, note_change_around, take_cores
 from envs.kernel.pace import schedule
 from envs.kernel.placement import place
 from envs.kernel.queues import dequeue
+from envs.kernel.shapes import take_shape
 from envs.kernel.speed import bank
 
 
@@ -21,17 +22,26 @@ def must_wait_for(s, gpu):
 
 @compiled
 def start_on(s, jobs, job, gpus, cores, node):
-    """Start a queued job on GPUs, or on a node if it is a CPU job, with so many cores.
+    """Start a queued job, in the shape it asks for, on the first of these GPUs, or on a node if it is a CPU job."""
+    count = jobs[job].num_gpus
+    start_as(s, jobs, job, gpus[:count], count, jobs[job].servers, cores, node)
+
+
+@compiled
+def start_as(s, jobs, job, gpus, workers, servers, cores, node):
+    """Start a queued job on these GPUs, or on a node, with so many workers, servers and cores.
 
     GPUs of which some are still held by pausing jobs alone are reserved for it instead.
     """
     dequeue(s, jobs, job)
     s.num_queued -= 1
-    for k in range(jobs[job].num_gpus):
-        if must_wait_for(s, gpus[k]):
-            reserve(s, jobs, job, gpus, cores)
+    for gpu in gpus:
+        if must_wait_for(s, gpu):
+            reserve(s, job, gpus, workers, servers, cores, node)
+            s.phase[job] = RESERVED
             return
     s.wait[job] += s.clock - s.since[job]
+    take_shape(s, job, len(gpus), workers, servers)
     begin(s, jobs, job, gpus, cores, node)
     start_ready(s, jobs)
 
@@ -54,10 +64,16 @@ def start(s, jobs, job):
 @compiled
 def pause(s, jobs, job):
     """Begin to pause a running job; it holds its GPUs until the pause is done."""
-    bank(s, job)
-    s.saved[job] = 1
     s.preemptions[job] += 1
     s.num_pauses += 1
+    save(s, jobs, job)
+
+
+@compiled
+def save(s, jobs, job):
+    """Let a running job save its progress and stop."""
+    bank(s, job)
+    s.saved[job] = 1
     s.touched[job] = s.instant
     if jobs[job].pause > 0:
         s.phase[job] = PAUSING
@@ -65,8 +81,17 @@ def pause(s, jobs, job):
         note_change_around(s, job)
         schedule(s, job, s.clock + jobs[job].pause)
     else:
-        queue_again(s, jobs, job)
+        end_pause(s, jobs, job)
         start_ready(s, jobs)
+
+
+@compiled
+def move(s, jobs, job, gpus, workers, servers, cores, node):
+    """Let a running job pause and go on with these GPUs, or this node, in this shape; they are kept for it."""
+    s.resizes[job] += 1
+    s.moves[job] = 1
+    reserve(s, job, gpus, workers, servers, cores, node)
+    save(s, jobs, job)
 
 
 @compiled
@@ -78,7 +103,7 @@ def may_pause(s, job):
 @compiled
 def resize(s, jobs, job, cores):
     """Give a running job another number of cores for each of its GPUs, or as a whole if it has none."""
-    count_cores(s, jobs, job)
+    count_cores(s, job)
     more = cores - s.core_count[job]
     s.core_count[job] = cores
     if s.node_of[job] != NOBODY:

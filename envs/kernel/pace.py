@@ -32,9 +32,15 @@ def retire(s, job):
 
 
 @compiled
+def share_time(s, jobs, job, share):
+    """When a running job will have made this share of its progress, at the speed it runs now."""
+    return s.banked[job] + (share * jobs[job].duration - s.attained[job]) / s.rate[job]
+
+
+@compiled
 def finish_time(s, jobs, job):
     """When a running job will end, at the speed it runs now."""
-    return s.banked[job] + (jobs[job].duration - s.attained[job]) / s.rate[job]
+    return share_time(s, jobs, job, 1.0)
 
 
 @compiled
@@ -42,23 +48,47 @@ def grow_time(s, jobs, job):
     """When a running job will need its peak memory, at the speed it runs now; infinite if it has it."""
     if s.charged[job]:
         return np.inf
-    return s.banked[job] + (s.peak_at * jobs[job].duration - s.attained[job]) / s.rate[job]
+    return share_time(s, jobs, job, s.peak_at)
 
 
 @compiled
 def rise_time(s, jobs, job):
-    """When a running job will rise a level: after so many GPU-seconds, whatever its speed."""
-    if s.level[job] >= s.num_limits or jobs[job].num_gpus == 0:
+    """When a running job will rise a level: after so many GPU-seconds of running, whatever its speed."""
+    if s.level[job] >= s.num_limits or s.width[job] == 0:
         return np.inf
-    limit = s.limits[s.level[job]] / jobs[job].num_gpus
-    return s.banked[job] + (limit - (s.attained[job] + s.delay[job] + s.lost[job]))
+    served = s.run_area[job] + s.lost_area[job]
+    return s.banked[job] + (s.limits[s.level[job]] - served) / s.width[job]
+
+
+@compiled
+def crash_time(s, jobs, job):
+    """When a running job will fail by itself; infinite where it does not, or has done so."""
+    if s.crashed[job] or jobs[job].crash_at >= 1:
+        return np.inf
+    return share_time(s, jobs, job, jobs[job].crash_at)
+
+
+@compiled
+def predict_time(s, jobs, job):
+    """When the estimate of a running job will become good; infinite where it has, or never does."""
+    if s.predictable[job] or jobs[job].predictable_from >= 1:
+        return np.inf
+    return share_time(s, jobs, job, jobs[job].predictable_from)
 
 
 @compiled
 def plan(s, jobs, job):
     """Schedule the next event of a running job."""
     time = min(finish_time(s, jobs, job), grow_time(s, jobs, job), rise_time(s, jobs, job))
+    time = min(time, crash_time(s, jobs, job), predict_time(s, jobs, job))
     schedule(s, job, max(time, s.clock))
+
+
+@compiled
+def keep(s, job):
+    """Note that what a job has attained is saved."""
+    s.kept[job] = s.attained[job]
+    s.kept_wall[job] = s.attained[job] + s.delay[job]
 
 
 @compiled
@@ -67,6 +97,7 @@ def run(s, jobs, job):
     s.phase[job] = RUNNING
     s.since[job] = s.clock
     s.banked[job] = s.clock
+    keep(s, job)
     s.in_company[job] = company_of(s, jobs, job)
     set_speed(s, jobs, job)
     note_change_around(s, job)

@@ -28,7 +28,7 @@ def may_displace(s, jobs, victim, effort):
     """Tell whether a running job may be a victim of one that needs `effort` seconds."""
     return (
         may_pause(s, victim)
-        and jobs[victim].num_gpus > 0
+        and s.width[victim] > 0
         and is_alone(s, victim)
         and s.clock - s.since[victim] >= LEAST_RUN
         and remaining_now(s, jobs, victim) > effort
@@ -245,7 +245,7 @@ def most_gain(s, jobs):
     most = -np.inf
     for k in range(s.num_active):
         job = s.events[k]
-        if s.phase[job] == RUNNING and jobs[job].num_gpus > 0:
+        if s.phase[job] == RUNNING and s.width[job] > 0:
             most = max(most, remaining_now(s, jobs, job) - s.margin * overhead_of(jobs, job))
     return most
 

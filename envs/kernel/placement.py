@@ -137,7 +137,7 @@ def choose_for_cpu_job(s, jobs, job, cores):
     """Find a node for a CPU job by the rule in force, `cores[node]` being spare; tell whether there is one."""
     best = NOBODY
     for node in range(s.num_nodes):
-        if cores[node] + ROUNDING < jobs[job].cores:
+        if s.closed[node] or cores[node] + ROUNDING < jobs[job].cores:
             continue
         better = cores[node] < cores[best] if s.placement == BEST_FIT else cores[node] > cores[best]
         if best == NOBODY or (s.placement != FIRST_FIT and better):

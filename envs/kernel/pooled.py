@@ -14,9 +14,9 @@ def not_granted_yet(s, jobs, num_rivals):
     count = s.num_free
     for k in range(s.num_active):
         if s.phase[s.events[k]] == PAUSING:
-            count += jobs[s.events[k]].num_gpus
+            count += s.width[s.events[k]]
     for k in range(num_rivals):
-        count += jobs[s.rivals[k]].num_gpus
+        count += s.width[s.rivals[k]]
     return count
 
 
@@ -29,7 +29,7 @@ def walk_counts(s, jobs, num_rivals):
     closed = False
     job = next_in_order(s, num_rivals)
     while job != NOBODY:
-        wanted = jobs[job].num_gpus
+        wanted = s.width[job]
         running = s.phase[job] == RUNNING
         granted = wanted <= left and (running or not closed)
         if granted:

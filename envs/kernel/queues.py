@@ -26,12 +26,18 @@ def attained_now(s, job):
 
 
 @compiled
+def estimate_now(s, jobs, job):
+    """Seconds of run time, as policies know it: better once the job is predictable."""
+    return jobs[job].late_estimate if s.predictable[job] else jobs[job].estimate
+
+
+@compiled
 def remaining_now(s, jobs, job):
-    """Seconds of run time left, as everybody estimates it."""
+    """Seconds of run time left, in the shape the job asks for, as everybody estimates it."""
     attained = attained_now(s, job)
     if s.exact:
         return jobs[job].duration - attained
-    return max(jobs[job].estimate - attained, LEAST_SHARE * attained, LEAST_SECONDS)
+    return max(estimate_now(s, jobs, job) - attained, LEAST_SHARE * attained, LEAST_SECONDS)
 
 
 @compiled
@@ -47,7 +53,7 @@ def order_of(s, jobs, job):
     if s.key == SUBMIT:
         return 0.0
     if s.key == ESTIMATE:
-        return jobs[job].estimate
+        return estimate_now(s, jobs, job)
     if s.key == REMAINING:
         return remaining_now(s, jobs, job)
     if s.key == REMAINING_AREA:

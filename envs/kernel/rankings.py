@@ -3,7 +3,7 @@
 from envs.kernel import heaps
 from envs.kernel._compile import compiled
 from envs.kernel.layout import MAX_SHARE, NOBODY, PAUSING, RUNNING, STRICT
-from envs.kernel.machines import is_alone, is_free
+from envs.kernel.machines import is_alone, is_free, is_on_closed
 from envs.kernel.moves import pause, start, start_on
 from envs.kernel.placement import choose_for_cpu_job, choose_nodes
 from envs.kernel.queues import dequeue, enqueue, first_open, open_all, order_of
@@ -29,12 +29,15 @@ def walk_queue(s, jobs):
 def gather_rivals(s, jobs, head):
     """Collect as a heap the running jobs that come after `head`, the first in the queue; return their number.
 
-    Those before it keep their GPUs whatever happens, as does a loading job, one beside another, and a CPU job.
+    Those before it keep their GPUs whatever happens, as does a loading job, one beside another, one on a node that is
+    closed, and one without GPUs.
     """
     count = 0
     for k in range(s.num_active):
         job = s.events[k]
-        if s.phase[job] == RUNNING and jobs[job].num_gpus > 0 and is_alone(s, job):
+        if s.phase[job] != RUNNING or s.width[job] == 0 or not is_alone(s, job):
+            continue
+        if not (s.failing and is_on_closed(s, job)):
             s.order[job] = order_of(s, jobs, job)
             if heaps.before(s.order, head, job):
                 heaps.push(s.rivals, 0, count, s.place_in_queue, s.order, job)
