@@ -100,7 +100,8 @@ def bandwidth_gbs(view: "View") -> np.ndarray:
     """GB/s of host memory that a running job draws on each of its GPUs' behalf, as a whole if it has none."""
     state, seen = view._state, view._state.num_arrived
     cores = np.where(view.is_cpu_job, state.core_count[:seen] / np.maximum(view.cores, 1e-9), 1.0)
-    drawn = view._jobs["bandwidth"][:seen] * cores * view.throttle * (view.phase == RUNNING)
+    draws = (view.phase == RUNNING) & (view.is_cpu_job | (state.width[:seen] > 0))
+    drawn = view._jobs["bandwidth"][:seen] * cores * view.throttle * draws
     read: np.ndarray = drawn * (1.0 + BANDWIDTH_ERROR * _errors(view, 1)[:seen])
     return read
 

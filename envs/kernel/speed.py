@@ -203,7 +203,7 @@ def demand_on(s, jobs, node):
             total += jobs[job].bandwidth
     for k in range(s.num_active):
         job = s.events[k]
-        if s.node_of[job] == node and s.phase[job] == RUNNING:
+        if s.node_of[job] == node and s.phase[job] == RUNNING and jobs[job].num_gpus == 0:
             total += jobs[job].bandwidth * s.core_count[job] / jobs[job].cores * s.throttle[job]
     return total
 
