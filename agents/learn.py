@@ -56,7 +56,7 @@ def new_model(scenario: Scenario, training: Training) -> TimedPPO:
     return TimedPPO(
         SlotPolicy,
         envs,
-        learning_rate=lambda left: training.learning_rate * left,
+        learning_rate=lambda left: training.learning_rate * max(left, 0.0),  # the last rollout runs over
         n_steps=training.rollout,
         batch_size=min(training.batch, training.rollout * training.environments),
         n_epochs=training.epochs,

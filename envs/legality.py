@@ -60,14 +60,14 @@ def why_not(view: "View", states: np.recarray, jobs: np.ndarray, action: object)
         case Preempt(job):
             legal = view.phase[job] == RUNNING and job in view.preemptible
             return None if legal else f"job {job} cannot be paused"
-        case Resize(job, None, Placement() as placement):
+        case Resize(job, None, placement) if placement is not None:
             reason = laws.legal_move(states, 0, jobs, job, *as_arrays(placement))
             return f"job {job} cannot be resized: {REASONS[reason]}" if reason else None
-        case Resize(job, cores, placement) if cores is None or placement is not None:
-            return f"resizing job {job} is illegal: give cores or a placement, not both"
-        case Resize(job, cores):
+        case Resize(job, cores, None) if cores is not None:
             legal = laws.legal_resize(states, 0, jobs, job, float(cores))
             return None if legal else f"job {job} cannot have {cores} cores"
+        case Resize(job):
+            return f"resizing job {job} is illegal: give cores or a placement, one of the two"
         case Throttle(job, level):
             legal = view.phase[job] == RUNNING and view.is_cpu_job[job] and LEAST_THROTTLE <= level <= 1
             return None if legal else f"job {job} cannot be throttled to {level}"

@@ -23,7 +23,8 @@ from envs.kernel import laws
 from envs.kernel.layout import JOB
 from envs.physics import Physics
 from envs.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
-from envs.view import BUSY_ERROR_S, View
+from envs.readings import BUSY_ERROR_S
+from envs.view import View
 
 EPS, DROP, WINDOW_S = 0.04, 0.1, 60.0
 VISION, LANGUAGE = 6.0, 0.1  # cores a GPU that keep it busy

@@ -139,7 +139,7 @@ def test_cores_are_added_while_they_help(tmp_path: Path) -> None:
     def watched(view: View) -> Action:
         action = policy(view)
         match action:
-            case Resize(_, cores):
+            case Resize(_, float(cores)):
                 asked[cores] += 1
             case Wait():
                 held.extend(view.cores_now[view.running])

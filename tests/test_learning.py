@@ -140,3 +140,14 @@ def test_curves_show_what_was_promised(scenario: Scenario, tmp_path: Path) -> No
     wanted = {f"validation_{how}/{name}" for how in ("greedy", "sampled") for name in (*numbers, *ratios)}
     wanted |= {"rollout/mean_reward", "rollout/agrees_with_prior", "train/approx_kl", "train/entropy_loss"}
     assert wanted <= tags
+
+
+def test_the_last_rollout_never_learns_backwards(scenario: Scenario, tmp_path: Path) -> None:
+    """A rollout is always finished, beyond the steps asked for: the rate falls to 0 and not below."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    rollout = TINY.rollout * TINY.environments
+    learn(scenario, replace(TINY, steps=rollout + 1), tmp_path)
+    rates = [event.value for event in EventAccumulator(str(tmp_path)).Reload().Scalars("train/learning_rate")]
+    assert len(rates) == 2
+    assert rates[0] > rates[1] == 0.0

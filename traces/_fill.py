@@ -251,18 +251,21 @@ def _servers(job: _Filling) -> npt.NDArray[np.int64]:
 
 
 def _min_workers(job: _Filling) -> npt.NDArray[np.int64]:
-    return np.minimum(job.table["num_gpus"], 1).astype(np.int64)
+    one: npt.NDArray[np.int64] = np.minimum(job.table["num_gpus"], 1).astype(np.int64)
+    return one
 
 
 def _max_workers(job: _Filling) -> npt.NDArray[np.int64]:
-    return (GROWTH * job.table["num_gpus"]).astype(np.int64)
+    most: npt.NDArray[np.int64] = (GROWTH * job.table["num_gpus"]).astype(np.int64)
+    return most
 
 
 def _scaling_loss(job: _Filling) -> Floats:
     """Return the share of one worker's iteration over the whole batch, alpha + beta * batch * GPUs, that is alpha."""
     alpha = _profile(job, "alpha_s")
     whole = alpha + _profile(job, "beta_s_per_sample_V100_fp32") * _batch(job) * job.table["num_gpus"]
-    return np.minimum(np.divide(alpha, whole, out=np.zeros(job.rows), where=whole > 0), MOST_LOSS)
+    loss: Floats = np.minimum(np.divide(alpha, whole, out=np.zeros(job.rows), where=whole > 0), MOST_LOSS)
+    return loss
 
 
 def _cpu_slowdown(job: _Filling) -> Floats:
@@ -270,7 +273,8 @@ def _cpu_slowdown(job: _Filling) -> Floats:
     gpu_s = (job.table["active_ms"] + job.table["idle_ms"]) / 1000
     cpu_s = _profile(job, "cpu_only_core_s_per_sample") * _batch(job) / WORKER_CORES
     known = np.isfinite(cpu_s) & (gpu_s > 0) & (job.table["num_gpus"] > 0)
-    return np.divide(cpu_s, gpu_s, out=np.zeros(job.rows), where=known)
+    slowdown: Floats = np.divide(cpu_s, gpu_s, out=np.zeros(job.rows), where=known)
+    return slowdown
 
 
 def _predicted_duration(job: _Filling) -> Floats:
@@ -293,15 +297,9 @@ def _crash_at(job: _Filling) -> Floats:
 def speed_on(gpu_type: str, models: pd.Series) -> Floats:
     """Return how fast each model computes on a type of GPU, over its speed on a V100."""
     known = {name.removeprefix("speed_").removesuffix("_tf32").lower(): name for name in _FIGURES}
-    figures = _models()
-    speed = (figures[known[gpu_type]] / figures["speed_V100"]).reindex(models)
-    filled: Floats = speed.fillna(speed_of(_STAND_IN, known[gpu_type])).to_numpy()
+    speed = _models()[known[gpu_type]] / _models()["speed_V100"]
+    filled: Floats = speed.reindex(models).fillna(speed[_STAND_IN]).to_numpy()
     return filled
-
-
-def speed_of(model: str, figure: str) -> float:
-    """Return the speed of one model, over its speed on a V100."""
-    return float(_models().loc[model, figure] / _models().loc[model, "speed_V100"])
 
 
 def _profiled_memory(job: _Filling) -> Floats:
