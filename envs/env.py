@@ -183,13 +183,13 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
             self._wait()
 
     def _wait(self, seconds: float | None = None) -> None:
-        """Let time pass to the next instant, or for so many seconds; with nothing pending, to one at the same time.
+        """Let time pass for so many seconds, or to the next instant; with nothing pending, to one at the same time.
 
         An unseen job may be able to start, so this asks the mask alone whether waiting is legal.
         """
         state = self.episode.state
-        longest = np.inf if seconds is None else seconds
-        state.wake = state.clock + (0.0 if self.episode.nothing_pending else longest)
+        longest = 0.0 if self.episode.nothing_pending else np.inf
+        state.wake = state.clock + (longest if seconds is None else seconds)
         moved = self.episode.advance()
         assert moved, "something is pending"
 

@@ -141,10 +141,11 @@ def cores_asked(states, e, jobs, job, count, workers, servers):
 def start_as(states, e, jobs, job, gpus, cores, node, workers, servers):
     """Start a queued job on these GPUs or this node, or reserve GPUs that are pausing for it.
 
-    cores: 0 for those it asks for in that shape. workers, servers: 0 and -1 where they are left open.
+    cores: 0 for those it asks for in that shape, which it has in any case where cores are not given out. workers, servers:
+    0 and -1 where they are left open.
     """
     workers, servers = shapes.meant(jobs, job, len(gpus), workers, servers)
-    if cores == 0:
+    if cores == 0 or not states[e].cores_bind:
         cores = shapes.cores_asked(jobs, job, len(gpus), workers, servers)
     moves.start_as(states[e], jobs, job, gpus, workers, servers, cores, node)
 
@@ -153,7 +154,7 @@ def start_as(states, e, jobs, job, gpus, cores, node, workers, servers):
 def move(states, e, jobs, job, gpus, cores, node, workers, servers):
     """Let a running job pause and go on with these GPUs, or this node; the arguments are those of `start_as`."""
     workers, servers = shapes.meant(jobs, job, len(gpus), workers, servers)
-    if cores == 0:
+    if cores == 0 or not states[e].cores_bind:
         cores = shapes.cores_asked(jobs, job, len(gpus), workers, servers)
     moves.move(states[e], jobs, job, gpus, workers, servers, cores, node)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from envs.kernel._compile import compiled
 from envs.kernel.layout import MAX_SHARE, NOBODY, RUNNING, SERVER_CORES
-from envs.kernel.placement import place
+from envs.kernel.placement import largest_node, place
 
 PLENTY = 1e9  # cores
 
@@ -138,11 +138,12 @@ def iteration_now(s, jobs, job, by_type):
 
 @compiled
 def fed_now(s, jobs, job, by_type):
-    """Seconds of an iteration with plenty of cores and alone, in the shape and on the type of GPU that a job has."""
+    """Seconds of an iteration with plenty of cores, alone and close, in the shape and on the type of GPU of a job."""
     workers, servers = s.workers[job], s.servers[job]
     if by_type == 1.0 and workers == jobs[job].num_gpus and servers == jobs[job].servers:
         return jobs[job].fed
-    return iteration_time(s, jobs, job, workers, servers, by_type, 1.0, PLENTY, s.span[job])
+    nodes = (s.width[job] - 1) // largest_node(s, jobs, job) + 1
+    return iteration_time(s, jobs, job, workers, servers, by_type, 1.0, PLENTY, nodes)
 
 
 @compiled
