@@ -81,7 +81,7 @@ def next_tick(s):
 def next_event(s, jobs):
     """When something that may be waited for happens by itself; infinite if nothing is pending.
 
-    An end, an arrival, or a node that is up again.
+    An end, an arrival, or a closed node that goes down or is up again.
     """
     time = s.next_opening
     if s.num_active > 0:

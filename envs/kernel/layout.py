@@ -151,7 +151,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("drain_length", "f8"),  # s it is down then
     ("checkpoint_every", "f8"),  # s of progress between two checkpoints that cost nothing
     ("next_closing", "f8"),  # s; when the first node changes
-    ("next_opening", "f8"),  # s; when the first that is down is up again
+    ("next_opening", "f8"),  # s; when the first that is closed goes down, or is up again
     ("busy_until", "f8"),  # s; the last submission, up to which busy GPUs count as used well
     ("seed", "i8"),
     ("dice", "i8"),  # the last number drawn

@@ -43,12 +43,12 @@ def next_change(s, node):
 
 @compiled
 def find_next(s):
-    """Find when the first node changes, and when the first that is down is up."""
+    """Find when the first node changes, and when the first that is closed does: that may be waited for."""
     s.next_closing = np.inf
     s.next_opening = np.inf
     for node in range(s.num_nodes):
         s.next_closing = min(s.next_closing, next_change(s, node))
-        if s.closed[node] == DOWN:
+        if s.closed[node] != OPEN:
             s.next_opening = min(s.next_opening, s.until[node])
 
 
