@@ -7,13 +7,13 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass, replace
 from datetime import datetime
 from itertools import count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from envs.registry import find
+from envs.registry import find, names
 from envs.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -71,6 +71,21 @@ def workload_flags(name: str) -> list[str]:
     usual = Scenario()
     changed = {key: value for key, value in vars(scenario).items() if value != getattr(usual, key)}
     return [flag for key, value in changed.items() for flag in _flag(key, value)]
+
+
+def workload_like(scenario: Scenario) -> str | None:
+    """Return the name of the workload that is this scenario but for the seed; None if none is."""
+    plain = _spelt_out(scenario)
+    found = (
+        name
+        for name in names("envs.workloads")
+        if _spelt_out(find("envs.workloads", name, "scenario")) == plain
+    )
+    return next(found, None)
+
+
+def _spelt_out(scenario: Scenario) -> Scenario:
+    return replace(scenario, trace=scenario.trace_name, cluster=scenario.cluster_name, seed=0)
 
 
 def flags(file: str | Path, choices: type) -> list[str]:

@@ -28,7 +28,9 @@ def jobs_array(table: "pd.DataFrame", cluster: Cluster, physics: frozenset[str])
     jobs["estimate"] = table["profiled_duration_s" if "estimates" in physics else "duration_s"]
     jobs["late_estimate"] = table["predicted_duration_s" if "estimates" in physics else "duration_s"]
     jobs["predictable_from"] = table["predictable_from"] if "estimates" in physics else 0.0
-    jobs["crash_at"] = table["crash_at"] if "failures" in physics else 1.0
+    jobs["crash_at"] = (
+        np.where(table["crash_at"] < 1, table["crash_at"], 0.0) if "failures" in physics else 0.0
+    )
     add_shapes(jobs, table, physics)
     jobs["cores"] = cores_asked(jobs, table, cluster, given_out=gives_out_cores(jobs, physics))
     if "memory" in physics:
@@ -65,7 +67,6 @@ def add_shapes(jobs: np.ndarray, table: "pd.DataFrame", physics: frozenset[str])
 
 def add_types(jobs: np.ndarray, table: "pd.DataFrame", cluster: Cluster, physics: frozenset[str]) -> None:
     """Write the speed of each job's computing on each type of GPU, over that on a V100."""
-    jobs["type_speed"] = 1.0
     if "gpu_types" in physics and set(cluster.types) != {GPU_TYPES[0]}:
         for number, name in enumerate(GPU_TYPES):
             jobs["type_speed"][:, number] = traces.speed_on(name, table["model"])

@@ -92,7 +92,7 @@ def footnotes(
         *_bound(scenario),
         *_contention(summaries, scenario),
         *_disciplines(policies, scenario),
-        *_origins(workloads[0].table, scenario),
+        *origins(workloads[0].table, scenario),
         *_notes(workloads),
     ]
 
@@ -153,7 +153,8 @@ def _disciplines(policies: Mapping[str, Policy | type], scenario: Scenario) -> l
     return lines
 
 
-def _origins(table: pd.DataFrame, scenario: Scenario) -> list[str]:
+def origins(table: pd.DataFrame, scenario: Scenario) -> list[str]:
+    """Say which columns that matter here were measured, and from what the others were drawn."""
     used = [column for part, columns in USED.items() if part in scenario.parts for column in columns]
     reasons: dict[str, list[str]] = {}
     for column, origin in table.attrs.get("origin", {}).items():

@@ -141,8 +141,8 @@ def cores_asked(states, e, jobs, job, count, workers, servers):
 def start_as(states, e, jobs, job, gpus, cores, node, workers, servers):
     """Start a queued job on these GPUs or this node, or reserve GPUs that are pausing for it.
 
-    cores: 0 for those it asks for in that shape, which it has in any case where cores are not given out. workers, servers:
-    0 and -1 where they are left open.
+    cores: 0 for those it asks for in that shape, which it has in any case where cores are not given out.
+    workers, servers: 0 and -1 where they are left open.
     """
     workers, servers = shapes.meant(jobs, job, len(gpus), workers, servers)
     if cores == 0 or not states[e].cores_bind:

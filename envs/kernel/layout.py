@@ -49,7 +49,7 @@ JOB = np.dtype(
         ("estimate", "f8"),  # s; what policies know of the duration
         ("late_estimate", "f8"),  # s; the same once the job is predictable
         ("predictable_from", "f8"),  # share of progress from which it is; 1 is never
-        ("crash_at", "f8"),  # share of progress at which it fails by itself, once; 1 is never
+        ("crash_at", "f8"),  # share of progress at which it fails by itself, once; 0 is never
         ("memory", "f8"),  # GiB a GPU, as profiled; 0 where memory is switched off
         ("peak", "f8"),  # GiB a GPU; the truth
         (
@@ -63,7 +63,7 @@ JOB = np.dtype(
             "servers",
             "i8",
         ),  # parameter servers that it asks for; 0 where its workers exchange among themselves
-        ("least", "i8"),  # workers with which it can run
+        ("least", "i8"),  # workers with which it can run; 0 for those it asks for, like the next
         ("most", "i8"),
         ("scaling", "f8"),  # a: w workers are w / (1 + a (w - 1)) times as fast as one
         ("on_cpu", "f8"),  # how many times slower a worker without GPU is; 0 where it cannot run so

@@ -63,7 +63,7 @@ def rise_time(s, jobs, job):
 @compiled
 def crash_time(s, jobs, job):
     """When a running job will fail by itself; infinite where it does not, or has done so."""
-    if s.crashed[job] or jobs[job].crash_at >= 1:
+    if s.crashed[job] or jobs[job].crash_at == 0:
         return np.inf
     return share_time(s, jobs, job, jobs[job].crash_at)
 

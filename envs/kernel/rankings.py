@@ -3,8 +3,8 @@
 from envs.kernel import heaps
 from envs.kernel._compile import compiled
 from envs.kernel.layout import MAX_SHARE, NOBODY, PAUSING, RUNNING, STRICT
-from envs.kernel.machines import is_alone, is_free, is_on_closed
-from envs.kernel.moves import pause, start, start_on
+from envs.kernel.machines import ROUNDING, is_alone, is_free, is_on_closed
+from envs.kernel.moves import may_pause, pause, start, start_on
 from envs.kernel.placement import choose_for_cpu_job, choose_nodes
 from envs.kernel.queues import dequeue, enqueue, first_open, open_all, order_of
 
@@ -30,12 +30,12 @@ def gather_rivals(s, jobs, head):
     """Collect as a heap the running jobs that come after `head`, the first in the queue; return their number.
 
     Those before it keep their GPUs whatever happens, as does a loading job, one beside another, one on a node that is
-    closed, and one without GPUs.
+    closed, one without GPUs, and one that was started at this very instant.
     """
     count = 0
     for k in range(s.num_active):
         job = s.events[k]
-        if s.phase[job] != RUNNING or s.width[job] == 0 or not is_alone(s, job):
+        if not may_pause(s, job) or s.width[job] == 0 or not is_alone(s, job):
             continue
         if not (s.failing and is_on_closed(s, job)):
             s.order[job] = order_of(s, jobs, job)
@@ -191,8 +191,14 @@ def all_free(s, gpus):
 
 
 @compiled
+def has_its_cores(s, jobs, job, node):
+    """Tell whether a node still has the cores of a CPU job: who displaced others may have taken them."""
+    return jobs[job].num_gpus > 0 or jobs[job].cores <= s.spare_cores[node] + ROUNDING
+
+
+@compiled
 def carry_out(s, jobs, num_granted, num_victims):
-    """Pause the victims, then start those granted whose GPUs are all free; the others stay queued."""
+    """Pause the victims, then start those granted whose GPUs and cores are all free; the others stay queued."""
     for k in range(num_granted):
         enqueue(s, jobs, s.granted[k])
     for k in range(num_victims):
@@ -201,7 +207,7 @@ def carry_out(s, jobs, num_granted, num_victims):
         job = s.granted[k]
         where = s.granted_from[k]
         gpus = s.gpus[where : where + jobs[job].num_gpus]
-        if all_free(s, gpus):
+        if all_free(s, gpus) and has_its_cores(s, jobs, job, where):
             start_on(s, jobs, job, gpus, jobs[job].cores, where)
 
 
