@@ -1,0 +1,60 @@
+"""The job likeliest to end soon for the service that takes: a Gittins index over sizes seen so far.
+
+Claim: where the distribution of sizes is known, but not each job's, order by the Gittins index of attained service a:
+the most, over d, of P(size - a <= d) / E[min(size - a, d)] among sizes beyond a (Gittins, JRSS B 1979; Tiresias-G, NSDI
+2019). Sizes and service are GPUs x time, in few steps, lest equal jobs take turns; recalled, unverified: d ends with
+a step. Ours: steps at LAS' limits and then doubling, d to the end of one or beyond all; inside a step FIFO. Sizes are
+those of the jobs that have ended, once `enough` have, which are the shorter ones at first; before, the profiles of
+those that have come. Steps that fewer than `fewest` go beyond come last. Rounds and victims are as in `tiresias`.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from baselines._grants import ROUND_S, Rounds, Wish, by
+from baselines.las import LIMITS
+from envs.kernel.layout import DONE
+from envs.policy import Action
+
+if TYPE_CHECKING:
+    from envs.view import View
+
+STEPS = np.array([*LIMITS, *(LIMITS[-1] * 2.0 ** np.arange(1, 13))])  # GPU-seconds at which an index changes
+
+
+@dataclass
+class Gittins:
+    """One episode of the policy."""
+
+    enough: int = 30
+    fewest: int = 5
+    round_s: float = ROUND_S
+
+    def __post_init__(self) -> None:
+        self._rounds = Rounds(self._wishes, self.round_s)
+
+    def __call__(self, view: "View") -> Action:
+        """Start what fits in order, or pause for it in a round, then wait."""
+        return self._rounds(view)
+
+    def _wishes(self, view: "View") -> list[Wish]:
+        gpus, service = view.num_gpus, view.ran_s * view.num_gpus
+        ended = (view.phase == DONE) & (gpus > 0)
+        sizes = service[ended] if ended.sum() >= self.enough else (view.estimate_s * gpus)[gpus > 0]
+        step = np.searchsorted(STEPS, service, side="right")
+        return by(view, -indices(sizes, self.fewest)[step], step)
+
+
+def indices(sizes: np.ndarray, fewest: int) -> np.ndarray:
+    """Return the index of a job at the beginning of each step, 0 where fewer sizes than `fewest` go beyond it."""
+    edges, index = np.array([0.0, *STEPS, np.inf]), np.zeros(len(STEPS) + 1)
+    for step, begin in enumerate(edges[:-1]):
+        left, spans = sizes[sizes > begin] - begin, edges[step + 1 :, None] - begin
+        if len(left) >= max(fewest, 1):
+            index[step] = np.max((left <= spans).mean(axis=1) / np.minimum(left, spans).mean(axis=1))
+    return index
+
+
+policy = Gittins

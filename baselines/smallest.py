@@ -1,0 +1,20 @@
+"""Start the job with fewest GPUs that fits and pause nobody: a floor line.
+
+General knowledge. What a size alone, without any estimate, is good for; wide gangs wait. CPU jobs come first.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from baselines._order import start_first
+from envs.policy import Action, Wait
+
+if TYPE_CHECKING:
+    from envs.view import View
+
+
+def policy(view: "View") -> Action:
+    """Start the first that fits, by GPUs and then by submission, or wait."""
+    queue = view.queue
+    return start_first(view, queue[np.argsort(view.num_gpus[queue], kind="stable")].tolist()) or Wait()

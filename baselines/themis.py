@@ -1,0 +1,53 @@
+"""The job that is treated worst first, by its time in the cluster over what it would take alone; GPUs are leased.
+
+Claim: fair is who ends no later than with a share of its own; GPUs whose lease is over go to those furthest from it,
+at the price of some efficiency (Themis, NSDI 2020, general knowledge). Recalled, unverified: leases of 20 minutes.
+
+Inferred, with rho = (time since submission + time left) / (time run + time left), as if it held its GPUs from now on:
+the largest rho comes first; while a lease lasts nobody is paused, and who is not paused then stays until somebody with
+a larger rho needs the GPUs. Time left is as estimated. A job with GPUs of its own stands for a fair share, which would
+change all rho by about the same factor. Left out: auctions, in which jobs bid for GPUs close together, and the filter
+by which only the worst part may bid; apps of several jobs. Rounds, and who is paused, are as in `tiresias`.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from baselines._grants import ROUND_S, Rounds, Wish, by
+from envs.kernel.layout import RUNNING
+from envs.policy import Action
+
+if TYPE_CHECKING:
+    from envs.view import View
+
+LEASE_S = 1200.0
+
+
+@dataclass
+class Themis:
+    """One episode of the policy."""
+
+    lease_s: float = LEASE_S
+    round_s: float = ROUND_S
+
+    def __post_init__(self) -> None:
+        self._rounds = Rounds(self._wishes, self.round_s)
+
+    def __call__(self, view: "View") -> Action:
+        """Start what fits in order, or pause for it in a round, then wait."""
+        return self._rounds(view)
+
+    def _wishes(self, view: "View") -> list[Wish]:
+        leased = (view.phase == RUNNING) & (view.now - view.since_s < self.lease_s)
+        return by(view, ~leased, -unfairness(view))
+
+
+def unfairness(view: "View") -> np.ndarray:
+    """Return rho of each job: 1 if it is not delayed at all."""
+    rho: np.ndarray = (view.now - view.submit_s + view.remaining_s) / (view.attained_s + view.remaining_s)
+    return rho
+
+
+policy = Themis

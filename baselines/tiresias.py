@@ -1,0 +1,57 @@
+"""Least attained service in rounds, with a way back to the top for jobs that starve (Tiresias, NSDI 2019).
+
+Claim: without knowing how long jobs run, those first that have had least service, GPUs x time, cuts the mean completion
+time; a few queues instead of a continuous order avoid thrash. Its simulator has three, cut at 3,250 and 7,200 GPU-s,
+FIFO inside, and sends a job back to the top once it has waited since its last run for `starve` times what it has run;
+AITurbo's code asks again every 240 s and at arrivals. Recalled, unverified: its service is counted anew from then; 8.
+Inferred: what it has run is all of it, or a demoted job would come back too often for what a pause costs; FIFO is by
+submission; victims are chosen as in `_grants`. Left out: consolidation by the skew of a model's tensors.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from baselines._grants import ROUND_S, Rounds, Wish, by
+from baselines.las import LIMITS
+from envs.policy import Action
+
+if TYPE_CHECKING:
+    from envs.view import View
+
+
+@dataclass
+class Tiresias:
+    """One episode of the policy.
+
+    servers_on_gpus: whether a job's parameter servers take GPUs, as where AITurbo is compared with it, or cores.
+    starve: seconds of waiting for each second run after which a job is in the top queue again; infinite for never.
+    """
+
+    servers_on_gpus: bool = False
+    starve: float = 8.0
+    round_s: float = ROUND_S
+
+    def __post_init__(self) -> None:
+        self._forgiven_s = np.zeros(0)  # what each job had run when it was last sent back to the top
+        self._rounds = Rounds(self._wishes, self.round_s)
+
+    def __call__(self, view: "View") -> Action:
+        """Start what fits in order, or pause for it in a round, then wait."""
+        return self._rounds(view)
+
+    def _wishes(self, view: "View") -> list[Wish]:
+        ran_s, servers = view.ran_s, getattr(view, "asked_servers", 0) if self.servers_on_gpus else 0
+        self._forgiven_s = np.minimum(
+            np.pad(self._forgiven_s, (0, len(ran_s) - len(self._forgiven_s))), ran_s
+        )
+        level = np.searchsorted(LIMITS, (ran_s - self._forgiven_s) * view.num_gpus, side="right")
+        queue = view.queue
+        starving = queue[((level > 0) & ((view.now - view.since_s) / self.starve >= ran_s))[queue]]
+        self._forgiven_s[starving] = ran_s[starving]
+        level[starving] = 0
+        return by(view, level, gpus=view.num_gpus + servers)
+
+
+policy = Tiresias
