@@ -22,7 +22,8 @@ class Holders(NamedTuple):
     """The running jobs, each array over them but `room`, and the cores of each node that they have or could have.
 
     on: (jobs, nodes), GPUs of a job on a node; 1 for a CPU job. places: the same, as pairs of a node and how many.
-    want: cores for each of those; what a CPU job asks for. gain: how much a job makes of one. since_s: when it began.
+    want: cores for each of those; what a CPU job asks for. servers: of these, those of parameter servers, which nobody
+    can take. gain: how much a job makes of one. since_s: when it began.
     """
 
     jobs: np.ndarray
@@ -30,14 +31,16 @@ class Holders(NamedTuple):
     on: np.ndarray
     places: list[list[tuple[int, float]]]
     want: np.ndarray
+    servers: np.ndarray
     gain: np.ndarray
     since_s: np.ndarray
     room: np.ndarray
 
 
 def holders(view: "View", want: np.ndarray, gain: np.ndarray) -> Holders:
-    """Return who holds cores where, given what the running jobs want."""
+    """Return who holds cores where, given what the running jobs want to be fed with."""
     jobs = view.running
+    servers = view.server_cores[jobs]
     is_cpu, nodes = view.is_cpu_job[jobs], view.node_of[jobs]
     on = np.zeros((len(jobs), len(view.node_gpus)))
     on[is_cpu, nodes[is_cpu]] = 1
@@ -46,9 +49,9 @@ def holders(view: "View", want: np.ndarray, gain: np.ndarray) -> Holders:
     places: list[list[tuple[int, float]]] = [[] for _ in jobs]
     for row, node in np.argwhere(on).tolist():
         places[row].append((node, float(on[row, node])))
-    want = np.maximum(np.where(is_cpu, view.cores[jobs], want), 1.0)
+    want = np.maximum(np.where(is_cpu, view.cores[jobs], want), 1.0) + servers
     room = view.spare_cores + on.T @ view.cores_now[jobs] + ROUNDING
-    return Holders(jobs, is_cpu, on, places, want, gain, view.since_s[jobs], room)
+    return Holders(jobs, is_cpu, on, places, want, servers, gain, view.since_s[jobs], room)
 
 
 def divide(
@@ -60,18 +63,19 @@ def divide(
 ) -> np.ndarray:
     """Return the cores that each running job is to have, in whole numbers.
 
-    Everybody has one, CPU jobs the least share of what they ask for; then the reserve is given out, then CPU jobs get
-    what they ask for, in the order of their starts, then those who make most of a core what they want.
+    Everybody has one and its servers', CPU jobs the least share of what they ask for; then the reserve is given out,
+    then CPU jobs get what they ask for, in the order of their starts, then those who make most of a core what they
+    want.
     taken: cores of each node that somebody else will have.
     """
     least = np.clip(np.ceil(least_share * held.want), 1, held.want)
-    cores = np.where(held.is_cpu, least, 1.0)
+    cores = np.where(held.is_cpu, least, 1.0 + held.servers)
     room = (held.room - taken - held.on.T @ cores).tolist()
     gpu_jobs, cpu_jobs = np.flatnonzero(~held.is_cpu), np.flatnonzero(held.is_cpu)
     oldest_first = cpu_jobs[np.argsort(held.since_s[cpu_jobs], kind="stable")]
     most_gain_first = gpu_jobs[np.argsort(-held.gain[gpu_jobs], kind="stable")]
     for rows, most in (
-        (gpu_jobs, np.minimum(held.want, reserve)),
+        (gpu_jobs, np.minimum(held.want, reserve + held.servers)),
         (oldest_first, held.want),
         (most_gain_first, held.want),
     ):
@@ -82,7 +86,7 @@ def divide(
 def _give(held: Holders, rows: np.ndarray, most: np.ndarray, cores: np.ndarray, room: list[float]) -> None:
     """Raise cores to `most`, in this order of jobs, as far as there is room: changes both."""
     for row, more in zip(rows.tolist(), (most - cores)[rows].tolist(), strict=True):
-        there = min(room[node] // count for node, count in held.places[row])
+        there = min((room[node] // count for node, count in held.places[row]), default=0.0)
         if (given := min(more, there)) > 0:
             cores[row] += given
             for node, count in held.places[row]:
@@ -101,7 +105,9 @@ def start_on_cores(view: "View", held: Holders, jobs: np.ndarray, reserve: float
 
     It comes on the node where it leaves most cores beyond those that others want; there they give back what it takes.
     """
-    sure = held.room - held.on.T @ np.where(held.is_cpu, held.want, np.minimum(held.want, reserve))
+    sure = held.room - held.on.T @ np.where(
+        held.is_cpu, held.want, np.minimum(held.want, reserve + held.servers)
+    )
     left = held.room - held.on.T @ held.want
     for job in jobs.tolist():
         asked = max(float(view.cores[job]), 1.0)

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 def start_first(view: "View", order: Iterable[int], cores: float | None = None) -> Start | None:
     """Return the start of the first of these queued jobs that fits where the scenario's rule puts it, or None.
 
-    cores: for each GPU of a job that has some, instead of those it asks for.
+    cores: to feed each GPU of a job that has some, instead of those it asks for; its servers' come on top.
     """
-    free, num_gpus = int(view.free_gpus.sum()), view.num_gpus
+    free, num_gpus, servers = int(view.free_gpus.sum()), view.num_gpus, view.server_cores
     for job in order:
         gpus = int(num_gpus[job])
         if gpus > free or view.just_paused(job):
             continue
-        if placement := view.place(job, cores if gpus else None):
+        if placement := view.place(job, None if cores is None or not gpus else cores + servers[job]):
             return Start(job, placement)
     return None
 

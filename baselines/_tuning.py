@@ -107,7 +107,8 @@ class Tuner:
         """
         jobs = trained(view)
         vain = (view.now - view.since_s[jobs] < self.window_s) | np.isin(jobs, on_slow_nodes(view))
-        rows = (jobs.tolist(), view.busy_s[jobs].tolist(), view.cores_now[jobs].tolist(), vain.tolist())
+        feeding = view.cores_now[jobs] - view.server_cores[jobs]
+        rows = (jobs.tolist(), view.busy_s[jobs].tolist(), feeding.tolist(), vain.tolist())
         of_use = False
         for job, busy_s, cores, in_vain in zip(*rows, strict=True):
             curve = self._curves.setdefault(job, Curve(self.start))

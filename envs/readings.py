@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from envs.kernel import calls
-from envs.kernel.layout import DRAINING, LOADING, MOST_SERVERS, PAUSING, RESERVED, RUNNING
+from envs.kernel.layout import DRAINING, LOADING, MOST_SERVERS, PAUSING, RESERVED, RUNNING, SERVER_CORES
 
 if TYPE_CHECKING:
     from envs.view import View
@@ -41,6 +41,12 @@ def gpus_now(view: "View") -> np.ndarray:
     """GPUs that an active job holds, or one that waits for GPUs will; 0 for others."""
     held = (view.phase >= RESERVED) & (view.phase <= PAUSING)
     return np.where(held, _shape(view, "width"), 0)
+
+
+def server_cores(view: "View") -> np.ndarray:
+    """Cores beside each GPU that are its job's parameter servers', of those it holds or else asks for."""
+    workers, servers, gpus = (_shape(view, what) for what in ("workers", "servers", "width"))
+    return np.where((gpus > 0) & (gpus == workers), SERVER_CORES * servers / np.maximum(gpus, 1), 0.0)
 
 
 def gpu_seconds(view: "View") -> np.ndarray:

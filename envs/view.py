@@ -81,6 +81,7 @@ class View:
     workers = Reading(readings.workers)
     servers = Reading(readings.servers)
     gpus_now = Reading(readings.gpus_now)
+    server_cores = Reading(readings.server_cores)
     gpu_seconds = Reading(readings.gpu_seconds)
     core_seconds = Reading(readings.core_seconds)
     node_until_s = Reading(readings.node_until_s)
