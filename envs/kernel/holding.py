@@ -148,8 +148,14 @@ def has_cores_there(s, job, gpus):
     if len(gpus) == 0:
         node = s.next_node[job]
         return not s.closed[node] and s.next_cores[job] <= s.spare_cores[node] + ROUNDING
-    servers = cores_of_servers(s.next_servers[job], s.next_workers[job], len(gpus))
-    return servers == 0 or servers + LEAST_CORES <= cores_to_be_had(s, gpus) + ROUNDING
+    return can_serve(s, gpus, s.next_workers[job], s.next_servers[job])
+
+
+@compiled
+def can_serve(s, gpus, workers, servers):
+    """Tell whether there are cores beside these GPUs, which are free, for so many servers and to feed the workers."""
+    cores = cores_of_servers(servers, workers, len(gpus))
+    return cores == 0 or cores + LEAST_CORES <= cores_to_be_had(s, gpus) + ROUNDING
 
 
 @compiled

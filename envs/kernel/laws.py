@@ -204,6 +204,16 @@ def wrong_nodes(s, free):
     return wrong
 
 
+@compiled
+def least_cores(s, jobs, job):
+    """Cores that an active job cannot do without, for each GPU or as a whole if it has none."""
+    if jobs[job].num_gpus == 0:
+        return min(LEAST_CORES, jobs[job].cores)
+    if s.width[job] == 0:
+        return cores_asked(jobs, job, 0, s.workers[job], s.servers[job])
+    return LEAST_CORES + cores_of_servers(s.servers[job], s.workers[job], s.width[job])
+
+
 @entry
 def check(states, e, jobs):
     """Count violations of the ledger's laws: GPUs, memory, cores, free counts, phases; 0 in a sound state."""
@@ -219,6 +229,7 @@ def check(states, e, jobs):
         wrong += held[job] != (s.width[job] if active else 0)
         wrong += active and not is_shape(jobs, job, s.width[job], s.workers[job], s.servers[job])
         wrong += active and (s.node_of[job] != NOBODY) != (s.width[job] == 0)
+        wrong += active and s.cores_bind and s.core_count[job] < least_cores(s, jobs, job) - 1e-6
         wrong += s.attained[job] > jobs[job].duration * (1 + 1e-12)
     wrong += counts[QUEUED] != s.num_queued
     wrong += s.num_ready != 0

@@ -9,10 +9,11 @@ import numpy as np
 
 from envs.kernel._compile import compiled
 from envs.kernel.layout import NOBODY, QUEUED, RUNNING
-from envs.kernel.machines import is_alone
+from envs.kernel.machines import ROUNDING, is_alone
 from envs.kernel.moves import may_pause, pause, start, start_on
 from envs.kernel.placement import can_hold, largest_node, place
 from envs.kernel.queues import cost_to_finish, first_open, open_all, remaining_now
+from envs.kernel.speed import cores_of_servers
 
 LEAST_RUN = 60.0  # s a job has run before it may be displaced, against thrashing
 
@@ -126,6 +127,16 @@ def worth(s, jobs, effort, margin, first, end):
 
 
 @compiled
+def leaves_cores(s, jobs, job, node, count, first, end):
+    """Tell whether a node has cores for the servers beside `count` GPUs of the job once the victims are gone."""
+    servers = cores_of_servers(jobs[job].servers, jobs[job].num_gpus, jobs[job].num_gpus)
+    cores = s.spare_cores[node]
+    for k in range(first, end):
+        cores += gpus_on(s, s.victims[k], node) * (s.core_count[s.victims[k]] - 1.0)
+    return servers == 0 or cores + ROUNDING >= servers * count
+
+
+@compiled
 def clear_best_node(s, jobs, job, wanted, whole, effort, first):
     """Clear the node where that is worth most; with `whole`, an entire node of at most `wanted` GPUs."""
     best = NOBODY
@@ -137,8 +148,12 @@ def clear_best_node(s, jobs, job, wanted, whole, effort, first):
             continue
         if (whole and (size > wanted or size < best_size)) or (not whole and size < wanted):
             continue
-        end = clear(s, node, size if whole else wanted, first)
+        count = size if whole else wanted
+        end = clear(s, node, count, first)
         if end < 0:
+            continue
+        if not leaves_cores(s, jobs, job, node, count, first, end):
+            unmark(s, first, end)
             continue
         value = worth(s, jobs, effort, 1.0, first, end)
         if best == NOBODY or (whole and size > best_size) or value > best_worth:

@@ -2,6 +2,7 @@
 
 from envs.kernel import heaps
 from envs.kernel._compile import compiled
+from envs.kernel.holding import can_serve
 from envs.kernel.layout import MAX_SHARE, NOBODY, PAUSING, RUNNING, STRICT
 from envs.kernel.machines import ROUNDING, is_alone, is_free, is_on_closed
 from envs.kernel.moves import may_pause, pause, start, start_on
@@ -191,9 +192,11 @@ def all_free(s, gpus):
 
 
 @compiled
-def has_its_cores(s, jobs, job, node):
-    """Tell whether a node still has the cores of a CPU job: who displaced others may have taken them."""
-    return jobs[job].num_gpus > 0 or jobs[job].cores <= s.spare_cores[node] + ROUNDING
+def has_its_cores(s, jobs, job, gpus, node):
+    """Tell whether the cores of a CPU job, or of a job's servers, are still there: others of the walk may have them."""
+    if jobs[job].num_gpus > 0:
+        return can_serve(s, gpus, jobs[job].num_gpus, jobs[job].servers)
+    return jobs[job].cores <= s.spare_cores[node] + ROUNDING
 
 
 @compiled
@@ -207,7 +210,7 @@ def carry_out(s, jobs, num_granted, num_victims):
         job = s.granted[k]
         where = s.granted_from[k]
         gpus = s.gpus[where : where + jobs[job].num_gpus]
-        if all_free(s, gpus) and has_its_cores(s, jobs, job, where):
+        if all_free(s, gpus) and has_its_cores(s, jobs, job, gpus, where):
             start_on(s, jobs, job, gpus, jobs[job].cores, where)
 
 
