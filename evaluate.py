@@ -36,7 +36,7 @@ class Evaluation:
     """What to score, and on how much."""
 
     policy: str | None = None
-    """A module of baselines/ (fifo, srtf, xion ...), all, the folder of a learned agent, or module:attribute."""
+    """A module of baselines/ (fifo ...), all, tuned, tuned:NAME, the folder of a learned agent, or module:attribute."""
     paper: str | None = None
     """Instead of a policy, a module of experiments/ (xion ...): its claims, on the workload that they are about."""
     scenario: tyro.conf.OmitArgPrefixes[Scenario] = field(default_factory=Scenario)
@@ -115,11 +115,26 @@ def reproduction(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]"
 def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
     """Return the policies to score by name, and the name of the one that the others are held against."""
     policy = str(evaluation.policy)
+    beside = () if evaluation.scenario.whole else BESIDE
     if policy == "all":
         return {name: baselines.load(name) for name in baselines.names()}, "fifo"
-    name, found = load(policy)
-    beside = () if evaluation.scenario.whole else BESIDE
+    if of_search := tuned(evaluation):
+        name, found = of_search.label, baselines.vary(baselines.load(of_search.policy), **of_search.settings)
+        beside = tuple(dict.fromkeys((of_search.policy, *beside)))
+    else:
+        name, found = load(policy)
     return {name: found} | {other: baselines.load(other) for other in beside if other != name}, name
+
+
+def tuned(evaluation: Evaluation) -> "baselines.Tuned | None":
+    """Return what a search found for the workload named, or for the one that this scenario is, if that is asked for."""
+    kind, _, name = str(evaluation.policy).partition(":")
+    if kind != "tuned":
+        return None
+    workload = evaluation.workload or choices.workload_like(evaluation.scenario)
+    if not workload:
+        raise ValueError("--policy tuned: policies are tuned for workloads; name one with --workload")
+    return baselines.tuned(workload, name or None)
 
 
 def load(policy: str) -> "tuple[str, Policy | type]":
@@ -176,7 +191,10 @@ def evaluate(
     out.print("", report.table(summaries, bounds, reference), "")
     if evaluation.scenario.whole and evaluation.scenario.trace_file and Path(str(evaluation.policy)).is_dir():
         out.print("The agent may have learned on the first part of this trace.")
-    for line in (*remarks.footnotes(workloads, summaries, policies, reference), f"Run folder: {folder}"):
+    notes = remarks.footnotes(workloads, summaries, policies, reference)
+    if of_search := tuned(evaluation):
+        notes.insert(0, of_search.told)
+    for line in (*notes, f"Run folder: {folder}"):
         out.print(line)
 
 

@@ -1,18 +1,24 @@
 """Policies that do not learn, one module each: `policy` is a `Ranking`, a function of the view, or a class.
 
 `fifo` is `baselines/fifo.py`; modules with a leading underscore are shared by the others and are no policies.
-Policies whose names end in `_oracle` are told what no scheduler knows.
+Policies whose names end in `_oracle` are told what no scheduler knows. A module may publish, beside its policy, the
+`GRID` of settings among which `benchmarks/tune.py` searches: values by the name of a field. What it found is `tuned`.
 """
 
 import difflib
 import pkgutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from baselines._tuned import Tuned, searched, tuned
 
 if TYPE_CHECKING:
     from envs.policy import Policy
 
-__all__ = ["load", "make", "names"]
+__all__ = ["Tuned", "grid", "load", "make", "names", "searched", "tuned", "vary"]
 
 
 def names() -> list[str]:
@@ -35,8 +41,23 @@ def load(name: str) -> "Policy | type":
 
 def make(policy: "Policy | type") -> "Policy":
     """Return what is asked during one episode: an instance of a class, anything else as it is."""
-    made: Policy = policy() if isinstance(policy, type) else policy
+    of_class = isinstance(policy.func if isinstance(policy, partial) else policy, type)
+    made: Policy = policy() if of_class else policy  # type: ignore[call-arg, assignment]
     return made
+
+
+def grid(name: str) -> Mapping[str, Sequence[Any]]:
+    """Return the settings that a policy here publishes to be searched; none if it has no thresholds."""
+    found: Mapping[str, Sequence[Any]] = getattr(import_module(f"baselines.{name}"), "GRID", {})
+    return found
+
+
+def vary(policy: "Policy | type", **settings: Any) -> "Policy | type":
+    """Return a policy with other settings than it is published with: a class, or a ranking."""
+    if not settings:
+        return policy
+    varied: Policy = partial(policy, **settings) if isinstance(policy, type) else replace(policy, **settings)  # type: ignore[type-var]
+    return varied
 
 
 def _load_own(name: str) -> "Policy | type":

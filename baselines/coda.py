@@ -85,3 +85,4 @@ def as_asked(view: "View") -> tuple[np.ndarray, np.ndarray]:
 
 
 policy = Coda
+GRID = {"reserve": (1.0, 2.0, 3.0, 4.0), "window_s": (30.0, 60.0, 120.0)}

@@ -58,3 +58,4 @@ def score(view: "View", jobs: np.ndarray) -> np.ndarray:
 
 
 policy = FitGpp
+GRID = {"trial_s": (300.0, 900.0, 3600.0, 7200.0, 14_400.0)}

@@ -27,3 +27,4 @@ class FixedCores:
 
 
 policy = FixedCores
+GRID = {"cores": (1.0, 2.0, 4.0, 5.0, 6.0, 8.0)}

@@ -58,3 +58,4 @@ def idling(view: "View", groups: Groups, jobs: np.ndarray) -> np.ndarray:
 
 
 policy = Muri
+GRID = {"score": (None, 1, 3, 5, 7)}

@@ -9,6 +9,7 @@ is measured while it runs, as in `coda`; cores are divided at once, not in round
 know, wait in the same queue for what is left over and keep it.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,10 +25,14 @@ if TYPE_CHECKING:
 WHOLE_CPU_JOB = 1.0  # CPU jobs do not give up cores
 
 
+@dataclass
 class Synergy:
-    """One episode of the policy."""
+    """One episode of the policy. window_s, eps: of the tuner."""
 
-    def __init__(self) -> None:
+    window_s: float = 60.0
+    eps: float = 0.04
+
+    def __post_init__(self) -> None:
         self._tuner: Tuner | None = None
         self._moves: list[Action] = []
 
@@ -38,7 +43,7 @@ class Synergy:
         if (cores := cores_for_each(view, np.inf)) is None:
             return start_first(view, view.queue.tolist()) or Wait()
         share = int(cores)
-        self._tuner = tuner = self._tuner or Tuner(start=share)
+        self._tuner = tuner = self._tuner or Tuner(share, self.window_s, self.eps)
         tuner.watch(view)
         if start := start_first(view, view.queue.tolist(), cores=1.0):
             return start
@@ -50,3 +55,4 @@ class Synergy:
 
 
 policy = Synergy
+GRID = {"window_s": (30.0, 60.0, 120.0), "eps": (0.02, 0.04, 0.08)}

@@ -108,3 +108,4 @@ def first(jobs: np.ndarray, effort: np.ndarray) -> int:
 
 
 policy = Xion
+GRID = {"rule": ("derived", "gap"), "count_queue": (True, False), "margin_s": (0.0, 60.0, 300.0, 1800.0)}

@@ -29,3 +29,4 @@ def threshold(order: Literal["srtf", "sqrt", "srsf"] = "srtf", margin: float = 1
 
 
 policy = threshold()
+GRID = {"exponent": tuple(EXPONENT.values()), "margin": (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)}

@@ -91,3 +91,4 @@ def scores_beside(view: "View", groups: Groups, jobs: np.ndarray, score: int | s
 
 
 policy = Xonar
+GRID = {"score": (1, 2, 3, 4, 5, 6, 7, 8), "patience_s": (600.0, 3600.0, 1e9)}

@@ -10,12 +10,12 @@ from envs.scenario import Scenario, Split
 from envs.windows import in_range, kept_list, write_list
 
 COUNTS: dict[Split, int] = {"train": 600, "validation": 100, "test": 300}
-PRESETS = (Scenario(), *(find("envs.workloads", name, "scenario") for name in names("envs.workloads")))
+WORKLOADS: list[Scenario] = [find("envs.workloads", name, "scenario") for name in names("envs.workloads")]
 
 
 def main() -> None:
-    """Write a list for each preset and print how many windows are accepted."""
-    for scenario in PRESETS:
+    """Write a list for each workload that chooses its windows, and print how many windows are accepted."""
+    for scenario in (each for each in WORKLOADS if not each.all_windows):
         file = write_list(replace(scenario, trace="philly"), COUNTS)
         for split in COUNTS:
             known = kept_list(scenario, split)

@@ -107,7 +107,7 @@ def test_exact_estimates_are_said_at_the_top(workloads: list[Workload]) -> None:
 
 
 def test_columns_without_effect_are_not_listed(workloads: list[Workload]) -> None:
-    lines = "\n".join(remarks._origins(workloads[0].table, Scenario(physics="memory")))
+    lines = "\n".join(remarks.origins(workloads[0].table, Scenario(physics="memory")))
     assert "gpu_memory_gib" in lines
     assert "pause_s" not in lines
     assert "Measured: submit_s, num_gpus, duration_s." in lines

@@ -1,0 +1,61 @@
+"""What `benchmarks/tune.py` found: a file for each workload, with the settings and the scores of its policies."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+FOLDER = Path(__file__).parent / "tuned"
+
+
+class Tuned(NamedTuple):
+    """A policy by name, the settings found for it, none where the published did best, and where they are from."""
+
+    policy: str
+    settings: dict[str, Any]
+    source: str
+
+    @property
+    def label(self) -> str:
+        """What to call it beside the published policy."""
+        return f"tuned:{self.policy}"
+
+    @property
+    def told(self) -> str:
+        """What the search found, in a sentence."""
+        found = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
+        return f"{self.label}: {self.policy} {'with ' + found if found else 'as published'}, {self.source}."
+
+
+def searched(workload: str) -> list[str]:
+    """Return the names of the policies that were tuned for a workload."""
+    return list(_read(workload)["policies"]) if workload in _workloads() else []
+
+
+def tuned(workload: str, policy: str | None = None) -> Tuned:
+    """Return a policy with the settings found for a workload; without a name the best of all on validation windows.
+
+    ValueError names the workloads for which something was tuned, or what was.
+    """
+    found = _read(workload)
+    name = policy or found["best"]
+    if name not in found["policies"]:
+        there = ", ".join(found["policies"])
+        raise ValueError(f"policy {name!r} is not tuned for workload {workload!r}: there are {there}")
+    settings = found["policies"][name]["settings"]
+    lists = {key: tuple(value) for key, value in settings.items() if isinstance(value, list)}
+    source = f"found on training windows of {workload} with {found['budget']:,} simulated events"
+    return Tuned(name, settings | lists, source)
+
+
+def _workloads() -> list[str]:
+    return sorted(file.stem for file in FOLDER.glob("*.json"))
+
+
+def _read(workload: str) -> dict[str, Any]:
+    if workload not in _workloads():
+        raise ValueError(
+            f"nothing is tuned for workload {workload!r}: there are {', '.join(_workloads()) or 'none'}; "
+            "python benchmarks/tune.py --workload NAME tunes for it"
+        )
+    found: dict[str, Any] = json.loads((FOLDER / f"{workload}.json").read_text(encoding="utf-8"))
+    return found

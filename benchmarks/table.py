@@ -1,0 +1,256 @@
+"""Score all policies on all workloads: `python benchmarks/table.py [--windows N] [--processes P]`.
+
+Rows are the policies of `baselines/` as published and, where a search found other settings (`benchmarks/tune.py`), as
+tuned; columns are the workloads of `envs/workloads/`: both are found by themselves. The table is written into README.md
+and docs/results.md, between its marks, and every number into docs/results.csv.
+"""
+
+import argparse
+import math
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+from joblib import Parallel, delayed
+
+import baselines
+from envs import remarks, search
+from envs.comparison import compare
+from envs.registry import find, names
+from envs.windows import windows
+from envs.workload import Workload
+
+ROOT = Path(__file__).resolve().parent.parent
+COMMAND = "python benchmarks/table.py"
+SEARCH = "python benchmarks/tune.py"
+REFERENCE = "fifo"
+TUNED = "tuned"  # the row of whatever did best on validation windows
+WINDOWS = {"coda_mix": 4, "large": 4, "xion_small": 40, "xonar_memory": 100, "xonar_mix": 100}
+OTHERWISE = 20
+TABLE, ABOUT = "all policies", "all workloads"  # what stands between the marks
+LONGEST_REASON = 120
+AS_PUBLISHED = "as published"
+NOT_RUN = "\N{EN DASH}"
+
+
+class Row(NamedTuple):
+    """A policy of the table: its label, its module, and the settings that were found for it."""
+
+    label: str
+    policy: str
+    settings: dict[str, Any]
+
+
+class Cell(NamedTuple):
+    """How a policy did on a workload: ratios to FIFO's mean JCT; or why it could not run."""
+
+    workload: str
+    policy: str
+    windows: int = 0
+    mean_jct_s: float = math.nan
+    ratio: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    reason: str = ""
+
+
+def rows(workload: str) -> list[Row]:
+    """Return the policies to simulate on a workload: all as published, and those that were tuned to something else."""
+    found = [Row(name, name, {}) for name in baselines.names()]
+    tuned = [each for each in found_for(workload) if each.settings]
+    return found + [Row(f"{each.policy}, {TUNED}", each.policy, each.settings) for each in tuned]
+
+
+def found_for(workload: str) -> list[baselines.Tuned]:
+    """Return what was found for the policies that there are."""
+    known = baselines.names()
+    return [baselines.tuned(workload, name) for name in baselines.searched(workload) if name in known]
+
+
+def attempt(row: Row, workload: Workload) -> tuple[float, str, float]:
+    """Return the mean JCT of a policy in a window, or why it cannot run there, and the processor's seconds."""
+    began, jct, reason = time.process_time(), math.nan, ""
+    policy = baselines.vary(baselines.load(row.policy), **row.settings)
+    try:
+        jct = search.counted(lambda: baselines.make(policy), {}, workload)[0]
+    except (ValueError, RuntimeError) as error:
+        reason = (str(error) or repr(error)).splitlines()[0][:LONGEST_REASON]
+    return jct, reason, time.process_time() - began
+
+
+def column(name: str, workloads: Sequence[Workload], processes: int) -> Iterator[tuple[Cell, float]]:
+    """Yield every policy's cell of a workload, FIFO's first, and the processor's seconds that it took."""
+    order = sorted(rows(name), key=lambda row: row.label != REFERENCE)
+    pairs = ((row, load) for row in order for load in workloads)
+    results = Parallel(processes, return_as="generator")(delayed(attempt)(*pair) for pair in pairs)
+    keys = {"window": [load.window for load in workloads], "seed": [load.scenario.seed for load in workloads]}
+    usual = pd.DataFrame()
+    for row in order:
+        jcts, reasons, seconds = zip(*(next(results) for _ in workloads), strict=True)
+        cell = Cell(name, row.label, len(workloads), reason=next(filter(None, reasons), ""))
+        if not cell.reason:
+            summary = pd.DataFrame(keys | {"mean_jct_s": jcts})
+            usual = summary if row.label == REFERENCE else usual
+            ratio, low, high, *_ = compare(summary, usual)
+            cell = cell._replace(mean_jct_s=summary["mean_jct_s"].mean(), ratio=ratio, low=low, high=high)
+        yield cell, sum(seconds)
+
+
+def of_search(workload: str, cells: Sequence[Cell]) -> Iterator[Cell]:
+    """Yield cells that need no simulation: policies that are best as published, and which did best in validation."""
+    tuned = found_for(workload)
+    yield from (
+        Cell(workload, f"{each.policy}, {TUNED}", reason=AS_PUBLISHED) for each in tuned if not each.settings
+    )
+    if tuned:
+        name, settings, _ = baselines.tuned(workload)
+        label = f"{name}, {TUNED}" if settings else name
+        yield from (cell._replace(policy=TUNED) for cell in cells if cell.policy == label)
+
+
+def table(cells: Sequence[Cell]) -> list[str]:
+    """Return the table's lines: a policy a row, oracles last, the best of the others in each workload in bold."""
+    at = {(cell.workload, cell.policy): cell for cell in cells}
+    workloads = list(dict.fromkeys(cell.workload for cell in cells))
+    labels = sorted(
+        {cell.policy for cell in cells if cell.reason != AS_PUBLISHED},
+        key=lambda label: (oracle(label), label == TUNED, label),
+    )
+    best = {
+        name: min(each.ratio for each in cells if each.workload == name and eligible(each))
+        for name in workloads
+    }
+    lines = [f"| policy | {' | '.join(workloads)} |", f"|---|{'---|' * len(workloads)}"]
+    for label in labels:
+        if oracle(label) and not any(line.startswith("| *told") for line in lines):
+            lines.append(f"| *told the true run times:* |{' |' * len(workloads)}")
+        texts = [text(at.get((name, label)), best[name]) for name in workloads]
+        lines.append(f"| {label} | {' | '.join(texts)} |")
+    usual = [f"{at[name, REFERENCE].mean_jct_s:,.0f} s" for name in workloads]
+    return [*lines, f"| *{REFERENCE}'s mean JCT* | {' | '.join(usual)} |"]
+
+
+def oracle(label: str) -> bool:
+    """Tell whether a row is of a policy that is told the true run times."""
+    return label.endswith("_oracle")
+
+
+def eligible(cell: Cell) -> bool:
+    """Tell whether a cell may be the best of its workload."""
+    return not oracle(cell.policy) and not cell.reason
+
+
+def text(cell: Cell | None, best: float) -> str:
+    """Return a cell as it is written."""
+    if cell is None:
+        return ""
+    if cell.reason:
+        return "=" if cell.reason == AS_PUBLISHED else NOT_RUN
+    if cell.ratio == cell.low == cell.high == 1 or cell.policy == REFERENCE:
+        return "1"
+    ratio = f"**{cell.ratio:.3f}**" if eligible(cell) and cell.ratio == best else f"{cell.ratio:.3f}"
+    return ratio if math.isnan(cell.low) else f"{ratio} ({cell.low:.3f}-{cell.high:.3f})"
+
+
+def notes(cells: Sequence[Cell], command: str) -> list[str]:
+    """Say how to read the table, by which command it was made, what was tuned, and who could not run."""
+    count = {cell.workload: cell.windows for cell in cells if cell.policy == REFERENCE}
+    few = [name for name, windows in count.items() if windows < remarks.ENOUGH]
+    narrow = f" Over fewer than {remarks.ENOUGH} windows an interval is too narrow." * bool(few)
+    found = [f"{name}: {_with(*baselines.tuned(name)[:2])}" for name in count if baselines.searched(name)]
+    sizes = ", ".join(f"{name} {windows}" for name, windows in count.items())
+    lines = [
+        f"Made by `{command}`. Mean JCT / {REFERENCE}'s: the mean over test windows of the windows' own ratios, and "
+        "its 95 % interval (bootstrap over windows); below 1 is shorter, the best in bold. "
+        f"Test windows (seed 0): {sizes}.{narrow}",
+        "",
+        f"Settings of rows marked {TUNED} were searched on training windows by `{SEARCH}`; = where nothing "
+        f"better than the published was found. The row {TUNED} is what did best on validation windows: "
+        f"{'; '.join(found) or 'none yet'}.",
+    ]
+    wrong = [cell for cell in cells if cell.reason not in ("", AS_PUBLISHED)]
+    failed = [f"- {cell.policy} on {cell.workload}: {cell.reason}" for cell in wrong]
+    return [*lines, *(["", f"{NOT_RUN}: could not run.", "", *failed] if failed else [])]
+
+
+def _with(policy: str, settings: dict[str, Any]) -> str:
+    return (
+        f"{policy} ({', '.join(f'{name} = {value}' for name, value in settings.items()) or 'as published'})"
+    )
+
+
+def about(name: str, workloads: Sequence[Workload]) -> list[str]:
+    """Say what a workload simulates, and which of its numbers are measured or drawn."""
+    said = [*remarks.heading(workloads), *remarks.origins(workloads[0].table, workloads[0].scenario)]
+    return [
+        f"### {name}",
+        "",
+        *(f"{'  ' if line.startswith('  ') else ''}- {line.strip()}" for line in said),
+        "",
+    ]
+
+
+def fill(file: Path, mark: str, lines: Sequence[str]) -> None:
+    """Replace what stands between the marks in a file; ValueError if it has none."""
+    begin, end = (f"<!-- {mark}: {side} -->" for side in ("begin", "end"))
+    before = file.read_text(encoding="utf-8")
+    pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+    if not pattern.search(before):
+        raise ValueError(f"{file} lacks the marks {begin} and {end}")
+    content = "\n".join((begin, "", *lines, "", end))
+    file.write_text(pattern.sub(lambda _: content, before), encoding="utf-8")
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Simulate everything, print how it goes, and write the table where it belongs."""
+    known = names("envs.workloads")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workload", nargs="+", choices=known, default=known, help="default: all")
+    parser.add_argument("--windows", type=int, help=f"of each workload; default {OTHERWISE}, but {WINDOWS}")
+    parser.add_argument(
+        "--processes", type=int, default=1, help="to share the work; the results are the same"
+    )
+    parser.add_argument("--root", type=Path, default=ROOT, help="folder with README.md and docs/results.md")
+    chosen = parser.parse_args(args)
+    cells: list[Cell] = []
+    described: list[str] = []
+    for name in chosen.workload:
+        scenario = replace(find("envs.workloads", name, "scenario"), seed=0)
+        workloads = windows(scenario, "test", chosen.windows or WINDOWS.get(name, OTHERWISE))
+        described += (said := about(name, workloads))
+        print("\n".join(said), flush=True)
+        cells += scored(name, workloads, chosen.processes)
+    given = f" --windows {chosen.windows}" if chosen.windows else ""
+    given += f" --workload {' '.join(chosen.workload)}" if chosen.workload != known else ""
+    lines = [*table(cells), "", *notes(cells, COMMAND + given)]
+    print("\n".join(lines))
+    write(chosen.root, lines, described, cells)
+
+
+def scored(name: str, workloads: Sequence[Workload], processes: int) -> list[Cell]:
+    """Return the cells of a workload, and print them as they come."""
+    began, cells = time.perf_counter(), []
+    for cell, seconds in column(name, workloads, processes):
+        print(f"  {cell.policy:24s} {cell.reason or f'{cell.ratio:.3f}'}  ({seconds:.1f} s)", flush=True)
+        cells.append(cell)
+    print(f"  {len(workloads)} windows in {time.perf_counter() - began:.0f} s\n", flush=True)
+    return [*cells, *of_search(name, cells)]
+
+
+def write(root: Path, lines: Sequence[str], described: Sequence[str], cells: Sequence[Cell]) -> None:
+    """Put the table into both documents, what its workloads are into the second, and every number beside it."""
+    results = root / "docs" / "results.md"
+    for file in (root / "README.md", results):
+        fill(file, TABLE, lines)
+    fill(results, ABOUT, described)
+    pd.DataFrame(cells).to_csv(results.with_suffix(".csv"), index=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Search the settings of policies: `python benchmarks/tune.py [--workload NAME ...] [--policy NAME ...]`.
+
+Every policy of `baselines/` with a `GRID` beside it is tried on training windows of each workload, all with the same
+budget of simulated events; validation windows choose among the best few; no test window is made. What is found goes
+into `baselines/tuned/`, a file for each workload, where `python evaluate.py --policy tuned` looks for it.
+"""
+
+import argparse
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import baselines
+from envs import choices, registry, search
+from envs.policy import Policy
+from envs.windows import MOST_TRIED, accepted, windows
+from envs.workload import Workload
+
+COMMAND = "python benchmarks/tune.py"
+FOLDER = Path(baselines.__file__).parent / "tuned"
+BUDGET = 200_000  # simulated events
+RUNS = 12  # of FIFO on all training windows would use the budget up: so many windows there are
+FEWEST, MOST = 2, 40  # windows
+
+
+class Sample(NamedTuple):
+    """The windows of a workload on which policies are tuned."""
+
+    training: list[Workload]
+    validation: list[Workload]
+
+
+def sample(workload: str, budget: int, seed: int) -> Sample:
+    """Return as many training windows as FIFO runs through with a share of the budget, and as many for validation."""
+    scenario = replace(registry.find("envs.workloads", workload, "scenario"), seed=seed)
+    training: list[Workload] = []
+    events = 0
+    for load in islice(accepted(scenario, "train", most=MOST * MOST_TRIED), MOST):
+        events += search.counted(partial(made, search.REFERENCE), {}, load)[1]
+        if events > budget // RUNS and len(training) >= FEWEST:
+            break
+        training.append(load)
+    return Sample(training, windows(scenario, "validation", len(training)))
+
+
+def made(policy: "Policy | type", **settings: Any) -> Policy:
+    """Return a new policy with these settings."""
+    return baselines.make(baselines.vary(policy, **settings))
+
+
+def tune(name: str, on: Sample, budget: int, seed: int, processes: int) -> dict[str, Any]:
+    """Search the grid of a policy and return what is kept of it."""
+    grid = baselines.grid(name)
+    make = partial(made, baselines.load(name))
+    found = search.search(make, grid, *on, budget=budget, seed=seed, processes=processes)
+    score = {tuple(trial.settings.items()): trial.score for trial in found.training}
+    best = next(trial for trial in found.validation if trial.settings == found.best)
+    return {
+        "settings": found.best,
+        "training": score[tuple(found.best.items())],
+        "validation": best.score,
+        "published": {"training": found.training[0].score, "validation": found.validation[0].score},
+        "settings_tried": len(found.training) - 1,  # beside the published
+        "settings_in_grid": math.prod(map(len, grid.values())),
+        "events": found.events,
+    }
+
+
+def tune_all(workload: str, names: Sequence[str], chosen: argparse.Namespace) -> None:
+    """Tune policies for a workload, print what is found, and keep it beside what was found of others before."""
+    on = sample(workload, chosen.budget, chosen.seed)
+    print(f"{workload}: {len(on.training)} training and {len(on.validation)} validation windows", flush=True)
+    file = Path(chosen.out) / f"{workload}.json"
+    kept = json.loads(file.read_text(encoding="utf-8"))["policies"] if file.is_file() else {}
+    for name in names:
+        try:
+            kept[name] = tune(name, on, chosen.budget, chosen.seed, chosen.processes)
+        except (ValueError, RuntimeError) as error:
+            print(f"  {name:16s} cannot be tuned: {error}", flush=True)
+            continue
+        print(f"  {name:16s} {line(kept[name])}", flush=True)
+        write(file, workload, on, dict(sorted(kept.items())), chosen)
+
+
+def write(
+    file: Path, workload: str, on: Sample, policies: dict[str, Any], chosen: argparse.Namespace
+) -> None:
+    """Write what was found for a workload."""
+    document = {
+        "command": f"{COMMAND} --workload {workload} --budget {chosen.budget} --seed {chosen.seed}",
+        "workload": workload,
+        "seed": chosen.seed,
+        "budget": chosen.budget,
+        "windows": {"training": len(on.training), "validation": len(on.validation)},
+        "score": "mean over windows of mean JCT / FIFO's",
+        "best": min(policies, key=lambda name: policies[name]["validation"]),
+        "policies": policies,
+    }
+    file.parent.mkdir(parents=True, exist_ok=True)
+    choices.write_json(file, document)
+
+
+def line(found: dict[str, Any]) -> str:
+    """Say what was found of a policy."""
+    settings = ", ".join(f"{key}={value}" for key, value in found["settings"].items()) or "as published"
+    scores = [f"{each['training']:.3f} {each['validation']:.3f}" for each in (found["published"], found)]
+    tried = f"{found['settings_tried']} of {found['settings_in_grid']} others, {found['events']:,} events"
+    return f"{scores[0]} -> {scores[1]}  {settings}  ({tried})"
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Tune policies for workloads and print, for each, its scores as published and as found."""
+    workloads = registry.names("envs.workloads")
+    tunable = [name for name in baselines.names() if baselines.grid(name)]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workload", nargs="+", choices=workloads, default=workloads, help="default: all")
+    parser.add_argument("--policy", nargs="+", choices=tunable, default=tunable, help="default: all")
+    parser.add_argument(
+        "--budget", type=int, default=BUDGET, help="simulated events a policy on training windows"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the windows and of the order of settings")
+    parser.add_argument(
+        "--processes", type=int, default=1, help="to share the work; the results are the same"
+    )
+    parser.add_argument("--out", default=str(FOLDER), help="folder to write to")
+    chosen = parser.parse_args(args)
+    print("mean JCT / FIFO's, on training and on validation windows: as published -> as found")
+    for workload in chosen.workload:
+        tune_all(workload, chosen.policy, chosen)
+
+
+if __name__ == "__main__":
+    main()

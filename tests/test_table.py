@@ -1,0 +1,189 @@
+"""The table of all policies on all workloads is made by one command, which alone writes it, and says what it is."""
+
+import re
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import baselines
+from baselines import _tuned
+from benchmarks import table
+from benchmarks.table import ABOUT, TABLE, Cell, Row
+from envs import registry, search
+from envs.policy import Ranking
+from envs.windows import windows
+from tests.conftest import ROOT
+
+README, RESULTS = ROOT / "README.md", ROOT / "docs" / "results.md"
+SMALL = registry.find("envs.workloads", "xonar_mix", "scenario")
+FEW = ["fifo", "sjf", "srtf_oracle"]
+
+
+def between(file: Path, mark: str = TABLE) -> list[str]:
+    """Return the lines between the marks in a file."""
+    found = re.findall(
+        f"<!-- {mark}: begin -->\n\n(.*?)\n\n<!-- {mark}: end -->", file.read_text("utf-8"), re.DOTALL
+    )
+    assert len(found) == 1
+    return str(found[0]).splitlines()
+
+
+def cells_of(file: Path) -> list[Cell]:
+    """Return the cells that a CSV holds."""
+    found = pd.read_csv(file, keep_default_na=False, na_values={name: [""] for name in Cell._fields[2:7]})
+    return [Cell(*row) for row in found[list(Cell._fields)].itertuples(index=False)]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a folder with the two documents, empty but for their marks."""
+    (tmp_path / "docs").mkdir()
+    empty = "".join(f"<!-- {mark}: begin -->\n<!-- {mark}: end -->\n" for mark in (TABLE, ABOUT))
+    for name in ("README.md", "docs/results.md"):
+        (tmp_path / name).write_text(f"Before.\n\n{empty}\nAfter \\1.\n", encoding="utf-8")
+    return tmp_path
+
+
+# What is kept in the project.
+
+
+def test_readme_and_documentation_hold_the_same_table() -> None:
+    assert between(README) == between(RESULTS)
+    assert "](docs/results.md)" in README.read_text("utf-8")
+
+
+def test_the_table_says_by_which_command_it_was_made() -> None:
+    said = next(line for line in between(RESULTS) if line.startswith("Made by"))
+    assert re.match(r"Made by `python benchmarks/table\.py[^`]*`\. Mean JCT / fifo's", said)
+
+
+def test_the_table_is_what_the_numbers_beside_it_say() -> None:
+    """So nobody wrote in it, and it is of the settings in `baselines/tuned/`."""
+    lines = between(RESULTS)
+    assert table.table(cells_of(RESULTS.with_suffix(".csv"))) == lines[: lines.index("")]
+
+
+def test_every_column_is_told_of() -> None:
+    columns = [name.strip() for name in between(RESULTS)[0].split("|")[2:-1]]
+    assert [
+        line.removeprefix("### ") for line in between(RESULTS, ABOUT) if line.startswith("### ")
+    ] == columns
+    assert set(columns) <= set(registry.names("envs.workloads"))
+    assert set(table.WINDOWS) <= set(registry.names("envs.workloads"))
+
+
+# Its cells.
+
+
+def test_the_best_is_bold_oracles_stand_last_and_who_cannot_run_has_a_dash() -> None:
+    cells = [
+        Cell("a", "fifo", 2, 1000.0, 1.0, 1.0, 1.0),
+        Cell("a", "srtf", 2, 500.0, 0.5, 0.4, 0.6),
+        Cell("a", "same", 2, 1000.0, 1.0, 1.0, 1.0),
+        Cell("a", "aged_oracle", 2, 300.0, 0.3, 0.2, 0.4),
+        Cell("a", "broken", 2, reason="at 5 s: there is no such GPU"),
+    ]
+    assert table.table(cells) == [
+        "| policy | a |",
+        "|---|---|",
+        "| broken | \N{EN DASH} |",
+        "| fifo | 1 |",
+        "| same | 1 |",
+        "| srtf | **0.500** (0.400-0.600) |",
+        "| *told the true run times:* | |",
+        "| aged_oracle | 0.300 (0.200-0.400) |",
+        "| *fifo's mean JCT* | 1,000 s |",
+    ]
+    assert "- broken on a: at 5 s: there is no such GPU" in table.notes(cells, "a command")
+
+
+def test_tuned_settings_are_told_and_a_row_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On `a` las was tuned and lucid was not better for it, on `b` nothing was."""
+    policies = '{"las": {"settings": {"levels": [5.0]}}, "lucid": {"settings": {}}}'
+    (tmp_path / "a.json").write_text(
+        f'{{"budget": 9, "best": "las", "policies": {policies}}}', encoding="utf-8"
+    )
+    monkeypatch.setattr(_tuned, "FOLDER", tmp_path)
+    monkeypatch.setattr(baselines, "names", lambda: ["fifo", "las", "lucid"])
+    assert table.rows("a")[3:] == [Row("las, tuned", "las", {"levels": (5.0,)})]
+    assert len(table.rows("b")) == 3
+    cells = [
+        Cell("a", "fifo", 1, 1.0, 1.0),
+        Cell("a", "las", 1, 0.8, 0.8),
+        Cell("a", "las, tuned", 1, 0.7, 0.7),
+    ]
+    same, best = table.of_search("a", cells)
+    assert best == cells[2]._replace(policy="tuned")
+    assert list(table.of_search("b", cells)) == []
+    elsewhere = [Cell("b", "fifo", 1, 1.0, 1.0), Cell("b", "lucid, tuned", 1, 0.9, 0.9)]
+    assert "| lucid, tuned | = | **0.900** |" in table.table([*cells, same, *elsewhere])
+    assert "lucid, tuned" not in " ".join(table.table([*cells, same]))
+    assert "a: las (levels = (5.0,))" in " ".join(table.notes(cells, "a command"))
+
+
+def test_a_ratio_is_the_mean_of_the_windows_own_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(baselines, "names", lambda: FEW)
+    work = windows(SMALL, "test", 3)
+    cells = {cell.policy: cell for cell, _ in table.column("no such workload", work, processes=1)}
+    sjf, fifo = (
+        np.array([search.counted(partial(Ranking, key), {}, load)[0] for load in work])
+        for key in ("estimate", "submit")
+    )
+    assert list(cells) == FEW
+    assert cells["sjf"].ratio == pytest.approx((sjf / fifo).mean())
+    assert cells["sjf"].mean_jct_s == pytest.approx(sjf.mean())
+    assert cells["sjf"].low < cells["sjf"].ratio < cells["sjf"].high
+
+
+def test_a_policy_that_may_not_do_what_it_does_is_answered_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(view: object) -> object:
+        raise ValueError("there is no such GPU\nand more")
+
+    monkeypatch.setattr(baselines, "load", lambda name: broken if name == "sjf" else Ranking("submit"))
+    monkeypatch.setattr(baselines, "names", lambda: FEW)
+    cells = {
+        cell.policy: cell
+        for cell, _ in table.column("no such workload", windows(SMALL, "test", 2), processes=1)
+    }
+    assert cells["sjf"].reason == "there is no such GPU"
+    assert cells["srtf_oracle"].ratio == 1.0
+
+
+# The command.
+
+
+def test_the_command_writes_between_the_marks_the_same_each_time(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(baselines, "names", lambda: FEW)
+    args = ["--workload", "xonar_mix", "--windows", "2", "--root", str(root)]
+    written = []
+    for _ in range(2):
+        table.main(args)
+        written.append(
+            [(root / name).read_bytes() for name in ("README.md", "docs/results.md", "docs/results.csv")]
+        )
+    assert written[0] == written[1]
+    text = (root / "README.md").read_text("utf-8")
+    assert text.startswith("Before.\n")
+    assert text.endswith("\nAfter \\1.\n")
+    assert between(root / "README.md") == between(root / "docs" / "results.md")
+    assert "Made by `python benchmarks/table.py --windows 2 --workload xonar_mix`." in text
+    assert "drawn for Xonar's experiment" in "\n".join(between(root / "docs" / "results.md", ABOUT))
+    assert [cell.policy for cell in cells_of(root / "docs" / "results.csv")][:3] == FEW
+    assert "2 windows in" in capsys.readouterr().out
+
+
+def test_a_file_without_marks_is_refused_and_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "README.md"
+    file.write_text("Nothing here.\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="lacks the marks <!-- all policies: begin -->"):
+        table.fill(file, TABLE, ["| policy |"])
+    assert file.read_text("utf-8") == "Nothing here.\n"

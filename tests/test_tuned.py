@@ -1,0 +1,260 @@
+"""A search sees training and validation windows, keeps to its budget, repeats, and what it found can be evaluated."""
+
+import json
+import math
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import baselines
+from baselines import _tuned
+from benchmarks import tune
+from envs import registry, search
+from envs.choices import workload_like
+from envs.policy import Policy, Ranking
+from envs.scenario import Scenario
+from envs.search import Outcome, Trial, candidates, within
+from envs.windows import windows
+from envs.workload import Workload, prepare, whole
+from evaluate import main, read_choices
+
+SMALL = registry.find("envs.workloads", "xion_small", "scenario")
+MARGINS = {"margin": (0.5, 2.0, 8.0, 1e9)}
+TUNABLE = [name for name in baselines.names() if baselines.grid(name)]
+KEPT = [name for name in registry.names("envs.workloads") if baselines.searched(name)]
+
+
+def threshold(**settings: Any) -> Policy:
+    return tune.made(baselines.load("xion_threshold"), **settings)
+
+
+@pytest.fixture(scope="module")
+def training() -> list[Workload]:
+    return windows(SMALL, "train", 3)
+
+
+@pytest.fixture(scope="module")
+def validation() -> list[Workload]:
+    return windows(SMALL, "validation", 2)
+
+
+@pytest.fixture(scope="module")
+def found(training: list[Workload], validation: list[Workload]) -> Outcome:
+    return search.search(threshold, MARGINS, training, validation, budget=10**6)
+
+
+# The search.
+
+
+def test_the_published_settings_come_first_and_then_each_of_the_grid_once() -> None:
+    grid = {"a": (1, 2, 3), "b": ("x", "y")}
+    first, *others = candidates(grid, seed=0)
+    assert first == {}
+    assert sorted((each["a"], each["b"]) for each in others) == [(a, b) for a in (1, 2, 3) for b in "xy"]
+    assert list(candidates(grid, seed=0)) == [first, *others]
+    assert list(candidates(grid, seed=1)) != [first, *others]
+
+
+def test_a_score_is_the_mean_ratio_to_fifo_and_events_are_instants(
+    found: Outcome, training: list[Workload]
+) -> None:
+    trial = found.training[1]
+    pairs = [search.counted(threshold, trial.settings, load) for load in training]
+    fifo = [search.counted(lambda: Ranking("submit"), {}, load)[0] for load in training]
+    ratios = [jct / usual for (jct, _), usual in zip(pairs, fifo, strict=True)]
+    assert trial.score == pytest.approx(sum(ratios) / len(ratios))
+    assert trial.events == sum(events for _, events in pairs)
+
+
+def test_validation_chooses_among_the_published_and_the_best_few(found: Outcome) -> None:
+    assert len(found.training) == 1 + 4
+    assert found.training[0].settings == found.validation[0].settings == {}
+    assert found.best == min(found.validation, key=lambda trial: trial.score).settings
+    few = sorted(found.training[1:], key=lambda trial: trial.score)[: search.FINALISTS]
+    assert [trial.settings for trial in found.validation[1:]] == [trial.settings for trial in few]
+
+
+def test_a_margin_beyond_all_overheads_is_found_to_be_better(found: Outcome) -> None:
+    """Where a pause costs a fifth of a job, a gain of one overhead is too little: the literal break-even loses."""
+    assert found.best["margin"] > 1
+    assert found.validation[0].score > min(trial.score for trial in found.validation)
+
+
+def test_the_budget_is_never_exceeded(training: list[Workload], validation: list[Workload]) -> None:
+    whole_grid = search.search(threshold, MARGINS, training, validation, budget=10**6)
+    for left_out in (1, 2):
+        budget = sum(trial.events for trial in whole_grid.training[:-left_out]) + 1
+        cut = search.search(threshold, MARGINS, training, validation, budget=budget)
+        assert cut.training == whole_grid.training[:-left_out]
+        assert cut.events <= budget
+
+
+def test_a_budget_for_not_even_one_policy_is_refused(
+    training: list[Workload], validation: list[Workload]
+) -> None:
+    with pytest.raises(ValueError, match="a budget of 100 events is too small"):
+        search.search(threshold, MARGINS, training, validation, budget=100)
+
+
+def test_a_grid_that_changes_nothing_is_given_up() -> None:
+    same = [Trial({}, 0.7, 10)] * 9
+    assert len(list(within(10**6, iter(same)))) == 1 + search.IN_VAIN
+    late = [*same[: search.IN_VAIN], Trial({}, 0.6, 10), *same]
+    assert len(list(within(10**6, iter(late)))) == len(late)
+
+
+def test_two_processes_find_what_one_finds(
+    found: Outcome, training: list[Workload], validation: list[Workload]
+) -> None:
+    assert search.search(threshold, MARGINS, training, validation, budget=10**6, processes=2) == found
+
+
+# Test windows.
+
+
+@pytest.mark.parametrize("split", ["test", "validation"])
+def test_a_search_refuses_to_train_on_other_windows(split: Any, validation: list[Workload]) -> None:
+    with pytest.raises(ValueError, match="none of the train part"):
+        search.search(threshold, MARGINS, windows(SMALL, split, 1), validation, budget=10**6)
+
+
+def test_a_search_refuses_test_windows_and_whole_traces_for_validation(training: list[Workload]) -> None:
+    everything = whole(Scenario(whole=True, trace="xion_small", cluster="1x2", jobs=20))
+    for wrong in (windows(SMALL, "test", 1), [everything]):
+        with pytest.raises(ValueError, match="none of the validation part"):
+            search.search(threshold, MARGINS, training, wrong, budget=10**6)
+
+
+def test_the_command_makes_no_test_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Workload] = []
+
+    def watched(table: pd.DataFrame, scenario: Scenario, *, window: int = 0) -> Workload:
+        seen.append(prepare(table, scenario, window=window))
+        return seen[-1]
+
+    monkeypatch.setattr("envs.windows.prepare", watched)
+    tune.main(["--workload", "xonar_mix", "--policy", "las", "--budget", "500", "--out", str(tmp_path)])
+    assert {search.split_of(load) for load in seen} == {"train", "validation"}
+
+
+# The command and what it keeps.
+
+
+def test_the_command_keeps_what_it_finds_the_same_each_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = ["--workload", "xonar_mix", "--policy", "lucid", "--budget", "2000"]
+    for name in ("one", "two"):
+        tune.main([*args, "--out", str(tmp_path / name)])
+    one, two = ((tmp_path / name / "xonar_mix.json").read_bytes() for name in ("one", "two"))
+    assert one == two
+    kept = json.loads(one)
+    assert (kept["workload"], kept["seed"], kept["budget"], kept["best"]) == ("xonar_mix", 0, 2000, "lucid")
+    assert 0 < kept["policies"]["lucid"]["events"] <= 2000
+    assert "lucid" in capsys.readouterr().out
+
+
+def test_tuning_one_policy_leaves_what_was_found_of_others(tmp_path: Path) -> None:
+    for policy in ("muri", "lucid"):
+        args = ["--workload", "xonar_mix", "--policy", policy, "--budget", "500", "--out", str(tmp_path)]
+        tune.main(args)
+    kept = json.loads((tmp_path / "xonar_mix.json").read_bytes())["policies"]
+    assert list(kept) == ["lucid", "muri"]
+
+
+@pytest.mark.parametrize("name", TUNABLE)
+def test_a_published_grid_has_settings_that_the_policy_takes(name: str) -> None:
+    grid = baselines.grid(name)
+    assert 2 <= math.prod(map(len, grid.values())) < 10**6
+    make = partial(tune.made, baselines.load(name))
+    for settings in [*candidates(grid, seed=0)][:50]:
+        assert callable(make(**settings))
+        assert json.loads(json.dumps(settings, allow_nan=False)).keys() == settings.keys()
+
+
+@pytest.mark.parametrize("workload", KEPT)
+def test_what_is_kept_is_of_the_published_grids_and_within_its_budget(workload: str) -> None:
+    kept = json.loads((tune.FOLDER / f"{workload}.json").read_text(encoding="utf-8"))
+    assert kept["best"] == min(kept["policies"], key=lambda name: kept["policies"][name]["validation"])
+    for name, each in kept["policies"].items():
+        grid, settings = baselines.grid(name), baselines.tuned(workload, name).settings
+        assert not settings or settings.keys() == grid.keys()
+        assert [key for key, value in settings.items() if value not in grid[key]] == []
+        assert each["events"] <= kept["budget"]
+        assert each["validation"] <= each["published"]["validation"]
+
+
+def test_a_varied_policy_is_of_the_same_kind_with_other_numbers() -> None:
+    las = baselines.make(baselines.vary(baselines.load("las"), levels=(5.0,)))
+    assert las == Ranking("level", "by_order", levels=(5.0,))
+    xion = baselines.make(baselines.vary(baselines.load("xion"), margin_s=9.0))
+    assert (type(xion), vars(xion)["margin_s"]) == (baselines.load("xion"), 9.0)
+    assert baselines.vary(baselines.load("random")) is baselines.load("random")
+
+
+# Evaluating it.
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder in which lucid and las are tuned for xonar_mix."""
+    found = {"settings": {"limits": [0.5, 0.8]}, "validation": 0.6}
+    others = {"settings": {}, "validation": 1.0}
+    document = {"budget": 1000, "best": "lucid", "policies": {"las": others, "lucid": found}}
+    (tmp_path / "tuned").mkdir()
+    (tmp_path / "tuned" / "xonar_mix.json").write_text(json.dumps(document), encoding="utf-8")
+    monkeypatch.setattr(_tuned, "FOLDER", tmp_path / "tuned")
+    return tmp_path
+
+
+def test_the_best_stands_beside_what_is_published(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["--policy", "tuned", "--workload", "xonar_mix", "--windows", "2", "--out", str(kept / "out")]
+    assert main(args) == 0
+    out = capsys.readouterr().out
+    rows = [line.split()[0] for line in out.splitlines() if line[:1].isalpha()]
+    assert rows[rows.index("tuned:lucid") :][:6] == ["tuned:lucid", "lucid", "fifo", "sjf", "srtf", "las"]
+    told = (
+        "lucid with limits = (0.5, 0.8), found on training windows of xonar_mix with 1,000 simulated events."
+    )
+    assert told in " ".join(out.split())
+    assert (kept / "out" / "tuned_lucid" / "jobs.csv").is_file()
+
+
+def test_a_run_folder_of_a_tuned_policy_gives_its_choices_again(kept: Path) -> None:
+    args = ["--policy", "tuned:las", "--workload", "xonar_mix", "--windows", "1"]
+    assert main([*args, "--out", str(kept / "out")]) == 0
+    assert main(["--config", str(kept / "out"), "--out", str(kept / "again")]) == 0
+    one, two = ((kept / name / "tuned_las" / "jobs.csv").read_bytes() for name in ("out", "again"))
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (
+            ("--policy", "tuned:fifo", "--workload", "xonar_mix"),
+            "'fifo' is not tuned .* there are las, lucid",
+        ),
+        (
+            ("--policy", "tuned", "--workload", "quick"),
+            "nothing is tuned for workload 'quick': there are xonar_mix",
+        ),
+        (("--policy", "tuned", "--jobs", "9"), "name one with --workload"),
+    ],
+)
+def test_what_is_not_tuned_is_refused_in_words(
+    kept: Path, args: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*args, "--out", str(kept / "out")]) == 2
+    assert re.search(said, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("name", registry.names("envs.workloads"))
+def test_a_scenario_is_known_for_the_workload_that_it_is(name: str) -> None:
+    chosen = read_choices(["--policy", "fifo", "--workload", name, "--seed", "3"]).scenario
+    assert workload_like(chosen) == name
+    assert workload_like(read_choices(["--policy", "fifo", "--trace", "philly"]).scenario) == "philly"
