@@ -111,7 +111,7 @@ def start_on_cores(view: "View", held: Holders, jobs: np.ndarray, reserve: float
     left = held.room - held.on.T @ held.want
     for job in jobs.tolist():
         asked = max(float(view.cores[job]), 1.0)
-        fits = sure + ROUNDING >= asked
+        fits = (sure + ROUNDING >= asked) & (view.node_closed == OPEN)
         if not fits.any() or view.just_paused(job):
             continue
         node = int(np.argmax(np.where(fits, left, -np.inf)))

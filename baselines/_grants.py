@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from baselines._victims import alone, cheapest
-from envs.kernel.layout import PAUSING
+from envs.kernel.layout import NOBODY, PAUSING
 from envs.policy import Action, Placement, Preempt, Start, Wait
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def _ledger(view: "View", jobs: Sequence[int]) -> Ledger:
         change = np.where(pausing, gain[holder], 0.0) - np.where(heir >= 0, view.cores[heir] - 1, 0.0)
         np.add.at(cores, view.gpu_node, change)
     ledger = Ledger([[] for _ in nodes], [[] for _ in nodes], [{} for _ in nodes], place, cores, gain)
-    open_to_one = (heir < 0) & (view.num_residents <= 1)
+    open_to_one = (heir == NOBODY) & (view.num_residents <= 1)
     free, held = open_to_one & (holder < 0), open_to_one & (holder >= 0) & (place[holder] >= 0)
     for kind, lists in (free, ledger.free), (open_to_one & pausing, ledger.freeing):
         for gpu, node in zip(np.flatnonzero(kind).tolist(), view.gpu_node[kind].tolist(), strict=True):

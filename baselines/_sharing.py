@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from envs.kernel.layout import NOBODY
 from envs.policy import Action, Placement, Start, Wait
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def open_groups(view: "View") -> Groups:
     """Return the GPUs that take one more job, those of the earliest residents first."""
     here = np.sort(view.residents, axis=1)[:, ::-1]
     failing = (here >= 0) & (view.oom_restarts[here] >= ALONE_AFTER)
-    room = (view.num_residents > 0) & (view.num_residents < view.max_share) & (view.heir < 0)
+    room = (view.num_residents > 0) & (view.num_residents < view.max_share) & (view.heir == NOBODY)
     gpus = np.flatnonzero(room & ~failing.any(axis=1))
     residents, group = np.unique(here[gpus], axis=0, return_inverse=True)
     group = group.reshape(-1)

@@ -124,8 +124,9 @@ def ledger(
     """Return, by node, the free GPUs, and those that each of the candidates holds."""
     free: dict[int, list[int]] = defaultdict(list)
     held: dict[int, dict[int, list[int]]] = defaultdict(dict)
-    is_free = (view.holder < 0) & (view.heir < 0)
-    gpus = np.flatnonzero(is_free | np.isin(view.holder, candidates))
+    is_free = (view.holder < 0) & (view.heir == NOBODY)
+    to_be_had = np.isin(view.holder, candidates) & (view.heir != CLOSED)
+    gpus = np.flatnonzero(is_free | to_be_had)
     for gpu, node, job in zip(
         gpus.tolist(), view.gpu_node[gpus].tolist(), view.holder[gpus].tolist(), strict=True
     ):
