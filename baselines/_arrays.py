@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from envs.kernel.layout import OPEN
 from envs.policy import Action, Placement, Resize, Start
 
 if TYPE_CHECKING:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from envs.kernel.layout import CLOSED, NOBODY
+
 if TYPE_CHECKING:
     from envs.view import View
 

@@ -1,25 +1,48 @@
 """The slots through which an agent sees and acts: the first queued jobs in order, the longest running ones."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from envs.kernel import calls, features
 
 
+class Shape(NamedTuple):
+    """Workers and parameter servers of a job; its workers on CPU cores, its servers on GPUs of their own."""
+
+    workers: int = 0
+    servers: int = 0
+    on_cores: bool = False
+    apart: bool = False
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that it takes."""
+        return 0 if self.on_cores else self.workers + self.servers * self.apart
+
+
+NO_SHAPE = Shape()
+
+
 @dataclass
 class Draft:
-    """A start that an agent puts together within an instant, and what it may not do again at that instant.
+    """A start, or a move, that an agent puts together within an instant, and what it may not do again at it.
 
-    job: -1 for none. gpus: named so far. cores: None for as many as it asks for. dropped: jobs whose start was given
-    up. turned: the direction in which a job's cores, or throttle, were changed, by (kind of action, job).
+    job: -1 for none. moves: whether it runs, and is to go on elsewhere. gpus: named so far. cores: None for as many
+    as it asks for in its shape. ways: the direction in which its cores, or a field of its shape, were changed.
+    dropped: jobs that were given up. turned: the direction in which a job's cores, or throttle, were changed, by
+    (kind of action, job).
     """
 
     job: int = -1
-    gpus: list[int] = field(default_factory=list)
+    moves: bool = False
+    shape: Shape = NO_SHAPE
     cores: float | None = None
+    gpus: list[int] = field(default_factory=list)
+    ways: dict[str, int] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
-    turned: dict[tuple[type, int], float] = field(default_factory=dict)
+    turned: dict[tuple[type, int], int] = field(default_factory=dict)
     instant: int = -1
 
     def at(self, instant: int) -> "Draft":
@@ -31,11 +54,15 @@ class Draft:
             self.instant = instant
         return self
 
+    def begin(self, job: int, shape: Shape, *, moves: bool) -> None:
+        """Begin to put a job's start together, or its move, from this shape."""
+        self.clear()
+        self.job, self.shape, self.moves = job, shape, moves
+
     def clear(self) -> None:
-        """Forget the start."""
-        self.job = -1
-        self.gpus = []
-        self.cores = None
+        """Forget the start, or move."""
+        self.job, self.moves, self.shape, self.cores = -1, False, NO_SHAPE, None
+        self.gpus, self.ways = [], {}
 
 
 class Slots:

@@ -1,21 +1,16 @@
 """The mask allows exactly what does not raise, and one thing always."""
 
-from collections.abc import Iterator
-from copy import deepcopy
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from envs.actions.elastic import Elastic
 from envs.actions.primitive import RULES
 from envs.env import SCRATCH, GPUClusterEnv
 from envs.kernel import calls, laws
 from envs.kernel.paying import LEAST_RUN
-from envs.policy import Action, Placement, Preempt, Start, Wait
+from envs.policy import Preempt, Start, Wait
 from tests import tiny
-from tests.tiny import mixed
 
 KINDS = ("primitive", "pick")
 PHYSICS = ("all", "none", "memory,preemption", "estimates")
@@ -95,52 +90,6 @@ def test_what_is_not_masked_does_not_raise(kind: str, physics: str, tmp_path: Pa
             env.episode.states[:] = before
             env._pass_over()
         assert tiny.bits(env.action_masks()) == tiny.bits(seen.mask)
-
-
-def restless(folder: Path, seed: int) -> tuple[GPUClusterEnv, Iterator[tiny.Seen]]:
-    """Return an environment with all physics and every action, and some random steps in it."""
-    env = tiny.make(tiny.scenario(folder, mixed(seed), physics="all"), action="elastic", tau_s=None)
-    return env, islice(tiny.wander(env, seed), 300)
-
-
-def means(env: GPUClusterEnv, number: int) -> Action | None:
-    """Return the action of a policy that a small step is by itself; None where it only prepares one."""
-    slots, view = env._slots, env.episode.view
-    at, draft = Elastic().numbers(slots, view), slots.draft
-    if at.nodes <= number < at.pause:
-        return Start(draft.job, Placement((), draft.cores, number - at.nodes))
-    if at.gpus <= number < at.nodes and len(draft.gpus) + 1 == view.num_gpus[draft.job]:
-        return Start(draft.job, Placement((*draft.gpus, number - at.gpus), draft.cores))
-    if at.pause <= number < at.turn:
-        return Preempt(int(slots.running[number - at.pause]))
-    if number >= at.wait:
-        return Wait(Elastic.waits[number - at.wait])
-    return None
-
-
-def test_small_steps_are_masked_as_the_episode_allows(tmp_path: Path) -> None:
-    """While a start is put together nothing but its next step, and to wait, is legal."""
-    for seed in range(2):
-        env, steps = restless(tmp_path, seed)
-        for seen in steps:
-            at, draft = Elastic().numbers(env._slots, env.episode.view), env._slots.draft
-            for number in range(at.gpus if draft.job >= 0 else at.pause, len(seen.mask)):
-                if at.turn <= number < at.wait or (at.pause <= number < at.turn and draft.job >= 0):
-                    continue
-                if (action := means(env, number)) is not None:
-                    assert seen.mask[number] == (env.episode.why_not(action) is None), action
-
-
-def test_small_steps_that_are_masked_raise_and_others_do_not(tmp_path: Path) -> None:
-    env, steps = restless(tmp_path, 5)
-    for seen in steps:
-        before, draft = env.episode.states.tobytes(), deepcopy(env._slots.draft)
-        for number in np.flatnonzero(~seen.mask):
-            with pytest.raises(ValueError, match=f"action {number} is illegal now"):
-                env.step(number)
-        assert env.episode.states.tobytes() == before
-        assert env._slots.draft == draft
-        assert laws.check(env.episode.states, 0, env.episode.jobs) == 0
 
 
 @pytest.mark.parametrize("slots", [1, 3, tiny.COUNT])

@@ -1,25 +1,45 @@
-"""What the elastic actions need to see: the tables, and who shares, how well jobs are fed, and the start in hand."""
+"""What the elastic actions need to see: the tables, who shares, how well jobs are fed, shapes, and what is in hand."""
 
 import numpy as np
 from gymnasium.spaces import Box, Dict
 
-from envs.kernel.layout import MAX_SHARE
+from envs.kernel.layout import DOWN, GPU_TYPES, MAX_SHARE, MOST_SERVERS, NOBODY
 from envs.observations import _bounds
 from envs.observations.tables import observation as tables
 from envs.slots import Slots
 from envs.view import View
 
-QUEUE = ("cpu_job", "duty", "chosen")  # of each slot of the queue; chosen: its start is being put together
-RUNNING = ("cpu_job", "cores", "utilisation", "throttle", "bandwidth", "shares")  # of each running slot
-GPU = ("residents", "duty", "unclaimed_memory", "named")  # of each GPU; named: for the start in hand
-NODE = ("spare_cores", "bandwidth")  # of each node
+SHAPE = ("workers", "servers", "gpus", "fewest_workers", "most_workers", "cpu_slowdown")
+SPEEDS = tuple(f"speed_on_{name}" for name in GPU_TYPES)
+QUEUE = ("cpu_job", "duty", "chosen", *SHAPE, "failures", *SPEEDS)  # of each slot of the queue
+RUNNING = (
+    "cpu_job",
+    "cores",
+    "utilisation",
+    "throttle",
+    "bandwidth",
+    "shares",
+    "chosen",
+    *SHAPE,
+    "failures",
+    "resizes",
+    *SPEEDS,
+)  # of each running slot
+GPU = ("residents", "duty", "unclaimed_memory", "reserved", "named", "own")  # of each GPU
+NODE = ("spare_cores", "bandwidth", "closed", "down_in", *GPU_TYPES)  # of each node
+DRAFT = ("moves", "workers", "servers", "on_cores", "apart", "cores", "named")
 
 
 class Elastic:
-    """The entries of `tables`, and vectors `queue_more`, `running_more`, `gpus`, `nodes`, row by row.
+    """The entries of `tables`, and vectors `queue_more`, `running_more`, `gpus`, `nodes`, `draft`, row by row.
 
-    Memory and cores are shares of what there is, cores of a job are over 8, bandwidth is a share of what a node gives,
-    utilisation is measured over a job's run so far, `pending_cores` are those the start in hand asks for, over 8.
+    Memory and cores are shares of what there is, cores of a job are over 8, bandwidth is a share of what a node
+    gives, utilisation is measured over a job's run so far. Workers and GPUs are log2(1 + number) / 7, servers over
+    the most there can be, the slowdown on CPU cores is over 8; a queued job's shape is the one it asks for. A speed is
+    a job's on a type of GPU over that on a V100, 0 where the cluster has none. A node is closed by 0.5 while it drains
+    and by 1 while it is down; `down_in` is log1p(s / 60) / 4, 0 where it does not drain. `draft` is what is being put
+    together: whether it is a move, its shape, the cores it asks for if they were changed, and how many GPUs have been
+    named; its job is `chosen`, its GPUs are `named`, and those that the job holds `own`.
     """
 
     def space(self, slots: Slots, view: View) -> Dict:
@@ -29,7 +49,7 @@ class Elastic:
             "running_more": len(slots.running) * len(RUNNING),
             "gpus": len(view.holder) * len(GPU),
             "nodes": len(view.node_gpus) * len(NODE),
-            "pending_cores": 1,
+            "draft": len(DRAFT),
         }
         known: dict[str, Box] = dict(tables.space(slots, view).spaces)  # type: ignore[arg-type]
         return Dict({**known, **{name: _bounds.features(size) for name, size in sizes.items()}})
@@ -41,41 +61,92 @@ class Elastic:
             "running_more": self._running(slots, view),
             "gpus": self._gpus(slots, view),
             "nodes": self._nodes(view),
-            "pending_cores": np.array([(slots.draft.cores or 0.0) / 8]),
+            "draft": self._draft(slots),
         }
         flat = {name: _bounds.flat(table.astype(np.float32)) for name, table in more.items()}
         return tables(slots, view, mask) | flat
 
     def _queue(self, slots: Slots, view: View) -> np.ndarray:
-        columns = view.is_cpu_job, view.duty, np.arange(len(view.phase)) == slots.draft.job
-        return rows_of(slots.queue, np.stack(columns, axis=1, dtype=float))
+        columns = (
+            view.is_cpu_job,
+            view.duty,
+            np.arange(len(view.phase)) == slots.draft.job,
+            *shapes(view, view.num_gpus),
+            view.failures / 5,
+        )
+        table = rows_of(slots.queue, np.stack(columns, axis=1, dtype=float))
+        return np.hstack([table, speeds(slots.queue, view)])
 
     def _running(self, slots: Slots, view: View) -> np.ndarray:
         shared = np.zeros(len(view.phase))
         together = view.residents[view.num_residents > 1]
         shared[together[together >= 0]] = 1.0
-        limit = view.bandwidth_limit_gbs
         columns = (
             view.is_cpu_job,
             view.cores_now / 8,
             view.busy_s / np.maximum(view.ran_s, 1.0),
             view.throttle,
-            view.bandwidth_gbs / limit,
+            view.bandwidth_gbs / view.bandwidth_limit_gbs,
             shared,
+            np.arange(len(view.phase)) == slots.draft.job,
+            *shapes(view, view.gpus_now),
+            view.failures / 5,
+            view.resizes / 5,
         )
-        return rows_of(slots.running, np.stack(columns, axis=1, dtype=float))
+        table = rows_of(slots.running, np.stack(columns, axis=1, dtype=float))
+        return np.hstack([table, speeds(slots.running, view)])
 
     def _gpus(self, slots: Slots, view: View) -> np.ndarray:
-        here = view.residents
+        here, draft = view.residents, slots.draft
         duty = np.where(here >= 0, view.duty[here], 0.0).sum(axis=1)
         named = np.zeros(len(here))
-        named[slots.draft.gpus] = 1.0
+        named[draft.gpus] = 1.0
+        own = ((here == draft.job) & (here >= 0)).any(axis=1)
         unclaimed = view.unclaimed_memory_gib / view.node_memory_gib[view.gpu_node]
-        return np.stack([view.num_residents / MAX_SHARE, duty, unclaimed, named], axis=1)
+        columns = view.num_residents / MAX_SHARE, duty, unclaimed, view.heir > NOBODY, named, own
+        return np.stack(columns, axis=1)
 
     def _nodes(self, view: View) -> np.ndarray:
         spare = view.spare_cores / np.maximum(view.node_cores, 1.0)
-        return np.stack([spare, view.node_bandwidth_gbs / view.bandwidth_limit_gbs], axis=1)
+        left_s = view.node_until_s - view.now
+        down_in = np.where(np.isfinite(left_s), as_time(left_s), 0.0)
+        drawn = view.node_bandwidth_gbs / view.bandwidth_limit_gbs
+        types = view.node_type[:, None] == np.arange(len(GPU_TYPES))
+        return np.column_stack([spare, drawn, view.node_closed / DOWN, down_in, types])
+
+    def _draft(self, slots: Slots) -> np.ndarray:
+        draft, shape = slots.draft, slots.draft.shape
+        workers, named = as_count(np.array([shape.workers, len(draft.gpus)]))
+        servers, cores = shape.servers / MOST_SERVERS, (draft.cores or 0.0) / 8
+        return np.array([draft.moves, workers, servers, shape.on_cores, shape.apart, cores, named])
+
+
+def shapes(view: View, gpus: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the columns SHAPE of all jobs; `gpus` are those that they ask for, or hold."""
+    counts = view.workers, gpus, view.min_workers, view.max_workers
+    workers, wide, fewest, most = (as_count(count) for count in counts)
+    return workers, view.servers / MOST_SERVERS, wide, fewest, most, view.cpu_slowdown / 8
+
+
+def speeds(jobs: np.ndarray, view: View) -> np.ndarray:
+    """Return how fast these jobs compute on each type of GPU, 0 where the cluster has none, or the slot no job."""
+    table = np.zeros((len(jobs), len(GPU_TYPES)))
+    for slot, job in enumerate(jobs.tolist()):
+        if job >= 0:
+            table[slot, view.node_type] = view.type_speed(job)
+    return table
+
+
+def as_count(number: np.ndarray) -> np.ndarray:
+    """Bring a number of workers or GPUs onto the scale of the other features."""
+    count: np.ndarray = np.log2(1.0 + number) / 7
+    return count
+
+
+def as_time(seconds: np.ndarray) -> np.ndarray:
+    """Bring times onto the scale of the other features."""
+    time: np.ndarray = np.log1p(np.maximum(seconds, 0.0) / 60) / 4
+    return time
 
 
 def rows_of(jobs: np.ndarray, table: np.ndarray) -> np.ndarray:

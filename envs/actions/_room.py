@@ -1,0 +1,218 @@
+"""What a start, or a move, that is being put together can still become: which shapes, and whether there is room."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import ceil, floor
+from typing import Any
+
+import numpy as np
+
+from envs.kernel.holding import LEAST_CORES
+from envs.kernel.layout import MOST_SERVERS, NOBODY, OPEN, PAUSING, RUNNING, SERVER_CORES, WORKER_CORES
+from envs.kernel.machines import ROUNDING
+from envs.policy import Placement, Resize, Start
+from envs.slots import Draft, Shape
+from envs.view import View
+
+EMPTY, FREED, SHARED, SHUT = range(
+    4
+)  # a GPU: without jobs; whose jobs all pause; with a seat left; none of these
+NEARLY = 1e-6  # of a core
+
+
+class Still:
+    """A view at which nothing happens: each of its arrays is read once."""
+
+    def __init__(self, view: View) -> None:
+        """Look at a view."""
+        self._view = view
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the view shows, and remember it."""
+        value = self.__dict__[name] = getattr(self._view, name)
+        return value
+
+
+def shape_of(view: View, job: int) -> Shape:
+    """Return the shape that a running job has, or that a queued one asks for."""
+    running = view.phase[job] == RUNNING
+    gpus = int((view.gpus_now if running else view.num_gpus)[job])
+    workers, servers = int(view.workers[job]), int(view.servers[job])
+    return Shape(workers, servers, on_cores=gpus == 0, apart=gpus > workers)
+
+
+def asked_cores(view: View, job: int, shape: Shape) -> float:
+    """Return the cores that a job asks for in a shape, for each GPU, or as a whole without GPUs."""
+    asked = Shape(int(view.num_gpus[job]), int(view.asked_servers[job]))
+    if not asked.workers or shape == asked:
+        return float(view.cores[job])
+    if shape.on_cores:
+        return WORKER_CORES * shape.workers + SERVER_CORES * shape.servers
+    return float(view.cores[job]) - cores_beside(asked) + cores_beside(shape)
+
+
+def cores_beside(shape: Shape) -> float:
+    """Return the cores that parameter servers take beside each GPU."""
+    return 0.0 if shape.on_cores or shape.apart else SERVER_CORES * shape.servers / shape.gpus
+
+
+def next_cores(now: float, asked: float, shape: Shape, way: int) -> float:
+    """Return the cores after a step up or down: those beside servers are whole numbers, or as asked for in between."""
+    servers = cores_beside(shape)
+    own = now - servers
+    whole = floor(own + NEARLY) + 1.0 if way > 0 else ceil(own - NEARLY) - 1.0
+    low, high = sorted((now, whole + servers))
+    return asked if low + NEARLY < asked < high - NEARLY else whole + servers
+
+
+def whole_action(draft: Draft, node: int | None = None) -> Start | Resize:
+    """Return the action that was put together."""
+    shape = draft.shape
+    placement = Placement(tuple(draft.gpus), draft.cores, node, shape.workers or None, shape.servers)
+    return Resize(draft.job, placement=placement) if draft.moves else Start(draft.job, placement)
+
+
+def changed(draft: Draft, view: View, field: str, way: int) -> Draft | None:
+    """Return a draft with its cores, or a field of its shape, changed by a step; None where that makes no sense.
+
+    Each goes in one direction only; the shape is settled before the cores, and both before the first GPU.
+    """
+    settled = draft.gpus or ("cores" in draft.ways and field != "cores")
+    if settled or draft.ways.get(field, way) != way:
+        return None
+    ways = draft.ways | {field: way}
+    if field == "cores":
+        asked = asked_cores(view, draft.job, draft.shape)
+        cores = next_cores(asked if draft.cores is None else draft.cores, asked, draft.shape, way)
+        return replace(draft, cores=cores, ways=ways) if _may_ask(draft, view, cores) else None
+    now = getattr(draft.shape, field)
+    after = way > 0 if isinstance(now, bool) else now + way
+    shape = draft.shape._replace(**{field: after})
+    if field == "on_cores":
+        shape = shape._replace(apart=False)
+    legal = after != now and is_shape(view, draft.job, shape)
+    return replace(draft, shape=shape, ways=ways) if legal else None
+
+
+def _may_ask(draft: Draft, view: View, cores: float) -> bool:
+    """Tell whether a job may ask for so many cores in its shape: no more than a node has."""
+    if not view.cores_bind:
+        return False
+    if view.is_cpu_job[draft.job]:
+        return bool(LEAST_CORES <= cores <= view.cores[draft.job])
+    least = LEAST_CORES + cores_beside(draft.shape)
+    return not draft.shape.on_cores and bool(least <= cores <= view.node_cores.max())
+
+
+def is_shape(view: View, job: int, shape: Shape) -> bool:
+    """Tell whether a job with GPUs can have a shape."""
+    if not view.num_gpus[job] or not view.min_workers[job] <= shape.workers <= view.max_workers[job]:
+        return False
+    most = MOST_SERVERS if view.asked_servers[job] else 0
+    servers = min(most, 1) <= shape.servers <= most and (shape.servers > 0 or not shape.apart)
+    return servers and not (shape.on_cores and (shape.apart or not view.cpu_slowdown[job]))
+
+
+def shapes_left(draft: Draft, view: View) -> Iterator[Shape]:
+    """Yield shapes that a draft can still take: if any of those it can take has room, one of these has.
+
+    They have as few servers as can be, and as few workers but where those make room for servers beside them.
+    """
+    shape, ways, job = draft.shape, draft.ways, draft.job
+    if draft.gpus or "cores" in ways or not view.num_gpus[job]:
+        yield shape
+        return
+    fewest = shape.workers if ways.get("workers") == 1 else int(view.min_workers[job])
+    most = shape.workers if ways.get("workers") == -1 else int(view.max_workers[job])
+    servers = shape.servers if not shape.servers or ways.get("servers") == 1 else 1
+    if _may_be(draft, "on_cores", on=True) and view.cpu_slowdown[job]:
+        yield Shape(fewest, servers, on_cores=True)
+    if not _may_be(draft, "on_cores", on=False):
+        return
+    if servers and _may_be(draft, "apart", on=True):
+        yield Shape(fewest, servers, apart=True)
+    if _may_be(draft, "apart", on=False):
+        last = min(most, len(view.holder)) if servers else fewest
+        yield from (Shape(workers, servers) for workers in range(fewest, last + 1))
+
+
+def _may_be(draft: Draft, field: str, *, on: bool) -> bool:
+    """Tell whether workers can still come onto cores (or stay off them), or servers onto GPUs of their own."""
+    return field not in draft.ways or getattr(draft.shape, field) == on
+
+
+def can_be_completed(draft: Draft, view: View) -> bool:
+    """Tell whether what is left to be changed and named can make this a legal action."""
+    kinds = kinds_for(draft, view)
+    return any(_has_room(draft, view, shape, kinds) for shape in shapes_left(draft, view))
+
+
+def kinds_for(draft: Draft, view: View) -> np.ndarray:
+    """Return what each GPU is to a job: EMPTY, FREED, SHARED, or SHUT if it may not be given to it.
+
+    A move may take GPUs that pausing jobs, and the job itself, hold; they count as empty.
+    """
+    here = view.residents
+    leaving = (here < 0) | (view.phase[here] == PAUSING)
+    if draft.moves:
+        kinds = np.where((leaving | (here == draft.job)).all(axis=1), EMPTY, SHUT)
+    else:
+        taken = np.where(view.num_residents < view.max_share, SHARED, SHUT)
+        kinds = np.where(leaving.all(axis=1), np.where(view.num_residents > 0, FREED, EMPTY), taken)
+    able = (view.heir == NOBODY) & view.can_hold(draft.job)[view.gpu_node]
+    return np.where(able, kinds, SHUT)
+
+
+def _has_room(draft: Draft, view: View, shape: Shape, kinds: np.ndarray) -> bool:
+    """Tell whether there are GPUs for all that are still to be named, or a node."""
+    if not shape.gpus:
+        spare = view.spare_cores[view.node_closed == OPEN]
+        wanted = -np.inf if draft.moves else _least_whole(draft, view, shape)
+        return bool((spare + ROUNDING >= wanted).any())
+    named = kinds[draft.gpus]
+    left = kinds.copy()
+    left[draft.gpus] = SHUT
+    still = shape.gpus - len(named)
+    empty, freed = (int((left == kind).sum()) for kind in (EMPTY, FREED))
+    waits = bool((named == FREED).any())
+    # Where some are still being freed the others must be empty, and it gets what cores there are.
+    if (waits or (freed and still)) and not (named == SHARED).any() and empty + freed >= still:
+        return True
+    if waits or SHUT in named:
+        return False
+    if draft.moves or not view.cores_bind:
+        return int((left != SHUT).sum()) - freed >= still
+    return _room_with_cores(view, draft.gpus, kinds, left, _least_each(draft, shape)) >= still
+
+
+def _room_with_cores(view: View, gpus: list[int], kinds: np.ndarray, left: np.ndarray, cores: float) -> int:
+    """Return how many more GPUs that nobody frees can be had with so many cores each; -1 if not even the named.
+
+    On each node those without a job come first: each brings the core that is kept for it.
+    """
+
+    def on_nodes(some: np.ndarray) -> np.ndarray:
+        return np.bincount(view.gpu_node[some], minlength=len(view.node_gpus))[:, None]
+
+    named = np.array(gpus, int)
+    empty, shared = on_nodes(left == EMPTY), on_nodes(left == SHARED)
+    more = np.arange(view.node_gpus.max() + 1)
+    kept = on_nodes(named[kinds[named] == EMPTY]) + np.minimum(more, empty)
+    count = on_nodes(named) + more
+    enough = (view.spare_cores[:, None] + kept) / np.maximum(count, 1) + ROUNDING >= cores
+    fits = ((count == 0) | enough) & (more <= empty + shared)
+    return int((fits.sum(axis=1) - 1).sum()) if fits[:, 0].all() else -1
+
+
+def _least_whole(draft: Draft, view: View, shape: Shape) -> float:
+    """Return the fewest cores of a node with which a draft can start without GPUs."""
+    return LEAST_CORES if view.is_cpu_job[draft.job] else asked_cores(view, draft.job, shape)
+
+
+def _least_each(draft: Draft, shape: Shape) -> float:
+    """Return the fewest cores a GPU for which a draft can still ask."""
+    least = LEAST_CORES + cores_beside(shape)
+    if draft.cores is None:
+        return least
+    going_down = draft.ways["cores"] < 0 and not draft.gpus
+    return least if going_down else draft.cores
