@@ -21,8 +21,11 @@ KINDS = [
     {"observation": "tables", "action": "primitive"},
     {"observation": "tables", "action": "pick"},
     {"observation": "slots", "action": "pick"},
+    {"observation": "elastic", "action": "elastic"},
 ]
 PHYSICS = ("all", "estimates")
+# Who has lost progress had made more than it has, so that another truth may have been over by then.
+NOTHING_LOST = "memory,preemption,estimates,locality,cores,bandwidth,cpu_jobs,elastic"
 MOMENTS = 6  # of an episode, at which the truth is replaced
 HONEST = [name for name in baselines.names() if not name.endswith("_oracle")]
 
@@ -67,6 +70,8 @@ def some(rng: np.random.Generator, seen: list[Moment]) -> list[int]:
 def test_an_agent_does_not_see_true_durations(kinds: dict[str, str], physics: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     table = tiny.jobs()
+    if physics == "all" and kinds["action"] == "elastic":
+        physics = NOTHING_LOST
     before = list(moments(tiny.make(tiny.scenario(tmp_path, table, physics=physics), **kinds), seed=0))
     for last in some(rng, before):
         changed = tiny.scenario(tmp_path, other_truth(table, before[last], rng), physics=physics)

@@ -1,0 +1,163 @@
+"""AITurbo (HPDC 2021): jobs whose end can be foretold are resized by what a worker or server is worth, others are not.
+
+The abstract gives a least-attained-service queue for unpredictable jobs, a model of speed for predictable ones, and
+feedback queues by Borda count that combine the two, on GPUs and CPU cores alike. The numbers are those of the same
+laboratory's later prototype; that the rank of benefit runs from the largest, that votes are positions, and that what
+is infeasible never counts as a step, where its code does otherwise, is inferred. A prototype restarts every job in
+every round; here only a job whose shape changes pays. Ours: a step must also save more than the restart costs; while
+nobody waits for GPUs, service costs nothing, so that steps are judged by time alone (else jobs shrink beside idle
+GPUs); a predictable job without a step has no second vote either; CPU workers are taken by a job that has waited so
+long that as long again on them would be worth a restart. In each of the feedback queues jobs come by the same points
+that decide on the queue, so the queues order nothing that points would not.
+"""
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from baselines._rounds import Rounds
+from baselines._shapes import Now, Shape, Wish, active, asked, held, smaller
+from baselines._speed_model import Speeds, seconds
+from envs.kernel.layout import MOST_SERVERS, NOBODY, QUEUED, RUNNING
+from envs.policy import Action
+
+if TYPE_CHECKING:
+    from envs.view import View
+
+GPU_SERVICE, CORES_SERVICE = 10.0, 5.0  # of a GPU, and of a server's or CPU worker's 5 cores (Aiturbo-vGPU)
+THRESHOLDS = (30.0, 180.0)  # points at which the next queue begins, for SCALE jobs (as there)
+SCALE = 60.0
+STEPS = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])  # of workers and servers
+
+
+class Aiturbo:
+    """The policy, which remembers the shape that each job is to have and what its best step was worth."""
+
+    def __init__(
+        self,
+        borda: bool = True,
+        elastic: bool = True,
+        cpu_workers: bool = True,
+        round_s: float = 240.0,
+        predictable: Literal["as_told", "all", "none"] = "as_told",
+        servers_on_gpus: bool = False,
+    ) -> None:
+        """Choose what to leave out.
+
+        borda: else least attained service alone. elastic: else no job changes its size. predictable: whom to adjust.
+        servers_on_gpus: each takes a GPU, as in that laboratory's Tiresias, not cores.
+        """
+        self._borda, self._elastic, self._cpu_workers = borda, elastic, cpu_workers
+        self._predictable, self._apart = predictable, servers_on_gpus
+        self._rounds = Rounds(self._plan, round_s)
+        self._speeds = Speeds()
+        self._wanted: dict[int, Shape] = {}
+        self._benefit: dict[int, float] = {}
+
+    def __call__(self, view: "View") -> Action:
+        """Return the next move."""
+        return self._rounds(view)
+
+    def _plan(self, now: Now, full: bool) -> list[Wish]:
+        """Return what each job that asks for GPUs is to have, the most urgent first."""
+        jobs = active(now)
+        self._note(now, jobs)
+        able = jobs[:0]
+        if self._elastic and self._predictable != "none":
+            able = jobs[now.is_predictable[jobs]] if self._predictable == "as_told" else jobs
+        if full:
+            self._tune(now, able, bool((now.phase[jobs] == QUEUED).any()))
+        ways = {job: [self._wanted[job]] for job in jobs.tolist()}
+        for job in able.tolist():
+            ways[job] += smaller(ways[job][0], int(now.min_workers[job]))
+        off_gpus = (now.phase[jobs] == QUEUED) | (now.node_of[jobs] != NOBODY)
+        able = jobs[off_gpus & (now.cpu_slowdown[jobs] > 0)]
+        if self._cpu_workers and len(able):
+            self._add_cores(now, able, ways)
+        return [Wish(job, ways[job]) for job in self._order(now, jobs).tolist()]
+
+    def _note(self, now: Now, jobs: np.ndarray) -> None:
+        """Note what jobs have on GPUs, or ask for if they never had any, as what they are to have."""
+        columns = jobs, now.gpus_now[jobs], now.workers[jobs], now.servers[jobs]
+        for job, gpus, workers, servers in zip(*(column.tolist() for column in columns), strict=True):
+            if gpus:
+                self._wanted[job] = self._shape(workers, servers)
+            elif job not in self._wanted:
+                self._wanted[job] = self._shape(*asked(now, job)[:2])
+
+    def _shape(self, workers: int, servers: int) -> Shape:
+        return Shape(workers, servers, apart=self._apart and servers > 0)
+
+    def _tune(self, now: Now, jobs: np.ndarray, crowded: bool) -> None:
+        """Find the step of each of these jobs that saves most, and settle on it where it pays."""
+        self._benefit.clear()
+        shapes = np.array([self._wanted[job][:2] for job in jobs.tolist()], int).reshape(-1, 1, 2)
+        benefits = self._benefits(now, jobs, shapes, crowded)
+        settled = (shapes[:, 0] + STEPS[benefits.argmax(axis=1)]).tolist()
+        for job, benefit, shape in zip(jobs.tolist(), benefits.max(axis=1).tolist(), settled, strict=True):
+            if benefit > -np.inf:
+                self._benefit[job] = benefit
+            if benefit > 0:
+                self._wanted[job] = self._shape(*shape)
+
+    def _benefits(self, now: Now, jobs: np.ndarray, shapes: np.ndarray, crowded: bool) -> np.ndarray:
+        """Return the service that each step would save each job (jobs, steps), less what its restart takes."""
+        after = shapes + STEPS
+        workers, servers = after[..., 0], after[..., 1]
+        exchanges = np.where(shapes[..., 1] > 0, (servers > 0) & (servers <= MOST_SERVERS), servers == 0)
+        possible = (workers >= now.min_workers[jobs, None]) & (workers <= now.max_workers[jobs, None])
+        possible &= (workers + servers * self._apart <= len(now.holder)) & exchanges
+        fitted = self._speeds.of(now.view, jobs)
+        as_asked = seconds(fitted, now.num_gpus[jobs], now.asked_servers[jobs], 0)
+        iterations = (now.remaining_s[jobs] / as_asked)[:, None]
+        price, new_price = (self._service(shape) if crowded else 1.0 for shape in (shapes, after))
+        restart = now.pause_s[jobs, None] * price + now.load_s[jobs, None] * new_price
+        cost = iterations * seconds(fitted[:, None], shapes[..., 0], shapes[..., 1], 0) * price
+        new_cost = iterations * seconds(fitted[:, None], np.maximum(workers, 1), servers, 0) * new_price
+        saved = cost - new_cost - restart * (now.phase[jobs] == RUNNING)[:, None]
+        return np.where(possible, saved, -np.inf)
+
+    def _service(self, shapes: np.ndarray) -> np.ndarray:
+        """Return the service that shapes (..., workers and servers) take in a second."""
+        rate: np.ndarray = shapes @ [GPU_SERVICE, GPU_SERVICE if self._apart else CORES_SERVICE]
+        return rate
+
+    def _add_cores(self, now: Now, jobs: np.ndarray, ways: dict[int, list[Shape]]) -> None:
+        """Let jobs have CPU workers where that is worth a restart, and leave them where not: changes `ways`."""
+        fitted = self._speeds.of(now.view, jobs)
+        wanted = np.array([self._wanted[job][:2] for job in jobs.tolist()], int)
+        as_asked = seconds(fitted, now.num_gpus[jobs], now.asked_servers[jobs], 0)
+        restart_s = now.pause_s[jobs] + now.load_s[jobs]
+        waited_s = (now.view.now - now.since_s[jobs]) * (now.phase[jobs] == QUEUED)
+        bearable = waited_s / np.maximum(restart_s, 1e-9) * as_asked  # slowest iteration
+        for k in np.flatnonzero(bearable > seconds(fitted, wanted[:, 0], wanted[:, 1], 1)).tolist():
+            on_cores = [shape._replace(on_cpu=True, apart=False) for shape in ways[jobs[k]]]
+            ways[jobs[k]] += [shape for shape in on_cores if seconds(fitted[k], *shape[:3]) < bearable[k]]
+        for k in np.flatnonzero(now.node_of[jobs] != NOBODY).tolist():
+            here = held(now, jobs[k])
+            slower = seconds(fitted[k], *here[:3]) - seconds(fitted[k], *ways[jobs[k]][0][:3])
+            pays = now.remaining_s[jobs[k]] / as_asked[k] * slower > restart_s[k]
+            ways[jobs[k]].insert(len(ways[jobs[k]]) if pays else 0, here)
+
+    def _order(self, now: Now, jobs: np.ndarray) -> np.ndarray:
+        """Return jobs by the queue that their points put them in, by points, and by arrival."""
+        count = len(jobs)
+        attained = rank(GPU_SERVICE * now.gpu_seconds[jobs] + now.core_seconds[jobs])
+        benefit = np.array([self._benefit.get(job, np.nan) for job in jobs.tolist()])
+        voters = np.flatnonzero(np.isfinite(benefit)) if self._borda else jobs[:0]
+        second = attained.copy()
+        second[voters] = rank(-benefit[voters]) * (count - 1) / max(len(voters) - 1, 1)
+        points = attained + second
+        queue = np.searchsorted(np.array(THRESHOLDS) * count / SCALE, points, side="right")
+        order: np.ndarray = jobs[np.lexsort((jobs, points, queue))]
+        return order
+
+
+def rank(values: np.ndarray) -> np.ndarray:
+    """Return the place of each value, 0 for the least; of equal ones the first comes first."""
+    place = np.empty(len(values))
+    place[np.argsort(values, kind="stable")] = np.arange(len(values))
+    return place
+
+
+policy = Aiturbo
