@@ -145,14 +145,22 @@ def grants(view: "View", wishes: Sequence[Wish], *, pausing: bool = True) -> Ite
         demand = wish.gpus, cores[wish.job], view.can_hold(wish.job).tobytes() if unlike else b""
         if demand in hopeless or view.just_paused(wish.job):
             continue
-        if placement := view.place(wish.job):
-            yield Start(wish.job, placement)
+        if placement := view.place(wish.job, gpus=wish.gpus):
+            yield Start(wish.job, _with_servers(view, wish, placement))
         elif room := make_room(view, wish, after):
             after = [job for job in after if job not in room.victims]
             yield from map(Preempt, room.victims)
-            yield Start(wish.job, Placement(tuple(sorted(room.gpus))))
+            yield Start(wish.job, _with_servers(view, wish, Placement(tuple(sorted(room.gpus)))))
         else:
             hopeless.add(demand)
+
+
+def _with_servers(view: "View", wish: Wish, placement: Placement) -> Placement:
+    """Return a placement that gives parameter servers the GPUs beyond one for each worker, if there are such."""
+    workers = int(view.num_gpus[wish.job])
+    if wish.gpus == workers:
+        return placement
+    return placement._replace(workers=workers, servers=wish.gpus - workers)
 
 
 def make_room(view: "View", wish: Wish, after: Sequence[int]) -> Room | None:
