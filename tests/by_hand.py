@@ -29,12 +29,12 @@ def job(duration: float, **given: Any) -> dict[str, Any]:
     return {"duration_s": duration} | given
 
 
-def on(*gpus: int, cores: float | None = None) -> Placement:
-    return Placement(gpus, cores)
+def on(*gpus: int, cores: float | None = None, **shape: int) -> Placement:
+    return Placement(gpus, cores, **shape)
 
 
-def at(node: int, cores: float | None = None) -> Placement:
-    return Placement((), cores, node)
+def at(node: int, cores: float | None = None, **shape: int) -> Placement:
+    return Placement((), cores, node, **shape)
 
 
 Lines = dict[int, list[Action]]  # what is done at which second

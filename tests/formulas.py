@@ -1,21 +1,40 @@
 """How fast jobs run that meet on GPUs and nodes: the formulas, one plain function each, for a second opinion."""
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from envs.cluster import Cluster
+import traces
+from envs.cluster import GPU_MEMORY_GIB, Cluster
 from envs.physics import Physics
 from envs.workload import Workload
 
+CORES = 5.0  # of a parameter server on cores, and of a worker there
+
+
+class Shape(NamedTuple):
+    """What a job has, or asks for; on so many GPUs, of which parameter servers may have some."""
+
+    workers: int
+    servers: int
+    gpus: int  # 0 without
+
+    @property
+    def server_cores(self) -> float:
+        """The cores that servers take of those of each GPU."""
+        return CORES * self.servers / self.gpus if self.gpus == self.workers > 0 else 0.0
+
 
 class Task(NamedTuple):
-    """What is fixed about a job, with the parts of physics that are off left out; `cores` and `gpus` as asked."""
+    """What is fixed about a job, with the parts of physics that are off left out; all as asked, on V100s."""
 
     submit_s: float
     gpus: int  # 0 for a CPU job
+    servers: int
     duration_s: float
+    estimates_s: tuple[float, float]  # at first, and once it is predictable
     memory_gib: float
-    cores: float  # a GPU; of the whole CPU job
+    cores: float  # a GPU, to feed it; of the whole CPU job
     pause_s: float
     load_s: float
     gpu_s: float  # of an iteration
@@ -23,6 +42,18 @@ class Task(NamedTuple):
     input_core_s: float
     sync_gb: float
     bandwidth_gbs: float  # of the whole job
+    least: int  # workers
+    most: int
+    loss: float
+    on_cpu: float  # how many times slower; 0 for not at all
+    type_speed: Mapping[str, float]
+    predictable_from: float
+    crash_at: float
+
+    @property
+    def shape(self) -> Shape:
+        """What it asks for."""
+        return Shape(self.gpus, self.servers, self.gpus)
 
 
 def tasks(work: Workload) -> list[Task]:
@@ -30,32 +61,54 @@ def tasks(work: Workload) -> list[Task]:
     parts = work.scenario.parts
     made = []
     rows: list[dict[str, Any]] = work.table.to_dict("records")  # type: ignore[assignment]
-    for row in rows:
+    for number, row in enumerate(rows):
         gpus, on_gpu = row["num_gpus"], row["num_gpus"] > 0
+        elastic = on_gpu and "elastic" in parts
+        servers = row["servers"] if elastic else 0
         whole = row["active_ms"] + row["idle_ms"] if on_gpu else 0.0
+        true = (row["duration_s"], row["duration_s"])
+        told = (row["profiled_duration_s"], row["predicted_duration_s"])
         made.append(
             Task(
                 submit_s=row["submit_s"],
                 gpus=gpus,
+                servers=servers,
                 duration_s=row["duration_s"],
+                estimates_s=told if "estimates" in parts else true,
                 memory_gib=row["gpu_memory_gib"] if on_gpu and "memory" in parts else 0.0,
-                cores=asked_cores(gpus, row["cpu_cores"], work.cluster, work.physics),
+                cores=asked_cores(gpus, servers, row["cpu_cores"], work.cluster, work.physics),
                 pause_s=row["pause_s"] if "preemption" in parts else 0.0,
                 load_s=row["load_s"] if "preemption" in parts else 0.0,
                 gpu_s=whole / 1000,
                 duty=row["active_ms"] / whole if whole else 0.0,
                 input_core_s=row["input_core_s"] if on_gpu and parts & {"cores", "bandwidth"} else 0.0,
-                sync_gb=row["sync_gb"] if on_gpu and "locality" in parts else 0.0,
+                sync_gb=row["sync_gb"] if on_gpu and ("locality" in parts or servers) else 0.0,
                 bandwidth_gbs=row["bandwidth_gbs"] if "bandwidth" in parts else 0.0,
+                least=row["min_workers"] if elastic else gpus,
+                most=row["max_workers"] if elastic else gpus,
+                loss=row["scaling_loss"] if elastic else 0.0,
+                on_cpu=row["cpu_slowdown"] if elastic else 0.0,
+                type_speed=speeds_by_type(work, number),
+                predictable_from=row["predictable_from"] if "estimates" in parts else 0.0,
+                crash_at=row["crash_at"] if "failures" in parts else 1.0,
             )
         )
     return made
 
 
-def asked_cores(gpus: int, cores: float, cluster: Cluster, physics: Physics) -> float:
+def speeds_by_type(work: Workload, job: int) -> dict[str, float]:
+    """Return how fast a job computes on each type of GPU."""
+    if "gpu_types" not in work.scenario.parts or set(work.cluster.types) == {"v100"}:
+        return dict.fromkeys(GPU_MEMORY_GIB, 1.0)
+    model = work.table["model"].iloc[[job]]
+    return {name: float(traces.speed_on(name, model)[0]) for name in GPU_MEMORY_GIB}
+
+
+def asked_cores(gpus: int, servers: int, cores: float, cluster: Cluster, physics: Physics) -> float:
     """Return what a job asks for, a GPU: at most its GPUs' share, or, where cores are given out, what a node can give.
 
-    That is what the largest node has for it if no other job is there, one core being kept for each other GPU.
+    That is what the largest node has for it if no other job is there, one core being kept for each other GPU, less what
+    its servers take there, but at least one.
     """
     if not physics.cores:
         nodes = zip(cluster.node_cores, cluster.node_gpus, strict=True)
@@ -66,7 +119,21 @@ def asked_cores(gpus: int, cores: float, cluster: Cluster, physics: Physics) -> 
     largest = max(cluster.node_gpus)
     here = min(gpus, largest)
     room = cluster.node_cores[cluster.node_gpus.index(largest)] - (largest - here)
-    return min(max(cores / gpus, 1.0), room / here)
+    return min(max(cores / gpus, 1.0), max(room / here - CORES * servers / gpus, 1.0))
+
+
+def wanted_cores(task: Task, shape: Shape) -> float:
+    """Return the cores that a shape asks for, a GPU, or as a whole."""
+    if not shape.gpus:
+        return CORES * (shape.workers + shape.servers) if task.gpus else task.cores
+    return task.cores + shape.server_cores
+
+
+def fewest_cores(task: Task, shape: Shape) -> float:
+    """Return the fewest cores with which a shape can run, a GPU, or as a whole."""
+    if task.gpus and not shape.gpus:
+        return wanted_cores(task, shape)
+    return 1.0 + shape.server_cores
 
 
 def crowding(duties: Iterable[float], physics: Physics) -> float:
@@ -75,41 +142,69 @@ def crowding(duties: Iterable[float], physics: Physics) -> float:
     return 1 + physics.contention * max(0.0, sum(here) - 1) + physics.contention_loss * (len(here) - 1)
 
 
-def exchange_s(task: Task, on_nodes: Iterable[int], cluster: Cluster) -> float:
-    """Return the time that the GPUs of a job exchange data in one iteration, with so many of them on its nodes."""
-    spread = list(on_nodes)
-    gpus = sum(spread)
-    if gpus == 1 or task.sync_gb == 0:
+def work_of(task: Task, workers: int) -> float:
+    """Return how much one of so many workers does in an iteration, over what it does of as many as are asked for."""
+    each = [(1 + task.loss * (many - 1)) / many for many in (workers, task.gpus)]
+    return each[0] / each[1]
+
+
+def exchange_s(task: Task, shape: Shape, nodes: int, cluster: Cluster) -> float:
+    """Return the time that a job exchanges data in one iteration on so many nodes."""
+    if task.sync_gb == 0:
         return 0.0
-    bandwidth = cluster.inter_gbs if len(spread) > 1 else cluster.intra_gbs
-    ring_s = 2 * (gpus - 1) / gpus * task.sync_gb / bandwidth
-    hops_ms = cluster.intra_ms * (gpus / len(spread) - 1) + cluster.inter_ms * (len(spread) - 1)
+    if shape.servers:
+        return 2 * task.sync_gb * shape.workers / (shape.servers * cluster.inter_gbs)
+    workers, nodes = shape.workers, max(1, nodes)
+    if workers == 1:
+        return 0.0
+    bandwidth = cluster.inter_gbs if nodes > 1 else cluster.intra_gbs
+    ring_s = 2 * (workers - 1) / workers * task.sync_gb / bandwidth
+    hops_ms = cluster.intra_ms * (workers / nodes - 1) + cluster.inter_ms * (nodes - 1)
     return ring_s + hops_ms / 1000
 
 
-def iteration_s(task: Task, crowd: float, pressure: float, cores: float, sync_s: float) -> float:
-    """Return the time of an iteration of a job with GPUs, `cores` for each."""
-    return max(task.gpu_s * crowd, task.input_core_s * pressure / cores) + sync_s
+def iteration_s(
+    task: Task, shape: Shape, crowd: float, speed: float, pressure: float, cores: float, sync_s: float
+) -> float:
+    """Return the time of an iteration of a job that asks for GPUs; `cores` feed each GPU it has."""
+    compute_s = task.gpu_s * work_of(task, shape.workers)
+    if not shape.gpus:
+        return compute_s * task.on_cpu + sync_s
+    input_s = task.input_core_s * task.gpus / shape.workers * pressure / cores
+    return max(compute_s * crowd / speed, input_s) + sync_s
 
 
-def closest(task: Task, cluster: Cluster) -> list[int]:
-    """Return how many GPUs a job has on each of its nodes where they are as close together as the cluster allows."""
+def able(task: Task, cluster: Cluster) -> list[int]:
+    """Return how many GPUs each node has that can hold a job, the largest first."""
     sizes = zip(cluster.node_gpus, cluster.node_gpu_memory_gib, strict=True)
-    able = sorted((gpus for gpus, memory in sizes if memory >= task.memory_gib), reverse=True)
-    spread: list[int] = []
-    while (rest := task.gpus - sum(spread)) > 0:
-        spread.append(min(rest, able[len(spread)]))
-    return spread
+    return sorted((gpus for gpus, memory in sizes if memory >= task.memory_gib), reverse=True)
 
 
-def fed_s(task: Task, cluster: Cluster) -> float:
-    """Return the time of an iteration alone, with plenty of cores, as close together as can be."""
-    return task.gpu_s + exchange_s(task, closest(task, cluster), cluster)
+def nodes_alone(task: Task, cluster: Cluster) -> int:
+    """Return how many nodes a job is on where the rule puts it on the empty cluster."""
+    rest, nodes = task.gpus, 0
+    for gpus in able(task, cluster):
+        nodes += rest > 0
+        rest -= gpus
+    return nodes
+
+
+def fed_s(task: Task, shape: Shape, speed: float, cluster: Cluster) -> float:
+    """Return the time of an iteration alone, with plenty of cores, as close together as can be.
+
+    In another shape than the one it asks for a job is taken to find as many nodes of the largest size as it needs.
+    """
+    nodes = math.ceil(shape.gpus / able(task, cluster)[0])
+    if shape == task.shape:
+        nodes = nodes_alone(task, cluster)
+    sync_s = exchange_s(task, shape, nodes, cluster)
+    return iteration_s(task, shape, 1.0, speed, 1.0, math.inf, sync_s)
 
 
 def reference_s(task: Task, cluster: Cluster) -> float:
-    """Return the time of an iteration alone, with the cores asked, as close together as can be."""
-    return iteration_s(task, 1.0, 1.0, task.cores, exchange_s(task, closest(task, cluster), cluster))
+    """Return the time of an iteration alone, with the cores asked, where the rule puts a job on the empty cluster."""
+    sync_s = exchange_s(task, task.shape, nodes_alone(task, cluster), cluster)
+    return iteration_s(task, task.shape, 1.0, 1.0, 1.0, task.cores, sync_s)
 
 
 def pressures(drawn_gbs: Mapping[int, float], physics: Physics, cluster: Cluster) -> dict[int, float]:

@@ -1,6 +1,7 @@
 """Jobs that slow one another, as tables; and a policy without sense that shares, resizes and throttles."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,15 @@ from envs.view import View
 from envs.workload import Workload
 
 SMALL = Cluster("small", (4, 2, 2), (16.0, 16.0, 24.0), (20, 10, 16), bandwidth_gbs=40.0)
+TYPES = replace(SMALL, node_types=("v100", "k80", "a100"))
+OUTAGES: dict[str, Any] = {  # of nodes, in hours; s of progress between checkpoints
+    "node_mtbf": 0.7,
+    "node_repair": 0.05,
+    "drain_every": 0.5,
+    "drain_notice": 0.06,
+    "drain_length": 0.05,
+    "checkpoint_every": 100.0,
+}
 
 
 def mixed_table(rng: np.random.Generator, count: int, *, cpu_share: float = 0.25) -> pd.DataFrame:
@@ -25,7 +35,7 @@ def mixed_table(rng: np.random.Generator, count: int, *, cpu_share: float = 0.25
     )
     pays = rng.integers(0, 2, (2, count))
     whole, duty = rng.choice([80.0, 150.0, 300.0], count), rng.uniform(0.3, 1.0, count)
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "job_id": [f"j{row}" for row in range(count)],
             "submit_s": np.sort(rng.uniform(0, 60.0 * count, count)),
@@ -40,12 +50,27 @@ def mixed_table(rng: np.random.Generator, count: int, *, cpu_share: float = 0.25
             "idle_ms": np.where(gpus > 0, whole * (1 - duty), 0.0),
             "pause_s": pays[0] * rng.uniform(1, 40, count),
             "load_s": pays[1] * rng.uniform(1, 40, count),
-            "predictable_from": rng.integers(0, 2, count).astype(float),
+            "predictable_from": rng.choice([0.0, 1.0, 0.25, 0.66], count),
             "bandwidth_gbs": rng.choice([0.0, 5.0, 20.0], count) * rng.uniform(0.5, 1.5, count),
             "input_core_s": np.where(gpus > 0, rng.choice([0.0, 0.1, 0.4], count), 0.0),
             "sync_gb": np.where(gpus > 0, rng.choice([0.0, 0.1, 0.5], count), 0.0),
         }
     )
+    return table.assign(**elastic(rng, gpus), predicted_duration_s=duration * rng.lognormal(0, 0.1, count))
+
+
+def elastic(rng: np.random.Generator, gpus: np.ndarray) -> dict[str, Any]:
+    """Draw the shapes that jobs can have, how they scale, and when they fail by themselves."""
+    count = len(gpus)
+    return {
+        "servers": np.where((gpus > 0) & (rng.random(count) < 0.5), rng.integers(1, 4, count), 0),
+        "min_workers": np.maximum(gpus - rng.integers(0, 4, count), np.minimum(gpus, 1)),
+        "max_workers": gpus + rng.integers(0, 4, count) * (gpus > 0),
+        "scaling_loss": rng.choice([0.0, 0.1, 0.4], count),
+        "cpu_slowdown": np.where(gpus > 0, rng.choice([0.0, 1.5, 4.0], count), 0.0),
+        "crash_at": rng.choice([1.0, 1.0, 0.37, 0.81], count),
+        "model": rng.choice(["resnet50", "lstm", "vgg16"], count),
+    }
 
 
 def workload(table: pd.DataFrame, cluster: Cluster = SMALL, **choices: Any) -> Workload:
@@ -85,22 +110,44 @@ class Whims:
         if kind < 0.12:
             return Preempt(some)
         if kind < 0.27:
-            return Resize(some, float(rng.choice([0.5, 1, 2, 3, 5])))
+            return Resize(some, float(rng.choice([0.5, 1, 2, 3, 5, 8])))
         if kind < 0.37:
             return Throttle(some, float(rng.choice([0.2, 0.5, 0.9, 1.0])))
-        return self.some_start(view)
-
-    def some_start(self, view: View) -> Action:
-        rng = self.rng
+        if kind < 0.5:
+            return Resize(some, 2.0 if kind < 0.38 else None, self.some_placement(view, some))
         queue = view.queue
-        job = int(rng.choice(queue)) if len(queue) else int(rng.integers(len(view.phase)))
-        cores = None if rng.random() < 0.5 else float(rng.choice([-1, 0.5, 1, 2, 3, 6, np.nan]))
+        return self.some_start(view, int(rng.choice(queue)) if len(queue) else some)
+
+    def some_start(self, view: View, job: int) -> Start:
+        return Start(job, self.some_placement(view, job))
+
+    def some_placement(self, view: View, job: int) -> Placement:
+        """Return some GPUs, or a node, for a job that has a queue, in some shape."""
+        rng = self.rng
+        cores = None if rng.random() < 0.6 else float(rng.choice([-1, 0.5, 1, 2, 3, 6, 10, np.nan]))
+        node = int(rng.integers(len(view.node_gpus)))
         if not view.num_gpus[job]:
-            return Start(job, Placement((), cores, int(rng.integers(len(view.node_gpus)))))
-        room = view.max_share - view.num_residents + np.isin(view.holder, view.pausing)
+            return Placement((), cores, node)
+        workers, servers = self.some_shape(view, job)
+        if view.cpu_slowdown[job] and rng.random() < 0.3:
+            return Placement((), cores if rng.random() < 0.2 else None, node, workers, servers)
+        room = view.max_share - view.num_residents + np.isin(view.holder, [*view.pausing, job])
         gpus = np.flatnonzero(room > 0) if rng.random() < 0.8 else np.arange(len(room))
-        count = min(int(view.num_gpus[job]), len(gpus))
-        return Start(job, Placement(tuple(rng.choice(gpus, count, replace=False).tolist()), cores))
+        asked = int(view.num_gpus[job]) if workers is None else workers
+        beside = bool(servers) and rng.random() < 0.3
+        count = min(asked + (servers or 0) * beside, len(gpus))
+        named = asked if beside else workers if rng.random() < 0.2 else None
+        return Placement(tuple(rng.choice(gpus, count, replace=False).tolist()), cores, None, named, servers)
+
+    def some_shape(self, view: View, job: int) -> tuple[int | None, int | None]:
+        """Return some numbers of workers and servers, None for those asked for."""
+        rng = self.rng
+        if rng.random() < 0.4:
+            return None, None
+        least, most = int(view.min_workers[job]), int(view.max_workers[job])
+        workers = int(rng.integers(least, most + 1) + rng.choice([-1, 1]) * (rng.random() < 0.1))
+        servers = int(rng.choice([1, 2, 3, 5, 11])) if view.asked_servers[job] or rng.random() < 0.1 else None
+        return max(workers, 1), servers
 
 
 class Later:
@@ -122,7 +169,7 @@ def sensible(view: View) -> Action:
     return Wait()
 
 
-USUAL = {
+USUAL: dict[str, Any] = {
     "submit_s": 0.0,
     "num_gpus": 1,
     "gpu_memory_gib": 1.0,
@@ -134,15 +181,23 @@ USUAL = {
     "bandwidth_gbs": 0.0,
     "input_core_s": 0.0,
     "sync_gb": 0.0,
+    "servers": 0,
+    "scaling_loss": 0.0,
+    "cpu_slowdown": 0.0,
+    "crash_at": 1.0,
+    "model": "resnet50",
 }
 
 
 def table_of(*jobs: dict[str, Any]) -> pd.DataFrame:
     """Return jobs, of which only what is odd about them is said; a job asks for one core a GPU."""
-    rows = [USUAL | {"job_id": f"j{number}"} | job for number, job in enumerate(jobs)]
+    rows: list[dict[str, Any]] = [USUAL | {"job_id": f"j{number}"} | job for number, job in enumerate(jobs)]
     for row in rows:
-        row.setdefault("cpu_cores", max(1, row["num_gpus"]))
+        row.setdefault("cpu_cores", max(1, int(row["num_gpus"])))
         row.setdefault("kind", "gpu" if row["num_gpus"] else "cpu")
+        row.setdefault("min_workers", row["num_gpus"])
+        row.setdefault("max_workers", row["num_gpus"])
         row.setdefault("profiled_duration_s", row["duration_s"])
+        row.setdefault("predicted_duration_s", row["duration_s"])
         row.setdefault("profiled_memory_gib", row["gpu_memory_gib"])
     return pd.DataFrame(rows)

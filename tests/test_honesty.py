@@ -133,7 +133,7 @@ def actions(name: str, chosen: dict[str, Any]) -> list[Moment]:
 @pytest.mark.parametrize("name", HONEST)
 def test_a_policy_does_not_act_on_true_durations(name: str, physics: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    table = tiny.jobs(seed=1)
+    table = tiny.jobs(seed=1).assign(crash_at=1.0)
     before = actions(name, tiny.scenario(tmp_path, table, physics=physics))
     for last in some(rng, before):
         after = actions(name, tiny.scenario(tmp_path, other_truth(table, before[last], rng), physics=physics))
@@ -141,7 +141,7 @@ def test_a_policy_does_not_act_on_true_durations(name: str, physics: str, tmp_pa
 
 
 def test_an_oracle_does(tmp_path: Path) -> None:
-    table = tiny.jobs(seed=1)
+    table = tiny.jobs(seed=1).assign(crash_at=1.0)
     before = actions("srtf_oracle", tiny.scenario(tmp_path, table))
     nothing_done = before[0]
     changed = other_truth(table, nothing_done, np.random.default_rng(0))

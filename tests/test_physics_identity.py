@@ -11,12 +11,12 @@ from envs.policy import Ranking
 from envs.scenario import PARTS
 from envs.workload import Workload
 from tests import reference
-from tests.mixed_jobs import SMALL, Whims, mixed_table, workload
+from tests.mixed_jobs import OUTAGES, SMALL, TYPES, Whims, mixed_table, workload
 from tests.reference import Job, Outcome, Rules
 from tests.scenarios import MIXED, cluster_of, outcomes, random_jobs, ranking_of
 
 USUAL = "memory,preemption,estimates"
-OFF = ("sharing", "locality", "cores", "bandwidth")
+OFF = ("sharing", "locality", "cores", "bandwidth", "elastic", "gpu_types", "failures")
 MACHINES = cluster_of(MIXED)
 LEVELS = (3250.0, 7200.0)
 ORDERS = [
@@ -39,6 +39,7 @@ def table_of(jobs: list[Job], seed: int, **columns: Any) -> pd.DataFrame:
         "num_gpus": [job.num_gpus for job in jobs],
         "duration_s": [job.duration_s for job in jobs],
         "profiled_duration_s": [job.estimate_s for job in jobs],
+        "predicted_duration_s": [job.estimate_s for job in jobs],
         "gpu_memory_gib": [job.gpu_memory_gib for job in jobs],
         "profiled_memory_gib": [job.gpu_memory_gib for job in jobs],
         "pause_s": [job.pause_s for job in jobs],
@@ -68,15 +69,19 @@ def test_with_new_parts_off_it_is_the_plain_simulator(rules: Rules) -> None:
         contention=2.0,
         contention_loss=0.7,
         oom_victim="random",
+        **OUTAGES,
     )
     assert ranked(work, rules) == reference.simulate(jobs, MIXED, rules)
 
 
 @pytest.mark.parametrize("rules", ORDERS, ids=name)
 def test_with_new_parts_on_but_not_called_on_it_is_the_plain_simulator(rules: Rules) -> None:
-    """Rankings share no GPU; gangs fit on a node and stay there; cores suffice, and so does bandwidth."""
+    """Rankings share no GPU; gangs fit on a node and stay there; cores suffice, and so does bandwidth.
+
+    Jobs scale, but nobody resizes them; no job or node fails, and all are alike.
+    """
     jobs = [job for job in random_jobs(np.random.default_rng(1), 100) if job.num_gpus <= 8]
-    table = table_of(jobs, 2)
+    table = table_of(jobs, 2, servers=0, cpu_slowdown=0.0, crash_at=1.0)
     table["bandwidth_gbs"] *= 0.05
     work = workload(
         table, MACHINES, physics=f"{USUAL},{','.join(OFF)}", discipline=rules.discipline, peak_at=0.5
@@ -96,35 +101,60 @@ def results(table: pd.DataFrame, off: str, **choices: Any) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("off", "columns"),
     [
-        ("locality", ["sync_gb"]),
+        ("locality elastic", ["sync_gb"]),
         ("bandwidth", ["bandwidth_gbs"]),
         ("cores bandwidth", ["input_core_s", "bandwidth_gbs"]),
         (
-            "cores bandwidth locality sharing cpu_jobs",
+            "cores bandwidth locality sharing cpu_jobs elastic",
             ["input_core_s", "bandwidth_gbs", "sync_gb", "active_ms"],
         ),
         ("memory", ["gpu_memory_gib", "profiled_memory_gib"]),
         ("preemption", ["pause_s", "load_s"]),
+        ("failures", ["crash_at"]),
+        ("estimates", ["predictable_from"]),
     ],
 )
 def test_a_part_that_is_off_reads_no_column(off: str, columns: list[str]) -> None:
     """And one that is on does: the same change then changes results."""
     table = mixed_table(np.random.default_rng(3), 40, cpu_share=0.0 if "cpu_jobs" in off else 0.25)
-    other = table.assign(**{column: table[column] * np.linspace(0.2, 1.1, 40) for column in columns})
+    other = table.assign(**{column: table[column] * np.linspace(0.2, 1.0, 40) for column in columns})
     assert results(table, off).equals(results(other, off))
     assert not results(table, "").equals(results(other, ""))
 
 
-def test_without_sharing_its_numbers_mean_nothing() -> None:
+@pytest.mark.parametrize(
+    ("off", "columns"),
+    [
+        ("elastic", ["servers"]),
+        ("elastic", ["min_workers", "max_workers"]),
+        ("elastic", ["scaling_loss"]),
+        ("elastic", ["cpu_slowdown"]),
+        ("gpu_types", ["model"]),
+    ],
+)
+def test_a_part_that_is_off_does_not_care_whose_a_value_is(off: str, columns: list[str]) -> None:
+    """The same, with the columns read from behind."""
     table = mixed_table(np.random.default_rng(3), 40)
-    numbers = {
-        "contention": 3.0,
-        "contention_loss": 1.0,
-        "peak_at": 0.6,
-        "oom_victim": "grower",
-        "restart_delay": 7.0,
-    }
-    assert results(table, "sharing").equals(results(table, "sharing", **numbers))
+    other = table.assign(**{column: table[column].to_numpy()[::-1] for column in columns})
+    assert results(table, off, cluster=TYPES).equals(results(other, off, cluster=TYPES))
+    assert not results(table, "", cluster=TYPES).equals(results(other, "", cluster=TYPES))
+
+
+@pytest.mark.parametrize(
+    ("off", "numbers"),
+    [
+        (
+            "sharing failures",
+            {"contention": 3.0, "contention_loss": 1.0, "peak_at": 0.6, "restart_delay": 7.0},
+        ),
+        ("sharing", {"contention": 3.0, "contention_loss": 1.0, "peak_at": 0.6, "oom_victim": "grower"}),
+        ("failures", OUTAGES),
+        ("gpu_types", {"cluster": TYPES}),
+    ],
+)
+def test_numbers_of_a_part_that_is_off_mean_nothing(off: str, numbers: dict[str, Any]) -> None:
+    table = mixed_table(np.random.default_rng(3), 40)
+    assert results(table, off).equals(results(table, off, **numbers))
     assert not results(table, "").equals(results(table, "", **numbers))
 
 
