@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from envs.view import View
 
 
+ROUNDING = 1e-6  # of sums of cores
+
+
 class Room(NamedTuple):
     """The jobs to pause, the GPUs a job then gets, and the memory of the smallest of those, GiB."""
 
@@ -87,7 +90,9 @@ def make_room(view: "View", job: int, candidates: np.ndarray, cost: np.ndarray) 
             freed = len(free[node]) + sum(len(held[node].get(victim, ())) for victim in room.victims)
             offers = [(v, len(gpus)) for v, gpus in held[node].items() if v not in room.victims]
             found = cheapest(wanted - freed, offers, cost, remaining_s)
-            if found is not None and (best is None or found[:3] < best[:3]):
+            if found is None or not serves(view, job, node, wanted, held[node], [*room.victims, *found.jobs]):
+                continue
+            if best is None or found[:3] < best[:3]:
                 best, best_node = found, node
         if best is None:
             return None
@@ -106,10 +111,22 @@ def room_of_one(view: "View", job: int, candidates: np.ndarray) -> Room | None:
     for victim in candidates.tolist():
         for node in able:
             gpus = held[node].get(victim, [])
-            if gpus and len(gpus) + len(free[node]) >= wanted:
+            enough = len(gpus) + len(free[node]) >= wanted
+            if gpus and enough and serves(view, job, node, wanted, held[node], [victim]):
                 memory = float(view.node_memory_gib[node])
                 return Room([victim], tuple((gpus + free[node])[:wanted]), memory)
     return None
+
+
+def serves(
+    view: "View", job: int, node: int, wanted: int, held: dict[int, list[int]], victims: list[int]
+) -> bool:
+    """Tell whether a node has cores for a job's parameter servers beside so many GPUs, once these victims are gone."""
+    servers = float(view.server_cores[job])
+    if not servers or not view.cores_bind:
+        return True
+    freed = sum(len(held.get(victim, ())) * (float(view.cores_now[victim]) - 1) for victim in victims)
+    return float(view.spare_cores[node]) + freed + ROUNDING >= servers * wanted
 
 
 def parts(view: "View", job: int) -> list[int]:

@@ -22,8 +22,11 @@ class FixedCores:
     cores: float = 3.0
 
     def __call__(self, view: "View") -> Action:
-        """Start the first job that fits with so many cores, or wait."""
-        return start_first(view, view.queue.tolist(), cores_for_each(view, self.cores)) or Wait()
+        """Start the first job that fits with so many cores, or as it asks if none ever will, or wait."""
+        queue = view.queue.tolist()
+        if start := start_first(view, queue, cores_for_each(view, self.cores)):
+            return start
+        return (start_first(view, queue) if view.nothing_pending else None) or Wait()
 
 
 policy = FixedCores
