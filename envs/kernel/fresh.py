@@ -21,15 +21,15 @@ def fresh(
 ) -> np.recarray:
     """Return `rows` records, the first ready for the first instant, the others blank for clones.
 
-    `jobs` has the dtype JOB, sorted by submission; its `demand`, and workers left open, are written here. `choices`
+    `jobs` has the dtype JOB, sorted by submission; its `demand`, and what is left open, are written here. `choices`
     are scalar fields of the record: the rule in force, `tick`, `exact`, `pooled`. ValueError where the tiers do not
     reach or memory sizes are too many.
     """
     size = tier(len(jobs), len(node_gpus), int(sum(node_gpus)))
     states = np.zeros(rows, state_dtype(size)).view(np.recarray)
     s = states[0]
-    for name in ("least", "most"):
-        jobs[name] = np.where(jobs[name] > 0, jobs[name], jobs["num_gpus"])
+    for name, usual in (("least", "num_gpus"), ("most", "num_gpus"), ("late_estimate", "estimate")):
+        jobs[name] = np.where(jobs[name] > 0, jobs[name], jobs[usual])
     for name, value in choices.items():
         s[name] = value
     s.num_jobs, s.num_nodes, s.num_gpus = len(jobs), len(node_gpus), sum(node_gpus)

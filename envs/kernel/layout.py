@@ -47,7 +47,7 @@ JOB = np.dtype(
         ("submit", "f8"),  # s
         ("duration", "f8"),  # s of exclusive run time; the truth, for the physics alone
         ("estimate", "f8"),  # s; what policies know of the duration
-        ("late_estimate", "f8"),  # s; the same once the job is predictable
+        ("late_estimate", "f8"),  # s; the same once the job is predictable; 0 for no other
         ("predictable_from", "f8"),  # share of progress from which it is; 1 is never
         ("crash_at", "f8"),  # share of progress at which it fails by itself, once; 0 is never
         ("memory", "f8"),  # GiB a GPU, as profiled; 0 where memory is switched off
