@@ -11,7 +11,6 @@ those that traces are filled with. An error is |computed / measured - 1| in perc
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -101,8 +100,8 @@ def iterations(settings: pd.DataFrame, links: dict[str, float] | None = None) ->
     shapes = settings[["num_gpus", "nodes"]].to_numpy(int)
     for gpus, nodes in np.unique(shapes, axis=0).tolist():
         sizes = tuple(gpus // nodes + (node < gpus % nodes) for node in range(nodes))
-        plain = Cluster("measured", sizes, (16.0,) * nodes, (PLENTY,) * nodes)
-        machines = replace(plain, **(links or {}))
+        memory, cores = (16.0,) * nodes, (PLENTY,) * nodes
+        machines = Cluster("measured", sizes, memory, cores, node_types=(), **(links or {}))
         rows = np.flatnonzero((shapes == (gpus, nodes)).all(axis=1))
         for part in np.array_split(rows, 1 + len(rows) // AT_ONCE):
             jobs = arrays(settings.iloc[part], machines)

@@ -35,6 +35,18 @@ COLUMNS = {
 }
 """The columns of the results table, in order. Times are seconds; those without a unit are counts or names."""
 
+UNLESS_GIVEN = {
+    "busy_s": math.nan,
+    "shared_s": 0.0,
+    "core_s": math.nan,
+    "resizes": 0,
+    "failures": 0,
+    "run_gpu_s": math.nan,
+    "overhead_gpu_s": math.nan,
+    "lost_gpu_s": math.nan,
+}
+"""What a column holds that is not given."""
+
 PARTS = ["wait_s", "run_s", "overhead_s", "lost_s"]
 """What a job completion time is the sum of."""
 
@@ -77,46 +89,19 @@ _NOT_ALWAYS = ("gpu_effective", "cpu_utilisation", "mean_cpu_wait_s", "mean_gpu_
 _OWNERS = {"user": "user_fairness", "vc": "vc_fairness"}
 
 
-def table(
-    *,
-    window: int,
-    seed: int,
-    job_id: ArrayLike,
-    kind: ArrayLike,
-    num_gpus: ArrayLike,
-    submit_s: ArrayLike,
-    start_s: ArrayLike,
-    finish_s: ArrayLike,
-    wait_s: ArrayLike,
-    run_s: ArrayLike,
-    overhead_s: ArrayLike,
-    lost_s: ArrayLike,
-    preemptions: ArrayLike,
-    oom_restarts: ArrayLike,
-    status: ArrayLike,
-    busy_s: ArrayLike = math.nan,
-    shared_s: ArrayLike = 0.0,
-    core_s: ArrayLike = math.nan,
-    resizes: ArrayLike = 0,
-    failures: ArrayLike = 0,
-    run_gpu_s: ArrayLike | None = None,
-    overhead_gpu_s: ArrayLike | None = None,
-    lost_gpu_s: ArrayLike | None = None,
-    allow_unfinished: bool = False,
-) -> pd.DataFrame:
+def table(*, window: int, seed: int, allow_unfinished: bool = False, **columns: ArrayLike) -> pd.DataFrame:
     """Return the results table of one episode, one row a job, with `COLUMNS` as its columns.
 
-    Each argument after the first two is an array over jobs; GPU-seconds that are not given are those of the GPUs asked
-    for. An unfinished job has a NaN `finish_s`, hence a
+    columns: arrays over jobs, by their names in `COLUMNS`, all but `jct_s` and those of `UNLESS_GIVEN`; GPU-seconds
+    that are not given are those of the GPUs asked for. An unfinished job has a NaN `finish_s`, hence a
     NaN `jct_s`; the parts of its time then reach to the cut. Raises `ValueError` if a job is unfinished,
     unless `allow_unfinished` says that the window was cut.
     """
-    # The arguments are the columns: naming them twice more would only invite a slip.
-    given = {name: value for name, value in locals().items() if name in COLUMNS}
+    given = {"window": window, "seed": seed, **UNLESS_GIVEN, **columns}
+    if wrong := set(given) ^ (set(COLUMNS) - {"jct_s"}):
+        raise TypeError(f"columns of a results table: {', '.join(sorted(wrong))} unknown, or missing")
     results = pd.DataFrame(given)
-    for part in ("run", "overhead", "lost"):
-        if given[f"{part}_gpu_s"] is None:
-            results[f"{part}_gpu_s"] = results["num_gpus"] * results[f"{part}_s"]
+    results = results.assign(**_gpu_seconds(results))
     results["jct_s"] = results["finish_s"] - results["submit_s"]
     _refuse_unfinished(results, allow_unfinished=allow_unfinished)
     excess = (results["jct_s"] - results[PARTS].sum(axis="columns")).abs()
@@ -189,6 +174,12 @@ def lower_bound(jobs: pd.DataFrame, gpus: int) -> float:
     pooled = _srpt_total_jct(submit, (wanted * duration)[on_gpus] / gpus)
     ideal = duration[on_gpus].sum()
     return float((max(pooled, ideal) + duration[~on_gpus].sum()) / len(jobs))
+
+
+def _gpu_seconds(results: pd.DataFrame) -> dict[str, pd.Series]:
+    """Return the GPU-seconds that were not given, those of the GPUs asked for."""
+    left_out = [part for part in ("run", "overhead", "lost") if results[f"{part}_gpu_s"].isna().any()]
+    return {f"{part}_gpu_s": results["num_gpus"] * results[f"{part}_s"] for part in left_out}
 
 
 def _refuse_unfinished(results: pd.DataFrame, *, allow_unfinished: bool) -> None:

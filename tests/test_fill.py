@@ -48,9 +48,10 @@ GIVEN: dict[str, list[Any]] = {
 }
 FOLLOWS = {
     "checkpoint_gib": {"pause_s", "load_s"},
-    "predictable_from": {"profiled_duration_s"},
+    "predictable_from": {"profiled_duration_s", "predicted_duration_s"},
+    "profiled_duration_s": {"predicted_duration_s"},
     "cpu_cores": {"bandwidth_gbs"},
-    "active_ms": {"bandwidth_gbs"},
+    "active_ms": {"bandwidth_gbs", "cpu_slowdown"},
 }
 
 

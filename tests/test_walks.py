@@ -31,7 +31,7 @@ def test_a_ranking_does_not_pause_who_has_inherited_gpus_at_this_very_instant() 
     """
     jobs = [job(100, pause_s=10.0), job(100, submit_s=5.0), job(10, submit_s=15.0)]
     work = workload(table_of(*jobs), Cluster("one", (1,), (16.0,), (8,)), physics="memory,preemption")
-    moves = {0.0: [Start(0, on(0))], 5.0: [Preempt(0), Start(1, on(0))]}
+    moves: dict[float, list[Action]] = {0.0: [Start(0, on(0))], 5.0: [Preempt(0), Start(1, on(0))]}
     srtf = Ranking("remaining", "by_order")
 
     def policy(view: View) -> Action:

@@ -54,6 +54,6 @@ def fill(table: pd.DataFrame, *, seed: int, largest_gpu_gib: float, cores_per_gp
 
 def speed_on(gpu_type: str, models: pd.Series) -> np.ndarray:
     """Return how fast each model computes on a type of GPU, over its speed on a V100; see `traces/data/models.csv`."""
-    from traces._fill import speed_on as look_up
+    from traces._profiles import speed_on as look_up
 
     return look_up(gpu_type, models)

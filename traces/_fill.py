@@ -10,54 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from traces._profiles import LEAST_START_S, NO_MODEL, STAND_IN, Floats, default, models
 from traces._table import COLUMNS
 
-Floats = npt.NDArray[np.float64]
-
-_DATA = Path(__file__).parent / "data"
 _NOISE = "preemption noise, lognormal sigma"
 _STORAGE = "checkpoint storage bandwidth, shared NFS"
-_NO_MODEL = "none"
-_STAND_IN = "resnet50"
-_FIGURES = (
-    "alpha_s",
-    "beta_s_per_sample_V100_fp32",
-    "checkpoint_MB",
-    "cpu_only_core_s_per_sample",
-    "data_reopen_s",
-    "default_batch_per_gpu",
-    "gpu_util_default_pct",
-    "host_mem_bw_MB_per_sample_est",
-    "input_core_s_per_sample",
-    "input_cores_at_default_V100",
-    "mem_default_MiB",
-    "mem_fixed_MiB",
-    "mem_per_sample_MiB",
-    "min_batch",
-    "speed_A100_tf32",
-    "speed_K80",
-    "speed_P100",
-    "speed_RTX2080Ti",
-    "speed_RTX3090",
-    "speed_T4",
-    "speed_V100",
-    "startup_s",
-    "sync_MB",
-    "sync_factor_kappa",
-)
 
 RUN_GAP_S = 60.0  # jobs of one run come at most so far apart (philly_statistics.json, batch_gap_60s)
 BATCH_SPREAD = 0.25  # deviation of the logarithm of a batch size about its model's default: ours
 TEARDOWN_S = 2.0  # a pause ends processes as well as writing a checkpoint: ours
-RESTART_S = (5.0, 600.0)  # least and most that pause and load take together: ours
+RESTART_S = (LEAST_START_S, 600.0)  # least and most that pause and load take together: ours
 PREDICTABLE_SHARE = 0.7  # of the jobs: ours
 CRASH_SHARE = (
     0.185  # of long jobs: those of Philly with a gap in their run (philly_statistics.json, restarts)
@@ -105,8 +73,8 @@ def fill(table: pd.DataFrame, *, seed: int, largest_gpu_gib: float, cores_per_gp
     names = [column.name for column in COLUMNS if column.name in cells]
     filled = filled.assign(**{name: cells[name] for name in names if name not in filled.columns})[names]
     notes = list(table.attrs.get("notes", []))
-    if "model" in table and (strange := sorted(set(cells["model"]) - set(_models().index))):
-        notes.append(f"models without a profile, which borrow that of {_STAND_IN}: {', '.join(strange)}")
+    if "model" in table and (strange := sorted(set(cells["model"]) - set(models().index))):
+        notes.append(f"models without a profile, which borrow that of {STAND_IN}: {', '.join(strange)}")
     filled.attrs = {**table.attrs, "origin": origin, "notes": notes}
     return filled
 
@@ -134,7 +102,7 @@ def _kind(job: _Filling) -> npt.NDArray[Any]:
 
 def _model(job: _Filling) -> npt.NDArray[Any]:
     """Draw one model for each run, among those that fit the largest GPU; a job without GPUs trains none."""
-    peak = _models()["mem_default_MiB"].drop(_NO_MODEL) / 1024
+    peak = models()["mem_default_MiB"].drop(NO_MODEL) / 1024
     fits = peak.index[peak <= job.largest_gpu_gib]
     if fits.empty:
         gpu = f"a GPU of {job.largest_gpu_gib:g} GiB"
@@ -142,15 +110,15 @@ def _model(job: _Filling) -> npt.NDArray[Any]:
     gpus = job.table["num_gpus"]
     run = runs(job.table.get("vc", np.full(job.rows, "")).astype(str), gpus, job.table["submit_s"])
     choice = (job.stream("model").random(job.rows) * len(fits)).astype(int)[run]
-    return np.where(gpus > 0, fits.to_numpy(object)[choice], _NO_MODEL).astype(object)
+    return np.where(gpus > 0, fits.to_numpy(object)[choice], NO_MODEL).astype(object)
 
 
 def _profile(job: _Filling, figure: str) -> Floats:
     """Look up a figure of each job's model; one without a profile borrows resnet50's."""
-    models = _models()
-    (stand_in,) = models.index.get_indexer(pd.Index([_STAND_IN]))
-    row = models.index.get_indexer(pd.Index(job.table["model"]))
-    return models[figure].to_numpy()[np.where(row < 0, stand_in, row)]
+    figures = models()
+    (stand_in,) = figures.index.get_indexer(pd.Index([STAND_IN]))
+    row = figures.index.get_indexer(pd.Index(job.table["model"]))
+    return figures[figure].to_numpy()[np.where(row < 0, stand_in, row)]
 
 
 def _batch(job: _Filling) -> Floats:
@@ -185,10 +153,10 @@ def _restart(job: _Filling) -> tuple[Floats, Floats]:
     Together startup + checkpoint written + checkpoint read + data reopened, times (1 + 0.15 log2 GPUs), times
     lognormal noise of median 1. The pause is the write, and a teardown out of the rest.
     """
-    write = job.table["checkpoint_gib"] * 2**30 / (_default(_STORAGE) * 1e9)
+    write = job.table["checkpoint_gib"] * 2**30 / (default(_STORAGE) * 1e9)
     once = 2 * write + _profile(job, "startup_s") + _profile(job, "data_reopen_s")
     workers = 1 + 0.15 * np.log2(np.maximum(job.table["num_gpus"], 1))
-    noise = np.exp(_default(_NOISE) * job.stream("pause_s").standard_normal(job.rows))
+    noise = np.exp(default(_NOISE) * job.stream("pause_s").standard_normal(job.rows))
     whole = np.rint(np.clip(once * workers * noise, *RESTART_S))
     pause = np.minimum(np.rint(whole * write / once + TEARDOWN_S), whole)
     return pause, whole - pause
@@ -287,19 +255,9 @@ def _predicted_duration(job: _Filling) -> Floats:
 
 
 def _crash_at(job: _Filling) -> Floats:
-    stream = job.stream("crash_at")
-    crashes = stream.random(job.rows) < CRASH_SHARE
-    where = stream.random(job.rows)
+    where = job.stream("crash_at").random(job.rows) / CRASH_SHARE  # any share below 1 is as likely
     long = (job.table["duration_s"] >= CRASH_LEAST_S) & (job.table["num_gpus"] > 0)
-    return np.where(crashes & long, where, 1.0)
-
-
-def speed_on(gpu_type: str, models: pd.Series) -> Floats:
-    """Return how fast each model computes on a type of GPU, over its speed on a V100."""
-    known = {name.removeprefix("speed_").removesuffix("_tf32").lower(): name for name in _FIGURES}
-    speed = _models()[known[gpu_type]] / _models()["speed_V100"]
-    filled: Floats = speed.reindex(models).fillna(speed[_STAND_IN]).to_numpy()
-    return filled
+    return np.where((0 < where) & (where < 1) & long, where, 1.0)
 
 
 def _profiled_memory(job: _Filling) -> Floats:
@@ -334,19 +292,3 @@ _DRAWS: dict[str, tuple[Callable[[_Filling], npt.NDArray[Any]], str]] = {
     "predicted_duration_s": (_predicted_duration, "lognormal error 0.25 where a job becomes predictable"),
     "crash_at": (_crash_at, "18.5 % of jobs of an hour or more, anywhere in their run"),
 }
-
-
-@cache
-def _models() -> pd.DataFrame:
-    """Read the profiles, by model, with a row for jobs that train none: they only start up."""
-    models = pd.read_csv(_DATA / "models.csv", index_col="model")[list(_FIGURES)].astype(float)
-    models.loc[_NO_MODEL] = 0.0
-    models.loc[_NO_MODEL, "startup_s"] = RESTART_S[0]
-    return models
-
-
-@cache
-def _default(parameter: str) -> float:
-    hardware = pd.read_csv(_DATA / "hardware.csv")
-    (value,) = hardware.loc[(hardware["kind"] == "default") & (hardware["name"] == parameter), "value"]
-    return float(value)

@@ -36,6 +36,16 @@ def fresh(
     s.wake = np.inf
     s.dice = (s.seed + 1) * pow(MULTIPLIER, 5, MODULUS) % MODULUS or 1
     s.clock = jobs["submit"][0] if len(jobs) else 0.0
+    lay_out_jobs(s, jobs)
+    lay_out_machines(s, np.asarray(node_gpus), np.asarray(node_memory, float), np.asarray(node_cores, float))
+    s.node_type[: len(node_gpus)] = node_type
+    lay_out_queues(s, jobs)
+    calls.begin(states, 0, jobs)
+    return states
+
+
+def lay_out_jobs(s: np.record, jobs: np.ndarray) -> None:
+    """Write that no job has arrived, and what each asks for."""
     for name in ("start", "finish"):
         s[name][:] = np.nan
     s.busy_until = jobs["submit"][-1] if len(jobs) else 0.0
@@ -46,11 +56,6 @@ def fresh(
     for name in ("first_seat", "place_in_events", "holder", "resident", "next_seat", "heir", "node_of"):
         s[name][:] = NOBODY
     s.touched[:] = -1
-    lay_out_machines(s, np.asarray(node_gpus), np.asarray(node_memory, float), np.asarray(node_cores, float))
-    s.node_type[: len(node_gpus)] = node_type
-    lay_out_queues(s, jobs)
-    calls.begin(states, 0, jobs)
-    return states
 
 
 def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: np.ndarray) -> None:
