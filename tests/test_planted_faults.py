@@ -95,7 +95,7 @@ def an_end_is_counted_twice(now, before, jobs):
 
 
 @planted_in("legal_start", found_by="what looks possible is legal")
-def nothing_can_ever_start(now, before, jobs, job, gpus, cores, node):
+def nothing_can_ever_start(now, before, jobs, job, gpus, *passed):
     return 4
 
 
@@ -109,20 +109,20 @@ def a_pause_takes_no_time(now, before, jobs):
     jobs["pause"][before.num_arrived : now.num_arrived] = 0.0
 
 
-@planted_in("start_on", found_by="gang has all or nothing")
-def a_gang_starts_without_one_of_its_gpus(now, before, jobs, job, gpus, cores, node):
+@planted_in("start_as", found_by="gang has all or nothing")
+def a_gang_starts_without_one_of_its_gpus(now, before, jobs, job, gpus, *passed):
     now.holder[gpus[0]] = NOBODY
 
 
-@planted_in("start_on", found_by="gang has all or nothing")
-def a_gpu_changes_hands_while_it_is_held(now, before, jobs, job, gpus, cores, node):
+@planted_in("start_as", found_by="gang has all or nothing")
+def a_gpu_changes_hands_while_it_is_held(now, before, jobs, job, gpus, *passed):
     holders = np.flatnonzero(before.holder >= 0)
     if now.phase[job] != RESERVED:
         now.holder[holders[:1]] = job
 
 
-@planted_in("start_on", found_by="reservations are for gpus being freed")
-def a_reservation_is_forgotten_on_one_gpu(now, before, jobs, job, gpus, cores, node):
+@planted_in("start_as", found_by="reservations are for gpus being freed")
+def a_reservation_is_forgotten_on_one_gpu(now, before, jobs, job, gpus, *passed):
     if now.phase[job] == RESERVED:
         now.heir[gpus[0]] = NOBODY
 
@@ -144,8 +144,8 @@ def progress_is_counted_twice(now, before, jobs):
     now.attained[ahead] = 2 * jobs["duration"][ahead]
 
 
-@planted_in("start_on", found_by="columns are what was seen")
-def the_wait_is_counted_twice(now, before, jobs, job, gpus, cores, node):
+@planted_in("start_as", found_by="columns are what was seen")
+def the_wait_is_counted_twice(now, before, jobs, job, gpus, *passed):
     now.wait[job] += now.wait[job] - before.wait[job]
 
 

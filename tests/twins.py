@@ -160,7 +160,7 @@ class Twins:
     def of_estimates(self, here: list[Life]) -> Columns:
         """Return what is said of how long jobs run."""
         view = self.episode.view
-        told = [life.task.estimates_s[life.predictable] for life in here]
+        told = [life.task.estimates_s[int(life.predictable)] for life in here]
         exact = "estimates" not in self.work.scenario.parts
         rest = [
             told_s - life.progress if exact else max(told_s - life.progress, 0.2 * life.progress, 15.0)
