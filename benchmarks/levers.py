@@ -1,0 +1,103 @@
+"""What each lever is worth where all count: `python benchmarks/levers.py [--trials 20] [--seed 0] [--processes 1]`.
+
+On test trials of the workload `mixed`: `union`, the same with each lever taken away, the papers' policies, which pull
+one lever each, and some that everybody knows. A ratio is that of mean JCT to union's in the same trial, averaged; its
+interval is the paired bootstrap over trials. Above 1, union is better.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import baselines
+from baselines.union import Union
+from envs import registry, report
+from envs.windows import windows
+from experiments import Found, Setting, simulate
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from envs.report import Maker
+
+WORKLOAD, UNION = "mixed", "union"
+LEVERS: dict[str, Callable[[], Union]] = {
+    "sharing": partial(Union, sharing=False),
+    "preemption": partial(Union, preemption=False),
+    "sizing": partial(Union, sizing=False),
+    "cores": partial(Union, cores=False),
+}
+PAPERS = ("xonar", "xion", "aiturbo", "coda")
+KNOWN = ("fifo", "sjf", "srtf", "las", "xion_threshold", "lucid", "synergy", "tiresias", "optimus")
+COLUMNS = {
+    "mean_jct_s": ("mean\nJCT", "{:,.0f}"),
+    "p95_jct_s": ("p95\nJCT", "{:,.0f}"),
+    "mean_wait_s": ("mean\nwait", "{:,.0f}"),
+    "preemptions": ("paused", "{:.0f}"),
+    "resizes": ("resized", "{:.0f}"),
+    "shared_gpu_hours": ("shared\nGPU-h", "{:.0f}"),
+    "oom_restarts": ("OoM", "{:.0f}"),
+}
+
+
+def policies() -> "dict[str, Maker]":
+    """Return the makers of all policies that are compared, those of papers as published."""
+    made: dict[str, Maker] = {UNION: Union}
+    made |= {without(lever): maker for lever, maker in LEVERS.items()}
+    return made | {name: partial(baselines.make, baselines.load(name)) for name in (*PAPERS, *KNOWN)}
+
+
+def without(lever: str) -> str:
+    """Return what union is called that lacks a lever."""
+    return f"union without {lever}"
+
+
+def table(found: Found) -> "Table":
+    """Return a row a policy: its ratio to union with the interval, and the means of some numbers."""
+    from rich import box
+    from rich.table import Table
+
+    title = f"Test trials of {WORKLOAD} ({found.counts()[WORKLOAD]}), seconds"
+    shown = Table(title=title, title_justify="left", box=box.HORIZONTALS, show_edge=False)
+    shown.add_column("policy", vertical="bottom")
+    for heading in ("JCT /\nunion's", "95 %\ninterval", *(heading for heading, _ in COLUMNS.values())):
+        shown.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
+    for policy in found.policies(WORKLOAD):
+        case = WORKLOAD, policy
+        mean, low, high = found.ratio(case, (WORKLOAD, UNION))
+        interval = "" if policy == UNION else f"{low:.3f}-{high:.3f}"
+        numbers = (form.format(found.mean(case, name).mean) for name, (_, form) in COLUMNS.items())
+        shown.add_row(policy, f"{mean:.3f}", interval, *numbers)
+    return shown
+
+
+def verdicts(found: Found) -> Iterator[str]:
+    """Say of each lever what it is worth, and of each paper's policy how far it stays behind."""
+    for policy in (*map(without, LEVERS), *PAPERS):
+        ratio = found.ratio((WORKLOAD, policy), (WORKLOAD, UNION))
+        surely = "better" if ratio.low > 1 else "worse" if ratio.high < 1 else "not surely better"
+        mean, low, high = (f"{100 * (figure - 1):+.1f}" for figure in ratio)
+        yield f"union is {surely} than {policy}, whose mean JCT is {mean} % longer ({low} to {high})"
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Simulate, and print the table and what follows from it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=1)
+    chosen = parser.parse_args(args)
+    scenario = replace(registry.find("envs.workloads", WORKLOAD, "scenario"), seed=chosen.seed)
+    setting = Setting(WORKLOAD, windows(scenario, "test", chosen.trials), policies())
+    found = simulate([setting], processes=chosen.processes)
+    out = report.console(sys.stdout)
+    out.print(table(found))
+    for line in verdicts(found):
+        out.print(line)
+
+
+if __name__ == "__main__":
+    main()

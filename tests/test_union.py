@@ -1,0 +1,139 @@
+"""`union` pulls all four levers where they pay, and none that is taken away from it."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from baselines.union import GRID, Union
+from envs import registry
+from envs.cluster import uniform
+from envs.episode import Episode, run
+from envs.kernel.layout import JOB
+from envs.physics import Physics
+from envs.policy import Action, Placement, Resize, Start
+from envs.view import View
+from envs.windows import windows
+
+SCENARIO = replace(registry.find("envs.workloads", "mixed", "scenario"), jobs=60)
+
+
+@cache
+def played(**levers: bool) -> pd.DataFrame:
+    """Return the results of one training episode of sixty jobs."""
+    (load,) = windows(SCENARIO, "train", 1)
+    return load.results(run(Union(**levers), load.episode()))
+
+
+def jobs(*rows: tuple[float, int, float], most: int = 1, **fields: float) -> np.ndarray:
+    """Make jobs of (submit, GPUs, duration) with exact estimates, of which any may have up to `most` times its GPUs."""
+    array = np.zeros(len(rows), JOB)
+    array["submit"], array["num_gpus"], array["duration"] = zip(*rows, strict=True)
+    array["estimate"] = array["late_estimate"] = array["duration"]
+    array["least"], array["most"] = np.minimum(array["num_gpus"], 1), most * array["num_gpus"]
+    array["active"] = array["gpu_time"] = 1.0
+    array["duty"], array["crash_at"] = 0.4, 1.0
+    for name, value in fields.items():
+        array[name] = value
+    return array
+
+
+def finishes(policy: Union, work: np.ndarray, gpus: int, max_share: int = 1) -> list[float]:
+    """Return when each job ends on one node."""
+    episode = Episode(work, uniform(1, gpus), exact=True, physics=Physics(max_share=max_share))
+    ends: list[float] = run(policy, episode).state.finish[: len(work)].tolist()
+    return ends
+
+
+def test_all_levers_are_pulled() -> None:
+    results = played()
+    assert results["shared_s"].sum() > 0
+    assert results["resizes"].sum() > 0
+    assert results["oom_restarts"].sum() == 0
+
+
+def test_without_sharing_nobody_shares() -> None:
+    assert played(sharing=False)["shared_s"].sum() == 0
+
+
+def test_without_preemption_nobody_is_paused() -> None:
+    assert played(preemption=False)["preemptions"].sum() == 0
+
+
+def test_without_sizing_everybody_has_what_it_asks_for() -> None:
+    results = played(sizing=False)
+    assert results["resizes"].sum() == 0
+    whole_s = results["run_s"] + results["overhead_s"] + results["lost_s"]
+    held = results["run_gpu_s"] + results["overhead_gpu_s"] + results["lost_gpu_s"]
+    np.testing.assert_allclose(held, results["num_gpus"] * whole_s, rtol=1e-6)
+
+
+def test_without_cores_nobody_has_others_than_it_asks_for() -> None:
+    (load,) = windows(SCENARIO, "train", 1)
+    episode = load.episode()
+    policy = Union(cores=False)
+
+    def watched(view: View) -> Action:
+        action = policy(view)
+        assert not isinstance(action, Resize) or action.placement is not None
+        placement = action.placement if isinstance(action, Start | Resize) else None
+        assert placement is None or placement.cores is None
+        return action
+
+    run(watched, episode)
+
+
+def test_a_short_job_takes_the_seat_of_a_long_one_if_that_pays() -> None:
+    """A 0-100, pause -110, B 110-210, load -230, A 230-9130; with dear restarts B waits for A's end."""
+    work = jobs((0, 1, 9000), (100, 1, 100), pause=10, load=20)
+    assert finishes(Union(), work, 1) == [9130, 210]
+    assert finishes(Union(), jobs((0, 1, 9000), (100, 1, 100), pause=8000, load=8000), 1) == [9000, 9100]
+
+
+def test_jobs_that_leave_each_other_time_share() -> None:
+    """Two that want 0.4 of a GPU each run together at once, and are 4 % slower for the company by their own guess."""
+    work = jobs((0, 1, 1000), (0, 1, 1000))
+    assert finishes(Union(), work, 1, max_share=2) == [1000, 1000]
+    assert finishes(Union(sharing=False), work, 1, max_share=2) == [1000, 2000]
+
+
+def test_jobs_that_do_not_fit_together_do_not_share() -> None:
+    work = jobs((0, 1, 1000), (0, 1, 1000), memory=9.0, peak=9.0)
+    assert finishes(Union(preemption=False), work, 1, max_share=2) == [1000, 2000]
+
+
+def test_a_job_alone_starts_with_more_workers_than_it_asks_for() -> None:
+    """Without any loss two workers do 1000 s of one in 500 s."""
+    work = jobs((0, 1, 1000), most=2)
+    assert finishes(Union(), work, 8) == pytest.approx([500], rel=1e-6)
+    assert finishes(Union(sizing=False), work, 8) == [1000]
+
+
+def test_a_job_starts_with_fewer_workers_where_their_time_is_dear() -> None:
+    """One worker does 1000 s of two in 2000 s."""
+    work = jobs((0, 2, 1000), most=1)
+    assert finishes(Union(price=0.0), work, 2) == [1000]
+    assert finishes(Union(price=1000.0, growth=1000.0), work, 2) == pytest.approx([2000], rel=1e-6)
+
+
+def test_a_job_grows_once_nobody_waits() -> None:
+    """A starts with one GPU, since B waits; once both run there is room for its other workers."""
+    work = jobs((0, 2, 9000), (0, 1, 300), most=2, pause=5, load=5)
+    policy, sizes = Union(price=2.0), []
+
+    def watched(view: View) -> Action:
+        match action := policy(view):
+            case Start(0, placement) | Resize(0, None, Placement() as placement):
+                sizes.append(len(placement.gpus))
+        return action
+
+    run(watched, Episode(work, uniform(1, 4), exact=True))
+    assert sizes == sorted(sizes)
+    assert len(sizes) > 1
+
+
+@pytest.mark.parametrize("name", GRID)
+def test_the_grid_holds_what_is_published(name: str) -> None:
+    assert getattr(Union(), name) in GRID[name]
