@@ -257,7 +257,7 @@ def _predicted_duration(job: _Filling) -> Floats:
 def _crash_at(job: _Filling) -> Floats:
     where = job.stream("crash_at").random(job.rows) / CRASH_SHARE  # any share below 1 is as likely
     long = (job.table["duration_s"] >= CRASH_LEAST_S) & (job.table["num_gpus"] > 0)
-    return np.where((0 < where) & (where < 1) & long, where, 1.0)
+    return np.where((where > 0) & (where < 1) & long, where, 1.0)
 
 
 def _profiled_memory(job: _Filling) -> Floats:
