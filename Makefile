@@ -18,7 +18,7 @@ train: $(installed)
 	$(python) train_agent.py --trace $(TRACE)
 
 test: $(installed)
-	$(python) -m pytest
+	$(python) -m pytest --numprocesses auto
 
 lint: $(installed)
 	$(python) -m ruff check .

@@ -138,11 +138,14 @@ def gang_has_all_or_nothing(ledger: Ledger) -> Any:
 
 
 def reservations_are_for_gpus_being_freed(ledger: Ledger) -> Any:
+    """Who moves pauses itself, and may have all its GPUs waiting already."""
     view, reserved = ledger.episode.view, ledger.phase == RESERVED
-    whole = ledger.gpus_by_job(view.heir) == reserved * ledger.jobs["num_gpus"]
+    moving = ledger.state.moves[: len(reserved)] > 0
+    whole = ledger.gpus_by_job(view.heir) == (reserved | moving) * ledger.jobs["num_gpus"]
     awaited = (view.heir >= 0) & (view.holder >= 0)
     for_somebody = ledger.gpus_by_job(view.heir[awaited]) > 0
-    return np.append(whole & (for_somebody == reserved), np.isin(view.holder[awaited], view.pausing))
+    sound = whole & ((for_somebody == reserved) | moving)
+    return np.append(sound, np.isin(view.holder[awaited], view.pausing))
 
 
 def memory_adds_up(ledger: Ledger) -> Any:

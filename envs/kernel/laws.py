@@ -20,7 +20,7 @@ from envs.kernel.layout import (
 )
 from envs.kernel.machines import ROUNDING, cores_to_be_had
 from envs.kernel.moves import must_wait_for
-from envs.kernel.shapes import cores_asked, is_shape, meant
+from envs.kernel.shapes import cores_asked, is_rigid, is_shape, meant
 from envs.kernel.speed import cores_of_servers
 
 
@@ -86,7 +86,7 @@ def wrong_shape(s, jobs, job, count, cores, node, workers, servers):
     """Return 0 if a job can run with so many GPUs, cores, workers and servers, else the number of the reason."""
     row = jobs[job]
     if not is_shape(jobs, job, count, workers, servers):
-        return 9 if row.most > row.least or row.servers > 0 or row.on_cpu > 0 else 3
+        return 3 if is_rigid(jobs, job) else 9
     if count == 0:
         if node < 0 or node >= s.num_nodes or s.closed[node]:
             return 7

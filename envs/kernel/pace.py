@@ -6,6 +6,7 @@ from envs.kernel import heaps
 from envs.kernel._compile import compiled
 from envs.kernel.layout import MAX_SHARE, NOBODY, RUNNING
 from envs.kernel.machines import note_change_around
+from envs.kernel.shapes import is_rigid
 from envs.kernel.speed import bank, company_of, demand_on, set_speed
 
 
@@ -56,8 +57,10 @@ def rise_time(s, jobs, job):
     """When a running job will rise a level: after so many GPU-seconds of running, whatever its speed."""
     if s.level[job] >= s.num_limits or s.width[job] == 0:
         return np.inf
-    served = s.run_area[job] + s.lost_area[job]
-    return s.banked[job] + (s.limits[s.level[job]] - served) / s.width[job]
+    ran = s.attained[job] + s.delay[job] + s.lost[job]
+    if not is_rigid(jobs, job):
+        ran = (s.run_area[job] + s.lost_area[job]) / s.width[job]
+    return s.banked[job] + (s.limits[s.level[job]] / s.width[job] - ran)
 
 
 @compiled

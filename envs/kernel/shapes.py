@@ -14,6 +14,12 @@ def meant(jobs, job, count, workers, servers):
 
 
 @compiled
+def is_rigid(jobs, job):
+    """Tell whether a job always holds as many GPUs as it asks for."""
+    return jobs[job].least == jobs[job].most and jobs[job].servers == 0 and jobs[job].on_cpu == 0
+
+
+@compiled
 def is_shape(jobs, job, count, workers, servers):
     """Tell whether a job can run with so many GPUs, workers and servers."""
     row = jobs[job]
