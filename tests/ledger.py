@@ -189,7 +189,7 @@ def work_served_is_work_asked(ledger: Ledger) -> Any:
 
 
 def pauses_and_loads_take_their_time(ledger: Ledger) -> Any:
-    times = ledger.column("preemptions")
+    times = ledger.column("preemptions") + ledger.column("resizes")
     pausing = np.isclose(ledger.seconds[PAUSING], times * ledger.jobs["pause"], ROUNDING)
     return pausing & np.isclose(ledger.seconds[LOADING], times * ledger.jobs["load"], ROUNDING)
 
