@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 HEADLINE, FLOOR = 3.0, 2.2
 MOST_BORDA = 0.03  # that Borda counts are said to move mean JCT by, in our notes
 LOADS = (0.5, 0.7, 0.9)
-TRIALS = 20
+TRIALS = 12
 FEWER = 3  # times, for what changes the workload
 FITTED = 4  # trials on whose jobs the model of speed is tried
 
