@@ -115,7 +115,7 @@ def _reading(summaries: Mapping[str, pd.DataFrame], reference: str, count: int) 
 
 
 def _bound(scenario: Scenario) -> list[str]:
-    if scenario.parts & {"sharing", "cores", "elastic", "gpu_types"}:
+    if not scenario.has_bound:
         return [
             "No lower bound on JCT is known where GPUs are shared or not alike, or speed depends on more than them."
         ]

@@ -39,7 +39,11 @@ ON_SHARED_GPUS = {
     "shared_gpu_hours": ("shared\nGPU-h", "ratio"),
     "oom_restarts": ("OoM", "count"),
 }
-"""Those that are added where CPU jobs wait, or where some policy shares GPUs."""
+WHERE_IT_HAPPENS = {
+    "resizes": ("re-\nsizes", "count"),
+    "failures": ("fail-\nures", "count"),
+}
+"""Those that are added where CPU jobs wait, where some policy shares GPUs, and where they are not all 0."""
 
 BOUND = "lower bound"
 LONGEST_HEADING = 14
@@ -103,7 +107,7 @@ def bounds(workloads: Sequence["Workload"]) -> pd.DataFrame:
 
     A job may run faster than its duration says where cores are given out, and beside another where GPUs are shared.
     """
-    if workloads[0].scenario.parts & {"sharing", "cores"}:
+    if not workloads[0].scenario.has_bound:
         workloads = ()
     return pd.DataFrame(
         {
@@ -162,7 +166,12 @@ def numbers_shown(summaries: Mapping[str, pd.DataFrame]) -> dict[str, tuple[str,
     """Return the numbers of a table of these policies, each with its heading and how it is written."""
     cpu_jobs = any("mean_cpu_wait_s" in each for each in summaries.values())
     shared = any(each["shared_gpu_hours"].any() for each in summaries.values())
-    return SHOWN | (BESIDE_CPU_JOBS if cpu_jobs else {}) | (ON_SHARED_GPUS if shared else {})
+    happens = {
+        name: WHERE_IT_HAPPENS[name]
+        for name in WHERE_IT_HAPPENS
+        if any(each[name].any() for each in summaries.values() if name in each)
+    }
+    return SHOWN | (BESIDE_CPU_JOBS if cpu_jobs else {}) | (ON_SHARED_GPUS if shared else {}) | happens
 
 
 def number_texts(numbers: pd.Series, shown: Mapping[str, tuple[str, str]] = SHOWN) -> list[str]:

@@ -101,6 +101,11 @@ class Scenario:
         return self.cluster or own
 
     @property
+    def has_bound(self) -> bool:
+        """Whether a lower bound on the mean JCT is known: no GPU is shared, and none is faster than its job expects."""
+        return not self.parts & {"sharing", "cores", "elastic", "gpu_types"}
+
+    @property
     def parts(self) -> frozenset[str]:
         """The parts of physics that are on; ValueError names those that exist."""
         if self.physics in ("all", "none"):

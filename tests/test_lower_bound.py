@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from envs.results import lower_bound
+from envs.scenario import Scenario
 
 
 def jobs(*rows: tuple[float, int, float]) -> pd.DataFrame:
@@ -81,3 +82,9 @@ def test_cpu_jobs_need_their_duration_and_no_gpu() -> None:
 def test_a_job_larger_than_the_cluster_is_refused() -> None:
     with pytest.raises(ValueError, match="asks for 4 GPUs and the cluster has 2"):
         lower_bound(jobs((0, 4, 5)), gpus=2)
+
+
+@pytest.mark.parametrize("part", ["sharing", "cores", "elastic", "gpu_types"])
+def test_no_bound_is_told_where_jobs_may_be_faster_than_as_asked(part: str) -> None:
+    assert Scenario().has_bound
+    assert not Scenario(physics=f"memory,{part}").has_bound
