@@ -50,16 +50,26 @@ class Part(NamedTuple):
 class Ledger(NamedTuple):
     """By node: the GPUs that are free, those that pauses in flight will free, and those of each job in question.
 
-    place: of each job, in order. cores: spare on each node once all pauses in flight have ended and what is reserved
-    has started. gain: what a GPU of each job adds to them.
+    place: of each job, in order. cost: of pausing each, the same for all. cores: spare on each node once all pauses in
+    flight have ended and what is reserved has started. gain: what a GPU of each job adds to them.
     """
 
     free: list[list[int]]
     freeing: list[list[int]]
     held: list[dict[int, list[int]]]
     place: np.ndarray
+    cost: np.ndarray
     cores: np.ndarray
     gain: np.ndarray
+
+    def keep(self, job: int) -> None:
+        """Leave a job what it has."""
+        for held in self.held:
+            held.pop(job, None)
+
+    def most(self, node: int) -> int:
+        """Return how many GPUs of a node are to be had at most."""
+        return len(self.free[node]) + len(self.freeing[node]) + sum(map(len, self.held[node].values()))
 
     def gpus(self, node: int, victims: Iterable[int]) -> list[int]:
         """Return the GPUs of a node that are to be had once these are paused, the free ones first."""
@@ -137,17 +147,24 @@ def grants(view: "View", wishes: Sequence[Wish], *, pausing: bool = True) -> Ite
     after = [wish.job for wish in wishes if wish.job in runners]
     unlike = bool(np.ptp(view.node_memory_gib))
     hopeless = set()
+    ledger: Ledger | None = None  # as long as nothing is done
     for wish in wishes:
         if after and wish.job == after[0]:
-            after = after[1:]  # it keeps its GPUs
+            after = after[1:]
+            if ledger:
+                ledger.keep(wish.job)
         if wish.job not in queued:
             continue
         demand = wish.gpus, cores[wish.job], view.can_hold(wish.job).tobytes() if unlike else b""
         if demand in hopeless or view.just_paused(wish.job):
             continue
         if placement := view.place(wish.job, gpus=wish.gpus):
+            ledger = None
             yield Start(wish.job, _with_servers(view, wish, placement))
-        elif room := make_room(view, wish, after):
+            continue
+        ledger = ledger or _ledger(view, after)
+        if room := make_room(view, wish, ledger):
+            ledger = None
             after = [job for job in after if job not in room.victims]
             yield from map(Preempt, room.victims)
             yield Start(wish.job, _with_servers(view, wish, Placement(tuple(sorted(room.gpus)))))
@@ -163,15 +180,15 @@ def _with_servers(view: "View", wish: Wish, placement: Placement) -> Placement:
     return placement._replace(workers=workers, servers=wish.gpus - workers)
 
 
-def make_room(view: "View", wish: Wish, after: Sequence[int]) -> Room | None:
+def make_room(view: "View", wish: Wish, ledger: Ledger) -> Room | None:
     """Find GPUs for a job: free ones, ones that are being freed, and those of as few of some jobs as will do.
 
-    after: the running jobs that may be paused, in order. Exact on one node; a gang on several takes the best node for
-    each part. None where there is no room, or where a node would lack the cores that the job asks for.
+    Exact on one node; a gang on several takes the best node for each part. None where there is no room, or where a node
+    would lack the cores that the job asks for.
     """
-    if not wish.gpus or not (len(after) or len(view.pausing)):
+    if not wish.gpus or not (any(ledger.held) or len(view.pausing)):
         return None
-    ledger, able, each = _ledger(view, after), view.can_hold(wish.job), float(view.cores[wish.job])
+    able, each = view.can_hold(wish.job), float(view.cores[wish.job])
     room = Room([], [])
     for wanted in _parts(view, wish):
         nodes = np.flatnonzero(able & (view.node_gpus >= wanted)).tolist()
@@ -187,9 +204,11 @@ def make_room(view: "View", wish: Wish, after: Sequence[int]) -> Room | None:
 
 def _part(ledger: Ledger, node: int, wanted: int, each: float, chosen: list[int]) -> Part | None:
     """Return what a node offers towards so many GPUs with so many cores each; `chosen` are paused already."""
+    if ledger.most(node) < wanted:
+        return None
     missing = wanted - len(ledger.gpus(node, chosen))
     offers = [(job, len(gpus)) for job, gpus in ledger.held[node].items() if job not in chosen]
-    found = cheapest(missing, offers, np.ones(len(ledger.place)), ledger.place)
+    found = cheapest(missing, offers, ledger.cost, ledger.place)
     if not found or ledger.cores_with(node, [*chosen, *found.jobs]) + wanted + ROUNDING < each * wanted:
         return None
     return Part(found.size, found.minus_remaining_s, wanted - len(ledger.free[node]), node, found.jobs)
@@ -216,7 +235,8 @@ def _ledger(view: "View", jobs: Sequence[int]) -> Ledger:
         cores, gain = view.spare_cores.copy(), view.cores_now - 1
         change = np.where(pausing, gain[holder], 0.0) - np.where(heir >= 0, view.cores[heir] - 1, 0.0)
         np.add.at(cores, view.gpu_node, change)
-    ledger = Ledger([[] for _ in nodes], [[] for _ in nodes], [{} for _ in nodes], place, cores, gain)
+    cost = np.ones(len(place))
+    ledger = Ledger([[] for _ in nodes], [[] for _ in nodes], [{} for _ in nodes], place, cost, cores, gain)
     open_to_one = (heir == NOBODY) & (view.num_residents <= 1)
     free, held = open_to_one & (holder < 0), open_to_one & (holder >= 0) & (place[holder] >= 0)
     for kind, lists in (free, ledger.free), (open_to_one & pausing, ledger.freeing):

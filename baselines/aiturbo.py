@@ -161,3 +161,4 @@ def rank(values: np.ndarray) -> np.ndarray:
 
 
 policy = Aiturbo
+GRID = {"round_s": (120.0, 240.0, 480.0, 960.0, 1920.0, 3840.0), "borda": (True, False)}

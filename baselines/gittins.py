@@ -58,3 +58,4 @@ def indices(sizes: np.ndarray, fewest: int) -> np.ndarray:
 
 
 policy = Gittins
+GRID = {"fewest": (2, 5, 20), "round_s": (60.0, ROUND_S, 960.0, 3840.0)}

@@ -117,3 +117,4 @@ class Optimus:
 
 
 policy = Optimus
+GRID = {"round_s": (120.0, 300.0, 600.0, 1200.0, 3600.0)}

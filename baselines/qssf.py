@@ -37,12 +37,12 @@ class Qssf:
         """Start the job of least predicted GPU-time that fits, CPU jobs before it, or wait."""
         self._learn(view)
         queue = view.queue
-        service = [self._predicted_s(view, job) * float(view.num_gpus[job]) for job in queue.tolist()]
+        asked = np.column_stack([view.user, view.num_gpus, view.estimate_s])[queue].tolist()
+        service = [self._predicted_s(int(user), int(gpus), seconds) * gpus for user, gpus, seconds in asked]
         return start_first(view, queue[np.argsort(service, kind="stable")].tolist()) or Wait()
 
-    def _predicted_s(self, view: "View", job: int) -> float:
-        user, size = int(view.user[job]), int(view.num_gpus[job]).bit_length()
-        profile = float(np.log(max(view.estimate_s[job], 1.0)))
+    def _predicted_s(self, user: int, gpus: int, estimate_s: float) -> float:
+        size, profile = gpus.bit_length(), float(np.log(max(estimate_s, 1.0)))
         past = self._rolling.get((user, size), self._rolling.get((ANYBODY, size), profile))
         return float(np.exp(self.history * past + (1 - self.history) * profile))
 
@@ -57,3 +57,4 @@ class Qssf:
 
 
 policy = Qssf
+GRID = {"history": (0.0, 0.25, 0.5, 0.75, 1.0), "newest": (0.1, 0.3, 0.6)}

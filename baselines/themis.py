@@ -51,3 +51,4 @@ def unfairness(view: "View") -> np.ndarray:
 
 
 policy = Themis
+GRID = {"lease_s": (300.0, LEASE_S, 3600.0, 14_400.0), "round_s": (60.0, ROUND_S, 960.0)}

@@ -26,10 +26,12 @@ class Tiresias:
     """One episode of the policy.
 
     servers_on_gpus: whether a job's parameter servers take GPUs, as where AITurbo is compared with it, or cores.
+    limits: service at which the next queue begins, GPU-seconds.
     starve: seconds of waiting for each second run after which a job is in the top queue again; infinite for never.
     """
 
     servers_on_gpus: bool = False
+    limits: tuple[float, ...] = LIMITS
     starve: float = 8.0
     round_s: float = ROUND_S
 
@@ -46,7 +48,7 @@ class Tiresias:
         self._forgiven_s = np.minimum(
             np.pad(self._forgiven_s, (0, len(ran_s) - len(self._forgiven_s))), ran_s
         )
-        level = np.searchsorted(LIMITS, (ran_s - self._forgiven_s) * view.num_gpus, side="right")
+        level = np.searchsorted(self.limits, (ran_s - self._forgiven_s) * view.num_gpus, side="right")
         queue = view.queue
         starving = queue[((level > 0) & ((view.now - view.since_s) / self.starve >= ran_s))[queue]]
         self._forgiven_s[starving] = ran_s[starving]
@@ -55,3 +57,8 @@ class Tiresias:
 
 
 policy = Tiresias
+GRID = {
+    "limits": (LIMITS, (600.0, 6000.0), (3600.0, 36_000.0), (21_600.0, 216_000.0)),
+    "starve": (2.0, 8.0, 1e9),
+    "round_s": (60.0, ROUND_S, 960.0),
+}

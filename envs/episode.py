@@ -5,7 +5,7 @@ import numpy as np
 from envs.cluster import Cluster
 from envs.kernel import calls
 from envs.kernel.fresh import fresh
-from envs.kernel.layout import DISCIPLINES, EASY, GPU_TYPES, MAX_LEVELS, PLACEMENTS, SKIP
+from envs.kernel.layout import DISCIPLINES, EASY, GPU_TYPES, JOB, MAX_LEVELS, PLACEMENTS, SKIP
 from envs.legality import as_arrays
 from envs.physics import Physics
 from envs.policy import Action, Policy, Preempt, Ranking, Resize, Start, Throttle, Wait
@@ -43,7 +43,7 @@ class Episode:
         physics.check(placement)
         if len(levels) > MAX_LEVELS:
             raise ValueError(f"{len(levels)} levels: at most {MAX_LEVELS}")
-        self.jobs = jobs.copy().view(np.recarray)
+        self.jobs = np.array(jobs, JOB)
         self.cluster = cluster
         self.discipline = DISCIPLINES.index(discipline)
         self.states = lay_out(
@@ -57,7 +57,7 @@ class Episode:
             seed=seed % 2**31,
             **physics.fields(cluster),
         )
-        self.state = self.states[0]
+        self.state = self.states.view(np.recarray)[0]
         if len(wrong := misfits(self.states, self.jobs)):
             raise ValueError(
                 f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}"
@@ -117,7 +117,7 @@ class Episode:
 
 def lay_out(
     jobs: np.ndarray, cluster: Cluster, placement: str, *, rows: int = 1, **choices: float
-) -> np.recarray:
+) -> np.ndarray:
     """Return fresh records of these jobs on a cluster; pooled makes one node of it."""
     pooled = placement == "pooled"
     return fresh(
@@ -133,7 +133,7 @@ def lay_out(
     )
 
 
-def misfits(states: np.recarray, jobs: np.ndarray) -> np.ndarray:
+def misfits(states: np.ndarray, jobs: np.ndarray) -> np.ndarray:
     """Return the jobs that the empty cluster of fresh records could never hold."""
     found = np.empty(len(jobs), np.int64)
     return found[: calls.misfits(states, 0, jobs, found)]

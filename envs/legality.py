@@ -43,7 +43,7 @@ def as_arrays(placement: Placement | None) -> tuple[np.ndarray, float, int, int,
     return gpus, cores if sound else -1.0, node, workers, servers
 
 
-def why_not(view: "View", states: np.recarray, jobs: np.ndarray, action: object) -> str | None:
+def why_not(view: "View", states: np.ndarray, jobs: np.ndarray, action: object) -> str | None:
     """Return why an action is illegal in the first of these records, or None."""
     arrived = len(view.phase)
     match action:

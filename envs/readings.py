@@ -140,17 +140,24 @@ def must_load(view: "View") -> np.ndarray:
 def _shape(view: "View", what: str) -> np.ndarray:
     seen = view._state.num_arrived
     coming = (view.phase == RESERVED) | (view._state.moves[:seen] > 0)
-    shape: np.ndarray = np.where(coming, view._state[f"next_{what}"][:seen], view._state[what][:seen])
+    shape: np.ndarray = np.where(
+        coming, view._state.array(f"next_{what}")[:seen], view._state.array(what)[:seen]
+    )
     return shape
 
 
 def _errors(view: "View", kind: int) -> np.ndarray:
     """Return standard normal errors of the readings at this instant, the same however often they are read."""
-    key = (int(view._state.seed), view.instant, kind)
-    return np.random.default_rng(key).standard_normal(len(view._jobs))
+    instant, errors = view._errors.get(kind, (-1, np.empty(0)))
+    if instant != view.instant:
+        errors = np.random.default_rng((int(view._state.seed), view.instant, kind)).standard_normal(
+            len(view._jobs)
+        )
+        view._errors[kind] = view.instant, errors
+    return errors
 
 
-def profile(states: np.recarray, jobs: np.ndarray, job: int) -> np.ndarray:
+def profile(states: np.ndarray, jobs: np.ndarray, job: int) -> np.ndarray:
     """Return what a profiler measured of a job; see `View.profile`."""
     row = jobs[job]
     workers = sorted(
@@ -164,5 +171,5 @@ def profile(states: np.recarray, jobs: np.ndarray, job: int) -> np.ndarray:
     places = (0, 1) if row["on_cpu"] > 0 else (0,)
     shapes = [(w, p, on_cpu) for w in workers for p in servers for on_cpu in places]
     seconds = np.array([calls.iteration(states, 0, jobs, job, *shape) for shape in shapes])
-    errors = np.random.default_rng((int(states[0].seed), job, 2)).standard_normal(len(shapes))
+    errors = np.random.default_rng((int(states[0]["seed"]), job, 2)).standard_normal(len(shapes))
     return np.column_stack([np.array(shapes, float), seconds * np.exp(PROFILE_ERROR * errors)])

@@ -86,7 +86,7 @@ class Slots:
         self.can_wait = True
         self.draft = Draft()
 
-    def refresh(self, states: np.recarray, e: int, jobs: np.ndarray) -> None:
+    def refresh(self, states: np.ndarray, e: int, jobs: np.ndarray) -> None:
         """Look at record `e` as it is now, whose rule in force gives the order and the prior."""
         features.observe_queue(
             states, e, jobs, self.queue, self.queue_features, self.totals, self.queue_mask, self.prior

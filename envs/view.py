@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from envs import readings
-from envs.columns import Column, Reading, read_only
+from envs.columns import Column, Reading, Record, read_only
 from envs.kernel import calls
 from envs.kernel.layout import (
     KEYS,
@@ -94,16 +94,18 @@ class View:
     unclaimed_memory_gib = Reading(readings.unclaimed_memory_gib)
     must_load = Reading(readings.must_load)
 
-    def __init__(self, states: np.recarray, jobs: np.ndarray, rng: np.random.Generator) -> None:
+    def __init__(self, states: np.ndarray, jobs: np.ndarray, rng: np.random.Generator) -> None:
         """Look at the first of two records; the second is scratch."""
         self._states = states
         self._jobs = jobs
-        self._state = states[0]
+        self._state, self._after = Record(states, 0), Record(states, 1)
+        self._shown = {name: read_only(self._jobs[name]) for name in jobs.dtype.names or ()}
         self._moves: list[Action] = []
         self._moves_at = -1
         self._progress_at = (-1, -1)
         self._progress = np.empty((2, len(jobs)))
         self._list = np.empty(len(jobs), np.int64)
+        self._errors: dict[int, tuple[int, np.ndarray]] = {}  # of the readings of an instant, by kind
         self.rng = rng
 
     @property
@@ -232,7 +234,7 @@ class View:
 
     def just_paused(self, job: int) -> bool:
         """Tell whether a queued job was paused, or failed, at this very instant, so that it may not start at it."""
-        return bool(self._state.touched[job] == self.instant)
+        return bool(self._state.touched[job] == self._state.instant)
 
     def why_not(self, action: object) -> str | None:
         """Return why an action is illegal now, or None."""
@@ -286,7 +288,7 @@ class View:
 
     def _moves_made(self) -> list[Action]:
         """Return the moves that lead from the state to the scratch record, the last first."""
-        after = self._states[1]
+        after = self._after
         seen = self._state.num_arrived
         moved = np.flatnonzero(after.phase[:seen] != self._state.phase[:seen])
         paused = moved[(after.phase[moved] == PAUSING) | (after.phase[moved] == QUEUED)]
@@ -304,7 +306,7 @@ class View:
         return starts + [Preempt(job) for job in paused.tolist()]
 
 
-def adopt(states: np.recarray, e: int, jobs: np.ndarray, ranking: Ranking) -> None:
+def adopt(states: np.ndarray, e: int, jobs: np.ndarray, ranking: Ranking) -> None:
     """Put a ranking in force on a record."""
     calls.adopt(
         states,

@@ -124,7 +124,7 @@ def prepare(table: pd.DataFrame, scenario: Scenario, *, window: int = 0) -> Work
 
 def without_too_large(table: pd.DataFrame, scenario: Scenario, machines: Cluster) -> pd.DataFrame:
     """Return the jobs that the empty cluster could hold; ValueError lists the others unless they are to be dropped."""
-    jobs = jobs_array(table, machines, scenario.parts).view(np.recarray)
+    jobs = jobs_array(table, machines, scenario.parts)
     meeting = physics_of(jobs, machines, scenario)
     too_large = misfits(lay_out(jobs, machines, scenario.placement, **meeting.fields(machines)), jobs)
     if not len(too_large):

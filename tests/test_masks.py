@@ -37,7 +37,8 @@ def may_pick(env: GPUClusterEnv, job: int) -> bool:
     states[SCRATCH] = states[0]
     picked = bool(calls.pick(states, SCRATCH, env.episode.jobs, job))
     assert laws.check(states, SCRATCH, env.episode.jobs) == 0
-    assert picked != (states[SCRATCH].phase[job] == states[0].phase[job])
+    phase = states["phase"][:, job]
+    assert picked != (phase[SCRATCH] == phase[0])
     return picked
 
 

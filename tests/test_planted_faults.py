@@ -176,9 +176,10 @@ def plant(monkeypatch: pytest.MonkeyPatch, call: str, fault: Fault) -> None:
     sound = getattr(module, call)
 
     def faulty(states, e, jobs, *passed):
-        before = states[e].copy()
+        now = states.view(np.recarray)[e]
+        before = now.copy()
         answer = sound(states, e, jobs, *passed)
-        instead = fault(states[e], before, jobs, *passed)
+        instead = fault(now, before, jobs.view(np.recarray), *passed)
         return answer if instead is None else instead
 
     monkeypatch.setattr(module, call, faulty)

@@ -105,7 +105,7 @@ def cost(env: GPUClusterEnv, tau_s: float, action: int | None) -> float:
     calls.walk(states, 0, jobs)
     calls.run_rule(states, 0, jobs)
     begin = np.clip(jobs["submit"] - now, 0, 4 * tau_s)
-    end = np.clip(states[0].finish[: tiny.COUNT] - now, begin, 4 * tau_s)
+    end = np.clip(states["finish"][0, : tiny.COUNT] - now, begin, 4 * tau_s)
     return float((tau_s * (np.exp(-begin / tau_s) - np.exp(-end / tau_s))).sum())
 
 

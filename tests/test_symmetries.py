@@ -234,7 +234,7 @@ def test_an_advantage_is_the_difference_of_two_futures(wait: bool) -> None:
         calls.walk(future, 0, episode.jobs)
         assert calls.run_rule(future, 0, episode.jobs)
     gain = calls.advantage(episode.states, 0, 1, episode.jobs, job, math.inf)
-    assert gain == pytest.approx(alone[0].present_seconds - other[0].present_seconds, abs=1e-6)
+    assert gain == pytest.approx(alone["present_seconds"][0] - other["present_seconds"][0], abs=1e-6)
     assert gain != 0
 
 

@@ -84,7 +84,7 @@ class Twins:
         states, jobs = self.episode.states, self.episode.jobs
         moved = self.episode.advance()
         states[1] = states[0]
-        while calls.advance(states, 1, jobs) and states[1].clock - states[0].clock < 1e-9:
+        while calls.advance(states, 1, jobs) and states["clock"][1] - states["clock"][0] < 1e-9:
             states[0] = states[1]
         return moved
 

@@ -18,7 +18,7 @@ def fresh(
     node_type: Sequence[int],
     rows: int = 2,
     **choices: float,
-) -> np.recarray:
+) -> np.ndarray:
     """Return `rows` records, the first ready for the first instant, the others blank for clones.
 
     `jobs` has the dtype JOB, sorted by submission; its `demand`, and what is left open, are written here. `choices`
@@ -26,8 +26,8 @@ def fresh(
     reach or memory sizes are too many.
     """
     size = tier(len(jobs), len(node_gpus), int(sum(node_gpus)))
-    states = np.zeros(rows, state_dtype(size)).view(np.recarray)
-    s = states[0]
+    states = np.zeros(rows, state_dtype(size))
+    s = states.view(np.recarray)[0]
     for name, usual in (("least", "num_gpus"), ("most", "num_gpus"), ("late_estimate", "estimate")):
         jobs[name] = np.where(jobs[name] > 0, jobs[name], jobs[usual])
     for name, value in choices.items():
