@@ -151,8 +151,9 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         info = self._info() | {"elapsed": after.now - before.now}
         if self._picks:
             info["agrees"] = action == choice
-        cut = not episode.done and episode.state.instant >= MOST_INSTANTS * len(episode.jobs)
-        return self._observe(), float(reward / self._scale), episode.done, bool(cut), info
+        long = episode.state.instant >= MOST_INSTANTS * len(episode.jobs) or episode.endless
+        cut = bool(long) and not episode.done
+        return self._observe(), float(reward / self._scale), episode.done, cut, info
 
     def action_masks(self) -> np.ndarray:
         """Tell which actions are legal now, bool."""
@@ -178,7 +179,7 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
             self._mask = self.action_space.mask = self._action.mask(self._slots, self.episode.view)
             arrived = self.episode.state.num_arrived > 0
             a_choice = len(self._action.waits) > 1 or self._mask[: self._first_wait].any()
-            if self.episode.done or (arrived and a_choice):
+            if self.episode.done or self.episode.endless or (arrived and a_choice):
                 return
             self._wait()
 
@@ -191,7 +192,7 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         longest = 0.0 if self.episode.nothing_pending else np.inf
         state.wake = state.clock + (longest if seconds is None else seconds)
         moved = self.episode.advance()
-        assert moved, "something is pending"
+        assert moved or self.episode.endless, "something is pending"
 
     def _moment(self) -> Moment:
         state = self.episode.state

@@ -5,7 +5,7 @@ import numpy as np
 from envs.cluster import Cluster
 from envs.kernel import calls
 from envs.kernel.fresh import fresh
-from envs.kernel.layout import DISCIPLINES, EASY, GPU_TYPES, JOB, MAX_LEVELS, PLACEMENTS, SKIP
+from envs.kernel.layout import DISCIPLINES, EASY, GPU_TYPES, JOB, MAX_LEVELS, MOST_FAILURES, PLACEMENTS, SKIP
 from envs.legality import as_arrays
 from envs.physics import Physics
 from envs.policy import Action, Policy, Preempt, Ranking, Resize, Start, Throttle, Wait
@@ -76,6 +76,11 @@ class Episode:
         return bool(self.state.num_done == self.state.num_jobs)
 
     @property
+    def endless(self) -> bool:
+        """Whether a job has failed so often that it will never end."""
+        return bool(self.state.endless)
+
+    @property
     def nothing_pending(self) -> bool:
         """Whether nothing will happen by itself: no end, no arrival."""
         return self.view.nothing_pending
@@ -112,7 +117,17 @@ class Episode:
         """Carry out a ranking inside the kernel, from here to the end."""
         adopt(self.states, 0, self.jobs, ranking)
         if not calls.run_rule(self.states, 0, self.jobs):
-            raise RuntimeError("jobs are left that can never start")
+            raise RuntimeError(self.why_stuck("jobs are left that can never start"))
+
+    def why_stuck(self, otherwise: str) -> str:
+        """Return why jobs never end: one that fails too often to get anywhere, or something else."""
+        if not self.endless:
+            return otherwise
+        job = int(self.state.failures.argmax())
+        return (
+            f"job {job} has failed {MOST_FAILURES:,} times: with its {self.jobs['num_gpus'][job]} GPUs it fails before "
+            "it has loaded or made a checkpoint (see node_mtbf, restart_delay and checkpoint_every of the scenario)"
+        )
 
 
 def lay_out(
@@ -158,7 +173,8 @@ def run(policy: Policy, episode: Episode, *, step_by_step: bool = False) -> Epis
             return episode
     while not episode.done:
         if not episode.advance():
-            raise RuntimeError("jobs are left, and the policy waits though nothing is pending")
+            usual = "jobs are left, and the policy waits though nothing is pending"
+            raise RuntimeError(episode.why_stuck(usual))
         while not isinstance(action := policy(episode.view), Wait):
             episode.apply(action)
         episode.apply(action)

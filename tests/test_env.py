@@ -198,6 +198,14 @@ def test_endless_pausing_is_cut(tmp_path: Path) -> None:
         mask = env.action_masks()
         *_, terminated, truncated, _ = env.step(next(choice for choice in first_choices if mask[choice]))
     assert truncated
+
+
+def test_an_episode_in_which_a_job_fails_for_ever_is_cut(tmp_path: Path) -> None:
+    env = tiny.make(tiny.scenario(tmp_path), action="pick")
+    env.reset(seed=0)
+    env.episode.state.endless = 1
+    *_, terminated, truncated, _ = env.step(int(env.action_masks().argmax()))
+    assert (terminated, truncated) == (False, True)
     assert not terminated
 
 

@@ -259,6 +259,20 @@ def test_every_job_ends_and_no_work_is_lost() -> None:
     assert results["run_s"].to_numpy() == pytest.approx(table["duration_s"].to_numpy())
 
 
+@pytest.mark.parametrize("policy", [rest, Ranking("submit")], ids=["asked", "in the kernel"])
+def test_a_job_that_fails_before_each_checkpoint_ends_the_run_with_its_reason(policy: Policy) -> None:
+    """A gang of both nodes, either of which fails each 20 s on average, would run for an hour between checkpoints."""
+    jobs = [job(10), job(3600, num_gpus=2)]
+    choices: dict[str, Any] = {"node_mtbf": 40 / 3600, "node_repair": 1 / 3600, "checkpoint_every": 3600.0}
+    episode = workload(table_of(*jobs), TWO, physics=FAILING, **choices).episode()
+    with pytest.raises(
+        RuntimeError, match=r"job 1 has failed 1,000 times: with its 2 GPUs .* checkpoint_every"
+    ):
+        run(policy, episode)
+    assert episode.endless
+    assert episode.state.finish[0] < np.inf
+
+
 # Estimates.
 
 TOLD = {"profiled_duration_s": 300.0, "predicted_duration_s": 110.0, "predictable_from": 0.5}

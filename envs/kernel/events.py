@@ -121,10 +121,12 @@ def arrive(s, jobs):
 
 @compiled
 def advance(s, jobs):
-    """Move to the next instant and let happen what happens; tell whether there was one.
+    """Move to the next instant and let happen what happens; tell whether there was one, none if a job never ends.
 
     Order within an instant: all that ends, nodes that close or open, then arrivals.
     """
+    if s.endless:
+        return False
     if s.num_changes > 0:
         refresh(s, jobs)
     time = min(next_event(s, jobs), s.wake)

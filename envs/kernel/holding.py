@@ -8,6 +8,7 @@ from envs.kernel.layout import (
     GROWING,
     LOADING,
     MAX_SHARE,
+    MOST_FAILURES,
     NOBODY,
     PAUSING,
     QUEUED,
@@ -226,6 +227,8 @@ def fall_back(s, jobs, job):
         lose_since_checkpoint(s, job)
     s.saved[job] = s.attained[job] > 0
     s.failures[job] += 1
+    if s.failures[job] >= MOST_FAILURES:
+        s.endless = 1
     restart_later(s, jobs, job)
 
 

@@ -24,6 +24,8 @@ DISCIPLINES = ("skip", "strict", "easy")
 # How a rule treats running jobs: leaves them, displaces them by its order, or displaces them if that pays.
 NEVER, BY_ORDER, IF_IT_PAYS = range(3)
 
+MOST_FAILURES = 1000  # of a job by itself or with its nodes; who fails more often never ends
+
 # Who fails when the memory of a GPU runs over: who came last, anyone, or whose need has just grown.
 NEWCOMER, ANYONE, GROWER = range(3)
 OOM_VICTIMS = ("newcomer", "random", "grower")
@@ -150,6 +152,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("drain_notice", "f8"),  # s from its announcement until it is down
     ("drain_length", "f8"),  # s it is down then
     ("checkpoint_every", "f8"),  # s of progress between two checkpoints that cost nothing
+    ("endless", "i8"),  # 1 once a job has failed MOST_FAILURES times
     ("next_closing", "f8"),  # s; when the first node changes
     ("next_opening", "f8"),  # s; when the first that is closed goes down, or is up again
     ("busy_until", "f8"),  # s; the last submission, up to which busy GPUs count as used well
