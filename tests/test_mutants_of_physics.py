@@ -5,48 +5,25 @@ Compiled functions cannot be replaced inside one another, so all this happens in
 
 import math
 import os
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from envs.kernel import (
-    calls,
-    events,
-    holding,
-    laws,
-    machines,
-    memory,
-    moves,
-    outages,
-    pace,
-    placement,
-    queues,
-    shapes,
-    speed,
-)
+from envs import kernel
+from envs.kernel import holding, machines, memory, moves, outages, pace, shapes, speed
 from envs.kernel.layout import DONE, LOADING, MAX_SHARE, NOBODY, RUNNING
 from tests.conftest import ROOT
 from tests.mixed_jobs import Whims
 from tests.test_laws_physics import CONFIGS, twins_of
 
-MODULES: tuple[ModuleType, ...] = (
-    calls,
-    events,
-    holding,
-    laws,
-    machines,
-    memory,
-    moves,
-    outages,
-    pace,
-    placement,
-    queues,
-    shapes,
-    speed,
+MODULES: tuple[ModuleType, ...] = tuple(
+    import_module(f"{kernel.__name__}.{found.name}") for found in pkgutil.iter_modules(kernel.__path__)
 )
 MUTANTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
