@@ -58,14 +58,17 @@ def tune(name: str, on: Sample, budget: int, seed: int, processes: int) -> dict[
     grid = baselines.grid(name)
     make = partial(made, baselines.load(name))
     found = search.search(make, grid, *on, budget=budget, seed=seed, processes=processes)
-    score = {tuple(trial.settings.items()): trial.score for trial in found.training}
-    best = next(trial for trial in found.validation if trial.settings == found.best)
+    kept, best = (
+        next(trial for trial in trials if trial.settings == found.best)
+        for trials in (found.training, found.validation)
+    )
     return {
         "settings": found.best,
-        "training": score[tuple(found.best.items())],
+        "training": kept.score,
         "validation": best.score,
         "published": {"training": found.training[0].score, "validation": found.validation[0].score},
         "settings_tried": len(found.training) - 1,  # beside the published
+        "settings_on_all_windows": sum(len(each.ratios) == len(on.training) for each in found.training) - 1,
         "settings_in_grid": math.prod(map(len, grid.values())),
         "events": found.events,
     }
@@ -109,7 +112,10 @@ def line(found: dict[str, Any]) -> str:
     """Say what was found of a policy."""
     settings = ", ".join(f"{key}={value}" for key, value in found["settings"].items()) or "as published"
     scores = [f"{each['training']:.3f} {each['validation']:.3f}" for each in (found["published"], found)]
-    tried = f"{found['settings_tried']} of {found['settings_in_grid']} others, {found['events']:,} events"
+    tried = (
+        f"{found['settings_tried']} of {found['settings_in_grid']} others, {found['settings_on_all_windows']} on all "
+        f"windows, {found['events']:,} events"
+    )
     return f"{scores[0]} -> {scores[1]}  {settings}  ({tried})"
 
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from envs.workload import Workload
 
 REFERENCE = Ranking("submit")
+ROUNDS = 3  # of a search, each with a like share of the budget
+GROWTH = 4  # times as many windows in each as in the one before
 FINALISTS = 5  # settings that the validation windows choose among, the published ones apart
-IN_VAIN = 2  # settings without any difference after which a grid is taken to decide nothing here
 
 Settings = dict[str, Any]
 Grid = Mapping[str, Sequence[Any]]
@@ -31,11 +32,16 @@ Make = Callable[..., Policy]
 
 
 class Trial(NamedTuple):
-    """Settings and how they did: score is the mean over windows of mean JCT / FIFO's; events were simulated for it."""
+    """Settings and how they did: mean JCT / FIFO's in each window so far, and the events simulated for that."""
 
     settings: Settings
-    score: float
-    events: int
+    ratios: tuple[float, ...] = ()
+    events: int = 0
+
+    @property
+    def score(self) -> float:
+        """The mean of the ratios."""
+        return sum(self.ratios) / len(self.ratios)
 
 
 class Outcome(NamedTuple):
@@ -64,26 +70,75 @@ def search(
     seed: int = 0,
     processes: int = 1,
 ) -> Outcome:
-    """Try the published settings and then those of the grid, in random order, and return what was found.
+    """Try the published settings and those of the grid, as far as a budget of events goes, and return what was found.
 
-    Each is simulated on all training windows, until the next would exceed the budget of events or nothing is left.
-    Of the published settings and the best few the validation windows choose; those they cannot tell apart rank as
-    published. The same whatever the number of processes. ValueError if a window is of another split than its
-    argument says, or if the budget is too small for the published settings.
+    Of the best few after the last round of `race`, and the published, the validation windows choose; those they cannot
+    tell apart rank as published. The same whatever the number of processes. ValueError if a window is of another split
+    than its argument says, or if the budget is too small for the published settings.
     """
     from joblib import Parallel
 
     check_split(training, "train")
     check_split(validation, "validation")
     with Parallel(processes) as parallel:
-        tried = list(within(budget, trials(make, candidates(grid, seed), training, parallel)))
-        if not tried:
-            raise ValueError(f"a budget of {budget:,} events is too small to simulate a policy once")
-        few = sorted(tried[1:], key=lambda trial: trial.score)[:FINALISTS]
-        finalists = [trial.settings for trial in (tried[0], *few)]
-        validated = list(trials(make, finalists, validation, parallel))
+        published, *others = race(Course(make, training, parallel), grid, budget, seed)
+        whole = [trial for trial in others if len(trial.ratios) == len(training)]
+        few = sorted(whole, key=lambda trial: trial.score)[:FINALISTS]
+        course = Course(make, validation, parallel)
+        validated = [course.run(Trial(trial.settings), len(validation)) for trial in (published, *few)]
     best = min(validated, key=lambda trial: trial.score)
-    return Outcome(best.settings, tried, validated)
+    return Outcome(best.settings, [published, *others], validated)
+
+
+class Course:
+    """Windows in their order, on which policies are compared with FIFO."""
+
+    def __init__(self, make: Make, workloads: Sequence["Workload"], parallel: "Parallel") -> None:
+        """Run FIFO on all of them."""
+        self.make, self.workloads, self._parallel = make, workloads, parallel
+        self._usual = fifo(workloads, parallel)
+
+    def run(self, trial: Trial, count: int) -> Trial:
+        """Return what comes of settings on the first so many windows, of which some may have been run before."""
+        done = len(trial.ratios)
+        jct, events = simulate(self.make, trial.settings, self.workloads[done:count], self._parallel)
+        ratios = (jct / self._usual[done:count]).tolist()
+        return Trial(trial.settings, (*trial.ratios, *ratios), trial.events + int(events.sum()))
+
+
+def race(course: Course, grid: Grid, budget: int, seed: int) -> list[Trial]:
+    """Return all settings that were tried as far as each came, the published first, which are run on all windows.
+
+    Successive halving (Jamieson and Talwalkar, AISTATS 2016): the settings of the grid, in random order, are run on the
+    first few windows, those who did best there on more, best first, then on all; each round until the next settings
+    would exceed its share of what is left of the budget. A grid that changes nothing in the first round is given up.
+    """
+    count = len(course.workloads)
+    published = course.run(Trial({}), count)
+    if (left := budget - published.events) < 0:
+        raise ValueError(f"a budget of {budget:,} events is too small to simulate a policy once")
+    usual = course.make()
+    others = [Trial(each) for each in candidates(grid, seed) if each and course.make(**each) != usual]
+    tried: list[Trial] = []
+    for later in reversed(range(ROUNDS)):
+        windows, share = math.ceil(count / GROWTH**later), left // (later + 1)
+        done = list(within(share, others, (course.run(trial, windows) for trial in others)))
+        left -= sum(after.events - before.events for before, after in zip(others, done, strict=False))
+        passed = {str(trial.settings): trial for trial in done}
+        tried = [passed.get(str(trial.settings), trial) for trial in tried] or done
+        if all(trial.ratios == published.ratios[:windows] for trial in done):
+            break
+        others = sorted(done, key=lambda trial: trial.score)
+    return [published, *tried]
+
+
+def within(budget: int, before: Sequence[Trial], found: Iterator[Trial]) -> Iterator[Trial]:
+    """Yield trials while what they took more than before stays within a budget of events."""
+    for old, new in zip(before, found, strict=True):
+        budget -= new.events - old.events
+        if budget < 0:
+            return
+        yield new
 
 
 def check_split(workloads: Sequence["Workload"], split: "Split") -> None:
@@ -108,35 +163,6 @@ def candidates(grid: Grid, seed: int) -> Iterator[Settings]:
         yield {name: values[place] for (name, values), place in zip(grid.items(), places, strict=True)}
 
 
-def trials(
-    make: Make,
-    each: Iterator[Settings] | Sequence[Settings],
-    workloads: Sequence["Workload"],
-    parallel: "Parallel",
-) -> Iterator[Trial]:
-    """Yield what comes of settings on all windows; those that make no other policy than published are passed over."""
-    usual = fifo(workloads, parallel)
-    published = make()
-    for settings in each:
-        if settings and make(**settings) == published:
-            continue
-        jct, events = simulate(make, settings, workloads, parallel)
-        yield Trial(settings, float((jct / usual).mean()), int(events.sum()))
-
-
-def within(budget: int, found: Iterator[Trial]) -> Iterator[Trial]:
-    """Yield trials while they stay within a budget of events, and not many if all score the same."""
-    spent, scores = 0, []
-    for trial in found:
-        spent += trial.events
-        if spent > budget:
-            return
-        yield trial
-        scores.append(trial.score)
-        if len(scores) > IN_VAIN and len(set(scores)) == 1:
-            return
-
-
 def fifo(workloads: Sequence["Workload"], parallel: "Parallel") -> np.ndarray:
     """Return FIFO's mean JCT in each window."""
     return simulate(lambda: REFERENCE, {}, workloads, parallel)[0]
@@ -149,8 +175,8 @@ def simulate(
     from joblib import delayed
 
     pairs = parallel(delayed(counted)(make, settings, load) for load in workloads)
-    jct, events = zip(*pairs, strict=True)
-    return np.array(jct), np.array(events)
+    jct, events = np.array(pairs, float).reshape(-1, 2).T
+    return jct, events.astype(int)
 
 
 def counted(make: Make, settings: Settings, workload: "Workload") -> tuple[float, int]:

@@ -17,7 +17,7 @@ from envs import registry, search
 from envs.choices import workload_like
 from envs.policy import Policy, Ranking
 from envs.scenario import Scenario
-from envs.search import Outcome, Trial, candidates, within
+from envs.search import Outcome, candidates
 from envs.windows import windows
 from envs.workload import Workload, prepare, whole
 from evaluate import main, read_choices
@@ -74,7 +74,8 @@ def test_validation_chooses_among_the_published_and_the_best_few(found: Outcome)
     assert len(found.training) == 1 + 4
     assert found.training[0].settings == found.validation[0].settings == {}
     assert found.best == min(found.validation, key=lambda trial: trial.score).settings
-    few = sorted(found.training[1:], key=lambda trial: trial.score)[: search.FINALISTS]
+    whole = [trial for trial in found.training[1:] if len(trial.ratios) == 3]
+    few = sorted(whole, key=lambda trial: trial.score)[: search.FINALISTS]
     assert [trial.settings for trial in found.validation[1:]] == [trial.settings for trial in few]
 
 
@@ -84,13 +85,31 @@ def test_a_margin_beyond_all_overheads_is_found_to_be_better(found: Outcome) -> 
     assert found.validation[0].score > min(trial.score for trial in found.validation)
 
 
-def test_the_budget_is_never_exceeded(training: list[Workload], validation: list[Workload]) -> None:
-    whole_grid = search.search(threshold, MARGINS, training, validation, budget=10**6)
-    for left_out in (1, 2):
-        budget = sum(trial.events for trial in whole_grid.training[:-left_out]) + 1
-        cut = search.search(threshold, MARGINS, training, validation, budget=budget)
-        assert cut.training == whole_grid.training[:-left_out]
-        assert cut.events <= budget
+@pytest.mark.parametrize("share", [0.6, 0.75, 0.9])
+def test_the_budget_is_never_exceeded(
+    share: float, found: Outcome, training: list[Workload], validation: list[Workload]
+) -> None:
+    budget = int(share * found.events)
+    cut = search.search(threshold, MARGINS, training, validation, budget=budget)
+    assert cut.training[0] == found.training[0]
+    assert found.training[0].events < cut.events <= budget
+
+
+def test_who_does_best_on_a_few_windows_is_run_on_more(
+    training: list[Workload], validation: list[Workload]
+) -> None:
+    """Six windows: all are tried on the first, the best of them on the second too, and the best of these on all."""
+    many = windows(SMALL, "train", 6)
+    grid = {"margin": (0.5, 2.0, 8.0, 32.0, 1e9), "exponent": (0.5, 1.0)}
+    budget = 1_000 + search.search(threshold, {}, many, validation, budget=10**6).events * 3
+    published, *others = search.search(threshold, grid, many, validation, budget=budget).training
+    reached = [len(trial.ratios) for trial in others]
+    assert len(published.ratios) == 6
+    assert [count for count in (1, 2, 6) if count in reached] == [1, 2, 6]
+    for few, more in ((1, 2), (2, 6)):
+        left = [trial for trial in others if len(trial.ratios) == few]
+        passed = [trial for trial in others if len(trial.ratios) >= more]
+        assert max(sum(trial.ratios[:few]) for trial in passed) <= min(sum(trial.ratios) for trial in left)
 
 
 def test_a_budget_for_not_even_one_policy_is_refused(
@@ -100,11 +119,18 @@ def test_a_budget_for_not_even_one_policy_is_refused(
         search.search(threshold, MARGINS, training, validation, budget=100)
 
 
-def test_a_grid_that_changes_nothing_is_given_up() -> None:
-    same = [Trial({}, 0.7, 10)] * 9
-    assert len(list(within(10**6, iter(same)))) == 1 + search.IN_VAIN
-    late = [*same[: search.IN_VAIN], Trial({}, 0.6, 10), *same]
-    assert len(list(within(10**6, iter(late)))) == len(late)
+def test_a_grid_that_changes_nothing_is_given_up(
+    training: list[Workload], validation: list[Workload]
+) -> None:
+    grid = {"margin": (1e9, 2e9, 3e9)}
+    never = partial(threshold, margin=4e9)
+
+    def make(**settings: Any) -> Policy:
+        return threshold(**settings) if settings else never()
+
+    outcome = search.search(make, grid, training, validation, budget=10**6)
+    assert [len(trial.ratios) for trial in outcome.training] == [3, 1, 1, 1]
+    assert outcome.best == {}
 
 
 def test_two_processes_find_what_one_finds(
