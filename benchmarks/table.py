@@ -1,8 +1,9 @@
 """Score all policies on all workloads: `python benchmarks/table.py [--windows N] [--processes P]`.
 
 Rows are the policies of `baselines/` as published and, where a search found other settings (`benchmarks/tune.py`), as
-tuned; columns are the workloads of `envs/workloads/`: both are found by themselves. The table is written into README.md
-and docs/results.md, between its marks, and every number into docs/results.csv.
+tuned; columns are the workloads of `envs/workloads/`: both are found by themselves. The table is written into
+docs/results.md and, without the rows of each policy as tuned, README.md, between its marks, and every number into
+docs/results.csv.
 """
 
 import argparse
@@ -33,6 +34,7 @@ WINDOWS = {"coda_mix": 4, "large": 4, "xion_small": 40, "xonar_memory": 100, "xo
 OTHERWISE = 20
 TABLE, ABOUT = "all policies", "all workloads"  # what stands between the marks
 LONGEST_REASON = 120
+DIGITS_IN_BRIEF = 2
 AS_PUBLISHED = "as published"
 NOT_RUN = "\N{EN DASH}"
 
@@ -112,7 +114,12 @@ def of_search(workload: str, cells: Sequence[Cell]) -> Iterator[Cell]:
         yield from (cell._replace(policy=TUNED) for cell in cells if cell.policy == label)
 
 
-def table(cells: Sequence[Cell]) -> list[str]:
+def brief(cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells without the rows of each policy as tuned; the best of them has a row of its own."""
+    return [cell for cell in cells if not cell.policy.endswith(f", {TUNED}")]
+
+
+def table(cells: Sequence[Cell], digits: int = 3) -> list[str]:
     """Return the table's lines: a policy a row, oracles last, the best of the others in each workload in bold."""
     at = {(cell.workload, cell.policy): cell for cell in cells}
     workloads = list(dict.fromkeys(cell.workload for cell in cells))
@@ -128,7 +135,7 @@ def table(cells: Sequence[Cell]) -> list[str]:
     for label in labels:
         if oracle(label) and not any(line.startswith("| *told") for line in lines):
             lines.append(f"| *told the true run times:* |{' |' * len(workloads)}")
-        texts = [text(at.get((name, label)), best[name]) for name in workloads]
+        texts = [text(at.get((name, label)), best[name], digits) for name in workloads]
         lines.append(f"| {label} | {' | '.join(texts)} |")
     usual = [f"{at[name, REFERENCE].mean_jct_s:,.0f} s" for name in workloads]
     return [*lines, f"| *{REFERENCE}'s mean JCT* | {' | '.join(usual)} |"]
@@ -144,16 +151,17 @@ def eligible(cell: Cell) -> bool:
     return not oracle(cell.policy) and not cell.reason
 
 
-def text(cell: Cell | None, best: float) -> str:
-    """Return a cell as it is written."""
+def text(cell: Cell | None, best: float, digits: int) -> str:
+    """Return a cell as it is written, with so many decimals."""
     if cell is None:
         return ""
     if cell.reason:
         return "=" if cell.reason == AS_PUBLISHED else NOT_RUN
     if cell.ratio == cell.low == cell.high == 1 or cell.policy == REFERENCE:
         return "1"
-    ratio = f"**{cell.ratio:.3f}**" if eligible(cell) and cell.ratio == best else f"{cell.ratio:.3f}"
-    return ratio if math.isnan(cell.low) else f"{ratio} ({cell.low:.3f}-{cell.high:.3f})"
+    ratio, low, high = (f"{number:.{digits}f}" for number in (cell.ratio, cell.low, cell.high))
+    shown = f"**{ratio}**" if eligible(cell) and cell.ratio == best else ratio
+    return shown if math.isnan(cell.low) else f"{shown} ({low}-{high})"
 
 
 def notes(cells: Sequence[Cell], command: str) -> list[str]:
@@ -228,9 +236,9 @@ def main(args: Sequence[str] | None = None) -> None:
         cells += scored(name, workloads, chosen.processes)
     given = f" --windows {chosen.windows}" if chosen.windows else ""
     given += f" --workload {' '.join(chosen.workload)}" if chosen.workload != known else ""
-    lines = [*table(cells), "", *notes(cells, COMMAND + given)]
-    print("\n".join(lines))
-    write(chosen.root, lines, described, cells)
+    said = notes(cells, COMMAND + given)
+    print("\n".join([*table(cells), "", *said]))
+    write(chosen.root, said, described, cells)
 
 
 def scored(name: str, workloads: Sequence[Workload], processes: int) -> list[Cell]:
@@ -243,11 +251,11 @@ def scored(name: str, workloads: Sequence[Workload], processes: int) -> list[Cel
     return [*cells, *of_search(name, cells)]
 
 
-def write(root: Path, lines: Sequence[str], described: Sequence[str], cells: Sequence[Cell]) -> None:
+def write(root: Path, said: Sequence[str], described: Sequence[str], cells: Sequence[Cell]) -> None:
     """Put the table into both documents, what its workloads are into the second, and every number beside it."""
     results = root / "docs" / "results.md"
-    for file in (root / "README.md", results):
-        fill(file, TABLE, lines)
+    fill(root / "README.md", TABLE, [*table(brief(cells), DIGITS_IN_BRIEF), "", *said])
+    fill(results, TABLE, [*table(cells), "", *said])
     fill(results, ABOUT, described)
     pd.DataFrame(cells).to_csv(results.with_suffix(".csv"), index=False)
 

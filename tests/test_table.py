@@ -50,8 +50,10 @@ def root(tmp_path: Path) -> Path:
 # What is kept in the project.
 
 
-def test_readme_and_documentation_hold_the_same_table() -> None:
-    assert between(README) == between(RESULTS)
+def test_readme_holds_the_same_numbers_without_the_rows_as_tuned() -> None:
+    cells, lines = cells_of(RESULTS.with_suffix(".csv")), between(README)
+    assert table.table(table.brief(cells), 2) == lines[: lines.index("")]
+    assert lines[lines.index("") :] == between(RESULTS)[between(RESULTS).index("") :]
     assert "](docs/results.md)" in README.read_text("utf-8")
 
 
