@@ -23,7 +23,7 @@ from envs.workload import Workload
 
 COMMAND = "python benchmarks/tune.py"
 FOLDER = Path(baselines.__file__).parent / "tuned"
-BUDGET = 200_000  # simulated events
+BUDGET = 100_000  # simulated events
 RUNS = 12  # of FIFO on all training windows would use the budget up: so many windows there are
 FEWEST, MOST = 2, 40  # windows
 
