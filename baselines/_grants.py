@@ -162,14 +162,22 @@ def grants(view: "View", wishes: Sequence[Wish], *, pausing: bool = True) -> Ite
             ledger = None
             yield Start(wish.job, _with_servers(view, wish, placement))
             continue
-        ledger = ledger or _ledger(view, after)
-        if room := make_room(view, wish, ledger):
-            ledger = None
-            after = [job for job in after if job not in room.victims]
-            yield from map(Preempt, room.victims)
-            yield Start(wish.job, _with_servers(view, wish, Placement(tuple(sorted(room.gpus)))))
-        else:
+        ledger = ledger or ledger_of(view, after)
+        room = make_room(view, wish, ledger) or Room([], [])
+        start = Start(wish.job, _with_servers(view, wish, Placement(tuple(sorted(room.gpus)))))
+        if not room.gpus or is_too_early(view, room, start):
             hopeless.add(demand)
+            continue
+        ledger = None
+        after = [job for job in after if job not in room.victims]
+        yield from map(Preempt, room.victims)
+        if not view.why_not(start):
+            yield start
+
+
+def is_too_early(view: "View", room: Room, move: Action) -> bool:
+    """Tell whether GPUs are free for a move, but cores only once a pause in flight has ended."""
+    return not room.victims and view.why_not(move) is not None
 
 
 def _with_servers(view: "View", wish: Wish, placement: Placement) -> Placement:
@@ -180,17 +188,18 @@ def _with_servers(view: "View", wish: Wish, placement: Placement) -> Placement:
     return placement._replace(workers=workers, servers=wish.gpus - workers)
 
 
-def make_room(view: "View", wish: Wish, ledger: Ledger) -> Room | None:
+def make_room(view: "View", wish: Wish, ledger: Ledger, among: np.ndarray | None = None) -> Room | None:
     """Find GPUs for a job: free ones, ones that are being freed, and those of as few of some jobs as will do.
 
-    Exact on one node; a gang on several takes the best node for each part. None where there is no room, or where a node
-    would lack the cores that the job asks for.
+    among: of each node, whether it will do; None for all. Exact on one node; a gang on several takes the best node for
+    each part. None where there is no room, or where a node would lack the cores that the job asks for.
     """
     if not wish.gpus or not (any(ledger.held) or len(view.pausing)):
         return None
     able, each = view.can_hold(wish.job), float(view.cores[wish.job])
+    able = able if among is None else able & among
     room = Room([], [])
-    for wanted in _parts(view, wish):
+    for wanted in by_node(view, wish, able):
         nodes = np.flatnonzero(able & (view.node_gpus >= wanted)).tolist()
         parts = [_part(ledger, node, wanted, each, room.victims) for node in nodes]
         best = min((part for part in parts if part), default=None)
@@ -214,14 +223,14 @@ def _part(ledger: Ledger, node: int, wanted: int, each: float, chosen: list[int]
     return Part(found.size, found.minus_remaining_s, wanted - len(ledger.free[node]), node, found.jobs)
 
 
-def _parts(view: "View", wish: Wish) -> list[int]:
+def by_node(view: "View", wish: Wish, able: np.ndarray) -> list[int]:
     """Return how many GPUs a job takes on each of its nodes, as the placement rules do where nodes are alike."""
-    largest = int(view.node_gpus[view.can_hold(wish.job)].max())
+    largest = int(view.node_gpus[able].max())
     whole, rest = divmod(wish.gpus, largest)
     return [largest] * whole + [rest] * (rest > 0)
 
 
-def _ledger(view: "View", jobs: Sequence[int]) -> Ledger:
+def ledger_of(view: "View", jobs: Sequence[int]) -> Ledger:
     """Return who holds what, as far as it is to be had for a job if some of these are paused."""
     nodes, holder, heir = range(len(view.node_gpus)), view.holder, view.heir
     pausing = (holder >= 0) & (view.phase[holder] == PAUSING)

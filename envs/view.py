@@ -124,9 +124,12 @@ class View:
         return bool(np.isinf(calls.next_event(self._states, 0, self._jobs)))
 
     def type_speed(self, job: int) -> np.ndarray:
-        """Return how fast a job computes on the GPUs of each node, over a V100, as profiled."""
+        """Return how fast a job computes on the GPUs of each node, over a V100, as profiled.
+
+        1 where types make no difference.
+        """
         speed: np.ndarray = self._jobs["type_speed"][job][self.node_type]
-        return speed
+        return np.where(speed > 0, speed, 1.0)
 
     def profile(self, job: int) -> np.ndarray:
         """Return what a profiler measured of a job alone: rows of (workers, servers, on CPU, s of an iteration).

@@ -26,7 +26,15 @@ from envs.kernel.layout import JOB
 from envs.policy import Policy, Ranking
 
 FOLDER = Path(__file__).resolve().parent.parent / "baselines"
-OF_PAPERS = {"xion": 110, "xonar": 100, "coda": 100, "aiturbo": 170, "optimus": 120, "union": 190}
+OF_PAPERS = {
+    "xion": 110,
+    "xonar": 100,
+    "coda": 100,
+    "aiturbo": 170,
+    "optimus": 120,
+    "union": 190,
+    "gavel": 140,
+}
 OTHERS = 60
 
 
