@@ -273,7 +273,7 @@ def figure(found: Found) -> "Figure":
     drawing, (loads, others, parts) = _figure.one_and_two()
     lines = {name: [times_as_long(found, at(load), name) for load in LOADS] for name in LOOKS}
     _figure.curves(loads, LOADS, lines, LOOKS)
-    _figure.level(loads, HEADLINE, "paper: 3 times", LOADS[0])
+    _figure.level(loads, HEADLINE, "paper: 3 times", LOADS[1])
     _figure.level(loads, 1, "AITurbo", LOADS[0])
     _figure.dots(
         parts, {text: times_as_long(found, USUAL, name) for name, text in ROWS.items()}, _figure.BLUE
