@@ -46,7 +46,7 @@ class Evaluation:
     processes: int = 1
     """Processes to share the work; the results are the same."""
     workload: str | None = None
-    """A named workload of envs/workloads/ (quick, large); other flags override what it chooses."""
+    """A named workload of envs/workloads/ (quick, mixed, two_types ...); other flags override what it chooses."""
     out: str | None = None
     """Folder for choices, summary and every job, or claims and figure; runs/evaluate-<time>-<hash>."""
     config: str | None = None

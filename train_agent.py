@@ -38,7 +38,7 @@ class Run:
     test_windows: int = 20
     """Windows for the table at the end; nothing is learned on them or chosen by them."""
     workload: str | None = None
-    """A named workload of envs/workloads/ (quick, large); other flags override what it chooses."""
+    """A named workload of envs/workloads/ (quick, mixed, two_types ...); other flags override what it chooses."""
     out: str | None = None
     """Folder for the agent, its checkpoints, curves, choices and table; runs/train-<time>-<hash>."""
     config: str | None = None

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Gandiva:
-    """One episode of the policy."""
+    """One episode of the policy.
+
+    most_busy: sum of the profiled utilisation of two jobs up to which they are tried on one GPU.
+    window_s: for which a pair is watched.
+    """
 
     most_busy: float = 1.0
     window_s: float = 60.0

@@ -71,6 +71,7 @@ class Gavel:
     """One episode of the policy.
 
     objective: whether the least of all throughputs is made largest, or their sum; each over that of equal shares.
+    round_s: between two rounds.
     """
 
     objective: Objective = "fairness"

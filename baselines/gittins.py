@@ -26,7 +26,11 @@ STEPS = np.array([*LIMITS, *(LIMITS[-1] * 2.0 ** np.arange(1, 13))])  # GPU-seco
 
 @dataclass
 class Gittins:
-    """One episode of the policy."""
+    """One episode of the policy.
+
+    enough: jobs that must have ended before their sizes count. fewest: sizes beyond a step, or it comes last.
+    round_s: between two rounds.
+    """
 
     enough: int = 30
     fewest: int = 5

@@ -1,7 +1,7 @@
 """Shortest service first on shared GPUs, where two jobs share if neither is too busy for it.
 
 Claim: queueing by predicted time and packing by a coarse class of utilisation, without touching a job that runs,
-is enough to beat schedulers that pause (Lucid, ASPLOS 2023). Stated, as far as known here: priority by predicted
+is enough to beat schedulers that pause (Lucid, ASPLOS 2023). Recalled, unverified: priority by predicted
 duration x GPUs, nobody is paused, classes 0, 1 and 2, pairs up to a sum of 2. Inferred, for the text was not at
 hand: classes by profiled utilisation alone, at these limits (Lucid learns them, from memory utilisation too); an
 empty GPU is better than any partner, then the least sum; jobs that do not fit are passed by; memory must suffice.
@@ -24,7 +24,10 @@ MOST = 2  # sum of the classes of jobs that share
 
 @dataclass
 class Lucid:
-    """One episode of the policy. limits: of profiled utilisation, at which class 1 and class 2 begin."""
+    """One episode of the policy.
+
+    limits: of profiled utilisation, at which class 1 and class 2 begin.
+    """
 
     limits: tuple[float, float] = (0.25, 0.5)
 

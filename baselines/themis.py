@@ -27,7 +27,7 @@ LEASE_S = 1200.0
 
 @dataclass
 class Themis:
-    """One episode of the policy."""
+    """One episode of the policy. lease_s: for which nobody is paused; round_s: between two rounds."""
 
     lease_s: float = LEASE_S
     round_s: float = ROUND_S

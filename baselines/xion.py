@@ -1,8 +1,8 @@
 """Preempt only when it pays, weighing what everybody concerned gains and loses.
 
 Claim: schedulers favour least remaining time, but pausing and loading a job take up to hundreds of seconds;
-then SRTF is ineffective and FIFO sometimes better; preempt only when that is beneficial (Xion, IEEE CLOUD,
-pp. 175-177). Only the abstract was at hand; it states no rule. Inferred, with R the estimated remaining
+then SRTF is ineffective and FIFO sometimes better; preempt only when that is beneficial (Xion, IEEE CLOUD
+2023, pp. 175-177). Only the abstract was at hand; it states no rule. Inferred, with R the estimated remaining
 time, P and L the seconds to pause and to load, g the GPUs, G those of the cluster:
 
 - order: E = R, + L if the job was paused before; queued jobs start in that order while they fit;

@@ -1,7 +1,7 @@
 """Preempt only when it pays, as a threshold with one margin: Xion's claim, carried out whole in the kernel.
 
 Claim: remaining time alone is a poor guide where pausing and loading take minutes; preempt only when that
-is beneficial (Xion, IEEE CLOUD, pp. 175-177, abstract). It states no rule. Inferred: a queued job that does
+is beneficial (Xion, IEEE CLOUD 2023, pp. 175-177, abstract). It states no rule. Inferred: a queued job that does
 not fit displaces victims if
 
     mean of their remaining time > sum over them of (its own remaining time + margin x their overhead)

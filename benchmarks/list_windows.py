@@ -3,6 +3,7 @@
 The lists in envs/accepted are made by this, once; a test simulates some of their windows again.
 """
 
+import argparse
 from dataclasses import replace
 
 from envs.registry import find, names
@@ -15,6 +16,7 @@ WORKLOADS: list[Scenario] = [find("envs.workloads", name, "scenario") for name i
 
 def main() -> None:
     """Write a list for each workload that chooses its windows, and print how many windows are accepted."""
+    argparse.ArgumentParser(description=__doc__).parse_args()  # there is nothing to choose
     for scenario in (each for each in WORKLOADS if not each.all_windows):
         file = write_list(replace(scenario, trace="philly"), COUNTS)
         for split in COUNTS:

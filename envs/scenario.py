@@ -33,7 +33,8 @@ class Scenario:
     trace_file: str | None = None
     """File to read by that trace's reader; without a name, a CSV with the columns of the job table."""
     cluster: str | None = None
-    """NxG (nodes x GPUs), philly, or a CSV of nodes; 8x8, or under --whole the trace's own."""
+    """NxG (nodes x GPUs), or more exactly 4x8-k80, 1x2-32gb, 10x8-40c, joined by +; philly; or a CSV of nodes. 8x8, or
+    Philly's own for its trace under --whole."""
     placement: Literal["first_fit", "best_fit", "spread", "pooled"] = "best_fit"
     """Which node a job gets; pooled ignores node borders."""
     discipline: Literal["skip", "strict", "easy"] = "skip"

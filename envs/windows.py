@@ -6,6 +6,7 @@ same for every policy and shown to none. For the defaults the list is kept in `a
 """
 
 import csv
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -153,7 +154,8 @@ def write_list(scenario: Scenario, counts: dict[Split, int]) -> Path:
     """Simulate and list the stretch of the first so many windows of each split."""
     file = list_file(scenario)
     file.parent.mkdir(exist_ok=True)
-    with file.open("w", newline="") as lines:
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    with partial.open("w", newline="") as lines:
         out = csv.writer(lines)
         out.writerow(("split", "number", "stretch"))
         for split, count in counts.items():
@@ -163,4 +165,5 @@ def write_list(scenario: Scenario, counts: dict[Split, int]) -> Path:
                 assert table is not None, "a generator never ends"
                 value = stretch(table, scenario)
                 out.writerow((split, number, f"{value:.4f}"))
+    partial.replace(file)
     return file

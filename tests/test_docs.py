@@ -78,6 +78,17 @@ def test_a_command_is_one_that_there_is(args: list[str]) -> None:
     assert callable(baselines.load(policy))
 
 
+@pytest.mark.parametrize("file", ["README.md", "docs/how_to.md"])
+def test_commands_elsewhere_are_such_that_there_are_too(file: str) -> None:
+    lines = re.findall(r"^    (python evaluate\.py --.*)$", (ROOT / file).read_text("utf-8"), re.MULTILINE)
+    for line in lines:
+        _, _, *args = shlex.split(line, comments=True)
+        chosen = read_choices(args)
+        known = chosen.policy in {"all", "tuned", *baselines.names()}
+        assert known or chosen.paper or re.search("[:/]", chosen.policy or ""), line
+    assert len(lines) > 3
+
+
 @pytest.mark.parametrize("physics", PHYSICS)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_runs_by_the_command(
