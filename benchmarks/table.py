@@ -177,8 +177,8 @@ def notes(cells: Sequence[Cell], command: str) -> list[str]:
         f"Test windows (seed 0): {sizes}.{narrow}",
         "",
         f"Settings of rows marked {TUNED} were searched on training windows by `{SEARCH}`; = where nothing "
-        f"better than the published was found, empty where nothing was searched. A bare 1 is {REFERENCE}'s own result in "
-        f"every window. The row {TUNED} is what did best on validation windows: "
+        f"better than the published was found, empty where nothing was searched. A bare 1 is {REFERENCE}'s own result "
+        f"in every window. The row {TUNED} is what did best on validation windows: "
         f"{'; '.join(found) or 'none yet'}.",
     ]
     wrong = [cell for cell in cells if cell.reason not in ("", AS_PUBLISHED)]
