@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 ROUNDING = 1e-6  # of sums of cores
 
+Ledger = tuple[dict[int, list[int]], dict[int, dict[int, list[int]]]]
+"""By node, the free GPUs, and those that each of some jobs holds."""
+
 
 class Room(NamedTuple):
     """The jobs to pause, the GPUs a job then gets, and the memory of the smallest of those, GiB."""
@@ -104,9 +107,12 @@ def make_room(view: "View", job: int, candidates: np.ndarray, cost: np.ndarray) 
     return room
 
 
-def room_of_one(view: "View", job: int, candidates: np.ndarray) -> Room | None:
-    """Return the room that the first of these candidates would make, on one node, by its pause alone."""
-    free, held = ledger(view, candidates)
+def room_of_one(view: "View", job: int, candidates: np.ndarray, there: Ledger) -> Room | None:
+    """Return the room that the first of these candidates would make, on one node, by its pause alone.
+
+    there: the ledger of the candidates.
+    """
+    free, held = there
     wanted, able = int(view.num_gpus[job]), np.flatnonzero(view.can_hold(job)).tolist()
     for victim in candidates.tolist():
         for node in able:
@@ -137,9 +143,7 @@ def parts(view: "View", job: int) -> list[int]:
     return [largest] * whole + [rest] * (rest > 0)
 
 
-def ledger(
-    view: "View", candidates: np.ndarray
-) -> tuple[dict[int, list[int]], dict[int, dict[int, list[int]]]]:
+def ledger(view: "View", candidates: np.ndarray) -> Ledger:
     """Return, by node, the free GPUs, and those that each of the candidates holds."""
     free: dict[int, list[int]] = defaultdict(list)
     held: dict[int, dict[int, list[int]]] = defaultdict(dict)

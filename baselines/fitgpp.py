@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from baselines._order import start_first
-from baselines._victims import alone, room_of_one
+from baselines._victims import alone, ledger, room_of_one
 from envs.policy import Action, Placement, Preempt, Start, Wait
 
 if TYPE_CHECKING:
@@ -42,8 +42,9 @@ class FitGpp:
         long = (view.estimate_s[running] > self.trial_s) & (view.preemptions[running] < MOST_PAUSES)
         victims = running[long][np.argsort(score(view, running[long]), kind="stable")]
         trials = queue[(view.estimate_s[queue] <= self.trial_s) & ~view.is_cpu_job[queue]]
+        there = ledger(view, victims)
         for job in trials.tolist():
-            if not view.just_paused(job) and (room := room_of_one(view, job, victims)):
+            if not view.just_paused(job) and (room := room_of_one(view, job, victims, there)):
                 self._moves = [Start(job, Placement(room.gpus))]
                 return Preempt(room.victims[0])
         return Wait()
