@@ -43,8 +43,8 @@ class FitGpp:
         victims = running[long][np.argsort(score(view, running[long]), kind="stable")]
         trials = queue[(view.estimate_s[queue] <= self.trial_s) & ~view.is_cpu_job[queue]]
         there = ledger(view, victims)
-        for job in trials.tolist():
-            if not view.just_paused(job) and (room := room_of_one(view, job, victims, there)):
+        for job in [job for job in trials.tolist() if not view.just_paused(job)]:
+            if room := room_of_one(view, job, victims, there):
                 self._moves = [Start(job, Placement(room.gpus))]
                 return Preempt(room.victims[0])
         return Wait()
@@ -53,8 +53,7 @@ class FitGpp:
 def score(view: "View", jobs: np.ndarray) -> np.ndarray:
     """Return how unfit running jobs are to be paused."""
     cores = view.cores_now[jobs] / view.node_cores.max() * view.cores_bind
-    size = view.num_gpus[jobs] * np.hypot(1 / view.node_gpus.max(), cores)
-    grace_s = view.pause_s[jobs]
+    size, grace_s = view.num_gpus[jobs] * np.hypot(1 / view.node_gpus.max(), cores), view.pause_s[jobs]
     return np.asarray(size / size.max(initial=1e-9) + WEIGHT * grace_s / grace_s.max(initial=1e-9))
 
 

@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Gandiva:
-    """One episode of the policy.
-
-    most_busy: sum of the profiled utilisation of two jobs up to which they are tried on one GPU.
-    window_s: for which a pair is watched.
-    """
+    """One episode of the policy. most_busy: up to which two are tried together; window_s: of a trial."""
 
     most_busy: float = 1.0
     window_s: float = 60.0

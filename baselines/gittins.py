@@ -26,11 +26,7 @@ STEPS = np.array([*LIMITS, *(LIMITS[-1] * 2.0 ** np.arange(1, 13))])  # GPU-seco
 
 @dataclass
 class Gittins:
-    """One episode of the policy.
-
-    enough: jobs that must have ended before their sizes count. fewest: sizes beyond a step, or it comes last.
-    round_s: between two rounds.
-    """
+    """One episode of the policy. enough: ended jobs, from which on their sizes count; round_s: between rounds."""
 
     enough: int = 30
     fewest: int = 5
