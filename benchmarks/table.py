@@ -30,7 +30,14 @@ COMMAND = "python benchmarks/table.py"
 SEARCH = "python benchmarks/tune.py"
 REFERENCE = "fifo"
 TUNED = "tuned"  # the row of whatever did best on validation windows
-WINDOWS = {"coda_mix": 4, "large": 4, "xion_small": 40, "xonar_memory": 100, "xonar_mix": 100}
+WINDOWS = {
+    "coda_mix": 4,
+    "large": 4,
+    "two_types": 10,
+    "xion_small": 40,
+    "xonar_memory": 100,
+    "xonar_mix": 100,
+}
 OTHERWISE = 20
 TABLE, ABOUT = "all policies", "all workloads"  # what stands between the marks
 LONGEST_REASON = 120
@@ -205,13 +212,25 @@ def about(name: str, workloads: Sequence[Workload]) -> list[str]:
 
 def fill(file: Path, mark: str, lines: Sequence[str]) -> None:
     """Replace what stands between the marks in a file; ValueError if it has none."""
+    before, place = found(file, mark)
+    content = "\n".join((f"<!-- {mark}: begin -->", "", *lines, "", f"<!-- {mark}: end -->"))
+    file.write_text(before[: place.start] + content + before[place.stop :], encoding="utf-8")
+
+
+def found(file: Path, mark: str) -> tuple[str, slice]:
+    """Return what a file holds, and where its marks are; ValueError if it has none."""
     begin, end = (f"<!-- {mark}: {side} -->" for side in ("begin", "end"))
-    before = file.read_text(encoding="utf-8")
-    pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-    if not pattern.search(before):
+    text = file.read_text(encoding="utf-8")
+    match = re.search(f"{re.escape(begin)}\n.*?{re.escape(end)}", text, re.DOTALL)
+    if not match:
         raise ValueError(f"{file} lacks the marks {begin} and {end}")
-    content = "\n".join((begin, "", *lines, "", end))
-    file.write_text(pattern.sub(lambda _: content, before), encoding="utf-8")
+    return text, slice(*match.span())
+
+
+def check(root: Path) -> None:
+    """Refuse a folder in which the table cannot be written; ValueError or OSError."""
+    for name, mark in (("README.md", TABLE), ("docs/results.md", TABLE), ("docs/results.md", ABOUT)):
+        found(root / name, mark)
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -225,8 +244,14 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--processes", type=int, default=1, help="to share the work; the results are the same"
     )
-    parser.add_argument("--root", type=Path, default=ROOT, help="folder with README.md and docs/results.md")
+    parser.add_argument(
+        "--root",
+        type=Path,
+        default=ROOT,
+        help="folder with README.md and docs/results.md, both with the marks",
+    )
     chosen = parser.parse_args(args)
+    check(chosen.root)
     cells: list[Cell] = []
     described: list[str] = []
     for name in chosen.workload:

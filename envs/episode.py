@@ -43,7 +43,8 @@ class Episode:
         physics.check(placement)
         if len(levels) > MAX_LEVELS:
             raise ValueError(f"{len(levels)} levels: at most {MAX_LEVELS}")
-        self.jobs = np.array(jobs, JOB)
+        self.jobs = np.empty(len(jobs), JOB)
+        self.jobs[:] = jobs
         self.cluster = cluster
         self.discipline = DISCIPLINES.index(discipline)
         self.states = lay_out(
@@ -57,7 +58,7 @@ class Episode:
             seed=seed % 2**31,
             **physics.fields(cluster),
         )
-        self.state = self.states.view(np.recarray)[0]
+        self.state = self.states[0]
         if len(wrong := misfits(self.states, self.jobs)):
             raise ValueError(
                 f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}"

@@ -290,7 +290,7 @@ def test_a_named_workload_chooses_and_flags_override_it() -> None:
 def test_an_unknown_workload_is_answered_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--policy", "fifo", "--workload", "quik"]) == 2
     error = capsys.readouterr().err
-    assert "quick, xion_small, " in error
+    assert "quick, two_types, " in error
     assert "did you mean 'quick'" in error
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import pickle
 import os
 import subprocess
 import sys
@@ -183,6 +184,9 @@ def test_the_kernel_gets_the_very_types_it_knows() -> None:
     assert episode.jobs.dtype is other.jobs.dtype is JOB
     assert episode.states.dtype is other.states.dtype is episode.view._states.dtype
     assert episode.view._jobs.dtype is JOB
+    sent = pickle.loads(pickle.dumps(episode.jobs))
+    assert sent.dtype is not JOB
+    assert Episode(sent, episode.cluster).jobs.dtype is JOB
 
 
 # Actions.

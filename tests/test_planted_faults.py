@@ -176,10 +176,9 @@ def plant(monkeypatch: pytest.MonkeyPatch, call: str, fault: Fault) -> None:
     sound = getattr(module, call)
 
     def faulty(states, e, jobs, *passed):
-        now = states.view(np.recarray)[e]
-        before = now.copy()
+        before = states[e].copy()
         answer = sound(states, e, jobs, *passed)
-        instead = fault(now, before, jobs.view(np.recarray), *passed)
+        instead = fault(states[e], before, jobs, *passed)
         return answer if instead is None else instead
 
     monkeypatch.setattr(module, call, faulty)

@@ -27,7 +27,7 @@ def fresh(
     """
     size = tier(len(jobs), len(node_gpus), int(sum(node_gpus)))
     states = np.zeros(rows, state_dtype(size))
-    s = states.view(np.recarray)[0]
+    s = states[0]
     for name, usual in (("least", "num_gpus"), ("most", "num_gpus"), ("late_estimate", "estimate")):
         jobs[name] = np.where(jobs[name] > 0, jobs[name], jobs[usual])
     for name, value in choices.items():

@@ -44,46 +44,44 @@ GPU_TYPES = ("v100", "k80", "p100", "t4", "rtx2080ti", "rtx3090", "a100")  # the
 SERVER_CORES = WORKER_CORES = 5.0  # of a parameter server, and of a worker without GPU (Aiturbo-vGPU's pods)
 MOST_SERVERS = 10  # of a job (as there)
 
-JOB = np.dtype(
-    [
-        ("submit", "f8"),  # s
-        ("duration", "f8"),  # s of exclusive run time; the truth, for the physics alone
-        ("estimate", "f8"),  # s; what policies know of the duration
-        ("late_estimate", "f8"),  # s; the same once the job is predictable; 0 for no other
-        ("predictable_from", "f8"),  # share of progress from which it is; 1 is never
-        ("crash_at", "f8"),  # share of progress at which it fails by itself, once; 0 is never
-        ("memory", "f8"),  # GiB a GPU, as profiled; 0 where memory is switched off
-        ("peak", "f8"),  # GiB a GPU; the truth
-        (
-            "cores",
-            "f8",
-        ),  # CPU cores a GPU, those of its servers included; of the whole job where it has no GPU
-        ("pause", "f8"),  # s to pause; 0 where preemption is free
-        ("load", "f8"),  # s to load after a pause
-        ("num_gpus", "i8"),  # workers, each on a GPU, that it asks for; 0 for a CPU job
-        (
-            "servers",
-            "i8",
-        ),  # parameter servers that it asks for; 0 where its workers exchange among themselves
-        ("least", "i8"),  # workers with which it can run; 0 for those it asks for, like the next
-        ("most", "i8"),
-        ("scaling", "f8"),  # a: w workers are w / (1 + a (w - 1)) times as fast as one
-        ("on_cpu", "f8"),  # how many times slower a worker without GPU is; 0 where it cannot run so
-        ("type_speed", "f8", (len(GPU_TYPES),)),  # of its computing on each type of GPU
-        ("demand", "i8"),  # jobs of one demand ask for the same GPUs, memory and cores: one queue each
-        ("user", "i8"),  # number of who submitted it; all the same where that is not known
-        ("active", "f8"),  # ms of an iteration in which its GPUs are busy, as profiled
-        ("idle", "f8"),  # ms of an iteration in which they are not
-        ("duty", "f8"),  # active / (active + idle), the share that it takes of a GPU that it has alone
-        ("gpu_time", "f8"),  # s of an iteration on the GPU, alone
-        ("input", "f8"),  # CPU core-seconds of an iteration's input, a GPU; 0 where cores do not matter
-        ("traffic", "f8"),  # GB that a GPU exchanges in an iteration; 0 where locality does not matter
-        ("bandwidth", "f8"),  # GB/s of host memory, a GPU; of the whole CPU job; 0 where it does not matter
-        ("iteration", "f8"),  # s of an iteration alone, with the cores asked, as close together as can be
-        ("fed", "f8"),  # s of the same iteration with plenty of cores
-    ],
-    align=True,
-)
+JOB_FIELDS = [
+    ("submit", "f8"),  # s
+    ("duration", "f8"),  # s of exclusive run time; the truth, for the physics alone
+    ("estimate", "f8"),  # s; what policies know of the duration
+    ("late_estimate", "f8"),  # s; the same once the job is predictable; 0 for no other
+    ("predictable_from", "f8"),  # share of progress from which it is; 1 is never
+    ("crash_at", "f8"),  # share of progress at which it fails by itself, once; 0 is never
+    ("memory", "f8"),  # GiB a GPU, as profiled; 0 where memory is switched off
+    ("peak", "f8"),  # GiB a GPU; the truth
+    (
+        "cores",
+        "f8",
+    ),  # CPU cores a GPU, those of its servers included; of the whole job where it has no GPU
+    ("pause", "f8"),  # s to pause; 0 where preemption is free
+    ("load", "f8"),  # s to load after a pause
+    ("num_gpus", "i8"),  # workers, each on a GPU, that it asks for; 0 for a CPU job
+    (
+        "servers",
+        "i8",
+    ),  # parameter servers that it asks for; 0 where its workers exchange among themselves
+    ("least", "i8"),  # workers with which it can run; 0 for those it asks for, like the next
+    ("most", "i8"),
+    ("scaling", "f8"),  # a: w workers are w / (1 + a (w - 1)) times as fast as one
+    ("on_cpu", "f8"),  # how many times slower a worker without GPU is; 0 where it cannot run so
+    ("type_speed", "f8", (len(GPU_TYPES),)),  # of its computing on each type of GPU
+    ("demand", "i8"),  # jobs of one demand ask for the same GPUs, memory and cores: one queue each
+    ("user", "i8"),  # number of who submitted it; all the same where that is not known
+    ("active", "f8"),  # ms of an iteration in which its GPUs are busy, as profiled
+    ("idle", "f8"),  # ms of an iteration in which they are not
+    ("duty", "f8"),  # active / (active + idle), the share that it takes of a GPU that it has alone
+    ("gpu_time", "f8"),  # s of an iteration on the GPU, alone
+    ("input", "f8"),  # CPU core-seconds of an iteration's input, a GPU; 0 where cores do not matter
+    ("traffic", "f8"),  # GB that a GPU exchanges in an iteration; 0 where locality does not matter
+    ("bandwidth", "f8"),  # GB/s of host memory, a GPU; of the whole CPU job; 0 where it does not matter
+    ("iteration", "f8"),  # s of an iteration alone, with the cores asked, as close together as can be
+    ("fed", "f8"),  # s of the same iteration with plenty of cores
+]
+JOB = np.dtype((np.record, np.dtype(JOB_FIELDS, align=True)))
 
 
 class Tier(NamedTuple):
@@ -290,4 +288,4 @@ def state_dtype(size: Tier) -> np.dtype:
         (name, kind, tuple(sizes.get(side, side) for side in shape[0]) if shape else ())
         for name, kind, *shape in STATE
     ]
-    return np.dtype(shaped, align=True)
+    return np.dtype((np.record, np.dtype(shaped, align=True)))
