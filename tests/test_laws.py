@@ -2,8 +2,8 @@
 
 import hashlib
 import math
-import pickle
 import os
+import pickle
 import subprocess
 import sys
 from functools import cache
