@@ -42,10 +42,10 @@ def windows(scenario: Scenario, split: Split, count: int) -> list[Workload]:
     if len(found) < count:
         low, high = STRETCH
         wanted = f" with a stretch of {low}-{high} on {scenario.cluster_name}" * (not scenario.all_windows)
-        instead = ", another cluster, or --all-windows" * (not scenario.all_windows)
+        instead = ", another cluster, --all-windows" * (not scenario.all_windows)
         raise ValueError(
             f"only {len(found)} of {count} windows of {scenario.jobs} jobs were found in the {split} part{wanted}: "
-            f"ask for fewer{instead}"
+            f"ask for fewer, for smaller ones (--jobs){instead}, or the whole trace (--whole)"
         )
     return found
 
