@@ -33,7 +33,7 @@ TUNED = "tuned"  # the row of whatever did best on validation windows
 WINDOWS = {
     "coda_mix": 4,
     "large": 4,
-    "two_types": 10,
+    "two_types": 4,
     "xion_small": 40,
     "xonar_memory": 100,
     "xonar_mix": 100,
