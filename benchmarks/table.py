@@ -30,14 +30,7 @@ COMMAND = "python benchmarks/table.py"
 SEARCH = "python benchmarks/tune.py"
 REFERENCE = "fifo"
 TUNED = "tuned"  # the row of whatever did best on validation windows
-WINDOWS = {
-    "coda_mix": 4,
-    "large": 4,
-    "two_types": 4,
-    "xion_small": 40,
-    "xonar_memory": 100,
-    "xonar_mix": 100,
-}
+WINDOWS = {"coda_mix": 4, "large": 4, "xion_small": 40, "xonar_memory": 100, "xonar_mix": 100}
 OTHERWISE = 20
 TABLE, ABOUT = "all policies", "all workloads"  # what stands between the marks
 LONGEST_REASON = 120

@@ -62,6 +62,19 @@ def test_the_table_says_by_which_command_it_was_made() -> None:
     assert re.match(r"Made by `python benchmarks/table\.py[^`]*`\. Mean JCT / fifo's", said)
 
 
+def test_the_command_that_it_names_makes_as_many_windows() -> None:
+    said = next(line for line in between(RESULTS) if line.startswith("Made by"))
+    assert said.startswith(f"Made by `{table.COMMAND}`.")
+    counts = {
+        cell.workload: cell.windows
+        for cell in cells_of(RESULTS.with_suffix(".csv"))
+        if cell.policy == table.REFERENCE
+    }
+    assert counts == {
+        name: table.WINDOWS.get(name, table.OTHERWISE) for name in registry.names("envs.workloads")
+    }
+
+
 def test_the_table_is_what_the_numbers_beside_it_say() -> None:
     """So nobody wrote in it, and it is of the settings in `baselines/tuned/`."""
     lines = between(RESULTS)
