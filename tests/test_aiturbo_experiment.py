@@ -1,12 +1,10 @@
 """AITurbo's jobs are drawn as they are said to be, and its experiment says plainly what of the claim holds."""
 
-import json
 from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import cache, partial
 from io import StringIO
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +25,7 @@ from envs.workload import Workload, filled, prepare
 from evaluate import main
 from experiments import Found, aiturbo
 from experiments._trials import changed, drawn
+from tests.test_experiments import Run
 from traces import aiturbo_ps
 from traces.aiturbo_ps import all_predictable, none_predictable, with_load, with_restart
 
@@ -269,17 +268,6 @@ def test_aiturbo_gives_idle_gpus_to_who_can_use_them() -> None:
 
 
 # The experiment.
-
-
-class Run(NamedTuple):
-    """What a command printed and left."""
-
-    printed: str
-    folder: Path
-
-    def claims(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = json.loads((self.folder / "claims.json").read_text())
-        return rows
 
 
 @pytest.fixture(scope="module")
