@@ -1,0 +1,102 @@
+"""Hold the simulator's results against those of an earlier commit, window by window, to the last digit.
+
+`python benchmarks/per_window.py [--policy NAME ...] [--workload NAME ...] [--processes P]` simulates the first four test
+windows of every workload under six policies and compares each mean JCT, and a digest of all finish times, with
+`per_window.csv`, exit code 1 where one differs; `--write` makes that file anew. Whoever changes what is simulated makes
+it anew in the same commit and says so; whoever only moves or renames things must find it unchanged.
+"""
+
+import argparse
+import csv
+import hashlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from joblib import Parallel, delayed
+
+import baselines
+from envs.episode import run
+from envs.registry import find, names
+from envs.windows import windows
+from envs.workload import Workload
+
+FILE = Path(__file__).with_suffix(".csv")
+POLICIES = ("srtf", "xonar", "coda", "aiturbo", "lucid", "union")
+WINDOWS = 4
+
+
+class Cell(NamedTuple):
+    """What became of a window under a policy; floats as `repr` writes them, so that all their digits stand."""
+
+    workload: str
+    window: str
+    policy: str
+    mean_jct_s: str
+    digest: str
+
+
+def cell(workload: str, number: int, load: Workload, policy: str) -> Cell:
+    """Simulate a policy on a window; where it cannot run, the kind of error stands for the mean JCT."""
+    try:
+        episode = run(baselines.make(baselines.load(policy)), load.episode())
+        table = load.results(episode)
+    except (ValueError, RuntimeError) as error:
+        return Cell(workload, str(number), policy, type(error).__name__, "")
+    finish = table["finish_s"].to_numpy(float)
+    digest = hashlib.sha256(finish.tobytes()).hexdigest()[:16]
+    return Cell(workload, str(number), policy, repr(float(table["jct_s"].mean())), digest)
+
+
+def measured(workloads: Sequence[str], policies: Sequence[str], processes: int) -> list[Cell]:
+    """Return every cell, in the order of the file."""
+    loads = {name: windows(find("envs.workloads", name, "scenario"), "test", WINDOWS) for name in workloads}
+    tasks = [
+        delayed(cell)(name, number, load, policy)
+        for name in workloads
+        for number, load in enumerate(loads[name])
+        for policy in policies
+    ]
+    found: list[Cell] = Parallel(processes, batch_size=1)(tasks)
+    return found
+
+
+def kept() -> dict[tuple[str, ...], Cell]:
+    """Return the cells of the file by workload, window and policy."""
+    with FILE.open(newline="") as lines:
+        return {cell[:3]: cell for cell in (Cell(**row) for row in csv.DictReader(lines))}
+
+
+def write(cells: Sequence[Cell]) -> None:
+    """Write the file."""
+    with FILE.open("w", newline="") as lines:
+        out = csv.writer(lines, lineterminator="\n")
+        out.writerow(Cell._fields)
+        out.writerows(cells)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Simulate, and write the file or compare with it; return the exit code."""
+    known = names("envs.workloads")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--policy", nargs="+", choices=POLICIES, default=POLICIES)
+    parser.add_argument("--workload", nargs="+", choices=known, default=known)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--write", action="store_true")
+    chosen = parser.parse_args(args)
+    cells = measured(chosen.workload, chosen.policy, chosen.processes)
+    if chosen.write:
+        write(cells)
+        return 0
+    before = kept()
+    changed = [cell for cell in cells if before[cell[:3]] != cell]
+    for now in changed:
+        was = before[now[:3]]
+        print(f"{' '.join(now[:3])}: {was.mean_jct_s} {was.digest} -> {now.mean_jct_s} {now.digest}")
+    print(f"{len(cells) - len(changed)} of {len(cells)} cells are equal to the digit")
+    return 1 if changed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
