@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import tyro
 
 import baselines
-from envs import choices
-from envs.scenario import Scenario
+from evaluation import choices
+from workloads import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from envs.policy import Policy
-    from envs.report import Maker
-    from envs.workload import Workload
+    from evaluation.report import Maker
     from experiments import Paper, Setting
+    from simulator.policy import Policy
+    from workloads import Workload
 
 BESIDE = ("fifo", "sjf", "srtf", "las")
 """What every policy stands beside, unless one episode is all that is asked for."""
@@ -46,7 +46,7 @@ class Evaluation:
     processes: int = 1
     """Processes to share the work; the results are the same."""
     workload: str | None = None
-    """A named workload of envs/workloads/ (quick, mixed, two_types ...); other flags override what it chooses."""
+    """A named workload of workloads/ (quick, mixed, two_types ...); other flags override what it chooses."""
     out: str | None = None
     """Folder for choices, summary and every job, or claims and figure; runs/evaluate-<time>-<hash>."""
     config: str | None = None
@@ -160,8 +160,7 @@ def agent_name(folder: Path) -> str:
 
 def made(evaluation: Evaluation) -> "list[Workload]":
     """Return the workloads: one if it is the whole trace, else the first windows of its test part."""
-    from envs.windows import windows
-    from envs.workload import whole
+    from workloads import whole, windows
 
     scenario = evaluation.scenario
     return [whole(scenario)] if scenario.whole else windows(scenario, "test", evaluation.windows or WINDOWS)
@@ -175,7 +174,7 @@ def evaluate(
     folder: Path,
 ) -> None:
     """Simulate, print the table, and fill the run folder."""
-    from envs import remarks, report
+    from evaluation import remarks, report
 
     out = report.console(sys.stdout)
     for line in remarks.heading(workloads):
@@ -200,7 +199,7 @@ def evaluate(
 
 def reproduce(evaluation: Evaluation, paper: "Paper", settings: "Sequence[Setting]", folder: Path) -> None:
     """Run a paper's experiment, print its tables and claims, and fill the run folder."""
-    from envs import report
+    from evaluation import report
     from experiments import simulate, size
 
     out = report.console(sys.stdout)

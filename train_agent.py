@@ -11,8 +11,8 @@ import tyro
 
 import baselines
 from agents.training import Training
-from envs import choices
-from envs.scenario import Scenario, Split
+from evaluation import choices
+from workloads import Scenario, Split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from agents.callbacks import Validated
-    from envs.comparison import Comparison
-    from envs.policy import Policy
+    from evaluation.comparison import Comparison
+    from simulator.policy import Policy
 
 BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
 """What the trained agent stands beside, each as published; its own prior comes before them."""
@@ -38,7 +38,7 @@ class Run:
     test_windows: int = 20
     """Windows for the table at the end; nothing is learned on them or chosen by them."""
     workload: str | None = None
-    """A named workload of envs/workloads/ (quick, mixed, two_types ...); other flags override what it chooses."""
+    """A named workload of workloads/ (quick, mixed, two_types ...); other flags override what it chooses."""
     out: str | None = None
     """Folder for the agent, its checkpoints, curves, choices and table; runs/train-<time>-<hash>."""
     config: str | None = None
@@ -97,7 +97,7 @@ def available(scenario: Scenario, split: Split, wanted: int) -> int:
     from itertools import islice
 
     from envs.env import shared_windows
-    from envs.windows import MOST_TRIED, accepted
+    from workloads import MOST_TRIED, accepted
 
     try:
         return len(shared_windows(scenario, split, wanted))
@@ -134,8 +134,8 @@ def score(wanted: Run, best: Path, folder: Path) -> None:
     from functools import partial
 
     from agents import load_policy
-    from envs import remarks, report
     from envs.env import shared_windows
+    from evaluation import remarks, report
 
     policies: dict[str, Policy | type] = {"agent": load_policy(best), "prior": wanted.training.prior}
     policies |= {name: baselines.load(name) for name in BESIDE}
@@ -157,7 +157,7 @@ def score(wanted: Run, best: Path, folder: Path) -> None:
 
 def verdicts(summaries: "dict[str, pd.DataFrame]") -> list[str]:
     """Say of every other policy whether the agent is better, as far as these windows tell."""
-    from envs.comparison import compare
+    from evaluation.comparison import compare
 
     lines = ["Mean JCT of the agent / that of each, paired by window, with its 95 % interval:"]
     for name, summary in summaries.items():
@@ -174,7 +174,7 @@ def verdicts(summaries: "dict[str, pd.DataFrame]") -> list[str]:
 
 def words(found: "Comparison") -> str:
     """Put a comparison into words, as far as its windows carry."""
-    from envs.remarks import ENOUGH
+    from evaluation.remarks import ENOUGH
 
     if found.windows < ENOUGH:
         return "too few windows to tell it from"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from envs.policy import Policy
+    from simulator.policy import Policy
 
 __all__ = ["load_policy"]
 

@@ -14,8 +14,8 @@ from safetensors.torch import save as tensor_bytes
 
 from agents.network import SlotNetwork
 from agents.training import Training
-from envs.kernel.features import QUEUE_FEATURES, TOTALS
-from envs.scenario import Scenario
+from simulator.kernel.features import QUEUE_FEATURES, TOTALS
+from workloads import Scenario
 
 CHOICES, WEIGHTS = "agent.json", "weights.safetensors"
 FORMAT = 1

@@ -16,7 +16,7 @@ from agents.ppo import SlotPolicy, TimedBuffer, TimedPPO
 from agents.training import Training
 from agents.validation import Validation
 from envs.env import GPUClusterEnv
-from envs.scenario import Scenario
+from workloads import Scenario
 
 
 def learn(

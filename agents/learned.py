@@ -8,9 +8,9 @@ from agents import folder as agent_folder
 from agents.folder import Agent
 from envs.actions.pick import action as pick
 from envs.observations.slots import observation
-from envs.policy import Action, Wait
 from envs.slots import Slots
-from envs.view import View
+from simulator.policy import Action, Wait
+from simulator.view import View
 
 
 class Learned:

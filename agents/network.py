@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from envs.kernel.features import QUEUE_FEATURES, TOTALS
+from simulator.kernel.features import QUEUE_FEATURES, TOTALS
 
 PRESENT = QUEUE_FEATURES.index("present")
 FORBIDDEN = -1e8  # logit of an illegal action

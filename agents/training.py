@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from envs.policy import PRIOR, Ranking
+from simulator.policy import PRIOR, Ranking
 
 AT_LEAST_ONE = (
     *("steps", "windows", "validation_windows", "validate_every", "queue_slots", "hidden"),

@@ -11,10 +11,10 @@ import torch
 import baselines
 from agents.network import SlotNetwork
 from agents.training import Training
-from envs import report, results
-from envs.comparison import compare
 from envs.env import GPUClusterEnv, shared_windows
-from envs.scenario import Scenario
+from evaluation import report, results
+from evaluation.comparison import compare
+from workloads import Scenario
 
 HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion_threshold")
 """What every agent is held against, beside its prior."""
@@ -27,7 +27,7 @@ class Score(NamedTuple):
     """How an agent does on the validation windows."""
 
     numbers: dict[str, float]
-    """Means over windows of some numbers of `envs.results.summarise`."""
+    """Means over windows of some numbers of `evaluation.results.summarise`."""
     ratios: dict[str, float]
     """Mean over windows of its mean JCT / that of the prior and of each heuristic."""
     agreement: float

@@ -1,12 +1,10 @@
 """Policies that do not learn, one module each: `policy` is a `Ranking`, a function of the view, or a class.
 
-`fifo` is `baselines/fifo.py`; modules with a leading underscore are shared by the others and are no policies.
+`fifo` is `baselines/fifo.py`; what they share is in `lib`.
 Policies whose names end in `_oracle` are told what no scheduler knows. A module may publish, beside its policy, the
 `GRID` of settings among which `benchmarks/tune.py` searches: values by the name of a field. What it found is `tuned`.
 """
 
-import difflib
-import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,16 +12,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from baselines._tuned import Tuned, searched, tuned
+from traces import modules, unknown
 
 if TYPE_CHECKING:
-    from envs.policy import Policy
+    from simulator.policy import Policy
 
 __all__ = ["Tuned", "grid", "load", "make", "names", "searched", "tuned", "vary"]
 
 
 def names() -> list[str]:
     """Return the names of all policies here, without importing them."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    return modules("baselines")
 
 
 def load(name: str) -> "Policy | type":
@@ -34,7 +33,7 @@ def load(name: str) -> "Policy | type":
     if ":" in name:
         return _load_own(name)
     if name not in names():
-        raise ValueError(_unknown(name))
+        raise ValueError(unknown("policy", name, (*names(), "package.module:attribute")))
     found: Policy | type = import_module(f"baselines.{name}").policy
     return found
 
@@ -74,9 +73,3 @@ def _load_own(name: str) -> "Policy | type":
         raise ValueError(f"policy {name!r}: {module} has no callable attribute {attribute!r}")
     own: Policy | type = found
     return own
-
-
-def _unknown(name: str) -> str:
-    near = difflib.get_close_matches(name, names(), n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"no policy {name!r}: there are {', '.join(names())}, or package.module:attribute{hint}"

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from baselines._rounds import Rounds
-from baselines._shapes import Now, Shape, Wish, active, asked, held, smaller
-from baselines._speed_model import Speeds, seconds
-from envs.kernel.layout import MOST_SERVERS, NOBODY, QUEUED, RUNNING
-from envs.policy import Action
+from baselines.lib.rounds import Rounds
+from baselines.lib.shapes import Now, Shape, Wish, active, asked, held, smaller
+from baselines.lib.speed_model import Speeds, seconds
+from simulator.kernel.layout import MOST_SERVERS, NOBODY, QUEUED, RUNNING
+from simulator.policy import Action
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 GPU_SERVICE, CORES_SERVICE = 10.0, 5.0  # of a GPU, and of a server's or CPU worker's 5 cores (Aiturbo-vGPU)
 THRESHOLDS = (30.0, 180.0)  # points at which the next queue begins, for SCALE jobs (as there)

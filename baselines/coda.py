@@ -5,11 +5,11 @@ an adaptive CPU allocator, a real-time contention eliminator and a multi-array j
 of GPUs by 20.8 %, and CPU jobs do not queue longer (CODA, IEEE ICDCS 2020, pp. 853-863, abstract). It says no more,
 and nothing else is public. Inferred:
 
-- allocator (`_tuning`): a job starts with few cores; in windows of a minute it is given more while its GPUs become
+- allocator (`lib.tuning`): a job starts with few cores; in windows of a minute it is given more while its GPUs become
   busier, then fewer as long as they stay as busy. Where cores are short, who makes most of one gets it first;
-- eliminator (`_throttling`): where the memory of a node is too slow, the CPU job that draws most is throttled, by
+- eliminator (`lib.throttling`): where the memory of a node is too slow, the CPU job that draws most is throttled, by
   measured bandwidth alone: GPUs that idle for want of cores throttle nobody;
-- arrays (`_arrays`): CPU jobs, and jobs of each number of GPUs, queue apart, first in, first out, and none blocks
+- arrays (`lib.arrays`): CPU jobs, and jobs of each number of GPUs, queue apart, first in, first out, and none blocks
   another. Either side has a reserve of cores, lends what it does not need, and takes it back by shrinking the borrower:
   nobody is paused.
 
@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines._arrays import Holders, divide, holders, resizes, start_on_cores
-from baselines._order import start_first
-from baselines._throttling import throttling
-from baselines._tuning import Tuner
-from envs.policy import Action, Wait
+from baselines.lib.arrays import Holders, divide, holders, resizes, start_on_cores
+from baselines.lib.order import start_first
+from baselines.lib.throttling import throttling
+from baselines.lib.tuning import Tuner
+from simulator.policy import Action, Wait
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 
 @dataclass

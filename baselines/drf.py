@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines._order import start_first
-from envs.policy import Action, Wait
+from baselines.lib.order import start_first
+from simulator.policy import Action, Wait
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 
 def policy(view: "View") -> Action:

@@ -3,6 +3,6 @@
 General knowledge. Whether a head that does not fit blocks those behind it is the scenario's discipline.
 """
 
-from envs.policy import Ranking
+from simulator.policy import Ranking
 
 policy = Ranking("submit")

@@ -4,7 +4,7 @@ What Xonar's claim is made against (IEEE CLOUD 2022, abstract: jobs run out of G
 from scratch). Read in the authors' prototype (github.com/pengujoa/Xonar): a place takes the head of the queue as
 soon as it is free, and the head blocks all others; its own FIFO has a memory test, see `packed_fifo`. Inferred:
 empty GPUs first, then those with fewest jobs; who failed keeps its turn, so on one pair of GPUs it restarts in its
-place, beside the same job; after three failures it gets GPUs of its own (`baselines._sharing`), or two jobs of
+place, beside the same job; after three failures it gets GPUs of its own (`baselines.lib.sharing`), or two jobs of
 hours could destroy each other's work for ever.
 """
 
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines._sharing import in_order
-from envs.kernel.layout import RESTARTING
-from envs.policy import Action
+from baselines.lib.sharing import in_order
+from simulator.kernel.layout import RESTARTING
+from simulator.policy import Action
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 
 @dataclass

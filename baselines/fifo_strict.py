@@ -3,6 +3,6 @@
 General knowledge; against `fifo` under `skip` it shows what head-of-line blocking costs.
 """
 
-from envs.policy import Ranking
+from simulator.policy import Ranking
 
 policy = Ranking("submit", discipline="strict")

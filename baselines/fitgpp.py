@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines._order import start_first
-from baselines._victims import alone, ledger, room_of_one
-from envs.policy import Action, Placement, Preempt, Start, Wait
+from baselines.lib.order import start_first
+from baselines.lib.victims import alone, ledger, room_of_one
+from simulator.policy import Action, Placement, Preempt, Start, Wait
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 WEIGHT, MOST_PAUSES = 4.0, 1  # of grace periods; of a job (P): recalled, unverified
 

@@ -8,11 +8,11 @@ Where a node has fewer for each GPU, it is those; where cores are not given out 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from baselines._order import cores_for_each, start_first
-from envs.policy import Action, Wait
+from baselines.lib.order import cores_for_each, start_first
+from simulator.policy import Action, Wait
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 
 @dataclass

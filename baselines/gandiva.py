@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines._sharing import Trial, alone, by_rank, cheapest, open_groups
-from envs.policy import Action, Preempt, Start, Wait
+from baselines.lib.sharing import Trial, alone, by_rank, cheapest, open_groups
+from simulator.policy import Action, Preempt, Start, Wait
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 
 @dataclass

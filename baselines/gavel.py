@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy.optimize import linprog
 
-from baselines._grants import GLANCE_S
-from baselines._kinds import Kinds, Turn, take
-from envs.kernel.layout import DONE
-from envs.policy import Action, Wait
+from baselines.lib.grants import GLANCE_S
+from baselines.lib.kinds import Kinds, Turn, take
+from simulator.kernel.layout import DONE
+from simulator.policy import Action, Wait
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 ROUND_S = 360.0
 NOTHING = 1e-6  # a share, or a loss of the least, that is but the solver's rounding

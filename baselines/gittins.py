@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines._grants import ROUND_S, Rounds, Wish, by
 from baselines.las import LIMITS
-from envs.kernel.layout import DONE
-from envs.policy import Action
+from baselines.lib.grants import ROUND_S, Rounds, Wish, by
+from simulator.kernel.layout import DONE
+from simulator.policy import Action
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 STEPS = np.array([*LIMITS, *(LIMITS[-1] * 2.0 ** np.arange(1, 13))])  # GPU-seconds at which an index changes
 

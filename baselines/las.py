@@ -4,7 +4,7 @@ The limits are those in Tiresias' simulator. Ours: whom to pause, as for every r
 way back to the top queue for jobs that starve.
 """
 
-from envs.policy import Ranking
+from simulator.policy import Ranking
 
 LIMITS = (3250.0, 7200.0)  # attained GPU-seconds
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines._sharing import alone, by_rank, cheapest, open_groups
-from envs.policy import Action, Wait
+from baselines.lib.sharing import alone, by_rank, cheapest, open_groups
+from simulator.policy import Action, Wait
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 MOST = 2  # sum of the classes of jobs that share
 

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from baselines._sharing import Groups, alone, can_join, join, open_groups, profile
+from baselines.lib.sharing import Groups, alone, can_join, join, open_groups, profile
 from baselines.xonar import scores_beside
-from envs.policy import Action, Wait
+from simulator.policy import Action, Wait
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 
 @dataclass

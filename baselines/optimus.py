@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from baselines._rounds import Rounds
-from baselines._shapes import Now, Shape, Wish, active, asked, cores_each, cores_feeding, smaller
-from baselines._speed_model import Speeds
-from envs.kernel.layout import CLOSED, MOST_SERVERS, OPEN
-from envs.policy import Action
+from baselines.lib.rounds import Rounds
+from baselines.lib.shapes import Now, Shape, Wish, active, asked, cores_each, cores_feeding, smaller
+from baselines.lib.speed_model import Speeds
+from simulator.kernel.layout import CLOSED, MOST_SERVERS, OPEN
+from simulator.policy import Action
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 
 class Claim(NamedTuple):

@@ -9,11 +9,11 @@ it comes from whom it chooses. Inferred: empty GPUs first, then those with fewes
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from baselines._sharing import in_order
-from envs.policy import Action
+from baselines.lib.sharing import in_order
+from simulator.policy import Action
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 
 @dataclass

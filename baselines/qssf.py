@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines._order import start_first
-from envs.kernel.layout import DONE
-from envs.policy import Action, Wait
+from baselines.lib.order import start_first
+from simulator.kernel.layout import DONE
+from simulator.policy import Action, Wait
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 ANYBODY = -1
 

@@ -5,10 +5,10 @@ Ours. It never leaves a GPU idle that a waiting job could use, so a win over it 
 
 from typing import TYPE_CHECKING
 
-from envs.policy import Action, Start, Wait
+from simulator.policy import Action, Start, Wait
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 
 def policy(view: "View") -> Action:

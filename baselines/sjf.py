@@ -3,6 +3,6 @@
 General knowledge. What selective preemption must beat where pauses are dear.
 """
 
-from envs.policy import Ranking
+from simulator.policy import Ranking
 
 policy = Ranking("estimate")

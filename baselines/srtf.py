@@ -3,6 +3,6 @@
 General knowledge. Blind to what pausing and loading cost: the order that Xion's abstract argues against.
 """
 
-from envs.policy import Ranking
+from simulator.policy import Ranking
 
 policy = Ranking("remaining", "by_order")

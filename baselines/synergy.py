@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines._arrays import divide, holders, resizes
-from baselines._order import cores_for_each, start_first
-from baselines._tuning import Tuner
-from envs.policy import Action, Wait
+from baselines.lib.arrays import divide, holders, resizes
+from baselines.lib.order import cores_for_each, start_first
+from baselines.lib.tuning import Tuner
+from simulator.policy import Action, Wait
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 WHOLE_CPU_JOB = 1.0  # CPU jobs do not give up cores
 

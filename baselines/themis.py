@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines._grants import ROUND_S, Rounds, Wish, by
-from envs.kernel.layout import RUNNING
-from envs.policy import Action
+from baselines.lib.grants import ROUND_S, Rounds, Wish, by
+from simulator.kernel.layout import RUNNING
+from simulator.policy import Action
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 LEASE_S = 1200.0
 

@@ -5,7 +5,7 @@ time; a few queues instead of a continuous order avoid thrash. Its simulator has
 FIFO inside, and sends a job back to the top once it has waited since its last run for `starve` times what it has run;
 AITurbo's code asks again every 240 s and at arrivals. Recalled, unverified: its service is counted anew from then; 8.
 Inferred: what it has run is all of it, or a demoted job would come back too often for what a pause costs; FIFO is by
-submission; victims are chosen as in `_grants`. Left out: consolidation by the skew of a model's tensors.
+submission; victims are chosen as in `lib.grants`. Left out: consolidation by the skew of a model's tensors.
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines._grants import ROUND_S, Rounds, Wish, by
 from baselines.las import LIMITS
-from envs.policy import Action
+from baselines.lib.grants import ROUND_S, Rounds, Wish, by
+from simulator.policy import Action
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 
 @dataclass

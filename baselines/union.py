@@ -11,8 +11,8 @@ Claims nothing of its own: it puts together what the papers do one by one, where
 - Cores, as CODA: who waits for its input by its profile gets what it lacks, others give up what they do not need;
   CPU jobs keep what they ask for, and are throttled only where a node's memory is too slow.
 
-Ours: how they fit together, and the price of a GPU (`_union_places`). Left out: servers and workers on CPUs, types of
-GPUs. The defaults were found on training episodes of `mixed`; how, `docs/mixed.md` says.
+Ours: how they fit together, and the price of a GPU (`lib.union_places`). Left out: servers and workers on CPUs, types
+of GPUs. The defaults were found on training episodes of `mixed`; how, `docs/mixed.md` says.
 """
 
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines._order import start_first
-from baselines._throttling import throttling
-from baselines._union_cores import Feeder
-from baselines._union_places import SETTLED_S, best_offer, worth_moving, worthwhile
-from baselines._union_seats import Offer, Paces, Seats
-from envs.kernel.layout import PAUSING, QUEUED
-from envs.policy import Action, Placement, Preempt, Resize, Start, Wait
+from baselines.lib.order import start_first
+from baselines.lib.throttling import throttling
+from baselines.lib.union_cores import Feeder
+from baselines.lib.union_places import SETTLED_S, best_offer, worth_moving, worthwhile
+from baselines.lib.union_seats import Offer, Paces, Seats
+from simulator.kernel.layout import PAUSING, QUEUED
+from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
 
 if TYPE_CHECKING:
-    from baselines._arrays import Holders
-    from envs.view import View
+    from baselines.lib.arrays import Holders
+    from simulator.view import View
 
 WINDOW_S = 60.0  # of CODA's tuner
 
@@ -41,7 +41,7 @@ class Union:
 
     exponent: of a job's GPUs, by which its remaining time is multiplied in the order. price: of GPU time, for each that
     waits and `expected` that will. most_busy: sum of duties on a shared GPU. most_slow: times its time as asked with
-    which a job may start. caution, growth: see `_union_places`.
+    which a job may start. caution, growth: see `lib.union_places`.
     """
 
     sharing: bool = True

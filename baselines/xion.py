@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from baselines._victims import Room, alone, free_at, make_room, time_until
-from envs.policy import Action, Placement, Preempt, Start, Wait
+from baselines.lib.victims import Room, alone, free_at, make_room, time_until
+from simulator.policy import Action, Placement, Preempt, Start, Wait
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 
 @dataclass

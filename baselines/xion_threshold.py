@@ -8,14 +8,14 @@ not fit displaces victims if
 
 with overhead = pause + load; the load of a job that was paused counts in its own time. Margin 1, the
 default, is the literal break-even, "the gap in remaining time exceeds the overhead". `threshold("srsf", 8)`
-(`envs.policy.PRIOR`, as which agents begin) is a choice of ours, not the paper's, tuned on training windows with
+(`simulator.policy.PRIOR`, as which agents begin) is a choice of ours, not the paper's, tuned on training windows with
 noisy estimates, where a gain of one overhead is often an error. `baselines.xion` weighs what everybody concerned
 gains and loses instead.
 """
 
 from typing import Literal
 
-from envs.policy import Ranking
+from simulator.policy import Ranking
 
 EXPONENT = {"srtf": 0.0, "sqrt": 0.5, "srsf": 1.0}  # of the number of GPUs
 

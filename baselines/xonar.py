@@ -20,7 +20,7 @@ a the resident and b the one that waits, the scores that were tried are
 1, 2 and 4 ignore the period: 20 + 20 ms and 2 + 2 s look made for each other. Profiled memory is what an
 allocator took that doubles what it has: more than a job needs, so some that would fit are kept apart.
 
-Inferred: which GPUs a gang of any size shares (all with the same residents, see `_sharing`); of all jobs and GPUs
+Inferred: which GPUs a gang of any size shares (all with the same residents, see `lib.sharing`); of all jobs and GPUs
 the pair of least score; with several residents the sum over them. Added: `patience_s`, since a job that needs much
 memory can be passed by for ever. Not taken over, as slips: that a chosen partner counts as having r = 1 at the
 next choice, that a place without a fitting job closes, that every GPU counts the memory of the first worker.
@@ -32,11 +32,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from baselines._sharing import Groups, Profile, alone, cheapest, open_groups, profile
-from envs.policy import Action, Wait
+from baselines.lib.sharing import Groups, Profile, alone, cheapest, open_groups, profile
+from simulator.policy import Action, Wait
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 SCORES: dict[int | str, Callable[[Profile, Profile], np.ndarray]] = {
     1: lambda a, b: abs(a.active - b.idle) + abs(a.idle - b.active),

@@ -11,12 +11,11 @@ from itertools import cycle
 import numpy as np
 
 import baselines
-from envs.episode import Episode
-from envs.kernel import calls, laws
-from envs.policy import Ranking
-from envs.scenario import Scenario
-from envs.view import adopt
-from envs.windows import windows
+from simulator.episode import Episode
+from simulator.kernel import calls, laws
+from simulator.policy import Ranking
+from simulator.view import adopt
+from workloads import Scenario, windows
 
 
 def violations(episode: Episode, ranking: Ranking) -> int:

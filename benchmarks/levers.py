@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import baselines
 from baselines.union import Union
-from envs import registry, report
-from envs.windows import windows
+from evaluation import report
 from experiments import Found, Setting, simulate
+from workloads import named, windows
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from envs.report import Maker
+    from evaluation.report import Maker
 
 WORKLOAD, UNION = "mixed", "union"
 LEVERS: dict[str, Callable[[], Union]] = {
@@ -90,7 +90,7 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=1)
     chosen = parser.parse_args(args)
-    scenario = replace(registry.find("envs.workloads", WORKLOAD, "scenario"), seed=chosen.seed)
+    scenario = replace(named(WORKLOAD), seed=chosen.seed)
     setting = Setting(WORKLOAD, windows(scenario, "test", chosen.trials), policies())
     found = simulate([setting], processes=chosen.processes)
     out = report.console(sys.stdout)

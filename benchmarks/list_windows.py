@@ -1,17 +1,17 @@
 """Simulate and list which windows of the generator are accepted: `python benchmarks/list_windows.py`.
 
-The lists in envs/accepted are made by this, once; a test simulates some of their windows again.
+The lists in workloads/accepted are made by this, once; a test simulates some of their windows again.
 """
 
 import argparse
 from dataclasses import replace
 
-from envs.registry import find, names
-from envs.scenario import Scenario, Split
-from envs.windows import in_range, kept_list, write_list
+from workloads import Scenario, Split, named
+from workloads import names as workload_names
+from workloads._windows import in_range, kept_list, write_list
 
 COUNTS: dict[Split, int] = {"train": 600, "validation": 100, "test": 300}
-WORKLOADS: list[Scenario] = [find("envs.workloads", name, "scenario") for name in names("envs.workloads")]
+WORKLOADS: list[Scenario] = [named(name) for name in workload_names()]
 
 
 def main() -> None:

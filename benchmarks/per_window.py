@@ -1,9 +1,9 @@
 """Hold the simulator's results against those of an earlier commit, window by window, to the last digit.
 
-`python benchmarks/per_window.py [--policy NAME ...] [--workload NAME ...] [--processes P]` simulates the first four test
-windows of every workload under six policies and compares each mean JCT, and a digest of all finish times, with
-`per_window.csv`, exit code 1 where one differs; `--write` makes that file anew. Whoever changes what is simulated makes
-it anew in the same commit and says so; whoever only moves or renames things must find it unchanged.
+`python benchmarks/per_window.py [--policy NAME ...] [--workload NAME ...] [--processes P]` simulates the first four
+test windows of every workload under six policies and compares each mean JCT, and a digest of all finish times, with
+`per_window.csv`, exit code 1 where one differs; `--write` makes that file anew. A change of what is simulated makes it
+anew in the same commit and says so; whatever only moves or renames things must find it unchanged.
 """
 
 import argparse
@@ -17,10 +17,9 @@ from typing import NamedTuple
 from joblib import Parallel, delayed
 
 import baselines
-from envs.episode import run
-from envs.registry import find, names
-from envs.windows import windows
-from envs.workload import Workload
+from simulator.episode import run
+from workloads import Workload, named, windows
+from workloads import names as workload_names
 
 FILE = Path(__file__).with_suffix(".csv")
 POLICIES = ("srtf", "xonar", "coda", "aiturbo", "lucid", "union")
@@ -51,7 +50,7 @@ def cell(workload: str, number: int, load: Workload, policy: str) -> Cell:
 
 def measured(workloads: Sequence[str], policies: Sequence[str], processes: int) -> list[Cell]:
     """Return every cell, in the order of the file."""
-    loads = {name: windows(find("envs.workloads", name, "scenario"), "test", WINDOWS) for name in workloads}
+    loads = {name: windows(named(name), "test", WINDOWS) for name in workloads}
     tasks = [
         delayed(cell)(name, number, load, policy)
         for name in workloads
@@ -78,7 +77,7 @@ def write(cells: Sequence[Cell]) -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Simulate, and write the file or compare with it; return the exit code."""
-    known = names("envs.workloads")
+    known = workload_names()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--policy", nargs="+", choices=POLICIES, default=POLICIES)
     parser.add_argument("--workload", nargs="+", choices=known, default=known)

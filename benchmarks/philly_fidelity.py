@@ -10,7 +10,6 @@ printed: a busy day is chance.
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +17,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-import traces  # noqa: E402
-from envs.scenario import Scenario  # noqa: E402
-from envs.windows import stretch  # noqa: E402
-from envs.workload import filled  # noqa: E402
-from traces._fill import runs  # noqa: E402
+import traces
+from traces import STATISTICS, runs
+from workloads import Scenario, filled
+from workloads._windows import stretch
 
 Figures = dict[str, float]
 
 FITTED = ("2017-09-24", "2017-11-14")
-STATISTICS = ROOT / "traces" / "data" / "philly_statistics.json"
 SPANS_S = {"1min": 60, "10min": 600, "1h": 3_600, "6h": 21_600, "1d": 86_400}
 BUCKETS = {"1": (1, 1), "2": (2, 2), "3-4": (3, 4), "5-8": (5, 8), "9-16": (9, 16), ">16": (17, 10_000)}
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)

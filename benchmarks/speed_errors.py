@@ -19,17 +19,14 @@ import pandas as pd
 from rich import box
 from rich.table import Table
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-import traces  # noqa: E402
-from envs import report  # noqa: E402
-from envs.cluster import Cluster, uniform  # noqa: E402
-from envs.episode import Episode  # noqa: E402
-from envs.jobs import jobs_array  # noqa: E402
-from envs.physics import Physics  # noqa: E402
-from envs.policy import Placement, Start, Wait  # noqa: E402
-from envs.scenario import CONTENTION  # noqa: E402
+import traces
+from evaluation import report
+from simulator.cluster import Cluster, uniform
+from simulator.episode import Episode
+from simulator.jobs import jobs_array
+from simulator.physics import CONTENTION, Physics
+from simulator.policy import Placement, Start, Wait
+from traces import STATISTICS
 
 Floats = npt.NDArray[np.float64]
 Points = pd.DataFrame  # of `what`, `measured`, and what was computed; those of a `setting` count as one
@@ -57,7 +54,7 @@ FITTED = {
     "sia RTX2080Ti": "RTX2080Ti PCIe + 50 Gb/s IB",
     "sia QuadroRTX6000": "QuadroRTX6000 PCIe",
 }
-"""Links that hardware.csv fitted to a measured cluster; for others there are those of `envs.cluster.Cluster`."""
+"""Links that hardware.csv fitted to a measured cluster; for others there are those of `simulator.cluster.Cluster`."""
 STATED = {
     "GPU: all, by setting": "17.2 (11.8)",
     "GPU: fp32 and tf32, by setting": "13.9 (9.4)",
@@ -128,7 +125,7 @@ def slowdowns(duty: Floats, contention: float, loss: float = 0.0) -> Floats:
 
 def parameters(name: str) -> pd.DataFrame:
     """Return a table of the parameters that are simulated with."""
-    return pd.read_csv(ROOT / "traces" / "data" / name)
+    return pd.read_csv(STATISTICS.parent / name)
 
 
 def profiles(model: "pd.Series[str]") -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """Score all policies on all workloads: `python benchmarks/table.py [--windows N] [--processes P]`.
 
 Rows are the policies of `baselines/` as published and, where a search found other settings (`benchmarks/tune.py`), as
-tuned; columns are the workloads of `envs/workloads/`: both are found by themselves. The table is written into
+tuned; columns are the workloads of `workloads/`: both are found by themselves. The table is written into
 docs/results.md and, without the rows of each policy as tuned, README.md, between its marks, and every number into
 docs/results.csv.
 """
@@ -19,11 +19,10 @@ import pandas as pd
 from joblib import Parallel, delayed
 
 import baselines
-from envs import remarks, search
-from envs.comparison import compare
-from envs.registry import find, names
-from envs.windows import windows
-from envs.workload import Workload
+from evaluation import remarks, search
+from evaluation.comparison import compare
+from workloads import Workload, named, windows
+from workloads import names as workload_names
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python benchmarks/table.py"
@@ -228,7 +227,7 @@ def check(root: Path) -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Simulate everything, print how it goes, and write the table where it belongs."""
-    known = names("envs.workloads")
+    known = workload_names()
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -248,7 +247,7 @@ def main(args: Sequence[str] | None = None) -> None:
     cells: list[Cell] = []
     described: list[str] = []
     for name in chosen.workload:
-        scenario = replace(find("envs.workloads", name, "scenario"), seed=0)
+        scenario = replace(named(name), seed=0)
         workloads = windows(scenario, "test", chosen.windows or WINDOWS.get(name, OTHERWISE))
         described += (said := about(name, workloads))
         print("\n".join(said), flush=True)

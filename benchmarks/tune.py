@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import baselines
-from envs import choices, registry, search
-from envs.policy import Policy
-from envs.windows import MOST_TRIED, accepted, windows
-from envs.workload import Workload
+from evaluation import choices, search
+from simulator.policy import Policy
+from workloads import MOST_TRIED, Workload, accepted, named, windows
+from workloads import names as workload_names
 
 COMMAND = "python benchmarks/tune.py"
 FOLDER = Path(baselines.__file__).parent / "tuned"
@@ -37,7 +37,7 @@ class Sample(NamedTuple):
 
 def sample(workload: str, budget: int, seed: int) -> Sample:
     """Return as many training windows as FIFO runs through with a share of the budget, and as many for validation."""
-    scenario = replace(registry.find("envs.workloads", workload, "scenario"), seed=seed)
+    scenario = replace(named(workload), seed=seed)
     training: list[Workload] = []
     events = 0
     for load in islice(accepted(scenario, "train", most=MOST * MOST_TRIED), MOST):
@@ -121,7 +121,7 @@ def line(found: dict[str, Any]) -> str:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Tune policies for workloads and print, for each, its scores as published and as found."""
-    workloads = registry.names("envs.workloads")
+    workloads = workload_names()
     tunable = [name for name in baselines.names() if baselines.grid(name)]
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

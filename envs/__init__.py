@@ -1,4 +1,4 @@
-"""The simulated cluster and its Gymnasium face; importing it registers `GPUCluster-v0`."""
+"""The Gymnasium face of the simulated cluster; importing it registers `GPUCluster-v0`."""
 
 import gymnasium
 

@@ -10,16 +10,14 @@ import pandas as pd
 
 from envs import render
 from envs.actions import Legal
-from envs.episode import Episode, run
-from envs.kernel import calls
-from envs.policy import PRIOR, Ranking
-from envs.registry import find
 from envs.rewards import Moment
-from envs.scenario import Scenario, Split
 from envs.slots import Slots
-from envs.view import adopt
-from envs.windows import windows
-from envs.workload import Workload, whole
+from simulator.episode import Episode, run
+from simulator.kernel import calls
+from simulator.policy import PRIOR, Ranking
+from simulator.view import adopt
+from traces import find
+from workloads import Scenario, Split, Workload, whole, windows
 
 BEFORE = 2  # the record that keeps the state before the last action
 SCRATCH = 1
@@ -41,7 +39,7 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
     profiled features, whether they fit, and the victims they would need; and totals. `tables` adds the share of
     free memory of each GPU and of free cores of each node, and the R running jobs with most time remaining, each
     with its preemption cost; `slots` adds the prior's logits and the mask. Times are log1p(s / 60) / 4; see
-    `envs.kernel.features` for each column. A job beyond K is unseen until there is room (`info["unseen"]` counts
+    `simulator.kernel.features` for each column. A job beyond K is unseen until there is room (`info["unseen"]` counts
     them), but for the prior's own choice, which takes the last slot.
 
     ## Actions
@@ -62,7 +60,7 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
     instants a job, which only endless pausing and restarting reaches.
 
     ## Arguments
-    scenario: fields of `envs.scenario.Scenario`. split, count: which windows; a `whole` trace is the same episode
+    scenario: fields of `workloads._scenario.Scenario`. split, count: which windows; a `whole` trace is the same episode
     in every split. observation, action, reward: names of modules. queue_slots, running_slots: K and R. exponent,
     margin: the prior, see `baselines.xion_threshold`.
     tau_s: time constant of rollouts, s; None for none.

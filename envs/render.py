@@ -2,7 +2,7 @@
 
 from string import ascii_letters
 
-from envs.view import View
+from simulator.view import View
 
 
 def text(view: View) -> str:

@@ -3,9 +3,9 @@
 A module defines `paper`, a `Paper`: what to simulate, and which tables, claims and figure to make of it.
 """
 
-from envs.registry import find
 from experiments._paper import Paper
 from experiments._trials import Found, Setting, simulate, size
+from traces import find
 
 __all__ = ["Found", "Paper", "Setting", "load", "simulate", "size"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from envs.comparison import Estimate
+from evaluation.comparison import Estimate
 
 Needs = Literal["at least", "more than", "at most", "less than", "exactly"]
 

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from envs.comparison import Estimate
+from evaluation.comparison import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envs import choices, remarks
+from evaluation import choices, remarks
 from experiments import _figure, _tables
 from experiments._claims import Claim
 from experiments._trials import Found, Setting

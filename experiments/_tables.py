@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from envs.comparison import Estimate
+from evaluation.comparison import Estimate
 from experiments._claims import Claim
 from experiments._trials import Found
 

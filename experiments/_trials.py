@@ -8,12 +8,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 import baselines
-from envs import report
-from envs.comparison import Estimate, compare, estimate
-from envs.registry import find
-from envs.report import Maker
-from envs.windows import windows
-from envs.workload import Workload, prepare
+from evaluation import report
+from evaluation.comparison import Estimate, compare, estimate
+from evaluation.report import Maker
+from workloads import Workload, named, prepare, windows
 
 Case = tuple[str, str]
 """A setting and a policy, by their names."""
@@ -32,7 +30,7 @@ def drawn(workload: str, trials: int, seed: int, **choices: Any) -> list[Workloa
 
     choices: fields of the scenario that are to be others than the workload's.
     """
-    scenario = find("envs.workloads", workload, "scenario")
+    scenario = named(workload)
     return windows(replace(scenario, seed=seed, all_windows=True, **choices), "test", trials)
 
 
@@ -53,7 +51,7 @@ def changed(
     ]
 
 
-def named(*names: str) -> dict[str, Maker]:
+def published(*names: str) -> dict[str, Maker]:
     """Return policies of `baselines/` as they are published."""
     return {name: partial(baselines.make, baselines.load(name)) for name in names}
 

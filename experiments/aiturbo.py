@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines._speed_model import fit, seconds
 from baselines.aiturbo import Aiturbo
+from baselines.lib.speed_model import fit, seconds
 from baselines.optimus import Optimus
 from baselines.tiresias import Tiresias
-from envs.comparison import Estimate, estimate
-from envs.kernel import calls
-from envs.kernel.layout import MOST_SERVERS
-from envs.workload import Workload
+from evaluation.comparison import Estimate, estimate
 from experiments import _figure, _tables
 from experiments._claims import Claim
 from experiments._figure import Look
 from experiments._paper import Paper
 from experiments._tables import share, times
-from experiments._trials import Found, Setting, changed, drawn, named
-from traces import aiturbo_ps as trace
+from experiments._trials import Found, Setting, changed, drawn, published
+from simulator.kernel import calls
+from simulator.kernel.layout import MOST_SERVERS
+from workloads import Workload
+from workloads import aiturbo_ps as trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +69,7 @@ USUAL = at(trace.LOAD)
 def settings(trials: int, seed: int) -> list[Setting]:
     """Return the usual load with AITurbo's parts left out, other loads, and on fewer trials other workloads."""
     loads = drawn("aiturbo_ps", trials, seed)
-    policies = named("fifo", "las", "srtf") | {
+    policies = published("fifo", "las", "srtf") | {
         OPTIMUS: Optimus,
         ASTRAY: partial(Optimus, error=log(3)),
         TIRESIAS: Tiresias,

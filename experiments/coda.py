@@ -15,13 +15,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from baselines.coda import Coda
-from envs.comparison import Estimate
-from envs.workload import SEEDS_A_SCENARIO, Workload
+from evaluation.comparison import Estimate
 from experiments import _figure, _tables
 from experiments._claims import Claim
 from experiments._paper import Paper
-from experiments._trials import Found, Setting, changed, drawn, named
-from traces.coda_mix import HEAVY_SHARE, with_heavy
+from experiments._trials import Found, Setting, changed, drawn, published
+from workloads import SEEDS_A_SCENARIO, Workload
+from workloads.coda_mix import HEAVY_SHARE, with_heavy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,10 +51,10 @@ def settings(trials: int, seed: int) -> list[Setting]:
         UNTHROTTLED: partial(Coda, eliminator=False),
         ONE_QUEUE: partial(Coda, arrays=False),
     }
-    both = named(CODA) | {UNTHROTTLED: parts[UNTHROTTLED]}
+    both = published(CODA) | {UNTHROTTLED: parts[UNTHROTTLED]}
     others = [share for share in SHARES if share != HEAVY_SHARE]
     return [
-        Setting(USUAL, loads, named(*BASELINES, CODA) | parts),
+        Setting(USUAL, loads, published(*BASELINES, CODA) | parts),
         *(Setting(heavy(share), with_share(loads, share), both) for share in others),
     ]
 

@@ -18,14 +18,14 @@ import pandas as pd
 
 import traces
 from baselines.xion import Xion
-from envs.workload import Workload, filled, prepare
 from experiments import _figure, _tables
 from experiments._claims import Claim
 from experiments._figure import Look
 from experiments._paper import Paper
 from experiments._tables import share, times
-from experiments._trials import Found, Setting, changed, drawn, named
-from traces.xion_small import with_overhead
+from experiments._trials import Found, Setting, changed, drawn, published
+from workloads import Workload, filled, prepare
+from workloads.xion_small import with_overhead
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,14 +61,14 @@ def settings(trials: int, seed: int) -> list[Setting]:
         WITHOUT_QUEUE: partial(Xion, count_queue=False),
         GAP_ALONE: partial(Xion, rule="gap", count_queue=False),
     }
-    policies = named(*KNOWN, "xion")
+    policies = published(*KNOWN, "xion")
     found = [Setting(USUAL, workloads, policies)]
     for seconds in (*OVERHEADS_S, ENDLESS_S):
         more = rules if seconds == USUAL_S else {GAP: rules[GAP]}
         loads = changed(few, partial(with_overhead, median_s=seconds))
         found.append(Setting(overhead(seconds), loads, policies | more))
     heavy = [heavy_tailed(load) for load in few]
-    return [*found, Setting(HEAVY, heavy, named("fifo_strict") | policies)]
+    return [*found, Setting(HEAVY, heavy, published("fifo_strict") | policies)]
 
 
 def heavy_tailed(load: Workload) -> Workload:

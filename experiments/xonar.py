@@ -18,13 +18,13 @@ import numpy as np
 
 from baselines.packed_fifo import PackedFifo
 from baselines.xonar import Xonar
-from envs.comparison import Estimate, estimate
-from envs.scenario import CONTENTION
+from evaluation.comparison import Estimate, estimate
 from experiments import _figure, _tables
 from experiments._claims import Claim
 from experiments._figure import Look
 from experiments._paper import Paper
-from experiments._trials import Found, Setting, changed, drawn, named
+from experiments._trials import Found, Setting, changed, drawn, published
+from simulator.physics import CONTENTION
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +59,9 @@ def settings(trials: int, seed: int) -> list[Setting]:
 
     That cost is nothing to a policy under which nobody does, so only the blind one runs again.
     """
-    policies = named(ALONE, BLIND) | {HEAD: partial(PackedFifo, strict=True)} | named(FIRST_FIT, XONAR)
+    policies = (
+        published(ALONE, BLIND) | {HEAD: partial(PackedFifo, strict=True)} | published(FIRST_FIT, XONAR)
+    )
     scores = {f"xonar, score {score}": partial(Xonar, score) for score in OTHER_SCORES}
     found = []
     for name in SETS:
@@ -69,9 +71,11 @@ def settings(trials: int, seed: int) -> list[Setting]:
         costs: dict[str, dict[str, Any]] = {f"{name}, {NEWCOMER}": {"oom_victim": NEWCOMER}}
         costs |= {delayed(name, seconds): {"restart_delay": seconds} for seconds in DELAYS_S[1:]}
         costs |= {peaking(name, peak): {"peak_at": peak} for peak in PEAKS[1:]}
-        found += [Setting(other, changed(loads, **choices), named(BLIND)) for other, choices in costs.items()]
+        found += [
+            Setting(other, changed(loads, **choices), published(BLIND)) for other, choices in costs.items()
+        ]
         profiled = changed(loads, contention=CONTENTION, contention_loss=0.0)
-        found.append(Setting(f"{name}, {PROFILED}", profiled, named(BLIND, XONAR)))
+        found.append(Setting(f"{name}, {PROFILED}", profiled, published(BLIND, XONAR)))
     return found
 
 

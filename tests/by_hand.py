@@ -5,9 +5,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from envs.cluster import Cluster
-from envs.policy import Action, Placement, Wait
-from envs.view import View
+from simulator.cluster import Cluster
+from simulator.policy import Action, Placement, Wait
+from simulator.view import View
 from tests.mixed_jobs import table_of, workload
 from tests.twins import Twins
 

@@ -12,7 +12,7 @@ from agents.folder import new_network
 from agents.network import SlotNetwork
 from agents.training import Training
 from envs.env import GPUClusterEnv
-from envs.scenario import Scenario
+from workloads import Scenario
 
 TINY = Training(
     steps=256,

@@ -6,12 +6,12 @@ When nodes fail, and who fails where memory runs over, is drawn: of that the epi
 import math
 from collections import Counter
 
-from envs.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
-from envs.workload import Workload
+from simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
 from tests.formulas import fewest_cores, tasks
 from tests.lives import DOWN, HOLDING, OPEN, Ground, Life, shape_of
 from tests.outages import Outages
 from tests.paces import speeds_of
+from workloads import Workload
 
 ROUNDING = 1e-6  # s
 TINY = 1e-9

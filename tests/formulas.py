@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import traces
-from envs.cluster import GPU_MEMORY_GIB, Cluster
-from envs.physics import Physics
-from envs.workload import Workload
+from simulator.cluster import GPU_MEMORY_GIB, Cluster
+from simulator.physics import Physics
+from workloads import Workload
 
 CORES = 5.0  # of a parameter server on cores, and of a worker there
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from envs.episode import Episode, discipline_of
-from envs.kernel import calls, laws
-from envs.kernel.layout import DONE, FUTURE, LOADING, PAUSING, QUEUED, RESERVED, RUNNING
-from envs.policy import Action, Policy, Ranking, Wait
-from envs.view import adopt
+from simulator.episode import Episode, discipline_of
+from simulator.kernel import calls, laws
+from simulator.kernel.layout import DONE, FUTURE, LOADING, PAUSING, QUEUED, RESERVED, RUNNING
+from simulator.policy import Action, Policy, Ranking, Wait
+from simulator.view import adopt
 
 ROUNDING = 1e-9  # of sums of many times
 

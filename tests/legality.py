@@ -2,7 +2,7 @@
 
 import math
 
-from envs.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
+from simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
 from tests.fluid import TINY, Fluid
 from tests.formulas import Shape, Task, fewest_cores
 from tests.lives import OPEN, Life, shape_of

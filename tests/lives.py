@@ -3,9 +3,9 @@
 import math
 from dataclasses import dataclass, field
 
-from envs.cluster import Cluster
-from envs.physics import Physics
-from envs.policy import Placement
+from simulator.cluster import Cluster
+from simulator.physics import Physics
+from simulator.policy import Placement
 from tests.formulas import Shape, Task, wanted_cores
 
 HOLDING = ("running", "loading", "pausing")
@@ -31,7 +31,7 @@ class Life:
 
     task: Task
     shape: Shape  # it has, or asks for
-    phase: str = "future"  # a name of envs.kernel.layout.PHASES
+    phase: str = "future"  # a name of simulator.kernel.layout.PHASES
     end: float = math.inf
     progress: float = 0.0  # s
     gpus: tuple[int, ...] = ()  # held

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from envs.cluster import Cluster
-from envs.jobs import jobs_array
-from envs.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
-from envs.scenario import Scenario
-from envs.view import View
-from envs.workload import Workload
+from simulator.cluster import Cluster
+from simulator.jobs import jobs_array
+from simulator.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
+from simulator.view import View
+from workloads import Scenario, Workload
 
 SMALL = Cluster("small", (4, 2, 2), (16.0, 16.0, 24.0), (20, 10, 16), bandwidth_gbs=40.0)
 TYPES = replace(SMALL, node_types=("v100", "k80", "a100"))

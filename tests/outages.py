@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from envs.physics import Physics
+from simulator.physics import Physics
 from tests.lives import DOWN, DRAINING, OPEN
 
 ROUNDING = 1e-6  # s

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from envs.cluster import Cluster
-from envs.episode import Episode, run
-from envs.kernel.layout import JOB
-from envs.policy import Action, Placement, Preempt, Ranking, Start, Wait
-from envs.view import View
+from simulator.cluster import Cluster
+from simulator.episode import Episode, run
+from simulator.kernel.layout import JOB
+from simulator.policy import Action, Placement, Preempt, Ranking, Start, Wait
+from simulator.view import View
 from tests.reference import Job, Node, Outcome, Rules
 
 # Sizes of node that are powers of two, each with small and with large GPUs: 30 GPUs.

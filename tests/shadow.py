@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from envs.policy import Action, Preempt, Start, Wait
+from simulator.policy import Action, Preempt, Start, Wait
 from tests.reference import Job, Node
 
 
@@ -13,7 +13,7 @@ class Fate:
     """What has become of a job so far; `end` is when its phase ends by itself."""
 
     job: Job
-    phase: str = "future"  # a name of envs.kernel.layout.PHASES
+    phase: str = "future"  # a name of simulator.kernel.layout.PHASES
     since: float = 0.0
     end: float = math.inf
     attained: float = 0.0

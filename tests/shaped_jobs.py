@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from envs.actions._room import asked_cores, cores_beside, next_cores, shape_of
-from envs.kernel.layout import PAUSING
-from envs.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
 from envs.slots import Shape
-from envs.view import View
+from simulator.kernel.layout import PAUSING
+from simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
+from simulator.view import View
 from tests import tiny
 from tests.mixed_jobs import sensible
 

@@ -11,8 +11,8 @@ import torch
 from agents import folder as agent_folder
 from agents import load_policy
 from agents.folder import CHOICES, WEIGHTS, Agent
-from envs.scenario import Scenario
 from tests.crowd import TINY, opinionated
+from workloads import Scenario
 
 SCENARIO = Scenario(cluster="2x8", jobs=40)
 

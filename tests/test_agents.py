@@ -9,9 +9,9 @@ from agents.folder import Agent, new_network
 from agents.learned import Learned
 from agents.network import Observation
 from agents.validation import play
-from envs.episode import run
-from envs.scenario import Scenario
+from simulator.episode import run
 from tests.crowd import TINY, crowded, env_of, opinionated
+from workloads import Scenario
 
 
 @pytest.fixture(scope="module")

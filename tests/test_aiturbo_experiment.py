@@ -14,20 +14,19 @@ from pandas.testing import assert_frame_equal
 from scipy import stats
 
 import traces
+import workloads
 from baselines.aiturbo import Aiturbo
 from baselines.tiresias import Tiresias
-from envs import registry
-from envs.cluster import cluster
-from envs.comparison import Estimate
-from envs.episode import run
-from envs.policy import Policy
-from envs.workload import Workload, filled, prepare
 from evaluate import main
+from evaluation.comparison import Estimate
 from experiments import Found, aiturbo
 from experiments._trials import changed, drawn
+from simulator.cluster import cluster
+from simulator.episode import run
+from simulator.policy import Policy
 from tests.test_experiments import Run
-from traces import aiturbo_ps
-from traces.aiturbo_ps import all_predictable, none_predictable, with_load, with_restart
+from workloads import Workload, aiturbo_ps, filled, named, prepare
+from workloads.aiturbo_ps import all_predictable, none_predictable, with_load, with_restart
 
 JOBS = 40_000
 UNLIKELY = 4.0  # standard errors: one in 16,000 for what is drawn right
@@ -36,7 +35,7 @@ LEAST_P = 1e-4
 
 @cache
 def many() -> pd.DataFrame:
-    return traces.load("aiturbo_ps", seed=5, jobs=JOBS)
+    return workloads.load("aiturbo_ps", seed=5, jobs=JOBS)
 
 
 def is_near(values: Any, mean: float, spread: float) -> bool:
@@ -160,20 +159,20 @@ def test_how_far_an_estimate_is_off_does_not_tell_when_it_becomes_good() -> None
 
 
 def test_a_seed_decides_the_table() -> None:
-    table = traces.load("aiturbo_ps", seed=1, jobs=30)
-    assert_frame_equal(table, traces.load("aiturbo_ps", seed=1, jobs=30))
-    assert not table["duration_s"].equals(traces.load("aiturbo_ps", seed=2, jobs=30)["duration_s"])
-    assert len(traces.load("aiturbo_ps", seed=1)) == 120
+    table = workloads.load("aiturbo_ps", seed=1, jobs=30)
+    assert_frame_equal(table, workloads.load("aiturbo_ps", seed=1, jobs=30))
+    assert not table["duration_s"].equals(workloads.load("aiturbo_ps", seed=2, jobs=30)["duration_s"])
+    assert len(workloads.load("aiturbo_ps", seed=1)) == 120
 
 
 def test_a_table_is_a_good_one_and_says_how_it_was_made() -> None:
-    table = traces.load("aiturbo_ps", seed=1)
+    table = workloads.load("aiturbo_ps", seed=1)
     assert_frame_equal(traces.check(table), table)
     assert set(table.attrs["origin"].values()) == {"filled: drawn for AITurbo's experiment"}
 
 
 def test_filling_leaves_what_is_there_and_knows_every_model() -> None:
-    table = traces.load("aiturbo_ps", seed=1)
+    table = workloads.load("aiturbo_ps", seed=1)
     full = traces.fill(table, seed=1, largest_gpu_gib=16.0)
     assert_frame_equal(full[list(table.columns)], table)
     assert (full[["active_ms", "sync_gb"]] > 0).all(axis=None)
@@ -208,9 +207,9 @@ def test_all_or_none_are_predictable_with_the_errors_of_such() -> None:
 
 
 def test_any_job_as_asked_fits_wherever_it_has_its_gpus() -> None:
-    scenario = registry.find("envs.workloads", "aiturbo_ps", "scenario")
+    scenario = named("aiturbo_ps")
     machines = cluster(scenario.cluster_name)
-    assert machines.num_gpus == aiturbo_ps.GPUS
+    assert machines.num_gpus == aiturbo_ps.MACHINES.num_gpus
     (load,) = drawn("aiturbo_ps", 1, seed=0)
     jobs = load.jobs.view(np.recarray)
     assert (jobs.cores <= machines.cores_per_gpu).all()
@@ -229,9 +228,7 @@ def test_alone_in_its_shape_a_job_takes_its_run_time() -> None:
 
 def two_jobs(**columns: Any) -> Workload:
     """Return two jobs of two workers and two servers on four GPUs, 1,000 s each, there at once."""
-    scenario = replace(
-        registry.find("envs.workloads", "aiturbo_ps", "scenario"), cluster="1x4-64c", physics="elastic"
-    )
+    scenario = replace(named("aiturbo_ps"), cluster="1x4-64c", physics="elastic")
     table = pd.DataFrame(
         {
             "job_id": ["a", "b"],

@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 from baselines import load, make, names
-from baselines._victims import cheapest
+from baselines.lib.victims import cheapest
 from baselines.xion import Xion
 from baselines.xion_threshold import threshold
-from envs.cluster import Cluster, uniform
-from envs.episode import Episode, run
-from envs.kernel import laws
-from envs.kernel.layout import JOB
-from envs.policy import Policy, Ranking
+from simulator.cluster import Cluster, uniform
+from simulator.episode import Episode, run
+from simulator.kernel import laws
+from simulator.kernel.layout import JOB
+from simulator.policy import Policy, Ranking
 
 FOLDER = Path(__file__).resolve().parent.parent / "baselines"
 OF_PAPERS = {
@@ -100,7 +100,7 @@ def test_underscored_modules_are_no_policies() -> None:
 
 
 def test_an_unknown_name_is_answered_with_those_that_exist() -> None:
-    with pytest.raises(ValueError, match=r"no policy 'xoin': there are .*\bfifo\b.*; did you mean 'xion'\?"):
+    with pytest.raises(ValueError, match=r"no policy 'xoin' among .*\bfifo\b.*; did you mean 'xion'\?"):
         load("xoin")
 
 
@@ -108,7 +108,7 @@ def test_somebodys_own_policy_is_named_by_module_and_attribute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "their_lab.py").write_text(
-        "from envs.policy import Ranking\nmine = Ranking('estimate')\nnumber = 3\n"
+        "from simulator.policy import Ranking\nmine = Ranking('estimate')\nnumber = 3\n"
     )
     (tmp_path / "their_broken.py").write_text("import no_such_library\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from envs.comparison import RESAMPLES, compare, two_level
+from evaluation.comparison import RESAMPLES, compare, two_level
 
 
 def summary(*jcts: float, seed: int = 0) -> pd.DataFrame:

@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 
 from baselines import load, make
-from baselines._throttling import throttling
-from baselines._tuning import Curve
 from baselines.coda import Coda
 from baselines.drf import dominant_shares
 from baselines.fitgpp import FitGpp
 from baselines.fixed_cores import FixedCores
-from envs.cluster import uniform
-from envs.episode import Episode, run
-from envs.kernel import laws
-from envs.kernel.layout import JOB
-from envs.physics import Physics
-from envs.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
-from envs.readings import BUSY_ERROR_S
-from envs.view import View
+from baselines.lib.throttling import throttling
+from baselines.lib.tuning import Curve
+from simulator.cluster import uniform
+from simulator.episode import Episode, run
+from simulator.kernel import laws
+from simulator.kernel.layout import JOB
+from simulator.physics import Physics
+from simulator.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
+from simulator.readings import BUSY_ERROR_S
+from simulator.view import View
 
 EPS, DROP, WINDOW_S = 0.04, 0.1, 60.0
 VISION, LANGUAGE = 6.0, 0.1  # cores a GPU that keep it busy

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 
 import baselines
-from envs.episode import run
-from envs.policy import Action, Ranking, Resize, Wait
-from envs.scenario import Scenario
-from envs.view import View
-from envs.workload import Workload, whole
 from evaluate import main, read_choices
+from simulator.episode import run
+from simulator.policy import Action, Ranking, Resize, Wait
+from simulator.view import View
 from tests import tiny
 from tests.conftest import ROOT
+from workloads import Scenario, Workload, whole
 
 DOCUMENT = ROOT / "docs" / "your_own_policy.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")

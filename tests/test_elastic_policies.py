@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines._room import Grant, Room
-from baselines._shapes import Now, Shape, Wish, smaller
 from baselines.aiturbo import Aiturbo, rank
+from baselines.lib.room import Grant, Room
+from baselines.lib.shapes import Now, Shape, Wish, smaller
 from baselines.optimus import Optimus
-from envs.cluster import Cluster
-from envs.episode import Episode, run
-from envs.kernel.layout import RUNNING
-from envs.policy import Placement, Policy, Resize, Start, Wait
-from envs.workload import Workload
+from simulator.cluster import Cluster
+from simulator.episode import Episode, run
+from simulator.kernel.layout import RUNNING
+from simulator.policy import Placement, Policy, Resize, Start, Wait
 from tests.mixed_jobs import table_of, workload
+from workloads import Workload
 
 FOUR = Cluster("four", (4,), (16.0,), (64,))
 ALONE = {"duration_s": 10_000.0, "scaling_loss": 0.0, "max_workers": 4, "cpu_cores": 1}
@@ -118,7 +118,7 @@ SURE, UNSURE = {"predictable_from": 0.0}, {"predictable_from": 1.0}
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let profilers measure without error."""
-    monkeypatch.setattr("envs.readings.PROFILE_ERROR", 0.0)
+    monkeypatch.setattr("simulator.readings.PROFILE_ERROR", 0.0)
 
 
 @pytest.mark.usefixtures("exact")

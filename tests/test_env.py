@@ -15,14 +15,14 @@ from stable_baselines3.common import env_checker as sb3_checker
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from envs import registry
 from envs.env import WITH_PICK
 from tests import tiny
+from traces import modules
 
 KINDS = ("observation", "action", "reward")
 ALL = [
     dict(zip(KINDS, chosen, strict=True))
-    for chosen in itertools.product(*(registry.names(f"envs.{kind}s") for kind in KINDS))
+    for chosen in itertools.product(*(modules(f"envs.{kind}s") for kind in KINDS))
 ]
 PAIRED = [kinds for kinds in ALL if kinds["action"] == "pick" or not WITH_PICK & set(kinds.values())]
 

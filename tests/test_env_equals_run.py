@@ -12,9 +12,9 @@ from pandas.testing import assert_frame_equal
 import baselines
 from envs.actions.primitive import RULES
 from envs.env import GPUClusterEnv
-from envs.episode import run
-from envs.kernel.layout import BEST_FIT
-from envs.policy import Ranking
+from simulator.episode import run
+from simulator.kernel.layout import BEST_FIT
+from simulator.policy import Ranking
 from tests import tiny
 
 PHYSICS = ("all", "none", "memory,preemption", "estimates")

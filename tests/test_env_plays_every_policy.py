@@ -10,10 +10,10 @@ import baselines
 from envs.actions._room import asked_cores, next_cores, shape_of
 from envs.actions.elastic import CHANGES, LEVEL, TURNS, Elastic, Numbers
 from envs.env import GPUClusterEnv
-from envs.episode import discipline_of, run
-from envs.policy import Action, Placement, Policy, Preempt, Ranking, Resize, Start, Throttle, Wait
 from envs.slots import Shape
-from envs.view import View
+from simulator.episode import discipline_of, run
+from simulator.policy import Action, Placement, Policy, Preempt, Ranking, Resize, Start, Throttle, Wait
+from simulator.view import View
 from tests import tiny
 from tests.shaped_jobs import TROUBLES, Whims, shaped
 

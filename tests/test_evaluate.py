@@ -12,13 +12,12 @@ import pandas as pd
 import pytest
 
 import baselines
-from envs import choices, results
-from envs.cluster import cluster
-from envs.episode import run
-from envs.scenario import Scenario
-from envs.windows import windows
-from envs.workload import whole
 from evaluate import Evaluation, main, read_choices
+from evaluation import choices, results
+from simulator.cluster import cluster
+from simulator.episode import run
+from simulator.results import COLUMNS
+from workloads import Scenario, whole, windows
 
 ROOT = Path(__file__).resolve().parent.parent
 EXACT = ("--physics", "none", "--whole")
@@ -104,7 +103,7 @@ def test_times_are_exact_and_ids_unchanged(command: Command, tiny: Path, tmp_pat
     table = jobs_of(tmp_path / "new" / "out", "fifo")
     assert code == 0
     assert "estimates: exact" in out
-    assert list(table) == list(results.COLUMNS)
+    assert list(table) == list(COLUMNS)
     assert table["job_id"].tolist() == ["007", "2.0", "c"]
     assert table["start_s"].tolist() == [0.0, 10.0, 15.0]
     assert table["finish_s"].tolist() == [10.0, 15.0, 18.25]
@@ -120,7 +119,7 @@ def test_every_digit_of_a_direct_run_is_kept(
     direct = load.results(run(baselines.make(baselines.load(policy)), load.episode()))
     command("--policy", policy, "--trace-file", crowded, "--cluster", "2x2", "--whole", "--out", tmp_path)
     kept = jobs_of(tmp_path, policy)
-    columns = [name for name in results.COLUMNS if name != "status"]
+    columns = [name for name in COLUMNS if name != "status"]
     assert kept[columns].to_dict("list") == direct[columns].to_dict("list")
 
 
@@ -162,7 +161,7 @@ def test_somebodys_own_policy(
     command: Command, crowded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine_for_a_test.py").write_text(
-        "from envs.policy import Ranking\nlongest = Ranking('submit')\n", encoding="utf-8"
+        "from simulator.policy import Ranking\nlongest = Ranking('submit')\n", encoding="utf-8"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])

@@ -15,15 +15,16 @@ import pytest
 from matplotlib.image import imread
 
 import experiments
-from envs import registry, report, results
-from envs.comparison import Estimate, estimate
-from envs.scenario import Scenario
 from evaluate import main, read_choices
+from evaluation import report, results
+from evaluation.comparison import Estimate, estimate
 from experiments import Found, Setting, _tables, coda, xion, xonar
 from experiments._claims import Claim, Needs
 from experiments._figure import apart
-from experiments._trials import changed, drawn, named
-from traces.coda_mix import HEAVY_SHARE
+from experiments._trials import changed, drawn, published
+from traces import modules
+from workloads import Scenario
+from workloads.coda_mix import HEAVY_SHARE
 
 COLUMNS = ["claim", "paper", "floor", "measured", "low", "high", "holds", "reaches_headline"]
 UNKNOWN = math.nan
@@ -142,7 +143,7 @@ def test_names_of_curves_do_not_touch(heights: list[float]) -> None:
 # Papers.
 
 
-@pytest.mark.parametrize("name", registry.names("experiments"))
+@pytest.mark.parametrize("name", modules("experiments"))
 def test_every_paper_says_what_it_is_about(name: str) -> None:
     paper = experiments.load(name)
     assert paper.trials >= 8
@@ -150,7 +151,7 @@ def test_every_paper_says_what_it_is_about(name: str) -> None:
     assert "Inferred" in paper.about
 
 
-@pytest.mark.parametrize("name", registry.names("experiments"))
+@pytest.mark.parametrize("name", modules("experiments"))
 def test_every_paper_makes_something_of_whatever_was_found(name: str, tmp_path: Path) -> None:
     """Simulated is nothing here: all numbers are drawn."""
     paper = experiments.load(name)
@@ -183,7 +184,7 @@ def test_nobody_depends_on_what_running_out_of_memory_costs_if_nobody_does() -> 
     usual = drawn("xonar_memory", 2, seed=0)
     dear = changed(usual, restart_delay=600.0, peak_at=0.5, oom_victim="newcomer")
     found = experiments.simulate(
-        [Setting(name, loads, named("xonar")) for name, loads in {"usual": usual, "dear": dear}.items()]
+        [Setting(name, loads, published("xonar")) for name, loads in {"usual": usual, "dear": dear}.items()]
     )
     assert found.other_ends(("usual", "xonar"), ("dear", "xonar")).mean == 0
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from envs.cluster import Cluster
-from envs.episode import run
-from envs.policy import Action, Policy, Preempt, Ranking, Resize, Start, Wait
-from envs.view import View
+from simulator.cluster import Cluster
+from simulator.episode import run
+from simulator.policy import Action, Policy, Preempt, Ranking, Resize, Start, Wait
+from simulator.view import View
 from tests.by_hand import FED, ONE, TWO, Lines, Script, at, booked, ends, job, on, played
 from tests.mixed_jobs import OUTAGES, TYPES, Whims, mixed_table, table_of, workload
 from tests.twins import Twins

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from envs.env import GPUClusterEnv
-from envs.kernel.features import QUEUE_FEATURES, RUNNING_FEATURES, TOTALS
+from simulator.kernel.features import QUEUE_FEATURES, RUNNING_FEATURES, TOTALS
 from tests import tiny
 
 YES_OR_NO = {"present", "predictable", "fits", "has_victims", "may_pause"}

@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 
 from baselines.gavel import ROUND_S, Gavel, shares
-from envs.cluster import Cluster, cluster
-from envs.episode import Episode, run
-from envs.kernel.layout import GPU_TYPES
-from envs.physics import Physics
-from envs.policy import Action, Preempt, Resize, Start
-from envs.registry import find
-from envs.view import View
-from envs.windows import windows
+from simulator.cluster import Cluster, cluster
+from simulator.episode import Episode, run
+from simulator.kernel.layout import GPU_TYPES
+from simulator.physics import Physics
+from simulator.policy import Action, Preempt, Resize, Start
+from simulator.view import View
 from tests.mixed_jobs import table_of, workload
 from tests.test_baselines import finishes, jobs
+from workloads import named, windows
 
 A, B, C, D = range(4)
 HALF, TENTH = 0.5, 0.1  # speeds on a K80
@@ -140,7 +139,7 @@ def test_who_runs_moves_to_the_faster_gpu_in_the_round_after_it_is_free() -> Non
 
 
 def test_gangs_are_on_one_type_and_nobody_is_paused_between_rounds() -> None:
-    work = windows(find("envs.workloads", "two_types", "scenario"), "train", 1)[0]
+    work = windows(named("two_types"), "train", 1)[0]
     policy = Watched()
     run(policy, work.episode())
     assert policy.most_types == 1

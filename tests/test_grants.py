@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines._grants import Rounds, Wish, by, grants
-from envs.cluster import Cluster, uniform
-from envs.episode import Episode, run
-from envs.kernel import laws
-from envs.physics import Physics
-from envs.policy import Action, Placement, Preempt, Start, Wait
-from envs.view import View
+from baselines.lib.grants import Rounds, Wish, by, grants
+from simulator.cluster import Cluster, uniform
+from simulator.episode import Episode, run
+from simulator.kernel import laws
+from simulator.physics import Physics
+from simulator.policy import Action, Placement, Preempt, Start, Wait
+from simulator.view import View
 from tests.test_baselines import jobs, named
 
 A, B, C, D, E = range(5)

@@ -10,12 +10,11 @@ import pytest
 
 import baselines
 from envs.env import GPUClusterEnv
-from envs.episode import Episode, discipline_of, run
-from envs.policy import Action, Policy, Ranking
-from envs.scenario import Scenario
-from envs.view import View
-from envs.workload import whole
+from simulator.episode import Episode, discipline_of, run
+from simulator.policy import Action, Policy, Ranking
+from simulator.view import View
 from tests import tiny
+from workloads import Scenario, whole
 
 KINDS = [
     {"observation": "tables", "action": "primitive"},

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from envs.kernel import _compile
+from simulator.kernel import _compile
 
 CALLEE = "from tiny._compile import compiled\n\n\n@compiled\ndef grown(x):\n    return x + {step}\n"
 CALLER = """from tiny import callee

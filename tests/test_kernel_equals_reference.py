@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from envs.episode import run
-from envs.policy import Ranking
+from simulator.episode import run
+from simulator.policy import Ranking
 from tests import reference
 from tests.conftest import ROOT
 from tests.reference import Job, Outcome, Rules

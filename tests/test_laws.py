@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from baselines import load, make, names
-from envs.episode import Episode, discipline_of
-from envs.kernel import calls
-from envs.kernel.layout import DONE, JOB
-from envs.policy import Action, Placement, Preempt, Ranking, Start, Wait
-from envs.view import View
+from simulator.episode import Episode, discipline_of
+from simulator.kernel import calls
+from simulator.kernel.layout import DONE, JOB
+from simulator.policy import Action, Placement, Preempt, Ranking, Start, Wait
+from simulator.view import View
 from tests.conftest import ROOT
 from tests.ledger import AT_ANY_MOMENT, AT_THE_END, Ledger
 from tests.reference import Job, Node, Rules

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from envs.episode import Episode, discipline_of, run
-from envs.kernel import calls, laws
-from envs.policy import Action, Preempt, Ranking, Resize, Start, Throttle, Wait
-from envs.view import adopt
+from simulator.episode import Episode, discipline_of, run
+from simulator.kernel import calls, laws
+from simulator.policy import Action, Preempt, Ranking, Resize, Start, Throttle, Wait
+from simulator.view import adopt
 from tests.conftest import ROOT
 from tests.lives import OPEN
 from tests.mixed_jobs import OUTAGES, TYPES, Later, Whims, mixed_table, workload

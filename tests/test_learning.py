@@ -16,8 +16,8 @@ from agents.callbacks import Validated
 from agents.learn import learn, new_model
 from agents.ppo import TimedBuffer
 from agents.training import Training
-from envs.scenario import Scenario
 from tests.crowd import TINY, crowded
+from workloads import Scenario
 
 
 @pytest.fixture(scope="module")

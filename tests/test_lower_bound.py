@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from envs.results import lower_bound
-from envs.scenario import Scenario
+from evaluation.results import lower_bound
+from workloads import Scenario
 
 
 def jobs(*rows: tuple[float, int, float]) -> pd.DataFrame:

@@ -7,9 +7,9 @@ import pytest
 
 from envs.actions.primitive import RULES
 from envs.env import SCRATCH, GPUClusterEnv
-from envs.kernel import calls, laws
-from envs.kernel.paying import LEAST_RUN
-from envs.policy import Preempt, Start, Wait
+from simulator.kernel import calls, laws
+from simulator.kernel.paying import LEAST_RUN
+from simulator.policy import Preempt, Start, Wait
 from tests import tiny
 
 KINDS = ("primitive", "pick")

@@ -7,21 +7,18 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
-import traces
-from envs import registry
-from envs.cluster import cluster
-from envs.windows import FIRST_SEED, windows
-from envs.workload import filled
-from traces import mixed
+import workloads
+from simulator.cluster import cluster
+from workloads import FIRST_SEED, filled, mixed, named, windows
 
-SCENARIO = registry.find("envs.workloads", "mixed", "scenario")
+SCENARIO = named("mixed")
 EPISODES = 40
 
 
 @cache
 def episodes() -> list[pd.DataFrame]:
     """Return the training episodes as they are simulated."""
-    return [filled(traces.load("mixed", seed=seed), SCENARIO, seed=seed) for seed in range(EPISODES)]
+    return [filled(workloads.load("mixed", seed=seed), SCENARIO, seed=seed) for seed in range(EPISODES)]
 
 
 @cache
@@ -37,14 +34,14 @@ def training() -> pd.DataFrame:
 
 
 def test_a_seed_decides_the_table() -> None:
-    table = traces.load("mixed", seed=1, jobs=50)
-    assert_frame_equal(table, traces.load("mixed", seed=1, jobs=50))
-    assert not table["duration_s"].equals(traces.load("mixed", seed=2, jobs=50)["duration_s"])
+    table = workloads.load("mixed", seed=1, jobs=50)
+    assert_frame_equal(table, workloads.load("mixed", seed=1, jobs=50))
+    assert not table["duration_s"].equals(workloads.load("mixed", seed=2, jobs=50)["duration_s"])
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 7, 240])
 def test_there_are_as_many_jobs_as_are_asked_for(jobs: int) -> None:
-    table = traces.load("mixed", seed=3, jobs=jobs)
+    table = workloads.load("mixed", seed=3, jobs=jobs)
     assert len(table) == jobs
     assert table["submit_s"].iloc[0] == 0
     assert (table["kind"] == "cpu").sum() == round(mixed.CPU_SHARE * jobs)
@@ -58,7 +55,7 @@ def test_splits_are_drawn_from_other_seeds() -> None:
 def test_every_episode_is_offered_the_same_load() -> None:
     """Of the cluster's GPUs, up to what the last gaps leave of the span."""
     gpus = cluster(SCENARIO.cluster_name).num_gpus
-    assert gpus == mixed.GPUS
+    assert gpus == mixed.MACHINES.num_gpus
     for table in episodes():
         work = float((table["num_gpus"] * table["duration_s"]).sum())
         assert mixed.LOAD <= work / (gpus * table["submit_s"].max()) < 1.15 * mixed.LOAD
@@ -94,8 +91,8 @@ def test_many_jobs_can_share_and_many_cannot() -> None:
     shares = []
     for table in episodes():
         memory = table.loc[table["num_gpus"] > 0, "gpu_memory_gib"].to_numpy()
-        assert memory.max() <= mixed.GPU_GIB
-        over = memory[:, None] + memory > mixed.GPU_GIB
+        assert memory.max() <= mixed.MACHINES.largest_gpu_gib
+        over = memory[:, None] + memory > mixed.MACHINES.largest_gpu_gib
         shares.append(over[np.triu_indices(len(memory), 1)].mean())
     assert np.mean(shares) == pytest.approx(0.44, abs=0.03)
 

@@ -15,8 +15,8 @@ from baselines.gittins import STEPS, Gittins, indices
 from baselines.qssf import Qssf
 from baselines.themis import Themis
 from baselines.tiresias import Tiresias
-from envs.cluster import uniform
-from envs.policy import Policy
+from simulator.cluster import uniform
+from simulator.policy import Policy
 from tests.test_baselines import finishes, jobs, mean_jct, named, play
 
 A, B, C, D = range(4)

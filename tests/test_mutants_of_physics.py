@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from envs import kernel
-from envs.kernel import holding, machines, memory, moves, outages, pace, shapes, speed
-from envs.kernel.layout import DONE, LOADING, MAX_SHARE, NOBODY, RUNNING
+from simulator import kernel
+from simulator.kernel import holding, machines, memory, moves, outages, pace, shapes, speed
+from simulator.kernel.layout import DONE, LOADING, MAX_SHARE, NOBODY, RUNNING
 from tests.conftest import ROOT
 from tests.mixed_jobs import Whims
 from tests.test_laws_physics import CONFIGS, twins_of

@@ -1,6 +1,5 @@
 """The workloads of the papers' experiments have the figures that they claim, and vary in one thing alone."""
 
-from dataclasses import fields
 from functools import cache
 
 import numpy as np
@@ -9,10 +8,9 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import traces
-from envs import registry
-from envs.cluster import Cluster, cluster
-from envs.windows import windows
-from traces import coda_mix, xion_small
+import workloads
+from simulator.cluster import cluster
+from workloads import coda_mix, named, windows, xion_small
 
 NAMES = ("coda_mix", "xion_small", "xonar_memory", "xonar_mix")
 DAYS = 8  # of coda_mix, drawn by as many seeds
@@ -20,13 +18,13 @@ DAYS = 8  # of coda_mix, drawn by as many seeds
 
 @cache
 def many(name: str, jobs: int = 40_000, seed: int = 5) -> pd.DataFrame:
-    return traces.load(name, seed=seed, jobs=jobs)
+    return workloads.load(name, seed=seed, jobs=jobs)
 
 
 @pytest.fixture(scope="module")
 def days() -> pd.DataFrame:
     """Return several days of CODA's jobs, one after another."""
-    return pd.concat([traces.load("coda_mix", seed=seed) for seed in range(DAYS)], ignore_index=True)
+    return pd.concat([workloads.load("coda_mix", seed=seed) for seed in range(DAYS)], ignore_index=True)
 
 
 @pytest.fixture(scope="module")
@@ -41,16 +39,16 @@ def training(days: pd.DataFrame) -> pd.DataFrame:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_seed_decides_the_table(name: str) -> None:
-    table = traces.load(name, seed=1, jobs=30)
-    assert_frame_equal(table, traces.load(name, seed=1, jobs=30))
-    other = traces.load(name, seed=2, jobs=30)
+    table = workloads.load(name, seed=1, jobs=30)
+    assert_frame_equal(table, workloads.load(name, seed=1, jobs=30))
+    other = workloads.load(name, seed=2, jobs=30)
     assert not table["duration_s"].equals(other["duration_s"])
     assert len(table) == len(other) == 30
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_table_is_a_good_one_and_says_how_it_was_made(name: str) -> None:
-    table = traces.load(name, seed=1, jobs=30)
+    table = workloads.load(name, seed=1, jobs=30)
     assert_frame_equal(traces.check(table), table)
     assert set(table.attrs["origin"]) == set(table.columns)
     assert all("drawn for" in how for how in table.attrs["origin"].values())
@@ -59,7 +57,7 @@ def test_a_table_is_a_good_one_and_says_how_it_was_made(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_filling_adds_what_lacks_and_leaves_the_rest(name: str) -> None:
-    table = traces.load(name, seed=1, jobs=30)
+    table = workloads.load(name, seed=1, jobs=30)
     full = traces.fill(table, seed=1, largest_gpu_gib=32.0)
     assert_frame_equal(full[list(table.columns)], table)
     undrawn = {"user", "vc", "status", "logged_start_s"}
@@ -70,17 +68,17 @@ def test_filling_adds_what_lacks_and_leaves_the_rest(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_invented_trace_reads_no_file(name: str) -> None:
     with pytest.raises(traces.TraceError, match="invented"):
-        traces.load(name, "jobs.csv", seed=0)
+        workloads.load(name, "jobs.csv", seed=0)
     with pytest.raises(ValueError, match="0 jobs were asked for"):
-        traces.load(name, seed=0, jobs=0)
+        workloads.load(name, seed=0, jobs=0)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_workload_fits_its_cluster(name: str) -> None:
-    scenario = registry.find("envs.workloads", name, "scenario")
+    scenario = named(name)
     assert scenario.trace == name
     for work in windows(scenario, "test", 2):
-        usual = traces.load(name, seed=0)
+        usual = workloads.load(name, seed=0)
         share = 0.1 if name == "coda_mix" else 0.0  # its days are of different numbers of jobs
         assert len(work.table) == pytest.approx(len(usual), rel=share)
 
@@ -120,7 +118,7 @@ def test_duty_and_memory_are_weakly_tied() -> None:
 
 
 def test_xonars_jobs_are_queued_at_once_on_two_gpus_each() -> None:
-    table = traces.load("xonar_mix", seed=3)
+    table = workloads.load("xonar_mix", seed=3)
     assert len(table) == 10
     assert (table["submit_s"] == 0).all()
     assert (table["num_gpus"] == 2).all()
@@ -238,7 +236,7 @@ def test_an_iteration_waits_for_its_slowest_part() -> None:
 
 
 def test_the_simulator_takes_an_iteration_for_as_long() -> None:
-    work = windows(registry.find("envs.workloads", "coda_mix", "scenario"), "test", 1)[0]
+    work = windows(named("coda_mix"), "test", 1)[0]
     jobs = work.episode().jobs[: len(work.table)]
     asked = work.table["cpu_cores"] / work.table["num_gpus"].clip(lower=1)
     rows = jobs["num_gpus"] > 0
@@ -250,16 +248,8 @@ def test_the_simulator_takes_an_iteration_for_as_long() -> None:
     assert jobs["iteration"][rows] == pytest.approx(ours)
 
 
-def test_links_and_nodes_are_those_of_the_cluster() -> None:
-    links = {field.name: field.default for field in fields(Cluster)}
-    assert (links["intra_gbs"], links["intra_ms"]) == (coda_mix.INTRA_GBS, 1000 * coda_mix.INTRA_S)
-    machines = cluster(registry.find("envs.workloads", "coda_mix", "scenario").cluster_name)
-    assert machines.node_gpus == (coda_mix.NODE_GPUS,) * coda_mix.NODES
-    assert machines.node_cores == (coda_mix.NODE_CORES,) * coda_mix.NODES
-
-
 def test_only_bandwidth_changes_with_the_share_of_heavy_jobs() -> None:
-    table = traces.load("coda_mix", seed=4)
+    table = workloads.load("coda_mix", seed=4)
     none, some, more = (coda_mix.with_heavy(table, share, 4) for share in (0.0, 0.2, 0.4))
     assert_frame_equal(some, table)
     for other in (none, more):
@@ -272,8 +262,8 @@ def test_only_bandwidth_changes_with_the_share_of_heavy_jobs() -> None:
 
 
 def test_the_first_jobs_of_a_day_can_be_asked_for() -> None:
-    day = traces.load("coda_mix", seed=6)
-    assert_frame_equal(traces.load("coda_mix", seed=6, jobs=100), day.head(100))
+    day = workloads.load("coda_mix", seed=6)
+    assert_frame_equal(workloads.load("coda_mix", seed=6, jobs=100), day.head(100))
 
 
 def seconds(table: pd.DataFrame) -> np.ndarray:

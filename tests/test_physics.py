@@ -6,9 +6,9 @@ A is the first job of the list.
 import numpy as np
 import pytest
 
-from envs.cluster import Cluster
-from envs.episode import run
-from envs.policy import Preempt, Ranking, Resize, Start, Throttle, Wait
+from simulator.cluster import Cluster
+from simulator.episode import run
+from simulator.policy import Preempt, Ranking, Resize, Start, Throttle, Wait
 from tests.by_hand import CORES, EVERYTHING, FED, ONE, SHARED, TWO, Lines, at, booked, ends, job, on, played
 from tests.mixed_jobs import table_of, workload
 from tests.twins import Twins

@@ -6,14 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from envs.episode import run
-from envs.policy import Ranking
-from envs.scenario import PARTS
-from envs.workload import Workload
+from simulator.episode import run
+from simulator.policy import Ranking
 from tests import reference
 from tests.mixed_jobs import OUTAGES, SMALL, TYPES, Whims, mixed_table, workload
 from tests.reference import Job, Outcome, Rules
 from tests.scenarios import MIXED, cluster_of, outcomes, random_jobs, ranking_of
+from workloads import PARTS, Workload
 
 USUAL = "memory,preemption,estimates"
 OFF = ("sharing", "locality", "cores", "bandwidth", "elastic", "gpu_types", "failures")

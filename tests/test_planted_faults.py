@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from envs.kernel import calls, laws
-from envs.kernel.layout import DONE, LOADING, NOBODY, PAUSING, QUEUED, RESERVED
+from simulator.kernel import calls, laws
+from simulator.kernel.layout import DONE, LOADING, NOBODY, PAUSING, QUEUED, RESERVED
 from tests.ledger import Ledger
 from tests.reference import Rules
 from tests.scenarios import MIXED, Restless, episode_of, random_jobs

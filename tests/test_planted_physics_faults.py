@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from envs.kernel.layout import (
+from simulator.kernel.layout import (
     CLOSED,
     DRAINING,
     GROWER,

@@ -3,8 +3,8 @@
 import pytest
 
 import baselines
-from envs.episode import discipline_of
-from envs.policy import Ranking
+from simulator.episode import discipline_of
+from simulator.policy import Ranking
 from tests.test_laws_physics import twins_of
 from tests.twins import Twins
 

@@ -9,12 +9,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from envs import choices, remarks, report, results
-from envs.policy import Ranking
-from envs.scenario import Scenario
-from envs.workload import Workload, prepare
+from evaluation import choices, remarks, report, results
+from simulator.policy import Ranking
 from tests.some_jobs import some_jobs
 from traces import fill
+from workloads import Scenario, Workload, prepare
 
 FIFO, SRTF = Ranking("submit"), Ranking("remaining", "by_order")
 

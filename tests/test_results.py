@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from envs.results import COLUMNS, NUMBERS, pool, summarise, table
+from evaluation.results import NUMBERS, pool, summarise
+from simulator.results import COLUMNS, table
 
 
 def episode(**changed: Any) -> dict[str, Any]:

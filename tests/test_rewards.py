@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from envs.env import SCRATCH, GPUClusterEnv
-from envs.episode import run
-from envs.kernel import calls
-from envs.kernel.layout import NOBODY
-from envs.registry import names
+from simulator.episode import run
+from simulator.kernel import calls
+from simulator.kernel.layout import NOBODY
 from tests import tiny
+from traces import modules
 
 PHYSICS = ("all", "none")
 FEW = 3  # slots that are far too few
@@ -37,7 +37,7 @@ def test_the_return_is_minus_the_total_jct(kind: str, physics: str, slots: int, 
         assert all(seen.reward <= 0 for seen in steps)
 
 
-@pytest.mark.parametrize("reward", names("envs.rewards"))
+@pytest.mark.parametrize("reward", modules("envs.rewards"))
 def test_the_scale_is_the_priors_mean_jct(reward: str, tmp_path: Path) -> None:
     env = tiny.make(tiny.scenario(tmp_path), action="pick", reward=reward)
     *_, last = tiny.wander(env)

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from envs.columns import Column, Reading
-from envs.episode import run
-from envs.policy import Action
-from envs.view import View
+from simulator.columns import Column, Reading
+from simulator.episode import run
+from simulator.policy import Action
+from simulator.view import View
 from tests import tiny
 from tests.mixed_jobs import Whims, mixed_table, sensible, workload
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import traces
-from envs.cluster import Cluster
-from envs.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
-from envs.view import View
+from simulator.cluster import Cluster
+from simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
+from simulator.view import View
 from tests.by_hand import FED, Lines, Script, at, booked, ends, job, on, played
 from tests.mixed_jobs import table_of, workload
 from tests.twins import Twins

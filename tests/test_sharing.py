@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from envs.policy import Preempt, Start, Wait
+from simulator.policy import Preempt, Start, Wait
 from tests.by_hand import BUSY, ONE, SHARED, TWO, Lines, booked, ends, job, on, played
 from tests.mixed_jobs import table_of, workload
 from tests.twins import Twins

@@ -18,15 +18,16 @@ from baselines.lucid import Lucid
 from baselines.muri import Muri
 from baselines.packed_fifo import PackedFifo
 from baselines.xonar import Xonar
-from envs.cluster import Cluster, uniform
-from envs.episode import Episode, run
-from envs.kernel import laws
-from envs.kernel.layout import JOB
-from envs.physics import Physics
-from envs.policy import Action, Policy, Start
-from envs.view import View
-from envs.workload import Workload, generate, prepare
-from envs.workloads.xonar_memory import scenario
+from simulator.cluster import Cluster, uniform
+from simulator.episode import Episode, run
+from simulator.kernel import laws
+from simulator.kernel.layout import JOB
+from simulator.physics import Physics
+from simulator.policy import Action, Policy, Start
+from simulator.view import View
+from workloads import Workload, prepare
+from workloads._workload import generate
+from workloads.xonar_memory import scenario
 
 New = Callable[[], Policy]
 SHARING: dict[str, New] = {

@@ -13,11 +13,11 @@ import pytest
 from envs.actions._room import asked_cores, shape_of, whole_action
 from envs.actions.elastic import CHANGES, TURNS, Elastic, turned
 from envs.env import GPUClusterEnv
-from envs.kernel import laws
-from envs.kernel.layout import MOST_SERVERS, SERVER_CORES
-from envs.policy import Preempt, Wait
 from envs.slots import Draft, Shape
-from envs.view import View
+from simulator.kernel import laws
+from simulator.kernel.layout import MOST_SERVERS, SERVER_CORES
+from simulator.policy import Preempt, Wait
+from simulator.view import View
 from tests import tiny
 from tests.shaped_jobs import TROUBLES, shaped
 

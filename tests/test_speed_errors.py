@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.speed_errors import SPEEDS, error, iterations, main, slowdowns
-from envs.cluster import Cluster
+from simulator.cluster import Cluster
 
 SCHEMA = (
     "model,dataset,gpu,gpus,nodes,gpus_per_node,batch_per_gpu,precision,cores_per_gpu,throughput_samples_per_s,"

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baselines._speed_model import NUM_TERMS, Speeds, fit, mean_error, seconds
-from envs.cluster import Cluster
-from envs.kernel import calls
-from envs.view import View
+from baselines.lib.speed_model import NUM_TERMS, Speeds, fit, mean_error, seconds
+from simulator.cluster import Cluster
+from simulator.kernel import calls
+from simulator.view import View
 from tests.test_elastic_policies import begin
 
 SHAPES = st.tuples(st.integers(1, 64), st.integers(0, 10), st.integers(0, 1))

@@ -12,8 +12,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from envs.kernel.layout import PHASES
-from envs.policy import Action, Placement, Preempt, Start, Wait
+from simulator.kernel.layout import PHASES
+from simulator.policy import Action, Placement, Preempt, Start, Wait
 from tests.ledger import Ledger
 from tests.reference import Job, Node, Rules
 from tests.scenarios import episode_of

@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from envs.episode import Episode
-from envs.kernel import calls
-from envs.policy import Action, Placement, Ranking, Start
-from envs.view import adopt
+from simulator.episode import Episode
+from simulator.kernel import calls
+from simulator.policy import Action, Placement, Ranking, Start
+from simulator.view import adopt
 from tests.ledger import Ledger
 from tests.reference import Job, Node, Outcome, Rules
 from tests.scenarios import MIXED, Restless, compiled, episode_of, outcomes, random_jobs

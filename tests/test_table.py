@@ -12,13 +12,14 @@ import baselines
 from baselines import _tuned
 from benchmarks import table
 from benchmarks.table import ABOUT, TABLE, Cell, Row
-from envs import registry, search
-from envs.policy import Ranking
-from envs.windows import windows
+from evaluation import search
+from simulator.policy import Ranking
 from tests.conftest import ROOT
+from workloads import named, windows
+from workloads import names as workload_names
 
 README, RESULTS = ROOT / "README.md", ROOT / "docs" / "results.md"
-SMALL = registry.find("envs.workloads", "xonar_mix", "scenario")
+SMALL = named("xonar_mix")
 FEW = ["fifo", "sjf", "srtf_oracle"]
 
 
@@ -84,8 +85,8 @@ def test_every_column_is_told_of() -> None:
     assert [
         line.removeprefix("### ") for line in between(RESULTS, ABOUT) if line.startswith("### ")
     ] == columns
-    assert set(columns) <= set(registry.names("envs.workloads"))
-    assert set(table.WINDOWS) <= set(registry.names("envs.workloads"))
+    assert set(columns) <= set(workload_names())
+    assert set(table.WINDOWS) <= set(workload_names())
 
 
 # Its cells.

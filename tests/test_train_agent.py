@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import evaluate
-from envs.comparison import Comparison
+from evaluation.comparison import Comparison
 from tests.crowd import crowd
 from train_agent import main, words
 

@@ -13,19 +13,18 @@ import pytest
 import baselines
 from baselines import _tuned
 from benchmarks import tune
-from envs import registry, search
-from envs.choices import workload_like
-from envs.policy import Policy, Ranking
-from envs.scenario import Scenario
-from envs.search import Outcome, candidates
-from envs.windows import windows
-from envs.workload import Workload, prepare, whole
 from evaluate import main, read_choices
+from evaluation import search
+from evaluation.choices import workload_like
+from evaluation.search import Outcome, candidates
+from simulator.policy import Policy, Ranking
+from workloads import Scenario, Workload, named, prepare, whole, windows
+from workloads import names as workload_names
 
-SMALL = registry.find("envs.workloads", "xion_small", "scenario")
+SMALL = named("xion_small")
 MARGINS = {"margin": (0.5, 2.0, 8.0, 1e9)}
 TUNABLE = [name for name in baselines.names() if baselines.grid(name)]
-KEPT = [name for name in registry.names("envs.workloads") if baselines.searched(name)]
+KEPT = [name for name in workload_names() if baselines.searched(name)]
 
 
 def threshold(**settings: Any) -> Policy:
@@ -162,7 +161,7 @@ def test_the_command_makes_no_test_window(tmp_path: Path, monkeypatch: pytest.Mo
         seen.append(prepare(table, scenario, window=window))
         return seen[-1]
 
-    monkeypatch.setattr("envs.windows.prepare", watched)
+    monkeypatch.setattr("workloads._windows.prepare", watched)
     tune.main(["--workload", "xonar_mix", "--policy", "las", "--budget", "500", "--out", str(tmp_path)])
     assert {search.split_of(load) for load in seen} == {"train", "validation"}
 
@@ -279,7 +278,7 @@ def test_what_is_not_tuned_is_refused_in_words(
     assert re.search(said, capsys.readouterr().err)
 
 
-@pytest.mark.parametrize("name", registry.names("envs.workloads"))
+@pytest.mark.parametrize("name", workload_names())
 def test_a_scenario_is_known_for_the_workload_that_it_is(name: str) -> None:
     chosen = read_choices(["--policy", "fifo", "--workload", name, "--seed", "3"]).scenario
     assert workload_like(chosen) == name

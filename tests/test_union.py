@@ -8,16 +8,15 @@ import pandas as pd
 import pytest
 
 from baselines.union import GRID, Union
-from envs import registry
-from envs.cluster import uniform
-from envs.episode import Episode, run
-from envs.kernel.layout import JOB
-from envs.physics import Physics
-from envs.policy import Action, Placement, Resize, Start
-from envs.view import View
-from envs.windows import windows
+from simulator.cluster import uniform
+from simulator.episode import Episode, run
+from simulator.kernel.layout import JOB
+from simulator.physics import Physics
+from simulator.policy import Action, Placement, Resize, Start
+from simulator.view import View
+from workloads import named, windows
 
-SCENARIO = replace(registry.find("envs.workloads", "mixed", "scenario"), jobs=60)
+SCENARIO = replace(named("mixed"), jobs=60)
 
 
 @cache

@@ -2,10 +2,10 @@
 
 import pytest
 
-from envs.cluster import Cluster
-from envs.episode import run
-from envs.policy import Action, Preempt, Ranking, Start, Wait
-from envs.view import View
+from simulator.cluster import Cluster
+from simulator.episode import run
+from simulator.policy import Action, Preempt, Ranking, Start, Wait
+from simulator.view import View
 from tests.by_hand import CORES, ends, job, on
 from tests.mixed_jobs import table_of, workload
 

@@ -9,13 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from envs import windows as chosen
-from envs.episode import run
-from envs.policy import Ranking
-from envs.scenario import Scenario, Split
-from envs.windows import GAP_S, STRETCH, kept_list, windows, write_list
-from envs.workload import Workload
+from simulator.episode import run
+from simulator.policy import Ranking
 from tests import tiny
+from workloads import STRETCH, Scenario, Split, Workload, windows
+from workloads import _windows as chosen
+from workloads._windows import GAP_S, kept_list, write_list
 
 SPLITS: tuple[Split, ...] = get_args(Split)
 MOST: dict[Split, int] = {"train": 80, "validation": 15, "test": 15}  # nearly all that the month has

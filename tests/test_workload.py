@@ -8,12 +8,10 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
-from envs.episode import run
-from envs.policy import Ranking
-from envs.scenario import PARTS, Scenario
-from envs.windows import windows
-from envs.workload import Workload, whole
+from simulator.episode import run
+from simulator.policy import Ranking
 from tests import tiny
+from workloads import PARTS, Scenario, Workload, whole, windows
 
 FIFO = Ranking("submit")
 

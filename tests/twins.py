@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from envs.kernel import calls, laws
-from envs.kernel.layout import PHASES
-from envs.policy import Action, Policy, Wait
-from envs.workload import Workload
+from simulator.kernel import calls, laws
+from simulator.kernel.layout import PHASES
+from simulator.policy import Action, Policy, Wait
 from tests.fluid import ROUNDING, Fluid
 from tests.legality import is_legal
 from tests.lives import CLOSED, DRAINING, HOLDING, Life, shape_of
+from workloads import Workload
 
 Columns = dict[str, tuple[Sequence[Any], Sequence[Any]]]  # what the episode says, and what the account says
 

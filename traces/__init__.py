@@ -1,4 +1,4 @@
-"""Job traces: real logs and generators, all as one job table.
+"""Job traces: real logs, and generators fitted on them, all as one job table; and what the rooms above build on.
 
 A public module of this folder is a trace, and its name is the name to load it by; it defines
 `trace(file=None, *, seed, jobs) -> DataFrame`. `generic` reads a CSV in the table's own columns.
@@ -6,25 +6,60 @@ A public module of this folder is a trace, and its name is the name to load it b
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib import import_module
 from os import PathLike
-from pkgutil import iter_modules
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from traces._table import COLUMNS, Column, TraceError, check
+from traces._registry import did_you_mean, find, modules, unknown
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
 
-__all__ = ["COLUMNS", "Column", "TraceError", "check", "fill", "load", "names", "speed_on"]
+    from traces._fill import ERRORS, MOST_LOSS, WORKER_CORES, fill, runs
+    from traces._profiles import NO_MODEL, STATISTICS, models, speed_on
+    from traces._table import COLUMNS, Column, TraceError, check, first
+
+__all__ = [
+    "COLUMNS",
+    "ERRORS",
+    "MOST_LOSS",
+    "NO_MODEL",
+    "STATISTICS",
+    "WORKER_CORES",
+    "Column",
+    "TraceError",
+    "check",
+    "did_you_mean",
+    "fill",
+    "find",
+    "first",
+    "load",
+    "models",
+    "modules",
+    "names",
+    "runs",
+    "speed_on",
+    "unknown",
+]
+
+_LATER = (
+    dict.fromkeys(("ERRORS", "MOST_LOSS", "WORKER_CORES", "fill", "runs"), "_fill")
+    | dict.fromkeys(("NO_MODEL", "STATISTICS", "models", "speed_on"), "_profiles")
+    | dict.fromkeys(("COLUMNS", "Column", "TraceError", "check", "first"), "_table")
+)
+
+if not TYPE_CHECKING:  # else a checker would believe in any name
+
+    def __getattr__(name: str) -> Any:
+        """Import what is heavy when it is first asked for."""
+        if name not in _LATER:
+            raise AttributeError(f"module 'traces' has no attribute {name!r}")
+        return getattr(import_module(f"traces.{_LATER[name]}"), name)
 
 
 def names() -> list[str]:
     """Return the names of all traces."""
-    modules = (module.name for module in iter_modules(__path__))
-    return sorted(name for name in modules if not name.startswith("_") and name != "generic")
+    return [name for name in modules("traces") if name != "generic"]
 
 
 def load(
@@ -36,24 +71,6 @@ def load(
     `jobs` is how many it makes, or how many of a file's first jobs are kept. Raise TraceError for a file that
     cannot be read, ValueError for an unknown name.
     """
-    if name is not None and name not in names():
-        near = get_close_matches(name, names(), n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"there is no trace {name!r} among {', '.join(names())}{hint}")
-    module = import_module(f"traces.{name or 'generic'}")
-    table: pd.DataFrame = module.trace(file, seed=seed, jobs=jobs)
+    trace = find("traces", name or "generic", "trace")
+    table: pd.DataFrame = trace(file, seed=seed, jobs=jobs)
     return table
-
-
-def fill(table: pd.DataFrame, *, seed: int, largest_gpu_gib: float, cores_per_gpu: int = 6) -> pd.DataFrame:
-    """Return the job table with each missing column drawn from the profiles; see `traces._fill`."""
-    from traces._fill import fill as fill_table
-
-    return fill_table(table, seed=seed, largest_gpu_gib=largest_gpu_gib, cores_per_gpu=cores_per_gpu)
-
-
-def speed_on(gpu_type: str, models: pd.Series) -> np.ndarray:
-    """Return how fast each model computes on a type of GPU, over its speed on a V100; see `traces/data/models.csv`."""
-    from traces._profiles import speed_on as look_up
-
-    return look_up(gpu_type, models)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit, ndtr
+
+from traces._profiles import STATISTICS
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -22,7 +23,6 @@ SMALL_TAIL = 2.5  # P(small batch >= n) = n^-2.5
 _LARGE = 0.13  # share of 1-GPU batches that are large
 _LEVEL = (1.5, 0.75)  # deviation of 1-GPU levels; that of others is 1
 
-_STATISTICS = Path(__file__).parent / "data" / "philly_statistics.json"
 _BUCKET_ENDS = (1, 2, 4, 8, 16)  # most GPUs of each bucket but the last
 _STATES = ("not_passed", "passed")
 
@@ -52,7 +52,7 @@ class Philly:
 @cache
 def fit() -> Philly:
     """Return the fit; the file is read once."""
-    statistics = json.loads(_STATISTICS.read_text())
+    statistics = json.loads(STATISTICS.read_text())
     clusters, arrivals = statistics["virtual_clusters"], statistics["arrivals"]
     probe, buckets = arrivals["periodic_probe_11cb48"], statistics["duration_s"]["by_gpu_bucket"]
     gpus = np.array([int(count) for count in statistics["gpu_count"]["counts"]])

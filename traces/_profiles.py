@@ -12,11 +12,13 @@ import pandas as pd
 Floats = npt.NDArray[np.float64]
 
 DATA = Path(__file__).parent / "data"
+STATISTICS = DATA / "philly_statistics.json"
 NO_MODEL = "none"
 STAND_IN = "resnet50"
 LEAST_START_S = 5.0  # that a job takes to start up: ours
 FIGURES = (
     "alpha_s",
+    "amp_gain_V100",
     "beta_s_per_sample_V100_fp32",
     "checkpoint_MB",
     "cpu_only_core_s_per_sample",

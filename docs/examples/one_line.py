@@ -1,5 +1,5 @@
 """Least remaining time x square root of GPUs first, and pauses where they pay four times over."""
 
-from envs.policy import Ranking
+from simulator.policy import Ranking
 
 policy = Ranking("weighted", "if_it_pays", exponent=0.5, margin=4.0)

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from envs.policy import Action, Placement, Start, Wait
+from simulator.policy import Action, Placement, Start, Wait
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 
 def policy(view: "View") -> Action:

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from envs.policy import Action, Start, Wait
+from simulator.policy import Action, Start, Wait
 
 if TYPE_CHECKING:
-    from envs.view import View
+    from simulator.view import View
 
 
 def policy(view: "View") -> Action:

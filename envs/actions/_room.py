@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from envs.kernel.holding import LEAST_CORES
-from envs.kernel.layout import MOST_SERVERS, NOBODY, OPEN, PAUSING, RUNNING, SERVER_CORES, WORKER_CORES
-from envs.kernel.machines import ROUNDING
-from envs.policy import Placement, Resize, Start
 from envs.slots import Draft, Shape
-from envs.view import View
+from simulator.kernel.holding import LEAST_CORES
+from simulator.kernel.layout import MOST_SERVERS, NOBODY, OPEN, PAUSING, RUNNING, SERVER_CORES, WORKER_CORES
+from simulator.kernel.machines import ROUNDING
+from simulator.policy import Placement, Resize, Start
+from simulator.view import View
 
 EMPTY, FREED, SHARED, SHUT = range(
     4

@@ -17,10 +17,10 @@ from envs.actions._room import (
     shape_of,
     whole_action,
 )
-from envs.episode import Episode
-from envs.policy import Action, Preempt, Resize, Throttle
 from envs.slots import Draft, Slots
-from envs.view import View
+from simulator.episode import Episode
+from simulator.policy import Action, Preempt, Resize, Throttle
+from simulator.view import View
 
 WINDOW_S = 60.0  # of the shorter wait, in which utilisation can be measured
 LEVEL = 0.1  # step of a throttle

@@ -3,10 +3,10 @@
 import numpy as np
 
 from envs.actions import Legal
-from envs.episode import Episode
-from envs.kernel import calls
 from envs.slots import Slots
-from envs.view import View
+from simulator.episode import Episode
+from simulator.kernel import calls
+from simulator.view import View
 
 
 class Pick:

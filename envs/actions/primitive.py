@@ -3,12 +3,12 @@
 import numpy as np
 
 from envs.actions import Legal
-from envs.episode import Episode
-from envs.kernel import calls
-from envs.kernel.features import QUEUE_FEATURES
-from envs.kernel.layout import BEST_FIT, FIRST_FIT, SPREAD
 from envs.slots import Slots
-from envs.view import View
+from simulator.episode import Episode
+from simulator.kernel import calls
+from simulator.kernel.features import QUEUE_FEATURES
+from simulator.kernel.layout import BEST_FIT, FIRST_FIT, SPREAD
+from simulator.view import View
 
 RULES = (FIRST_FIT, BEST_FIT, SPREAD)
 FITS = QUEUE_FEATURES.index("fits")

@@ -3,11 +3,11 @@
 import numpy as np
 from gymnasium.spaces import Box, Dict
 
-from envs.kernel.layout import DOWN, GPU_TYPES, MAX_SHARE, MOST_SERVERS, NOBODY
 from envs.observations import _bounds
 from envs.observations.tables import observation as tables
 from envs.slots import Slots
-from envs.view import View
+from simulator.kernel.layout import DOWN, GPU_TYPES, MAX_SHARE, MOST_SERVERS, NOBODY
+from simulator.view import View
 
 SHAPE = ("workers", "servers", "gpus", "fewest_workers", "most_workers", "cpu_slowdown")
 SPEEDS = tuple(f"speed_on_{name}" for name in GPU_TYPES)

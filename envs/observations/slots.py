@@ -3,10 +3,10 @@
 import numpy as np
 from gymnasium.spaces import Box
 
-from envs.kernel.features import A_RANK, OWN_CHOICE
 from envs.observations import _bounds
 from envs.slots import Slots
-from envs.view import View
+from simulator.kernel.features import A_RANK, OWN_CHOICE
+from simulator.view import View
 
 
 class Flat:

@@ -5,7 +5,7 @@ from gymnasium.spaces import Box, Dict
 
 from envs.observations import _bounds
 from envs.slots import Slots
-from envs.view import View
+from simulator.view import View
 
 
 class Tables:

@@ -1,0 +1,1 @@
+"""What policies share: orders, seats, shapes, victims, cores, estimates of speed."""

@@ -1,0 +1,122 @@
+"""Who gets how many CPU cores, given how many each job wants: the reserves and loans of CODA's arrays, inferred.
+
+On each node some cores for each GPU are reserved for jobs with GPUs, the rest is for CPU jobs. What one side leaves
+idle the other borrows, and gives back by shrinking, nobody being paused: a job that has more than the reserve of its
+GPUs when a CPU job comes, the CPU job that came last when a job with GPUs needs its reserve.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from simulator.kernel.layout import OPEN
+from simulator.policy import Action, Placement, Resize, Start
+
+if TYPE_CHECKING:
+    from simulator.view import View
+
+LEAST_SHARE = 0.5  # of the cores it asks for, that a CPU job keeps whoever needs them; ours
+ROUNDING = 1e-6
+
+
+class Holders(NamedTuple):
+    """The running jobs, each array over them but `room`, and the cores of each node that they have or could have.
+
+    on: (jobs, nodes), GPUs of a job on a node; 1 for a CPU job. places: the same, as pairs of a node and how many.
+    want: cores for each of those; what a CPU job asks for. servers: of these, those of parameter servers, which nobody
+    can take. gain: how much a job makes of one. since_s: when it began.
+    """
+
+    jobs: np.ndarray
+    is_cpu: np.ndarray
+    on: np.ndarray
+    places: list[list[tuple[int, float]]]
+    want: np.ndarray
+    servers: np.ndarray
+    gain: np.ndarray
+    since_s: np.ndarray
+    room: np.ndarray
+
+
+def holders(view: "View", want: np.ndarray, gain: np.ndarray) -> Holders:
+    """Return who holds cores where, given what the running jobs want to be fed with."""
+    jobs = view.running
+    servers = view.server_cores[jobs]
+    is_cpu, nodes = view.is_cpu_job[jobs], view.node_of[jobs]
+    on = np.zeros((len(jobs), len(view.node_gpus)))
+    on[is_cpu, nodes[is_cpu]] = 1
+    gpus = np.flatnonzero(np.isin(view.holder, jobs))
+    np.add.at(on, (np.searchsorted(jobs, view.holder[gpus]), view.gpu_node[gpus]), 1)
+    places: list[list[tuple[int, float]]] = [[] for _ in jobs]
+    for row, node in np.argwhere(on).tolist():
+        places[row].append((node, float(on[row, node])))
+    want = np.maximum(np.where(is_cpu, view.cores[jobs], want), 1.0) + servers
+    room = view.spare_cores + on.T @ view.cores_now[jobs] + ROUNDING
+    return Holders(jobs, is_cpu, on, places, want, servers, gain, view.since_s[jobs], room)
+
+
+def divide(
+    held: Holders,
+    reserve: float,
+    *,
+    taken: np.ndarray | float = 0.0,
+    least_share: float = LEAST_SHARE,
+) -> np.ndarray:
+    """Return the cores that each running job is to have, in whole numbers.
+
+    Everybody has one and its servers', CPU jobs the least share of what they ask for; then the reserve is given out,
+    then CPU jobs get what they ask for, in the order of their starts, then those who make most of a core what they
+    want.
+    taken: cores of each node that somebody else will have.
+    """
+    least = np.clip(np.ceil(least_share * held.want), 1, held.want)
+    cores = np.where(held.is_cpu, least, 1.0 + held.servers)
+    room = (held.room - taken - held.on.T @ cores).tolist()
+    gpu_jobs, cpu_jobs = np.flatnonzero(~held.is_cpu), np.flatnonzero(held.is_cpu)
+    oldest_first = cpu_jobs[np.argsort(held.since_s[cpu_jobs], kind="stable")]
+    most_gain_first = gpu_jobs[np.argsort(-held.gain[gpu_jobs], kind="stable")]
+    for rows, most in (
+        (gpu_jobs, np.minimum(held.want, reserve + held.servers)),
+        (oldest_first, held.want),
+        (most_gain_first, held.want),
+    ):
+        _give(held, rows[cores[rows] < most[rows]], most, cores, room)
+    return cores
+
+
+def _give(held: Holders, rows: np.ndarray, most: np.ndarray, cores: np.ndarray, room: list[float]) -> None:
+    """Raise cores to `most`, in this order of jobs, as far as there is room: changes both."""
+    for row, more in zip(rows.tolist(), (most - cores)[rows].tolist(), strict=True):
+        there = min((room[node] // count for node, count in held.places[row]), default=0.0)
+        if (given := min(more, there)) > 0:
+            cores[row] += given
+            for node, count in held.places[row]:
+                room[node] -= given * count
+
+
+def resizes(view: "View", held: Holders, cores: np.ndarray) -> list[Action]:
+    """Return the changes to these cores, those that free cores first."""
+    change = cores - view.cores_now[held.jobs]
+    rows = np.flatnonzero(abs(change) > ROUNDING)
+    return [Resize(int(held.jobs[row]), float(cores[row])) for row in rows[np.argsort(change[rows])]]
+
+
+def start_on_cores(view: "View", held: Holders, jobs: np.ndarray, reserve: float) -> list[Action]:
+    """Return the moves that start the first of these CPU jobs that fits beside the reserves, none if none does.
+
+    It comes on the node where it leaves most cores beyond those that others want; there they give back what it takes.
+    """
+    sure = held.room - held.on.T @ np.where(
+        held.is_cpu, held.want, np.minimum(held.want, reserve + held.servers)
+    )
+    left = held.room - held.on.T @ held.want
+    for job in jobs.tolist():
+        asked = max(float(view.cores[job]), 1.0)
+        fits = (sure + ROUNDING >= asked) & (view.node_closed == OPEN)
+        if not fits.any() or view.just_paused(job):
+            continue
+        node = int(np.argmax(np.where(fits, left, -np.inf)))
+        taken = np.where(np.arange(len(sure)) == node, asked, 0.0)
+        cores = np.minimum(divide(held, reserve, taken=taken), view.cores_now[held.jobs])
+        return [*resizes(view, held, cores), Start(job, Placement((), node=node))]
+    return []

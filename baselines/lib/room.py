@@ -1,0 +1,164 @@
+"""Room for jobs, in an order: which GPUs, or which node's cores, each gets that nobody before it was given."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from baselines.lib.shapes import Now, Shape, Wish, cores_each, cores_feeding, held
+from simulator.kernel.layout import LOADING, NOBODY, OPEN, PAUSING, RUNNING
+
+ROUNDING = 1e-6  # of sums of cores
+FREE, AWAITED, HELD = range(3)  # GPUs that may be granted
+
+
+class Grant(NamedTuple):
+    """What a job is to hold: a shape, and the GPUs or the node for it."""
+
+    shape: Shape
+    gpus: tuple[int, ...]
+    node: int = NOBODY
+
+
+class Room:
+    """What a walk can still give: GPUs by node, the first to be taken first, and cores beyond one for each GPU."""
+
+    def __init__(self, now: Now, order: Sequence[int], movable: dict[int, Shape]) -> None:
+        """Take stock; `order` is that of all who want something, `movable` what running jobs have that may change."""
+        self._now, self.feeding = now, cores_feeding(now)
+        place = {job: number for number, job in enumerate(order)}
+        self._node, self._holder = now.gpu_node.tolist(), now.holder.tolist()
+        self._shape = movable
+        self._held: dict[int, list[int]] = {job: [] for job in movable}
+        self._kind: dict[int, tuple[int, int, int]] = {}
+        self._open: list[list[int]] = [[] for _ in now.node_gpus]
+        self._taken: set[int] = set()
+        self._cores = _cores_left(now, self.feeding, movable).tolist()
+        closed, pausing = ((now.heir != NOBODY) | (now.num_residents > 1)).tolist(), now.phase == PAUSING
+        for gpu, job in enumerate(self._holder):
+            if job in self._held:
+                self._held[job].append(gpu)
+            if closed[gpu] or not (job == NOBODY or job in self._held or pausing[job]):
+                continue
+            kind = FREE if job == NOBODY else HELD if job in self._held else AWAITED
+            self._kind[gpu] = kind, -place.get(job, len(place)), gpu
+            self._open[self._node[gpu]].append(gpu)
+        for gpus in self._open:
+            gpus.sort(key=self._kind.__getitem__)
+
+    def grant(self, wish: Wish) -> Grant | None:
+        """Give a job the first of its shapes for which there is room, or what it has if nobody has been given that."""
+        shapes = [*wish.shapes, *([self._shape[wish.job]] if wish.job in self._held else [])]
+        for shape in shapes:
+            if grant := self._find(wish.job, shape):
+                self._give(wish.job, grant)
+                return grant
+        return None
+
+    def changes(self, job: int, grant: Grant) -> bool:
+        """Tell whether a running job is to have another shape, or other GPUs."""
+        return job in self._held and not self._keeps(job, grant)
+
+    def _keeps(self, job: int, grant: Grant) -> bool:
+        there = int(self._now.node_of[job]), self._held[job]
+        return grant.shape == self._shape[job] and (grant.node, list(grant.gpus)) == there
+
+    def _find(self, job: int, shape: Shape) -> Grant | None:
+        if job in self._held and shape == self._shape[job] and (grant := self._same(job, shape)):
+            return grant
+        each = cores_each(self.feeding[job], shape)
+        if shape.on_cpu:
+            return self._on_cores(shape, each)
+        if sum(map(len, self._open)) < shape.gpus:
+            return None
+        able = np.flatnonzero(self._now.view.can_hold(job)).tolist()
+        if gpus := self._on_one_node(job, shape.gpus, each, able):
+            return Grant(shape, tuple(sorted(gpus)))
+        largest = max(int(self._now.node_gpus[node]) for node in able)
+        if shape.servers or shape.gpus > largest:
+            gpus = self._spread(job, shape.gpus, each, able)
+        return Grant(shape, tuple(sorted(gpus))) if gpus else None
+
+    def _same(self, job: int, shape: Shape) -> Grant | None:
+        """Return what a running job holds, if nobody has been given any of it."""
+        gpus = self._held[job]
+        grant = Grant(shape, tuple(gpus), int(self._now.node_of[job]))
+        there = not self._taken.intersection(gpus)
+        cores = self._cost(job, grant)
+        return grant if there and all(self._cores[node] + ROUNDING >= some for node, some in cores) else None
+
+    def _on_cores(self, shape: Shape, cores: float) -> Grant | None:
+        """Return the open node with most cores left, if they are enough."""
+        closed = self._now.node_closed.tolist()
+        nodes = [node for node, left in enumerate(self._cores) if closed[node] == OPEN and left >= cores]
+        best = max(nodes, key=lambda node: self._cores[node], default=None)
+        return None if best is None else Grant(shape, (), best)
+
+    def _on_one_node(self, job: int, wanted: int, each: float, able: Sequence[int]) -> list[int]:
+        """Return GPUs of the node where fewest jobs are disturbed, then least waited for, then least left."""
+        best: tuple[int, int, int, int] | None = None
+        found: list[int] = []
+        for node in able:
+            there = self._open[node]
+            if len(there) < wanted or self._cores[node] + ROUNDING < wanted * (each - 1):
+                continue
+            gpus = self._own_first(job, there)[:wanted]
+            others = [gpu for gpu in gpus if self._holder[gpu] != job]
+            victims = {self._holder[gpu] for gpu in others if self._kind[gpu][0] == HELD}
+            awaited = sum(self._kind[gpu][0] == AWAITED for gpu in others)
+            key = len(victims), awaited, len(there), node
+            if best is None or key < best:
+                best, found = key, gpus
+        return found
+
+    def _spread(self, job: int, wanted: int, each: float, able: Sequence[int]) -> list[int]:
+        """Return GPUs of several nodes, of those with most that nobody holds first, as far as there are cores."""
+        free = [sum(self._kind[gpu][0] == FREE for gpu in gpus) for gpus in self._open]
+        gpus = sorted(
+            (gpu for node in able for gpu in self._open[node]),
+            key=lambda gpu: (self._kind[gpu][:2], -free[self._node[gpu]], gpu),
+        )
+        left = list(self._cores)
+        chosen: list[int] = []
+        for gpu in self._own_first(job, gpus):
+            if len(chosen) < wanted and left[self._node[gpu]] + ROUNDING >= each - 1:
+                left[self._node[gpu]] -= each - 1
+                chosen.append(gpu)
+        return chosen if len(chosen) == wanted else []
+
+    def _own_first(self, job: int, gpus: Sequence[int]) -> list[int]:
+        return sorted(gpus, key=lambda gpu: self._holder[gpu] != job)
+
+    def _cost(self, job: int, grant: Grant) -> list[tuple[int, float]]:
+        """Return the cores that a grant takes of nodes, beyond one for each GPU."""
+        each = cores_each(self.feeding[job], grant.shape)
+        if job in self._held and self._keeps(job, grant):
+            each = float(self._now.cores_now[job])
+        if grant.shape.on_cpu:
+            return [(grant.node, each)]
+        nodes = [self._node[gpu] for gpu in grant.gpus]
+        return [(node, (each - 1) * nodes.count(node)) for node in sorted(set(nodes))]
+
+    def _give(self, job: int, grant: Grant) -> None:
+        for node, cores in self._cost(job, grant):
+            self._cores[node] -= cores
+        self._taken.update(grant.gpus)
+        for node in {self._node[gpu] for gpu in grant.gpus}:
+            self._open[node] = [gpu for gpu in self._open[node] if gpu not in self._taken]
+
+
+def _cores_left(now: Now, feeding: Sequence[float], movable: Iterable[int]) -> np.ndarray:
+    """Return the cores of each node beyond one for each GPU, and beyond what those keep who are not in question."""
+    if not now.view.cores_bind:
+        return np.full(len(now.node_gpus), np.inf)
+    left: np.ndarray = now.node_cores - now.node_gpus.astype(float)
+    stays = (now.phase == LOADING) | (now.phase == RUNNING)
+    stays[list(movable)] = False
+    gpus = np.flatnonzero((now.holder >= 0) & stays[now.holder])
+    np.subtract.at(left, now.gpu_node[gpus], now.cores_now[now.holder[gpus]] - 1)
+    on_cores = np.flatnonzero(stays & (now.node_of != NOBODY))
+    np.subtract.at(left, now.node_of[on_cores], now.cores_now[on_cores])
+    for gpu in np.flatnonzero(now.heir >= 0).tolist():
+        heir = int(now.heir[gpu])
+        left[now.gpu_node[gpu]] -= cores_each(feeding[heir], held(now, heir)) - 1
+    return left

@@ -1,0 +1,145 @@
+"""A plan of shapes carried out: who keeps its GPUs, who is paused, restarted in another shape, or started, and where.
+
+A policy says in which order jobs come and, for each, which shapes would do, the best first. One walk in that order
+gives each job the first shape for which there is room on GPUs, and cores, that nobody before it has been given: its own
+first, then free ones, then those that pauses in flight will free, then those of the jobs that come last. A job stays on
+the node where it disturbs fewest others, and among those where least is left; jobs with parameter servers, which are as
+fast wherever their workers are, and those larger than any node are spread where one node has no room. Then running jobs
+that got nothing are paused, those whose shape or GPUs have changed are restarted, and queued ones start; nobody
+else is touched. CPU jobs start where they fit.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from baselines.lib.grants import GLANCE_S
+from baselines.lib.room import ROUNDING, Grant, Room
+from baselines.lib.shapes import Now, Wish, asked, cores_each, held
+from simulator.kernel.layout import DONE, QUEUED
+from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
+
+if TYPE_CHECKING:
+    from simulator.view import View
+
+
+class Rounds:
+    """The moves of a policy that makes a plan every so often, when a job turns predictable, comes or ends.
+
+    In between, what fits starts in the order of a plan and nobody is touched; nor is ever a job that has not yet run
+    for a round since it last began: whoever is restarted gets something done (ours). A round may be late by less than
+    GLANCE_S.
+    """
+
+    def __init__(self, plan: Callable[[Now, bool], Sequence[Wish]], every_s: float) -> None:
+        """Note what makes a plan of all that are queued or running; it is told whether a full round is due."""
+        self._plan, self._every_s = plan, every_s
+        self._instant, self._began_s, self._wake_s = -1, -np.inf, -np.inf
+        self._looked, self._known, self._ended = b"", np.zeros(0, bool), 0
+        self._moves: Iterator[Action] = iter(())
+
+    def __call__(self, view: "View") -> Action:
+        """Return the next move of this instant, then a wait."""
+        if view.instant != self._instant:
+            self._instant = view.instant
+            if self._nothing_new(view):
+                return self._glance(view)
+            self._moves = self._walk(view)
+        if move := next(self._moves, None):
+            return move
+        self._looked = _looks(view)
+        return self._glance(view)
+
+    def _glance(self, view: "View") -> Wait:
+        pending = not view.nothing_pending
+        self._wake_s = view.now + GLANCE_S if pending else -np.inf
+        return Wait(GLANCE_S) if pending else Wait()
+
+    def _nothing_new(self, view: "View") -> bool:
+        """Tell whether this is no round, and no more than the end of a wait in which nothing happened."""
+        woken, due = view.now == self._wake_s, view.now >= self._began_s + self._every_s
+        return woken and not due and _looks(view) == self._looked
+
+    def _walk(self, view: "View") -> Iterator[Action]:
+        now = Now(view)
+        turned, ended = now.is_predictable[: len(self._known)] > self._known, int((now.phase == DONE).sum())
+        due = view.now >= self._began_s + self._every_s or bool(turned.any())
+        movable = view.preemptible[:0]
+        if due or (len(now.phase), ended) != (len(self._known), self._ended):
+            movable = view.preemptible
+            movable = movable[
+                (view.now - now.since_s[movable] >= self._every_s) & (now.num_gpus[movable] > 0)
+            ]
+        self._known, self._ended = now.is_predictable, ended
+        if due:
+            self._began_s = view.now
+        if len(movable) or (now.phase == QUEUED).any():
+            yield from moves(now, self._plan(now, due), movable)
+
+
+def _looks(view: "View") -> bytes:
+    """Return what gives cause to start jobs when it changes."""
+    return view.phase.tobytes() + view.node_closed.tobytes()
+
+
+def moves(now: Now, wishes: Sequence[Wish], movable: np.ndarray) -> Iterator[Action]:
+    """Yield the moves of this instant, each of which is to be made before the next is asked for.
+
+    movable: the running jobs that may be paused or restarted; the others keep what they have.
+    """
+    view = now.view
+    waiting = [job for job in view.queue.tolist() if not view.just_paused(job)]
+    asks = {job for job in waiting if now.num_gpus[job]} | set(movable.tolist())
+    wishes = [wish for wish in wishes if wish.job in asks]
+    has = {job: held(now, job) for job in movable.tolist()}
+    if not waiting and all(has[job] == shapes[0] for job, shapes in wishes):
+        return
+    room = Room(now, [wish.job for wish in wishes], has)
+    grants = {wish.job: grant for wish in wishes if (grant := room.grant(wish))}
+    yield from (Preempt(job) for job in movable.tolist() if job not in grants)
+    yield from _restarts(now, {job: grant for job, grant in grants.items() if room.changes(job, grant)})
+    for job in [job for job in grants if job in waiting]:
+        start = Start(job, _placement(now, job, grants[job]))
+        if _has_cores(view, room.feeding[job], grants[job]) and not view.why_not(start):
+            yield start
+    for job in waiting:
+        if not now.num_gpus[job] and (placement := view.place(job)):
+            yield Start(job, placement)
+    if view.nothing_pending and len(view.startable):
+        job = int(view.startable[0])
+        yield Start(job, view.place(job) or Placement(()))
+
+
+def _restarts(now: Now, grants: dict[int, Grant]) -> Iterator[Action]:
+    """Yield restarts, those first whose GPUs nobody holds that is yet to be restarted.
+
+    Where jobs are to have each other's GPUs the last in order is paused.
+    """
+    left = [(job, Resize(job, placement=_placement(now, job, grant))) for job, grant in grants.items()]
+    while left:
+        ready = next((k for k, (_, resize) in enumerate(left) if not now.view.why_not(resize)), None)
+        job, resize = left.pop(-1 if ready is None else ready)
+        yield Preempt(job) if ready is None else resize
+
+
+def _placement(now: Now, job: int, grant: Grant) -> Placement:
+    """Return a grant as an action carries it, which leaves out what is as asked."""
+    shape, usual = grant.shape, asked(now, job)
+    meant = usual.workers if shape.on_cpu else len(grant.gpus)
+    return Placement(
+        grant.gpus,
+        node=grant.node if shape.on_cpu else None,
+        workers=None if shape.workers == meant else shape.workers,
+        servers=None if shape.servers == usual.servers else shape.servers,
+    )
+
+
+def _has_cores(view: "View", feeding: float, grant: Grant) -> bool:
+    """Tell whether the cores for a start are there now, or it waits for GPUs anyway."""
+    gpus = np.array(grant.gpus, int)
+    if not view.cores_bind or not len(gpus) or (view.holder[gpus] >= 0).any():
+        return True
+    count = np.bincount(view.gpu_node[gpus], minlength=len(view.node_gpus))
+    there = view.spare_cores + ROUNDING >= (cores_each(feeding, grant.shape) - 1) * count
+    return bool(there[count > 0].all())

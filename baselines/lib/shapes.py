@@ -1,0 +1,87 @@
+"""The shapes of jobs, and what a plan of them is made from."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from simulator.kernel.layout import DONE, SERVER_CORES, WORKER_CORES
+
+if TYPE_CHECKING:
+    from simulator.view import View
+
+
+class Now:
+    """The columns of a view before anything is done at an instant, each read once."""
+
+    def __init__(self, view: "View") -> None:
+        """Look at a view."""
+        self.view = view
+
+    def __getattr__(self, column: str) -> np.ndarray:
+        """Read a column, and keep it."""
+        read: np.ndarray = getattr(self.view, column)
+        setattr(self, column, read)
+        return read
+
+
+class Shape(NamedTuple):
+    """How many workers and parameter servers a job has.
+
+    on_cpu: whether the workers have cores, not GPUs. apart: whether the servers have GPUs of their own, not cores.
+    """
+
+    workers: int
+    servers: int
+    on_cpu: bool = False
+    apart: bool = False
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs the job has."""
+        return 0 if self.on_cpu else self.workers + self.servers * self.apart
+
+
+class Wish(NamedTuple):
+    """A job, and the shapes that would do, the best first."""
+
+    job: int
+    shapes: Sequence[Shape]
+
+
+def active(now: Now) -> np.ndarray:
+    """Return the jobs that ask for GPUs and have arrived and not ended, by (submit, job)."""
+    jobs: np.ndarray = np.flatnonzero((now.phase != DONE) & (now.num_gpus > 0))
+    return jobs
+
+
+def smaller(shape: Shape, least: int) -> list[Shape]:
+    """Return the shapes with fewer workers, the largest first."""
+    return [shape._replace(workers=workers) for workers in range(shape.workers - 1, least - 1, -1)]
+
+
+def held(now: Now, job: int) -> Shape:
+    """Return the shape of a job that runs, or waits for GPUs."""
+    workers, gpus = int(now.workers[job]), int(now.gpus_now[job])
+    return Shape(workers, int(now.servers[job]), gpus == 0, gpus > workers)
+
+
+def asked(now: Now, job: int) -> Shape:
+    """Return the shape that a job asks for."""
+    return Shape(int(now.num_gpus[job]), int(now.asked_servers[job]))
+
+
+def cores_feeding(now: Now) -> list[float]:
+    """Return the cores that each job asks for, for each GPU, beside those of its servers."""
+    servers = SERVER_CORES * now.asked_servers / np.maximum(now.num_gpus, 1)
+    feeding: list[float] = np.maximum(now.cores - servers, 1.0).tolist()
+    return feeding
+
+
+def cores_each(feeding: float, shape: Shape) -> float:
+    """Return the cores that a job asks for in a shape: for each GPU, or as a whole on CPU workers."""
+    if shape.on_cpu:
+        return WORKER_CORES * shape.workers + SERVER_CORES * shape.servers
+    if shape.apart:
+        return feeding
+    return feeding + SERVER_CORES * shape.servers / shape.workers

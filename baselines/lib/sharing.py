@@ -1,0 +1,157 @@
+"""Which GPUs a job may share, and the starts that come of it.
+
+A gang shares GPUs that have all the same residents, so that it is slowed down by one group of jobs and not by the
+worst of many. A job that ran out of memory `ALONE_AFTER` times gets its GPUs alone, whatever the policy.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from simulator.kernel.layout import NOBODY
+from simulator.policy import Action, Placement, Start, Wait
+
+if TYPE_CHECKING:
+    from simulator.view import View
+
+ALONE_AFTER = 3  # ours; without an end to it two jobs could destroy each other's work for ever
+LARGEST_LOG = 7.0  # ours; of the ratio of active to idle: the largest that Xonar's authors met is 852, e^6.7
+
+
+class Profile(NamedTuple):
+    """What a profiler measured of an iteration of jobs: ms with their GPUs busy and idle, and what follows.
+
+    log_ratio: ln(active / idle), within `LARGEST_LOG`; 0 for jobs without a profile.
+    """
+
+    active: np.ndarray
+    idle: np.ndarray
+    duty: np.ndarray
+    log_ratio: np.ndarray
+
+
+class Groups(NamedTuple):
+    """GPUs with the same residents and room for one more, group by group.
+
+    residents: (groups, `max_share`) jobs, -1 for none. gpus: those of each group.
+    """
+
+    residents: np.ndarray
+    gpus: list[np.ndarray]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """How many residents each group has."""
+        size: np.ndarray = (self.residents >= 0).sum(axis=1)
+        return size
+
+
+def alone(view: "View", order: np.ndarray) -> Start | None:
+    """Start the first job that fits on GPUs nobody holds, or a CPU job on a node, by the scenario's rule."""
+    fitting = order[np.isin(order, view.startable)]
+    placement = view.place(int(fitting[0])) if len(fitting) else None
+    return Start(int(fitting[0]), placement) if placement else None
+
+
+def profile(view: "View", jobs: np.ndarray) -> Profile:
+    """Return the profiles of jobs."""
+    active, idle = view.active_ms[jobs], view.idle_ms[jobs]
+    tiny = np.finfo(float).tiny
+    log_ratio = np.log(np.maximum(active, tiny)) - np.log(np.maximum(idle, tiny))
+    return Profile(active, idle, view.duty[jobs], np.clip(log_ratio, -LARGEST_LOG, LARGEST_LOG))
+
+
+def open_groups(view: "View") -> Groups:
+    """Return the GPUs that take one more job, those of the earliest residents first."""
+    here = np.sort(view.residents, axis=1)[:, ::-1]
+    failing = (here >= 0) & (view.oom_restarts[here] >= ALONE_AFTER)
+    room = (view.num_residents > 0) & (view.num_residents < view.max_share) & (view.heir == NOBODY)
+    gpus = np.flatnonzero(room & ~failing.any(axis=1))
+    residents, group = np.unique(here[gpus], axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    return Groups(residents, [gpus[group == k] for k in range(len(residents))])
+
+
+def can_join(view: "View", groups: Groups, jobs: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """Tell of (groups, jobs) whether the job finds as many GPUs there as it needs, each with memory for it.
+
+    left: GiB of each GPU, as far as the policy knows.
+    """
+    widest = max((len(gpus) for gpus in groups.gpus), default=0)
+    most = np.full((len(groups.gpus), widest + 1), -np.inf)  # column g: the g-th largest memory left
+    for row, gpus in zip(most, groups.gpus, strict=True):
+        row[1 : len(gpus) + 1] = np.sort(left[gpus])[::-1]
+    wanted = view.num_gpus[jobs]
+    fits: np.ndarray = most[:, np.where(wanted <= widest, wanted, 0)] >= view.memory_gib[jobs]
+    fits &= view.oom_restarts[jobs] < ALONE_AFTER
+    return fits
+
+
+def join(view: "View", gpus: np.ndarray, job: int, left: np.ndarray) -> Start | None:
+    """Start a job on some GPUs of a group, as near together as can be, with the cores it asks for."""
+    node = view.gpu_node[gpus]
+    able = view.can_hold(job)[node] & (left[gpus] >= view.memory_gib[job])
+    parts = [gpus[able & (node == here)] for here in np.unique(node[able])]
+    if view.cores_bind:
+        count = (view.spare_cores + 1e-9) // max(view.cores[job], 1.0)
+        parts = [part[: int(count[view.gpu_node[part[0]]])] for part in parts]
+    parts.sort(key=len, reverse=True)
+    chosen = [gpu for part in parts for gpu in part.tolist()][: view.num_gpus[job]]
+    return Start(job, Placement(tuple(chosen))) if len(chosen) == view.num_gpus[job] else None
+
+
+def cheapest(
+    view: "View", groups: Groups, jobs: np.ndarray, cost: np.ndarray, left: np.ndarray
+) -> Start | None:
+    """Start the job beside the group for which `cost` (groups, jobs) is least; infinite cost forbids.
+
+    Among equals the first job, then the first group.
+    """
+    cost = np.where(can_join(view, groups, jobs, left), cost, np.inf)
+    for pair in np.argsort(cost.T, axis=None, kind="stable").tolist():
+        job, group = divmod(pair, len(groups.gpus))
+        if np.isinf(cost[group, job]):
+            return None
+        if start := join(view, groups.gpus[group], int(jobs[job]), left):
+            return start
+    return None
+
+
+def in_order(view: "View", order: np.ndarray, left: np.ndarray) -> Action:
+    """Start what fits in order: on GPUs of its own, else where fewest jobs are."""
+    if start := alone(view, order):
+        return start
+    groups = open_groups(view)
+    cost = by_rank(order, groups.sizes[:, None])
+    return cheapest(view, groups, order, cost, left) or Wait()
+
+
+def by_rank(order: np.ndarray, preference: np.ndarray) -> np.ndarray:
+    """Return costs by which the first job comes first, and then what is least of `preference` (0 to 99)."""
+    cost: np.ndarray = 100.0 * np.arange(len(order)) + preference
+    return cost
+
+
+class Trial:
+    """Two jobs that share GPUs, watched from when both run."""
+
+    def __init__(self, resident: int, guest: int, window_s: float, view: "View") -> None:
+        """Note what the resident got done before: its utilisation, or 1 where it has run for less than a window."""
+        self.resident, self.guest = resident, guest
+        ran = float(view.ran_s[resident])
+        self.before = float(view.busy_s[resident]) / ran if ran >= window_s else 1.0
+        self.began_s = np.inf
+        self.busy_s = 0.0
+
+    def goes_on(self, view: "View") -> bool:
+        """Tell whether both still hold their GPUs; begin to measure once both run."""
+        pair = [self.resident, self.guest]
+        runs = np.isin(pair, view.running)
+        if runs.all() and np.isinf(self.began_s):
+            self.began_s, self.busy_s = view.now, float(view.busy_s[pair].sum())
+        return bool((runs | np.isin(pair, view.loading)).all())
+
+    def is_worse(self, view: "View") -> bool:
+        """Tell whether the two together got less done than the resident before."""
+        done = float(view.busy_s[[self.resident, self.guest]].sum()) - self.busy_s
+        return done < self.before * (view.now - self.began_s)

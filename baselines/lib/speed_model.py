@@ -1,0 +1,111 @@
+"""How long an iteration of a job takes in a shape, fitted to what a profiler measured of a few: AITurbo's and Optimus'.
+
+With w workers, p parameter servers, and z 1 where the workers have CPU cores instead of GPUs, an iteration takes
+
+    T = th0 / w + th1 + th2 * w / p + th3 * w + th4 * p + z * (th5 / w + th6)
+
+seconds: computing, whose batch is divided among the workers, and its fixed part; exchange with the servers; what each
+worker and each server costs; and what computing costs more without GPUs. No th is negative, so no iteration takes
+less than nothing, none is faster on CPU cores, and computing is never slower with a worker more. (With the coefficients
+that the authors' laboratory published, T is at or below 0 for many shapes of 11 of its 14 models.) The form is
+Optimus'; the terms for CPU workers are ours, in place of a curve of efficiency by cores: theirs always have 5.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import nnls
+
+from simulator.kernel.layout import MOST_SERVERS
+
+if TYPE_CHECKING:
+    from simulator.view import View
+
+NUM_TERMS = 7
+WORKERS, SERVERS, ON_CPU, SECONDS = range(4)  # columns of a profile
+Counts = np.ndarray | int
+
+
+class Speeds:
+    """The models of the jobs of an episode, each fitted when it is first asked for."""
+
+    def __init__(self) -> None:
+        """Know no job yet."""
+        self._fitted = np.empty((0, NUM_TERMS))
+        self._tables: dict[int, list[list[float]]] = {}
+
+    def of(self, view: "View", jobs: np.ndarray) -> np.ndarray:
+        """Return the coefficients of jobs: (jobs, `NUM_TERMS`)."""
+        missing = len(view.phase) - len(self._fitted)
+        if missing > 0:
+            self._fitted = np.vstack([self._fitted, np.full((missing, NUM_TERMS), np.nan)])
+        for job in jobs[np.isnan(self._fitted[jobs, 0])].tolist():
+            self._fitted[job] = fit(view.profile(job))
+        found: np.ndarray = self._fitted[jobs]
+        return found
+
+    def table(self, view: "View", job: int) -> list[list[float]]:
+        """Return the seconds of an iteration by workers on GPUs, of which none are infinitely slow, and servers."""
+        if job not in self._tables:
+            workers, servers = np.ogrid[1 : view.max_workers[job] + 1, 0 : MOST_SERVERS + 1]
+            table = seconds(self.of(view, np.array([job])), workers, servers, 0)
+            self._tables[job] = [[np.inf] * (MOST_SERVERS + 1), *table.tolist()]
+        return self._tables[job]
+
+
+def fit(profile: np.ndarray) -> np.ndarray:
+    """Return the coefficients that fit a profile best, none negative: least squares of relative errors.
+
+    A term that the profile cannot tell from others is left at 0, as are all but th1 where nothing was measured: then an
+    iteration takes a second in every shape.
+    """
+    sound = profile[np.isfinite(profile).all(axis=1) & (profile[:, SECONDS] > 0)]
+    fitted = np.zeros(NUM_TERMS)
+    if not len(sound):
+        fitted[1] = 1.0
+        return fitted
+    workers, servers, on_cpu, seconds = sound.T
+    used = identifiable(workers, servers, on_cpu)
+    relative = terms(workers, servers, on_cpu)[:, used] / seconds[:, None]
+    scale = np.linalg.norm(relative, axis=0)
+    fitted[used] = nnls(relative / scale, np.ones(len(sound)))[0] / scale
+    return fitted
+
+
+def identifiable(workers: np.ndarray, servers: np.ndarray, on_cpu: np.ndarray) -> np.ndarray:
+    """Tell which terms can be told apart by what was measured in these shapes."""
+    widths, counts, places = (len(np.unique(values)) for values in (workers, servers, on_cpu))
+    has_servers = bool(servers.any())
+    used: np.ndarray = np.array(
+        [
+            widths > 1,
+            True,
+            has_servers and counts > 1,
+            widths > 2,
+            counts > 2,
+            places > 1 < widths,
+            places > 1,
+        ]
+    )
+    return used
+
+
+def terms(workers: np.ndarray, servers: np.ndarray, on_cpu: np.ndarray) -> np.ndarray:
+    """Return what the coefficients are multiplied by: (shapes, `NUM_TERMS`)."""
+    w, p, z = workers, servers, on_cpu
+    return np.stack([1 / w, np.ones(len(w)), w / np.maximum(p, 1), w, p, z / w, z], axis=-1)
+
+
+def seconds(fitted: np.ndarray, workers: Counts, servers: Counts, on_cpu: Counts) -> np.ndarray:
+    """Return the seconds of an iteration that coefficients (..., `NUM_TERMS`) foretell for shapes: as in `terms`."""
+    divided, fixed, exchange, worker, server, slower, slower_fixed = np.moveaxis(fitted, -1, 0)
+    on_gpu = (
+        divided / workers + fixed + workers * (exchange / np.maximum(servers, 1) + worker) + server * servers
+    )
+    foretold: np.ndarray = on_gpu + on_cpu * (slower / workers + slower_fixed)
+    return foretold
+
+
+def mean_error(fitted: np.ndarray, shapes: np.ndarray, true_s: np.ndarray) -> float:
+    """Return the mean absolute error, as a share of the truth, for shapes (workers, servers, on CPU) in rows."""
+    return float(np.abs(seconds(fitted, *shapes[:, :SECONDS].T) / true_s - 1).mean())

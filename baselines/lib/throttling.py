@@ -1,0 +1,36 @@
+"""Who is to run slower so that the memory of a node keeps up: CODA's contention eliminator, inferred."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.policy import Throttle
+
+if TYPE_CHECKING:
+    from simulator.view import View
+
+LEVELS = 10  # of Intel's memory bandwidth allocation, in steps of 10 %; recalled, unverified
+
+
+def throttling(view: "View", relaxed: float = 0.95) -> Throttle | None:
+    """Return one step of throttling or of releasing a CPU job, None if there is nothing to do.
+
+    Where more bandwidth is drawn than a node's memory gives, and jobs on its GPUs may suffer, the CPU job that draws
+    most goes down a level. One goes up again where the node then stays below the share `relaxed` of what it gives.
+    """
+    limit = view.bandwidth_limit_gbs
+    if np.isinf(limit):
+        return None
+    on_cpu = view.running[view.is_cpu_job[view.running]]
+    node, level, drawn = view.node_of[on_cpu], view.throttle[on_cpu], view.bandwidth_gbs[on_cpu]
+    total = view.node_bandwidth_gbs
+    slow = (total > limit) & (view.free_gpus < view.node_gpus)
+    down = slow[node] & (drawn > 0) & (level > 1.5 / LEVELS)
+    if down.any():
+        return _step(on_cpu, level, int(np.argmax(np.where(down, drawn, 0.0))), -1)
+    up = (level < 1) & (total[node] + drawn / (level * LEVELS) <= relaxed * limit)
+    return _step(on_cpu, level, int(np.argmin(np.where(up, level, 2.0))), 1) if up.any() else None
+
+
+def _step(jobs: np.ndarray, level: np.ndarray, which: int, steps: int) -> Throttle:
+    return Throttle(int(jobs[which]), (round(level[which] * LEVELS) + steps) / LEVELS)

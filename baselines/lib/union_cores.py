@@ -1,0 +1,90 @@
+"""How many CPU cores each job is to have where jobs share GPUs: what its profile says it lacks, else by trying."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from baselines.lib.arrays import ROUNDING, Holders, divide, resizes, start_on_cores
+from baselines.lib.tuning import Tuner
+from simulator.policy import Action
+
+if TYPE_CHECKING:
+    from simulator.view import View
+
+HUNGRY = (
+    1.1  # a measured iteration so many times its GPUs' time waits for its input: twice the profiler's error
+)
+WHOLE = 1.0  # CPU jobs keep all they ask for
+
+
+class Feeder:
+    """What is known of the need of jobs for cores.
+
+    A job whose measured iteration is longer than its GPUs' time lacks cores, and how many is told by how much longer.
+    Of others the least number is searched for, up to what they ask for.
+    """
+
+    def __init__(self, reserve: float = 1.0) -> None:
+        """Know no job yet. reserve: cores for each GPU of which its job is sure."""
+        self.tuner = Tuner()
+        self._reserve = reserve
+        self._hunger: dict[int, float] = {}
+
+    def hunger(self, view: "View", job: int) -> float:
+        """Return how many times its GPUs' time an iteration took, with the cores asked for and fewest workers."""
+        if job not in self._hunger:
+            rows = view.profile(job)
+            rows = rows[rows[:, 2] == 0]
+            few = rows[np.argmin(rows[:, 0])]
+            gpu_s = (view.active_ms[job] + view.idle_ms[job]) / 1000
+            whole = view.num_gpus[job] * gpu_s
+            self._hunger[job] = float(few[3] * few[0] / whole) if whole > 0 else 1.0
+        return self._hunger[job]
+
+    def holders(self, view: "View", crowding: dict[int, float]) -> Holders:
+        """Return who holds cores where, and what the running jobs want; crowding: of each of them."""
+        want, gain = self.tuner.wishes(view)
+        running = view.running
+        asked_cores = view.cores[running] - view.server_cores[running]
+        for row, (job, gpus, asked) in enumerate(
+            zip(running.tolist(), view.num_gpus[running].tolist(), asked_cores.tolist(), strict=True)
+        ):
+            if not gpus:
+                continue
+            if (hunger := self.hunger(view, job)) > HUNGRY:
+                want[row] = np.ceil(asked * hunger / crowding.get(job, 1.0))
+                gain[row] = 1 / max(asked * hunger, 1.0)
+            else:
+                want[row] = min(want[row], np.ceil(asked))
+        return held_by(view, want, gain)
+
+    def moves(self, view: "View", held: Holders) -> list[Action]:
+        """Return the changes by which the cores are divided anew; jobs with parameter servers keep theirs."""
+        cores = divide(held, self._reserve, least_share=WHOLE)
+        return resizes(view, held, np.where(held.servers > 0, view.cores_now[held.jobs], cores))
+
+    def shrink(self, view: "View", held: Holders, taken: np.ndarray) -> list[Action]:
+        """Return the changes by which so many cores of each node come free."""
+        cores = divide(held, self._reserve, taken=taken, least_share=WHOLE)
+        return resizes(view, held, np.minimum(cores, view.cores_now[held.jobs]))
+
+    def start_cpu_job(self, view: "View", held: Holders, jobs: np.ndarray) -> list[Action]:
+        """Return the moves by which the first of these CPU jobs starts that fits."""
+        return start_on_cores(view, held, jobs, self._reserve)
+
+
+def held_by(view: "View", want: np.ndarray, gain: np.ndarray) -> Holders:
+    """Return who holds cores where; as `_arrays.holders`, but for jobs that share GPUs."""
+    jobs = view.running
+    is_cpu, nodes = view.is_cpu_job[jobs], view.node_of[jobs]
+    on = np.zeros((len(jobs), len(view.node_gpus)))
+    on[is_cpu, nodes[is_cpu]] = 1
+    gpus, seats = np.nonzero(np.isin(view.residents, jobs) & (view.residents >= 0))
+    np.add.at(on, (np.searchsorted(jobs, view.residents[gpus, seats]), view.gpu_node[gpus]), 1)
+    places: list[list[tuple[int, float]]] = [[] for _ in jobs]
+    for row, node in np.argwhere(on).tolist():
+        places[row].append((node, float(on[row, node])))
+    servers = view.server_cores[jobs]
+    want = np.maximum(np.where(is_cpu, view.cores[jobs], want), 1.0) + servers
+    room = view.spare_cores + on.T @ view.cores_now[jobs] + ROUNDING
+    return Holders(jobs, is_cpu, on, places, want, servers, gain, view.since_s[jobs], room)

@@ -1,1 +1,0 @@
-"""Named workloads: a module for each, with one attribute `scenario`; flags override its fields."""

@@ -1,5 +1,0 @@
-"""The default: windows of 512 jobs of Philly's generator on 8 nodes of 8 GPUs."""
-
-from envs.scenario import Scenario
-
-scenario = Scenario()

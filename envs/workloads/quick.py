@@ -1,5 +1,0 @@
-"""Small windows: 256 jobs on 4 nodes of 8 GPUs, without the few gangs that are larger."""
-
-from envs.scenario import Scenario
-
-scenario = Scenario(trace="philly", cluster="4x8", jobs=256, drop_too_large=True)

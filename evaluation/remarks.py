@@ -1,0 +1,178 @@
+"""What to know of a table of scores: what was simulated, what the numbers mean, what the trace did not tell."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from evaluation import results
+from simulator.policy import Policy, Ranking
+from workloads import STRETCH, Scenario
+
+if TYPE_CHECKING:
+    from workloads import Workload
+
+USED = {
+    "memory": ("model", "gpu_memory_gib"),
+    "preemption": ("pause_s", "load_s"),
+    "estimates": ("profiled_duration_s", "predictable_from"),
+    "sharing": ("active_ms", "idle_ms"),
+    "locality": ("sync_gb",),
+    "cores": ("cpu_cores", "input_core_s"),
+    "bandwidth": ("bandwidth_gbs",),
+    "cpu_jobs": ("kind",),
+    "elastic": ("servers", "min_workers", "max_workers", "scaling_loss", "cpu_slowdown"),
+    "gpu_types": ("model",),
+    "failures": ("crash_at",),
+}
+"""The columns that each part of physics reads, beside those that a trace must have."""
+
+ENOUGH = 20
+"""Windows from which the bootstrap's interval is as wide as it claims; see `evaluation.comparison.compare`."""
+
+DROPPED = ("jobs larger than the cluster dropped: ", "CPU jobs taken out, since cpu_jobs is off: ")
+"""How `workloads._workload.prepare` begins its notes on a window; other notes are on the trace as a whole."""
+
+
+def heading(workloads: Sequence["Workload"]) -> list[str]:
+    """Say what is simulated: trace, cluster, windows and the rules that hold for every policy."""
+    scenario, machines = workloads[0].scenario, workloads[0].cluster
+    trace = _trace(scenario)
+    given = "" if scenario.cluster or scenario.trace_name else ", since none was named"
+    lines = [
+        f"{trace} on {machines.name} ({machines.num_nodes:,} nodes, {machines.num_gpus:,} GPUs{given})",
+        f"{_extent(workloads)}, seed {scenario.seed}",
+        f"placement {scenario.placement}, discipline {scenario.discipline}, {_physics(scenario)}",
+    ]
+    if "estimates" not in scenario.parts:
+        lines.append("estimates: exact")
+    if scenario.target_load is not None:
+        lines.append(f"arrivals scaled to a load of {scenario.target_load:g} (run times capped at the span)")
+    if scenario.max_duration is not None:
+        lines.append(f"run times capped at {scenario.max_duration:,g} s")
+    return lines
+
+
+def _trace(scenario: Scenario) -> str:
+    if not scenario.trace_file:
+        return f"{scenario.trace_name} (generated)"
+    return scenario.trace_file + (f" (read as {scenario.trace_name})" if scenario.trace_name else "")
+
+
+def _extent(workloads: Sequence["Workload"]) -> str:
+    scenario, jobs = workloads[0].scenario, sum(len(load.table) for load in workloads)
+    if scenario.whole:
+        return f"{jobs:,} jobs as one episode"
+    low, high = STRETCH
+    which = "whatever their stretch" if scenario.all_windows else f"of stretch {low}-{high}"
+    sizes = sorted({len(load.table) for load in workloads})
+    size = " to ".join(f"{jobs:,}" for jobs in dict.fromkeys((sizes[0], sizes[-1])))
+    return f"{len(workloads)} test windows of {size} jobs {which}"
+
+
+def _physics(scenario: Scenario) -> str:
+    parts = [part for part in USED if part in scenario.parts]
+    sharing = f"; up to {scenario.max_share} jobs a GPU" if "sharing" in parts else ""
+    tick = f"; policies are also asked every {scenario.tick:g} s"
+    ticks = tick if scenario.tick and "estimates" in parts else ""
+    return f"physics {', '.join(parts) or 'none'}{sharing}{ticks}"
+
+
+def footnotes(
+    workloads: Sequence["Workload"],
+    summaries: Mapping[str, pd.DataFrame],
+    policies: Mapping[str, Policy | type],
+    reference: str,
+) -> list[str]:
+    """Say how to read the table, which policies left the discipline, and what was measured and filled in."""
+    scenario = workloads[0].scenario
+    return [
+        *_reading(summaries, reference, len(workloads)),
+        *_bound(scenario),
+        *_contention(summaries, scenario),
+        *_disciplines(policies, scenario),
+        *origins(workloads[0].table, scenario),
+        *_notes(workloads),
+    ]
+
+
+def _reading(summaries: Mapping[str, pd.DataFrame], reference: str, count: int) -> list[str]:
+    over = f", each the mean over {count} windows of the window's own number" if count > 1 else ""
+    threshold = results.SLOWDOWN_THRESHOLD_S
+    lines = [
+        f"Times in seconds{over}. Slowdown: JCT / run time, run times below {threshold:g} s counting as "
+        f"{threshold:g} s. GPU util.: share of GPU time, first submission to last completion, that made "
+        "progress."
+    ]
+    if len(summaries) > 1:
+        pairing = ": the windows' own ratios, averaged, and its bootstrap over windows" if count > 1 else ""
+        narrow = (
+            f" Over fewer than {ENOUGH} windows the interval is too narrow." if 1 < count < ENOUGH else ""
+        )
+        lines.append(f"Mean JCT / {reference}'s{pairing}; below 1 is shorter than {reference}'s.{narrow}")
+    return lines
+
+
+def _bound(scenario: Scenario) -> list[str]:
+    if not scenario.has_bound:
+        return [
+            "No lower bound on JCT is known where GPUs are shared or not alike, or speed depends on more than them."
+        ]
+    return [
+        "Lower bound: no schedule has a shorter mean JCT (SRPT on one machine as fast as the whole cluster)."
+    ]
+
+
+def _contention(summaries: Mapping[str, pd.DataFrame], scenario: Scenario) -> list[str]:
+    share = results.pool(next(iter(summaries.values())))["top5_duration_share"]
+    lines = [f"The longest 5 % of jobs hold {100 * share:.0f} % of all run time."]
+    usual = Scenario()
+    same = all(
+        getattr(scenario, name) == getattr(usual, name) for name in ("placement", "discipline", "tick")
+    )
+    if "srtf" in summaries and same and scenario.parts == usual.parts:
+        stretch = summaries["srtf"]["stretch"]
+        span = f"{stretch.min():.2f}-{stretch.max():.2f}" if len(stretch) > 1 else f"{stretch.iloc[0]:.2f}"
+        lines[0] += f" Stretch (mean JCT / mean duration) under srtf: {span}."
+    return lines
+
+
+def _disciplines(policies: Mapping[str, Policy | type], scenario: Scenario) -> list[str]:
+    rankings = {name: each for name, each in policies.items() if isinstance(each, Ranking)}
+    own = [f"{name} ({each.discipline})" for name, each in rankings.items() if each.discipline]
+    lines = [f"With a discipline of its own: {', '.join(own)}."] if own else []
+    if scenario.discipline == "easy":
+        bent = [name for name, each in rankings.items() if each.preempt == "by_order" and not each.discipline]
+        lines += (
+            [f"Ran as skip, since easy is not for rankings that pause: {', '.join(bent)}."] if bent else []
+        )
+    free = [name for name in policies if name not in rankings or rankings[name].preempt == "if_it_pays"]
+    if free and scenario.discipline != "skip":
+        lines.append(f"Decide for themselves who waits, whatever the discipline: {', '.join(free)}.")
+    return lines
+
+
+def origins(table: pd.DataFrame, scenario: Scenario) -> list[str]:
+    """Say which columns that matter here were measured, and from what the others were drawn."""
+    used = [column for part, columns in USED.items() if part in scenario.parts for column in columns]
+    reasons: dict[str, list[str]] = {}
+    for column, origin in table.attrs.get("origin", {}).items():
+        if column in used or column in ("submit_s", "num_gpus", "duration_s"):
+            reasons.setdefault(origin, []).append(column)
+    measured = reasons.pop("measured", [])
+    lines = [f"Measured: {', '.join(measured)}."] if measured else []
+    filled = [
+        f"{', '.join(columns)}: {origin.removeprefix('filled: ')}" for origin, columns in reasons.items()
+    ]
+    return lines + (["Drawn, not measured:", *(f"  {line}" for line in filled)] if filled else [])
+
+
+def _notes(workloads: Sequence["Workload"]) -> list[str]:
+    """Return the notes on the trace, each once, and those on jobs taken out, summed over the windows."""
+    notes = [note for load in workloads for note in load.table.attrs.get("notes", [])]
+    of_trace = dict.fromkeys(note for note in notes if not note.startswith(DROPPED))
+    counted = []
+    for what in DROPPED:
+        gone = sum(int(note.removeprefix(what).replace(",", "")) for note in notes if note.startswith(what))
+        counted += [f"{what}{gone:,}"] if gone else []
+    return [f"Note: {note}." for note in (*of_trace, *counted)]

@@ -1,0 +1,207 @@
+"""Scores: policies simulated on the same workloads, their numbers side by side, and what to know of them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
+
+import pandas as pd
+
+from evaluation import results
+from evaluation.comparison import compare
+from simulator.episode import run
+from simulator.policy import Policy
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from workloads import Workload
+
+Maker = Callable[[], Policy]
+"""Makes a policy anew for each episode."""
+
+SHOWN = {
+    "mean_jct_s": ("mean\nJCT", "seconds"),
+    "p95_jct_s": ("p95\nJCT", "seconds"),
+    "p99_jct_s": ("p99\nJCT", "seconds"),
+    "mean_wait_s": ("mean\nwait", "seconds"),
+    "mean_slowdown": ("slow-\ndown", "ratio"),
+    "preemptions": ("preemp-\ntions", "count"),
+    "gpu_utilisation": ("GPU\nutil.", "share"),
+}
+"""The numbers of the table, each with its heading and how it is written; times in seconds."""
+
+BESIDE_CPU_JOBS = {
+    "gpu_effective": ("GPU\neffect.", "share"),
+    "mean_cpu_wait_s": ("CPU\nwait", "seconds"),
+}
+ON_SHARED_GPUS = {
+    "shared_gpu_hours": ("shared\nGPU-h", "ratio"),
+    "oom_restarts": ("OoM", "count"),
+}
+WHERE_IT_HAPPENS = {
+    "resizes": ("re-\nsizes", "count"),
+    "failures": ("fail-\nures", "count"),
+}
+"""Those that are added where CPU jobs wait, where some policy shares GPUs, and where they are not all 0."""
+
+BOUND = "lower bound"
+LONGEST_HEADING = 14
+PLAIN_WIDTH, LEAST_WIDTH = (
+    120,
+    100,
+)  # columns where no terminal says how many; below the second, numbers are cut
+
+
+def simulate(
+    makers: Mapping[str, Maker],
+    workloads: Sequence["Workload"],
+    *,
+    processes: int = 1,
+    done: Callable[[str, pd.DataFrame], None] | None = None,
+) -> dict[str, pd.DataFrame]:
+    """Return every policy's results table over all workloads, the same whatever the number of processes.
+
+    All policies run on the first workload before any runs on the second; `done` is told of each as it ends.
+    """
+    tables: dict[str, list[pd.DataFrame]] = {name: [] for name in makers}
+    pairs = [(name, workload) for workload in workloads for name in makers]
+    tasks = [partial(one, makers[name], workload) for name, workload in pairs]
+    for (name, _), table in zip(pairs, _each(tasks, processes), strict=True):
+        tables[name].append(table)
+        if done:
+            done(name, table)
+    return {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+
+
+def one(make: Maker, workload: "Workload") -> pd.DataFrame:
+    """Return the results table of a new policy on a workload."""
+    return workload.results(run(make(), workload.episode()))
+
+
+def _each(tasks: Sequence[Callable[[], pd.DataFrame]], processes: int) -> Iterator[pd.DataFrame]:
+    if processes == 1:
+        return (task() for task in tasks)
+    from joblib import Parallel, delayed
+
+    parallel: Iterator[pd.DataFrame] = Parallel(processes, return_as="generator", batch_size=1)(
+        delayed(task)() for task in tasks
+    )
+    return parallel
+
+
+def score(tables: Mapping[str, pd.DataFrame], workloads: Sequence["Workload"]) -> dict[str, pd.DataFrame]:
+    """Return each policy's summary, one row a window; with fairness where the trace tells who owns a job."""
+    machines = workloads[0].cluster
+    known = [name for name in ("user", "vc") if all(name in load.table for load in workloads)]
+    owned = [load.table[["job_id", *known]].assign(window=load.window) for load in workloads]
+    owners = pd.concat(owned) if known else None
+    return {
+        name: results.summarise(table, gpus=machines.num_gpus, cores=sum(machines.node_cores), owners=owners)
+        for name, table in tables.items()
+    }
+
+
+def bounds(workloads: Sequence["Workload"]) -> pd.DataFrame:
+    """Return, like a summary, the `mean_jct_s` that no schedule of a window can beat; no rows where none is known.
+
+    A job may run faster than its duration says where cores are given out, and beside another where GPUs are shared.
+    """
+    if not workloads[0].scenario.has_bound:
+        workloads = ()
+    return pd.DataFrame(
+        {
+            "window": [load.window for load in workloads],
+            "seed": [load.scenario.seed for load in workloads],
+            "mean_jct_s": [results.lower_bound(load.table, load.cluster.num_gpus) for load in workloads],
+        }
+    )
+
+
+def document(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference: str) -> dict[str, Any]:
+    """Return every number as plain JSON: means over windows, ratios to the reference, and window by window."""
+    return {
+        "reference": reference,
+        "lower_bound_mean_jct_s": float(results.pool(bounds)["mean_jct_s"]) if len(bounds) else None,
+        "mean_over_windows": {name: results.pool(each).to_dict() for name, each in summaries.items()},
+        f"mean_jct_s / {reference}'s": {
+            name: compare(each, summaries[reference])._asdict() for name, each in summaries.items()
+        },
+        "by_window": {name: each.to_dict("records") for name, each in summaries.items()},
+    }
+
+
+def table(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference: str) -> "Table":
+    """Return the policies side by side in the order given; below a rule the oracles and the lower bound.
+
+    The last columns are the ratio of mean JCT to the reference's, paired by window; a lone policy has none.
+    """
+    from rich import box
+    from rich.table import Table
+
+    compared = len(summaries) > 1
+    whose = f"{reference}'s" if len(reference) <= LONGEST_HEADING else "1st row's"  # the footnotes name it
+    shown = Table(box=box.HORIZONTALS, padding=(0, 1, 0, 0), show_edge=False)
+    shown.add_column("policy", overflow="fold", vertical="bottom")
+    numbers = numbers_shown(summaries)
+    for heading, _ in numbers.values():
+        shown.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
+    several = len(set(summaries[reference]["window"])) > 1
+    for heading in (f"mean\nJCT /\n{whose}", "95 %\ninterval")[: 1 + several] if compared else ():
+        shown.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
+    for oracle in (False, True):
+        rows = {name: each for name, each in summaries.items() if name.endswith("_oracle") == oracle}
+        for name, each in rows.items():
+            ratio = ratio_texts(each, summaries[reference], itself=name == reference) if compared else ()
+            shown.add_row(name, *number_texts(results.pool(each), numbers), *ratio)
+        if not oracle:
+            shown.add_section()
+    if len(bounds):
+        ratio = ratio_texts(bounds, summaries[reference]) if compared else ()
+        shown.add_row(BOUND, *number_texts(results.pool(bounds), numbers), *ratio)
+    return shown
+
+
+def numbers_shown(summaries: Mapping[str, pd.DataFrame]) -> dict[str, tuple[str, str]]:
+    """Return the numbers of a table of these policies, each with its heading and how it is written."""
+    cpu_jobs = any("mean_cpu_wait_s" in each for each in summaries.values())
+    shared = any(each["shared_gpu_hours"].any() for each in summaries.values())
+    happens = {
+        name: WHERE_IT_HAPPENS[name]
+        for name in WHERE_IT_HAPPENS
+        if any(each[name].any() for each in summaries.values() if name in each)
+    }
+    return SHOWN | (BESIDE_CPU_JOBS if cpu_jobs else {}) | (ON_SHARED_GPUS if shared else {}) | happens
+
+
+def number_texts(numbers: pd.Series, shown: Mapping[str, tuple[str, str]] = SHOWN) -> list[str]:
+    """Return the numbers of the table as they are printed; empty where one is not known."""
+    return [_text(numbers[name], form) if name in numbers else "" for name, (_, form) in shown.items()]
+
+
+def _text(value: float, form: str) -> str:
+    match form:
+        case "seconds":
+            return f"{value:,.0f}" if value >= 1000 else f"{value:,.1f}"
+        case "count":
+            return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:,.1f}"
+        case "share":
+            return f"{100 * value:.1f} %"
+        case _:
+            return f"{value:,.2f}"
+
+
+def ratio_texts(summary: pd.DataFrame, reference: pd.DataFrame, *, itself: bool = False) -> tuple[str, ...]:
+    """Return the ratio of mean JCT and, where there are several windows, its interval."""
+    found = compare(summary, reference)
+    if found.windows == 1:
+        return (f"{found.ratio:.3f}",)
+    return f"{found.ratio:.3f}", "" if itself else f"{found.low:.3f}-{found.high:.3f}"
+
+
+def console(file: IO[str]) -> "Console":
+    """Return what prints tables and lines to a file: plain where it is no terminal, and wide enough."""
+    from rich.console import Console
+
+    width = max(Console(file=file).width, LEAST_WIDTH) if file.isatty() else PLAIN_WIDTH
+    return Console(file=file, width=width, markup=False, emoji=False, highlight=False)

@@ -1,0 +1,191 @@
+"""One workload on one cluster, from the first job to the last."""
+
+import numpy as np
+
+from simulator.cluster import Cluster
+from simulator.kernel import calls
+from simulator.kernel.fresh import fresh
+from simulator.kernel.layout import (
+    DISCIPLINES,
+    EASY,
+    GPU_TYPES,
+    JOB,
+    MAX_LEVELS,
+    MOST_FAILURES,
+    PLACEMENTS,
+    SKIP,
+)
+from simulator.legality import as_arrays
+from simulator.physics import Physics
+from simulator.policy import Action, Policy, Preempt, Ranking, Resize, Start, Throttle, Wait
+from simulator.view import View, adopt
+
+TICK_S = 300.0
+ALONE = Physics()
+
+
+class Episode:
+    """A workload on a cluster under a placement rule and a discipline; policies see it through `view`.
+
+    jobs: array of `simulator.kernel.layout.JOB`, sorted by submission.
+    exact: whether estimates equal the truth; then there are no ticks.
+    levels: attained GPU-seconds at which a job's level changes, which is an instant of its own.
+    rows: records kept; the first is the episode, the second scratch, any more are the caller's.
+    physics: how jobs affect one another.
+    """
+
+    def __init__(
+        self,
+        jobs: np.ndarray,
+        cluster: Cluster,
+        *,
+        placement: str = "best_fit",
+        discipline: str = "skip",
+        exact: bool = False,
+        tick_s: float = TICK_S,
+        levels: tuple[float, ...] = (),
+        seed: int = 0,
+        rows: int = 2,
+        physics: Physics = ALONE,
+    ) -> None:
+        """Lay the machines out; nothing has arrived yet."""
+        physics.check(placement)
+        if len(levels) > MAX_LEVELS:
+            raise ValueError(f"{len(levels)} levels: at most {MAX_LEVELS}")
+        self.jobs = np.empty(len(jobs), JOB)
+        self.jobs[:] = jobs
+        self.cluster = cluster
+        self.discipline = DISCIPLINES.index(discipline)
+        self.states = lay_out(
+            self.jobs,
+            cluster,
+            placement,
+            rows=rows,
+            discipline=self.discipline,
+            exact=exact,
+            tick=0.0 if exact else tick_s,
+            seed=seed % 2**31,
+            **physics.fields(cluster),
+        )
+        self.state = self.states[0]
+        if len(wrong := misfits(self.states, self.jobs)):
+            raise ValueError(
+                f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}"
+            )
+        self.set_levels(levels)
+        self.view = View(self.states, self.jobs, np.random.default_rng(seed))
+
+    def set_levels(self, levels: tuple[float, ...]) -> None:
+        """Set the limits of a ranking by level, before the first job starts."""
+        self.state.num_limits = len(levels)
+        self.state.limits[: len(levels)] = levels
+
+    @property
+    def done(self) -> bool:
+        """Whether every job has ended."""
+        return bool(self.state.num_done == self.state.num_jobs)
+
+    @property
+    def endless(self) -> bool:
+        """Whether a job has failed so often that it will never end."""
+        return bool(self.state.endless)
+
+    @property
+    def nothing_pending(self) -> bool:
+        """Whether nothing will happen by itself: no end, no arrival."""
+        return self.view.nothing_pending
+
+    def advance(self) -> bool:
+        """Move to the next instant; tell whether there was one."""
+        return bool(calls.advance(self.states, 0, self.jobs))
+
+    def why_not(self, action: object) -> str | None:
+        """Return why an action is illegal now, or None."""
+        return self.view.why_not(action)
+
+    def apply(self, action: Action) -> None:
+        """Carry out an action; ValueError says why it is illegal."""
+        if reason := self.why_not(action):
+            raise ValueError(f"at {self.view.now:g} s: {reason}")
+        match action:
+            case Start(job, placement):
+                calls.start_as(self.states, 0, self.jobs, job, *as_arrays(placement))
+            case Resize(job, None, placement):
+                calls.move(self.states, 0, self.jobs, job, *as_arrays(placement))
+            case Resize(job, cores):
+                calls.resize(self.states, 0, self.jobs, job, float(cores or 0.0))
+            case Throttle(job, level):
+                calls.throttle(self.states, 0, job, float(level))
+            case Preempt(job):
+                calls.pause(self.states, 0, self.jobs, job)
+            case Wait(seconds):
+                # Where all that is left was paused at this very instant, it may start at the next, which is now.
+                pause = 0.0 if self.nothing_pending else np.inf
+                self.state.wake = self.state.clock + (pause if seconds is None else seconds)
+
+    def run_whole(self, ranking: Ranking) -> None:
+        """Carry out a ranking inside the kernel, from here to the end."""
+        adopt(self.states, 0, self.jobs, ranking)
+        if not calls.run_rule(self.states, 0, self.jobs):
+            raise RuntimeError(self.why_stuck("jobs are left that can never start"))
+
+    def why_stuck(self, otherwise: str) -> str:
+        """Return why jobs never end: one that fails too often to get anywhere, or something else."""
+        if not self.endless:
+            return otherwise
+        job = int(self.state.failures.argmax())
+        return (
+            f"job {job} has failed {MOST_FAILURES:,} times: with its {self.jobs['num_gpus'][job]} GPUs it fails before "
+            "it has loaded or made a checkpoint (see node_mtbf, restart_delay and checkpoint_every of the scenario)"
+        )
+
+
+def lay_out(
+    jobs: np.ndarray, cluster: Cluster, placement: str, *, rows: int = 1, **choices: float
+) -> np.ndarray:
+    """Return fresh records of these jobs on a cluster; pooled makes one node of it."""
+    pooled = placement == "pooled"
+    return fresh(
+        jobs,
+        node_gpus=(cluster.num_gpus,) if pooled else cluster.node_gpus,
+        node_memory=(cluster.largest_gpu_gib,) if pooled else cluster.node_gpu_memory_gib,
+        node_cores=(sum(cluster.node_cores),) if pooled else cluster.node_cores,
+        node_type=(0,) if pooled else [GPU_TYPES.index(name) for name in cluster.types],
+        rows=rows,
+        placement=PLACEMENTS.index("first_fit" if pooled else placement),
+        pooled=pooled,
+        **choices,
+    )
+
+
+def misfits(states: np.ndarray, jobs: np.ndarray) -> np.ndarray:
+    """Return the jobs that the empty cluster of fresh records could never hold."""
+    found = np.empty(len(jobs), np.int64)
+    return found[: calls.misfits(states, 0, jobs, found)]
+
+
+def discipline_of(ranking: Ranking, chosen: int) -> int:
+    """Return the discipline under which a ranking runs: its own, the chosen, or skip for easy with preemption."""
+    wanted = DISCIPLINES.index(ranking.discipline) if ranking.discipline else chosen
+    return SKIP if wanted == EASY and ranking.preempt != "never" else wanted
+
+
+def run(policy: Policy, episode: Episode, *, step_by_step: bool = False) -> Episode:
+    """Run a policy on an episode to its end and return the episode.
+
+    A ranking runs whole inside the kernel, unless `step_by_step`; both ways give the same results.
+    """
+    if isinstance(policy, Ranking):
+        episode.set_levels(policy.levels)
+        episode.state.discipline = discipline_of(policy, episode.discipline)
+        if not step_by_step:
+            episode.run_whole(policy)
+            return episode
+    while not episode.done:
+        if not episode.advance():
+            usual = "jobs are left, and the policy waits though nothing is pending"
+            raise RuntimeError(episode.why_stuck(usual))
+        while not isinstance(action := policy(episode.view), Wait):
+            episode.apply(action)
+        episode.apply(action)
+    return episode

@@ -1,0 +1,265 @@
+"""What Python may call: each takes the records, the index of one, and the jobs, and changes the record in place.
+
+Passing the array and an index is cheap, if its dtype is the very object that `simulator.kernel.layout` gives; one that
+is equal is compared field by field, at each call. Passing a record is dear.
+"""
+
+import numpy as np
+
+from simulator.kernel import events, moves, outages, paying, rules, shapes, speed
+from simulator.kernel._compile import compiled, entry
+from simulator.kernel.layout import NOBODY
+from simulator.kernel.placement import place as place_job
+from simulator.kernel.queues import attained_now, open_all, remaining_now, reorder
+
+HORIZON = 4.0  # rollouts are cut after so many time constants
+
+
+@entry
+def begin(states, e, jobs):
+    """Take on the rule written in a fresh record, and write what depends on the machines into the jobs."""
+    s = states[e]
+    speed.set_iterations(s, jobs)
+    reorder(s, jobs)
+    outages.lay_out_outages(s)
+
+
+@entry
+def advance(states, e, jobs):
+    """Move to the next instant; tell whether there was one."""
+    return events.advance(states[e], jobs)
+
+
+@entry
+def next_event(states, e, jobs):
+    """Return when something happens by itself, infinite if nothing is pending."""
+    return events.next_event(states[e], jobs)
+
+
+@entry
+def walk(states, e, jobs):
+    """Carry out the rule in force at this instant."""
+    rules.walk(states[e], jobs)
+
+
+@entry
+def adopt(states, e, jobs, key, exponent, margin, preempt):
+    """Take on another rule."""
+    rules.adopt(states[e], jobs, key, exponent, margin, preempt)
+
+
+@entry
+def run_rule(states, e, jobs):
+    """Carry out the rule in force to the end; tell whether every job ended."""
+    return rules.run_rule(states[e], jobs)
+
+
+@compiled
+def discounted(present, begin, end, tau):
+    """Integral of exp(-u / tau) over [begin, end], times the jobs present."""
+    if tau == np.inf:
+        return present * (end - begin)
+    return present * tau * (np.exp(-begin / tau) - np.exp(-end / tau))
+
+
+@compiled
+def step_cost(s, jobs, origin, tau):
+    """Move to the next instant; return the discounted job-seconds spent on the way, or -1 if there is none."""
+    begin = s.clock - origin
+    present = s.num_arrived - s.num_done
+    if not events.advance(s, jobs):
+        return -1.0
+    return discounted(present, begin, min(s.clock - origin, HORIZON * tau), tau)
+
+
+@compiled
+def cost_from(s, jobs, origin, tau):
+    """Carry out the rule in force from this instant on; return the discounted job-seconds from here."""
+    cost = 0.0
+    rules.walk(s, jobs)
+    while s.num_done < s.num_jobs and s.clock - origin < HORIZON * tau:
+        step = step_cost(s, jobs, origin, tau)
+        if step < 0:
+            break
+        cost += step
+        rules.walk(s, jobs)
+    return cost
+
+
+@entry
+def rollout(states, e, jobs, tau):
+    """Carry out the rule in force from this very instant on and return the discounted integral of jobs present.
+
+    Integral of exp(-(u - now) / tau) n(u) du in job-seconds, cut at 4 tau; with infinite tau the plain integral to
+    the end, so that its differences are differences of total JCT.
+    """
+    s = states[e]
+    return cost_from(s, jobs, s.clock, tau)
+
+
+@entry
+def advantage(states, e, scratch, jobs, job, tau):
+    """Return by how many discounted job-seconds picking `job` (-1: waiting) now beats the rule in force.
+
+    Both futures are simulated from here on the record `scratch`: the rule alone, and the pick followed by the rule.
+    """
+    source = states[e : e + 1]
+    target = states[scratch : scratch + 1]
+    s = states[scratch]
+    origin = states[e].clock
+    target[:] = source
+    alone = cost_from(s, jobs, origin, tau)
+    target[:] = source
+    cost = 0.0
+    if job == NOBODY:
+        cost = max(step_cost(s, jobs, origin, tau), 0.0)
+    else:
+        paying.pick(s, jobs, job)
+    return alone - (cost + cost_from(s, jobs, origin, tau))
+
+
+@entry
+def place(states, e, jobs, job, gpus, cores):
+    """Place a job by the rule, on so many GPUs and with so many cores for each; tell whether it fits.
+
+    The first in `gpus` of the record are then its GPUs, the first in `chosen_node` is the node of a CPU job.
+    """
+    asked, asked_cores = jobs[job].num_gpus, jobs[job].cores
+    jobs[job].num_gpus, jobs[job].cores = gpus, cores
+    fits = place_job(states[e], jobs, job)
+    jobs[job].num_gpus, jobs[job].cores = asked, asked_cores
+    return fits
+
+
+@entry
+def cores_asked(states, e, jobs, job, count, workers, servers):
+    """Return the cores a GPU, or as a whole without GPUs, that a job asks for in a shape."""
+    workers, servers = shapes.meant(jobs, job, count, workers, servers)
+    return shapes.cores_asked(jobs, job, count, workers, servers)
+
+
+@entry
+def start_as(states, e, jobs, job, gpus, cores, node, workers, servers):
+    """Start a queued job on these GPUs or this node, or reserve GPUs that are pausing for it.
+
+    cores: 0 for those it asks for in that shape, which it has in any case where cores are not given out.
+    workers, servers: 0 and -1 where they are left open.
+    """
+    workers, servers = shapes.meant(jobs, job, len(gpus), workers, servers)
+    if cores == 0 or not states[e].cores_bind:
+        cores = shapes.cores_asked(jobs, job, len(gpus), workers, servers)
+    moves.start_as(states[e], jobs, job, gpus, workers, servers, cores, node)
+
+
+@entry
+def move(states, e, jobs, job, gpus, cores, node, workers, servers):
+    """Let a running job pause and go on with these GPUs, or this node; the arguments are those of `start_as`."""
+    workers, servers = shapes.meant(jobs, job, len(gpus), workers, servers)
+    if cores == 0 or not states[e].cores_bind:
+        cores = shapes.cores_asked(jobs, job, len(gpus), workers, servers)
+    moves.move(states[e], jobs, job, gpus, workers, servers, cores, node)
+
+
+@entry
+def iteration(states, e, jobs, job, workers, servers, on_cpu):
+    """Return the seconds of an iteration in a shape, alone on V100s of one node, with plenty of cores."""
+    s = states[e]
+    if on_cpu:
+        return speed.iteration_on_cpu(s, jobs, job, workers, servers)
+    return speed.iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, speed.PLENTY, 1)
+
+
+@entry
+def resize(states, e, jobs, job, cores):
+    """Give a running job another number of cores."""
+    moves.resize(states[e], jobs, job, cores)
+
+
+@entry
+def throttle(states, e, job, level):
+    """Let a running CPU job run at a share of its speed."""
+    moves.throttle(states[e], job, level)
+
+
+@entry
+def start(states, e, jobs, job):
+    """Start a queued job where the placement rule puts it; tell whether it fitted."""
+    return moves.start(states[e], jobs, job)
+
+
+@entry
+def pause(states, e, jobs, job):
+    """Begin to pause a running job."""
+    moves.pause(states[e], jobs, job)
+
+
+@entry
+def pick(states, e, jobs, job):
+    """Start a queued job, displacing the victims the search finds if it must; tell whether it could."""
+    return paying.pick(states[e], jobs, job)
+
+
+@entry
+def next_pick(states, e, jobs):
+    """Return the job the threshold rule would pick next, or -1 to wait."""
+    return paying.next_pick(states[e], jobs)
+
+
+@entry
+def find_victims(states, e, jobs, job):
+    """Return how many victims would make room for a job that does not fit, 0 if there is no way."""
+    return paying.find_victims(states[e], jobs, job)
+
+
+@entry
+def queued_jobs(states, e, out):
+    """List the queued jobs, in no particular order; return their number."""
+    s = states[e]
+    count = 0
+    for demand in range(s.num_demands):
+        begin = s.queue_start[demand]
+        for at in range(begin, begin + s.queue_size[demand]):
+            out[count] = s.queue[at]
+            count += 1
+    return count
+
+
+@entry
+def startable(states, e, jobs, out):
+    """List the queued jobs that fit and may start now, one look a demand; return their number."""
+    s = states[e]
+    count = 0
+    for demand in range(s.num_demands):
+        size = s.queue_size[demand]
+        begin = s.queue_start[demand]
+        if size > 0 and place_job(s, jobs, s.queue[begin]):
+            for at in range(begin, begin + size):
+                if s.touched[s.queue[at]] != s.instant:
+                    out[count] = s.queue[at]
+                    count += 1
+    return count
+
+
+@entry
+def misfits(states, e, jobs, out):
+    """List the jobs that this record, all of whose GPUs are free, could never hold; return their number."""
+    s = states[e]
+    open_all(s)
+    count = 0
+    for job in range(s.num_jobs):
+        demand = jobs[job].demand
+        if s.shut[demand] == 0:
+            s.shut[demand] = 1 if place_job(s, jobs, job) else 2
+        if s.shut[demand] == 2:
+            out[count] = job
+            count += 1
+    return count
+
+
+@entry
+def progress(states, e, jobs, attained, remaining):
+    """Write attained and estimated remaining seconds of every job that has arrived."""
+    s = states[e]
+    for job in range(s.num_arrived):
+        attained[job] = attained_now(s, job)
+        remaining[job] = remaining_now(s, jobs, job)

@@ -1,0 +1,303 @@
+"""How a job comes to hold GPUs or cores, and how it loses them."""
+
+import numpy as np
+
+from simulator.kernel._compile import compiled
+from simulator.kernel.layout import (
+    CLOSED,
+    GROWING,
+    LOADING,
+    MAX_SHARE,
+    MOST_FAILURES,
+    NOBODY,
+    PAUSING,
+    QUEUED,
+    RESERVED,
+    RESTARTING,
+    RUNNING,
+)
+from simulator.kernel.machines import (
+    ROUNDING,
+    cores_to_be_had,
+    count_cores,
+    count_free,
+    hold,
+    hold_cores,
+    leave_seat,
+    note_change_around,
+    take_cores,
+    tidy_cores,
+)
+from simulator.kernel.memory import charge, grows_later, victim_on
+from simulator.kernel.pace import keep, retire, run, schedule
+from simulator.kernel.queues import enqueue
+from simulator.kernel.shapes import ask_again, plan_shape, take_shape
+from simulator.kernel.speed import bank, cores_of_servers
+
+LEAST_CORES = 1.0  # for each GPU, or as a whole for a CPU job, where cores are given out
+
+
+@compiled
+def release(s, jobs, job):
+    """Take back all that the job holds; a GPU that is reserved becomes its heir's."""
+    note_change_around(s, job)
+    count_cores(s, job)
+    seat = s.first_seat[job]
+    s.first_seat[job] = NOBODY
+    if s.node_of[job] != NOBODY:
+        take_cores(s, s.node_of[job], -s.core_count[job])
+        s.node_of[job] = NOBODY
+    while seat != NOBODY:
+        after = s.next_seat[seat]
+        gpu = seat // MAX_SHARE
+        if leave_seat(s, jobs, job, seat):
+            pass_on(s, gpu)
+        seat = after
+    s.charged[job] = 0
+    s.throttle[job] = 1.0
+    ask_again(s, jobs, job)
+
+
+@compiled
+def pass_on(s, gpu):
+    """Count a GPU that nobody holds any more as free, or as there for its heir, who is ready with the last."""
+    heir = s.heir[gpu]
+    if heir == CLOSED:
+        tidy_cores(s, s.gpu_node[gpu])
+        return
+    if heir == NOBODY:
+        count_free(s, gpu, 1)
+        tidy_cores(s, s.gpu_node[gpu])
+        return
+    s.awaited[heir] -= 1
+    if s.awaited[heir] == 0 and s.phase[heir] == RESERVED:
+        s.ready[s.num_ready] = heir
+        s.num_ready += 1
+
+
+@compiled
+def reserve(s, job, gpus, workers, servers, cores, node):
+    """Keep GPUs, free or about to be, for a job; it will have so many workers and servers, and cores for each GPU."""
+    plan_shape(s, job, len(gpus), workers, servers, cores, node)
+    s.awaited[job] = 0
+    for gpu in gpus:
+        if s.holder[gpu] == NOBODY:
+            count_free(s, gpu, -1)
+        else:
+            s.awaited[job] += 1
+        s.heir[gpu] = job
+
+
+@compiled
+def let_go(s, job):
+    """Give up the GPUs that are kept for a job."""
+    for gpu in range(s.num_gpus):
+        if s.heir[gpu] == job:
+            s.heir[gpu] = NOBODY
+            if s.holder[gpu] == NOBODY:
+                count_free(s, gpu, 1)
+    s.awaited[job] = 0
+    s.moves[job] = 0
+
+
+@compiled
+def give_up(s, jobs, job):
+    """Take a reservation back: the job is queued again, or will be when its pause ends."""
+    let_go(s, job)
+    if s.phase[job] == RESERVED:
+        join_queue(s, jobs, job)
+
+
+@compiled
+def start_ready(s, jobs):
+    """Start the jobs all of whose reserved GPUs are there, by job."""
+    while s.num_ready > 0:
+        first = 0
+        for k in range(s.num_ready):
+            if s.ready[k] < s.ready[first]:
+                first = k
+        job = s.ready[first]
+        s.num_ready -= 1
+        s.ready[first] = s.ready[s.num_ready]
+        inherit(s, jobs, job)
+
+
+@compiled
+def inherit(s, jobs, job):
+    """Start a job on the GPUs reserved for it: the last of them has been released.
+
+    It is queued again where there are no cores for its servers, or for workers without GPUs.
+    """
+    gpus = s.inherited
+    count = 0
+    for gpu in range(s.num_gpus):
+        if s.heir[gpu] == job:
+            gpus[count] = gpu
+            count += 1
+    let_go(s, job)
+    if not has_cores_there(s, job, gpus[:count]):
+        join_queue(s, jobs, job)
+        return
+    s.wait[job] += s.clock - s.since[job]
+    take_shape(s, job, s.next_width[job], s.next_workers[job], s.next_servers[job])
+    begin(s, jobs, job, gpus, s.next_cores[job], s.next_node[job])
+
+
+@compiled
+def has_cores_there(s, job, gpus):
+    """Tell whether a reserved job's shape finds the cores without which it cannot run."""
+    if len(gpus) == 0:
+        node = s.next_node[job]
+        return not s.closed[node] and s.next_cores[job] <= s.spare_cores[node] + ROUNDING
+    return can_serve(s, gpus, s.next_workers[job], s.next_servers[job])
+
+
+@compiled
+def can_serve(s, gpus, workers, servers):
+    """Tell whether there are cores beside these GPUs, which are free, for so many servers and to feed the workers."""
+    cores = cores_of_servers(servers, workers, len(gpus))
+    return cores == 0 or cores + LEAST_CORES <= cores_to_be_had(s, gpus) + ROUNDING
+
+
+@compiled
+def begin(s, jobs, job, gpus, cores, node):
+    """Let a job hold free GPUs, or cores of a node: it runs, or loads first what a pause has saved.
+
+    Its shape has been set.
+    """
+    s.touched[job] = s.instant
+    if s.width[job] > 0:
+        hold(s, job, gpus, cores)
+    else:
+        hold_cores(s, job, node, cores)
+    if not grows_later(s, jobs, job):
+        s.charged[job] = GROWING
+    if np.isnan(s.start[job]):
+        s.start[job] = s.clock
+    if s.saved[job] and jobs[job].load > 0:
+        s.phase[job] = LOADING
+        s.since[job] = s.clock
+        schedule(s, job, s.clock + jobs[job].load)
+    else:
+        run(s, jobs, job)
+    note_change_around(s, job)
+    if s.charged[job] == GROWING:
+        fill(s, jobs, job)
+
+
+@compiled
+def fill(s, jobs, job):
+    """Let a job take its peak memory; where that runs over a victim fails."""
+    gpu = charge(s, jobs, job)
+    while gpu != NOBODY:
+        fail(s, jobs, victim_on(s, gpu, job))
+        gpu = first_over(s, job)
+
+
+@compiled
+def first_over(s, job):
+    """Return the first GPU of an active job whose memory runs over, or NOBODY."""
+    seat = s.first_seat[job]
+    while seat != NOBODY:
+        if s.free_memory[seat // MAX_SHARE] < -ROUNDING:
+            return seat // MAX_SHARE
+        seat = s.next_seat[seat]
+    return NOBODY
+
+
+@compiled
+def fail(s, jobs, job):
+    """Let a job run out of memory: all progress is lost, and it is queued again after a delay."""
+    book(s, job)
+    s.lost[job] += s.attained[job] + s.delay[job]
+    s.lost_area[job] += s.run_area[job]
+    s.run_area[job] = 0.0
+    s.attained[job] = 0.0
+    s.delay[job] = 0.0
+    s.saved[job] = 0
+    s.ooms[job] += 1
+    restart_later(s, jobs, job)
+
+
+@compiled
+def fall_back(s, jobs, job):
+    """Let a job fail by itself or with its node: it falls back to its last checkpoint, and is queued again later."""
+    book(s, job)
+    if s.phase[job] != LOADING:
+        lose_since_checkpoint(s, job)
+    s.saved[job] = s.attained[job] > 0
+    s.failures[job] += 1
+    if s.failures[job] >= MOST_FAILURES:
+        s.endless = 1
+    restart_later(s, jobs, job)
+
+
+@compiled
+def lose_since_checkpoint(s, job):
+    """Take back progress since the last checkpoint, and its share of the time since the job last began to run."""
+    every = s.checkpoint_every
+    least = max(np.floor(s.attained[job] / every * (1.0 + ROUNDING)) * every, s.kept[job])
+    made = s.attained[job] - s.kept[job]
+    if least >= s.attained[job] or made <= 0:
+        return
+    wall = s.attained[job] + s.delay[job]
+    gone = (s.attained[job] - least) / made * (wall - s.kept_wall[job])
+    s.attained[job] = least
+    s.delay[job] = wall - gone - least
+    s.lost[job] += gone
+    s.run_area[job] -= s.width[job] * gone
+    s.lost_area[job] += s.width[job] * gone
+
+
+@compiled
+def book(s, job):
+    """Book the time of an active job's present phase."""
+    if s.phase[job] == RUNNING:
+        bank(s, job)
+    elif s.phase[job] == LOADING or s.phase[job] == PAUSING:
+        book_overhead(s, job)
+
+
+@compiled
+def book_overhead(s, job):
+    """Book the time a job has paused, or loaded."""
+    spent = s.clock - s.since[job]
+    s.overhead[job] += spent
+    s.overhead_area[job] += s.width[job] * spent
+
+
+@compiled
+def restart_later(s, jobs, job):
+    """Take all from a job that has failed, and queue it again after a delay."""
+    s.touched[job] = s.instant
+    if s.moves[job]:
+        let_go(s, job)
+    release(s, jobs, job)
+    s.phase[job] = RESTARTING
+    s.since[job] = s.clock
+    schedule(s, job, s.clock + s.restart_delay)
+
+
+@compiled
+def end_pause(s, jobs, job):
+    """End a pause: the GPUs are free, the job waits, or goes on where GPUs are kept for it."""
+    keep(s, job)
+    release(s, jobs, job)
+    retire(s, job)
+    s.since[job] = s.clock
+    if not s.moves[job]:
+        join_queue(s, jobs, job)
+        return
+    s.moves[job] = 0
+    s.phase[job] = RESERVED
+    if s.awaited[job] == 0:
+        s.ready[s.num_ready] = job
+        s.num_ready += 1
+
+
+@compiled
+def join_queue(s, jobs, job):
+    """Let a job wait."""
+    s.phase[job] = QUEUED
+    s.num_queued += 1
+    enqueue(s, jobs, job)

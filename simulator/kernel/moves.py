@@ -1,0 +1,122 @@
+"""The things a policy can do to a job: start it, reserve GPUs for it, pause it, move it, or change its cores."""
+
+from simulator.kernel._compile import compiled
+from simulator.kernel.holding import begin, end_pause, reserve, start_ready
+from simulator.kernel.layout import MAX_SHARE, NOBODY, PAUSING, RESERVED, RUNNING
+from simulator.kernel.machines import count_cores, note_change_around, take_cores
+from simulator.kernel.pace import schedule
+from simulator.kernel.placement import place
+from simulator.kernel.queues import dequeue
+from simulator.kernel.shapes import take_shape
+from simulator.kernel.speed import bank
+
+
+@compiled
+def must_wait_for(s, gpu):
+    """Tell whether a GPU is held by jobs that all pause: it can be reserved, not shared."""
+    for seat in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+        if s.resident[seat] != NOBODY and s.phase[s.resident[seat]] != PAUSING:
+            return False
+    return s.num_residents[gpu] > 0
+
+
+@compiled
+def start_on(s, jobs, job, gpus, cores, node):
+    """Start a queued job, in the shape it asks for, on the first of these GPUs, or on a node if it is a CPU job."""
+    count = jobs[job].num_gpus
+    start_as(s, jobs, job, gpus[:count], count, jobs[job].servers, cores, node)
+
+
+@compiled
+def start_as(s, jobs, job, gpus, workers, servers, cores, node):
+    """Start a queued job on these GPUs, or on a node, with so many workers, servers and cores.
+
+    GPUs of which some are still held by pausing jobs alone are reserved for it instead.
+    """
+    dequeue(s, jobs, job)
+    s.num_queued -= 1
+    for gpu in gpus:
+        if must_wait_for(s, gpu):
+            reserve(s, job, gpus, workers, servers, cores, node)
+            s.phase[job] = RESERVED
+            return
+    s.wait[job] += s.clock - s.since[job]
+    take_shape(s, job, len(gpus), workers, servers)
+    begin(s, jobs, job, gpus, cores, node)
+    start_ready(s, jobs)
+
+
+@compiled
+def start_placed(s, jobs, job):
+    """Start a queued job where `place` has just put it."""
+    start_on(s, jobs, job, s.gpus, jobs[job].cores, s.chosen_node[0])
+
+
+@compiled
+def start(s, jobs, job):
+    """Start a queued job where the rule in force puts it; tell whether it fitted."""
+    if not place(s, jobs, job):
+        return False
+    start_placed(s, jobs, job)
+    return True
+
+
+@compiled
+def pause(s, jobs, job):
+    """Begin to pause a running job; it holds its GPUs until the pause is done."""
+    s.preemptions[job] += 1
+    s.num_pauses += 1
+    save(s, jobs, job)
+
+
+@compiled
+def save(s, jobs, job):
+    """Let a running job save its progress and stop."""
+    bank(s, job)
+    s.saved[job] = 1
+    s.touched[job] = s.instant
+    if jobs[job].pause > 0:
+        s.phase[job] = PAUSING
+        s.since[job] = s.clock
+        note_change_around(s, job)
+        schedule(s, job, s.clock + jobs[job].pause)
+    else:
+        end_pause(s, jobs, job)
+        start_ready(s, jobs)
+
+
+@compiled
+def move(s, jobs, job, gpus, workers, servers, cores, node):
+    """Let a running job pause and go on with these GPUs, or this node, in this shape; they are kept for it."""
+    s.resizes[job] += 1
+    s.moves[job] = 1
+    reserve(s, job, gpus, workers, servers, cores, node)
+    save(s, jobs, job)
+
+
+@compiled
+def may_pause(s, job):
+    """Tell whether a job runs and was not started at this very instant."""
+    return s.phase[job] == RUNNING and s.touched[job] != s.instant
+
+
+@compiled
+def resize(s, jobs, job, cores):
+    """Give a running job another number of cores for each of its GPUs, or as a whole if it has none."""
+    count_cores(s, job)
+    more = cores - s.core_count[job]
+    s.core_count[job] = cores
+    if s.node_of[job] != NOBODY:
+        take_cores(s, s.node_of[job], more)
+    seat = s.first_seat[job]
+    while seat != NOBODY:
+        take_cores(s, s.gpu_node[seat // MAX_SHARE], more)
+        seat = s.next_seat[seat]
+    note_change_around(s, job)
+
+
+@compiled
+def throttle(s, job, level):
+    """Let a running CPU job run at a share of its speed."""
+    s.throttle[job] = level
+    note_change_around(s, job)

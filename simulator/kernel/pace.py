@@ -1,0 +1,151 @@
+"""The pace of running jobs: when each will end, grow or rise, and how that changes with what happens around it."""
+
+import numpy as np
+
+from simulator.kernel import heaps
+from simulator.kernel._compile import compiled
+from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING
+from simulator.kernel.machines import note_change_around
+from simulator.kernel.shapes import is_rigid
+from simulator.kernel.speed import bank, company_of, demand_on, set_speed
+
+
+@compiled
+def schedule(s, job, time):
+    """Set the next event of a job, active or not so far."""
+    known = s.place_in_events[job] != NOBODY
+    s.event_at[job] = time
+    if known:
+        at = s.place_in_events[job]
+        heaps.rise(s.events, 0, s.place_in_events, s.event_at, at)
+        heaps.sink(s.events, 0, s.num_active, s.place_in_events, s.event_at, s.place_in_events[job])
+    else:
+        heaps.push(s.events, 0, s.num_active, s.place_in_events, s.event_at, job)
+        s.num_active += 1
+
+
+@compiled
+def retire(s, job):
+    """Take a job out of the events: it holds nothing any more."""
+    heaps.remove(s.events, 0, s.num_active, s.place_in_events, s.event_at, job)
+    s.num_active -= 1
+    s.place_in_events[job] = NOBODY
+
+
+@compiled
+def share_time(s, jobs, job, share):
+    """When a running job will have made this share of its progress, at the speed it runs now."""
+    return s.banked[job] + (share * jobs[job].duration - s.attained[job]) / s.rate[job]
+
+
+@compiled
+def finish_time(s, jobs, job):
+    """When a running job will end, at the speed it runs now."""
+    return share_time(s, jobs, job, 1.0)
+
+
+@compiled
+def grow_time(s, jobs, job):
+    """When a running job will need its peak memory, at the speed it runs now; infinite if it has it."""
+    if s.charged[job]:
+        return np.inf
+    return share_time(s, jobs, job, s.peak_at)
+
+
+@compiled
+def rise_time(s, jobs, job):
+    """When a running job will rise a level: after so many GPU-seconds of running, whatever its speed."""
+    if s.level[job] >= s.num_limits or s.width[job] == 0:
+        return np.inf
+    ran = s.attained[job] + s.delay[job] + s.lost[job]
+    if not is_rigid(jobs, job):
+        ran = (s.run_area[job] + s.lost_area[job]) / s.width[job]
+    return s.banked[job] + (s.limits[s.level[job]] / s.width[job] - ran)
+
+
+@compiled
+def crash_time(s, jobs, job):
+    """When a running job will fail by itself; infinite where it does not, or has done so."""
+    if s.crashed[job] or jobs[job].crash_at == 0:
+        return np.inf
+    return share_time(s, jobs, job, jobs[job].crash_at)
+
+
+@compiled
+def predict_time(s, jobs, job):
+    """When the estimate of a running job will become good; infinite where it has, or never does."""
+    if s.predictable[job] or jobs[job].predictable_from >= 1:
+        return np.inf
+    return share_time(s, jobs, job, jobs[job].predictable_from)
+
+
+@compiled
+def plan(s, jobs, job):
+    """Schedule the next event of a running job."""
+    time = min(finish_time(s, jobs, job), grow_time(s, jobs, job), rise_time(s, jobs, job))
+    time = min(time, crash_time(s, jobs, job), predict_time(s, jobs, job))
+    schedule(s, job, max(time, s.clock))
+
+
+@compiled
+def keep(s, job):
+    """Note that what a job has attained is saved."""
+    s.kept[job] = s.attained[job]
+    s.kept_wall[job] = s.attained[job] + s.delay[job]
+
+
+@compiled
+def run(s, jobs, job):
+    """Begin to make progress."""
+    s.phase[job] = RUNNING
+    s.since[job] = s.clock
+    s.banked[job] = s.clock
+    keep(s, job)
+    s.in_company[job] = company_of(s, jobs, job)
+    set_speed(s, jobs, job)
+    note_change_around(s, job)
+    plan(s, jobs, job)
+
+
+@compiled
+def retune(s, jobs, job):
+    """Find the speed of a running job again after a change around it."""
+    company = company_of(s, jobs, job)
+    rate, used = s.rate[job], s.used[job]
+    set_speed(s, jobs, job)
+    if rate == s.rate[job] and used == s.used[job] and company == s.in_company[job]:
+        return
+    new_rate, new_used = s.rate[job], s.used[job]
+    s.rate[job], s.used[job] = rate, used
+    bank(s, job)
+    s.rate[job], s.used[job], s.in_company[job] = new_rate, new_used, company
+    plan(s, jobs, job)
+
+
+@compiled
+def refresh(s, jobs):
+    """Find all speeds again where something has changed."""
+    for k in range(s.num_changes):
+        s.demanded_gbs[s.changes[k]] = demand_on(s, jobs, s.changes[k])
+    for k in range(s.num_active):
+        s.noted[k] = s.events[k]
+    for k in range(s.num_active):
+        job = s.noted[k]
+        if s.phase[job] == RUNNING and is_affected(s, job):
+            retune(s, jobs, job)
+    for k in range(s.num_changes):
+        s.changed[s.changes[k]] = 0
+    s.num_changes = 0
+
+
+@compiled
+def is_affected(s, job):
+    """Tell whether an active job is on a node where something has changed."""
+    if s.node_of[job] != NOBODY:
+        return s.changed[s.node_of[job]] == 1
+    seat = s.first_seat[job]
+    while seat != NOBODY:
+        if s.changed[s.gpu_node[seat // MAX_SHARE]]:
+            return True
+        seat = s.next_seat[seat]
+    return False

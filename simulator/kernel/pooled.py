@@ -1,0 +1,72 @@
+"""Preemptive rankings where node borders do not matter: the same walk by counts alone."""
+
+from simulator.kernel import heaps
+from simulator.kernel._compile import compiled
+from simulator.kernel.layout import NOBODY, PAUSING, RUNNING, STRICT
+from simulator.kernel.moves import pause, start
+from simulator.kernel.queues import dequeue, enqueue, first_open, open_all
+from simulator.kernel.rankings import gather_rivals, next_in_order
+
+
+@compiled
+def not_granted_yet(s, jobs, num_rivals):
+    """GPUs that are free, in flight, or held by rivals."""
+    count = s.num_free
+    for k in range(s.num_active):
+        if s.phase[s.events[k]] == PAUSING:
+            count += s.width[s.events[k]]
+    for k in range(num_rivals):
+        count += s.width[s.rivals[k]]
+    return count
+
+
+@compiled
+def walk_counts(s, jobs, num_rivals):
+    """Grant counts of GPUs in key order; return how many queued jobs were granted and how many must pause."""
+    left = not_granted_yet(s, jobs, num_rivals)
+    num_granted = 0
+    num_victims = 0
+    closed = False
+    job = next_in_order(s, num_rivals)
+    while job != NOBODY:
+        wanted = s.width[job]
+        running = s.phase[job] == RUNNING
+        granted = wanted <= left and (running or not closed)
+        if granted:
+            left -= wanted
+        if running:
+            heaps.remove(s.rivals, 0, num_rivals, s.place_in_queue, s.order, job)
+            num_rivals -= 1
+            if not granted:
+                s.victims[num_victims] = job
+                num_victims += 1
+        elif granted:
+            dequeue(s, jobs, job)
+            s.granted[num_granted] = job
+            num_granted += 1
+        else:
+            s.shut[jobs[job].demand] = 1
+        if not granted and s.discipline == STRICT:
+            closed = True
+        job = next_in_order(s, num_rivals)
+    return num_granted, num_victims
+
+
+@compiled
+def walk_pool(s, jobs):
+    """One walk of a preemptive ranking over a pool of GPUs."""
+    open_all(s)
+    head = first_open(s)
+    if head == NOBODY:
+        return
+    num_granted, num_victims = walk_counts(s, jobs, gather_rivals(s, jobs, head))
+    for k in range(num_granted):
+        enqueue(s, jobs, s.granted[k])
+    for k in range(num_victims):
+        pause(s, jobs, s.victims[k])
+    budget = s.num_free
+    for k in range(num_granted):
+        job = s.granted[k]
+        budget -= jobs[job].num_gpus
+        if budget >= 0:
+            start(s, jobs, job)

@@ -1,0 +1,112 @@
+"""The queue: a heap for each demand, in the order of the rule in force."""
+
+from simulator.kernel import heaps
+from simulator.kernel._compile import compiled
+from simulator.kernel.layout import (
+    ESTIMATE,
+    LEVEL,
+    NOBODY,
+    REMAINING,
+    REMAINING_AREA,
+    RUNNING,
+    SUBMIT,
+    TRUE_REMAINING,
+)
+
+LEAST_SHARE = 0.2  # of what was attained, in the estimate of what remains
+LEAST_SECONDS = 15.0
+
+
+@compiled
+def attained_now(s, job):
+    """Seconds of progress so far."""
+    if s.phase[job] == RUNNING:
+        return s.attained[job] + s.rate[job] * (s.clock - s.banked[job])
+    return s.attained[job]
+
+
+@compiled
+def estimate_now(s, jobs, job):
+    """Seconds of run time, as policies know it: better once the job is predictable."""
+    return jobs[job].late_estimate if s.predictable[job] else jobs[job].estimate
+
+
+@compiled
+def remaining_now(s, jobs, job):
+    """Seconds of run time left, in the shape the job asks for, as everybody estimates it."""
+    attained = attained_now(s, job)
+    if s.exact:
+        return jobs[job].duration - attained
+    return max(estimate_now(s, jobs, job) - attained, LEAST_SHARE * attained, LEAST_SECONDS)
+
+
+@compiled
+def cost_to_finish(s, jobs, job):
+    """Seconds of GPUs held until the end: what remains, and the load of what a pause has saved."""
+    load = jobs[job].load if s.phase[job] != RUNNING and s.saved[job] else 0.0
+    return remaining_now(s, jobs, job) + load
+
+
+@compiled
+def order_of(s, jobs, job):
+    """Return the job's key under the rule in force; it is constant while the job is queued."""
+    if s.key == SUBMIT:
+        return 0.0
+    if s.key == ESTIMATE:
+        return estimate_now(s, jobs, job)
+    if s.key == REMAINING:
+        return remaining_now(s, jobs, job)
+    if s.key == REMAINING_AREA:
+        return remaining_now(s, jobs, job) * jobs[job].num_gpus
+    if s.key == LEVEL:
+        return float(s.level[job])
+    if s.key == TRUE_REMAINING:
+        return jobs[job].duration - attained_now(s, job)
+    return cost_to_finish(s, jobs, job) * jobs[job].num_gpus ** s.exponent
+
+
+@compiled
+def enqueue(s, jobs, job):
+    """Put a job into the queue of its demand."""
+    demand = jobs[job].demand
+    s.order[job] = order_of(s, jobs, job)
+    heaps.push(s.queue, s.queue_start[demand], s.queue_size[demand], s.place_in_queue, s.order, job)
+    s.queue_size[demand] += 1
+
+
+@compiled
+def dequeue(s, jobs, job):
+    """Take a job out of the queue of its demand."""
+    demand = jobs[job].demand
+    heaps.remove(s.queue, s.queue_start[demand], s.queue_size[demand], s.place_in_queue, s.order, job)
+    s.queue_size[demand] -= 1
+
+
+@compiled
+def reorder(s, jobs):
+    """Rebuild the queue after a change of the rule in force."""
+    for demand in range(s.num_demands):
+        start = s.queue_start[demand]
+        for size in range(s.queue_size[demand]):
+            job = s.queue[start + size]
+            s.order[job] = order_of(s, jobs, job)
+            heaps.rise(s.queue, start, s.place_in_queue, s.order, size)
+
+
+@compiled
+def open_all(s):
+    """Begin a walk: every demand may find a place."""
+    for demand in range(s.num_demands):
+        s.shut[demand] = 0
+
+
+@compiled
+def first_open(s):
+    """Return the first queued job in order among the demands that are not shut, or NOBODY."""
+    first = NOBODY
+    for demand in range(s.num_demands):
+        if s.queue_size[demand] > 0 and not s.shut[demand]:
+            job = s.queue[s.queue_start[demand]]
+            if first == NOBODY or heaps.before(s.order, job, first):
+                first = job
+    return first

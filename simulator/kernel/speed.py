@@ -1,0 +1,230 @@
+"""How fast a job runs, given its GPUs, cores and neighbours.
+
+An iteration of a job of w workers on GPUs over N nodes, with c cores a GPU to feed each, takes
+
+    t_iter = max(t_gpu * work * crowding / type_speed, input * w0 / w * pressure / c) + t_sync
+    work   = (1 + a (w - 1)) / w  over the same with the w0 workers that it asks for
+    t_sync = 2 (w - 1) / w * traffic / B + L_intra * (w / N - 1) + L_inter * (N - 1),   0 where w = 1
+             2 traffic * w / p / B_inter   where it exchanges through p parameter servers
+
+seconds, B being the bandwidth inside a node where N = 1, else between nodes. A worker without GPU computes for
+t_gpu * work * slowdown instead of the maximum. A running job makes progress at the rate t_iter at the reference
+(V100s, alone, in the shape and with the cores asked, as close together as can be) over t_iter now.
+The formula and its figures are fitted to public measurements; `benchmarks/speed_errors.py` prints how well it does.
+"""
+
+import numpy as np
+
+from simulator.kernel._compile import compiled
+from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING, SERVER_CORES
+from simulator.kernel.placement import largest_node, place
+
+PLENTY = 1e9  # cores
+
+
+@compiled
+def sync_time(s, jobs, job, k, servers, nodes):
+    """Seconds of an iteration in which k workers on so many nodes exchange what they have learned."""
+    traffic = jobs[job].traffic
+    if servers > 0:
+        return 2 * traffic * k / servers / s.inter_gbs
+    if k < 2 or traffic == 0:  # what exchanges nothing does not wait for links either
+        return 0.0
+    speed = s.intra_gbs if nodes == 1 else s.inter_gbs
+    hops = s.intra_s * (k / nodes - 1) + s.inter_s * (nodes - 1)
+    return 2 * (k - 1) / k * traffic / speed + hops
+
+
+@compiled
+def work_of_each(jobs, job, workers):
+    """Share of an iteration's computing of each of so many workers, over that of each it asks for."""
+    asked = jobs[job].num_gpus
+    if workers == asked:
+        return 1.0
+    loss = jobs[job].scaling
+    return (1 + loss * (workers - 1)) / workers / ((1 + loss * (asked - 1)) / asked)
+
+
+@compiled
+def iteration_time(s, jobs, job, workers, servers, slowdown, pressure, cores, nodes):
+    """Seconds of an iteration on GPUs; slowdown of computing."""
+    row = jobs[job]
+    computing = row.gpu_time * work_of_each(jobs, job, workers) * slowdown
+    if row.input > 0:
+        computing = max(computing, row.input * (row.num_gpus / workers) * pressure / cores)
+    return computing + sync_time(s, jobs, job, workers, servers, nodes)
+
+
+@compiled
+def iteration_on_cpu(s, jobs, job, workers, servers):
+    """Seconds of an iteration of workers without GPUs."""
+    row = jobs[job]
+    computing = row.gpu_time * work_of_each(jobs, job, workers) * row.on_cpu
+    return computing + sync_time(s, jobs, job, workers, servers, 1)
+
+
+@compiled
+def cores_of_servers(servers, workers, width):
+    """Cores that parameter servers take beside each GPU: none where they have GPUs of their own."""
+    return SERVER_CORES * servers / width if 0 < width == workers else 0.0
+
+
+@compiled
+def feeding(s, jobs, job):
+    """Cores a GPU that feed an active job."""
+    if not s.cores_bind:
+        row = jobs[job]
+        return row.cores - cores_of_servers(row.servers, row.num_gpus, row.num_gpus)
+    return s.core_count[job] - cores_of_servers(s.servers[job], s.workers[job], s.width[job])
+
+
+@compiled
+def crowding_on(s, jobs, gpu):
+    """Slowdown of computing on a GPU by its running residents: 1 where they demand no more than there is."""
+    demand = 0.0
+    running = 0
+    for seat in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+        job = s.resident[seat]
+        if job != NOBODY and s.phase[job] == RUNNING:
+            demand += jobs[job].duty
+            running += 1
+    if running < 2:
+        return 1.0
+    return 1.0 + s.contention * max(demand - 1.0, 0.0) + s.contention_loss * (running - 1)
+
+
+@compiled
+def pressure_on(s, node):
+    """How many times the bandwidth of a node's memory is demanded, at least 1."""
+    return max(s.demanded_gbs[node] / s.node_gbs, 1.0)
+
+
+@compiled
+def cpu_rate(s, jobs, job):
+    """Progress of a CPU job: in proportion to its cores, throttled, and slowed where it fights for bandwidth."""
+    rate = s.core_count[job] / jobs[job].cores * s.throttle[job]
+    return rate / pressure_on(s, s.node_of[job]) if jobs[job].bandwidth > 0 else rate
+
+
+@compiled
+def slowdown_by_type(s, jobs, job):
+    """Slowdown of an active job's computing by the type of its slowest GPU, over a V100."""
+    if not s.typed:
+        return 1.0
+    speed = np.inf
+    seat = s.first_seat[job]
+    while seat != NOBODY:
+        speed = min(speed, jobs[job].type_speed[s.node_type[s.gpu_node[seat // MAX_SHARE]]])
+        seat = s.next_seat[seat]
+    return 1.0 / speed
+
+
+@compiled
+def iteration_now(s, jobs, job, by_type):
+    """Seconds of an iteration of an active job where and how it runs now: its worst GPU and node bind."""
+    crowding = 1.0
+    pressure = 1.0
+    if s.varying:
+        seat = s.first_seat[job]
+        while seat != NOBODY:
+            gpu = seat // MAX_SHARE
+            if s.num_residents[gpu] > 1:
+                crowding = max(crowding, crowding_on(s, jobs, gpu))
+            pressure = max(pressure, pressure_on(s, s.gpu_node[gpu]))
+            seat = s.next_seat[seat]
+    workers, servers, cores = s.workers[job], s.servers[job], feeding(s, jobs, job)
+    return iteration_time(s, jobs, job, workers, servers, crowding * by_type, pressure, cores, s.span[job])
+
+
+@compiled
+def fed_now(s, jobs, job, by_type):
+    """Seconds of an iteration with plenty of cores, alone and close, in the shape and on the type of GPU of a job."""
+    workers, servers = s.workers[job], s.servers[job]
+    if by_type == 1.0 and workers == jobs[job].num_gpus and servers == jobs[job].servers:
+        return jobs[job].fed
+    nodes = (s.width[job] - 1) // largest_node(s, jobs, job) + 1
+    return iteration_time(s, jobs, job, workers, servers, by_type, 1.0, PLENTY, nodes)
+
+
+@compiled
+def set_speed(s, jobs, job):
+    """Find the rate of a job, and how much of its GPUs it makes use of, as things are."""
+    s.rate[job] = 1.0
+    s.used[job] = 1.0 if s.width[job] > 0 else 0.0
+    if jobs[job].num_gpus == 0:
+        s.rate[job] = cpu_rate(s, jobs, job)
+    if jobs[job].iteration <= 0:
+        return
+    if s.width[job] == 0:
+        now = iteration_on_cpu(s, jobs, job, s.workers[job], s.servers[job])
+        s.rate[job] = jobs[job].iteration / now
+        return
+    by_type = slowdown_by_type(s, jobs, job)
+    now = iteration_now(s, jobs, job, by_type)
+    s.rate[job] = jobs[job].iteration / now
+    s.used[job] = fed_now(s, jobs, job, by_type) / now
+
+
+@compiled
+def company_of(s, jobs, job):
+    """Share of a job's GPUs that it does not have alone."""
+    if s.max_share == 1 or s.width[job] == 0:
+        return 0.0
+    count = 0
+    seat = s.first_seat[job]
+    while seat != NOBODY:
+        count += s.num_residents[seat // MAX_SHARE] > 1
+        seat = s.next_seat[seat]
+    return count / s.width[job]
+
+
+@compiled
+def bank(s, job):
+    """Bank what a running job has done so far at its present rate."""
+    spent = s.clock - s.banked[job]
+    s.attained[job] += s.rate[job] * spent
+    s.delay[job] += (1.0 - s.rate[job]) * spent
+    s.busy[job] += s.used[job] * spent
+    s.busy_early[job] += s.width[job] * s.used[job] * max(min(s.clock, s.busy_until) - s.banked[job], 0.0)
+    s.shared[job] += s.in_company[job] * spent
+    s.run_area[job] += s.width[job] * spent
+    s.banked[job] = s.clock
+
+
+@compiled
+def demand_on(s, jobs, node):
+    """GB/s that running jobs draw from a node's memory, each at the speed it has alone."""
+    total = 0.0
+    if not s.bandwidth_binds:
+        return total
+    begin = MAX_SHARE * s.node_first[node]
+    for seat in range(begin, begin + MAX_SHARE * s.node_gpus[node]):
+        job = s.resident[seat]
+        if job != NOBODY and s.phase[job] == RUNNING:
+            total += jobs[job].bandwidth
+    for k in range(s.num_active):
+        job = s.events[k]
+        if s.node_of[job] == node and s.phase[job] == RUNNING and jobs[job].num_gpus == 0:
+            total += jobs[job].bandwidth * s.core_count[job] / jobs[job].cores * s.throttle[job]
+    return total
+
+
+@compiled
+def set_iterations(s, jobs):
+    """Write the seconds of every job's iteration at the reference, and of that with plenty of cores.
+
+    As close together as can be is where the placement rule puts it on the machines, which are all free.
+    """
+    nodes_of = s.granted
+    nodes_of[:] = 0
+    for job in range(s.num_jobs):
+        if jobs[job].num_gpus == 0:
+            continue
+        if nodes_of[jobs[job].demand] == 0:
+            place(s, jobs, job)
+            nodes_of[jobs[job].demand] = max(s.num_chosen, 1)
+        nodes = nodes_of[jobs[job].demand]
+        workers, servers = jobs[job].num_gpus, jobs[job].servers
+        cores = jobs[job].cores - cores_of_servers(servers, workers, workers)
+        jobs[job].iteration = iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, cores, nodes)
+        jobs[job].fed = iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, PLENTY, nodes)

@@ -1,0 +1,75 @@
+"""What a policy may do now, and why not."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.kernel import laws
+from simulator.kernel.layout import NOBODY, RUNNING
+from simulator.policy import Placement, Preempt, Resize, Start, Throttle, Wait
+
+if TYPE_CHECKING:
+    from simulator.view import View
+
+LEAST_THROTTLE = 0.1
+
+REASONS = {
+    1: "it is not queued",
+    2: "it was paused at this very instant",
+    3: "the placement has another number of GPUs than it asks for, or is None because it does not fit",
+    4: "a GPU of the placement is neither free, nor about to be freed, nor open to one more job",
+    5: "a GPU of the placement is too small for it",
+    6: "the placement names a GPU twice",
+    7: "it gets no GPU, and the placement names no node of the cluster that is open",
+    8: "so many cores are not to be had",
+    9: "it cannot run with so many workers and servers on so many GPUs",
+    10: "it is a CPU job, or does not run",
+}
+
+
+def as_arrays(placement: Placement | None) -> tuple[np.ndarray, float, int, int, int]:
+    """Return a placement as the kernel reads it: GPUs in order, cores, node (-1 for none), workers, servers.
+
+    Cores are 0 where the job gets what it asks for, -1 where they make no sense; workers and servers are 0 and -1 where
+    they are left open. None, which `View.place` gives where a job does not fit, is a placement on nothing.
+    """
+    placement = placement or Placement(())
+    gpus = np.array(sorted(placement.gpus), np.int32)
+    cores = 0.0 if placement.cores is None else float(placement.cores)
+    sound = placement.cores is None or 0 < cores < np.inf
+    node = NOBODY if placement.node is None else int(placement.node)
+    workers = 0 if placement.workers is None else max(int(placement.workers), -1) or -1
+    servers = -1 if placement.servers is None else max(int(placement.servers), 0)
+    return gpus, cores if sound else -1.0, node, workers, servers
+
+
+def why_not(view: "View", states: np.ndarray, jobs: np.ndarray, action: object) -> str | None:
+    """Return why an action is illegal in the first of these records, or None."""
+    arrived = len(view.phase)
+    match action:
+        case Wait(seconds):
+            if seconds is not None and not seconds > 0:
+                return f"waiting for {seconds} s is illegal: time goes on"
+            stuck = view.nothing_pending and len(view.startable)
+            return "waiting is illegal: nothing is pending and a job could start" if stuck else None
+        case Start(job) | Preempt(job) | Resize(job) | Throttle(job) if not 0 <= job < arrived:
+            return f"job {job} has not arrived"
+        case Start(job, placement):
+            reason = laws.legal_start(states, 0, jobs, job, *as_arrays(placement))
+            return f"job {job} cannot start: {REASONS[reason]}" if reason else None
+        case Preempt(job):
+            legal = view.phase[job] == RUNNING and job in view.preemptible
+            return None if legal else f"job {job} cannot be paused"
+        case Resize(job, None, placement) if placement is not None:
+            reason = laws.legal_move(states, 0, jobs, job, *as_arrays(placement))
+            return f"job {job} cannot be resized: {REASONS[reason]}" if reason else None
+        case Resize(job, cores, None) if cores is not None:
+            legal = laws.legal_resize(states, 0, jobs, job, float(cores))
+            return None if legal else f"job {job} cannot have {cores} cores"
+        case Resize(job):
+            return f"resizing job {job} is illegal: give cores or a placement, one of the two"
+        case Throttle(job, level):
+            legal = view.phase[job] == RUNNING and view.is_cpu_job[job] and LEAST_THROTTLE <= level <= 1
+            return None if legal else f"job {job} cannot be throttled to {level}"
+        case _:
+            return f"{action!r} is no action"

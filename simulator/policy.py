@@ -1,0 +1,99 @@
+"""What a policy is: a view in, an action out; and the policies that are only an order."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from simulator.view import View
+
+
+class Placement(NamedTuple):
+    """The GPUs a job gets, by index, and CPU cores; what has no GPU gets a node instead.
+
+    cores: for each GPU, those of parameter servers included, or as a whole for a CPU job; None for what it asks for, or
+    fewer if they are not to be had. Where a start waits for GPUs it gets as many of them as there are then.
+    workers: None for one on each GPU, or without GPUs for as many as the job asks for. If they are fewer than the
+    GPUs, its parameter servers have the others; else they have cores beside the workers.
+    servers: None for as many as it asks for.
+    """
+
+    gpus: tuple[int, ...]
+    cores: float | None = None
+    node: int | None = None
+    workers: int | None = None
+    servers: int | None = None
+
+
+class Start(NamedTuple):
+    """Start a queued job on GPUs that are free, shared, or being freed: then it starts with the last of them."""
+
+    job: int
+    placement: Placement
+
+
+class Preempt(NamedTuple):
+    """Pause a running job; its progress is kept, its GPUs are free when the pause is done."""
+
+    job: int
+
+
+class Resize(NamedTuple):
+    """Change what a running job holds.
+
+    cores: another number of CPU cores, for each GPU or as a whole if it is a CPU job; it runs on meanwhile.
+    placement: other GPUs, or another shape, at a restart's cost: it pauses, and then loads there. GPUs that are free,
+    its own, or held by jobs that pause, are kept for it; it starts with the last of them.
+    """
+
+    job: int
+    cores: float | None = None
+    placement: Placement | None = None
+
+
+class Throttle(NamedTuple):
+    """Let a running CPU job run at a share of its speed, and draw as much less bandwidth."""
+
+    job: int
+    level: float
+
+
+class Wait(NamedTuple):
+    """Let time pass till the next event, or for so many seconds if that is sooner."""
+
+    seconds: float | None = None
+
+
+Action = Start | Preempt | Resize | Throttle | Wait
+Policy = Callable[["View"], Action]
+
+Key = Literal["submit", "estimate", "remaining", "remaining_area", "level", "true_remaining", "weighted"]
+Preemption = Literal["never", "by_order", "if_it_pays"]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """A policy that is only an order: smallest key first, equal ones by (submit, job).
+
+    key: `submit`; `estimate` of the run time; `remaining` of it; `remaining_area`, times GPUs; `level` of attained
+        GPU-seconds; `true_remaining`, for oracles; `weighted`: (remaining + load if paused) x GPUs ** `exponent`.
+    preempt: never; `by_order`, whoever comes first runs; `if_it_pays`: victims are paused for a job that does not
+        fit if their mean remaining time exceeds the sum over them of its own and `margin` x their overhead.
+    discipline: fixed for this ranking, else the scenario's.
+    levels: attained GPU-seconds at which `level` rises.
+    """
+
+    key: Key
+    preempt: Preemption = "never"
+    exponent: float = 0.0
+    margin: float = float("inf")
+    discipline: Literal["skip", "strict", "easy"] | None = None
+    levels: tuple[float, ...] = ()
+
+    def __call__(self, view: "View") -> Action:
+        """Return the next move of this instant's walk."""
+        return view.next_move(self)
+
+
+PRIOR = Ranking("weighted", "if_it_pays", exponent=1.0, margin=8.0)
+"""The heuristic that agents begin as: of the threshold family, tuned on training windows of Philly's generator."""

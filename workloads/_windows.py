@@ -1,0 +1,169 @@
+"""Which windows are simulated: train, validation and test apart in time, and only where jobs queue.
+
+A window is so many consecutive jobs. It is accepted if its stretch (mean JCT / mean duration) under SRTF with the
+default physics lies in 1.3-2.5: below, no policy could win anything; above, a backlog decides. The choice is the
+same for every policy and shown to none. For the defaults the list is kept in `accepted/`.
+"""
+
+import csv
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from simulator.episode import run
+from simulator.policy import Ranking
+from workloads._scenario import Scenario, Split
+from workloads._workload import SEEDS_A_SCENARIO, Workload, generate, prepare, read
+
+STRETCH = (1.3, 2.5)
+SHARES: dict[Split, tuple[float, float]] = {
+    "train": (0.0, 0.6),
+    "validation": (0.6, 0.8),
+    "test": (0.8, 1.0),
+}  # of the trace's time
+GAP_S = 2 * 86_400.0  # between the parts of a trace
+FIRST_SEED: dict[Split, int] = {"train": 0, "validation": 10_000_000, "test": 20_000_000}
+MOST_TRIED = 40  # candidates looked at for each window asked for, before giving up
+SRTF = Ranking("remaining", "by_order")
+ACCEPTED = Path(__file__).parent / "accepted"
+
+
+def windows(scenario: Scenario, split: Split, count: int) -> list[Workload]:
+    """Return the first `count` accepted windows of a split; ValueError if there are not so many."""
+    if split not in SHARES or min(scenario.jobs, count) < 1:
+        asked = f"{count} windows of {scenario.jobs} jobs in the part {split!r}"
+        raise ValueError(f"{asked}: at least 1 of 1 job can be had in {', '.join(SHARES)}")
+    found = list(islice(accepted(scenario, split, most=count * MOST_TRIED), count))
+    if len(found) < count:
+        low, high = STRETCH
+        wanted = f" with a stretch of {low}-{high} on {scenario.cluster_name}" * (not scenario.all_windows)
+        instead = ", another cluster, --all-windows" * (not scenario.all_windows)
+        raise ValueError(
+            f"only {len(found)} of {count} windows of {scenario.jobs} jobs were found in the {split} part{wanted}: "
+            f"ask for fewer, for smaller ones (--jobs){instead}, or the whole trace (--whole)"
+        )
+    return found
+
+
+def accepted(scenario: Scenario, split: Split, *, most: int) -> Iterator[Workload]:
+    """Yield the accepted windows of a split in their fixed order, looking at `most` candidates at the most."""
+    known = kept_list(scenario, split)
+    make = of_file(scenario, split) if scenario.trace_file else of_generator(scenario, split)
+    for number in range(most):
+        if not scenario.all_windows and number in known and not in_range(known[number]):
+            continue
+        table = make(number)
+        if table is None:
+            return
+        if scenario.all_windows or number in known or in_range(stretch(table, scenario)):
+            yield prepare(table, scenario, window=FIRST_SEED[split] + number)
+
+
+def in_range(value: float) -> bool:
+    """Tell whether a window of this stretch is accepted."""
+    return STRETCH[0] <= value <= STRETCH[1]
+
+
+def stretch(table: pd.DataFrame, scenario: Scenario) -> float:
+    """Return mean JCT / mean duration of a filled table under SRTF with the default rules and physics.
+
+    Jobs that these cannot hold are left out: whether they stop the run is for the rules chosen to say.
+    """
+    usual = Scenario()
+    plain = replace(
+        scenario,
+        physics=usual.physics,
+        placement=usual.placement,
+        discipline=usual.discipline,
+        tick=usual.tick,
+        drop_too_large=True,
+    )
+    workload = prepare(table, plain)
+    state = run(SRTF, workload.episode()).state
+    jct = state.finish[: len(workload.jobs)] - workload.jobs["submit"]
+    return float(jct.mean() / workload.jobs["duration"].mean())
+
+
+Make = Callable[[int], pd.DataFrame | None]
+
+
+def of_generator(scenario: Scenario, split: Split) -> Make:
+    """Return what makes the filled table of a numbered window: a seed of its own."""
+    first = SEEDS_A_SCENARIO * scenario.seed + FIRST_SEED[split]
+    return lambda number: generate(scenario, first + number)
+
+
+def of_file(scenario: Scenario, split: Split) -> Make:
+    """Return what cuts the filled table of a numbered window out of a trace file, None past the last.
+
+    Windows that share no job come first, in random order; then those that begin half a window later, and so on.
+    """
+    table = read(scenario)
+    begin, end = rows_of(table["submit_s"].to_numpy(), split)
+    rng = np.random.default_rng([scenario.seed, FIRST_SEED[split]])
+    starts: list[int] = []
+    for offset in (0.0, 0.5, 0.25, 0.75):
+        grid = np.arange(begin + int(offset * scenario.jobs), end - scenario.jobs + 1, scenario.jobs)
+        starts += rng.permutation(grid).tolist()
+
+    def make(number: int) -> pd.DataFrame | None:
+        if number >= len(starts):
+            return None
+        rows = table.iloc[starts[number] : starts[number] + scenario.jobs].reset_index(drop=True)
+        rows.attrs = table.attrs
+        return rows
+
+    return make
+
+
+def rows_of(submit_s: np.ndarray, split: Split) -> tuple[int, int]:
+    """Return the first row of a split and the row after its last: parts of the trace's time, two days apart."""
+    first, last = submit_s[0], submit_s[-1]
+    low, high = (first + share * (last - first) for share in SHARES[split])
+    if split != "train":
+        low += GAP_S
+    begin = int(np.searchsorted(submit_s, low))
+    return begin, len(submit_s) if split == "test" else int(np.searchsorted(submit_s, high))
+
+
+def list_file(scenario: Scenario) -> Path:
+    """Return where the windows of a generator's scenario are listed with their stretch, if they are."""
+    return ACCEPTED / f"{scenario.trace_name}-{scenario.cluster_name}-{scenario.jobs}.csv"
+
+
+def kept_list(scenario: Scenario, split: Split) -> dict[int, float]:
+    """Return the kept stretch of each numbered window; empty where the scenario changes jobs or arrivals."""
+    usual = Scenario()
+    changed = scenario.trace_file or any(
+        getattr(scenario, field) != getattr(usual, field) for field in ("seed", "target_load", "max_duration")
+    )
+    file = list_file(scenario)
+    if changed or not file.is_file():
+        return {}
+    with file.open(newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["split"] == split]
+    return {int(row["number"]): float(row["stretch"]) for row in rows}
+
+
+def write_list(scenario: Scenario, counts: dict[Split, int]) -> Path:
+    """Simulate and list the stretch of the first so many windows of each split."""
+    file = list_file(scenario)
+    file.parent.mkdir(exist_ok=True)
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    with partial.open("w", newline="") as lines:
+        out = csv.writer(lines)
+        out.writerow(("split", "number", "stretch"))
+        for split, count in counts.items():
+            make = of_generator(scenario, split)
+            for number in range(count):
+                table = make(number)
+                assert table is not None, "a generator never ends"
+                value = stretch(table, scenario)
+                out.writerow((split, number, f"{value:.4f}"))
+    partial.replace(file)
+    return file

@@ -1,0 +1,259 @@
+"""A job table made ready for a cluster: what it lacks filled in, what can never run found at the door."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from os import PathLike
+
+import numpy as np
+import pandas as pd
+
+import traces
+from simulator import results
+from simulator.cluster import Cluster, cluster
+from simulator.episode import Episode, lay_out, misfits
+from simulator.jobs import gives_out_cores, jobs_array
+from simulator.kernel.layout import GPU_TYPES
+from simulator.physics import HOUR, Physics
+from workloads._scenario import Scenario
+
+ROWS_SHOWN = 10
+SEEDS_A_SCENARIO = 100_000_000  # of a generator: its windows, and beyond them the whole episodes
+FIRST_SEED_OF_WHOLE = 30_000_000
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Jobs on a cluster: one window, or a whole trace as window 0."""
+
+    table: pd.DataFrame
+    jobs: np.ndarray
+    cluster: Cluster
+    scenario: Scenario
+    window: int = 0
+
+    def episode(self, rows: int = 2) -> Episode:
+        """Return a fresh episode of this workload, with so many records."""
+        scenario = self.scenario
+        return Episode(
+            self.jobs,
+            self.cluster,
+            placement=scenario.placement,
+            discipline=scenario.discipline,
+            exact="estimates" not in scenario.parts,
+            tick_s=scenario.tick,
+            seed=scenario.seed + self.window,
+            rows=rows,
+            physics=self.physics,
+        )
+
+    @property
+    def physics(self) -> Physics:
+        """How the jobs affect one another."""
+        return physics_of(self.jobs, self.cluster, self.scenario)
+
+    def results(self, episode: Episode) -> pd.DataFrame:
+        """Return the results table of an episode that has ended; ValueError if jobs are unfinished."""
+        state = episode.state
+        count = len(self.table)
+        return results.table(
+            window=self.window,
+            seed=self.scenario.seed,
+            job_id=self.table["job_id"],
+            kind=self.table["kind"],
+            num_gpus=self.table["num_gpus"],
+            submit_s=self.table["submit_s"],
+            start_s=state.start[:count].copy(),
+            finish_s=state.finish[:count].copy(),
+            wait_s=state.wait[:count].copy(),
+            run_s=state.attained[:count] + state.delay[:count],
+            overhead_s=state.overhead[:count].copy(),
+            lost_s=state.lost[:count].copy(),
+            preemptions=state.preemptions[:count].copy(),
+            oom_restarts=state.ooms[:count].copy(),
+            status=self.table.get("status", ""),
+            busy_s=state.busy_early[:count] / np.maximum(self.table["num_gpus"], 1),
+            shared_s=state.shared[:count].copy(),
+            core_s=state.core_seconds[:count].copy(),
+            resizes=state.resizes[:count].copy(),
+            failures=state.failures[:count].copy(),
+            run_gpu_s=state.run_area[:count].copy(),
+            overhead_gpu_s=state.overhead_area[:count].copy(),
+            lost_gpu_s=state.lost_area[:count].copy(),
+        )
+
+
+def physics_of(jobs: np.ndarray, machines: Cluster, scenario: Scenario) -> Physics:
+    """Return how jobs affect one another on a cluster."""
+    typed = "gpu_types" in scenario.parts and len({*machines.types, GPU_TYPES[0]}) > 1
+    return physics(scenario, cores=gives_out_cores(jobs, scenario.parts), typed=typed)
+
+
+def physics(scenario: Scenario, *, cores: bool, typed: bool) -> Physics:
+    """Return the physics of a scenario; cores may be given out without deciding about speed."""
+    parts = scenario.parts
+    fails, drains = scenario.node_mtbf, scenario.drain_every
+    for name in ("node_mtbf", "drain_every"):
+        if not getattr(scenario, name) >= 0:
+            raise ValueError(f"{name} of {getattr(scenario, name):g} hours: expected at least 0")
+    closing = "failures" in parts
+    return Physics(
+        max_share=scenario.max_share if "sharing" in parts else 1,
+        cores=cores,
+        bandwidth="bandwidth" in parts,
+        contention=scenario.contention,
+        contention_loss=scenario.contention_loss,
+        peak_at=scenario.peak_at,
+        oom_victim=scenario.oom_victim,
+        restart_delay=scenario.restart_delay,
+        typed=typed,
+        node_mtbf=fails * HOUR if closing and fails else math.inf,
+        node_repair=scenario.node_repair * HOUR,
+        drain_every=drains * HOUR if closing and drains else math.inf,
+        drain_notice=scenario.drain_notice * HOUR,
+        drain_length=scenario.drain_length * HOUR,
+        checkpoint_every=scenario.checkpoint_every,
+    )
+
+
+def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFrame:
+    """Cap run times as asked and fill in what the trace lacks."""
+    machines = cluster(scenario.cluster_name)
+    if scenario.max_duration is not None:
+        if not scenario.max_duration > 0:
+            raise ValueError(f"run times capped at {scenario.max_duration:g} s: the cap must be more than 0")
+        capped = table.assign(duration_s=table["duration_s"].clip(upper=scenario.max_duration))
+        capped.attrs = table.attrs
+        table = capped
+    return traces.fill(
+        table,
+        seed=seed,
+        largest_gpu_gib=machines.largest_gpu_gib,
+        cores_per_gpu=max(1, int(machines.cores_per_gpu)),
+    )
+
+
+def prepare(table: pd.DataFrame, scenario: Scenario, *, window: int = 0) -> Workload:
+    """Return a filled job table as a workload.
+
+    ValueError lists the jobs that the empty cluster could never hold, unless they are to be dropped.
+    """
+    machines = cluster(scenario.cluster_name)
+    if "cpu_jobs" not in scenario.parts:
+        table = without(
+            table, (table["num_gpus"] == 0).to_numpy(), "CPU jobs taken out, since cpu_jobs is off"
+        )
+    table = without_too_large(table, scenario, machines)
+    if scenario.target_load is not None:
+        table = scale_arrivals(table, machines.num_gpus, scenario.target_load)
+    work = Workload(table, jobs_array(table, machines, scenario.parts), machines, scenario, window)
+    work.physics.check(scenario.placement)
+    return work
+
+
+def without_too_large(table: pd.DataFrame, scenario: Scenario, machines: Cluster) -> pd.DataFrame:
+    """Return the jobs that the empty cluster could hold; ValueError lists the others unless they are to be dropped."""
+    jobs = jobs_array(table, machines, scenario.parts)
+    meeting = physics_of(jobs, machines, scenario)
+    too_large = misfits(lay_out(jobs, machines, scenario.placement, **meeting.fields(machines)), jobs)
+    if not len(too_large):
+        return table
+    if not scenario.drop_too_large:
+        raise ValueError(too_large_message(table, too_large, machines))
+    if len(too_large) == len(table):
+        raise ValueError(f"none of the {len(table)} jobs can ever run on {machines.name}")
+    gone = np.isin(np.arange(len(table)), too_large)
+    return without(table, gone, "jobs larger than the cluster dropped")
+
+
+def without(table: pd.DataFrame, gone: np.ndarray, why: str) -> pd.DataFrame:
+    """Return the table without some jobs, and a note of how many; ValueError if none is left."""
+    if not gone.any():
+        return table
+    if gone.all():
+        raise ValueError(f"{why}: none of the {len(table)} jobs is left")
+    smaller = table[~gone].reset_index(drop=True)
+    smaller.attrs = {**table.attrs, "notes": [*table.attrs["notes"], f"{why}: {gone.sum():,}"]}
+    return smaller
+
+
+def too_large_message(table: pd.DataFrame, rows: np.ndarray, machines: Cluster) -> str:
+    """Say which jobs the empty cluster could never hold."""
+    shown = table.iloc[rows[:ROWS_SHOWN]]
+    each = [
+        f"  job {job} (row {row + 1}): {gpus} GPUs of {memory:.1f} GiB"
+        for row, job, gpus, memory in zip(
+            rows, shown["job_id"], shown["num_gpus"], shown["gpu_memory_gib"], strict=False
+        )
+    ]
+    more = [f"  and {len(rows) - ROWS_SHOWN} more"] if len(rows) > ROWS_SHOWN else []
+    return "\n".join(
+        [
+            f"{len(rows)} {'job' if len(rows) == 1 else 'jobs'} can never run on {machines.name} "
+            f"({machines.num_gpus} GPUs, the largest of {machines.largest_gpu_gib:g} GiB); "
+            "--drop-too-large drops them:",
+            *each,
+            *more,
+        ]
+    )
+
+
+def capped_load(table: pd.DataFrame, gpus: int, factor: float = 1.0) -> float:
+    """Return sum(g x min(d, T)) / (GPUs x T), T the span of the arrivals stretched by `factor`."""
+    span = float(table["submit_s"].iloc[-1] - table["submit_s"].iloc[0]) * factor
+    work = float((table["num_gpus"] * table["duration_s"].clip(upper=span)).sum())
+    return work / (gpus * span) if span > 0 else np.inf
+
+
+def scale_arrivals(table: pd.DataFrame, gpus: int, load: float) -> pd.DataFrame:
+    """Stretch the gaps between submissions so that the capped load becomes `load`; ValueError if none would do."""
+    low, high = 1e-6, 1e6
+    for _ in range(100):
+        factor = (low * high) ** 0.5
+        low, high = (factor, high) if capped_load(table, gpus, factor) > load else (low, factor)
+    if not abs(capped_load(table, gpus, high) - load) <= 1e-6 * load:  # nor is it NaN
+        most = table["num_gpus"].sum() / gpus
+        raise ValueError(
+            f"no scaling of arrivals gives a load of {load:g}: {len(table)} jobs reach {most:.3g} at most"
+        )
+    first = table["submit_s"].iloc[0]
+    return table.assign(submit_s=first + (table["submit_s"] - first) * high)
+
+
+def load(
+    trace: str | None = None, file: str | PathLike[str] | None = None, *, seed: int, jobs: int | None = None
+) -> pd.DataFrame:
+    """Return the job table of a trace, or of a named workload that brings jobs of its own; see `traces.load`.
+
+    ValueError names those that exist.
+    """
+    if trace is None or trace in traces.names():
+        return traces.load(trace, file, seed=seed, jobs=jobs)
+    invented = [
+        name for name in traces.modules("workloads") if hasattr(import_module(f"workloads.{name}"), "trace")
+    ]
+    if trace not in invented:
+        raise ValueError(traces.unknown("trace", trace, (*traces.names(), *invented)))
+    table: pd.DataFrame = traces.find("workloads", trace, "trace")(file, seed=seed, jobs=jobs)
+    return table
+
+
+@lru_cache(maxsize=2)
+def read(scenario: Scenario) -> pd.DataFrame:
+    """Return the filled jobs of a scenario's trace file, read once."""
+    table = load(scenario.trace_name, scenario.trace_file, seed=scenario.seed)
+    return filled(table, scenario, seed=scenario.seed)
+
+
+def generate(scenario: Scenario, seed: int) -> pd.DataFrame:
+    """Return filled jobs from a trace's generator."""
+    table = load(scenario.trace_name, seed=seed, jobs=scenario.jobs)
+    return filled(table, scenario, seed=seed)
+
+
+def whole(scenario: Scenario) -> Workload:
+    """Return everything as one workload, on the trace's own cluster or the one named."""
+    seed = SEEDS_A_SCENARIO * scenario.seed + FIRST_SEED_OF_WHOLE
+    table = read(scenario) if scenario.trace_file else generate(scenario, seed)
+    return prepare(table, scenario)

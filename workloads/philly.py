@@ -1,0 +1,5 @@
+"""The default: windows of 512 jobs of Philly's generator on 8 nodes of 8 GPUs."""
+
+from workloads._scenario import Scenario
+
+scenario = Scenario()

@@ -1,0 +1,60 @@
+"""Jobs for Xion's regime: short ones of like length on few slots, where pausing and loading cost a fifth of a job.
+
+From Xion's abstract: pausing and loading cost up to hundreds of seconds, and then preferring short jobs stops paying.
+Its jobs and machines are not public; all figures below are ours, found by trying where the claims hold: Poisson
+arrivals, lognormal lengths, each job fills one slot (one GPU), and pause + load is lognormal, split 40 to 60. A slot is
+a slot wherever it is: a paused job may resume in either, and SRTF always pauses the job with most left.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+
+import numpy as np
+import pandas as pd
+
+from simulator.cluster import cluster
+from workloads._invented import count, invented, stream
+from workloads._scenario import Scenario
+
+MACHINES = cluster("1x2")  # two slots
+JOBS = 120
+LOAD = 0.8  # of the slots, on average
+MEAN_S, CV = 900.0, 0.7
+OVERHEAD_S, OVERHEAD_SPREAD = 200.0, 0.7  # median of pause + load, deviation of its logarithm
+PAUSE_SHARE = 0.4
+
+scenario = Scenario(
+    trace="xion_small",
+    cluster=MACHINES.name,
+    placement="pooled",
+    physics="preemption",
+    jobs=JOBS,
+    all_windows=True,
+)
+
+
+def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | None = None) -> pd.DataFrame:
+    """Return `jobs` (default 120) invented jobs of one GPU, decided by `seed`."""
+    number = count(file, jobs, JOBS)
+    gaps = stream(seed, "xion arrivals").exponential(MEAN_S / (LOAD * MACHINES.num_gpus), number)
+    spread = np.sqrt(np.log1p(CV**2))
+    lengths = stream(seed, "xion lengths").lognormal(np.log(MEAN_S) - spread**2 / 2, spread, number)
+    overhead = stream(seed, "xion overheads").lognormal(np.log(OVERHEAD_S), OVERHEAD_SPREAD, number)
+    table = pd.DataFrame(
+        {
+            "job_id": np.arange(number).astype(str),
+            "submit_s": np.cumsum(gaps) - gaps[0],
+            "num_gpus": 1,
+            "duration_s": lengths,
+            "pause_s": PAUSE_SHARE * overhead,
+            "load_s": (1 - PAUSE_SHARE) * overhead,
+        }
+    )
+    return invented(table, "Xion")
+
+
+def with_overhead(table: pd.DataFrame, median_s: float) -> pd.DataFrame:
+    """Return the jobs of `trace` with another median of pause + load, and all else as it is."""
+    scale = median_s / OVERHEAD_S
+    return table.assign(pause_s=scale * table["pause_s"], load_s=scale * table["load_s"])
