@@ -29,7 +29,7 @@ def violations(episode: Episode, ranking: Ranking) -> int:
         broken += laws.check(episode.states, 0, episode.jobs) + (state.clock < before)
         before = float(state.clock)
     count = len(episode.jobs)
-    total = float((state.finish[:count] - episode.jobs["submit"]).sum())
+    total = float((state.finish_s[:count] - episode.jobs["submit_s"]).sum())
     return int(broken + (abs(state.present_seconds - total) > 1e-9 * total))
 
 

@@ -211,4 +211,4 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
 def mean_jct(episode: Episode) -> float:
     """Return the mean job completion time of an episode that has ended, s."""
     count = len(episode.jobs)
-    return float((episode.state.finish[:count] - episode.jobs["submit"]).mean())
+    return float((episode.state.finish_s[:count] - episode.jobs["submit_s"]).mean())

@@ -76,7 +76,7 @@ class Physics:
         """Return the fields of an episode's record that say so."""
         return {
             "max_share": self.max_share,
-            "cores_bind": self.cores,
+            "cpu_limited": self.cores,
             "bandwidth_binds": self.bandwidth,
             "varying": self.needs_nodes,
             "contention": self.contention,

@@ -24,7 +24,11 @@ def is_predictable(view: "View") -> np.ndarray:
 def estimate_s(view: "View") -> np.ndarray:
     """Run time of a job in the shape it asks for, as profiled, or once it is predictable as predicted."""
     seen = view._state.num_arrived
-    return np.where(view.is_predictable, view._jobs["late_estimate"][:seen], view._jobs["estimate"][:seen])
+    return np.where(
+        view.is_predictable,
+        view._jobs["predicted_duration_s"][:seen],
+        view._jobs["profiled_duration_s"][:seen],
+    )
 
 
 def workers(view: "View") -> np.ndarray:
@@ -53,7 +57,7 @@ def gpu_seconds(view: "View") -> np.ndarray:
     """GPU-seconds that a job has run so far, in whatever shape."""
     state, seen = view._state, view._state.num_arrived
     spent = np.where(view.phase == RUNNING, state.clock - state.banked[:seen], 0.0)
-    served: np.ndarray = state.run_area[:seen] + state.lost_area[:seen] + state.width[:seen] * spent
+    served: np.ndarray = state.run_gpu_s[:seen] + state.lost_gpu_s[:seen] + state.width[:seen] * spent
     return served
 
 
@@ -61,7 +65,7 @@ def core_seconds(view: "View") -> np.ndarray:
     """CPU core-seconds that a job has held so far."""
     state, seen = view._state, view._state.num_arrived
     held = view.cores_now * np.maximum(state.width[:seen], 1)
-    total: np.ndarray = state.core_seconds[:seen] + held * (state.clock - state.counted[:seen])
+    total: np.ndarray = state.core_s[:seen] + held * (state.clock - state.counted[:seen])
     return total
 
 
@@ -87,7 +91,7 @@ def ran_s(view: "View") -> np.ndarray:
     """Seconds that a job has run since it last began from nothing, whatever its speed."""
     state, seen = view._state, view._state.num_arrived
     spent = np.where(view.phase == RUNNING, state.clock - state.banked[:seen], 0.0)
-    ran: np.ndarray = state.attained[:seen] + state.delay[:seen] + spent
+    ran: np.ndarray = state.attained_s[:seen] + state.delay_s[:seen] + spent
     return ran
 
 
@@ -98,7 +102,7 @@ def busy_s(view: "View") -> np.ndarray:
     """
     state, seen = view._state, view._state.num_arrived
     spent = np.where(view.phase == RUNNING, state.clock - state.banked[:seen], 0.0)
-    busy: np.ndarray = state.busy[:seen] + state.used[:seen] * spent
+    busy: np.ndarray = state.busy_s[:seen] + state.efficiency[:seen] * spent
     return busy + BUSY_ERROR_S * _errors(view, 0)[:seen] * (busy > 0)
 
 
@@ -107,7 +111,7 @@ def bandwidth_gbs(view: "View") -> np.ndarray:
     state, seen = view._state, view._state.num_arrived
     cores = np.where(view.is_cpu_job, state.core_count[:seen] / np.maximum(view.cores, 1e-9), 1.0)
     draws = (view.phase == RUNNING) & (view.is_cpu_job | (state.width[:seen] > 0))
-    drawn = view._jobs["bandwidth"][:seen] * cores * view.throttle * draws
+    drawn = view._jobs["gbs_each"][:seen] * cores * view.throttle * draws
     read: np.ndarray = drawn * (1.0 + BANDWIDTH_ERROR * _errors(view, 1)[:seen])
     return read
 
@@ -163,12 +167,12 @@ def profile(states: np.ndarray, jobs: np.ndarray, job: int) -> np.ndarray:
     workers = sorted(
         {
             w
-            for w in (1, 2, 4, 8, 16, int(row["num_gpus"]), int(row["most"]))
-            if row["least"] <= w <= row["most"]
+            for w in (1, 2, 4, 8, 16, int(row["num_gpus"]), int(row["max_workers"]))
+            if row["min_workers"] <= w <= row["max_workers"]
         }
     )
     servers = [p for p in (1, 2, 4, 8) if p <= MOST_SERVERS] if row["servers"] else [0]
-    places = (0, 1) if row["on_cpu"] > 0 else (0,)
+    places = (0, 1) if row["cpu_slowdown"] > 0 else (0,)
     shapes = [(w, p, on_cpu) for w in workers for p in servers for on_cpu in places]
     seconds = np.array([calls.iteration(states, 0, jobs, job, *shape) for shape in shapes])
     errors = np.random.default_rng((int(states[0]["seed"]), job, 2)).standard_normal(len(shapes))

@@ -36,33 +36,35 @@ class View:
     asked_servers = Column(
         "job", "servers", "Parameter servers a job asks for; 0 where its workers need none."
     )
-    min_workers = Column("job", "least", "Fewest workers with which a job can run.")
-    max_workers = Column("job", "most", "Most workers with which a job can run.")
+    min_workers = Column("job", "min_workers", "Fewest workers with which a job can run.")
+    max_workers = Column("job", "max_workers", "Most workers with which a job can run.")
     cpu_slowdown = Column(
-        "job", "on_cpu", "How many times slower a worker on CPU cores is; 0 where there is none."
+        "job", "cpu_slowdown", "How many times slower a worker on CPU cores is; 0 where there is none."
     )
     user = Column("job", "user", "Number of who submitted a job; all the same where the trace does not tell.")
-    submit_s = Column("job", "submit", "When a job was submitted.")
-    memory_gib = Column("job", "memory", "Memory a job takes on each GPU as profiled, GiB.")
+    submit_s = Column("job", "submit_s", "When a job was submitted.")
+    memory_gib = Column("job", "profiled_memory_gib", "Memory a job takes on each GPU as profiled, GiB.")
     cores = Column(
-        "job", "cores", "CPU cores a job asks for, for each GPU, servers included; as a whole if it has none."
+        "job",
+        "cores_each",
+        "CPU cores a job asks for, for each GPU, servers included; as a whole if it has none.",
     )
-    active_ms = Column("job", "active", "Profiled time of an iteration in which a job's GPUs are busy.")
-    idle_ms = Column("job", "idle", "Profiled time of an iteration in which they are idle.")
-    pause_s = Column("job", "pause", "Seconds a job holds its GPUs while it pauses.")
-    load_s = Column("job", "load", "Seconds a paused job holds its GPUs before it runs on.")
+    active_ms = Column("job", "active_ms", "Profiled time of an iteration in which a job's GPUs are busy.")
+    idle_ms = Column("job", "idle_ms", "Profiled time of an iteration in which they are idle.")
+    pause_s = Column("job", "pause_s", "Seconds a job holds its GPUs while it pauses.")
+    load_s = Column("job", "load_s", "Seconds a paused job holds its GPUs before it runs on.")
     phase = Column("state", "phase", "Phase of a job, a number of `simulator.kernel.layout`.")
-    since_s = Column("state", "since", "When a job's present phase began.")
+    since_s = Column("state", "phase_began", "When a job's present phase began.")
     preemptions = Column("state", "preemptions", "How often a job has been paused.")
-    oom_restarts = Column("state", "ooms", "How often a job has run out of memory.")
+    oom_restarts = Column("state", "oom_restarts", "How often a job has run out of memory.")
     resizes = Column("state", "resizes", "How often a job has been restarted to hold other GPUs.")
     failures = Column("state", "failures", "How often a job has failed by itself or with a node.")
     throttle = Column("state", "throttle", "Level of a CPU job; 1 is none.")
     node_of = Column("state", "node_of", "Node of an active job that has no GPU, else -1.")
-    holder = Column("gpus", "holder", "The job that has held each GPU longest, or -1.")
-    num_residents = Column("gpus", "num_residents", "How many jobs hold each GPU.")
+    holder = Column("gpus", "first_owner", "The job that has held each GPU longest, or -1.")
+    num_residents = Column("gpus", "num_jobs_on", "How many jobs hold each GPU.")
     heir = Column(
-        "gpus", "heir", "The job each GPU is reserved for; -1 for none, -2 where the node is closed."
+        "gpus", "reserved_for", "The job each GPU is reserved for; -1 for none, -2 where the node is closed."
     )
     gpu_node = Column("gpus", "gpu_node", "The node of each GPU.")
     free_memory_gib = Column("gpus", "free_memory", "Measured free memory of each GPU, GiB.")
@@ -70,7 +72,9 @@ class View:
     node_memory_gib = Column("nodes", "node_memory", "Memory of a GPU of each node, GiB.")
     free_gpus = Column("nodes", "free", "GPUs of each node that are neither held nor reserved.")
     free_cores = Column("nodes", "free_cores", "Free CPU cores of each node.")
-    spare_cores = Column("nodes", "spare_cores", "Free CPU cores but for one for each GPU without a job.")
+    spare_cores = Column(
+        "nodes", "unreserved_cores", "Free CPU cores but for one for each GPU without a job."
+    )
     node_cores = Column("nodes", "node_cores", "CPU cores of each node.")
     node_type = Column(
         "nodes", "node_type", "Type of each node's GPUs, a number of `simulator.kernel.layout.GPU_TYPES`."
@@ -146,7 +150,7 @@ class View:
     @property
     def cores_bind(self) -> bool:
         """Whether cores are given out, so that they may be changed; else every job has those it asks for."""
-        return bool(self._state.cores_bind)
+        return bool(self._state.cpu_limited)
 
     @property
     def is_cpu_job(self) -> np.ndarray:
@@ -162,7 +166,7 @@ class View:
     @property
     def residents(self) -> np.ndarray:
         """The jobs on each GPU, one in each of `max_share` seats, -1 where one is empty: (GPUs, seats)."""
-        seats = self._state.resident[: MAX_SHARE * self._state.num_gpus].reshape(-1, MAX_SHARE)
+        seats = self._state.job_in[: MAX_SHARE * self._state.num_gpus].reshape(-1, MAX_SHARE)
         return read_only(seats[:, : self.max_share])
 
     @property
@@ -219,7 +223,7 @@ class View:
     def preemptible(self) -> np.ndarray:
         """The running jobs that were not started at this very instant."""
         running = self.running
-        older: np.ndarray = running[self._state.touched[running] != self._state.instant]
+        older: np.ndarray = running[self._state.last_action_instant[running] != self._state.instant]
         return older
 
     def place(self, job: int, cores: float | None = None, *, gpus: int | None = None) -> Placement | None:
@@ -237,7 +241,7 @@ class View:
 
     def just_paused(self, job: int) -> bool:
         """Tell whether a queued job was paused, or failed, at this very instant, so that it may not start at it."""
-        return bool(self._state.touched[job] == self._state.instant)
+        return bool(self._state.last_action_instant[job] == self._state.instant)
 
     def why_not(self, action: object) -> str | None:
         """Return why an action is illegal now, or None."""
@@ -245,16 +249,16 @@ class View:
 
     def can_hold(self, job: int) -> np.ndarray:
         """Tell of each node whether its GPUs are large enough for a job alone; nothing else may be started there."""
-        able: np.ndarray = self.node_memory_gib >= self._jobs["peak"][job]
+        able: np.ndarray = self.node_memory_gib >= self._jobs["gpu_memory_gib"][job]
         return able
 
     def gpus_of(self, job: int) -> list[int]:
         """Return the GPUs an active job holds."""
         gpus = []
-        seat = self._state.first_seat[job]
+        seat = self._state.first_slot[job]
         while seat != NOBODY:
             gpus.append(int(seat) // MAX_SHARE)
-            seat = self._state.next_seat[seat]
+            seat = self._state.next_slot[seat]
         return gpus
 
     def next_move(self, ranking: Ranking) -> Action:
@@ -300,7 +304,7 @@ class View:
         begun = begun[np.argsort(-after.began[begun], kind="stable")]
         starts: list[Action] = []
         for job in begun.tolist():
-            owner = after.heir if after.phase[job] == RESERVED else after.holder
+            owner = after.reserved_for if after.phase[job] == RESERVED else after.first_owner
             gpus = np.flatnonzero(owner[: after.num_gpus] == job)
             node = int(after.node_of[job]) if after.node_of[job] != NOBODY else None
             held = after.next_cores if after.phase[job] == RESERVED else after.core_count

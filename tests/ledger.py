@@ -102,7 +102,7 @@ class Ledger:
         return column
 
     def jct(self) -> np.ndarray:
-        return np.asarray(self.column("finish") - self.jobs["submit"])
+        return np.asarray(self.column("finish") - self.jobs["submit_s"])
 
     def gpus_by_job(self, owners: np.ndarray) -> np.ndarray:
         """Count the GPUs that each job has, by the owner of each GPU."""
@@ -129,7 +129,7 @@ def clock_never_runs_back(ledger: Ledger) -> Any:
 
 def who_was_submitted_has_arrived(ledger: Ledger) -> Any:
     here = ledger.phase != FUTURE
-    return np.array_equal(here, ledger.jobs["submit"] <= ledger.state.clock) or not ledger.state.instant
+    return np.array_equal(here, ledger.jobs["submit_s"] <= ledger.state.clock) or not ledger.state.instant
 
 
 def gang_has_all_or_nothing(ledger: Ledger) -> Any:
@@ -177,7 +177,7 @@ def job_ends_once(ledger: Ledger) -> Any:
 
 
 def nobody_has_more_than_its_work(ledger: Ledger) -> Any:
-    return (ledger.column("attained") >= 0) & (ledger.column("attained") <= ledger.jobs["duration"])
+    return (ledger.column("attained") >= 0) & (ledger.column("attained") <= ledger.jobs["duration_s"])
 
 
 def every_job_ends(ledger: Ledger) -> Any:
@@ -185,13 +185,13 @@ def every_job_ends(ledger: Ledger) -> Any:
 
 
 def work_served_is_work_asked(ledger: Ledger) -> Any:
-    return np.isclose(ledger.seconds[RUNNING], ledger.jobs["duration"], ROUNDING)
+    return np.isclose(ledger.seconds[RUNNING], ledger.jobs["duration_s"], ROUNDING)
 
 
 def pauses_and_loads_take_their_time(ledger: Ledger) -> Any:
     times = ledger.column("preemptions") + ledger.column("resizes")
-    pausing = np.isclose(ledger.seconds[PAUSING], times * ledger.jobs["pause"], ROUNDING)
-    return pausing & np.isclose(ledger.seconds[LOADING], times * ledger.jobs["load"], ROUNDING)
+    pausing = np.isclose(ledger.seconds[PAUSING], times * ledger.jobs["pause_s"], ROUNDING)
+    return pausing & np.isclose(ledger.seconds[LOADING], times * ledger.jobs["load_s"], ROUNDING)
 
 
 def columns_are_what_was_seen(ledger: Ledger) -> Any:
@@ -207,7 +207,7 @@ def jct_is_wait_run_and_overhead(ledger: Ledger) -> Any:
 
 
 def busy_is_useful_and_overhead(ledger: Ledger) -> Any:
-    used = ledger.jobs["num_gpus"] * (ledger.jobs["duration"] + ledger.column("overhead"))
+    used = ledger.jobs["num_gpus"] * (ledger.jobs["duration_s"] + ledger.column("overhead"))
     return np.isclose(ledger.busy_s, used.sum(), ROUNDING)
 
 

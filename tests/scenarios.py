@@ -18,13 +18,13 @@ MIXED = tuple(Node(gpus, memory, 6 * gpus) for gpus in (8, 4, 2, 1) for memory i
 def jobs_array(jobs: Sequence[Job], rules: Rules) -> np.ndarray:
     """Return the kernel's array of the reference's jobs, with the physics that the rules switch off left out."""
     array = np.zeros(len(jobs), JOB)
-    array["cores"] = 0.7 * (1 + np.arange(len(jobs)) % 4)  # of six a GPU; sums are rounded
+    array["cores_each"] = 0.7 * (1 + np.arange(len(jobs)) % 4)  # of six a GPU; sums are rounded
     for row, job in zip(array, jobs, strict=True):
-        row["submit"], row["num_gpus"], row["duration"] = job.submit_s, job.num_gpus, job.duration_s
-        row["estimate"] = job.estimate_s if rules.estimates else job.duration_s
-        row["memory"] = row["peak"] = job.gpu_memory_gib if rules.memory else 0.0
+        row["submit_s"], row["num_gpus"], row["duration_s"] = job.submit_s, job.num_gpus, job.duration_s
+        row["profiled_duration_s"] = job.estimate_s if rules.estimates else job.duration_s
+        row["profiled_memory_gib"] = row["gpu_memory_gib"] = job.gpu_memory_gib if rules.memory else 0.0
         if rules.preemption:
-            row["pause"], row["load"] = job.pause_s, job.load_s
+            row["pause_s"], row["load_s"] = job.pause_s, job.load_s
     return array
 
 
@@ -55,7 +55,14 @@ def episode_of(jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules) -> Epis
 def outcomes(episode: Episode) -> list[Outcome]:
     """Return what became of each job of an episode that is over."""
     state = episode.state
-    fields = (state.start, state.finish, state.wait, state.attained, state.overhead, state.preemptions)
+    fields = (
+        state.start_s,
+        state.finish_s,
+        state.wait_s,
+        state.attained_s,
+        state.overhead_s,
+        state.preemptions,
+    )
     columns = [field[: len(episode.jobs)].tolist() for field in fields]
     return [Outcome(*row) for row in zip(*columns, strict=True)]
 

@@ -41,9 +41,9 @@ OTHERS = 60
 def jobs(*rows: tuple[float, int, float], pause: float = 0.0, load: float = 0.0) -> np.ndarray:
     """Make jobs of (submit, GPUs, duration) with exact estimates."""
     array = np.zeros(len(rows), JOB)
-    array["submit"], array["num_gpus"], array["duration"] = zip(*rows, strict=True)
-    array["estimate"] = array["duration"]
-    array["pause"], array["load"] = pause, load
+    array["submit_s"], array["num_gpus"], array["duration_s"] = zip(*rows, strict=True)
+    array["profiled_duration_s"] = array["duration_s"]
+    array["pause_s"], array["load_s"] = pause, load
     return array
 
 
@@ -61,12 +61,12 @@ def play(policy: Policy, work: np.ndarray, cluster: Cluster, placement: str = "b
 
 
 def finishes(policy: Policy, work: np.ndarray, cluster: Cluster, placement: str = "best_fit") -> list[float]:
-    ends: list[float] = play(policy, work, cluster, placement).state.finish[: len(work)].tolist()
+    ends: list[float] = play(policy, work, cluster, placement).state.finish_s[: len(work)].tolist()
     return ends
 
 
 def mean_jct(policy: Policy, work: np.ndarray, cluster: Cluster) -> float:
-    return float((finishes(policy, work, cluster) - work["submit"]).mean())
+    return float((finishes(policy, work, cluster) - work["submit_s"]).mean())
 
 
 def named(name: str) -> Policy:
@@ -134,10 +134,10 @@ def test_a_class_is_made_anew_for_each_episode() -> None:
 def test_every_job_ends(name: str, physics: str, placement: str) -> None:
     rng = np.random.default_rng(5)
     work = drawn(5, 60, [1, 1, 2, 4, 6, 8], places=2)
-    work["memory"] = work["peak"] = rng.choice([2.0, 14.0], len(work))
+    work["profiled_memory_gib"] = work["gpu_memory_gib"] = rng.choice([2.0, 14.0], len(work))
     if physics != "none":
-        work["estimate"] *= rng.lognormal(0, 0.5, len(work))
-        work["pause"], work["load"] = rng.uniform(0, 60, (2, len(work)))
+        work["profiled_duration_s"] *= rng.lognormal(0, 0.5, len(work))
+        work["pause_s"], work["load_s"] = rng.uniform(0, 60, (2, len(work)))
     cluster = Cluster("uneven", (4, 4, 2), (16.0, 16.0, 8.0), (24, 24, 12))
     policy = named(name)
     levels = policy.levels if isinstance(policy, Ranking) else ()
@@ -185,7 +185,7 @@ def test_random_starts_in_any_order_and_pauses_nobody() -> None:
     for seed in range(60):
         state = run(named("random"), Episode(work, uniform(1, 1), exact=True, seed=seed)).state
         assert state.num_pauses == 0
-        orders.add(tuple(np.argsort(state.finish[:4])))
+        orders.add(tuple(np.argsort(state.finish_s[:4])))
     assert orders == {(0, *rest) for rest in itertools.permutations((1, 2, 3))}
 
 
@@ -209,7 +209,7 @@ def test_xion_is_sjf_where_pauses_are_endless(new: Callable[[], Policy], cost: s
     work[cost] = 1e9
     episode = play(new(), work, uniform(3, 8))
     assert episode.state.num_pauses == 0
-    assert episode.state.finish[: len(work)].tolist() == finishes(named("sjf"), work, uniform(3, 8))
+    assert episode.state.finish_s[: len(work)].tolist() == finishes(named("sjf"), work, uniform(3, 8))
 
 
 @pytest.mark.parametrize(
@@ -235,10 +235,10 @@ def test_xion_charges_for_those_who_wait_too(rest: float, pauses: int) -> None:
 def test_xion_counts_only_waiting_jobs_that_the_gpus_are_large_enough_for() -> None:
     """C waits for the larger GPU, B's, so D does not pay for it: 900 - 850 > 40, but < 40 + 30 / 2."""
     work = jobs((0, 1, 1000), (0, 1, 5000), (50, 1, 9000), (100, 1, 850), pause=10, load=20)
-    work["pause"][1] = 9000
+    work["pause_s"][1] = 9000
     cluster = Cluster("two sizes", (1, 1), (16.0, 32.0), (6, 6))
     for needs, pauses in (30.0, 1), (10.0, 0):
-        work["memory"] = work["peak"] = [10, 30, needs, 10]
+        work["profiled_memory_gib"] = work["gpu_memory_gib"] = [10, 30, needs, 10]
         assert play(Xion(), work, cluster).state.num_pauses == pauses
 
 
@@ -289,7 +289,7 @@ def with_overhead(seed: int, seconds: float) -> np.ndarray:
     """Draw jobs of a quarter of an hour for two GPUs; to pause and load one takes some `seconds`."""
     work = drawn(seed, 120, [1], places=2)
     overhead = seconds * np.random.default_rng(seed).lognormal(0, 0.7, len(work))
-    work["pause"], work["load"] = 0.4 * overhead, 0.6 * overhead
+    work["pause_s"], work["load_s"] = 0.4 * overhead, 0.6 * overhead
     return work
 
 

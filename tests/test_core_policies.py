@@ -37,7 +37,7 @@ def jobs(*rows: dict[str, float]) -> np.ndarray:
     for record, row in zip(array, rows, strict=True):
         for name, value in (usual | row).items():
             record[name] = value
-    array["estimate"] = array["duration"]
+    array["profiled_duration_s"] = array["duration_s"]
     return array
 
 
@@ -79,8 +79,8 @@ def recorded(policy: Policy, played: Episode) -> Recorder:
 def effective(played: Episode) -> float:
     """Return the share of GPU-seconds, over the time until the last job has come, in which GPUs were busy."""
     count = len(played.jobs)
-    busy = (played.state.busy_early[:count] * played.jobs["num_gpus"]).sum()
-    return float(busy / (played.state.num_gpus * played.jobs["submit"][-1]))
+    busy = (played.state.busy_gpu_s[:count] * played.jobs["num_gpus"]).sum()
+    return float(busy / (played.state.num_gpus * played.jobs["submit_s"][-1]))
 
 
 # The tuner.
@@ -191,10 +191,10 @@ def test_a_cpu_job_borrows_the_reserve_and_gives_it_back_by_shrinking() -> None:
     recorder = recorded(Coda(), played)
     assert recorder.held[0.0] == [8]
     assert recorder.held[600.0] == [4, 3]
-    assert played.state.wait[:2].tolist() == [0, 0]
-    ended = float(played.state.finish[1])
+    assert played.state.wait_s[:2].tolist() == [0, 0]
+    ended = float(played.state.finish_s[1])
     assert recorder.held[ended] == [8, 0]
-    assert 3600 < played.state.finish[0] <= 3600 + 600 / 2
+    assert 3600 < played.state.finish_s[0] <= 3600 + 600 / 2
 
 
 def test_who_came_last_shrinks_first() -> None:
@@ -212,14 +212,14 @@ def test_a_job_with_gpus_gives_back_what_exceeds_its_reserve() -> None:
     before = max(now for now in recorder.held if now < 1800)
     assert recorder.held[before] == [8]
     assert recorder.held[1800.0] == [5, 6]
-    assert played.state.wait[1] == 0
+    assert played.state.wait_s[1] == 0
 
 
 def test_without_arrays_a_cpu_job_waits_for_what_is_left_over() -> None:
     work = jobs({"num_gpus": 2, "input": 8.0, "duration": 7200}, on_cpu(6, submit=1800))
     played = episode(work, (1, 2, 16))
     run(Coda(arrays=False), played)
-    assert played.state.start[1] == played.state.finish[0]
+    assert played.state.start_s[1] == played.state.finish_s[0]
 
 
 # What each part is worth.
@@ -268,7 +268,7 @@ def test_cpu_jobs_are_neither_paused_nor_kept_waiting() -> None:
     for policy in (FixedCores(), Coda()):
         played = episode(work, (2, 4, 20))
         recorder = recorded(policy, played)
-        waits[type(policy)] = played.state.wait[: len(work)][on_cpus].mean()
+        waits[type(policy)] = played.state.wait_s[: len(work)][on_cpus].mean()
         assert recorder.of_kind(Preempt) == []
     assert waits[Coda] <= 1.05 * waits[FixedCores]
 

@@ -133,7 +133,7 @@ def test_a_predictable_job_grows_by_a_worker_a_round_while_nobody_waits() -> Non
     made = until(policy, episode, np.inf)
     assert [time for time, _ in made] == [240, 510, 780]
     assert [len(action.placement.gpus) for _, action in made] == [2, 3, 4]
-    assert episode.state.finish[0] == pytest.approx(810 + (10_000 - 1_440) / 4)
+    assert episode.state.finish_s[0] == pytest.approx(810 + (10_000 - 1_440) / 4)
 
 
 @pytest.mark.usefixtures("exact")
@@ -143,7 +143,7 @@ def test_a_step_that_does_not_pay_for_its_restart_is_not_taken() -> None:
     policy = Aiturbo()
     moves(policy, episode)
     assert until(policy, episode, np.inf) == []
-    assert episode.state.finish[0] == 1_000
+    assert episode.state.finish_s[0] == 1_000
 
 
 @pytest.mark.usefixtures("exact")
@@ -160,7 +160,7 @@ def test_an_unpredictable_job_gets_what_it_asks_for() -> None:
     policy = Aiturbo()
     assert moves(policy, episode) == [Start(0, Placement((0, 1)))]
     assert until(policy, episode, np.inf) == []
-    assert episode.state.finish[0] == 10_000
+    assert episode.state.finish_s[0] == 10_000
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_unpredictable_jobs_never_have_another_size(seed: int) -> None:
 
 @pytest.mark.parametrize("new", [Aiturbo, Optimus, lambda: Optimus(error=1.0)])
 def test_the_same_seed_gives_the_same_ends(new: Any) -> None:
-    ends = [run(new(), lively(4)).state.finish[:16].tolist() for _ in range(2)]
+    ends = [run(new(), lively(4)).state.finish_s[:16].tolist() for _ in range(2)]
     assert ends[0] == ends[1]
 
 

@@ -270,7 +270,7 @@ def test_a_job_that_fails_before_each_checkpoint_ends_the_run_with_its_reason(po
     ):
         run(policy, episode)
     assert episode.endless
-    assert episode.state.finish[0] < np.inf
+    assert episode.state.finish_s[0] < np.inf
 
 
 # Estimates.

@@ -46,7 +46,7 @@ class Watched:
 
 def typed(work: np.ndarray, machines: Cluster, *on_k80: float) -> Episode:
     """Return an episode in which jobs have these speeds on K80s."""
-    work["type_speed"], work["gpu_time"] = 1.0, 0.1
+    work["type_speed"], work["gpu_s"] = 1.0, 0.1
     work["type_speed"][:, K80] = on_k80
     return Episode(work, machines, exact=True, physics=Physics(typed=True))
 
@@ -134,7 +134,7 @@ def test_who_is_alone_for_long_does_not_pay_for_it() -> None:
 def test_who_runs_moves_to_the_faster_gpu_in_the_round_after_it_is_free() -> None:
     """A 0-100 on the V100, B on the K80 till the round, which is 40 s late: 200 of its 1000 s by 400, then the rest."""
     episode = run(Gavel(), typed(jobs((0, 1, 100), (0, 1, 1000)), cluster("1x1+1x1-k80"), HALF, HALF))
-    assert episode.state.finish[:2].tolist() == [100, 1200]
+    assert episode.state.finish_s[:2].tolist() == [100, 1200]
     assert episode.state.resizes[:2].tolist() == [0, 1]
 
 
@@ -151,7 +151,7 @@ def test_gangs_are_on_one_type_and_nobody_is_paused_between_rounds() -> None:
 def test_a_gang_larger_than_any_type_runs_on_both() -> None:
     """It takes turns with B and C, which are never through before it."""
     work = jobs((0, 3, 1000), (0, 1, 50_000), (0, 1, 50_000))
-    ends = run(Gavel(), typed(work, cluster("1x2+1x1-k80"), HALF, HALF, HALF)).state.finish
+    ends = run(Gavel(), typed(work, cluster("1x2+1x1-k80"), HALF, HALF, HALF)).state.finish_s
     assert ends[A] < 20_000
 
 

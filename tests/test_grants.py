@@ -81,8 +81,8 @@ def test_gpus_that_are_being_freed_are_kept_for_whom_they_are_freed() -> None:
     episode.advance()
     assert granted(episode, [D]) == []
     run(named("sjf"), episode)
-    assert episode.state.start[C] == 105
-    assert episode.state.start[D] == 115
+    assert episode.state.start_s[C] == 105
+    assert episode.state.start_s[D] == 115
 
 
 def test_nobody_else_is_paused_while_pauses_in_flight_suffice() -> None:
@@ -121,7 +121,7 @@ def test_who_shares_a_gpu_is_not_paused() -> None:
 
 
 def with_cores(work: np.ndarray, *cores: float) -> np.ndarray:
-    work["cores"], work["gpu_time"] = cores, 1.0
+    work["cores_each"], work["gpu_s"] = cores, 1.0
     return work
 
 

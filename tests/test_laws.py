@@ -83,7 +83,7 @@ def test_the_episodes_put_the_laws_to_the_test() -> None:
     assert {type(action) for _, action in ledger.moves} == {Start, Preempt, Wait}
     assert ledger.seconds.any(axis=1).all()  # some time was spent in each phase
     assert state.preemptions.max() >= 3
-    assert np.isin(state.start[:count], state.finish[:count]).any()
+    assert np.isin(state.start_s[:count], state.finish_s[:count]).any()
 
 
 # The same again.
@@ -142,10 +142,10 @@ def with_another_future(episode: Episode, seed: int) -> View:
     rng = np.random.default_rng(seed)
     jobs, arrived = episode.jobs.copy(), len(episode.view.phase)
     ahead = np.flatnonzero(episode.state.phase[:arrived] != DONE)
-    jobs["duration"][ahead] = episode.view.attained_s[ahead] + rng.uniform(1, 9_000, len(ahead))
+    jobs["duration_s"][ahead] = episode.view.attained_s[ahead] + rng.uniform(1, 9_000, len(ahead))
     for name in ("duration", "estimate", "pause", "load", "cores", "predictable_from"):
         jobs[name][arrived:] = rng.uniform(0, 1, len(jobs) - arrived)
-    jobs["submit"][arrived:] += 5.0
+    jobs["submit_s"][arrived:] += 5.0
     return View(episode.states.copy(), jobs, rng)
 
 
@@ -292,7 +292,7 @@ def test_a_reserved_job_starts_with_the_last_of_its_gpus() -> None:
     for move in moves:
         episode.apply(move)
     episode.advance()
-    assert (episode.state.start[1], episode.state.wait[1]) == (7.0, 7.0)
+    assert (episode.state.start_s[1], episode.state.wait_s[1]) == (7.0, 7.0)
 
 
 @pytest.mark.parametrize(("gpus", "memory"), [(3, 4.0), (1, 17.0)])

@@ -36,8 +36,8 @@ def test_equal_jobs_take_turns_once_a_queue() -> None:
     """A to 3250, B to 3250, A to 7200, B to 7200, A to its end: each is paused twice, and a little late."""
     state = play(Tiresias(), jobs((0, 1, 20_000), (10, 1, 20_000)), uniform(1, 1)).state
     assert state.preemptions[:2].tolist() == [2, 2]
-    assert 27_200 <= state.finish[A] <= 27_200 + 4 * 240
-    assert state.finish[B] == 40_000
+    assert 27_200 <= state.finish_s[A] <= 27_200 + 4 * 240
+    assert state.finish_s[B] == 40_000
 
 
 @pytest.mark.parametrize(("starve", "last"), [(float("inf"), True), (8.0, True), (2.0, False), (1.0, False)])
@@ -55,7 +55,7 @@ def test_starving_costs_few_pauses() -> None:
     work = jobs((0, 1, 40_000), *((900.0 * k, 1, 1000) for k in range(1, 300)), pause=20, load=40)
     episode = play(Tiresias(starve=1.0), work, uniform(1, 1))
     assert 2 <= episode.state.preemptions[A] <= 12
-    assert episode.state.finish[A] < episode.state.finish[: len(work)].max()
+    assert episode.state.finish_s[A] < episode.state.finish_s[: len(work)].max()
 
 
 def test_servers_that_no_job_has_take_no_gpus() -> None:
@@ -124,7 +124,7 @@ def two_kinds(seed: int) -> np.ndarray:
     work = jobs(
         *((at, 1, lasts) for at, lasts in zip(np.cumsum(rng.exponential(1600, 120)), seconds, strict=True))
     )
-    work["estimate"] = rng.permutation(seconds)
+    work["profiled_duration_s"] = rng.permutation(seconds)
     return work
 
 
@@ -139,7 +139,7 @@ def test_gittins_learns_from_the_jobs_that_have_ended() -> None:
     """By their profiles all are long, so that they would run in the order of their coming."""
     works = [two_kinds(seed) for seed in range(2)]
     for work in works:
-        work["estimate"] = 25_000.0
+        work["profiled_duration_s"] = 25_000.0
     fifo, gittins, blind = means(works, "fifo", Gittins, partial(Gittins, enough=1000))
     assert gittins < 0.85 * fifo
     assert blind > 0.95 * fifo
@@ -167,7 +167,7 @@ def habits(seed: int, have: bool) -> np.ndarray:
     submit = np.cumsum(rng.exponential(seconds.mean() / 4 / 0.95, 150))
     work = jobs(*zip(submit, [1] * 150, seconds, strict=True))
     work["user"] = user
-    work["estimate"] = seconds if not have else rng.permutation(seconds)
+    work["profiled_duration_s"] = seconds if not have else rng.permutation(seconds)
     return work
 
 
@@ -184,7 +184,7 @@ def test_history_misleads_where_users_have_no_habits() -> None:
 def test_a_prediction_is_half_history_of_the_user_half_profile() -> None:
     """A 0-100, B 100-5100. C is its user's second: sqrt(100 x 1000); D sqrt(5000 x 900): C before D, unlike SJF."""
     work = jobs((0, 1, 100), (0, 1, 5000), (200, 1, 50), (201, 1, 50))
-    work["user"], work["estimate"] = [0, 1, 0, 1], [1000, 1500, 1000, 900]
+    work["user"], work["profiled_duration_s"] = [0, 1, 0, 1], [1000, 1500, 1000, 900]
     assert finishes(Qssf(), work, uniform(1, 1)) == [100, 5100, 5150, 5200]
     assert finishes(named("sjf"), work, uniform(1, 1)) == [100, 5100, 5200, 5150]
 
@@ -192,9 +192,9 @@ def test_a_prediction_is_half_history_of_the_user_half_profile() -> None:
 def test_a_new_user_is_taken_for_anybody_and_a_new_size_at_its_profile() -> None:
     """At 5000 C, a new user's, counts sqrt(5000 x 100); D, of two GPUs, its profile alone twice, which is less."""
     work = jobs((0, 1, 5000), (0, 1, 5000), (10, 1, 50), (11, 2, 50))
-    work["user"], work["estimate"] = [0, 0, 1, 1], [5000, 5000, 100, 300]
+    work["user"], work["profiled_duration_s"] = [0, 0, 1, 1], [5000, 5000, 100, 300]
     assert finishes(Qssf(), work, uniform(1, 2)) == [5000, 5000, 5100, 5050]
-    work["estimate"][D] = 400
+    work["profiled_duration_s"][D] = 400
     assert finishes(Qssf(), work, uniform(1, 2)) == [5000, 5000, 5050, 5100]
 
 
@@ -215,7 +215,7 @@ def test_the_shorter_of_two_that_have_waited_as_long_is_treated_worse() -> None:
 
 def worst(policy: Policy, work: np.ndarray) -> float:
     """Return the largest rho in the end, of all jobs."""
-    return float(((np.array(finishes(policy, work, NODE)) - work["submit"]) / work["duration"]).max())
+    return float(((np.array(finishes(policy, work, NODE)) - work["submit_s"]) / work["duration_s"]).max())
 
 
 def test_themis_spares_the_worst_treated_and_not_the_mean() -> None:

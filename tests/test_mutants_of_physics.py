@@ -40,7 +40,7 @@ def instead_of(sound: Callable[..., Any]) -> Callable[[Callable[..., Any]], Call
 
 def running_on(s: Any, gpu: int, *phases: int) -> Any:
     """Return the jobs on a GPU that run, or are in one of these phases."""
-    seats = s.resident[MAX_SHARE * gpu : MAX_SHARE * gpu + MAX_SHARE]
+    seats = s.job_in[MAX_SHARE * gpu : MAX_SHARE * gpu + MAX_SHARE]
     return [job for job in seats if job != NOBODY and s.phase[job] in (phases or (RUNNING,))]
 
 
@@ -76,7 +76,7 @@ def links_are_those_of_one_node(s, jobs, job, k, servers, nodes, sound=speed.syn
 def distance_costs_no_time(s, jobs, job, k, servers, nodes, sound=speed.sync_time):
     if servers:
         return sound(s, jobs, job, k, servers, nodes)
-    traffic = jobs[job].traffic
+    traffic = jobs[job].sync_gb
     return 2 * (k - 1) / k * traffic / (s.intra_gbs if nodes == 1 else s.inter_gbs) if k > 1 else 0.0
 
 
@@ -93,9 +93,9 @@ def one_server_is_as_good_as_many(s, jobs, job, k, servers, nodes, sound=speed.s
 @instead_of(speed.iteration_time)
 def input_is_not_brought_meanwhile(s, jobs, job, workers, servers, slowdown, pressure, cores, nodes):
     row = jobs[job]
-    bringing = row.input * row.num_gpus / workers * pressure / cores
+    bringing = row.input_core_s * row.num_gpus / workers * pressure / cores
     return (
-        row.gpu_time * speed.work_of_each(jobs, job, workers) * slowdown
+        row.gpu_s * speed.work_of_each(jobs, job, workers) * slowdown
         + bringing
         + speed.sync_time(s, jobs, job, workers, servers, nodes)
     )
@@ -104,9 +104,9 @@ def input_is_not_brought_meanwhile(s, jobs, job, workers, servers, slowdown, pre
 @instead_of(speed.iteration_time)
 def input_is_the_same_for_few_workers(s, jobs, job, workers, servers, slowdown, pressure, cores, nodes):
     row = jobs[job]
-    computing = row.gpu_time * speed.work_of_each(jobs, job, workers) * slowdown
+    computing = row.gpu_s * speed.work_of_each(jobs, job, workers) * slowdown
     sync = speed.sync_time(s, jobs, job, workers, servers, nodes)
-    return max(computing, row.input * pressure / cores) + sync
+    return max(computing, row.input_core_s * pressure / cores) + sync
 
 
 @instead_of(speed.iteration_time)
@@ -128,7 +128,7 @@ def workers_scale_without_loss(jobs, job, workers):
 
 @instead_of(speed.iteration_on_cpu)
 def workers_on_cores_exchange_nothing(s, jobs, job, workers, servers):
-    return jobs[job].gpu_time * speed.work_of_each(jobs, job, workers) * jobs[job].on_cpu
+    return jobs[job].gpu_s * speed.work_of_each(jobs, job, workers) * jobs[job].cpu_slowdown
 
 
 @instead_of(speed.cores_of_servers)
@@ -138,18 +138,18 @@ def servers_need_no_cores(servers, workers, width):
 
 @instead_of(speed.slowdown_by_type)
 def the_first_gpu_sets_the_pace(s, jobs, job):
-    node = s.gpu_node[s.first_seat[job] // MAX_SHARE]
+    node = s.gpu_node[s.first_slot[job] // MAX_SHARE]
     return 1 / jobs[job].type_speed[s.node_type[node]] if s.typed else 1.0
 
 
 @instead_of(holding.lose_since_checkpoint)
 def time_is_lost_as_if_at_full_speed(s, job):
-    kept = max(s.attained[job] // s.checkpoint_every * s.checkpoint_every, s.kept[job])
-    gone = s.attained[job] - kept
-    s.attained[job] = kept
-    s.lost[job] += gone
-    s.run_area[job] -= s.width[job] * gone
-    s.lost_area[job] += s.width[job] * gone
+    kept = max(s.attained_s[job] // s.checkpoint_every * s.checkpoint_every, s.checkpointed_s[job])
+    gone = s.attained_s[job] - kept
+    s.attained_s[job] = kept
+    s.lost_s[job] += gone
+    s.run_gpu_s[job] -= s.width[job] * gone
+    s.lost_gpu_s[job] += s.width[job] * gone
 
 
 @instead_of(holding.lose_since_checkpoint)
@@ -164,7 +164,7 @@ def servers_may_starve(s, gpus, workers, servers):
 
 @instead_of(shapes.cores_asked)
 def every_shape_asks_for_the_same_cores(jobs, job, count, workers, servers, sound=shapes.cores_asked):
-    return jobs[job].cores if count else sound(jobs, job, count, workers, servers)
+    return jobs[job].cores_each if count else sound(jobs, job, count, workers, servers)
 
 
 @instead_of(outages.first_on)
@@ -183,12 +183,12 @@ def bandwidth_to_spare_makes_faster(s, node):
 
 @instead_of(speed.cpu_rate)
 def cpu_jobs_never_wait_for_bandwidth(s, jobs, job):
-    return s.core_count[job] / jobs[job].cores * s.throttle[job]
+    return s.core_count[job] / jobs[job].cores_each * s.throttle[job]
 
 
 @instead_of(speed.cpu_rate)
 def cpu_jobs_that_draw_nothing_wait_too(s, jobs, job):
-    return s.core_count[job] / jobs[job].cores * s.throttle[job] / speed.pressure_on(s, s.node_of[job])
+    return s.core_count[job] / jobs[job].cores_each * s.throttle[job] / speed.pressure_on(s, s.node_of[job])
 
 
 @instead_of(speed.demand_on)
@@ -211,7 +211,7 @@ def who_loads_draws_bandwidth(s, jobs, node, sound=speed.demand_on):
 
 @instead_of(pace.is_affected)
 def a_gang_notices_its_first_node_only(s, job):
-    node = s.node_of[job] if s.first_seat[job] == NOBODY else s.gpu_node[s.first_seat[job] // MAX_SHARE]
+    node = s.node_of[job] if s.first_slot[job] == NOBODY else s.gpu_node[s.first_slot[job] // MAX_SHARE]
     return s.changed[node] == 1
 
 
@@ -219,7 +219,7 @@ def a_gang_notices_its_first_node_only(s, job):
 def levels_rise_with_progress(s, jobs, job):
     if s.level[job] >= s.num_limits or s.width[job] == 0:
         return math.inf
-    rest = s.limits[s.level[job]] / s.width[job] - s.attained[job]
+    rest = s.limits[s.level[job]] / s.width[job] - s.attained_s[job]
     return s.banked[job] + rest / s.rate[job]
 
 
@@ -227,7 +227,7 @@ def levels_rise_with_progress(s, jobs, job):
 def levels_rise_with_the_gpus_held_now(s, jobs, job):
     if s.level[job] >= s.num_limits or s.width[job] == 0:
         return math.inf
-    ran = s.attained[job] + s.delay[job] + s.lost[job]
+    ran = s.attained_s[job] + s.delay_s[job] + s.lost_s[job]
     return s.banked[job] + s.limits[s.level[job]] / s.width[job] - ran
 
 
@@ -238,14 +238,14 @@ def nobody_fails_by_itself(s, jobs, job):
 
 @instead_of(pace.predict_time)
 def estimates_become_good_with_time(s, jobs, job, sound=pace.predict_time):
-    due = jobs[job].predictable_from * jobs[job].duration
-    ran = s.attained[job] + s.delay[job]
+    due = jobs[job].predictable_from * jobs[job].duration_s
+    ran = s.attained_s[job] + s.delay_s[job]
     return s.banked[job] + max(due - ran, 0.0) if sound(s, jobs, job) < math.inf else math.inf
 
 
 @instead_of(pace.grow_time)
 def memory_grows_with_time(s, jobs, job):
-    rest = s.peak_at * jobs[job].duration - s.attained[job] - s.delay[job]
+    rest = s.peak_at * jobs[job].duration_s - s.attained_s[job] - s.delay_s[job]
     return math.inf if s.charged[job] else s.banked[job] + max(rest, 0.0)
 
 
@@ -261,23 +261,23 @@ def the_oldest_fails(s, gpu, grower):
     )
 
 
-@instead_of(machines.cores_to_be_had)
-def the_node_with_most_cores_binds(s, gpus, sound=machines.cores_to_be_had):
+@instead_of(machines.available_cores)
+def the_node_with_most_cores_binds(s, gpus, sound=machines.available_cores):
     nodes = {int(s.gpu_node[gpu]) for gpu in gpus}
     return max(sound(s, [gpu for gpu in gpus if s.gpu_node[gpu] == node]) for node in nodes)
 
 
-@instead_of(machines.cores_to_be_had)
+@instead_of(machines.available_cores)
 def kept_cores_are_not_for_who_comes(s, gpus):
     count = {int(s.gpu_node[gpu]): 0 for gpu in gpus}
     for gpu in gpus:
         count[int(s.gpu_node[gpu])] += 1
-    return max(min(s.spare_cores[node] / number for node, number in count.items()), 0.0)
+    return max(min(s.unreserved_cores[node] / number for node, number in count.items()), 0.0)
 
 
 @instead_of(moves.must_wait_for)
 def who_pauses_is_joined(s, gpu):
-    return s.num_residents[gpu] >= s.max_share and not running_on(s, gpu, RUNNING, LOADING)
+    return s.num_jobs_on[gpu] >= s.max_share and not running_on(s, gpu, RUNNING, LOADING)
 
 
 def put(old: Callable[..., Any], new: Callable[..., Any]) -> None:

@@ -240,12 +240,12 @@ def test_the_simulator_takes_an_iteration_for_as_long() -> None:
     jobs = work.episode().jobs[: len(work.table)]
     asked = work.table["cpu_cores"] / work.table["num_gpus"].clip(lower=1)
     rows = jobs["num_gpus"] > 0
-    assert jobs["cores"].tolist() == asked.tolist()
+    assert jobs["cores_each"].tolist() == asked.tolist()
     table = work.table[rows]
     needs = table["input_core_s"].to_numpy(), table["sync_gb"].to_numpy(), table["num_gpus"].to_numpy()
     ours = coda_mix.iteration_s(seconds(table), *needs, asked[rows].to_numpy())
     assert rows.sum() > 300
-    assert jobs["iteration"][rows] == pytest.approx(ours)
+    assert jobs["iteration_s"][rows] == pytest.approx(ours)
 
 
 def test_only_bandwidth_changes_with_the_share_of_heavy_jobs() -> None:

@@ -58,7 +58,7 @@ def remaining_work_is_lost_at_preemption(now, before, jobs, job):
 
 @planted_in("pause", found_by="work served is work asked")
 def progress_is_won_at_preemption(now, before, jobs, job):
-    now.attained[job] += 0.5 * (jobs[job].duration - now.attained[job])
+    now.attained[job] += 0.5 * (jobs[job].duration_s - now.attained[job])
 
 
 @planted_in("pause", found_by="clock never runs back")
@@ -70,7 +70,7 @@ def the_event_of_the_end_is_stale_after_a_pause(now, before, jobs, job):
 @planted_in("advance", found_by="queue is who is queued")
 def a_job_is_lost_at_its_third_preemption(now, before, jobs):
     for job in np.flatnonzero((now.phase == QUEUED) & (now.preemptions == 3) & (before.phase == PAUSING)):
-        demand = jobs[job].demand
+        demand = jobs[job].request_class
         last = now.queue_start[demand] + now.queue_size[demand] - 1
         now.queue[now.queue_start[demand] + now.place_in_queue[job]] = now.queue[last]
         now.queue_size[demand] -= 1
@@ -101,12 +101,12 @@ def nothing_can_ever_start(now, before, jobs, job, gpus, *passed):
 
 @planted_in("advance", found_by="work served is work asked")
 def work_has_no_length(now, before, jobs):
-    jobs["duration"][before.num_arrived : now.num_arrived] = 0.0
+    jobs["duration_s"][before.num_arrived : now.num_arrived] = 0.0
 
 
 @planted_in("advance", found_by="pauses and loads take their time")
 def a_pause_takes_no_time(now, before, jobs):
-    jobs["pause"][before.num_arrived : now.num_arrived] = 0.0
+    jobs["pause_s"][before.num_arrived : now.num_arrived] = 0.0
 
 
 @planted_in("start_as", found_by="gang has all or nothing")
@@ -141,7 +141,7 @@ def a_job_arrives_before_it_is_submitted(now, before, jobs):
 @planted_in("advance", found_by="nobody has more than its work")
 def progress_is_counted_twice(now, before, jobs):
     ahead = np.flatnonzero(now.preemptions[: len(jobs)] > 0)
-    now.attained[ahead] = 2 * jobs["duration"][ahead]
+    now.attained[ahead] = 2 * jobs["duration_s"][ahead]
 
 
 @planted_in("start_as", found_by="columns are what was seen")

@@ -67,7 +67,7 @@ def memory_is_not_given_back_on_one_shared_gpu(now, before, jobs):
 def memory_does_not_grow(now, before, jobs):
     for job in np.flatnonzero((now.charged == 1) & (before.charged == 0) & (before.phase == RUNNING)):
         seats = np.flatnonzero(now.resident == job)
-        now.free_memory[seats // MAX_SHARE] += jobs["peak"][job]
+        now.free_memory[seats // MAX_SHARE] += jobs["gpu_memory_gib"][job]
 
 
 @planted_in("advance", found_by="progress")
@@ -125,7 +125,7 @@ def a_resized_job_gives_back_what_it_asked_for(now, before, jobs):
     for job in just_done(now, before):
         seats = np.flatnonzero(before.resident == job)
         nodes = now.gpu_node[seats // MAX_SHARE]
-        np.add.at(now.free_cores, nodes, jobs["cores"][job] - before.core_count[job])
+        np.add.at(now.free_cores, nodes, jobs["cores_each"][job] - before.core_count[job])
 
 
 @planted_in("start_as", found_by="spare cores")
@@ -207,7 +207,7 @@ def a_move_counts_as_a_preemption(now, before, jobs, job, *passed):
 
 @planted_in("move", found_by="phase")
 def a_move_costs_no_load(now, before, jobs, job, *passed):
-    jobs["load"][job] = 0.0
+    jobs["load_s"][job] = 0.0
 
 
 @planted_in("move", found_by="heir")
@@ -233,7 +233,7 @@ def every_shape_is_as_fast_as_the_one_asked_for(now, before, jobs, job, *passed)
 
 @planted_in("advance", found_by="progress")
 def workers_scale_without_loss(now, before, jobs):
-    jobs["scaling"] = 0.0
+    jobs["scaling_loss"] = 0.0
 
 
 @planted_in("advance", found_by="area")

@@ -104,8 +104,8 @@ def cost(env: GPUClusterEnv, tau_s: float, action: int | None) -> float:
         calls.pick(states, 0, jobs, env._slots.queue[action])
     calls.walk(states, 0, jobs)
     calls.run_rule(states, 0, jobs)
-    begin = np.clip(jobs["submit"] - now, 0, 4 * tau_s)
-    end = np.clip(states["finish"][0, : tiny.COUNT] - now, begin, 4 * tau_s)
+    begin = np.clip(jobs["submit_s"] - now, 0, 4 * tau_s)
+    end = np.clip(states["finish_s"][0, : tiny.COUNT] - now, begin, 4 * tau_s)
     return float((tau_s * (np.exp(-begin / tau_s) - np.exp(-end / tau_s))).sum())
 
 

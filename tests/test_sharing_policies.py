@@ -49,15 +49,21 @@ def jobs(*rows: tuple[float, int, float, float, float]) -> np.ndarray:
     """Make jobs of (submit, GPUs, duration, duty, GiB) with exact estimates."""
     array = np.zeros(len(rows), JOB)
     columns = zip(*rows, strict=True)
-    array["submit"], array["num_gpus"], array["duration"], array["duty"], array["memory"] = columns
-    array["estimate"], array["peak"], array["cores"] = array["duration"], array["memory"], 1.0
+    array["submit_s"], array["num_gpus"], array["duration_s"], array["duty"], array["profiled_memory_gib"] = (
+        columns
+    )
+    array["profiled_duration_s"], array["gpu_memory_gib"], array["cores_each"] = (
+        array["duration_s"],
+        array["profiled_memory_gib"],
+        1.0,
+    )
     return with_iteration(array, 100 * array["duty"], 100 * (1 - array["duty"]))
 
 
 def with_iteration(array: np.ndarray, active_ms: Any, idle_ms: Any) -> np.ndarray:
-    array["active"], array["idle"] = active_ms, idle_ms
-    whole = array["active"] + array["idle"]
-    array["gpu_time"], array["duty"] = whole / 1000, array["active"] / np.where(whole > 0, whole, 1.0)
+    array["active_ms"], array["idle_ms"] = active_ms, idle_ms
+    whole = array["active_ms"] + array["idle_ms"]
+    array["gpu_s"], array["duty"] = whole / 1000, array["active_ms"] / np.where(whole > 0, whole, 1.0)
     return array
 
 
@@ -75,11 +81,11 @@ def at_first(new: New, work: np.ndarray, cluster: Cluster, physics: Physics) -> 
 
 
 def starts(episode: Episode) -> list[float]:
-    return [float(time) for time in episode.state.start[: len(episode.jobs)]]
+    return [float(time) for time in episode.state.start_s[: len(episode.jobs)]]
 
 
 def ends(episode: Episode) -> list[float]:
-    return [round(time, 6) for time in episode.state.finish[: len(episode.jobs)].tolist()]
+    return [round(time, 6) for time in episode.state.finish_s[: len(episode.jobs)].tolist()]
 
 
 # Every policy, in every world.
@@ -103,14 +109,17 @@ def crowd(seed: int, *, on_cpu: bool, noisy: bool, count: int = 60) -> np.ndarra
     memory = np.where(gpus > 8, 8.0, rng.choice([1.0, 3.0, 8.0, 14.0], count))
     rows = zip(submit, gpus, rng.lognormal(6, 1, count), rng.uniform(0, 1, count), memory, strict=True)
     work = jobs(*rows)
-    work["active"][rng.random(count) < 0.2] = 0  # as profiled; the truth stays
-    work["idle"][rng.random(count) < 0.2] = 0
-    work["pause"], work["load"] = rng.integers(0, 2, (2, count)) * rng.uniform(0, 60, (2, count))
-    work["cores"] = np.where(gpus > 0, rng.uniform(0.5, 6, count), rng.integers(1, 5, count))
-    work["bandwidth"], work["input"] = rng.uniform(0, 50, count), rng.uniform(0, 0.3, count) * (gpus > 0)
+    work["active_ms"][rng.random(count) < 0.2] = 0  # as profiled; the truth stays
+    work["idle_ms"][rng.random(count) < 0.2] = 0
+    work["pause_s"], work["load_s"] = rng.integers(0, 2, (2, count)) * rng.uniform(0, 60, (2, count))
+    work["cores_each"] = np.where(gpus > 0, rng.uniform(0.5, 6, count), rng.integers(1, 5, count))
+    work["gbs_each"], work["input_core_s"] = (
+        rng.uniform(0, 50, count),
+        rng.uniform(0, 0.3, count) * (gpus > 0),
+    )
     if noisy:
-        work["estimate"] *= rng.lognormal(0, 0.5, count)
-        work["memory"] *= rng.uniform(0.5, 1.5, count)
+        work["profiled_duration_s"] *= rng.lognormal(0, 0.5, count)
+        work["profiled_memory_gib"] *= rng.uniform(0.5, 1.5, count)
     return work
 
 
@@ -154,8 +163,8 @@ def test_xonar_shares_and_never_runs_out_of_memory(score: Any) -> None:
     for seed in range(score, 24, 8):
         work = crowd(seed, on_cpu=False, noisy=False)
         state = play(partial(Xonar, score), work, uniform(3, 4), physics).state
-        assert state.ooms[: len(work)].sum() == 0
-        assert state.shared[: len(work)].sum() > 1000
+        assert state.oom_restarts[: len(work)].sum() == 0
+        assert state.shared_s[: len(work)].sum() > 1000
 
 
 @pytest.mark.parametrize(("score", "partner"), [*enumerate("CDBEBBBF", 1), ("prototype", "B")])
@@ -205,7 +214,7 @@ def test_memory_is_counted_on_each_gpu(gpus: int, each: float, together: bool) -
     for new in (Xonar, PackedFifo, Muri, Lucid, Gandiva):
         episode = play(new, work, two_sizes)
         assert (starts(episode)[1] == 0) == together
-        assert not episode.state.ooms[:2].any()
+        assert not episode.state.oom_restarts[:2].any()
 
 
 def test_xonar_judges_by_who_is_there_now() -> None:
@@ -237,7 +246,7 @@ def test_fifo_blind_starts_jobs_that_cannot_run_together() -> None:
     work = jobs((0, 1, 100, 0.3, 20), (0, 1, 100, 0.3, 20), (0, 1, 100, 0.3, 10))
     episode = play(FifoBlind, work)
     assert ends(episode) == [100, 200, 300]
-    assert episode.state.ooms[:3].tolist() == [0, 3, 0]
+    assert episode.state.oom_restarts[:3].tolist() == [0, 3, 0]
     assert ends(play(partial(FifoBlind, strict=False), work)) == [100, 200, 100]
 
 
@@ -296,7 +305,7 @@ def test_lucid_starts_by_estimate_times_gpus() -> None:
 def test_gandiva_parts_two_jobs_that_get_less_done_together(loss: float, expected: list[float]) -> None:
     """At 1 / 1.8 of their speed they stay; at 1 / 2.4: both 25 s until 60, B pauses -65, A -1035, B loads -1045."""
     work = jobs((0, 1, 1000, 0.2, 4), (0, 1, 1000, 0.2, 4))
-    work["pause"], work["load"] = 5, 10
+    work["pause_s"], work["load_s"] = 5, 10
     assert ends(play(Gandiva, work, physics=Physics(max_share=2, contention_loss=loss))) == expected
 
 
@@ -329,8 +338,8 @@ def trials(cluster: str) -> list[Workload]:
 def tail(new: New, cluster: str = "1x2-32gb") -> tuple[float, float]:
     """Return the 95th percentile of completion times and the failures, means over trials."""
     states = [run(new(), trial.episode()).state for trial in trials(cluster)]
-    p95 = [np.percentile(state.finish[:10], 95) for state in states]
-    return float(np.mean(p95)), float(np.mean([state.ooms[:10].sum() for state in states]))
+    p95 = [np.percentile(state.finish_s[:10], 95) for state in states]
+    return float(np.mean(p95)), float(np.mean([state.oom_restarts[:10].sum() for state in states]))
 
 
 def test_xonars_claim_holds_where_memory_is_scarce() -> None:

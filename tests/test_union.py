@@ -29,10 +29,10 @@ def played(**levers: bool) -> pd.DataFrame:
 def jobs(*rows: tuple[float, int, float], most: int = 1, **fields: float) -> np.ndarray:
     """Make jobs of (submit, GPUs, duration) with exact estimates, of which any may have up to `most` times its GPUs."""
     array = np.zeros(len(rows), JOB)
-    array["submit"], array["num_gpus"], array["duration"] = zip(*rows, strict=True)
-    array["estimate"] = array["late_estimate"] = array["duration"]
-    array["least"], array["most"] = np.minimum(array["num_gpus"], 1), most * array["num_gpus"]
-    array["active"] = array["gpu_time"] = 1.0
+    array["submit_s"], array["num_gpus"], array["duration_s"] = zip(*rows, strict=True)
+    array["profiled_duration_s"] = array["predicted_duration_s"] = array["duration_s"]
+    array["min_workers"], array["max_workers"] = np.minimum(array["num_gpus"], 1), most * array["num_gpus"]
+    array["active_ms"] = array["gpu_s"] = 1.0
     array["duty"], array["crash_at"] = 0.4, 1.0
     for name, value in fields.items():
         array[name] = value
@@ -42,7 +42,7 @@ def jobs(*rows: tuple[float, int, float], most: int = 1, **fields: float) -> np.
 def finishes(policy: Union, work: np.ndarray, gpus: int, max_share: int = 1) -> list[float]:
     """Return when each job ends on one node."""
     episode = Episode(work, uniform(1, gpus), exact=True, physics=Physics(max_share=max_share))
-    ends: list[float] = run(policy, episode).state.finish[: len(work)].tolist()
+    ends: list[float] = run(policy, episode).state.finish_s[: len(work)].tolist()
     return ends
 
 

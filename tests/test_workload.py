@@ -95,7 +95,7 @@ def test_run_times_are_capped(tmp_path: Path) -> None:
     table = tiny.jobs()
     work = made(tmp_path, table, max_duration=600.0)
     assert work.table["duration_s"].tolist() == table["duration_s"].clip(upper=600.0).tolist()
-    assert work.jobs["duration"].max() == 600.0
+    assert work.jobs["duration_s"].max() == 600.0
     with pytest.raises(ValueError, match="capped at 0 s: the cap must be more than 0"):
         made(tmp_path, table, max_duration=0.0)
 
@@ -182,10 +182,10 @@ def test_parts_are_switched_off_each_by_itself(physics: str, tmp_path: Path) -> 
     work = made(tmp_path, table, physics=physics)
     on = {part: physics == "all" or part in physics for part in PARTS}
     estimates = table["profiled_duration_s" if on["estimates"] else "duration_s"]
-    assert work.jobs["estimate"].tolist() == estimates.tolist()
-    assert work.jobs["memory"].tolist() == (table["gpu_memory_gib"] * on["memory"]).tolist()
-    assert work.jobs["pause"].tolist() == (table["pause_s"] * on["preemption"]).tolist()
-    assert work.jobs["load"].tolist() == (table["load_s"] * on["preemption"]).tolist()
+    assert work.jobs["profiled_duration_s"].tolist() == estimates.tolist()
+    assert work.jobs["profiled_memory_gib"].tolist() == (table["gpu_memory_gib"] * on["memory"]).tolist()
+    assert work.jobs["pause_s"].tolist() == (table["pause_s"] * on["preemption"]).tolist()
+    assert work.jobs["load_s"].tolist() == (table["load_s"] * on["preemption"]).tolist()
     assert bool(work.episode().state.exact) != on["estimates"]
 
 

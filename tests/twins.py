@@ -72,7 +72,7 @@ class Twins:
         self.doubled_s += seconds * np.maximum(residents - 1, 0).sum()
         self.idle_s += seconds * np.count_nonzero(residents == 0)
         self.crowd = max(self.crowd, int(residents.max()))
-        self.fluid.fated = self.episode.state.ooms.tolist()
+        self.fluid.fated = self.episode.state.oom_restarts.tolist()
         self.fluid.outages.repaired = self.episode.state.until[: self.fluid.cluster.num_nodes].tolist()
         self.differences += self.fluid.advance(float(self.episode.state.clock))
         self.fluid.instant = int(self.episode.state.instant)
@@ -101,7 +101,7 @@ class Twins:
     def apply(self, action: Action) -> None:
         """Carry out a legal action on both."""
         self.episode.apply(action)
-        self.fluid.fated = self.episode.state.ooms.tolist()
+        self.fluid.fated = self.episode.state.oom_restarts.tolist()
         self.fluid.apply(action)
         self.compare()
 
@@ -126,7 +126,7 @@ class Twins:
             "phase": ([PHASES[phase] for phase in state.phase[: len(lives)]], [life.phase for life in lives]),
             "progress": (view.attained_s.tolist(), [life.progress for life in here]),
             "run": (view.ran_s.tolist(), [life.spent["run"] for life in here]),
-            "lost": (state.lost[: len(lives)].tolist(), [life.spent["lost"] for life in lives]),
+            "lost": (state.lost_s[: len(lives)].tolist(), [life.spent["lost"] for life in lives]),
             "service": (view.gpu_seconds.tolist(), [life.service for life in here]),
             "core": (view.core_seconds.tolist(), [life.spent["core"] for life in here]),
             "restarts": (view.oom_restarts.tolist(), [life.ooms for life in here]),

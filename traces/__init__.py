@@ -15,9 +15,11 @@ from traces._registry import did_you_mean, find, modules, unknown
 if TYPE_CHECKING:
     import pandas as pd
 
+    from traces._column import Column
+    from traces._columns import COLUMNS
     from traces._fill import ERRORS, MOST_LOSS, WORKER_CORES, fill, runs
     from traces._profiles import NO_MODEL, STATISTICS, models, speed_on
-    from traces._table import COLUMNS, Column, TraceError, check, first
+    from traces._table import TraceError, check, first
 
 __all__ = [
     "COLUMNS",
@@ -45,7 +47,8 @@ __all__ = [
 _LATER = (
     dict.fromkeys(("ERRORS", "MOST_LOSS", "WORKER_CORES", "fill", "runs"), "_fill")
     | dict.fromkeys(("NO_MODEL", "STATISTICS", "models", "speed_on"), "_profiles")
-    | dict.fromkeys(("COLUMNS", "Column", "TraceError", "check", "first"), "_table")
+    | dict.fromkeys(("TraceError", "check", "first"), "_table")
+    | {"COLUMNS": "_columns", "Column": "_column"}
 )
 
 if not TYPE_CHECKING:  # else a checker would believe in any name

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from traces._columns import COLUMNS
 from traces._profiles import LEAST_START_S, NO_MODEL, STAND_IN, Floats, default, models
-from traces._table import COLUMNS
 
 _NOISE = "preemption noise, lognormal sigma"
 _STORAGE = "checkpoint storage bandwidth, shared NFS"
@@ -66,10 +66,11 @@ def fill(table: pd.DataFrame, *, seed: int, largest_gpu_gib: float, cores_per_gp
     cells = {name: filled[name].to_numpy() for name in filled.columns}
     job = _Filling(cells, largest_gpu_gib, cores_per_gpu, seed)
     origin = dict(table.attrs.get("origin", dict.fromkeys(table.columns, "measured")))
-    for column, (draw, how) in _DRAWS.items():
+    how = {column.name: column.filled for column in COLUMNS}
+    for column, draw in _DRAWS.items():
         if column not in cells:
             cells[column] = draw(job)
-            origin[column] = f"filled: {how}"
+            origin[column] = f"filled: {how[column]}"
     names = [column.name for column in COLUMNS if column.name in cells]
     filled = filled.assign(**{name: cells[name] for name in names if name not in filled.columns})[names]
     notes = list(table.attrs.get("notes", []))
@@ -264,31 +265,28 @@ def _profiled_memory(job: _Filling) -> Floats:
     return np.array(job.table["gpu_memory_gib"], float)
 
 
-# Column by column, in the order in which one needs another.
-_DRAWS: dict[str, tuple[Callable[[_Filling], npt.NDArray[Any]], str]] = {
-    "kind": (_kind, "gpu where GPUs are asked for"),
-    "model": (_model, "drawn from models that fit the largest GPU, one for each run of like jobs"),
-    "gpu_memory_gib": (_gpu_memory, "the model's memory at a batch size drawn about its default"),
-    "cpu_cores": (_cpu_cores, "what the model's input needs, at most the cluster's share for its GPUs"),
-    "checkpoint_gib": (_checkpoint, "the model's weights and optimiser state"),
-    "pause_s": (_pause, "checkpoint to shared storage, lognormal noise; 5 to 600 s with load_s"),
-    "load_s": (_load, "start-up, checkpoint and data from shared storage, the same noise"),
-    "predictable_from": (_predictable_from, "0 for 70 % of jobs, 1 for the others"),
-    "profiled_duration_s": (_profiled_duration, "lognormal error, 0.25, or 1 where never predictable"),
-    "profiled_memory_gib": (_profiled_memory, "gpu_memory_gib, as a profiler measures it"),
-    "active_ms": (_active, "the model's iteration on a V100 times its GPU utilisation"),
-    "idle_ms": (_idle, "the rest of that iteration"),
-    "input_core_s": (_input, "the model's input at that batch size; none for CPU jobs"),
-    "sync_gb": (_sync, "the model's gradients, times the share of the transfer that is not hidden"),
-    "bandwidth_gbs": (_bandwidth, "what the model's samples move, with the cores asked; none for CPU jobs"),
-    "servers": (_servers, "none"),
-    "min_workers": (_min_workers, "1"),
-    "max_workers": (_max_workers, "twice what is asked for"),
-    "scaling_loss": (_scaling_loss, "the share of the model's iteration that does not depend on the batch"),
-    "cpu_slowdown": (
-        _cpu_slowdown,
-        "the model's step on five cores over that on a V100, where it was measured",
-    ),
-    "predicted_duration_s": (_predicted_duration, "lognormal error 0.25 where a job becomes predictable"),
-    "crash_at": (_crash_at, "18.5 % of jobs of an hour or more, anywhere in their run"),
+_DRAWS: dict[str, Callable[[_Filling], npt.NDArray[Any]]] = {
+    "kind": _kind,
+    "model": _model,
+    "gpu_memory_gib": _gpu_memory,
+    "cpu_cores": _cpu_cores,
+    "checkpoint_gib": _checkpoint,
+    "pause_s": _pause,
+    "load_s": _load,
+    "predictable_from": _predictable_from,
+    "profiled_duration_s": _profiled_duration,
+    "profiled_memory_gib": _profiled_memory,
+    "active_ms": _active,
+    "idle_ms": _idle,
+    "input_core_s": _input,
+    "sync_gb": _sync,
+    "bandwidth_gbs": _bandwidth,
+    "servers": _servers,
+    "min_workers": _min_workers,
+    "max_workers": _max_workers,
+    "scaling_loss": _scaling_loss,
+    "cpu_slowdown": _cpu_slowdown,
+    "predicted_duration_s": _predicted_duration,
+    "crash_at": _crash_at,
 }
+"""Column by column, in the order in which one needs another; `COLUMNS` says in words how each is drawn."""

@@ -4,44 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from traces._column import LIMITS, Column
+from traces._columns import COLUMNS, GPUS
+
 if TYPE_CHECKING:
     import pandas as pd
-
-_LIMITS = {
-    "s": 1e11,
-    "ms": 1e9,
-    "GiB": 1e6,
-    "GPUs": 1e6,
-    "cores": 1e6,
-    "share": 1.0,
-    "GB/s": 1e6,
-    "core-s": 1e9,
-    "GB": 1e6,
-    "workers": 1e6,
-    "servers": 1e6,
-    "times": 1e6,
-}
-_WORDS = {
-    "s": "a number of seconds",
-    "ms": "a number of milliseconds",
-    "GiB": "a number of GiB",
-    "GPUs": "a whole number of GPUs",
-    "cores": "a whole number of cores",
-    "share": "a share",
-    "GB/s": "a number of GB/s",
-    "core-s": "a number of core-seconds",
-    "GB": "a number of GB",
-    "workers": "a whole number of workers",
-    "servers": "a whole number of parameter servers",
-    "times": "a ratio",
-}
 
 
 class TraceError(ValueError):
@@ -59,81 +32,6 @@ class TraceError(ValueError):
         where += f", line {self.line}" if self.line is not None else ""
         where += f", column {self.column}" if self.column is not None else ""
         return f"{where}: found {self.found}, expected {self.expected}"
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of the job table; `least` is the smallest value, itself excluded if `above`."""
-
-    name: str
-    dtype: type
-    unit: str
-    meaning: str
-    required: bool = False
-    least: float = 0.0
-    above: bool = False
-    choices: tuple[str, ...] = ()
-    expects: str = ""
-
-    def expected(self, number: float = 0.0) -> str:
-        """Say what a cell must hold, for an error about `number`."""
-        if self.expects or self.choices:
-            return self.expects or " or ".join(self.choices)
-        if self.dtype is str:
-            return "printable text, not blank"
-        limit = _LIMITS[self.unit]
-        if number > limit or self.unit == "share":
-            return f"{_WORDS[self.unit]} from {self.least:g} to {limit:,.0f}"
-        if self.least == -np.inf:
-            return _WORDS[self.unit]
-        return f"{_WORDS[self.unit]} {'>' if self.above else '>='} {self.least:g}"
-
-
-_GPUS = "a whole number of GPUs from 1 to 1,000,000 (0 only where kind is cpu)"
-
-COLUMNS: tuple[Column, ...] = (
-    Column("job_id", str, "", "the log's own name for the job, written back unchanged", required=True),
-    Column("submit_s", float, "s", "submission", required=True),
-    Column("num_gpus", int, "GPUs", "GPUs held, all at once or none", required=True, expects=_GPUS),
-    Column(
-        "duration_s", float, "s", "run time, alone on V100s as close as can be", required=True, above=True
-    ),
-    Column("kind", str, "", "what the job runs on", choices=("gpu", "cpu")),
-    Column("model", str, "", "the network that is trained, as named in models.csv"),
-    Column("gpu_memory_gib", float, "GiB", "true peak on each GPU"),
-    Column("cpu_cores", int, "cores", "cores of the whole job", least=1),
-    Column("user", str, "", "who submitted it"),
-    Column("vc", str, "", "virtual cluster it was submitted to"),
-    Column("status", str, "", "how it ended in the log"),
-    Column("logged_start_s", float, "s", "its start in the log, on the clock of submit_s", least=-np.inf),
-    Column("profiled_duration_s", float, "s", "estimate of duration_s that policies see", above=True),
-    Column("profiled_memory_gib", float, "GiB", "estimate of gpu_memory_gib that policies see"),
-    Column("active_ms", float, "ms", "GPU busy in one iteration"),
-    Column("idle_ms", float, "ms", "GPU idle in one iteration"),
-    Column("checkpoint_gib", float, "GiB", "what a pause writes and a resume reads"),
-    Column("pause_s", float, "s", "GPUs held, no progress, when paused"),
-    Column("load_s", float, "s", "GPUs held, no progress, when resumed"),
-    Column(
-        "predictable_from", float, "share", "share of progress from which the estimate is good; 1 = never"
-    ),
-    Column("bandwidth_gbs", float, "GB/s", "host memory bandwidth of the whole job at full speed"),
-    Column("input_core_s", float, "core-s", "core-seconds that the input of one iteration costs, a GPU"),
-    Column("sync_gb", float, "GB", "what each GPU exchanges in one iteration beyond what computation hides"),
-    Column(
-        "servers", int, "servers", "parameter servers asked for; 0 where workers exchange among themselves"
-    ),
-    Column("min_workers", int, "workers", "fewest workers with which it can run"),
-    Column("max_workers", int, "workers", "most workers with which it can run"),
-    Column("scaling_loss", float, "share", "a: w workers are w / (1 + a (w - 1)) times as fast as one"),
-    Column(
-        "cpu_slowdown",
-        float,
-        "times",
-        "a worker on 5 cores is so many times slower; 0 where it cannot run so",
-    ),
-    Column("predicted_duration_s", float, "s", "estimate of duration_s once it is predictable", above=True),
-    Column("crash_at", float, "share", "share of its run at which it fails by itself, once; 1 = never"),
-)
 
 
 def check(
@@ -195,7 +93,7 @@ def values(
         numbers, bad = _text(column, cells)
     else:
         numbers = np.asarray(cells, float) if _is_numeric(cells) else _parse(cells)
-        bad = ~(numbers >= column.least) | ~(numbers <= _LIMITS[column.unit])  # NaN fails both
+        bad = ~(numbers >= column.least) | ~(numbers <= LIMITS[column.unit])  # NaN fails both
         bad |= (
             (numbers == column.least)
             if column.above
@@ -271,7 +169,7 @@ def _check_gpus(
     if wrong.any():
         row = int(np.argmax(wrong))
         raise TraceError(
-            file, int(line[row]), "num_gpus", quote(gpus[row]), "0, since kind is cpu" if gpus[row] else _GPUS
+            file, int(line[row]), "num_gpus", quote(gpus[row]), "0, since kind is cpu" if gpus[row] else GPUS
         )
 
 

@@ -8,8 +8,9 @@ from os import PathLike
 import numpy as np
 import pandas as pd
 
+from traces._columns import COLUMNS
 from traces._files import records
-from traces._table import COLUMNS, TraceError, check, check_header, first, values
+from traces._table import TraceError, check, check_header, first, values
 
 _ROWS_AT_ONCE = 65_536
 

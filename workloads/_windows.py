@@ -85,8 +85,8 @@ def stretch(table: pd.DataFrame, scenario: Scenario) -> float:
     )
     workload = prepare(table, plain)
     state = run(SRTF, workload.episode()).state
-    jct = state.finish[: len(workload.jobs)] - workload.jobs["submit"]
-    return float(jct.mean() / workload.jobs["duration"].mean())
+    jct = state.finish_s[: len(workload.jobs)] - workload.jobs["submit_s"]
+    return float(jct.mean() / workload.jobs["duration_s"].mean())
 
 
 Make = Callable[[int], pd.DataFrame | None]

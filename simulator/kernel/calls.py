@@ -124,10 +124,10 @@ def place(states, e, jobs, job, gpus, cores):
 
     The first in `gpus` of the record are then its GPUs, the first in `chosen_node` is the node of a CPU job.
     """
-    asked, asked_cores = jobs[job].num_gpus, jobs[job].cores
-    jobs[job].num_gpus, jobs[job].cores = gpus, cores
+    asked, asked_cores = jobs[job].num_gpus, jobs[job].cores_each
+    jobs[job].num_gpus, jobs[job].cores_each = gpus, cores
     fits = place_job(states[e], jobs, job)
-    jobs[job].num_gpus, jobs[job].cores = asked, asked_cores
+    jobs[job].num_gpus, jobs[job].cores_each = asked, asked_cores
     return fits
 
 
@@ -146,7 +146,7 @@ def start_as(states, e, jobs, job, gpus, cores, node, workers, servers):
     workers, servers: 0 and -1 where they are left open.
     """
     workers, servers = shapes.meant(jobs, job, len(gpus), workers, servers)
-    if cores == 0 or not states[e].cores_bind:
+    if cores == 0 or not states[e].cpu_limited:
         cores = shapes.cores_asked(jobs, job, len(gpus), workers, servers)
     moves.start_as(states[e], jobs, job, gpus, workers, servers, cores, node)
 
@@ -155,7 +155,7 @@ def start_as(states, e, jobs, job, gpus, cores, node, workers, servers):
 def move(states, e, jobs, job, gpus, cores, node, workers, servers):
     """Let a running job pause and go on with these GPUs, or this node; the arguments are those of `start_as`."""
     workers, servers = shapes.meant(jobs, job, len(gpus), workers, servers)
-    if cores == 0 or not states[e].cores_bind:
+    if cores == 0 or not states[e].cpu_limited:
         cores = shapes.cores_asked(jobs, job, len(gpus), workers, servers)
     moves.move(states[e], jobs, job, gpus, workers, servers, cores, node)
 
@@ -216,7 +216,7 @@ def queued_jobs(states, e, out):
     """List the queued jobs, in no particular order; return their number."""
     s = states[e]
     count = 0
-    for demand in range(s.num_demands):
+    for demand in range(s.num_classes):
         begin = s.queue_start[demand]
         for at in range(begin, begin + s.queue_size[demand]):
             out[count] = s.queue[at]
@@ -229,12 +229,12 @@ def startable(states, e, jobs, out):
     """List the queued jobs that fit and may start now, one look a demand; return their number."""
     s = states[e]
     count = 0
-    for demand in range(s.num_demands):
+    for demand in range(s.num_classes):
         size = s.queue_size[demand]
         begin = s.queue_start[demand]
         if size > 0 and place_job(s, jobs, s.queue[begin]):
             for at in range(begin, begin + size):
-                if s.touched[s.queue[at]] != s.instant:
+                if s.last_action_instant[s.queue[at]] != s.instant:
                     out[count] = s.queue[at]
                     count += 1
     return count
@@ -247,10 +247,10 @@ def misfits(states, e, jobs, out):
     open_all(s)
     count = 0
     for job in range(s.num_jobs):
-        demand = jobs[job].demand
-        if s.shut[demand] == 0:
-            s.shut[demand] = 1 if place_job(s, jobs, job) else 2
-        if s.shut[demand] == 2:
+        demand = jobs[job].request_class
+        if s.exhausted[demand] == 0:
+            s.exhausted[demand] = 1 if place_job(s, jobs, job) else 2
+        if s.exhausted[demand] == 2:
             out[count] = job
             count += 1
     return count

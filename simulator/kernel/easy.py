@@ -13,7 +13,7 @@ from simulator.kernel.queues import estimate_now, first_open, open_all
 @compiled
 def projected_end(s, jobs, job):
     """When a running job should end by its estimate: now, if it has overrun."""
-    return max(s.clock, s.start[job] + estimate_now(s, jobs, job))
+    return max(s.clock, s.start_s[job] + estimate_now(s, jobs, job))
 
 
 @compiled
@@ -21,12 +21,12 @@ def add_what_it_holds(s, room, cores, job):
     """Count the GPUs and cores of an active job as available."""
     if s.node_of[job] != NOBODY:
         cores[s.node_of[job]] += s.core_count[job]
-    seat = s.first_seat[job]
-    while seat != NOBODY:
-        node = s.gpu_node[seat // MAX_SHARE]
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        node = s.gpu_node[slot // MAX_SHARE]
         room[node] += 1
         cores[node] += s.core_count[job] - 1.0
-        seat = s.next_seat[seat]
+        slot = s.next_slot[slot]
 
 
 @compiled
@@ -36,18 +36,18 @@ def find_shadow(s, jobs, head):
     cores = s.core_room[1]
     for node in range(s.num_nodes):
         room[node] = s.free[node]
-        cores[node] = s.spare_cores[node]
+        cores[node] = s.unreserved_cores[node]
     count = s.num_active
     for k in range(count):
-        s.rivals[k] = s.events[k]
+        s.candidates[k] = s.events[k]
         s.order[s.events[k]] = projected_end(s, jobs, s.events[k])
     for k in range(count):
-        heaps.push(s.rivals, 0, k, s.place_in_queue, s.order, s.rivals[k])
+        heaps.push(s.candidates, 0, k, s.place_in_queue, s.order, s.candidates[k])
     while count > 0:
-        shadow = s.order[s.rivals[0]]
-        while count > 0 and s.order[s.rivals[0]] == shadow:
-            job = s.rivals[0]
-            heaps.remove(s.rivals, 0, count, s.place_in_queue, s.order, job)
+        shadow = s.order[s.candidates[0]]
+        while count > 0 and s.order[s.candidates[0]] == shadow:
+            job = s.candidates[0]
+            heaps.remove(s.candidates, 0, count, s.place_in_queue, s.order, job)
             count -= 1
             add_what_it_holds(s, room, cores, job)
         if choose_nodes(s, jobs, head, room, cores):
@@ -65,17 +65,17 @@ def leaves_room_for(s, jobs, head, job):
         room[node] = s.room[1][node]
         cores[node] = s.core_room[1][node]
     if jobs[job].num_gpus == 0:
-        cores[s.chosen_node[0]] -= jobs[job].cores
+        cores[s.chosen_node[0]] -= jobs[job].cores_each
     for k in range(s.num_chosen):
         room[s.chosen_node[k]] -= s.chosen_gpus[k]
-        cores[s.chosen_node[k]] -= (jobs[job].cores - 1.0) * s.chosen_gpus[k]
+        cores[s.chosen_node[k]] -= (jobs[job].cores_each - 1.0) * s.chosen_gpus[k]
     return choose_nodes(s, jobs, head, room, cores)
 
 
 @compiled
 def something_fits(s, jobs):
     """Tell whether any queued job fits now."""
-    for demand in range(s.num_demands):
+    for demand in range(s.num_classes):
         if s.queue_size[demand] > 0 and place(s, jobs, s.queue[s.queue_start[demand]]):
             return True
     return False
@@ -85,7 +85,7 @@ def something_fits(s, jobs):
 def first_harmless(s, jobs, head, shadow):
     """Return the first queued job that fits now and cannot delay the head, or NOBODY."""
     best = NOBODY
-    for demand in range(s.num_demands):
+    for demand in range(s.num_classes):
         size = s.queue_size[demand]
         begin = s.queue_start[demand]
         if size == 0 or not place(s, jobs, s.queue[begin]):
@@ -111,7 +111,7 @@ def walk_easy(s, jobs):
         if not start(s, jobs, head):
             if jobs[head].num_gpus > 0:
                 break
-            s.shut[jobs[head].demand] = 1
+            s.exhausted[jobs[head].request_class] = 1
         head = first_open(s)
     while head != NOBODY and something_fits(s, jobs):
         shadow = find_shadow(s, jobs, head)

@@ -34,9 +34,9 @@ def complete(s, jobs, job):
     bank(s, job)
     release(s, jobs, job)
     retire(s, job)
-    s.attained[job] = jobs[job].duration
+    s.attained_s[job] = jobs[job].duration_s
     s.phase[job] = DONE
-    s.finish[job] = s.clock
+    s.finish_s[job] = s.clock
     s.num_done += 1
 
 
@@ -87,7 +87,7 @@ def next_event(s, jobs):
     if s.num_active > 0:
         time = s.event_at[s.events[0]]
     if s.num_arrived < s.num_jobs:
-        time = min(time, jobs[s.num_arrived].submit)
+        time = min(time, jobs[s.num_arrived].submit_s)
     return time
 
 
@@ -113,8 +113,8 @@ def settle(s, jobs):
 @compiled
 def arrive(s, jobs):
     """Let the jobs that have been submitted join the queue."""
-    while s.num_arrived < s.num_jobs and jobs[s.num_arrived].submit <= s.clock:
-        s.since[s.num_arrived] = s.clock
+    while s.num_arrived < s.num_jobs and jobs[s.num_arrived].submit_s <= s.clock:
+        s.phase_began[s.num_arrived] = s.clock
         join_queue(s, jobs, s.num_arrived)
         s.num_arrived += 1
 

@@ -100,7 +100,7 @@ def insert(s, listed, count, most, job):
 def first_in_order(s, slots, out):
     """List the first `slots` queued jobs in the order of the rule in force; return how many there are."""
     count = 0
-    for demand in range(s.num_demands):
+    for demand in range(s.num_classes):
         begin = s.queue_start[demand]
         for at in range(begin, begin + s.queue_size[demand]):
             count = insert(s, out, count, slots, s.queue[at])
@@ -132,7 +132,7 @@ def sort_ends(s, jobs):
         if s.phase[job] == LOADING:
             left += s.event_at[job] - s.clock
         s.order[job] = left
-        count = insert(s, s.rivals, count, s.num_active, job)
+        count = insert(s, s.candidates, count, s.num_active, job)
     return count
 
 
@@ -142,9 +142,9 @@ def wait_for(s, jobs, num_ends, gpus):
     free = s.num_free
     for k in range(num_ends):
         if free >= gpus:
-            return s.order[s.rivals[k - 1]] if k > 0 else 0.0
-        free += s.width[s.rivals[k]]
-    return s.order[s.rivals[num_ends - 1]] if num_ends > 0 else 0.0
+            return s.order[s.candidates[k - 1]] if k > 0 else 0.0
+        free += s.width[s.candidates[k]]
+    return s.order[s.candidates[num_ends - 1]] if num_ends > 0 else 0.0
 
 
 @compiled
@@ -201,14 +201,14 @@ def describe_queued(s, jobs, num_ends, job, rank, out):
     out[5] = as_time(attained)
     out[6] = min(attained / estimate_now(s, jobs, job), 2.0)
     out[7] = as_time(overhead_of(jobs, job))
-    out[8] = as_time(s.clock - row.submit)
+    out[8] = as_time(s.clock - row.submit_s)
     out[9] = s.predictable[job]
     out[10] = min(s.preemptions[job] / 5.0, 1.0)
-    out[11] = row.memory / largest_memory(s)
-    out[12] = row.cores / 8.0
+    out[11] = row.profiled_memory_gib / largest_memory(s)
+    out[12] = row.cores_each / 8.0
     out[13] = rank
     out[14] = as_time(wait_for(s, jobs, num_ends, row.num_gpus))
-    if s.touched[job] == s.instant:
+    if s.last_action_instant[job] == s.instant:
         return False
     if place(s, jobs, job):
         out[15] = 1.0
@@ -233,14 +233,14 @@ def describe_running(s, jobs, job, out):
     out[2] = as_time(estimate_now(s, jobs, job))
     out[3] = as_time(remaining_now(s, jobs, job))
     out[4] = as_time(attained_now(s, job))
-    out[5] = as_time(row.pause)
-    out[6] = as_time(row.load)
+    out[5] = as_time(row.pause_s)
+    out[6] = as_time(row.load_s)
     out[7] = s.predictable[job]
     out[8] = min(s.preemptions[job] / 5.0, 1.0)
-    out[9] = row.memory / largest_memory(s)
-    out[10] = row.cores / 8.0
-    out[11] = as_time(s.clock - s.since[job])
-    out[12] = may_pause(s, job) and s.clock - s.since[job] >= LEAST_RUN
+    out[9] = row.profiled_memory_gib / largest_memory(s)
+    out[10] = row.cores_each / 8.0
+    out[11] = as_time(s.clock - s.phase_began[job])
+    out[12] = may_pause(s, job) and s.clock - s.phase_began[job] >= LEAST_RUN
     return out[12] > 0
 
 
@@ -248,7 +248,7 @@ def describe_running(s, jobs, job, out):
 def describe_totals(s, jobs, num_ends, slots, out):
     """Write the totals; `sort_ends` has been called."""
     queued_area = 0.0
-    for demand in range(s.num_demands):
+    for demand in range(s.num_classes):
         begin = s.queue_start[demand]
         for at in range(begin, begin + s.queue_size[demand]):
             job = s.queue[at]
@@ -257,7 +257,7 @@ def describe_totals(s, jobs, num_ends, slots, out):
     soon = s.num_free
     counts = np.zeros(3)
     for k in range(num_ends):
-        job = s.rivals[k]  # in an order that no true duration decides
+        job = s.candidates[k]  # in an order that no true duration decides
         gpus = s.width[job]
         counts[0] += s.phase[job] == RUNNING
         counts[1] += s.phase[job] == LOADING
@@ -280,7 +280,7 @@ def describe_totals(s, jobs, num_ends, slots, out):
     for k in range(len(WAITS)):
         out[at + 8 + k] = as_time(wait_for(s, jobs, num_ends, WAITS[k]))
     recent = s.num_arrived
-    while recent > 0 and jobs[recent - 1].submit > s.clock - 3600.0:
+    while recent > 0 and jobs[recent - 1].submit_s > s.clock - 3600.0:
         recent -= 1
     out[at + 8 + len(WAITS)] = np.log1p(s.num_arrived - recent) / 6.0
 

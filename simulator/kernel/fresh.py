@@ -8,6 +8,13 @@ from simulator.kernel import calls
 from simulator.kernel.holding import LEAST_CORES
 from simulator.kernel.layout import MAX_LEVELS, MODULUS, MULTIPLIER, NOBODY, state_dtype, tier
 
+USUAL = (
+    ("min_workers", "num_gpus"),
+    ("max_workers", "num_gpus"),
+    ("predicted_duration_s", "profiled_duration_s"),
+)
+"""What a field holds that is left open: another."""
+
 
 def fresh(
     jobs: np.ndarray,
@@ -28,14 +35,14 @@ def fresh(
     size = tier(len(jobs), len(node_gpus), int(sum(node_gpus)))
     states = np.zeros(rows, state_dtype(size))
     s = states[0]
-    for name, usual in (("least", "num_gpus"), ("most", "num_gpus"), ("late_estimate", "estimate")):
+    for name, usual in USUAL:
         jobs[name] = np.where(jobs[name] > 0, jobs[name], jobs[usual])
     for name, value in choices.items():
         s[name] = value
     s.num_jobs, s.num_nodes, s.num_gpus = len(jobs), len(node_gpus), sum(node_gpus)
     s.wake = np.inf
     s.dice = (s.seed + 1) * pow(MULTIPLIER, 5, MODULUS) % MODULUS or 1
-    s.clock = jobs["submit"][0] if len(jobs) else 0.0
+    s.clock = jobs["submit_s"][0] if len(jobs) else 0.0
     lay_out_jobs(s, jobs)
     lay_out_machines(s, np.asarray(node_gpus), np.asarray(node_memory, float), np.asarray(node_cores, float))
     s.node_type[: len(node_gpus)] = node_type
@@ -46,16 +53,24 @@ def fresh(
 
 def lay_out_jobs(s: np.record, jobs: np.ndarray) -> None:
     """Write that no job has arrived, and what each asks for."""
-    for name in ("start", "finish"):
+    for name in ("start_s", "finish_s"):
         s[name][:] = np.nan
-    s.busy_until = jobs["submit"][-1] if len(jobs) else 0.0
+    s.busy_until = jobs["submit_s"][-1] if len(jobs) else 0.0
     s.throttle[:] = 1.0
     s.width[: len(jobs)] = s.workers[: len(jobs)] = jobs["num_gpus"]
     s.servers[: len(jobs)] = jobs["servers"]
     s.predictable[: len(jobs)] = jobs["predictable_from"] <= 0
-    for name in ("first_seat", "place_in_events", "holder", "resident", "next_seat", "heir", "node_of"):
+    for name in (
+        "first_slot",
+        "place_in_events",
+        "first_owner",
+        "job_in",
+        "next_slot",
+        "reserved_for",
+        "node_of",
+    ):
         s[name][:] = NOBODY
-    s.touched[:] = -1
+    s.last_action_instant[:] = -1
 
 
 def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: np.ndarray) -> None:
@@ -68,7 +83,7 @@ def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: 
     s.node_first[:nodes] = np.cumsum(gpus) - gpus
     s.node_memory[:nodes] = memory
     s.node_cores[:nodes] = s.free_cores[:nodes] = cores
-    s.spare_cores[:nodes] = cores - gpus
+    s.unreserved_cores[:nodes] = cores - gpus
     s.node_level[:nodes] = np.searchsorted(sizes, memory)
     s.gpu_node[: gpus.sum()] = np.repeat(np.arange(nodes), gpus)
     s.free_memory[: gpus.sum()] = np.repeat(memory, gpus)
@@ -82,12 +97,12 @@ def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: 
 
 def lay_out_queues(s: np.record, jobs: np.ndarray) -> None:
     """Give each demand (GPUs, cores, and which nodes can hold it) its stretch of the queue."""
-    level = np.searchsorted(s.level_memory[: s.num_levels], jobs["peak"])
-    if s.cores_bind:
-        jobs["cores"] = np.maximum(jobs["cores"], LEAST_CORES)
-    cores = jobs["cores"] * s.cores_bind
-    _, jobs["demand"], counts = np.unique(
+    level = np.searchsorted(s.level_memory[: s.num_levels], jobs["gpu_memory_gib"])
+    if s.cpu_limited:
+        jobs["cores_each"] = np.maximum(jobs["cores_each"], LEAST_CORES)
+    cores = jobs["cores_each"] * s.cpu_limited
+    _, jobs["request_class"], counts = np.unique(
         np.stack([jobs["num_gpus"], level, cores]), axis=1, return_inverse=True, return_counts=True
     )
-    s.num_demands = len(counts)
+    s.num_classes = len(counts)
     s.queue_start[: len(counts)] = np.cumsum(counts) - counts

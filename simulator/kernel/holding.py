@@ -18,12 +18,12 @@ from simulator.kernel.layout import (
 )
 from simulator.kernel.machines import (
     ROUNDING,
-    cores_to_be_had,
+    available_cores,
     count_cores,
     count_free,
     hold,
     hold_cores,
-    leave_seat,
+    leave_slot,
     note_change_around,
     take_cores,
     tidy_cores,
@@ -42,17 +42,17 @@ def release(s, jobs, job):
     """Take back all that the job holds; a GPU that is reserved becomes its heir's."""
     note_change_around(s, job)
     count_cores(s, job)
-    seat = s.first_seat[job]
-    s.first_seat[job] = NOBODY
+    slot = s.first_slot[job]
+    s.first_slot[job] = NOBODY
     if s.node_of[job] != NOBODY:
         take_cores(s, s.node_of[job], -s.core_count[job])
         s.node_of[job] = NOBODY
-    while seat != NOBODY:
-        after = s.next_seat[seat]
-        gpu = seat // MAX_SHARE
-        if leave_seat(s, jobs, job, seat):
+    while slot != NOBODY:
+        after = s.next_slot[slot]
+        gpu = slot // MAX_SHARE
+        if leave_slot(s, jobs, job, slot):
             pass_on(s, gpu)
-        seat = after
+        slot = after
     s.charged[job] = 0
     s.throttle[job] = 1.0
     ask_again(s, jobs, job)
@@ -61,7 +61,7 @@ def release(s, jobs, job):
 @compiled
 def pass_on(s, gpu):
     """Count a GPU that nobody holds any more as free, or as there for its heir, who is ready with the last."""
-    heir = s.heir[gpu]
+    heir = s.reserved_for[gpu]
     if heir == CLOSED:
         tidy_cores(s, s.gpu_node[gpu])
         return
@@ -81,20 +81,20 @@ def reserve(s, job, gpus, workers, servers, cores, node):
     plan_shape(s, job, len(gpus), workers, servers, cores, node)
     s.awaited[job] = 0
     for gpu in gpus:
-        if s.holder[gpu] == NOBODY:
+        if s.first_owner[gpu] == NOBODY:
             count_free(s, gpu, -1)
         else:
             s.awaited[job] += 1
-        s.heir[gpu] = job
+        s.reserved_for[gpu] = job
 
 
 @compiled
 def let_go(s, job):
     """Give up the GPUs that are kept for a job."""
     for gpu in range(s.num_gpus):
-        if s.heir[gpu] == job:
-            s.heir[gpu] = NOBODY
-            if s.holder[gpu] == NOBODY:
+        if s.reserved_for[gpu] == job:
+            s.reserved_for[gpu] = NOBODY
+            if s.first_owner[gpu] == NOBODY:
                 count_free(s, gpu, 1)
     s.awaited[job] = 0
     s.moves[job] = 0
@@ -131,14 +131,14 @@ def inherit(s, jobs, job):
     gpus = s.inherited
     count = 0
     for gpu in range(s.num_gpus):
-        if s.heir[gpu] == job:
+        if s.reserved_for[gpu] == job:
             gpus[count] = gpu
             count += 1
     let_go(s, job)
     if not has_cores_there(s, job, gpus[:count]):
         join_queue(s, jobs, job)
         return
-    s.wait[job] += s.clock - s.since[job]
+    s.wait_s[job] += s.clock - s.phase_began[job]
     take_shape(s, job, s.next_width[job], s.next_workers[job], s.next_servers[job])
     begin(s, jobs, job, gpus, s.next_cores[job], s.next_node[job])
 
@@ -148,7 +148,7 @@ def has_cores_there(s, job, gpus):
     """Tell whether a reserved job's shape finds the cores without which it cannot run."""
     if len(gpus) == 0:
         node = s.next_node[job]
-        return not s.closed[node] and s.next_cores[job] <= s.spare_cores[node] + ROUNDING
+        return not s.closed[node] and s.next_cores[job] <= s.unreserved_cores[node] + ROUNDING
     return can_serve(s, gpus, s.next_workers[job], s.next_servers[job])
 
 
@@ -156,7 +156,7 @@ def has_cores_there(s, job, gpus):
 def can_serve(s, gpus, workers, servers):
     """Tell whether there are cores beside these GPUs, which are free, for so many servers and to feed the workers."""
     cores = cores_of_servers(servers, workers, len(gpus))
-    return cores == 0 or cores + LEAST_CORES <= cores_to_be_had(s, gpus) + ROUNDING
+    return cores == 0 or cores + LEAST_CORES <= available_cores(s, gpus) + ROUNDING
 
 
 @compiled
@@ -165,19 +165,19 @@ def begin(s, jobs, job, gpus, cores, node):
 
     Its shape has been set.
     """
-    s.touched[job] = s.instant
+    s.last_action_instant[job] = s.instant
     if s.width[job] > 0:
         hold(s, job, gpus, cores)
     else:
         hold_cores(s, job, node, cores)
     if not grows_later(s, jobs, job):
         s.charged[job] = GROWING
-    if np.isnan(s.start[job]):
-        s.start[job] = s.clock
-    if s.saved[job] and jobs[job].load > 0:
+    if np.isnan(s.start_s[job]):
+        s.start_s[job] = s.clock
+    if s.saved[job] and jobs[job].load_s > 0:
         s.phase[job] = LOADING
-        s.since[job] = s.clock
-        schedule(s, job, s.clock + jobs[job].load)
+        s.phase_began[job] = s.clock
+        schedule(s, job, s.clock + jobs[job].load_s)
     else:
         run(s, jobs, job)
     note_change_around(s, job)
@@ -197,11 +197,11 @@ def fill(s, jobs, job):
 @compiled
 def first_over(s, job):
     """Return the first GPU of an active job whose memory runs over, or NOBODY."""
-    seat = s.first_seat[job]
-    while seat != NOBODY:
-        if s.free_memory[seat // MAX_SHARE] < -ROUNDING:
-            return seat // MAX_SHARE
-        seat = s.next_seat[seat]
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        if s.free_memory[slot // MAX_SHARE] < -ROUNDING:
+            return slot // MAX_SHARE
+        slot = s.next_slot[slot]
     return NOBODY
 
 
@@ -209,13 +209,13 @@ def first_over(s, job):
 def fail(s, jobs, job):
     """Let a job run out of memory: all progress is lost, and it is queued again after a delay."""
     book(s, job)
-    s.lost[job] += s.attained[job] + s.delay[job]
-    s.lost_area[job] += s.run_area[job]
-    s.run_area[job] = 0.0
-    s.attained[job] = 0.0
-    s.delay[job] = 0.0
+    s.lost_s[job] += s.attained_s[job] + s.delay_s[job]
+    s.lost_gpu_s[job] += s.run_gpu_s[job]
+    s.run_gpu_s[job] = 0.0
+    s.attained_s[job] = 0.0
+    s.delay_s[job] = 0.0
     s.saved[job] = 0
-    s.ooms[job] += 1
+    s.oom_restarts[job] += 1
     restart_later(s, jobs, job)
 
 
@@ -225,7 +225,7 @@ def fall_back(s, jobs, job):
     book(s, job)
     if s.phase[job] != LOADING:
         lose_since_checkpoint(s, job)
-    s.saved[job] = s.attained[job] > 0
+    s.saved[job] = s.attained_s[job] > 0
     s.failures[job] += 1
     if s.failures[job] >= MOST_FAILURES:
         s.endless = 1
@@ -236,17 +236,17 @@ def fall_back(s, jobs, job):
 def lose_since_checkpoint(s, job):
     """Take back progress since the last checkpoint, and its share of the time since the job last began to run."""
     every = s.checkpoint_every
-    least = max(np.floor(s.attained[job] / every * (1.0 + ROUNDING)) * every, s.kept[job])
-    made = s.attained[job] - s.kept[job]
-    if least >= s.attained[job] or made <= 0:
+    least = max(np.floor(s.attained_s[job] / every * (1.0 + ROUNDING)) * every, s.checkpointed_s[job])
+    made = s.attained_s[job] - s.checkpointed_s[job]
+    if least >= s.attained_s[job] or made <= 0:
         return
-    wall = s.attained[job] + s.delay[job]
-    gone = (s.attained[job] - least) / made * (wall - s.kept_wall[job])
-    s.attained[job] = least
-    s.delay[job] = wall - gone - least
-    s.lost[job] += gone
-    s.run_area[job] -= s.width[job] * gone
-    s.lost_area[job] += s.width[job] * gone
+    wall = s.attained_s[job] + s.delay_s[job]
+    gone = (s.attained_s[job] - least) / made * (wall - s.checkpointed_wall_s[job])
+    s.attained_s[job] = least
+    s.delay_s[job] = wall - gone - least
+    s.lost_s[job] += gone
+    s.run_gpu_s[job] -= s.width[job] * gone
+    s.lost_gpu_s[job] += s.width[job] * gone
 
 
 @compiled
@@ -261,20 +261,20 @@ def book(s, job):
 @compiled
 def book_overhead(s, job):
     """Book the time a job has paused, or loaded."""
-    spent = s.clock - s.since[job]
-    s.overhead[job] += spent
-    s.overhead_area[job] += s.width[job] * spent
+    spent = s.clock - s.phase_began[job]
+    s.overhead_s[job] += spent
+    s.overhead_gpu_s[job] += s.width[job] * spent
 
 
 @compiled
 def restart_later(s, jobs, job):
     """Take all from a job that has failed, and queue it again after a delay."""
-    s.touched[job] = s.instant
+    s.last_action_instant[job] = s.instant
     if s.moves[job]:
         let_go(s, job)
     release(s, jobs, job)
     s.phase[job] = RESTARTING
-    s.since[job] = s.clock
+    s.phase_began[job] = s.clock
     schedule(s, job, s.clock + s.restart_delay)
 
 
@@ -284,7 +284,7 @@ def end_pause(s, jobs, job):
     keep(s, job)
     release(s, jobs, job)
     retire(s, job)
-    s.since[job] = s.clock
+    s.phase_began[job] = s.clock
     if not s.moves[job]:
         join_queue(s, jobs, job)
         return

@@ -18,7 +18,7 @@ from simulator.kernel.layout import (
     QUEUED,
     RUNNING,
 )
-from simulator.kernel.machines import ROUNDING, cores_to_be_had
+from simulator.kernel.machines import ROUNDING, available_cores
 from simulator.kernel.moves import must_wait_for
 from simulator.kernel.shapes import cores_asked, is_rigid, is_shape, meant
 from simulator.kernel.speed import cores_of_servers
@@ -27,11 +27,11 @@ from simulator.kernel.speed import cores_of_servers
 @compiled
 def barred(s, jobs, job, gpu):
     """Return 0 if a queued job may be given a GPU, else the number of the reason it may not."""
-    if gpu < 0 or gpu >= s.num_gpus or s.heir[gpu] != NOBODY:
+    if gpu < 0 or gpu >= s.num_gpus or s.reserved_for[gpu] != NOBODY:
         return 4
-    if s.num_residents[gpu] >= s.max_share and not must_wait_for(s, gpu):
+    if s.num_jobs_on[gpu] >= s.max_share and not must_wait_for(s, gpu):
         return 4
-    if s.node_memory[s.gpu_node[gpu]] < jobs[job].peak:
+    if s.node_memory[s.gpu_node[gpu]] < jobs[job].gpu_memory_gib:
         return 5
     return 0
 
@@ -55,7 +55,7 @@ def legal_start(states, e, jobs, job, gpus, cores, node, workers, servers):
     s = states[e]
     if s.phase[job] != QUEUED:
         return 1
-    if s.touched[job] == s.instant:
+    if s.last_action_instant[job] == s.instant:
         return 2
     workers, servers = meant(jobs, job, len(gpus), workers, servers)
     reason = wrong_shape(s, jobs, job, len(gpus), cores, node, workers, servers)
@@ -63,7 +63,7 @@ def legal_start(states, e, jobs, job, gpus, cores, node, workers, servers):
         return reason
     if len(gpus) == 0:
         wanted = cores if cores > 0 else cores_asked(jobs, job, 0, workers, servers)
-        return 8 if wanted > s.spare_cores[node] + ROUNDING else 0
+        return 8 if wanted > s.unreserved_cores[node] + ROUNDING else 0
     for k in range(len(gpus)):
         reason = barred(s, jobs, job, gpus[k])
         if reason > 0:
@@ -72,11 +72,11 @@ def legal_start(states, e, jobs, job, gpus, cores, node, workers, servers):
         return 6
     if reserves(s, gpus):
         for gpu in gpus:
-            if s.num_residents[gpu] > 0 and not must_wait_for(s, gpu):
+            if s.num_jobs_on[gpu] > 0 and not must_wait_for(s, gpu):
                 return 4
-    elif s.cores_bind:
+    elif s.cpu_limited:
         least = LEAST_CORES + cores_of_servers(servers, workers, len(gpus))
-        if max(cores, least) > cores_to_be_had(s, gpus) + ROUNDING:
+        if max(cores, least) > available_cores(s, gpus) + ROUNDING:
             return 8
     return 0
 
@@ -91,10 +91,10 @@ def wrong_shape(s, jobs, job, count, cores, node, workers, servers):
         if node < 0 or node >= s.num_nodes or s.closed[node]:
             return 7
         asked = cores_asked(jobs, job, 0, workers, servers)
-        too_few = s.cores_bind and 0 < cores < (LEAST_CORES if row.num_gpus == 0 else asked)
+        too_few = s.cpu_limited and 0 < cores < (LEAST_CORES if row.num_gpus == 0 else asked)
         return 8 if cores < 0 or too_few or cores > asked + ROUNDING else 0
     least = LEAST_CORES + cores_of_servers(servers, workers, count)
-    return 8 if cores < 0 or (s.cores_bind and 0 < cores < least) else 0
+    return 8 if cores < 0 or (s.cpu_limited and 0 < cores < least) else 0
 
 
 @compiled
@@ -113,19 +113,19 @@ def legal_move(states, e, jobs, job, gpus, cores, node, workers, servers):
     s = states[e]
     if s.phase[job] != RUNNING or jobs[job].num_gpus == 0:
         return 10
-    if s.touched[job] == s.instant:
+    if s.last_action_instant[job] == s.instant:
         return 2
     workers, servers = meant(jobs, job, len(gpus), workers, servers)
     reason = wrong_shape(s, jobs, job, len(gpus), cores, node, workers, servers)
     if reason > 0:
         return reason
     for gpu in gpus:
-        if gpu < 0 or gpu >= s.num_gpus or s.heir[gpu] != NOBODY:
+        if gpu < 0 or gpu >= s.num_gpus or s.reserved_for[gpu] != NOBODY:
             return 4
-        if s.node_memory[s.gpu_node[gpu]] < jobs[job].peak:
+        if s.node_memory[s.gpu_node[gpu]] < jobs[job].gpu_memory_gib:
             return 5
-        for seat in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
-            other = s.resident[seat]
+        for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+            other = s.job_in[slot]
             if other != NOBODY and other != job and s.phase[other] != PAUSING:
                 return 4
     return 6 if named_twice(gpus) else 0
@@ -136,24 +136,26 @@ def legal_resize(states, e, jobs, job, cores):
     """Tell whether a running job may have so many cores, for each of its GPUs or as a whole if it has none."""
     s = states[e]
     least = LEAST_CORES + cores_of_servers(s.servers[job], s.workers[job], s.width[job])
-    if s.phase[job] != RUNNING or not s.cores_bind or not cores >= least:
+    if s.phase[job] != RUNNING or not s.cpu_limited or not cores >= least:
         return False
     more = cores - s.core_count[job]
     if s.node_of[job] != NOBODY:
         if jobs[job].num_gpus > 0:
             return False  # workers without GPUs have a fixed number of cores
-        return cores <= jobs[job].cores + ROUNDING and more <= s.spare_cores[s.node_of[job]] + ROUNDING
-    seat = s.first_seat[job]
-    while seat != NOBODY:
-        node = s.gpu_node[seat // MAX_SHARE]
+        return (
+            cores <= jobs[job].cores_each + ROUNDING and more <= s.unreserved_cores[s.node_of[job]] + ROUNDING
+        )
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        node = s.gpu_node[slot // MAX_SHARE]
         count = 0
-        other = s.first_seat[job]
+        other = s.first_slot[job]
         while other != NOBODY:
             count += s.gpu_node[other // MAX_SHARE] == node
-            other = s.next_seat[other]
-        if more * count > s.spare_cores[node] + ROUNDING:
+            other = s.next_slot[other]
+        if more * count > s.unreserved_cores[node] + ROUNDING:
             return False
-        seat = s.next_seat[seat]
+        slot = s.next_slot[slot]
     return True
 
 
@@ -164,16 +166,16 @@ def wrong_gpus(s, jobs, held, free):
     for gpu in range(s.num_gpus):
         memory = s.node_memory[s.gpu_node[gpu]]
         count = 0
-        for seat in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
-            job = s.resident[seat]
+        for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+            job = s.job_in[slot]
             if job != NOBODY:
                 held[job] += 1
                 count += 1
-                memory -= jobs[job].peak * (s.charged[job] == CHARGED)
-        if count == 0 and s.heir[gpu] == NOBODY:
+                memory -= jobs[job].gpu_memory_gib * (s.charged[job] == CHARGED)
+        if count == 0 and s.reserved_for[gpu] == NOBODY:
             free[s.gpu_node[gpu]] += 1
-        wrong += count != s.num_residents[gpu] or count > s.max_share
-        wrong += (count == 0) != (s.holder[gpu] == NOBODY)
+        wrong += count != s.num_jobs_on[gpu] or count > s.max_share
+        wrong += (count == 0) != (s.first_owner[gpu] == NOBODY)
         wrong += s.free_memory[gpu] < -1e-6 or abs(memory - s.free_memory[gpu]) > 1e-6
     return wrong
 
@@ -186,21 +188,21 @@ def wrong_nodes(s, free):
     empty = np.zeros(s.num_nodes)
     for gpu in range(s.num_gpus):
         node = s.gpu_node[gpu]
-        empty[node] += s.num_residents[gpu] == 0
-        for seat in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
-            if s.resident[seat] != NOBODY:
-                cores[node] -= s.core_count[s.resident[seat]]
-        wrong += s.heir[gpu] == CLOSED and not s.closed[node]
-        wrong += s.heir[gpu] != CLOSED and s.closed[node]
-        wrong += s.closed[node] == DOWN and s.num_residents[gpu] > 0
+        empty[node] += s.num_jobs_on[gpu] == 0
+        for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+            if s.job_in[slot] != NOBODY:
+                cores[node] -= s.core_count[s.job_in[slot]]
+        wrong += s.reserved_for[gpu] == CLOSED and not s.closed[node]
+        wrong += s.reserved_for[gpu] != CLOSED and s.closed[node]
+        wrong += s.closed[node] == DOWN and s.num_jobs_on[gpu] > 0
     for job in range(s.num_arrived):
         if s.node_of[job] != NOBODY:
             cores[s.node_of[job]] -= s.core_count[job]
     for node in range(s.num_nodes):
         wrong += free[node] != s.free[node]
         wrong += cores[node] < -1e-6 or abs(cores[node] - s.free_cores[node]) > 1e-6
-        wrong += abs(cores[node] - empty[node] - s.spare_cores[node]) > 1e-6
-        wrong += s.cores_bind and s.spare_cores[node] < -1e-6
+        wrong += abs(cores[node] - empty[node] - s.unreserved_cores[node]) > 1e-6
+        wrong += s.cpu_limited and s.unreserved_cores[node] < -1e-6
     return wrong
 
 
@@ -208,7 +210,7 @@ def wrong_nodes(s, free):
 def least_cores(s, jobs, job):
     """Cores that an active job cannot do without, for each GPU or as a whole if it has none."""
     if jobs[job].num_gpus == 0:
-        return min(LEAST_CORES, jobs[job].cores)
+        return min(LEAST_CORES, jobs[job].cores_each)
     if s.width[job] == 0:
         return cores_asked(jobs, job, 0, s.workers[job], s.servers[job])
     return LEAST_CORES + cores_of_servers(s.servers[job], s.workers[job], s.width[job])
@@ -229,8 +231,8 @@ def check(states, e, jobs):
         wrong += held[job] != (s.width[job] if active else 0)
         wrong += active and not is_shape(jobs, job, s.width[job], s.workers[job], s.servers[job])
         wrong += active and (s.node_of[job] != NOBODY) != (s.width[job] == 0)
-        wrong += active and s.cores_bind and s.core_count[job] < least_cores(s, jobs, job) - 1e-6
-        wrong += s.attained[job] > jobs[job].duration * (1 + 1e-12)
+        wrong += active and s.cpu_limited and s.core_count[job] < least_cores(s, jobs, job) - 1e-6
+        wrong += s.attained_s[job] > jobs[job].duration_s * (1 + 1e-12)
     wrong += counts[QUEUED] != s.num_queued
     wrong += s.num_ready != 0
     wrong += counts[DONE] != s.num_done

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from traces import COLUMNS
+
 # Phases of a job. A paused job is QUEUED again. A RESERVED job has been given GPUs of which some are still held by
 # jobs that pause for it: it starts when the last is free. A RESTARTING job has failed: it is queued again after a
 # delay.
@@ -35,7 +37,7 @@ MULTIPLIER, MODULUS = 48_271, 2**31 - 1
 
 CHARGED, GROWING = 1, 2  # memory is taken; is about to be
 
-MAX_SHARE = 4  # seats a GPU: seat k of GPU g is number MAX_SHARE * g + k
+MAX_SHARE = 4  # slots a GPU: slot k of GPU g is number MAX_SHARE * g + k
 MAX_LEVELS = 8  # distinct GPU memory sizes of a cluster, and limits of a ranking by level
 NOBODY, CLOSED = -1, -2  # nobody holds, or inherits, a GPU; its node is closed
 OPEN, DRAINING, DOWN = range(3)  # nodes: jobs may start; none may, those there run on; nothing runs
@@ -44,42 +46,25 @@ GPU_TYPES = ("v100", "k80", "p100", "t4", "rtx2080ti", "rtx3090", "a100")  # the
 SERVER_CORES = WORKER_CORES = 5.0  # of a parameter server, and of a worker without GPU (Aiturbo-vGPU's pods)
 MOST_SERVERS = 10  # of a job (as there)
 
-JOB_FIELDS = [
-    ("submit", "f8"),  # s
-    ("duration", "f8"),  # s of exclusive run time; the truth, for the physics alone
-    ("estimate", "f8"),  # s; what policies know of the duration
-    ("late_estimate", "f8"),  # s; the same once the job is predictable; 0 for no other
-    ("predictable_from", "f8"),  # share of progress from which it is; 1 is never
-    ("crash_at", "f8"),  # share of progress at which it fails by itself, once; 0 is never
-    ("memory", "f8"),  # GiB a GPU, as profiled; 0 where memory is switched off
-    ("peak", "f8"),  # GiB a GPU; the truth
-    (
-        "cores",
-        "f8",
-    ),  # CPU cores a GPU, those of its servers included; of the whole job where it has no GPU
-    ("pause", "f8"),  # s to pause; 0 where preemption is free
-    ("load", "f8"),  # s to load after a pause
-    ("num_gpus", "i8"),  # workers, each on a GPU, that it asks for; 0 for a CPU job
-    (
-        "servers",
-        "i8",
-    ),  # parameter servers that it asks for; 0 where its workers exchange among themselves
-    ("least", "i8"),  # workers with which it can run; 0 for those it asks for, like the next
-    ("most", "i8"),
-    ("scaling", "f8"),  # a: w workers are w / (1 + a (w - 1)) times as fast as one
-    ("on_cpu", "f8"),  # how many times slower a worker without GPU is; 0 where it cannot run so
-    ("type_speed", "f8", (len(GPU_TYPES),)),  # of its computing on each type of GPU
-    ("demand", "i8"),  # jobs of one demand ask for the same GPUs, memory and cores: one queue each
+DERIVED = [
     ("user", "i8"),  # number of who submitted it; all the same where that is not known
-    ("active", "f8"),  # ms of an iteration in which its GPUs are busy, as profiled
-    ("idle", "f8"),  # ms of an iteration in which they are not
+    ("request_class", "i8"),  # jobs of one class ask for the same GPUs, memory and cores: one queue each
+    (
+        "cores_each",
+        "f8",
+    ),  # CPU cores for each GPU asked for, servers included; of the whole job where it has none
+    ("gbs_each", "f8"),  # GB/s of host memory for each GPU asked for; of the whole job where it has none
+    ("type_speed", "f8", (len(GPU_TYPES),)),  # of its computing on each type of GPU
     ("duty", "f8"),  # active / (active + idle), the share that it takes of a GPU that it has alone
-    ("gpu_time", "f8"),  # s of an iteration on the GPU, alone
-    ("input", "f8"),  # CPU core-seconds of an iteration's input, a GPU; 0 where cores do not matter
-    ("traffic", "f8"),  # GB that a GPU exchanges in an iteration; 0 where locality does not matter
-    ("bandwidth", "f8"),  # GB/s of host memory, a GPU; of the whole CPU job; 0 where it does not matter
-    ("iteration", "f8"),  # s of an iteration alone, with the cores asked, as close together as can be
-    ("fed", "f8"),  # s of the same iteration with plenty of cores
+    ("gpu_s", "f8"),  # s of an iteration on the GPU, alone
+    ("iteration_s", "f8"),  # s of an iteration alone, with the cores asked, as close together as can be
+    ("ideal_iteration_s", "f8"),  # s of the same iteration with plenty of cores
+]
+"""What the simulator keeps of a job beside the columns of the job table."""
+
+JOB_FIELDS = [
+    *((column.name, "i8" if column.dtype is int else "f8") for column in COLUMNS if column.simulated),
+    *DERIVED,
 ]
 JOB = np.dtype((np.record, np.dtype(JOB_FIELDS, align=True)))
 
@@ -118,7 +103,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("num_jobs", "i8"),
     ("num_nodes", "i8"),
     ("num_gpus", "i8"),
-    ("num_demands", "i8"),
+    ("num_classes", "i8"),
     ("num_arrived", "i8"),
     ("num_queued", "i8"),
     ("num_active", "i8"),  # jobs that hold GPUs, each with its next event
@@ -129,7 +114,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("pooled", "i8"),
     # physics
     ("max_share", "i8"),  # jobs a GPU
-    ("cores_bind", "i8"),  # 1 where nobody gets cores that are not there
+    ("cpu_limited", "i8"),  # 1 where nobody gets cores that are not there
     ("varying", "i8"),  # 1 where the speed of a running job may change
     ("bandwidth_binds", "i8"),  # 1 where host memory can be short of bandwidth
     ("contention", "f8"),  # slowdown for each GPU's worth of demand beyond one
@@ -169,19 +154,19 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     # jobs
     ("phase", "i1", ("jobs",)),
     ("level", "i1", ("jobs",)),
-    ("touched", "i8", ("jobs",)),  # the instant of its last start or pause
-    ("since", "f8", ("jobs",)),  # s; begin of its present phase
-    ("attained", "f8", ("jobs",)),  # s of progress banked
+    ("last_action_instant", "i8", ("jobs",)),  # the instant of its last start or pause
+    ("phase_began", "f8", ("jobs",)),  # s; begin of its present phase
+    ("attained_s", "f8", ("jobs",)),  # s of progress banked
     ("banked", "f8", ("jobs",)),  # s; when that was
     ("rate", "f8", ("jobs",)),  # s of progress a second
-    ("used", "f8", ("jobs",)),  # speed over that with plenty of cores, alone and close together
-    ("delay", "f8", ("jobs",)),  # s of running, banked, beyond the progress made
-    ("lost", "f8", ("jobs",)),  # s of running whose progress was lost
-    ("kept", "f8", ("jobs",)),  # s of progress that a failure leaves in any case
-    ("kept_wall", "f8", ("jobs",)),  # s of running, attained + delay, at that point
-    ("run_area", "f8", ("jobs",)),  # GPU-seconds of running, banked, whose progress was not lost
-    ("overhead_area", "f8", ("jobs",)),  # GPU-seconds pausing and loading
-    ("lost_area", "f8", ("jobs",)),  # GPU-seconds of running whose progress was lost
+    ("efficiency", "f8", ("jobs",)),  # speed over that with plenty of cores, alone and close together
+    ("delay_s", "f8", ("jobs",)),  # s of running, banked, beyond the progress made
+    ("lost_s", "f8", ("jobs",)),  # s of running whose progress was lost
+    ("checkpointed_s", "f8", ("jobs",)),  # s of progress that a failure leaves in any case
+    ("checkpointed_wall_s", "f8", ("jobs",)),  # s of running, attained + delay, at that point
+    ("run_gpu_s", "f8", ("jobs",)),  # GPU-seconds of running, banked, whose progress was not lost
+    ("overhead_gpu_s", "f8", ("jobs",)),  # GPU-seconds pausing and loading
+    ("lost_gpu_s", "f8", ("jobs",)),  # GPU-seconds of running whose progress was lost
     ("workers", "i4", ("jobs",)),  # that an active job has; else that it asks for, like the next two
     ("servers", "i4", ("jobs",)),
     ("width", "i4", ("jobs",)),  # GPUs; 0 on CPU workers; more than workers where servers have GPUs too
@@ -195,11 +180,11 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("predictable", "i1", ("jobs",)),  # whether its estimate has become good
     ("crashed", "i1", ("jobs",)),
     ("failures", "i4", ("jobs",)),  # how often it failed by itself or with a node
-    ("busy", "f8", ("jobs",)),  # s its GPUs were in use, banked
-    ("busy_early", "f8", ("jobs",)),  # the same up to the last submission
-    ("shared", "f8", ("jobs",)),  # s of its GPUs beside another job, banked
-    ("in_company", "f8", ("jobs",)),  # share of its GPUs that others hold too
-    ("core_seconds", "f8", ("jobs",)),  # banked
+    ("busy_s", "f8", ("jobs",)),  # s its GPUs were in use, banked
+    ("busy_gpu_s", "f8", ("jobs",)),  # the same up to the last submission
+    ("shared_s", "f8", ("jobs",)),  # s of its GPUs beside another job, banked
+    ("shared_fraction", "f8", ("jobs",)),  # share of its GPUs that others hold too
+    ("core_s", "f8", ("jobs",)),  # banked
     ("began", "i8", ("jobs",)),  # the number of its last start
     ("counted", "f8", ("jobs",)),  # s; when its core-seconds were banked
     ("core_count", "f8", ("jobs",)),  # cores a GPU that it holds; of the whole job where it has no GPU
@@ -208,13 +193,13 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("span", "i4", ("jobs",)),  # nodes of an active job
     ("saved", "i1", ("jobs",)),  # 1 where progress was saved by a pause, which must be loaded
     ("charged", "i1", ("jobs",)),  # whether its peak memory is taken
-    ("ooms", "i4", ("jobs",)),  # how often it ran out of memory
-    ("start", "f8", ("jobs",)),  # s; first start, nan before
-    ("finish", "f8", ("jobs",)),  # s; nan before
-    ("wait", "f8", ("jobs",)),  # s over all stays in the queue
-    ("overhead", "f8", ("jobs",)),  # s pausing and loading
+    ("oom_restarts", "i4", ("jobs",)),  # how often it ran out of memory
+    ("start_s", "f8", ("jobs",)),  # s; first start, nan before
+    ("finish_s", "f8", ("jobs",)),  # s; nan before
+    ("wait_s", "f8", ("jobs",)),  # s over all stays in the queue
+    ("overhead_s", "f8", ("jobs",)),  # s pausing and loading
     ("preemptions", "i4", ("jobs",)),
-    ("first_seat", "i4", ("jobs",)),  # chain of the seats it holds
+    ("first_slot", "i4", ("jobs",)),  # chain of the slots it holds
     ("awaited", "i4", ("jobs",)),  # reserved GPUs that are still held
     ("order", "f8", ("jobs",)),  # its key under the rule in force
     ("place_in_queue", "i4", ("jobs",)),
@@ -224,14 +209,14 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("queue", "i4", ("jobs",)),
     ("queue_start", "i4", ("jobs",)),
     ("queue_size", "i4", ("jobs",)),
-    ("shut", "i1", ("jobs",)),  # demands that found no place in the present walk
+    ("exhausted", "i1", ("jobs",)),  # demands that found no place in the present walk
     ("events", "i4", ("jobs",)),  # heap of the active jobs by their next event
     # GPUs
-    ("holder", "i4", ("gpus",)),  # the resident of longest standing
-    ("num_residents", "i4", ("gpus",)),
-    ("resident", "i4", ("seats",)),
-    ("next_seat", "i4", ("seats",)),  # of the same job
-    ("heir", "i4", ("gpus",)),  # the job it is reserved for; CLOSED where its node is
+    ("first_owner", "i4", ("gpus",)),  # the resident of longest standing
+    ("num_jobs_on", "i4", ("gpus",)),
+    ("job_in", "i4", ("slots",)),
+    ("next_slot", "i4", ("slots",)),  # of the same job
+    ("reserved_for", "i4", ("gpus",)),  # the job it is reserved for; CLOSED where its node is
     ("gpu_node", "i4", ("gpus",)),
     ("free_memory", "f8", ("gpus",)),  # GiB
     # nodes
@@ -248,7 +233,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("node_dice", "i8", ("nodes",)),
     ("free", "i4", ("nodes",)),  # GPUs neither held nor reserved
     ("free_cores", "f8", ("nodes",)),
-    ("spare_cores", "f8", ("nodes",)),  # those not kept for GPUs without a job, one each
+    ("unreserved_cores", "f8", ("nodes",)),  # those not kept for GPUs without a job, one each
     ("demanded_gbs", "f8", ("nodes",)),  # GB/s that running jobs draw
     ("changed", "i1", ("nodes",)),  # 1 where who runs here, or how, has changed
     ("changes", "i4", ("nodes",)),  # list of those
@@ -267,7 +252,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("num_chosen", "i8"),
     ("gpus", "i4", ("gpus",)),  # the GPUs of a placement, or of all placements of a walk
     ("inherited", "i4", ("gpus",)),
-    ("rivals", "i4", ("jobs",)),  # heap of running jobs that a walk may displace
+    ("candidates", "i4", ("jobs",)),  # heap of running jobs that a walk may displace
     ("granted", "i4", ("jobs",)),
     ("granted_from", "i4", ("jobs",)),
     ("victims", "i4", ("gpus",)),
@@ -283,7 +268,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
 def state_dtype(size: Tier) -> np.dtype:
     """Return the record type of an episode's state at one tier."""
     sizes: dict[str | int, int] = {"jobs": size.jobs, "nodes": size.nodes, "gpus": size.gpus}
-    sizes |= {"gpus + 1": size.gpus + 1, "seats": MAX_SHARE * size.gpus}
+    sizes |= {"gpus + 1": size.gpus + 1, "slots": MAX_SHARE * size.gpus}
     shaped = [
         (name, kind, tuple(sizes.get(side, side) for side in shape[0]) if shape else ())
         for name, kind, *shape in STATE

@@ -1,4 +1,4 @@
-"""Who holds what: GPUs and their seats, memory, and CPU cores."""
+"""Who holds what: GPUs and their slots, memory, and CPU cores."""
 
 from simulator.kernel._compile import compiled
 from simulator.kernel.layout import CHARGED, CLOSED, MAX_SHARE, NOBODY
@@ -9,7 +9,7 @@ ROUNDING = 1e-9  # of sums of cores and of GiB
 @compiled
 def is_free(s, gpu):
     """Tell whether a GPU is neither held nor reserved."""
-    return s.holder[gpu] == NOBODY and s.heir[gpu] == NOBODY
+    return s.first_owner[gpu] == NOBODY and s.reserved_for[gpu] == NOBODY
 
 
 @compiled
@@ -28,22 +28,22 @@ def is_alone(s, job):
     """Tell whether a job has all its GPUs for itself."""
     if s.max_share == 1:
         return True
-    seat = s.first_seat[job]
-    while seat != NOBODY:
-        if s.num_residents[seat // MAX_SHARE] > 1:
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        if s.num_jobs_on[slot // MAX_SHARE] > 1:
             return False
-        seat = s.next_seat[seat]
+        slot = s.next_slot[slot]
     return True
 
 
 @compiled
 def is_on_closed(s, job):
     """Tell whether one of a job's GPUs is on a node that is closed."""
-    seat = s.first_seat[job]
-    while seat != NOBODY:
-        if s.heir[seat // MAX_SHARE] == CLOSED:
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        if s.reserved_for[slot // MAX_SHARE] == CLOSED:
             return True
-        seat = s.next_seat[seat]
+        slot = s.next_slot[slot]
     return False
 
 
@@ -63,21 +63,21 @@ def note_change_around(s, job):
         return
     if s.node_of[job] != NOBODY:
         note_change(s, s.node_of[job])
-    seat = s.first_seat[job]
-    while seat != NOBODY:
-        note_change(s, s.gpu_node[seat // MAX_SHARE])
-        seat = s.next_seat[seat]
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        note_change(s, s.gpu_node[slot // MAX_SHARE])
+        slot = s.next_slot[slot]
 
 
 @compiled
 def take_cores(s, node, cores):
     """Take cores of a node, or give them back where `cores` is negative."""
     s.free_cores[node] -= cores
-    s.spare_cores[node] -= cores
+    s.unreserved_cores[node] -= cores
 
 
 @compiled
-def cores_to_be_had(s, gpus):
+def available_cores(s, gpus):
     """Cores for each of these GPUs that their nodes could give a job, the least of all nodes.
 
     What is kept for GPUs without a job goes with them.
@@ -91,8 +91,8 @@ def cores_to_be_had(s, gpus):
         for gpu in gpus:
             if s.gpu_node[gpu] == node:
                 count += 1
-                kept += s.num_residents[gpu] == 0
-        least = min(least, (s.spare_cores[node] + kept) / count)
+                kept += s.num_jobs_on[gpu] == 0
+        least = min(least, (s.unreserved_cores[node] + kept) / count)
         while k < len(gpus) and s.gpu_node[gpus[k]] == node:
             k += 1
     return max(least, 0.0)
@@ -105,18 +105,18 @@ def at_most(cores, limit):
 
 
 @compiled
-def take_seat(s, job, gpu):
-    """Let a job sit down on a GPU; return the seat."""
-    seat = MAX_SHARE * gpu
-    while s.resident[seat] != NOBODY:
-        seat += 1
-    s.resident[seat] = job
-    if s.num_residents[gpu] == 0:
-        s.holder[gpu] = job
-        s.spare_cores[s.gpu_node[gpu]] += 1.0  # the core that was kept for it
+def take_slot(s, job, gpu):
+    """Let a job sit down on a GPU; return the slot."""
+    slot = MAX_SHARE * gpu
+    while s.job_in[slot] != NOBODY:
+        slot += 1
+    s.job_in[slot] = job
+    if s.num_jobs_on[gpu] == 0:
+        s.first_owner[gpu] = job
+        s.unreserved_cores[s.gpu_node[gpu]] += 1.0  # the core that was kept for it
         count_free(s, gpu, -1)
-    s.num_residents[gpu] += 1
-    return seat
+    s.num_jobs_on[gpu] += 1
+    return slot
 
 
 @compiled
@@ -125,20 +125,20 @@ def hold(s, job, gpus, cores):
     wanted = gpus[: s.width[job]]
     s.core_count[job] = cores
     if s.varying:
-        s.core_count[job] = at_most(cores, cores_to_be_had(s, wanted))
+        s.core_count[job] = at_most(cores, available_cores(s, wanted))
     chain = NOBODY
     span = 0
     before = NOBODY
     for k in range(len(wanted) - 1, -1, -1):
         gpu = wanted[k]
-        seat = take_seat(s, job, gpu)
-        s.next_seat[seat] = chain
-        chain = seat
+        slot = take_slot(s, job, gpu)
+        s.next_slot[slot] = chain
+        chain = slot
         node = s.gpu_node[gpu]
         take_cores(s, node, s.core_count[job])
         span += node != before
         before = node
-    s.first_seat[job] = chain
+    s.first_slot[job] = chain
     s.span[job] = span
     s.counted[job] = s.clock
     s.num_begun += 1
@@ -148,7 +148,7 @@ def hold(s, job, gpus, cores):
 @compiled
 def hold_cores(s, job, node, cores):
     """Let a job without GPUs hold cores of a node."""
-    s.core_count[job] = at_most(cores, s.spare_cores[node])
+    s.core_count[job] = at_most(cores, s.unreserved_cores[node])
     s.node_of[job] = node
     s.span[job] = 1
     s.counted[job] = s.clock
@@ -160,7 +160,7 @@ def hold_cores(s, job, node, cores):
 @compiled
 def count_cores(s, job):
     """Bank the core-seconds of an active job."""
-    s.core_seconds[job] += s.core_count[job] * max(s.width[job], 1) * (s.clock - s.counted[job])
+    s.core_s[job] += s.core_count[job] * max(s.width[job], 1) * (s.clock - s.counted[job])
     s.counted[job] = s.clock
 
 
@@ -168,29 +168,29 @@ def count_cores(s, job):
 def oldest_resident(s, gpu):
     """Return the job that has held a GPU longest, or NOBODY."""
     oldest = NOBODY
-    for seat in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
-        job = s.resident[seat]
+    for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+        job = s.job_in[slot]
         if job != NOBODY and (oldest == NOBODY or s.began[job] < s.began[oldest]):
             oldest = job
     return oldest
 
 
 @compiled
-def leave_seat(s, jobs, job, seat):
-    """Take a seat and its memory back; tell whether nobody is left on the GPU."""
-    gpu = seat // MAX_SHARE
+def leave_slot(s, jobs, job, slot):
+    """Take a slot and its memory back; tell whether nobody is left on the GPU."""
+    gpu = slot // MAX_SHARE
     node = s.gpu_node[gpu]
-    s.resident[seat] = NOBODY
-    s.num_residents[gpu] -= 1
-    s.holder[gpu] = oldest_resident(s, gpu)
+    s.job_in[slot] = NOBODY
+    s.num_jobs_on[gpu] -= 1
+    s.first_owner[gpu] = oldest_resident(s, gpu)
     take_cores(s, node, -s.core_count[job])
     note_change(s, node)
-    if s.num_residents[gpu] > 0:
+    if s.num_jobs_on[gpu] > 0:
         if s.charged[job] == CHARGED:
-            s.free_memory[gpu] += jobs[job].peak
+            s.free_memory[gpu] += jobs[job].gpu_memory_gib
         return False
     s.free_memory[gpu] = s.node_memory[node]
-    s.spare_cores[node] -= 1.0
+    s.unreserved_cores[node] -= 1.0
     return True
 
 
@@ -199,4 +199,4 @@ def tidy_cores(s, node):
     """Forget what rounding has left on a node that is empty."""
     if s.free[node] == s.node_gpus[node] and abs(s.free_cores[node] - s.node_cores[node]) < ROUNDING:
         s.free_cores[node] = s.node_cores[node]
-        s.spare_cores[node] = s.node_cores[node] - s.node_gpus[node]
+        s.unreserved_cores[node] = s.node_cores[node] - s.node_gpus[node]

@@ -18,8 +18,8 @@ def grows_later(s, jobs, job):
 
     One that is alone has it from the beginning, which changes nothing: so no instant tells how long it will run.
     """
-    grown = s.peak_at * jobs[job].duration * (1.0 - ROUNDING)
-    return s.max_share > 1 and s.attained[job] < grown and not is_alone(s, job)
+    grown = s.peak_at * jobs[job].duration_s * (1.0 - ROUNDING)
+    return s.max_share > 1 and s.attained_s[job] < grown and not is_alone(s, job)
 
 
 @compiled
@@ -27,13 +27,13 @@ def charge(s, jobs, job):
     """Take the job's peak memory on all its GPUs; return the first that runs over, or NOBODY."""
     s.charged[job] = CHARGED
     over = NOBODY
-    seat = s.first_seat[job]
-    while seat != NOBODY:
-        gpu = seat // MAX_SHARE
-        s.free_memory[gpu] -= jobs[job].peak
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        gpu = slot // MAX_SHARE
+        s.free_memory[gpu] -= jobs[job].gpu_memory_gib
         if s.free_memory[gpu] < -ROUNDING and over == NOBODY:
             over = gpu
-        seat = s.next_seat[seat]
+        slot = s.next_slot[slot]
     return over
 
 
@@ -44,11 +44,11 @@ def victim_on(s, gpu, grower):
         return grower
     chosen = NOBODY
     count = 0
-    for seat in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
-        count += s.resident[seat] != NOBODY and s.charged[s.resident[seat]] == CHARGED
+    for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+        count += s.job_in[slot] != NOBODY and s.charged[s.job_in[slot]] == CHARGED
     wanted = drawn(s, count) if s.oom_victim == ANYONE else 0
-    for seat in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
-        job = s.resident[seat]
+    for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+        job = s.job_in[slot]
         if job == NOBODY or s.charged[job] != CHARGED:
             continue
         if s.oom_victim == ANYONE:

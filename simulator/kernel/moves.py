@@ -14,10 +14,10 @@ from simulator.kernel.speed import bank
 @compiled
 def must_wait_for(s, gpu):
     """Tell whether a GPU is held by jobs that all pause: it can be reserved, not shared."""
-    for seat in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
-        if s.resident[seat] != NOBODY and s.phase[s.resident[seat]] != PAUSING:
+    for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+        if s.job_in[slot] != NOBODY and s.phase[s.job_in[slot]] != PAUSING:
             return False
-    return s.num_residents[gpu] > 0
+    return s.num_jobs_on[gpu] > 0
 
 
 @compiled
@@ -40,7 +40,7 @@ def start_as(s, jobs, job, gpus, workers, servers, cores, node):
             reserve(s, job, gpus, workers, servers, cores, node)
             s.phase[job] = RESERVED
             return
-    s.wait[job] += s.clock - s.since[job]
+    s.wait_s[job] += s.clock - s.phase_began[job]
     take_shape(s, job, len(gpus), workers, servers)
     begin(s, jobs, job, gpus, cores, node)
     start_ready(s, jobs)
@@ -49,7 +49,7 @@ def start_as(s, jobs, job, gpus, workers, servers, cores, node):
 @compiled
 def start_placed(s, jobs, job):
     """Start a queued job where `place` has just put it."""
-    start_on(s, jobs, job, s.gpus, jobs[job].cores, s.chosen_node[0])
+    start_on(s, jobs, job, s.gpus, jobs[job].cores_each, s.chosen_node[0])
 
 
 @compiled
@@ -74,12 +74,12 @@ def save(s, jobs, job):
     """Let a running job save its progress and stop."""
     bank(s, job)
     s.saved[job] = 1
-    s.touched[job] = s.instant
-    if jobs[job].pause > 0:
+    s.last_action_instant[job] = s.instant
+    if jobs[job].pause_s > 0:
         s.phase[job] = PAUSING
-        s.since[job] = s.clock
+        s.phase_began[job] = s.clock
         note_change_around(s, job)
-        schedule(s, job, s.clock + jobs[job].pause)
+        schedule(s, job, s.clock + jobs[job].pause_s)
     else:
         end_pause(s, jobs, job)
         start_ready(s, jobs)
@@ -97,7 +97,7 @@ def move(s, jobs, job, gpus, workers, servers, cores, node):
 @compiled
 def may_pause(s, job):
     """Tell whether a job runs and was not started at this very instant."""
-    return s.phase[job] == RUNNING and s.touched[job] != s.instant
+    return s.phase[job] == RUNNING and s.last_action_instant[job] != s.instant
 
 
 @compiled
@@ -108,10 +108,10 @@ def resize(s, jobs, job, cores):
     s.core_count[job] = cores
     if s.node_of[job] != NOBODY:
         take_cores(s, s.node_of[job], more)
-    seat = s.first_seat[job]
-    while seat != NOBODY:
-        take_cores(s, s.gpu_node[seat // MAX_SHARE], more)
-        seat = s.next_seat[seat]
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        take_cores(s, s.gpu_node[slot // MAX_SHARE], more)
+        slot = s.next_slot[slot]
     note_change_around(s, job)
 
 

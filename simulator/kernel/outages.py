@@ -84,13 +84,13 @@ def change(s, jobs, node):
 def close(s, jobs, node):
     """Let nothing start on a node any more; whoever waits for its GPUs is queued again."""
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
-        if s.heir[gpu] >= 0:
-            give_up(s, jobs, s.heir[gpu])
-        if s.heir[gpu] == CLOSED:
+        if s.reserved_for[gpu] >= 0:
+            give_up(s, jobs, s.reserved_for[gpu])
+        if s.reserved_for[gpu] == CLOSED:
             continue
-        if s.holder[gpu] == NOBODY:
+        if s.first_owner[gpu] == NOBODY:
             count_free(s, gpu, -1)
-        s.heir[gpu] = CLOSED
+        s.reserved_for[gpu] = CLOSED
 
 
 @compiled
@@ -123,11 +123,11 @@ def is_on(s, job, node):
     """Tell whether an active job holds something of a node."""
     if s.node_of[job] == node:
         return True
-    seat = s.first_seat[job]
-    while seat != NOBODY:
-        if s.gpu_node[seat // MAX_SHARE] == node:
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        if s.gpu_node[slot // MAX_SHARE] == node:
             return True
-        seat = s.next_seat[seat]
+        slot = s.next_slot[slot]
     return False
 
 
@@ -136,6 +136,6 @@ def open_node(s, node):
     """Let a node be up again, all its GPUs free."""
     s.closed[node] = OPEN
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
-        s.heir[gpu] = NOBODY
+        s.reserved_for[gpu] = NOBODY
         count_free(s, gpu, 1)
     tidy_cores(s, node)

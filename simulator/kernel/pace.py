@@ -35,7 +35,7 @@ def retire(s, job):
 @compiled
 def share_time(s, jobs, job, share):
     """When a running job will have made this share of its progress, at the speed it runs now."""
-    return s.banked[job] + (share * jobs[job].duration - s.attained[job]) / s.rate[job]
+    return s.banked[job] + (share * jobs[job].duration_s - s.attained_s[job]) / s.rate[job]
 
 
 @compiled
@@ -57,16 +57,16 @@ def rise_time(s, jobs, job):
     """When a running job will rise a level: after so many GPU-seconds of running, whatever its speed."""
     if s.level[job] >= s.num_limits or s.width[job] == 0:
         return np.inf
-    ran = s.attained[job] + s.delay[job] + s.lost[job]
+    ran = s.attained_s[job] + s.delay_s[job] + s.lost_s[job]
     if not is_rigid(jobs, job):
-        ran = (s.run_area[job] + s.lost_area[job]) / s.width[job]
+        ran = (s.run_gpu_s[job] + s.lost_gpu_s[job]) / s.width[job]
     return s.banked[job] + (s.limits[s.level[job]] / s.width[job] - ran)
 
 
 @compiled
 def crash_time(s, jobs, job):
     """When a running job will fail by itself; infinite where it does not, or has done so."""
-    if s.crashed[job] or jobs[job].crash_at == 0:
+    if s.crashed[job] or not 0 < jobs[job].crash_at < 1:
         return np.inf
     return share_time(s, jobs, job, jobs[job].crash_at)
 
@@ -90,18 +90,18 @@ def plan(s, jobs, job):
 @compiled
 def keep(s, job):
     """Note that what a job has attained is saved."""
-    s.kept[job] = s.attained[job]
-    s.kept_wall[job] = s.attained[job] + s.delay[job]
+    s.checkpointed_s[job] = s.attained_s[job]
+    s.checkpointed_wall_s[job] = s.attained_s[job] + s.delay_s[job]
 
 
 @compiled
 def run(s, jobs, job):
     """Begin to make progress."""
     s.phase[job] = RUNNING
-    s.since[job] = s.clock
+    s.phase_began[job] = s.clock
     s.banked[job] = s.clock
     keep(s, job)
-    s.in_company[job] = company_of(s, jobs, job)
+    s.shared_fraction[job] = company_of(s, jobs, job)
     set_speed(s, jobs, job)
     note_change_around(s, job)
     plan(s, jobs, job)
@@ -111,14 +111,14 @@ def run(s, jobs, job):
 def retune(s, jobs, job):
     """Find the speed of a running job again after a change around it."""
     company = company_of(s, jobs, job)
-    rate, used = s.rate[job], s.used[job]
+    rate, used = s.rate[job], s.efficiency[job]
     set_speed(s, jobs, job)
-    if rate == s.rate[job] and used == s.used[job] and company == s.in_company[job]:
+    if rate == s.rate[job] and used == s.efficiency[job] and company == s.shared_fraction[job]:
         return
-    new_rate, new_used = s.rate[job], s.used[job]
-    s.rate[job], s.used[job] = rate, used
+    new_rate, new_used = s.rate[job], s.efficiency[job]
+    s.rate[job], s.efficiency[job] = rate, used
     bank(s, job)
-    s.rate[job], s.used[job], s.in_company[job] = new_rate, new_used, company
+    s.rate[job], s.efficiency[job], s.shared_fraction[job] = new_rate, new_used, company
     plan(s, jobs, job)
 
 
@@ -143,9 +143,9 @@ def is_affected(s, job):
     """Tell whether an active job is on a node where something has changed."""
     if s.node_of[job] != NOBODY:
         return s.changed[s.node_of[job]] == 1
-    seat = s.first_seat[job]
-    while seat != NOBODY:
-        if s.changed[s.gpu_node[seat // MAX_SHARE]]:
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        if s.changed[s.gpu_node[slot // MAX_SHARE]]:
             return True
-        seat = s.next_seat[seat]
+        slot = s.next_slot[slot]
     return False

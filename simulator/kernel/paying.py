@@ -21,7 +21,7 @@ LEAST_RUN = 60.0  # s a job has run before it may be displaced, against thrashin
 @compiled
 def overhead_of(jobs, job):
     """Seconds of GPUs held without progress that a preemption of the job costs."""
-    return jobs[job].pause + jobs[job].load
+    return jobs[job].pause_s + jobs[job].load_s
 
 
 @compiled
@@ -31,7 +31,7 @@ def may_displace(s, jobs, victim, effort):
         may_pause(s, victim)
         and s.width[victim] > 0
         and is_alone(s, victim)
-        and s.clock - s.since[victim] >= LEAST_RUN
+        and s.clock - s.phase_began[victim] >= LEAST_RUN
         and remaining_now(s, jobs, victim) > effort
     )
 
@@ -41,8 +41,8 @@ def free_on(s, node):
     """Count the GPUs of a node that are free or already to be freed by marked victims."""
     count = 0
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
-        holder = s.holder[gpu]
-        if s.heir[gpu] == NOBODY and (holder == NOBODY or s.marked[holder]):
+        holder = s.first_owner[gpu]
+        if s.reserved_for[gpu] == NOBODY and (holder == NOBODY or s.marked[holder]):
             count += 1
     return count
 
@@ -52,7 +52,7 @@ def gpus_on(s, job, node):
     """Count the GPUs that a job holds on a node and that nobody else has reserved."""
     count = 0
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
-        if s.holder[gpu] == job and s.heir[gpu] == NOBODY:
+        if s.first_owner[gpu] == job and s.reserved_for[gpu] == NOBODY:
             count += 1
     return count
 
@@ -63,8 +63,8 @@ def longest_on(s, node):
     best = NOBODY
     most = 0.0
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
-        job = s.holder[gpu]
-        if job == NOBODY or s.marked[job] or s.heir[gpu] != NOBODY:
+        job = s.first_owner[gpu]
+        if job == NOBODY or s.marked[job] or s.reserved_for[gpu] != NOBODY:
             continue
         left = s.left[job]
         if left > most or (left == most and job < best):
@@ -130,7 +130,7 @@ def worth(s, jobs, effort, margin, first, end):
 def leaves_cores(s, jobs, job, node, count, first, end):
     """Tell whether a node has cores for the servers beside `count` GPUs of the job once the victims are gone."""
     servers = cores_of_servers(jobs[job].servers, jobs[job].num_gpus, jobs[job].num_gpus)
-    cores = s.spare_cores[node]
+    cores = s.unreserved_cores[node]
     for k in range(first, end):
         cores += gpus_on(s, s.victims[k], node) * (s.core_count[s.victims[k]] - 1.0)
     return servers == 0 or cores + ROUNDING >= servers * count
@@ -170,8 +170,8 @@ def list_gpus(s, node, count, given):
     gpu = s.node_first[node]
     end = given + count
     while given < end:
-        holder = s.holder[gpu]
-        if s.heir[gpu] == NOBODY and (holder == NOBODY or s.marked[holder]):
+        holder = s.first_owner[gpu]
+        if s.reserved_for[gpu] == NOBODY and (holder == NOBODY or s.marked[holder]):
             s.gpus[given] = gpu
             given += 1
         gpu += 1
@@ -233,13 +233,13 @@ def displace(s, jobs, job, num_victims):
     """Pause the victims just found and give the job their GPUs."""
     for k in range(num_victims):
         pause(s, jobs, s.victims[k])
-    start_on(s, jobs, job, s.gpus, jobs[job].cores, NOBODY)
+    start_on(s, jobs, job, s.gpus, jobs[job].cores_each, NOBODY)
 
 
 @compiled
 def pick(s, jobs, job):
     """Start a queued job where it fits, else displace the victims the search finds; tell whether it could."""
-    if s.phase[job] != QUEUED or s.touched[job] == s.instant:
+    if s.phase[job] != QUEUED or s.last_action_instant[job] == s.instant:
         return False
     if start(s, jobs, job):
         return True
@@ -276,13 +276,13 @@ def next_pick(s, jobs):
     most = most_gain(s, jobs) if s.margin < np.inf else -np.inf
     job = first_open(s)
     while job != NOBODY:
-        if s.touched[job] != s.instant:
+        if s.last_action_instant[job] != s.instant:
             if place(s, jobs, job):
                 return job
             worthwhile = cost_to_finish(s, jobs, job) < most
             if worthwhile and pays(s, jobs, job, s.margin, find_victims(s, jobs, job)):
                 return job
-        s.shut[jobs[job].demand] = 1
+        s.exhausted[jobs[job].request_class] = 1
         job = first_open(s)
     return NOBODY
 

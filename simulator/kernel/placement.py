@@ -8,7 +8,7 @@ from simulator.kernel.machines import ROUNDING
 @compiled
 def can_hold(s, jobs, job, node):
     """Tell whether the GPUs of a node are large enough for the job."""
-    return s.node_memory[node] >= jobs[job].peak
+    return s.node_memory[node] >= jobs[job].gpu_memory_gib
 
 
 @compiled
@@ -17,14 +17,14 @@ def has_cores(s, jobs, job, node, count, cores):
 
     One core for each of the GPUs has been kept for it.
     """
-    return not s.cores_bind or cores[node] + count + ROUNDING >= jobs[job].cores * count
+    return not s.cpu_limited or cores[node] + count + ROUNDING >= jobs[job].cores_each * count
 
 
 @compiled
 def largest_node(s, jobs, job):
     """GPUs of the largest node that can hold the job; 0 where none can."""
     for level in range(s.num_levels):
-        if s.level_memory[level] >= jobs[job].peak:
+        if s.level_memory[level] >= jobs[job].gpu_memory_gib:
             return s.level_largest[level]
     return 0
 
@@ -39,7 +39,7 @@ def surely_no_room(s, jobs, job):
     if wanted > largest or s.num_nodes == 1:
         return False
     for level in range(s.num_levels):
-        if s.level_memory[level] >= jobs[job].peak:
+        if s.level_memory[level] >= jobs[job].gpu_memory_gib:
             for free in range(wanted, largest + 1):
                 if s.bucket[level, free] > 0:
                     return False
@@ -125,7 +125,7 @@ def free_gpus_of_choice(s, jobs, job):
         gpu = s.node_first[s.chosen_node[k]]
         still = s.chosen_gpus[k]
         while still > 0:
-            if s.holder[gpu] == NOBODY and s.heir[gpu] == NOBODY:
+            if s.first_owner[gpu] == NOBODY and s.reserved_for[gpu] == NOBODY:
                 s.gpus[count] = gpu
                 count += 1
                 still -= 1
@@ -137,7 +137,7 @@ def choose_for_cpu_job(s, jobs, job, cores):
     """Find a node for a CPU job by the rule in force, `cores[node]` being spare; tell whether there is one."""
     best = NOBODY
     for node in range(s.num_nodes):
-        if s.closed[node] or cores[node] + ROUNDING < jobs[job].cores:
+        if s.closed[node] or cores[node] + ROUNDING < jobs[job].cores_each:
             continue
         better = cores[node] < cores[best] if s.placement == BEST_FIT else cores[node] > cores[best]
         if best == NOBODY or (s.placement != FIRST_FIT and better):
@@ -154,8 +154,8 @@ def place(s, jobs, job):
     Its GPUs, all free, are then the first in `gpus`; the node of a CPU job is the first in `chosen_node`.
     """
     if jobs[job].num_gpus == 0:
-        return choose_for_cpu_job(s, jobs, job, s.spare_cores)
-    if surely_no_room(s, jobs, job) or not choose_nodes(s, jobs, job, s.free, s.spare_cores):
+        return choose_for_cpu_job(s, jobs, job, s.unreserved_cores)
+    if surely_no_room(s, jobs, job) or not choose_nodes(s, jobs, job, s.free, s.unreserved_cores):
         return False
     free_gpus_of_choice(s, jobs, job)
     return True

@@ -16,7 +16,7 @@ def not_granted_yet(s, jobs, num_rivals):
         if s.phase[s.events[k]] == PAUSING:
             count += s.width[s.events[k]]
     for k in range(num_rivals):
-        count += s.width[s.rivals[k]]
+        count += s.width[s.candidates[k]]
     return count
 
 
@@ -35,7 +35,7 @@ def walk_counts(s, jobs, num_rivals):
         if granted:
             left -= wanted
         if running:
-            heaps.remove(s.rivals, 0, num_rivals, s.place_in_queue, s.order, job)
+            heaps.remove(s.candidates, 0, num_rivals, s.place_in_queue, s.order, job)
             num_rivals -= 1
             if not granted:
                 s.victims[num_victims] = job
@@ -45,7 +45,7 @@ def walk_counts(s, jobs, num_rivals):
             s.granted[num_granted] = job
             num_granted += 1
         else:
-            s.shut[jobs[job].demand] = 1
+            s.exhausted[jobs[job].request_class] = 1
         if not granted and s.discipline == STRICT:
             closed = True
         job = next_in_order(s, num_rivals)

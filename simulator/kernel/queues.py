@@ -21,14 +21,14 @@ LEAST_SECONDS = 15.0
 def attained_now(s, job):
     """Seconds of progress so far."""
     if s.phase[job] == RUNNING:
-        return s.attained[job] + s.rate[job] * (s.clock - s.banked[job])
-    return s.attained[job]
+        return s.attained_s[job] + s.rate[job] * (s.clock - s.banked[job])
+    return s.attained_s[job]
 
 
 @compiled
 def estimate_now(s, jobs, job):
     """Seconds of run time, as policies know it: better once the job is predictable."""
-    return jobs[job].late_estimate if s.predictable[job] else jobs[job].estimate
+    return jobs[job].predicted_duration_s if s.predictable[job] else jobs[job].profiled_duration_s
 
 
 @compiled
@@ -36,14 +36,14 @@ def remaining_now(s, jobs, job):
     """Seconds of run time left, in the shape the job asks for, as everybody estimates it."""
     attained = attained_now(s, job)
     if s.exact:
-        return jobs[job].duration - attained
+        return jobs[job].duration_s - attained
     return max(estimate_now(s, jobs, job) - attained, LEAST_SHARE * attained, LEAST_SECONDS)
 
 
 @compiled
 def cost_to_finish(s, jobs, job):
     """Seconds of GPUs held until the end: what remains, and the load of what a pause has saved."""
-    load = jobs[job].load if s.phase[job] != RUNNING and s.saved[job] else 0.0
+    load = jobs[job].load_s if s.phase[job] != RUNNING and s.saved[job] else 0.0
     return remaining_now(s, jobs, job) + load
 
 
@@ -61,14 +61,14 @@ def order_of(s, jobs, job):
     if s.key == LEVEL:
         return float(s.level[job])
     if s.key == TRUE_REMAINING:
-        return jobs[job].duration - attained_now(s, job)
+        return jobs[job].duration_s - attained_now(s, job)
     return cost_to_finish(s, jobs, job) * jobs[job].num_gpus ** s.exponent
 
 
 @compiled
 def enqueue(s, jobs, job):
     """Put a job into the queue of its demand."""
-    demand = jobs[job].demand
+    demand = jobs[job].request_class
     s.order[job] = order_of(s, jobs, job)
     heaps.push(s.queue, s.queue_start[demand], s.queue_size[demand], s.place_in_queue, s.order, job)
     s.queue_size[demand] += 1
@@ -77,7 +77,7 @@ def enqueue(s, jobs, job):
 @compiled
 def dequeue(s, jobs, job):
     """Take a job out of the queue of its demand."""
-    demand = jobs[job].demand
+    demand = jobs[job].request_class
     heaps.remove(s.queue, s.queue_start[demand], s.queue_size[demand], s.place_in_queue, s.order, job)
     s.queue_size[demand] -= 1
 
@@ -85,7 +85,7 @@ def dequeue(s, jobs, job):
 @compiled
 def reorder(s, jobs):
     """Rebuild the queue after a change of the rule in force."""
-    for demand in range(s.num_demands):
+    for demand in range(s.num_classes):
         start = s.queue_start[demand]
         for size in range(s.queue_size[demand]):
             job = s.queue[start + size]
@@ -96,16 +96,16 @@ def reorder(s, jobs):
 @compiled
 def open_all(s):
     """Begin a walk: every demand may find a place."""
-    for demand in range(s.num_demands):
-        s.shut[demand] = 0
+    for demand in range(s.num_classes):
+        s.exhausted[demand] = 0
 
 
 @compiled
 def first_open(s):
     """Return the first queued job in order among the demands that are not shut, or NOBODY."""
     first = NOBODY
-    for demand in range(s.num_demands):
-        if s.queue_size[demand] > 0 and not s.shut[demand]:
+    for demand in range(s.num_classes):
+        if s.queue_size[demand] > 0 and not s.exhausted[demand]:
             job = s.queue[s.queue_start[demand]]
             if first == NOBODY or heaps.before(s.order, job, first):
                 first = job

@@ -22,7 +22,7 @@ def walk_queue(s, jobs):
         if not start(s, jobs, job):
             if s.discipline == STRICT:
                 return
-            s.shut[jobs[job].demand] = 1
+            s.exhausted[jobs[job].request_class] = 1
         job = first_open(s)
 
 
@@ -41,7 +41,7 @@ def gather_rivals(s, jobs, head):
         if not (s.failing and is_on_closed(s, job)):
             s.order[job] = order_of(s, jobs, job)
             if heaps.before(s.order, head, job):
-                heaps.push(s.rivals, 0, count, s.place_in_queue, s.order, job)
+                heaps.push(s.candidates, 0, count, s.place_in_queue, s.order, job)
                 count += 1
     return count
 
@@ -49,15 +49,15 @@ def gather_rivals(s, jobs, head):
 @compiled
 def offer(s, job, stage):
     """Open the GPUs of an active job to grants from `stage` on."""
-    seat = s.first_seat[job]
-    while seat != NOBODY:
-        gpu = seat // MAX_SHARE
-        if s.heir[gpu] == NOBODY and s.num_residents[gpu] == 1:
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        gpu = slot // MAX_SHARE
+        if s.reserved_for[gpu] == NOBODY and s.num_jobs_on[gpu] == 1:
             s.open[gpu] = stage
             for later in range(stage, DISPLACING + 1):
                 s.room[later - 1, s.gpu_node[gpu]] += 1
                 s.core_room[later - 1, s.gpu_node[gpu]] += s.core_count[job] - 1.0
-        seat = s.next_seat[seat]
+        slot = s.next_slot[slot]
 
 
 @compiled
@@ -66,14 +66,14 @@ def open_gpus(s, num_rivals):
     for node in range(s.num_nodes):
         for stage in range(3):
             s.room[stage, node] = s.free[node]
-            s.core_room[stage, node] = s.spare_cores[node]
+            s.core_room[stage, node] = s.unreserved_cores[node]
     for gpu in range(s.num_gpus):
         s.open[gpu] = FREE if is_free(s, gpu) else 0
     for k in range(s.num_active):
         if s.phase[s.events[k]] == PAUSING:
             offer(s, s.events[k], IN_FLIGHT)
     for k in range(num_rivals):
-        offer(s, s.rivals[k], DISPLACING)
+        offer(s, s.candidates[k], DISPLACING)
 
 
 @compiled
@@ -88,15 +88,15 @@ def grant_gpu(s, gpu, cores):
 @compiled
 def keeps_its_gpus(s, job):
     """Grant a running job the GPUs it holds, unless one of them is granted already."""
-    seat = s.first_seat[job]
-    while seat != NOBODY:
-        if s.open[seat // MAX_SHARE] == 0:
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        if s.open[slot // MAX_SHARE] == 0:
             return False
-        seat = s.next_seat[seat]
-    seat = s.first_seat[job]
-    while seat != NOBODY:
-        grant_gpu(s, seat // MAX_SHARE, s.core_count[job])
-        seat = s.next_seat[seat]
+        slot = s.next_slot[slot]
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        grant_gpu(s, slot // MAX_SHARE, s.core_count[job])
+        slot = s.next_slot[slot]
     return True
 
 
@@ -107,7 +107,7 @@ def grant_cores(s, jobs, job):
         return NOBODY
     node = s.chosen_node[0]
     for stage in range(3):
-        s.core_room[stage, node] -= jobs[job].cores
+        s.core_room[stage, node] -= jobs[job].cores_each
     return node
 
 
@@ -128,7 +128,7 @@ def grant(s, jobs, job, given):
             still = s.chosen_gpus[k]
             while still > 0:
                 if 0 < s.open[gpu] <= stage:
-                    grant_gpu(s, gpu, jobs[job].cores)
+                    grant_gpu(s, gpu, jobs[job].cores_each)
                     s.gpus[given] = gpu
                     given += 1
                     still -= 1
@@ -141,8 +141,8 @@ def grant(s, jobs, job, given):
 def next_in_order(s, num_rivals):
     """Return the next job of the walk, queued or rival, or NOBODY."""
     job = first_open(s)
-    if num_rivals > 0 and (job == NOBODY or heaps.before(s.order, s.rivals[0], job)):
-        return s.rivals[0]
+    if num_rivals > 0 and (job == NOBODY or heaps.before(s.order, s.candidates[0], job)):
+        return s.candidates[0]
     return job
 
 
@@ -159,7 +159,7 @@ def walk_grants(s, jobs, num_rivals):
     job = next_in_order(s, num_rivals)
     while job != NOBODY:
         if s.phase[job] == RUNNING:
-            heaps.remove(s.rivals, 0, num_rivals, s.place_in_queue, s.order, job)
+            heaps.remove(s.candidates, 0, num_rivals, s.place_in_queue, s.order, job)
             num_rivals -= 1
             granted = keeps_its_gpus(s, job)
             if not granted:
@@ -175,7 +175,7 @@ def walk_grants(s, jobs, num_rivals):
                 num_granted += 1
                 given = end
             else:
-                s.shut[jobs[job].demand] = 1
+                s.exhausted[jobs[job].request_class] = 1
         if not granted and s.discipline == STRICT:
             closed = True
         job = next_in_order(s, num_rivals)
@@ -186,7 +186,7 @@ def walk_grants(s, jobs, num_rivals):
 def all_free(s, gpus):
     """Tell whether nobody holds any of these GPUs."""
     for gpu in gpus:
-        if s.holder[gpu] != NOBODY:
+        if s.first_owner[gpu] != NOBODY:
             return False
     return True
 
@@ -196,7 +196,7 @@ def has_its_cores(s, jobs, job, gpus, node):
     """Tell whether the cores of a CPU job, or of a job's servers, are still there: others of the walk may have them."""
     if jobs[job].num_gpus > 0:
         return can_serve(s, gpus, jobs[job].num_gpus, jobs[job].servers)
-    return jobs[job].cores <= s.spare_cores[node] + ROUNDING
+    return jobs[job].cores_each <= s.unreserved_cores[node] + ROUNDING
 
 
 @compiled
@@ -211,7 +211,7 @@ def carry_out(s, jobs, num_granted, num_victims):
         where = s.granted_from[k]
         gpus = s.gpus[where : where + jobs[job].num_gpus]
         if all_free(s, gpus) and has_its_cores(s, jobs, job, gpus, where):
-            start_on(s, jobs, job, gpus, jobs[job].cores, where)
+            start_on(s, jobs, job, gpus, jobs[job].cores_each, where)
 
 
 @compiled

@@ -16,7 +16,11 @@ def meant(jobs, job, count, workers, servers):
 @compiled
 def is_rigid(jobs, job):
     """Tell whether a job always holds as many GPUs as it asks for."""
-    return jobs[job].least == jobs[job].most and jobs[job].servers == 0 and jobs[job].on_cpu == 0
+    return (
+        jobs[job].min_workers == jobs[job].max_workers
+        and jobs[job].servers == 0
+        and jobs[job].cpu_slowdown == 0
+    )
 
 
 @compiled
@@ -25,10 +29,14 @@ def is_shape(jobs, job, count, workers, servers):
     row = jobs[job]
     if row.num_gpus == 0:
         return count == 0 and workers == 0 and servers == 0
-    if not row.least <= workers <= row.most or servers > MOST_SERVERS or (servers > 0) != (row.servers > 0):
+    if (
+        not row.min_workers <= workers <= row.max_workers
+        or servers > MOST_SERVERS
+        or (servers > 0) != (row.servers > 0)
+    ):
         return False
     if count == 0:
-        return row.on_cpu > 0
+        return row.cpu_slowdown > 0
     return count == workers or count == workers + servers
 
 
@@ -37,10 +45,10 @@ def cores_asked(jobs, job, count, workers, servers):
     """Cores a GPU that a job asks for in a shape, those of its servers included; as a whole without GPUs."""
     row = jobs[job]
     if row.num_gpus == 0 or (count == row.num_gpus == workers and servers == row.servers):
-        return row.cores
+        return row.cores_each
     if count == 0:
         return WORKER_CORES * workers + SERVER_CORES * servers
-    fed = row.cores - cores_of_servers(row.servers, row.num_gpus, row.num_gpus)
+    fed = row.cores_each - cores_of_servers(row.servers, row.num_gpus, row.num_gpus)
     return fed + cores_of_servers(servers, workers, count)
 
 

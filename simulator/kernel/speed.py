@@ -25,7 +25,7 @@ PLENTY = 1e9  # cores
 @compiled
 def sync_time(s, jobs, job, k, servers, nodes):
     """Seconds of an iteration in which k workers on so many nodes exchange what they have learned."""
-    traffic = jobs[job].traffic
+    traffic = jobs[job].sync_gb
     if servers > 0:
         return 2 * traffic * k / servers / s.inter_gbs
     if k < 2 or traffic == 0:  # what exchanges nothing does not wait for links either
@@ -41,7 +41,7 @@ def work_of_each(jobs, job, workers):
     asked = jobs[job].num_gpus
     if workers == asked:
         return 1.0
-    loss = jobs[job].scaling
+    loss = jobs[job].scaling_loss
     return (1 + loss * (workers - 1)) / workers / ((1 + loss * (asked - 1)) / asked)
 
 
@@ -49,9 +49,9 @@ def work_of_each(jobs, job, workers):
 def iteration_time(s, jobs, job, workers, servers, slowdown, pressure, cores, nodes):
     """Seconds of an iteration on GPUs; slowdown of computing."""
     row = jobs[job]
-    computing = row.gpu_time * work_of_each(jobs, job, workers) * slowdown
-    if row.input > 0:
-        computing = max(computing, row.input * (row.num_gpus / workers) * pressure / cores)
+    computing = row.gpu_s * work_of_each(jobs, job, workers) * slowdown
+    if row.input_core_s > 0:
+        computing = max(computing, row.input_core_s * (row.num_gpus / workers) * pressure / cores)
     return computing + sync_time(s, jobs, job, workers, servers, nodes)
 
 
@@ -59,7 +59,7 @@ def iteration_time(s, jobs, job, workers, servers, slowdown, pressure, cores, no
 def iteration_on_cpu(s, jobs, job, workers, servers):
     """Seconds of an iteration of workers without GPUs."""
     row = jobs[job]
-    computing = row.gpu_time * work_of_each(jobs, job, workers) * row.on_cpu
+    computing = row.gpu_s * work_of_each(jobs, job, workers) * row.cpu_slowdown
     return computing + sync_time(s, jobs, job, workers, servers, 1)
 
 
@@ -72,9 +72,9 @@ def cores_of_servers(servers, workers, width):
 @compiled
 def feeding(s, jobs, job):
     """Cores a GPU that feed an active job."""
-    if not s.cores_bind:
+    if not s.cpu_limited:
         row = jobs[job]
-        return row.cores - cores_of_servers(row.servers, row.num_gpus, row.num_gpus)
+        return row.cores_each - cores_of_servers(row.servers, row.num_gpus, row.num_gpus)
     return s.core_count[job] - cores_of_servers(s.servers[job], s.workers[job], s.width[job])
 
 
@@ -83,8 +83,8 @@ def crowding_on(s, jobs, gpu):
     """Slowdown of computing on a GPU by its running residents: 1 where they demand no more than there is."""
     demand = 0.0
     running = 0
-    for seat in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
-        job = s.resident[seat]
+    for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+        job = s.job_in[slot]
         if job != NOBODY and s.phase[job] == RUNNING:
             demand += jobs[job].duty
             running += 1
@@ -102,8 +102,8 @@ def pressure_on(s, node):
 @compiled
 def cpu_rate(s, jobs, job):
     """Progress of a CPU job: in proportion to its cores, throttled, and slowed where it fights for bandwidth."""
-    rate = s.core_count[job] / jobs[job].cores * s.throttle[job]
-    return rate / pressure_on(s, s.node_of[job]) if jobs[job].bandwidth > 0 else rate
+    rate = s.core_count[job] / jobs[job].cores_each * s.throttle[job]
+    return rate / pressure_on(s, s.node_of[job]) if jobs[job].gbs_each > 0 else rate
 
 
 @compiled
@@ -112,10 +112,10 @@ def slowdown_by_type(s, jobs, job):
     if not s.typed:
         return 1.0
     speed = np.inf
-    seat = s.first_seat[job]
-    while seat != NOBODY:
-        speed = min(speed, jobs[job].type_speed[s.node_type[s.gpu_node[seat // MAX_SHARE]]])
-        seat = s.next_seat[seat]
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        speed = min(speed, jobs[job].type_speed[s.node_type[s.gpu_node[slot // MAX_SHARE]]])
+        slot = s.next_slot[slot]
     return 1.0 / speed
 
 
@@ -125,13 +125,13 @@ def iteration_now(s, jobs, job, by_type):
     crowding = 1.0
     pressure = 1.0
     if s.varying:
-        seat = s.first_seat[job]
-        while seat != NOBODY:
-            gpu = seat // MAX_SHARE
-            if s.num_residents[gpu] > 1:
+        slot = s.first_slot[job]
+        while slot != NOBODY:
+            gpu = slot // MAX_SHARE
+            if s.num_jobs_on[gpu] > 1:
                 crowding = max(crowding, crowding_on(s, jobs, gpu))
             pressure = max(pressure, pressure_on(s, s.gpu_node[gpu]))
-            seat = s.next_seat[seat]
+            slot = s.next_slot[slot]
     workers, servers, cores = s.workers[job], s.servers[job], feeding(s, jobs, job)
     return iteration_time(s, jobs, job, workers, servers, crowding * by_type, pressure, cores, s.span[job])
 
@@ -141,7 +141,7 @@ def fed_now(s, jobs, job, by_type):
     """Seconds of an iteration with plenty of cores, alone and close, in the shape and on the type of GPU of a job."""
     workers, servers = s.workers[job], s.servers[job]
     if by_type == 1.0 and workers == jobs[job].num_gpus and servers == jobs[job].servers:
-        return jobs[job].fed
+        return jobs[job].ideal_iteration_s
     nodes = (s.width[job] - 1) // largest_node(s, jobs, job) + 1
     return iteration_time(s, jobs, job, workers, servers, by_type, 1.0, PLENTY, nodes)
 
@@ -150,19 +150,19 @@ def fed_now(s, jobs, job, by_type):
 def set_speed(s, jobs, job):
     """Find the rate of a job, and how much of its GPUs it makes use of, as things are."""
     s.rate[job] = 1.0
-    s.used[job] = 1.0 if s.width[job] > 0 else 0.0
+    s.efficiency[job] = 1.0 if s.width[job] > 0 else 0.0
     if jobs[job].num_gpus == 0:
         s.rate[job] = cpu_rate(s, jobs, job)
-    if jobs[job].iteration <= 0:
+    if jobs[job].iteration_s <= 0:
         return
     if s.width[job] == 0:
         now = iteration_on_cpu(s, jobs, job, s.workers[job], s.servers[job])
-        s.rate[job] = jobs[job].iteration / now
+        s.rate[job] = jobs[job].iteration_s / now
         return
     by_type = slowdown_by_type(s, jobs, job)
     now = iteration_now(s, jobs, job, by_type)
-    s.rate[job] = jobs[job].iteration / now
-    s.used[job] = fed_now(s, jobs, job, by_type) / now
+    s.rate[job] = jobs[job].iteration_s / now
+    s.efficiency[job] = fed_now(s, jobs, job, by_type) / now
 
 
 @compiled
@@ -171,10 +171,10 @@ def company_of(s, jobs, job):
     if s.max_share == 1 or s.width[job] == 0:
         return 0.0
     count = 0
-    seat = s.first_seat[job]
-    while seat != NOBODY:
-        count += s.num_residents[seat // MAX_SHARE] > 1
-        seat = s.next_seat[seat]
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        count += s.num_jobs_on[slot // MAX_SHARE] > 1
+        slot = s.next_slot[slot]
     return count / s.width[job]
 
 
@@ -182,12 +182,14 @@ def company_of(s, jobs, job):
 def bank(s, job):
     """Bank what a running job has done so far at its present rate."""
     spent = s.clock - s.banked[job]
-    s.attained[job] += s.rate[job] * spent
-    s.delay[job] += (1.0 - s.rate[job]) * spent
-    s.busy[job] += s.used[job] * spent
-    s.busy_early[job] += s.width[job] * s.used[job] * max(min(s.clock, s.busy_until) - s.banked[job], 0.0)
-    s.shared[job] += s.in_company[job] * spent
-    s.run_area[job] += s.width[job] * spent
+    s.attained_s[job] += s.rate[job] * spent
+    s.delay_s[job] += (1.0 - s.rate[job]) * spent
+    s.busy_s[job] += s.efficiency[job] * spent
+    s.busy_gpu_s[job] += (
+        s.width[job] * s.efficiency[job] * max(min(s.clock, s.busy_until) - s.banked[job], 0.0)
+    )
+    s.shared_s[job] += s.shared_fraction[job] * spent
+    s.run_gpu_s[job] += s.width[job] * spent
     s.banked[job] = s.clock
 
 
@@ -198,14 +200,14 @@ def demand_on(s, jobs, node):
     if not s.bandwidth_binds:
         return total
     begin = MAX_SHARE * s.node_first[node]
-    for seat in range(begin, begin + MAX_SHARE * s.node_gpus[node]):
-        job = s.resident[seat]
+    for slot in range(begin, begin + MAX_SHARE * s.node_gpus[node]):
+        job = s.job_in[slot]
         if job != NOBODY and s.phase[job] == RUNNING:
-            total += jobs[job].bandwidth
+            total += jobs[job].gbs_each
     for k in range(s.num_active):
         job = s.events[k]
         if s.node_of[job] == node and s.phase[job] == RUNNING and jobs[job].num_gpus == 0:
-            total += jobs[job].bandwidth * s.core_count[job] / jobs[job].cores * s.throttle[job]
+            total += jobs[job].gbs_each * s.core_count[job] / jobs[job].cores_each * s.throttle[job]
     return total
 
 
@@ -220,11 +222,11 @@ def set_iterations(s, jobs):
     for job in range(s.num_jobs):
         if jobs[job].num_gpus == 0:
             continue
-        if nodes_of[jobs[job].demand] == 0:
+        if nodes_of[jobs[job].request_class] == 0:
             place(s, jobs, job)
-            nodes_of[jobs[job].demand] = max(s.num_chosen, 1)
-        nodes = nodes_of[jobs[job].demand]
+            nodes_of[jobs[job].request_class] = max(s.num_chosen, 1)
+        nodes = nodes_of[jobs[job].request_class]
         workers, servers = jobs[job].num_gpus, jobs[job].servers
-        cores = jobs[job].cores - cores_of_servers(servers, workers, workers)
-        jobs[job].iteration = iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, cores, nodes)
-        jobs[job].fed = iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, PLENTY, nodes)
+        cores = jobs[job].cores_each - cores_of_servers(servers, workers, workers)
+        jobs[job].iteration_s = iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, cores, nodes)
+        jobs[job].ideal_iteration_s = iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, PLENTY, nodes)
