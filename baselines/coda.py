@@ -54,7 +54,7 @@ class Coda:
         """Start what fits, divide the cores, throttle, then wait."""
         if self._moves:
             return self._moves.pop(0)
-        if not view.cores_bind:
+        if not view.cpu_limited:
             return start_first(view, view.queue.tolist()) or Wait()
         self._tuner.watch(view)
         held = holders(view, *(self._tuner.wishes(view) if self.tuning else as_asked(view)))
@@ -63,7 +63,7 @@ class Coda:
             return self._moves.pop(0)
         if self.eliminator and (move := throttling(view)):
             return move
-        throttled = (view.throttle[held.jobs] < 1).any()
+        throttled = (view.jobs.throttle[held.jobs] < 1).any()
         of_use = self._tuner.begin(view) and self.tuning
         return Wait(self.window_s) if of_use or throttled else Wait()
 
@@ -71,7 +71,7 @@ class Coda:
         """Return the start of the first job that fits, after what must shrink for it."""
         queue = view.queue
         if self.arrays:
-            on_cpu = view.is_cpu_job[queue]
+            on_cpu = view.jobs.is_cpu_job[queue]
             if moves := start_on_cores(view, held, queue[on_cpu], self._sure):
                 return moves
             queue = queue[~on_cpu]
@@ -81,7 +81,7 @@ class Coda:
 
 def as_asked(view: "View") -> tuple[np.ndarray, np.ndarray]:
     """Return, of each running job, the cores it asks for, all of the same gain."""
-    return view.cores[view.running], np.ones(len(view.running))
+    return view.jobs.cores_each[view.running], np.ones(len(view.running))
 
 
 policy = Coda

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 def policy(view: "View") -> Action:
     """Start the first job that fits of the user with the least dominant share who has one, or wait."""
     queue = view.queue
-    shares = dominant_shares(view)[view.user[queue]]
+    shares = dominant_shares(view)[view.jobs.user[queue]]
     return start_first(view, queue[np.argsort(shares, kind="stable")].tolist()) or Wait()
 
 
 def dominant_shares(view: "View") -> np.ndarray:
     """Return each user's largest share of any resource."""
     jobs = np.concatenate([view.running, view.loading, view.pausing])
-    gpus = view.num_gpus[jobs]
-    memory = (view.node_gpus * view.node_memory_gib).sum()
-    held = [gpus / view.node_gpus.sum(), gpus * view.memory_gib[jobs] / memory]
-    if view.cores_bind:
-        held.append(view.cores_now[jobs] * np.maximum(gpus, 1) / view.node_cores.sum())
-    users = int(view.user.max(initial=0)) + 1
-    by_user = [np.bincount(view.user[jobs], share, users) for share in held]
+    gpus = view.jobs.num_gpus[jobs]
+    memory = (view.nodes.num_gpus * view.nodes.gpu_memory_gib).sum()
+    held = [gpus / view.nodes.num_gpus.sum(), gpus * view.jobs.profiled_memory_gib[jobs] / memory]
+    if view.cpu_limited:
+        held.append(view.jobs.cores_now[jobs] * np.maximum(gpus, 1) / view.nodes.cores.sum())
+    users = int(view.jobs.user.max(initial=0)) + 1
+    by_user = [np.bincount(view.jobs.user[jobs], share, users) for share in held]
     return np.asarray(np.max(by_user, axis=0))

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from baselines.lib.sharing import in_order
-from simulator.kernel.layout import RESTARTING
 from simulator.policy import Action
+from simulator.vocabulary import RESTARTING
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -31,9 +31,9 @@ class FifoBlind:
         """Start the head where there is a place, as if memory had no end."""
         order = view.queue
         if self.strict:
-            head = np.union1d(order, np.flatnonzero(view.phase == RESTARTING))[:1]
+            head = np.union1d(order, np.flatnonzero(view.jobs.phase == RESTARTING))[:1]
             order = np.intersect1d(order, head)
-        return in_order(view, order, np.full(len(view.holder), np.inf))
+        return in_order(view, order, np.full(len(view.gpus.first_owner), np.inf))
 
 
 policy = FifoBlind

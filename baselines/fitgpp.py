@@ -39,9 +39,9 @@ class FitGpp:
         if start := start_first(view, queue.tolist()):
             return start
         running = alone(view, view.preemptible)
-        long = (view.estimate_s[running] > self.trial_s) & (view.preemptions[running] < MOST_PAUSES)
+        long = (view.jobs.estimate_s[running] > self.trial_s) & (view.jobs.preemptions[running] < MOST_PAUSES)
         victims = running[long][np.argsort(score(view, running[long]), kind="stable")]
-        trials = queue[(view.estimate_s[queue] <= self.trial_s) & ~view.is_cpu_job[queue]]
+        trials = queue[(view.jobs.estimate_s[queue] <= self.trial_s) & ~view.jobs.is_cpu_job[queue]]
         there = ledger(view, victims)
         for job in [job for job in trials.tolist() if not view.just_paused(job)]:
             if room := room_of_one(view, job, victims, there):
@@ -52,8 +52,11 @@ class FitGpp:
 
 def score(view: "View", jobs: np.ndarray) -> np.ndarray:
     """Return how unfit running jobs are to be paused."""
-    cores = view.cores_now[jobs] / view.node_cores.max() * view.cores_bind
-    size, grace_s = view.num_gpus[jobs] * np.hypot(1 / view.node_gpus.max(), cores), view.pause_s[jobs]
+    cores = view.jobs.cores_now[jobs] / view.nodes.cores.max() * view.cpu_limited
+    size, grace_s = (
+        view.jobs.num_gpus[jobs] * np.hypot(1 / view.nodes.num_gpus.max(), cores),
+        view.jobs.pause_s[jobs],
+    )
     return np.asarray(size / size.max(initial=1e-9) + WEIGHT * grace_s / grace_s.max(initial=1e-9))
 
 

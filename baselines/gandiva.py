@@ -46,13 +46,13 @@ class Gandiva:
         order = order[[not view.just_paused(job) for job in order]]
         groups = open_groups(view)
         resident = groups.residents[:, 0]
-        total = view.duty[resident][:, None] + view.duty[order]
+        total = view.jobs.duty[resident][:, None] + view.jobs.duty[order]
         allowed = (total <= self.most_busy) & (groups.sizes == 1)[:, None]
         for pair in self._apart:
             allowed &= ~(np.isin(resident, pair)[:, None] & np.isin(order, pair))
         cost = np.where(allowed, by_rank(order, total), np.inf)
-        if start := cheapest(view, groups, order, cost, view.unclaimed_memory_gib):
-            host = int(view.holder[start.placement.gpus[0]])
+        if start := cheapest(view, groups, order, cost, view.gpus.unclaimed_memory_gib):
+            host = int(view.gpus.first_owner[start.placement.gpus[0]])
             self._trials.append(Trial(host, start.job, self.window_s, view))
         return start
 

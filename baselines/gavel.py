@@ -25,8 +25,8 @@ from scipy.optimize import linprog
 
 from baselines.lib.grants import GLANCE_S
 from baselines.lib.kinds import Kinds, Turn, take
-from simulator.kernel.layout import DONE
 from simulator.policy import Action, Wait
+from simulator.vocabulary import DONE
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -94,7 +94,7 @@ class Gavel:
         if move := next(self._moves, None):
             return move
         self._on = self._kinds.held(view)
-        waiting = view.num_gpus[view.queue].any() or len(self._kinds) > 2
+        waiting = view.jobs.num_gpus[view.queue].any() or len(self._kinds) > 2
         return Wait(GLANCE_S) if waiting and len(view.running) else Wait()
 
     def _count(self, view: "View") -> None:
@@ -103,7 +103,7 @@ class Gavel:
         self._owed_s += self._shares * passed_s
         had = np.flatnonzero(self._on >= 0)
         self._got_s[had, self._on[had]] += passed_s
-        if new := len(view.phase) - len(self._shares):
+        if new := len(view.jobs.phase) - len(self._shares):
             tables = self._shares, self._owed_s, self._got_s
             self._shares, self._owed_s, self._got_s = (np.pad(table, ((0, new), (0, 0))) for table in tables)
 
@@ -114,13 +114,13 @@ class Gavel:
             self._began_s = view.now
         if not due and not len(view.startable):
             return iter(())
-        jobs = np.flatnonzero((view.phase != DONE) & (view.num_gpus > 0))
-        there = jobs.tobytes(), view.node_closed.tobytes()
+        jobs = np.flatnonzero((view.jobs.phase != DONE) & (view.jobs.num_gpus > 0))
+        there = jobs.tobytes(), view.nodes.closed.tobytes()
         if there != self._divided:
             self._divided = there
             speed, sizes = self._kinds.speeds(view, jobs), self._kinds.sizes(view)
             self._shares[:] = 0
-            self._shares[jobs] = shares(view.num_gpus[jobs], speed, sizes, self.objective)
+            self._shares[jobs] = shares(view.jobs.num_gpus[jobs], speed, sizes, self.objective)
         return take(view, self._kinds, self._turns(jobs), pausing=due)
 
     def _turns(self, jobs: np.ndarray) -> list[Turn]:

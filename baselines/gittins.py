@@ -15,8 +15,8 @@ import numpy as np
 
 from baselines.las import LIMITS
 from baselines.lib.grants import ROUND_S, Rounds, Wish, by
-from simulator.kernel.layout import DONE
 from simulator.policy import Action
+from simulator.vocabulary import DONE
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -40,9 +40,9 @@ class Gittins:
         return self._rounds(view)
 
     def _wishes(self, view: "View") -> list[Wish]:
-        gpus, service = view.num_gpus, view.ran_s * view.num_gpus
-        ended = (view.phase == DONE) & (gpus > 0)
-        sizes = service[ended] if ended.sum() >= self.enough else (view.estimate_s * gpus)[gpus > 0]
+        gpus, service = view.jobs.num_gpus, view.jobs.ran_s * view.jobs.num_gpus
+        ended = (view.jobs.phase == DONE) & (gpus > 0)
+        sizes = service[ended] if ended.sum() >= self.enough else (view.jobs.estimate_s * gpus)[gpus > 0]
         step = np.searchsorted(STEPS, service, side="right")
         return by(view, -indices(sizes, self.fewest)[step], step)
 

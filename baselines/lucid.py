@@ -34,14 +34,14 @@ class Lucid:
     def __call__(self, view: "View") -> Action:
         """Start the shortest that fits on empty GPUs, then the shortest that finds a partner, then wait."""
         order = view.queue
-        order = order[np.argsort((view.estimate_s * view.num_gpus)[order], kind="stable")]
+        order = order[np.argsort((view.jobs.estimate_s * view.jobs.num_gpus)[order], kind="stable")]
         if start := alone(view, order):
             return start
         groups = open_groups(view)
-        busy = np.searchsorted(self.limits, view.duty, side="right")
+        busy = np.searchsorted(self.limits, view.jobs.duty, side="right")
         total = np.where(groups.residents >= 0, busy[groups.residents], 0).sum(axis=1)[:, None] + busy[order]
         cost = np.where(total <= MOST, by_rank(order, total), np.inf)
-        return cheapest(view, groups, order, cost, view.unclaimed_memory_gib) or Wait()
+        return cheapest(view, groups, order, cost, view.gpus.unclaimed_memory_gib) or Wait()
 
 
 policy = Lucid

@@ -37,7 +37,7 @@ class Muri:
         order = view.queue
         if start := alone(view, order):
             return start
-        groups, left = open_groups(view), view.unclaimed_memory_gib
+        groups, left = open_groups(view), view.gpus.unclaimed_memory_gib
         cost = scores_beside(view, groups, order, self.score) if self.score else idling(view, groups, order)
         fits = can_join(view, groups, order, left)
         forbidden = 1 + 2 * cost.max(initial=0.0) * max(cost.shape)  # dearer than all else together

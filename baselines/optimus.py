@@ -14,8 +14,8 @@ import numpy as np
 from baselines.lib.rounds import Rounds
 from baselines.lib.shapes import Now, Shape, Wish, active, asked, cores_each, cores_feeding, smaller
 from baselines.lib.speed_model import Speeds
-from simulator.kernel.layout import CLOSED, MOST_SERVERS, OPEN
 from simulator.policy import Action
+from simulator.vocabulary import CLOSED, MOST_SERVERS, OPEN
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -82,7 +82,7 @@ class Optimus:
 
     def _divide(self, now: Now, least: dict[int, Shape]) -> dict[int, Shape]:
         """Return the shares of those jobs that get any, in the order of arrival."""
-        cores = now.node_cores[now.node_closed == OPEN].sum() if now.view.cores_bind else np.inf
+        cores = now.node_cores[now.node_closed == OPEN].sum() if now.view.cpu_limited else np.inf
         left = np.array([(now.heir != CLOSED).sum(), cores])
         whole, claims = np.maximum(left, 1.0), self._claims(now, list(least))
         shares: dict[int, Shape] = {}

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from baselines.lib.order import start_first
-from simulator.kernel.layout import DONE
 from simulator.policy import Action, Wait
+from simulator.vocabulary import DONE
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -37,7 +37,7 @@ class Qssf:
         """Start the job of least predicted GPU-time that fits, CPU jobs before it, or wait."""
         self._learn(view)
         queue = view.queue
-        asked = np.column_stack([view.user, view.num_gpus, view.estimate_s])[queue].tolist()
+        asked = np.column_stack([view.jobs.user, view.jobs.num_gpus, view.jobs.estimate_s])[queue].tolist()
         service = [self._predicted_s(int(user), int(gpus), seconds) * gpus for user, gpus, seconds in asked]
         return start_first(view, queue[np.argsort(service, kind="stable")].tolist()) or Wait()
 
@@ -47,12 +47,15 @@ class Qssf:
         return float(np.exp(self.history * past + (1 - self.history) * profile))
 
     def _learn(self, view: "View") -> None:
-        new = view.phase == DONE
+        new = view.jobs.phase == DONE
         new[: len(self._seen)] &= ~self._seen
-        self._seen = view.phase == DONE
+        self._seen = view.jobs.phase == DONE
         for job in np.flatnonzero(new).tolist():
-            size, ran = int(view.num_gpus[job]).bit_length(), float(np.log(max(view.ran_s[job], 1.0)))
-            for like in ((int(view.user[job]), size), (ANYBODY, size)):
+            size, ran = (
+                int(view.jobs.num_gpus[job]).bit_length(),
+                float(np.log(max(view.jobs.ran_s[job], 1.0))),
+            )
+            for like in ((int(view.jobs.user[job]), size), (ANYBODY, size)):
                 self._rolling[like] = ran + (1 - self.newest) * (self._rolling.get(like, ran) - ran)
 
 

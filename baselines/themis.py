@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from baselines.lib.grants import ROUND_S, Rounds, Wish, by
-from simulator.kernel.layout import RUNNING
 from simulator.policy import Action
+from simulator.vocabulary import RUNNING
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -40,13 +40,15 @@ class Themis:
         return self._rounds(view)
 
     def _wishes(self, view: "View") -> list[Wish]:
-        leased = (view.phase == RUNNING) & (view.now - view.since_s < self.lease_s)
+        leased = (view.jobs.phase == RUNNING) & (view.now - view.jobs.phase_began_s < self.lease_s)
         return by(view, ~leased, -unfairness(view))
 
 
 def unfairness(view: "View") -> np.ndarray:
     """Return rho of each job: 1 if it is not delayed at all."""
-    rho: np.ndarray = (view.now - view.submit_s + view.remaining_s) / (view.attained_s + view.remaining_s)
+    rho: np.ndarray = (view.now - view.jobs.submit_s + view.jobs.remaining_s) / (
+        view.jobs.attained_s + view.jobs.remaining_s
+    )
     return rho
 
 

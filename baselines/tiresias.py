@@ -44,16 +44,16 @@ class Tiresias:
         return self._rounds(view)
 
     def _wishes(self, view: "View") -> list[Wish]:
-        ran_s, servers = view.ran_s, getattr(view, "asked_servers", 0) if self.servers_on_gpus else 0
+        ran_s, servers = view.jobs.ran_s, getattr(view, "asked_servers", 0) if self.servers_on_gpus else 0
         self._forgiven_s = np.minimum(
             np.pad(self._forgiven_s, (0, len(ran_s) - len(self._forgiven_s))), ran_s
         )
-        level = np.searchsorted(self.limits, (ran_s - self._forgiven_s) * view.num_gpus, side="right")
+        level = np.searchsorted(self.limits, (ran_s - self._forgiven_s) * view.jobs.num_gpus, side="right")
         queue = view.queue
-        starving = queue[((level > 0) & ((view.now - view.since_s) / self.starve >= ran_s))[queue]]
+        starving = queue[((level > 0) & ((view.now - view.jobs.phase_began_s) / self.starve >= ran_s))[queue]]
         self._forgiven_s[starving] = ran_s[starving]
         level[starving] = 0
-        return by(view, level, gpus=view.num_gpus + servers)
+        return by(view, level, gpus=view.jobs.num_gpus + servers)
 
 
 policy = Tiresias

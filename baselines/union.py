@@ -25,8 +25,8 @@ from baselines.lib.throttling import throttling
 from baselines.lib.union_cores import Feeder
 from baselines.lib.union_places import SETTLED_S, best_offer, worth_moving, worthwhile
 from baselines.lib.union_seats import Offer, Paces, Seats
-from simulator.kernel.layout import PAUSING, QUEUED
 from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
+from simulator.vocabulary import PAUSING, QUEUED
 
 if TYPE_CHECKING:
     from baselines.lib.arrays import Holders
@@ -67,7 +67,7 @@ class Union:
         if self._instant != view.instant:
             self._instant, self._moves, self._is_fed = view.instant, [], False
             self._hopeless: set[int] = set()
-            self._feeds = self.cores and view.cores_bind
+            self._feeds = self.cores and view.cpu_limited
         while moves := self._moves or self._next(view):
             self._moves = moves[1:]
             if view.why_not(moves[0]) is None:
@@ -77,21 +77,23 @@ class Union:
                 break
             self._hopeless.add(moves[0].job)
         of_use = self._feeds and self._feeder.tuner.begin(view)
-        throttled = self._feeds and bool((view.throttle[view.running] < 1).any())
+        throttled = self._feeds and bool((view.jobs.throttle[view.running] < 1).any())
         return Wait(WINDOW_S) if of_use or throttled else Wait()
 
     def _next(self, view: "View") -> list[Action]:
         if self._feeds:
             self._feeder.tuner.watch(view)
-        self._kept = {job: offer for job, offer in self._kept.items() if view.phase[job] == QUEUED}
+        self._kept = {job: offer for job, offer in self._kept.items() if view.jobs.phase[job] == QUEUED}
         kept = {gpu for offer in self._kept.values() for gpu in offer.gpus}
         seats = Seats(view, self._paces, kept, self.most_busy * self.sharing)
         held = self._feeder.holders(view, seats.crowd) if self._feeds else None
         queue = view.queue
-        on_cpu = view.num_gpus[queue] == 0
+        on_cpu = view.jobs.num_gpus[queue] == 0
         jobs = queue[~on_cpu]
-        order = jobs[np.argsort(seats.left_s[jobs] * view.num_gpus[jobs] ** self.exponent, kind="stable")]
-        self._price = self.price * (max(len(order) - 1, 0) + self.expected) / len(view.holder)
+        order = jobs[
+            np.argsort(seats.left_s[jobs] * view.jobs.num_gpus[jobs] ** self.exponent, kind="stable")
+        ]
+        self._price = self.price * (max(len(order) - 1, 0) + self.expected) / len(view.gpus.first_owner)
         return (
             self._start_cpu_job(view, held, queue[on_cpu])
             or self._start(view, seats, held, order.tolist())
@@ -111,21 +113,21 @@ class Union:
         """Start who has waited for a seat to be freed, else the first in order that finds one."""
         for job, kept in list(self._kept.items()):
             here = seats.here[list(kept.gpus)]
-            if not ((here >= 0) & (view.phase[here] == PAUSING)).any():
+            if not ((here >= 0) & (view.jobs.phase[here] == PAUSING)).any():
                 del self._kept[job]
                 if seats.can_take(job, list(kept.gpus), view.max_share):
                     return self._sit(view, seats, held, job, kept.gpus)
         for job in order:
             if job in self._kept or job in self._hopeless or view.just_paused(job):
                 continue
-            as_asked = view.cores_bind and (not self._feeds or view.asked_servers[job] > 0)
-            cores = float(view.cores[job]) if as_asked else 1.0
+            as_asked = view.cpu_limited and (not self._feeds or view.jobs.servers[job] > 0)
+            cores = float(view.jobs.cores_each[job]) if as_asked else 1.0
             limits = {"price": self._price, "most_slow": self.most_slow, "cores": cores}
             if offer := best_offer(
                 view, seats, job, self._paces.ways(view, job, sizing=self.sizing), **limits
             ):
                 return self._sit(view, seats, held, job, offer.gpus)
-            beyond_a_node = view.num_gpus[job] > max(view.node_gpus[view.can_hold(job)], default=0)
+            beyond_a_node = view.jobs.num_gpus[job] > max(view.nodes.num_gpus[view.can_hold(job)], default=0)
             if beyond_a_node and not self._kept and (placement := view.place(job)):
                 return [Start(job, placement)]
             self._hopeless.add(job)
@@ -141,7 +143,7 @@ class Union:
         return [*moves, Start(job, self._placement(view, job, gpus))]
 
     def _placement(self, view: "View", job: int, gpus: tuple[int, ...]) -> Placement:
-        return Placement(gpus, 1.0 if self._feeds and not view.asked_servers[job] else None)
+        return Placement(gpus, 1.0 if self._feeds and not view.jobs.servers[job] else None)
 
     def _displace(self, view: "View", seats: Seats, order: list[int]) -> list[Action]:
         """Pause those whose seats the first in order had better have, one job at a time."""
@@ -160,7 +162,7 @@ class Union:
         if not self.sizing or waiting:
             return []
         jobs = view.preemptible
-        jobs = jobs[(view.num_gpus[jobs] > 0) & (view.now - view.since_s[jobs] >= SETTLED_S)]
+        jobs = jobs[(view.jobs.num_gpus[jobs] > 0) & (view.now - view.jobs.phase_began_s[jobs] >= SETTLED_S)]
         ways = {job: self._paces.ways(view, job, sizing=self.sizing) for job in jobs.tolist()}
         move = worth_moving(view, seats, ways, price=self._price, growth=self.growth)
         return [Resize(move.job, placement=self._placement(view, *move))] if move else []

@@ -18,4 +18,4 @@ if TYPE_CHECKING:
 def policy(view: "View") -> Action:
     """Start the first that fits, by GPUs downwards and then by submission, or wait."""
     queue = view.queue
-    return start_first(view, queue[np.argsort(-view.num_gpus[queue], kind="stable")].tolist()) or Wait()
+    return start_first(view, queue[np.argsort(-view.jobs.num_gpus[queue], kind="stable")].tolist()) or Wait()

@@ -56,21 +56,23 @@ class Xion:
             return self._moves.pop()
         if not len(queue := view.queue):
             return Wait()
-        effort = view.remaining_s + view.load_s * view.must_load  # E
+        effort = view.jobs.remaining_s + view.jobs.load_s * view.jobs.must_load  # E
         fitting = self._allowed(view.startable)
         if len(fitting) and (placement := view.place(job := first(fitting, effort))):
             return Start(job, placement)
-        return self._displace(view, self._allowed(queue[view.num_gpus[queue] > 0]), effort)
+        return self._displace(view, self._allowed(queue[view.jobs.num_gpus[queue] > 0]), effort)
 
     def _allowed(self, jobs: np.ndarray) -> np.ndarray:
         return np.setdiff1d(jobs, self._displaced) if self._displaced else jobs
 
     def _displace(self, view: "View", queue: np.ndarray, effort: np.ndarray) -> Action:
-        waiting = np.union1d(queue, view.heir[view.heir >= 0])
+        waiting = np.union1d(queue, view.gpus.reserved_for[view.gpus.reserved_for >= 0])
         if not len(waiting) or (job := first(waiting, effort)) not in queue:
             return Wait()  # a pause for the first in order is in flight
         running = alone(view, view.preemptible)
-        able = (view.remaining_s[running] > effort[job]) & (view.now - view.since_s[running] >= self.q_min_s)
+        able = (view.jobs.remaining_s[running] > effort[job]) & (
+            view.now - view.jobs.phase_began_s[running] >= self.q_min_s
+        )
         if not able.any() or not (room := self._worthwhile(view, job, running[able], queue, effort)):
             return Wait()
         self._displaced += room.victims
@@ -82,23 +84,23 @@ class Xion:
     ) -> Room | None:
         """Return the room that victims can make for a job if that pays."""
         wait = time_until(view, job, free_at(view, effort))
-        overhead = view.pause_s + view.load_s
+        overhead = view.jobs.pause_s + view.jobs.load_s
         if self.rule == "derived" and wait - effort[job] <= self.margin_s and overhead[victims].all():
             return None  # not even if the overhead were nothing; spares the search
-        room = make_room(view, job, victims, overhead * view.num_gpus)
+        room = make_room(view, job, victims, overhead * view.jobs.num_gpus)
         if room is None or not room.victims:
             return None  # or it is not GPUs that it lacks
         chosen = room.victims
         if not overhead[chosen].any():
             return room
         if self.rule == "gap":
-            benefit = view.remaining_s[chosen].mean() - (effort[job] + overhead[chosen]).sum()
+            benefit = view.jobs.remaining_s[chosen].mean() - (effort[job] + overhead[chosen]).sum()
         else:
-            pause = view.pause_s[chosen].max()
-            benefit = wait - pause - (pause + effort[job] + view.load_s[chosen]).sum()
+            pause = view.jobs.pause_s[chosen].max()
+            benefit = wait - pause - (pause + effort[job] + view.jobs.load_s[chosen]).sum()
         if self.count_queue:
-            others = np.count_nonzero(view.memory_gib[queue] <= room.memory_gib) - 1
-            benefit -= others * (overhead * view.num_gpus)[chosen].sum() / len(view.holder)
+            others = np.count_nonzero(view.jobs.profiled_memory_gib[queue] <= room.memory_gib) - 1
+            benefit -= others * (overhead * view.jobs.num_gpus)[chosen].sum() / len(view.gpus.first_owner)
         return room if benefit > self.margin_s else None
 
 

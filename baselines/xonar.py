@@ -74,11 +74,11 @@ class Xonar:
             return start
         groups = open_groups(view)
         scores = scores_beside(view, groups, order, self.score)
-        return cheapest(view, groups, order, scores, view.unclaimed_memory_gib) or Wait()
+        return cheapest(view, groups, order, scores, view.gpus.unclaimed_memory_gib) or Wait()
 
     def _allowed(self, view: "View", order: np.ndarray) -> np.ndarray:
-        on_cpu = view.is_cpu_job[order]
-        overdue = order[~on_cpu & (view.now - view.since_s[order] > self.patience_s)][:1]
+        on_cpu = view.jobs.is_cpu_job[order]
+        overdue = order[~on_cpu & (view.now - view.jobs.phase_began_s[order] > self.patience_s)][:1]
         return order[on_cpu | (order == overdue)] if len(overdue) else order
 
 

@@ -14,7 +14,7 @@ import baselines
 from simulator.episode import Episode
 from simulator.kernel import calls, laws
 from simulator.policy import Ranking
-from simulator.view import adopt
+from simulator.walks import adopt
 from workloads import Scenario, windows
 
 

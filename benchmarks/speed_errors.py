@@ -119,7 +119,7 @@ def slowdowns(duty: Floats, contention: float, loss: float = 0.0) -> Floats:
             episode.apply(Start(job, Placement((job // 2,))))
         episode.apply(Wait(1.0))
         episode.advance()
-        found[pairs] = 1 / episode.view.attained_s.reshape(-1, 2)
+        found[pairs] = 1 / episode.view.jobs.attained_s.reshape(-1, 2)
     return found
 
 

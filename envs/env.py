@@ -15,7 +15,7 @@ from envs.slots import Slots
 from simulator.episode import Episode, run
 from simulator.kernel import calls
 from simulator.policy import PRIOR, Ranking
-from simulator.view import adopt
+from simulator.walks import adopt
 from traces import find
 from workloads import Scenario, Split, Workload, whole, windows
 

@@ -1,71 +1,88 @@
-"""Arrays of a view: fields of jobs, or of the state, that can be read and not changed."""
+"""How a view shows the simulator's memory: arrays that can be read and not changed, and that lead to nothing else.
+
+What is reached through the attributes of what is shown, `base` included, holds no truth and cannot be written. To read
+memory by its address is not prevented.
+"""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from simulator.view import View
+from simulator.source import Source, source_of
+from traces import did_you_mean
 
 
-def read_only(array: np.ndarray) -> np.ndarray:
-    """Return a view of an array through which it cannot be changed."""
-    shown = array.view()
-    shown.flags.writeable = False
-    return shown
+class _Lender:
+    """What an array has its memory from: it knows nothing but where that is."""
+
+    __slots__ = ("__array_interface__", "__weakref__")
+
+    __array_interface__: dict[str, Any]
 
 
-class Record:
-    """The fields of one of the kernel's records: arrays, which are never copied, and numbers, as they are now.
+_LENT: WeakKeyDictionary[_Lender, np.ndarray] = WeakKeyDictionary()  # keeps what is lent alive
 
-    It reads several times faster than the record itself, for which every name is looked up anew.
-    """
 
-    def __init__(self, states: np.ndarray, e: int) -> None:
-        """Take the record's place in `states`; it must stay where it is."""
-        fields = {name: states[name] for name in states.dtype.names or ()}
-        self._numbers = {name: field[e : e + 1] for name, field in fields.items() if field.ndim == 1}
-        self._arrays = {name: field[e] for name, field in fields.items() if field.ndim > 1}
-        self.__dict__.update(self._arrays)
-        self.shown = {name: read_only(array) for name, array in self._arrays.items()}
+def detached(array: np.ndarray) -> np.ndarray:
+    """Return an array of the same memory, now and later, that cannot be written and whose base is no array."""
+    lender = _Lender()
+    where = array.__array_interface__
+    lender.__array_interface__ = where | {"data": (where["data"][0], True)}
+    _LENT[lender] = array
+    return np.asarray(lender)
 
-    def __getattr__(self, name: str) -> Any:
-        """Return a number."""
-        try:
-            return self.__dict__["_numbers"][name][0]
-        except KeyError:
-            raise AttributeError(name) from None
 
-    def array(self, name: str) -> np.ndarray:
-        """Return an array."""
-        found: np.ndarray = self._arrays[name]
-        return found
+class Entities:
+    """Arrays over the jobs that have arrived, over GPUs, or over nodes; each is made when it is first asked for."""
+
+    count: str
+    """The number of the record that says how many there are."""
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        """Refuse a name that is no array here; AttributeError names those that are."""
+        known = sorted(name for name in dir(type(self)) if not name.startswith("_"))
+        what = type(self).__name__.lower()
+        raise AttributeError(
+            f"{what} have no {name!r}: there are {', '.join(known)}{did_you_mean(name, known)}"
+        )
 
 
 class Column:
-    """An array of the view: a field of the jobs that have arrived, or of the state over jobs, GPUs or nodes."""
+    """An array that shows a field of the jobs, or of the record over jobs, GPUs or nodes.
 
-    def __init__(self, source: Literal["job", "state", "gpus", "nodes"], field: str, meaning: str) -> None:
+    It shows the same memory as long as its entities live, so it is looked up once for each of them.
+    """
+
+    def __init__(self, origin: Literal["job", "state"], field: str, meaning: str) -> None:
         """Name the field and say what it means."""
-        self.source, self.field = source, field
-        self._count = "num_arrived" if source in ("job", "state") else f"num_{source}"
+        self.origin, self.field, self.name = origin, field, field
         self.__doc__ = meaning
 
-    def __get__(self, view: "View", owner: type | None = None) -> np.ndarray:
-        """Return the array as it is now."""
-        fields = view._shown if self.source == "job" else view._state.shown
-        return fields[self.field][: getattr(view._state, self._count)]
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Learn by which name it is shown."""
+        self.name = name
+
+    def __get__(self, entities: Entities | None, owner: type | None = None) -> Any:
+        """Return the array."""
+        if entities is None:
+            return self
+        source = source_of(entities)
+        field = source.jobs[self.field] if self.origin == "job" else source.state.array(self.field)
+        shown = detached(field[: getattr(source.state, entities.count)])
+        entities.__dict__[self.name] = shown
+        return shown
 
 
 class Reading:
-    """An array of the view that a function makes of it."""
+    """An array that a function makes of what a view looks at, each time anew."""
 
-    def __init__(self, function: "Callable[[View], np.ndarray]") -> None:
+    def __init__(self, function: Callable[[Source], np.ndarray]) -> None:
         """Take the function, and its docstring."""
         self.function = function
         self.__doc__ = function.__doc__
 
-    def __get__(self, view: "View", owner: type | None = None) -> np.ndarray:
+    def __get__(self, entities: Entities | None, owner: type | None = None) -> Any:
         """Return the array as it is now."""
-        return self.function(view)
+        return self if entities is None else self.function(source_of(entities))

@@ -1,5 +1,7 @@
 """One workload on one cluster, from the first job to the last."""
 
+from functools import partial
+
 import numpy as np
 
 from simulator.cluster import Cluster
@@ -18,7 +20,9 @@ from simulator.kernel.layout import (
 from simulator.legality import as_arrays
 from simulator.physics import Physics
 from simulator.policy import Action, Policy, Preempt, Ranking, Resize, Start, Throttle, Wait
-from simulator.view import View, adopt
+from simulator.source import Source, source_of
+from simulator.view import View
+from simulator.walks import adopt, next_move
 
 TICK_S = 300.0
 ALONE = Physics()
@@ -73,7 +77,7 @@ class Episode:
                 f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}"
             )
         self.set_levels(levels)
-        self.view = View(self.states, self.jobs, np.random.default_rng(seed))
+        self.view = View(Source(self.states, self.jobs, np.random.default_rng(seed)))
 
     def set_levels(self, levels: tuple[float, ...]) -> None:
         """Set the limits of a ranking by level, before the first job starts."""
@@ -170,22 +174,29 @@ def discipline_of(ranking: Ranking, chosen: int) -> int:
     return SKIP if wanted == EASY and ranking.preempt != "never" else wanted
 
 
-def run(policy: Policy, episode: Episode, *, step_by_step: bool = False) -> Episode:
+def run(policy: Policy, episode: Episode, *, step_by_step: bool = False, oracle: bool = False) -> Episode:
     """Run a policy on an episode to its end and return the episode.
 
-    A ranking runs whole inside the kernel, unless `step_by_step`; both ways give the same results.
+    A ranking runs whole inside the kernel, unless `step_by_step`; both ways give the same results. oracle: whether a
+    ranking may be told the truth; ValueError if it may not and would be.
     """
+    ask = partial(policy, episode.view)
     if isinstance(policy, Ranking):
+        if policy.is_oracle and not oracle:
+            raise ValueError(
+                f"a ranking by {policy.key!r} is told the truth: the policy's name must end in _oracle"
+            )
         episode.set_levels(policy.levels)
         episode.state.discipline = discipline_of(policy, episode.discipline)
         if not step_by_step:
             episode.run_whole(policy)
             return episode
+        ask = partial(next_move, source_of(episode.view), policy)
     while not episode.done:
         if not episode.advance():
             usual = "jobs are left, and the policy waits though nothing is pending"
             raise RuntimeError(episode.why_stuck(usual))
-        while not isinstance(action := policy(episode.view), Wait):
+        while not isinstance(action := ask(), Wait):
             episode.apply(action)
         episode.apply(action)
     return episode

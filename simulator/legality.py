@@ -1,15 +1,11 @@
 """What a policy may do now, and why not."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from simulator.kernel import laws
 from simulator.kernel.layout import NOBODY, RUNNING
 from simulator.policy import Placement, Preempt, Resize, Start, Throttle, Wait
-
-if TYPE_CHECKING:
-    from simulator.view import View
+from simulator.source import Source
 
 LEAST_THROTTLE = 0.1
 
@@ -43,22 +39,22 @@ def as_arrays(placement: Placement | None) -> tuple[np.ndarray, float, int, int,
     return gpus, cores if sound else -1.0, node, workers, servers
 
 
-def why_not(view: "View", states: np.ndarray, jobs: np.ndarray, action: object) -> str | None:
-    """Return why an action is illegal in the first of these records, or None."""
-    arrived = len(view.phase)
+def why_not(source: Source, action: object) -> str | None:
+    """Return why an action is illegal now, or None."""
+    states, jobs, phase = source.states, source.jobs, source.present("phase")
     match action:
         case Wait(seconds):
             if seconds is not None and not seconds > 0:
                 return f"waiting for {seconds} s is illegal: time goes on"
-            stuck = view.nothing_pending and len(view.startable)
+            stuck = source.nothing_pending and len(source.startable)
             return "waiting is illegal: nothing is pending and a job could start" if stuck else None
-        case Start(job) | Preempt(job) | Resize(job) | Throttle(job) if not 0 <= job < arrived:
+        case Start(job) | Preempt(job) | Resize(job) | Throttle(job) if not 0 <= job < len(phase):
             return f"job {job} has not arrived"
         case Start(job, placement):
             reason = laws.legal_start(states, 0, jobs, job, *as_arrays(placement))
             return f"job {job} cannot start: {REASONS[reason]}" if reason else None
         case Preempt(job):
-            legal = view.phase[job] == RUNNING and job in view.preemptible
+            legal = phase[job] == RUNNING and job in source.preemptible
             return None if legal else f"job {job} cannot be paused"
         case Resize(job, None, placement) if placement is not None:
             reason = laws.legal_move(states, 0, jobs, job, *as_arrays(placement))
@@ -69,7 +65,7 @@ def why_not(view: "View", states: np.ndarray, jobs: np.ndarray, action: object) 
         case Resize(job):
             return f"resizing job {job} is illegal: give cores or a placement, one of the two"
         case Throttle(job, level):
-            legal = view.phase[job] == RUNNING and view.is_cpu_job[job] and LEAST_THROTTLE <= level <= 1
+            legal = phase[job] == RUNNING and jobs["num_gpus"][job] == 0 and LEAST_THROTTLE <= level <= 1
             return None if legal else f"job {job} cannot be throttled to {level}"
         case _:
             return f"{action!r} is no action"

@@ -90,6 +90,11 @@ class Ranking:
     discipline: Literal["skip", "strict", "easy"] | None = None
     levels: tuple[float, ...] = ()
 
+    @property
+    def is_oracle(self) -> bool:
+        """Whether it is told what no scheduler knows."""
+        return self.key.startswith("true_")
+
     def __call__(self, view: "View") -> Action:
         """Return the next move of this instant's walk."""
         return view.next_move(self)

@@ -1,179 +1,187 @@
 """What a view tells that no field says: what is measured, with its error, and what follows from several fields."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from simulator.kernel import calls
-from simulator.kernel.layout import DRAINING, LOADING, MOST_SERVERS, PAUSING, RESERVED, RUNNING, SERVER_CORES
-
-if TYPE_CHECKING:
-    from simulator.view import View
+from simulator.kernel.layout import (
+    DRAINING,
+    LOADING,
+    MOST_SERVERS,
+    PAUSING,
+    RESERVED,
+    RUNNING,
+    SERVER_CORES,
+)
+from simulator.source import Source
 
 BUSY_ERROR_S = 0.85  # standard error of a reading of busy seconds: 2 points of utilisation over 60 s; ours
 BANDWIDTH_ERROR = 0.02  # standard error of a reading of bandwidth, as a share of it; ours
 PROFILE_ERROR = 0.05  # deviation of the logarithm of a profiled iteration: ours
 
 
-def is_predictable(view: "View") -> np.ndarray:
-    """Whether a job's estimate has become good; nobody is told when it will."""
-    good: np.ndarray = view._state.predictable[: view._state.num_arrived] > 0
+def is_cpu_job(source: Source) -> np.ndarray:
+    """Whether a job has no GPU."""
+    on_cpu: np.ndarray = source.declared("num_gpus") == 0
+    return on_cpu
+
+
+def attained_s(source: Source) -> np.ndarray:
+    """Seconds of progress of a job so far."""
+    attained: np.ndarray = source.progress[0].copy()
+    return attained
+
+
+def remaining_s(source: Source) -> np.ndarray:
+    """Seconds of run time left: max(estimate - attained, 0.2 x attained, 15), exact with exact estimates."""
+    remaining: np.ndarray = source.progress[1].copy()
+    return remaining
+
+
+def is_predictable(source: Source) -> np.ndarray:
+    """Whether a job's estimate has become good; when it will is not told."""
+    good: np.ndarray = source.present("predictable") > 0
     return good
 
 
-def estimate_s(view: "View") -> np.ndarray:
+def estimate_s(source: Source) -> np.ndarray:
     """Run time of a job in the shape it asks for, as profiled, or once it is predictable as predicted."""
-    seen = view._state.num_arrived
-    return np.where(
-        view.is_predictable,
-        view._jobs["predicted_duration_s"][:seen],
-        view._jobs["profiled_duration_s"][:seen],
-    )
+    later, first = source.declared("predicted_duration_s"), source.declared("profiled_duration_s")
+    return np.where(is_predictable(source), later, first)
 
 
-def workers(view: "View") -> np.ndarray:
+def workers_now(source: Source) -> np.ndarray:
     """Workers that a job has, or will have where it waits for GPUs, or else asks for."""
-    return _shape(view, "workers")
+    return _shape(source, "workers")
 
 
-def servers(view: "View") -> np.ndarray:
+def servers_now(source: Source) -> np.ndarray:
     """Parameter servers that a job has, will have, or asks for."""
-    return _shape(view, "servers")
+    return _shape(source, "servers")
 
 
-def gpus_now(view: "View") -> np.ndarray:
+def gpus_now(source: Source) -> np.ndarray:
     """GPUs that an active job holds, or one that waits for GPUs will; 0 for others."""
-    held = (view.phase >= RESERVED) & (view.phase <= PAUSING)
-    return np.where(held, _shape(view, "width"), 0)
+    phase = source.present("phase")
+    return np.where((phase >= RESERVED) & (phase <= PAUSING), _shape(source, "width"), 0)
 
 
-def server_cores(view: "View") -> np.ndarray:
+def server_cores(source: Source) -> np.ndarray:
     """Cores beside each GPU that are its job's parameter servers', of those it holds or else asks for."""
-    workers, servers, gpus = (_shape(view, what) for what in ("workers", "servers", "width"))
+    workers, servers, gpus = (_shape(source, what) for what in ("workers", "servers", "width"))
     return np.where((gpus > 0) & (gpus == workers), SERVER_CORES * servers / np.maximum(gpus, 1), 0.0)
 
 
-def gpu_seconds(view: "View") -> np.ndarray:
+def gpu_seconds(source: Source) -> np.ndarray:
     """GPU-seconds that a job has run so far, in whatever shape."""
-    state, seen = view._state, view._state.num_arrived
-    spent = np.where(view.phase == RUNNING, state.clock - state.banked[:seen], 0.0)
-    served: np.ndarray = state.run_gpu_s[:seen] + state.lost_gpu_s[:seen] + state.width[:seen] * spent
+    ran = source.present("run_gpu_s") + source.present("lost_gpu_s")
+    served: np.ndarray = ran + source.present("width") * _since_banked(source)
     return served
 
 
-def core_seconds(view: "View") -> np.ndarray:
+def core_seconds(source: Source) -> np.ndarray:
     """CPU core-seconds that a job has held so far."""
-    state, seen = view._state, view._state.num_arrived
-    held = view.cores_now * np.maximum(state.width[:seen], 1)
-    total: np.ndarray = state.core_s[:seen] + held * (state.clock - state.counted[:seen])
+    held = cores_now(source) * np.maximum(source.present("width"), 1)
+    total: np.ndarray = source.present("core_s") + held * (source.state.clock - source.present("counted"))
     return total
 
 
-def node_until_s(view: "View") -> np.ndarray:
-    """When a draining node goes down; infinite for others: how long a repair takes nobody knows."""
-    draining = view.node_closed == DRAINING
-    return np.where(draining, view._state.until[: view._state.num_nodes], np.inf)
-
-
-def duty(view: "View") -> np.ndarray:
+def duty(source: Source) -> np.ndarray:
     """Share of its GPUs' time that a job alone keeps them busy, as profiled; 0 for a CPU job."""
-    whole = view.active_ms + view.idle_ms
-    return view.active_ms / np.where(whole > 0, whole, 1.0)
+    active_ms = source.declared("active_ms")
+    whole = active_ms + source.declared("idle_ms")
+    share: np.ndarray = active_ms / np.where(whole > 0, whole, 1.0)
+    return share
 
 
-def cores_now(view: "View") -> np.ndarray:
+def cores_now(source: Source) -> np.ndarray:
     """CPU cores an active job holds for each GPU, or as a whole if it has none; 0 for others."""
-    active = (view.phase >= LOADING) & (view.phase <= PAUSING)
-    return np.where(active, view._state.core_count[: view._state.num_arrived], 0.0)
+    phase = source.present("phase")
+    return np.where((phase >= LOADING) & (phase <= PAUSING), source.present("core_count"), 0.0)
 
 
-def ran_s(view: "View") -> np.ndarray:
+def ran_s(source: Source) -> np.ndarray:
     """Seconds that a job has run since it last began from nothing, whatever its speed."""
-    state, seen = view._state, view._state.num_arrived
-    spent = np.where(view.phase == RUNNING, state.clock - state.banked[:seen], 0.0)
-    ran: np.ndarray = state.attained_s[:seen] + state.delay_s[:seen] + spent
+    ran: np.ndarray = source.present("attained_s") + source.present("delay_s") + _since_banked(source)
     return ran
 
 
-def busy_s(view: "View") -> np.ndarray:
+def busy_s(source: Source) -> np.ndarray:
     """Seconds that a job's GPUs were busy with it so far, the mean over them, as a monitor reads it.
 
     The difference of two readings over the seconds between them is the utilisation in between; see BUSY_ERROR_S.
     """
-    state, seen = view._state, view._state.num_arrived
-    spent = np.where(view.phase == RUNNING, state.clock - state.banked[:seen], 0.0)
-    busy: np.ndarray = state.busy_s[:seen] + state.efficiency[:seen] * spent
-    return busy + BUSY_ERROR_S * _errors(view, 0)[:seen] * (busy > 0)
+    busy: np.ndarray = source.present("busy_s") + source.present("efficiency") * _since_banked(source)
+    return busy + BUSY_ERROR_S * source.errors(0)[: source.arrived] * (busy > 0)
 
 
-def bandwidth_gbs(view: "View") -> np.ndarray:
+def drawn_gbs(source: Source) -> np.ndarray:
     """GB/s of host memory that a running job draws on each of its GPUs' behalf, as a whole if it has none."""
-    state, seen = view._state, view._state.num_arrived
-    cores = np.where(view.is_cpu_job, state.core_count[:seen] / np.maximum(view.cores, 1e-9), 1.0)
-    draws = (view.phase == RUNNING) & (view.is_cpu_job | (state.width[:seen] > 0))
-    drawn = view._jobs["gbs_each"][:seen] * cores * view.throttle * draws
-    read: np.ndarray = drawn * (1.0 + BANDWIDTH_ERROR * _errors(view, 1)[:seen])
+    on_cpu = is_cpu_job(source)
+    asked = np.maximum(source.declared("cores_each"), 1e-9)
+    cores = np.where(on_cpu, source.present("core_count") / asked, 1.0)
+    draws = (source.present("phase") == RUNNING) & (on_cpu | (source.present("width") > 0))
+    drawn = source.declared("gbs_each") * cores * source.present("throttle") * draws
+    read: np.ndarray = drawn * (1.0 + BANDWIDTH_ERROR * source.errors(1)[: source.arrived])
     return read
 
 
-def node_bandwidth_gbs(view: "View") -> np.ndarray:
-    """GB/s that running jobs draw from the memory of each node, as they do when time goes on from here."""
-    total = np.zeros(len(view.node_gpus))
-    drawn = view.bandwidth_gbs
-    on_cpu = np.flatnonzero((view.node_of >= 0) & (drawn > 0))
-    np.add.at(total, view.node_of[on_cpu], drawn[on_cpu])
-    gpus, seats = np.nonzero(view.residents >= 0)
-    np.add.at(total, view.gpu_node[gpus], drawn[view.residents[gpus, seats]])
-    return total
-
-
-def unclaimed_memory_gib(view: "View") -> np.ndarray:
-    """Memory of each GPU less what its residents take as profiled, GiB."""
-    here = view.residents
-    taken = np.where(here >= 0, view.memory_gib[here], 0.0).sum(axis=1)
-    unclaimed: np.ndarray = view.node_memory_gib[view.gpu_node] - taken
-    return unclaimed
-
-
-def must_load(view: "View") -> np.ndarray:
+def must_load(source: Source) -> np.ndarray:
     """Whether a pause has saved progress of a job, so that it must load when it starts again."""
-    saved: np.ndarray = view._state.saved[: view._state.num_arrived] > 0
+    saved: np.ndarray = source.present("saved") > 0
     return saved
 
 
-def _shape(view: "View", what: str) -> np.ndarray:
-    seen = view._state.num_arrived
-    coming = (view.phase == RESERVED) | (view._state.moves[:seen] > 0)
-    shape: np.ndarray = np.where(
-        coming, view._state.array(f"next_{what}")[:seen], view._state.array(what)[:seen]
-    )
-    return shape
+def jobs_on_gpus(source: Source) -> np.ndarray:
+    """Jobs on each GPU, one in each of `max_share` slots, -1 where one is empty: (GPUs, slots)."""
+    return source.jobs_on_gpus.copy()
 
 
-def _errors(view: "View", kind: int) -> np.ndarray:
-    """Return standard normal errors of the readings at this instant, the same however often they are read."""
-    instant, errors = view._errors.get(kind, (-1, np.empty(0)))
-    if instant != view.instant:
-        errors = np.random.default_rng((int(view._state.seed), view.instant, kind)).standard_normal(
-            len(view._jobs)
-        )
-        view._errors[kind] = view.instant, errors
-    return errors
+def unclaimed_memory_gib(source: Source) -> np.ndarray:
+    """Memory of each GPU less what the jobs on it take as profiled, GiB."""
+    here = source.jobs_on_gpus
+    taken = np.where(here >= 0, source.declared("profiled_memory_gib")[here], 0.0).sum(axis=1)
+    node = source.state.gpu_node[: source.state.num_gpus]
+    unclaimed: np.ndarray = source.state.node_memory[node] - taken
+    return unclaimed
 
 
-def profile(states: np.ndarray, jobs: np.ndarray, job: int) -> np.ndarray:
+def down_at_s(source: Source) -> np.ndarray:
+    """When a draining node goes down; infinite for others: how long a repair takes is not known."""
+    nodes = source.state.num_nodes
+    return np.where(source.state.closed[:nodes] == DRAINING, source.state.until[:nodes], np.inf)
+
+
+def node_drawn_gbs(source: Source) -> np.ndarray:
+    """GB/s that running jobs draw from the memory of each node, as they do when time goes on from here."""
+    total = np.zeros(source.state.num_nodes)
+    drawn, node = drawn_gbs(source), source.present("node_of")
+    on_cpu = np.flatnonzero((node >= 0) & (drawn > 0))
+    np.add.at(total, node[on_cpu], drawn[on_cpu])
+    here = source.jobs_on_gpus
+    gpus, slots = np.nonzero(here >= 0)
+    np.add.at(total, source.state.gpu_node[gpus], drawn[here[gpus, slots]])
+    return total
+
+
+def _shape(source: Source, what: str) -> np.ndarray:
+    coming = (source.present("phase") == RESERVED) | (source.present("moves") > 0)
+    return np.where(coming, source.present(f"next_{what}"), source.present(what))
+
+
+def _since_banked(source: Source) -> np.ndarray:
+    """Return the seconds since a running job's progress was banked; 0 for others."""
+    running = source.present("phase") == RUNNING
+    return np.where(running, source.state.clock - source.present("banked"), 0.0)
+
+
+def profile(source: Source, job: int) -> np.ndarray:
     """Return what a profiler measured of a job; see `View.profile`."""
-    row = jobs[job]
-    workers = sorted(
-        {
-            w
-            for w in (1, 2, 4, 8, 16, int(row["num_gpus"]), int(row["max_workers"]))
-            if row["min_workers"] <= w <= row["max_workers"]
-        }
-    )
+    row = source.jobs[job]
+    least, most = int(row["min_workers"]), int(row["max_workers"])
+    workers = sorted({w for w in (1, 2, 4, 8, 16, int(row["num_gpus"]), most) if least <= w <= most})
     servers = [p for p in (1, 2, 4, 8) if p <= MOST_SERVERS] if row["servers"] else [0]
     places = (0, 1) if row["cpu_slowdown"] > 0 else (0,)
     shapes = [(w, p, on_cpu) for w in workers for p in servers for on_cpu in places]
-    seconds = np.array([calls.iteration(states, 0, jobs, job, *shape) for shape in shapes])
-    errors = np.random.default_rng((int(states[0]["seed"]), job, 2)).standard_normal(len(shapes))
+    seconds = np.array([calls.iteration(source.states, 0, source.jobs, job, *shape) for shape in shapes])
+    errors = np.random.default_rng((int(source.state.seed), job, 2)).standard_normal(len(shapes))
     return np.column_stack([np.array(shapes, float), seconds * np.exp(PROFILE_ERROR * errors)])

@@ -10,7 +10,7 @@ from simulator.episode import Episode, discipline_of
 from simulator.kernel import calls, laws
 from simulator.kernel.layout import DONE, FUTURE, LOADING, PAUSING, QUEUED, RESERVED, RUNNING
 from simulator.policy import Action, Policy, Ranking, Wait
-from simulator.view import adopt
+from simulator.walks import adopt
 
 ROUNDING = 1e-9  # of sums of many times
 
@@ -66,7 +66,7 @@ class Ledger:
     def advance(self) -> bool:
         """Move to the next instant and add up what was seen until then; tell whether there was one."""
         began, phase = float(self.state.clock), self.phase.copy()
-        held = np.count_nonzero(self.episode.view.holder >= 0)
+        held = np.count_nonzero(self.episode.view.gpus.first_owner >= 0)
         moved = self.episode.advance()
         lasted = float(self.state.clock) - began
         self.seconds[phase, np.arange(self.count)] += lasted
@@ -111,11 +111,11 @@ class Ledger:
     def per_node(self, weights: np.ndarray) -> np.ndarray:
         """Sum a figure of the GPUs over each node."""
         view = self.episode.view
-        return np.bincount(view.gpu_node, weights, minlength=len(view.node_gpus))
+        return np.bincount(view.gpus.node, weights, minlength=len(view.nodes.num_gpus))
 
     def of_holder(self, name: str) -> np.ndarray:
         """Return a figure of the job that holds each GPU, 0 where it is free."""
-        holder = self.episode.view.holder
+        holder = self.episode.view.gpus.first_owner
         return np.where(holder >= 0, self.jobs[name][holder], 0)
 
 
@@ -134,35 +134,35 @@ def who_was_submitted_has_arrived(ledger: Ledger) -> Any:
 
 def gang_has_all_or_nothing(ledger: Ledger) -> Any:
     active = np.isin(ledger.phase, (RUNNING, LOADING, PAUSING))
-    return ledger.gpus_by_job(ledger.episode.view.holder) == active * ledger.jobs["num_gpus"]
+    return ledger.gpus_by_job(ledger.episode.view.gpus.first_owner) == active * ledger.jobs["num_gpus"]
 
 
 def reservations_are_for_gpus_being_freed(ledger: Ledger) -> Any:
     """Who moves pauses itself, and may have all its GPUs waiting already."""
     view, reserved = ledger.episode.view, ledger.phase == RESERVED
     moving = ledger.state.moves[: len(reserved)] > 0
-    whole = ledger.gpus_by_job(view.heir) == (reserved | moving) * ledger.jobs["num_gpus"]
-    awaited = (view.heir >= 0) & (view.holder >= 0)
-    for_somebody = ledger.gpus_by_job(view.heir[awaited]) > 0
+    whole = ledger.gpus_by_job(view.gpus.reserved_for) == (reserved | moving) * ledger.jobs["num_gpus"]
+    awaited = (view.gpus.reserved_for >= 0) & (view.gpus.first_owner >= 0)
+    for_somebody = ledger.gpus_by_job(view.gpus.reserved_for[awaited]) > 0
     sound = whole & ((for_somebody == reserved) | moving)
-    return np.append(sound, np.isin(view.holder[awaited], view.pausing))
+    return np.append(sound, np.isin(view.gpus.first_owner[awaited], view.pausing))
 
 
 def memory_adds_up(ledger: Ledger) -> Any:
     view = ledger.episode.view
-    free = view.node_memory_gib[view.gpu_node] - ledger.of_holder("memory")
-    return (view.free_memory_gib == free) & (free >= 0)
+    free = view.nodes.gpu_memory_gib[view.gpus.node] - ledger.of_holder("memory")
+    return (view.gpus.free_memory_gib == free) & (free >= 0)
 
 
 def cores_add_up(ledger: Ledger) -> Any:
-    free = ledger.episode.view.node_cores - ledger.per_node(ledger.of_holder("cores"))
-    return (abs(ledger.episode.view.free_cores - free) < ROUNDING) & (free > -ROUNDING)
+    free = ledger.episode.view.nodes.cores - ledger.per_node(ledger.of_holder("cores"))
+    return (abs(ledger.episode.view.nodes.free_cores - free) < ROUNDING) & (free > -ROUNDING)
 
 
 def free_gpus_are_counted(ledger: Ledger) -> Any:
     view = ledger.episode.view
-    free = ledger.per_node((view.holder < 0) & (view.heir < 0))
-    return np.append(view.free_gpus == free, ledger.state.num_free == free.sum())
+    free = ledger.per_node((view.gpus.first_owner < 0) & (view.gpus.reserved_for < 0))
+    return np.append(view.nodes.free_gpus == free, ledger.state.num_free == free.sum())
 
 
 def queue_is_who_is_queued(ledger: Ledger) -> Any:
@@ -217,8 +217,10 @@ def jobs_present_are_times_in_system(ledger: Ledger) -> Any:
 
 def all_is_given_back(ledger: Ledger) -> Any:
     view = ledger.episode.view
-    whole = view.free_memory_gib == view.node_memory_gib[view.gpu_node]
-    return np.concatenate([whole, view.free_cores == view.node_cores, view.free_gpus == view.node_gpus])
+    whole = view.gpus.free_memory_gib == view.nodes.gpu_memory_gib[view.gpus.node]
+    return np.concatenate(
+        [whole, view.nodes.free_cores == view.nodes.cores, view.nodes.free_gpus == view.nodes.num_gpus]
+    )
 
 
 AT_ANY_MOMENT = {

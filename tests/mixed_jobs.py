@@ -103,7 +103,7 @@ class Whims:
 
     def idea(self, view: View) -> Action:
         """Return some action, of which many are illegal."""
-        rng, seen = self.rng, len(view.phase)
+        rng, seen = self.rng, len(view.jobs.phase)
         kind, running = rng.random(), view.running
         some = int(rng.choice(running)) if len(running) and rng.random() < 0.9 else int(rng.integers(seen))
         if kind < 0.12:
@@ -124,15 +124,15 @@ class Whims:
         """Return some GPUs, or a node, for a job that has a queue, in some shape."""
         rng = self.rng
         cores = None if rng.random() < 0.6 else float(rng.choice([-1, 0.5, 1, 2, 3, 6, 10, np.nan]))
-        node = int(rng.integers(len(view.node_gpus)))
-        if not view.num_gpus[job]:
+        node = int(rng.integers(len(view.nodes.num_gpus)))
+        if not view.jobs.num_gpus[job]:
             return Placement((), cores, node)
         workers, servers = self.some_shape(view, job)
-        if view.cpu_slowdown[job] and rng.random() < 0.3:
+        if view.jobs.cpu_slowdown[job] and rng.random() < 0.3:
             return Placement((), cores if rng.random() < 0.2 else None, node, workers, servers)
-        room = view.max_share - view.num_residents + np.isin(view.holder, [*view.pausing, job])
+        room = view.max_share - view.gpus.num_jobs + np.isin(view.gpus.first_owner, [*view.pausing, job])
         gpus = np.flatnonzero(room > 0) if rng.random() < 0.8 else np.arange(len(room))
-        asked = int(view.num_gpus[job]) if workers is None else workers
+        asked = int(view.jobs.num_gpus[job]) if workers is None else workers
         beside = bool(servers) and rng.random() < 0.3
         count = min(asked + (servers or 0) * beside, len(gpus))
         named = asked if beside else workers if rng.random() < 0.2 else None
@@ -143,9 +143,9 @@ class Whims:
         rng = self.rng
         if rng.random() < 0.4:
             return None, None
-        least, most = int(view.min_workers[job]), int(view.max_workers[job])
+        least, most = int(view.jobs.min_workers[job]), int(view.jobs.max_workers[job])
         workers = int(rng.integers(least, most + 1) + rng.choice([-1, 1]) * (rng.random() < 0.1))
-        servers = int(rng.choice([1, 2, 3, 5, 11])) if view.asked_servers[job] or rng.random() < 0.1 else None
+        servers = int(rng.choice([1, 2, 3, 5, 11])) if view.jobs.servers[job] or rng.random() < 0.1 else None
         return max(workers, 1), servers
 
 

@@ -100,10 +100,12 @@ def random_jobs(
 
 def usable_gpus(view: View, job: int) -> np.ndarray:
     """Return the GPUs, free or being freed, that a job could be started on."""
-    holders = view.holder
+    holders = view.gpus.first_owner
     going = np.isin(holders, view.pausing) | (holders < 0)
     return np.flatnonzero(
-        going & (view.heir < 0) & (view.node_memory_gib[view.gpu_node] >= view.memory_gib[job])
+        going
+        & (view.gpus.reserved_for < 0)
+        & (view.nodes.gpu_memory_gib[view.gpus.node] >= view.jobs.profiled_memory_gib[job])
     )
 
 
@@ -136,7 +138,7 @@ class Restless:
             if self.rng.random() < 0.5 and (placement := view.place(job)):
                 return Start(job, placement)
             gpus = usable_gpus(view, job)
-            if len(gpus) >= view.num_gpus[job]:
-                chosen = self.rng.choice(gpus, view.num_gpus[job], replace=False)
+            if len(gpus) >= view.jobs.num_gpus[job]:
+                chosen = self.rng.choice(gpus, view.jobs.num_gpus[job], replace=False)
                 return Start(job, Placement(tuple(chosen.tolist())))
         return None

@@ -91,27 +91,27 @@ class Whims:
             return Resize(job, placement=self.placement(view, job))
         if kind < 0.95:
             shape = shape_of(view, job)
-            now, asked = float(view.cores_now[job]), asked_cores(view, job, shape)
+            now, asked = float(view.jobs.cores_now[job]), asked_cores(view, job, shape)
             return Resize(job, next_cores(now, asked, shape, self.way))
-        return Throttle(job, round(float(view.throttle[job]) + self.way * 0.3, 1))
+        return Throttle(job, round(float(view.jobs.throttle[job]) + self.way * 0.3, 1))
 
     def placement(self, view: View, job: int) -> Placement:
         """Return some GPUs, or a node, for a job in some shape."""
         rng = self.rng
-        node = int(rng.integers(len(view.node_gpus)))
-        if view.is_cpu_job[job]:
+        node = int(rng.integers(len(view.nodes.num_gpus)))
+        if view.jobs.is_cpu_job[job]:
             return Placement((), None if rng.random() < 0.7 else float(rng.integers(1, 6)), node)
-        workers = int(rng.integers(view.min_workers[job], view.max_workers[job] + 1))
-        servers = int(rng.integers(1, 4)) if view.asked_servers[job] else 0
+        workers = int(rng.integers(view.jobs.min_workers[job], view.jobs.max_workers[job] + 1))
+        servers = int(rng.integers(1, 4)) if view.jobs.servers[job] else 0
         if rng.random() < 0.2:
             return Placement((), None, node, workers, servers)
-        here = view.residents
-        own = (here < 0) | (here == job) | (view.phase[here] == PAUSING)
+        here = view.gpus.jobs
+        own = (here < 0) | (here == job) | (view.jobs.phase[here] == PAUSING)
         wanted = own.all(axis=1) if rng.random() < 0.9 else np.ones(len(own), bool)
-        gpus = rng.permutation(np.flatnonzero(wanted & (view.heir == -1)))
+        gpus = rng.permutation(np.flatnonzero(wanted & (view.gpus.reserved_for == -1)))
         if rng.random() < 0.6:
-            gpus = gpus[np.argsort(view.gpu_node[gpus], kind="stable")]
+            gpus = gpus[np.argsort(view.gpus.node[gpus], kind="stable")]
         gpus = gpus[: workers + servers * int(rng.random() < 0.4)]
         beside = cores_beside(Shape(workers, servers, apart=len(gpus) > workers))
-        cores = beside + float(rng.integers(1, 9)) if view.cores_bind and rng.random() < 0.3 else None
+        cores = beside + float(rng.integers(1, 9)) if view.cpu_limited and rng.random() < 0.3 else None
         return Placement(tuple(gpus.tolist()), cores, None, workers, servers)

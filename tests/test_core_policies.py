@@ -63,7 +63,7 @@ class Recorder:
         action = self.policy(view)
         self.actions.append((view.now, action))
         if isinstance(action, Wait):
-            self.held[view.now] = view.cores_now.tolist()
+            self.held[view.now] = view.jobs.cores_now.tolist()
         return action
 
     def of_kind(self, kind: type) -> list[Any]:
@@ -158,8 +158,8 @@ def test_the_heaviest_is_throttled_first_and_released_when_there_is_room() -> No
     played = begun(work, (1, 1, 16))
     steps = list(throttled(played))
     assert [job for job, _ in steps[:3]] == [1, 1, 1]
-    levels = played.view.throttle
-    assert played.view.node_bandwidth_gbs[0] <= 200
+    levels = played.view.jobs.throttle
+    assert played.view.nodes.drawn_gbs[0] <= 200
     assert abs(170 * levels[1] - 120 * levels[2]) < 20
     played.apply(Wait())
     played.advance()
@@ -305,7 +305,7 @@ def test_dominant_shares_even_out_as_in_the_paper() -> None:
     while not isinstance(action := drf(played.view), Wait):
         played.apply(action)
     running = played.view.running
-    assert np.bincount(played.view.user[running]).tolist() == [3, 2]
+    assert np.bincount(played.view.jobs.user[running]).tolist() == [3, 2]
     assert dominant_shares(played.view) == pytest.approx([2 / 3, 2 / 3])
 
 

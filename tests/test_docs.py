@@ -152,7 +152,7 @@ def test_cores_are_added_while_they_help(tmp_path: Path) -> None:
             case Resize(_, float(cores)):
                 asked[cores] += 1
             case Wait():
-                held.extend(view.cores_now[view.running])
+                held.extend(view.jobs.cores_now[view.running])
         return action
 
     run(watched, load.episode())

@@ -241,8 +241,8 @@ def test_only_who_gets_another_shape_or_other_gpus_is_restarted(new: Any, seed: 
                 assert placement is not None
                 assert action.cores is None
                 workers = len(placement.gpus) if placement.workers is None else placement.workers
-                servers = view.asked_servers[job] if placement.servers is None else placement.servers
-                before = view.workers[job], view.servers[job], *view.gpus_of(job)
+                servers = view.jobs.servers[job] if placement.servers is None else placement.servers
+                before = view.jobs.workers_now[job], view.jobs.servers_now[job], *view.gpus_of(job)
                 assert (workers, servers, *placement.gpus) != before or placement.node is not None
                 restarts += 1
             episode.apply(action)
@@ -257,9 +257,9 @@ def test_unpredictable_jobs_never_have_another_size(seed: int) -> None:
     while not episode.done:
         moves(policy, episode)
         view = episode.view
-        unsure = (view.phase == RUNNING) & ~view.is_predictable
-        assert (view.workers == view.num_gpus)[unsure].all()
-        assert (view.servers == view.asked_servers)[unsure].all()
+        unsure = (view.jobs.phase == RUNNING) & ~view.jobs.is_predictable
+        assert (view.jobs.workers_now == view.jobs.num_gpus)[unsure].all()
+        assert (view.jobs.servers_now == view.jobs.servers)[unsure].all()
         episode.advance()
 
 

@@ -99,7 +99,7 @@ def test_so_it_is_window_by_window(tmp_path: Path) -> None:
     ("name", "key"),
     [
         ("fifo", lambda env, job: 0.0),
-        ("sjf", lambda env, job: env.episode.view.estimate_s[job]),
+        ("sjf", lambda env, job: env.episode.view.jobs.estimate_s[job]),
     ],
 )
 def test_primitive_moves_make_a_ranking(

@@ -35,10 +35,10 @@ def steps(env: GPUClusterEnv, action: Action) -> list[int]:
         case Resize(job, cores):
             shape = shape_of(view, job)
             asked = asked_cores(view, job, shape)
-            way, count = towards(float(view.cores_now[job]), asked, shape, float(cores or 0))
+            way, count = towards(float(view.jobs.cores_now[job]), asked, shape, float(cores or 0))
             kind = TURNS.index((Resize, way))
         case Throttle(job, level):
-            count = round((level - view.throttle[job]) / LEVEL)
+            count = round((level - view.jobs.throttle[job]) / LEVEL)
             kind = TURNS.index((Throttle, 1 if count > 0 else -1))
         case Wait(seconds):
             return [at.wait + Elastic.waits.index(seconds)]
@@ -64,9 +64,9 @@ def composed(view: View, at: Numbers, job: int, placement: Placement) -> list[in
 
 def shape_in(view: View, job: int, placement: Placement) -> Shape:
     """Return the shape that a placement gives to a job."""
-    gpus, asked = len(placement.gpus), int(view.num_gpus[job])
+    gpus, asked = len(placement.gpus), int(view.jobs.num_gpus[job])
     workers = placement.workers or gpus or asked
-    servers = int(view.asked_servers[job]) if placement.servers is None else placement.servers
+    servers = int(view.jobs.servers[job]) if placement.servers is None else placement.servers
     return Shape(workers, servers, on_cores=gpus == 0, apart=gpus > workers)
 
 

@@ -116,8 +116,8 @@ def test_nothing_starts_on_a_closed_node() -> None:
     )
 
     def watched(view: View) -> Action:
-        legal = [twins.legal(Start(2, on(gpu))) for gpu in (0, 3)] if len(view.phase) > 2 else []
-        seen.append((view.now, view.node_closed.tolist(), view.heir.tolist(), legal))
+        legal = [twins.legal(Start(2, on(gpu))) for gpu in (0, 3)] if len(view.jobs.phase) > 2 else []
+        seen.append((view.now, view.nodes.closed.tolist(), view.gpus.reserved_for.tolist(), legal))
         action = script(view)
         return action if view.now < 2500 or not isinstance(action, Wait) else rest(view)
 
@@ -127,7 +127,7 @@ def test_nothing_starts_on_a_closed_node() -> None:
     assert at_time[1900] == [[1, 0], [-2, -2, -1, -1], [False, True]]
     assert at_time[2160] == [[2, 0], [-2, -2, -1, -1], [False, True]]
     assert at_time[2340] == [[0, 0], [-1, -1, -1, -1], [True, True]]
-    assert twins.episode.view.failures.tolist() == [0, 2, 0]
+    assert twins.episode.view.jobs.failures.tolist() == [0, 2, 0]
 
 
 def rest(view: View) -> Action:
@@ -213,8 +213,8 @@ def closings(policy: Policy, seed: int) -> list[tuple[float, list[int]]]:
     seen: list[tuple[float, list[int]]] = []
 
     def watched(view: View) -> Action:
-        if not seen or seen[-1][1] != view.node_closed.tolist():
-            seen.append((view.now, view.node_closed.tolist()))
+        if not seen or seen[-1][1] != view.nodes.closed.tolist():
+            seen.append((view.now, view.nodes.closed.tolist()))
         return policy(view)
 
     run(watched, episode)
@@ -239,9 +239,9 @@ def test_nodes_are_up_and_down_as_long_as_they_should_be() -> None:
     times: dict[int, list[float]] = {0: [], 2: []}
 
     def watched(view: View) -> Action:
-        for node in np.flatnonzero(view.node_closed != was):
+        for node in np.flatnonzero(view.nodes.closed != was):
             times[int(was[node])].append(view.now - since[node])
-            was[node], since[node] = view.node_closed[node], view.now
+            was[node], since[node] = view.nodes.closed[node], view.now
         return rest(view)
 
     run(watched, episode)
@@ -286,7 +286,11 @@ def estimates(
     script = Script(lines)
 
     def watched(view: View) -> Action:
-        seen[view.now] = bool(view.is_predictable[0]), float(view.estimate_s[0]), float(view.remaining_s[0])
+        seen[view.now] = (
+            bool(view.jobs.is_predictable[0]),
+            float(view.jobs.estimate_s[0]),
+            float(view.jobs.remaining_s[0]),
+        )
         return script(view)
 
     assert twins.play(watched) == []

@@ -37,7 +37,7 @@ class Watched:
         action = self.policy(view)
         self.moves.append((view.now, action))
         held = {
-            job: {int(view.node_type[view.gpu_node[gpu]]) for gpu in view.gpus_of(job)}
+            job: {int(view.nodes.gpu_type[view.gpus.node[gpu]]) for gpu in view.gpus_of(job)}
             for job in view.running
         }
         self.most_types = max([self.most_types, *map(len, held.values())])
@@ -113,7 +113,7 @@ def test_time_received_comes_to_the_shares() -> None:
 def test_jobs_on_alike_gpus_take_turns() -> None:
     episode = Episode(jobs(*[(0, 1, 1e6)] * 5, pause=1), cluster("1x2"), exact=True)
     until(episode, Gavel(), 500 * ROUND_S)
-    assert episode.view.attained_s / episode.view.now == pytest.approx([0.4] * 5, abs=0.01)
+    assert episode.view.jobs.attained_s / episode.view.now == pytest.approx([0.4] * 5, abs=0.01)
 
 
 def until(episode: Episode, policy: Gavel, end_s: float) -> None:

@@ -37,7 +37,7 @@ def begun(work: np.ndarray, cluster: Cluster, held: Sequence[tuple[int, ...]], *
 def granted(episode: Episode, order: Sequence[int], pausing: bool = True) -> list[Action]:
     """Return the moves of this instant for jobs in this order, having made them."""
     made: list[Action] = []
-    wishes = [Wish(job, int(episode.view.num_gpus[job])) for job in order]
+    wishes = [Wish(job, int(episode.view.jobs.num_gpus[job])) for job in order]
     for move in grants(episode.view, wishes, pausing=pausing):
         episode.apply(move)
         made.append(move)
@@ -150,7 +150,7 @@ class Shuffled:
         self.pending: list[int] = []
 
     def order(self, view: View) -> list[Wish]:
-        wishes = by(view, self.rng.permutation(len(view.phase)))
+        wishes = by(view, self.rng.permutation(len(view.jobs.phase)))
         self.place, self.pending = {wish.job: place for place, wish in enumerate(wishes)}, []
         return wishes
 

@@ -40,7 +40,7 @@ class Moment(NamedTuple):
 
 def moment(seen: Any, episode: Episode) -> Moment:
     attained = np.zeros(len(episode.jobs))
-    attained[: len(episode.view.attained_s)] = episode.view.attained_s
+    attained[: len(episode.view.jobs.attained_s)] = episode.view.jobs.attained_s
     done = ~np.isnan(episode.state.finish_s[: len(attained)])
     return Moment(tiny.bits(seen), episode.view.now, attained, done)
 

@@ -16,7 +16,9 @@ from simulator.episode import Episode, discipline_of
 from simulator.kernel import calls
 from simulator.kernel.layout import DONE, JOB
 from simulator.policy import Action, Placement, Preempt, Ranking, Start, Wait
+from simulator.source import Source, source_of
 from simulator.view import View
+from simulator.walks import next_move
 from tests.conftest import ROOT
 from tests.ledger import AT_ANY_MOMENT, AT_THE_END, Ledger
 from tests.reference import Job, Node, Rules
@@ -118,10 +120,18 @@ def test_the_same_seed_gives_the_same_results_in_another_process() -> None:
 # What a view shows.
 
 
+ENTITIES = ("jobs", "gpus", "nodes")
+
+
 def shown(view: View) -> dict[str, np.ndarray]:
     """Return everything a view shows."""
-    properties = [name for name, found in vars(View).items() if isinstance(found, property)]
-    return {name: np.asarray(getattr(view, name)) for name in properties}
+    of_view = [name for name, found in vars(View).items() if isinstance(found, property)]
+    seen = {name: getattr(view, name) for name in of_view if name not in ENTITIES}
+    for entities in ENTITIES:
+        part = getattr(view, entities)
+        names = (name for name in dir(type(part)) if not name.startswith("_") and name != "count")
+        seen |= {f"{entities}.{name}": getattr(part, name) for name in names}
+    return {name: np.asarray(array) for name, array in seen.items()}
 
 
 def halfway(seed: int) -> Episode:
@@ -140,19 +150,19 @@ def halfway(seed: int) -> Episode:
 def with_another_future(episode: Episode, seed: int) -> View:
     """Return the view if unfinished jobs were of other length, and those to come quite other jobs."""
     rng = np.random.default_rng(seed)
-    jobs, arrived = episode.jobs.copy(), len(episode.view.phase)
+    jobs, arrived = episode.jobs.copy(), len(episode.view.jobs.phase)
     ahead = np.flatnonzero(episode.state.phase[:arrived] != DONE)
-    jobs["duration_s"][ahead] = episode.view.attained_s[ahead] + rng.uniform(1, 9_000, len(ahead))
-    for name in ("duration", "estimate", "pause", "load", "cores", "predictable_from"):
+    jobs["duration_s"][ahead] = episode.view.jobs.attained_s[ahead] + rng.uniform(1, 9_000, len(ahead))
+    for name in ("duration_s", "profiled_duration_s", "pause_s", "load_s", "cores_each", "predictable_from"):
         jobs[name][arrived:] = rng.uniform(0, 1, len(jobs) - arrived)
     jobs["submit_s"][arrived:] += 5.0
-    return View(episode.states.copy(), jobs, rng)
+    return View(Source(episode.states.copy(), jobs, rng))
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_nobody_sees_true_durations_or_future_jobs(seed: int) -> None:
     episode = halfway(seed)
-    assert 0 < len(episode.view.phase) < len(episode.jobs)
+    assert 0 < len(episode.view.jobs.phase) < len(episode.jobs)
     truth, other = shown(episode.view), shown(with_another_future(episode, seed))
     assert all(np.array_equal(truth[name], other[name], equal_nan=True) for name in truth)
 
@@ -163,8 +173,9 @@ def test_nobody_acts_on_true_durations_or_future_jobs(ranking: Ranking) -> None:
     for seed in range(12):
         episode = halfway(seed)
         episode.state.discipline = discipline_of(ranking, 0)
-        action = View(episode.states.copy(), episode.jobs, np.random.default_rng(0)).next_move(ranking)
-        assert with_another_future(episode, seed).next_move(ranking) == action
+        source = Source(episode.states.copy(), episode.jobs, np.random.default_rng(0))
+        action = next_move(source, ranking)
+        assert next_move(source_of(with_another_future(episode, seed)), ranking) == action
         acted += action != Wait()
     assert acted
 
@@ -182,8 +193,9 @@ def test_the_kernel_gets_the_very_types_it_knows() -> None:
     episode = halfway(0)
     other = halfway(1)
     assert episode.jobs.dtype is other.jobs.dtype is JOB
-    assert episode.states.dtype is other.states.dtype is episode.view._states.dtype
-    assert episode.view._jobs.dtype is JOB
+    source = source_of(episode.view)
+    assert episode.states.dtype is other.states.dtype is source.states.dtype
+    assert source.jobs.dtype is JOB
     sent = pickle.loads(pickle.dumps(episode.jobs))
     assert sent.dtype is not JOB
     assert Episode(sent, episode.cluster).jobs.dtype is JOB
@@ -195,16 +207,21 @@ def test_the_kernel_gets_the_very_types_it_knows() -> None:
 def illegal_actions(episode: Episode) -> list[Action]:
     """Return actions that are illegal now, one for each rule where there is an occasion to break it."""
     view = episode.view
-    queued, running, ahead = view.queue.tolist(), view.running.tolist(), len(view.phase)
-    taken = [*np.flatnonzero(np.isin(view.holder, running))[:1], *np.flatnonzero(view.heir >= 0)[:1]]
-    free = np.flatnonzero((view.holder < 0) & (view.heir < 0)).tolist()
+    queued, running, ahead = view.queue.tolist(), view.running.tolist(), len(view.jobs.phase)
+    taken = [
+        *np.flatnonzero(np.isin(view.gpus.first_owner, running))[:1],
+        *np.flatnonzero(view.gpus.reserved_for >= 0)[:1],
+    ]
+    free = np.flatnonzero((view.gpus.first_owner < 0) & (view.gpus.reserved_for < 0)).tolist()
     wrong: list[Action] = [Start(ahead, Placement(tuple(free[:1]))), Start(-1, Placement(tuple(free[:1])))]
     wrong += [Preempt(ahead), Preempt(-1), *map(Preempt, queued), Wait(-1.0), Wait(math.nan)]
-    wrong += [Start(job, Placement(tuple(free[: view.num_gpus[job]]))) for job in running]
+    wrong += [Start(job, Placement(tuple(free[: view.jobs.num_gpus[job]]))) for job in running]
     for job in queued:
-        asked = view.num_gpus[job]
-        small = [gpu for gpu in free if view.free_memory_gib[gpu] < view.memory_gib[job]]
-        wrong += [Start(job, Placement((gpu,) * asked)) for gpu in [-1, view.holder.size, *taken, *small]]
+        asked = view.jobs.num_gpus[job]
+        small = [gpu for gpu in free if view.gpus.free_memory_gib[gpu] < view.jobs.profiled_memory_gib[job]]
+        wrong += [
+            Start(job, Placement((gpu,) * asked)) for gpu in [-1, view.gpus.first_owner.size, *taken, *small]
+        ]
         wrong += [Start(job, Placement(tuple(free[:count]))) for count in range(10) if count != asked]
         wrong += [Start(job, Placement((gpu,) * asked)) for gpu in free[:1] if asked > 1]
     return wrong

@@ -14,7 +14,7 @@ import pytest
 from simulator.episode import Episode, discipline_of, run
 from simulator.kernel import calls, laws
 from simulator.policy import Action, Preempt, Ranking, Resize, Start, Throttle, Wait
-from simulator.view import adopt
+from simulator.walks import adopt
 from tests.conftest import ROOT
 from tests.lives import OPEN
 from tests.mixed_jobs import OUTAGES, TYPES, Later, Whims, mixed_table, workload
@@ -140,11 +140,11 @@ def test_completion_time_is_the_sum_of_its_parts(config: str) -> None:
 @pytest.mark.parametrize("config", CONFIGS)
 def test_in_the_end_all_is_given_back(config: str) -> None:
     view = account(config, 0).episode.view
-    assert (view.free_memory_gib == view.node_memory_gib[view.gpu_node]).all()
-    assert (view.free_cores == view.node_cores).all()
-    assert (view.spare_cores == view.node_cores - view.node_gpus).all()
-    assert (view.free_gpus == np.where(view.node_closed == OPEN, view.node_gpus, 0)).all()
-    assert (view.residents == -1).all()
+    assert (view.gpus.free_memory_gib == view.nodes.gpu_memory_gib[view.gpus.node]).all()
+    assert (view.nodes.free_cores == view.nodes.cores).all()
+    assert (view.nodes.unreserved_cores == view.nodes.cores - view.nodes.num_gpus).all()
+    assert (view.nodes.free_gpus == np.where(view.nodes.closed == OPEN, view.nodes.num_gpus, 0)).all()
+    assert (view.gpus.jobs == -1).all()
 
 
 @pytest.mark.parametrize("config", ["all", "late peaks, anyone"])

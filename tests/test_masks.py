@@ -27,7 +27,7 @@ def may_start(env: GPUClusterEnv, job: int, rule: int) -> bool:
 def may_pause(env: GPUClusterEnv, job: int) -> bool:
     """Ask the episode whether a job may be paused, which an agent may do after a minute and if somebody waits."""
     view = env.episode.view
-    lately = view.now - view.since_s[job] < LEAST_RUN
+    lately = view.now - view.jobs.phase_began_s[job] < LEAST_RUN
     return bool(len(view.queue)) and not lately and env.episode.why_not(Preempt(job)) is None
 
 

@@ -96,7 +96,7 @@ def test_the_last_cores_are_kept_for_gpus_without_a_job() -> None:
     twins.apply(Start(3, on(1, cores=1.0)))
     assert not twins.legal(Resize(2, 2.0))
     assert not twins.legal(Start(1, at(0)))
-    assert (twins.episode.view.free_cores.tolist(), twins.differences) == ([0.0], [])
+    assert (twins.episode.view.nodes.free_cores.tolist(), twins.differences) == ([0.0], [])
 
 
 def test_a_cpu_job_runs_by_its_cores() -> None:

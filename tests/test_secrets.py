@@ -15,8 +15,13 @@ from tests.mixed_jobs import Whims, mixed_table, sensible, workload
 def shown(view: View) -> bytes:
     """Return all that a view shows of jobs, GPUs and nodes."""
     columns = [name for name, what in vars(View).items() if isinstance(what, Column | Reading)]
-    whole = [view.now, view.remaining_s, view.attained_s, *(getattr(view, name) for name in columns)]
-    return tiny.bits([*whole, *(view.profile(job) for job in np.flatnonzero(view.num_gpus).tolist())])
+    whole = [
+        view.now,
+        view.jobs.remaining_s,
+        view.jobs.attained_s,
+        *(getattr(view, name) for name in columns),
+    ]
+    return tiny.bits([*whole, *(view.profile(job) for job in np.flatnonzero(view.jobs.num_gpus).tolist())])
 
 
 def looks(table: pd.DataFrame, until: float) -> list[bytes]:

@@ -92,7 +92,7 @@ def test_a_job_that_moves_keeps_its_gpus_from_others() -> None:
     assert not twins.legal(to(3, job=2))
     assert not twins.legal(to(0, 3))
     assert not twins.legal(Preempt(0))
-    assert twins.episode.view.heir.tolist() == [0, -1, -1, 0]
+    assert twins.episode.view.gpus.reserved_for.tolist() == [0, -1, -1, 0]
     assert twins.differences == []
 
 
@@ -223,7 +223,7 @@ def test_workers_on_cores_need_all_of_theirs() -> None:
     assert not twins.legal(Start(1, at(0)))
     twins.apply(Start(0, at(0)))
     assert not any(twins.legal(action) for action in (Resize(0, 15.0), Resize(0, 20.0), Throttle(0, 0.5)))
-    assert twins.episode.view.free_cores.tolist() == [9.0]
+    assert twins.episode.view.nodes.free_cores.tolist() == [9.0]
     assert twins.differences == []
 
 
@@ -253,7 +253,7 @@ def test_levels_rise_with_gpu_seconds_in_whatever_shape() -> None:
     lines = Script({0: [Start(0, on(0, 1))], 40: [to(0, 1, 2, 3)]})
 
     def watched(view: View) -> Action:
-        times.append((view.now, float(view.gpu_seconds[0])))
+        times.append((view.now, float(view.jobs.gpu_seconds[0])))
         return lines(view)
 
     assert twins.play(watched) == []

@@ -241,9 +241,9 @@ def victims(seed: int, failures: int) -> list[int]:
     while len(failed) < failures:
         episode.advance()
         for queued in episode.view.queue.tolist():
-            before = episode.view.oom_restarts.copy()
+            before = episode.view.jobs.oom_restarts.copy()
             episode.apply(Start(queued, on(0)))
-            failed += np.flatnonzero(episode.view.oom_restarts > before).tolist()
+            failed += np.flatnonzero(episode.view.jobs.oom_restarts > before).tolist()
         episode.apply(Wait())
     return failed
 

@@ -254,7 +254,7 @@ def test_fifo_blind_starts_jobs_that_cannot_run_together() -> None:
 def test_fifo_takes_empty_gpus_first_and_then_those_with_fewest_jobs(new: New) -> None:
     """A and B take a GPU each; C joins A; D joins B, which has fewer."""
     view = at_first(new, jobs(*[(0, 1, 100, 0.2, 4)] * 4), PAIR, Physics(max_share=3))
-    assert view.residents.tolist() == [[0, 2, -1], [1, 3, -1]]
+    assert view.gpus.jobs.tolist() == [[0, 2, -1], [1, 3, -1]]
 
 
 @pytest.mark.parametrize("new", [PackedFifo, Xonar, Muri, Lucid, Gandiva])

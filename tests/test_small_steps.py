@@ -38,11 +38,11 @@ def restless(
 def after(draft: Draft, field: str, way: int, view: View) -> Draft | None:
     """Return what is in hand after a change; None where it was settled, or would go back."""
     ways = draft.ways | {field: way}
-    settled = draft.gpus or "cores" in draft.ways or view.is_cpu_job[draft.job]
+    settled = draft.gpus or "cores" in draft.ways or view.jobs.is_cpu_job[draft.job]
     if draft.gpus or draft.ways.get(field, way) != way or (settled and field != "cores"):
         return None
     if field == "cores":
-        if not view.cores_bind:
+        if not view.cpu_limited:
             return None
         now = draft.cores or asked_cores(view, draft.job, draft.shape)
         own = now - servers_of(draft.shape)
@@ -73,11 +73,11 @@ def agrees(then: Shape, draft: Draft) -> bool:
 
 def wholes(draft: Draft, view: View) -> Iterator[Draft]:
     """Yield all that what is in hand can become, legal or not."""
-    job, gpus = draft.job, len(view.holder)
-    workers = range(int(view.min_workers[job]), int(view.max_workers[job]) + 1)
-    servers = range(1, MOST_SERVERS + 1) if view.asked_servers[job] else [0]
+    job, gpus = draft.job, len(view.gpus.first_owner)
+    workers = range(int(view.jobs.min_workers[job]), int(view.jobs.max_workers[job]) + 1)
+    servers = range(1, MOST_SERVERS + 1) if view.jobs.servers[job] else [0]
     ways = [Shape(*shape) for shape in product(workers, servers, (False, True), (False, True))]
-    if view.is_cpu_job[job]:
+    if view.jobs.is_cpu_job[job]:
         ways = [draft.shape]
     for shape in ways:
         if (
@@ -100,7 +100,7 @@ def wholes(draft: Draft, view: View) -> Iterator[Draft]:
 
 def possible(draft: Draft, view: View) -> bool:
     """Try all that what is in hand can become."""
-    nodes = range(len(view.node_gpus))
+    nodes = range(len(view.nodes.num_gpus))
     return any(
         view.why_not(whole_action(whole, node)) is None
         for whole in wholes(draft, view)
@@ -111,7 +111,7 @@ def possible(draft: Draft, view: View) -> bool:
 def expected(env: GPUClusterEnv) -> list[bool]:
     """Return what is legal now, found without the mask, but for pauses, turns and waits."""
     slots, view = env._slots, env.episode.view
-    draft, nodes, gpus = slots.draft, range(len(view.node_gpus)), range(len(view.holder))
+    draft, nodes, gpus = slots.draft, range(len(view.nodes.num_gpus)), range(len(view.gpus.first_owner))
     if draft.job < 0:
         fresh = [
             [

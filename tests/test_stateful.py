@@ -112,8 +112,8 @@ class Cluster(RuleBasedStateMachine):
         state, shadow = self.episode.state, self.shadow
         assert (state.clock, state.instant) == (shadow.clock, shadow.instant)
         assert [PHASES[phase] for phase in self.ledger.phase] == [fate.phase for fate in shadow.fates]
-        assert self.episode.view.holder.tolist() == shadow.owners("gpus")
-        assert self.episode.view.heir.tolist() == shadow.owners("wanted")
+        assert self.episode.view.gpus.first_owner.tolist() == shadow.owners("gpus")
+        assert self.episode.view.gpus.reserved_for.tolist() == shadow.owners("wanted")
         assert self.ledger.column("attained").tolist() == [
             fate.job.duration_s if fate.phase == "done" else fate.attained for fate in shadow.fates
         ]

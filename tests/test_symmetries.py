@@ -9,7 +9,7 @@ import pytest
 from simulator.episode import Episode
 from simulator.kernel import calls
 from simulator.policy import Action, Placement, Ranking, Start
-from simulator.view import adopt
+from simulator.walks import adopt
 from tests.ledger import Ledger
 from tests.reference import Job, Node, Outcome, Rules
 from tests.scenarios import MIXED, Restless, compiled, episode_of, outcomes, random_jobs
@@ -132,7 +132,7 @@ def test_names_of_gpus_do_not_matter(seed: int) -> None:
     """The same moves on GPUs named otherwise inside their nodes: which GPU of a node it is means nothing."""
     rules = Rules("submit", preempt=False)
     first = Ledger(episode_of(drawn(seed, 60), MIXED, rules)).play(Restless(seed))
-    nodes = first.episode.view.gpu_node
+    nodes = first.episode.view.gpus.node
     names = np.lexsort((np.random.default_rng(seed).random(len(nodes)), nodes))
     assert not np.array_equal(names, np.arange(len(nodes)))
     moves = [(clock, renamed(action, names)) for clock, action in first.moves]

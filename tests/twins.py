@@ -62,7 +62,7 @@ class Twins:
 
     def advance(self) -> bool:
         """Move to the next instant; tell whether there was one and all agrees."""
-        residents, clock = self.episode.view.num_residents.copy(), self.episode.view.now
+        residents, clock = self.episode.view.gpus.num_jobs.copy(), self.episode.view.now
         self.fluid.outages.fails = self.episode.state.fail_at[: self.fluid.cluster.num_nodes].tolist()
         if not self.step():
             self.differences.append("nothing is pending")
@@ -121,25 +121,25 @@ class Twins:
     def of_jobs(self) -> Columns:
         """Return what is said of each job."""
         state, view, lives = self.episode.state, self.episode.view, self.fluid.lives
-        here = lives[: len(view.phase)]
+        here = lives[: len(view.jobs.phase)]
         columns: Columns = {
             "phase": ([PHASES[phase] for phase in state.phase[: len(lives)]], [life.phase for life in lives]),
-            "progress": (view.attained_s.tolist(), [life.progress for life in here]),
-            "run": (view.ran_s.tolist(), [life.spent["run"] for life in here]),
+            "progress": (view.jobs.attained_s.tolist(), [life.progress for life in here]),
+            "run": (view.jobs.ran_s.tolist(), [life.spent["run"] for life in here]),
             "lost": (state.lost_s[: len(lives)].tolist(), [life.spent["lost"] for life in lives]),
-            "service": (view.gpu_seconds.tolist(), [life.service for life in here]),
-            "core": (view.core_seconds.tolist(), [life.spent["core"] for life in here]),
-            "restarts": (view.oom_restarts.tolist(), [life.ooms for life in here]),
-            "failures": (view.failures.tolist(), [life.failures for life in here]),
-            "preemptions": (view.preemptions.tolist(), [life.preemptions for life in here]),
-            "resizes": (view.resizes.tolist(), [life.resizes for life in here]),
-            "cores": (view.cores_now.tolist(), [life.cores for life in here]),
+            "service": (view.jobs.gpu_seconds.tolist(), [life.service for life in here]),
+            "core": (view.jobs.core_seconds.tolist(), [life.spent["core"] for life in here]),
+            "restarts": (view.jobs.oom_restarts.tolist(), [life.ooms for life in here]),
+            "failures": (view.jobs.failures.tolist(), [life.failures for life in here]),
+            "preemptions": (view.jobs.preemptions.tolist(), [life.preemptions for life in here]),
+            "resizes": (view.jobs.resizes.tolist(), [life.resizes for life in here]),
+            "cores": (view.jobs.cores_now.tolist(), [life.cores for life in here]),
             "level": (state.level[: len(lives)].tolist(), [life.rank for life in lives]),
-            "throttle": (view.throttle.tolist(), [life.level for life in here]),
-            "node": (view.node_of.tolist(), [life.node for life in here]),
+            "throttle": (view.jobs.throttle.tolist(), [life.level for life in here]),
+            "node": (view.jobs.node.tolist(), [life.node for life in here]),
         }
         waits = [job for job, life in enumerate(here) if life.phase in ("queued", "restarting")]
-        columns["must load"] = of_those(waits, view.must_load, [life.saved for life in here])
+        columns["must load"] = of_those(waits, view.jobs.must_load, [life.saved for life in here])
         for book, column, open_in in BANKED:
             closed = [job for job, life in enumerate(lives) if life.phase not in open_in]
             columns[book] = of_those(closed, state[column], [life.spent[book] for life in lives])
@@ -152,9 +152,9 @@ class Twins:
         shown = [job for job, life in enumerate(here) if life.phase != "done"]
         held = [shape.gpus if life.phase in HELD else 0 for shape, life in zip(shapes, here, strict=True)]
         return {
-            "workers": of_those(shown, view.workers, [shape.workers for shape in shapes]),
-            "servers": of_those(shown, view.servers, [shape.servers for shape in shapes]),
-            "GPUs": (view.gpus_now.tolist(), held),
+            "workers": of_those(shown, view.jobs.workers_now, [shape.workers for shape in shapes]),
+            "servers": of_those(shown, view.jobs.servers_now, [shape.servers for shape in shapes]),
+            "GPUs": (view.jobs.gpus_now.tolist(), held),
         }
 
     def of_estimates(self, here: list[Life]) -> Columns:
@@ -168,9 +168,9 @@ class Twins:
         ]
         shown = [job for job, life in enumerate(here) if life.phase != "done"]
         return {
-            "predictable": (view.is_predictable.tolist(), [life.predictable for life in here]),
-            "estimate": (view.estimate_s.tolist(), told),
-            "remaining": of_those(shown, view.remaining_s, rest),
+            "predictable": (view.jobs.is_predictable.tolist(), [life.predictable for life in here]),
+            "estimate": (view.jobs.estimate_s.tolist(), told),
+            "remaining": of_those(shown, view.jobs.remaining_s, rest),
         }
 
     def of_machines(self) -> Columns:
@@ -185,17 +185,20 @@ class Twins:
         ]
         return {
             "residents": (
-                [sorted(seats[seats >= 0].tolist()) for seats in view.residents],
+                [sorted(seats[seats >= 0].tolist()) for seats in view.gpus.jobs],
                 [sorted(jobs) for jobs in here],
             ),
-            "holder": (view.holder.tolist(), [jobs[0] if jobs else -1 for jobs in here]),
+            "holder": (view.gpus.first_owner.tolist(), [jobs[0] if jobs else -1 for jobs in here]),
             "heir": (
-                view.heir.tolist(),
+                view.gpus.reserved_for.tolist(),
                 [CLOSED if closed[gpu] else (ground.heirs(gpu) or [-1])[0] for gpu in gpus],
             ),
-            "memory": (view.free_memory_gib.tolist(), [ground.memory(gpu) for gpu in gpus]),
-            "free cores": (view.free_cores.tolist(), [ground.free_cores(node) for node in nodes]),
-            "spare cores": (view.spare_cores.tolist(), [ground.spare_cores(node) for node in nodes]),
-            "closed": (view.node_closed.tolist(), ground.closed),
-            "down at": (view.node_until_s.tolist(), down_at),
+            "memory": (view.gpus.free_memory_gib.tolist(), [ground.memory(gpu) for gpu in gpus]),
+            "free cores": (view.nodes.free_cores.tolist(), [ground.free_cores(node) for node in nodes]),
+            "spare cores": (
+                view.nodes.unreserved_cores.tolist(),
+                [ground.spare_cores(node) for node in nodes],
+            ),
+            "closed": (view.nodes.closed.tolist(), ground.closed),
+            "down at": (view.nodes.down_at_s.tolist(), down_at),
         }

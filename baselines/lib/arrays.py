@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.kernel.layout import OPEN
 from simulator.policy import Action, Placement, Resize, Start
+from simulator.vocabulary import OPEN
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -41,18 +41,18 @@ class Holders(NamedTuple):
 def holders(view: "View", want: np.ndarray, gain: np.ndarray) -> Holders:
     """Return who holds cores where, given what the running jobs want to be fed with."""
     jobs = view.running
-    servers = view.server_cores[jobs]
-    is_cpu, nodes = view.is_cpu_job[jobs], view.node_of[jobs]
-    on = np.zeros((len(jobs), len(view.node_gpus)))
+    servers = view.jobs.server_cores[jobs]
+    is_cpu, nodes = view.jobs.is_cpu_job[jobs], view.jobs.node[jobs]
+    on = np.zeros((len(jobs), len(view.nodes.num_gpus)))
     on[is_cpu, nodes[is_cpu]] = 1
-    gpus = np.flatnonzero(np.isin(view.holder, jobs))
-    np.add.at(on, (np.searchsorted(jobs, view.holder[gpus]), view.gpu_node[gpus]), 1)
+    gpus = np.flatnonzero(np.isin(view.gpus.first_owner, jobs))
+    np.add.at(on, (np.searchsorted(jobs, view.gpus.first_owner[gpus]), view.gpus.node[gpus]), 1)
     places: list[list[tuple[int, float]]] = [[] for _ in jobs]
     for row, node in np.argwhere(on).tolist():
         places[row].append((node, float(on[row, node])))
-    want = np.maximum(np.where(is_cpu, view.cores[jobs], want), 1.0) + servers
-    room = view.spare_cores + on.T @ view.cores_now[jobs] + ROUNDING
-    return Holders(jobs, is_cpu, on, places, want, servers, gain, view.since_s[jobs], room)
+    want = np.maximum(np.where(is_cpu, view.jobs.cores_each[jobs], want), 1.0) + servers
+    room = view.nodes.unreserved_cores + on.T @ view.jobs.cores_now[jobs] + ROUNDING
+    return Holders(jobs, is_cpu, on, places, want, servers, gain, view.jobs.phase_began_s[jobs], room)
 
 
 def divide(
@@ -96,7 +96,7 @@ def _give(held: Holders, rows: np.ndarray, most: np.ndarray, cores: np.ndarray, 
 
 def resizes(view: "View", held: Holders, cores: np.ndarray) -> list[Action]:
     """Return the changes to these cores, those that free cores first."""
-    change = cores - view.cores_now[held.jobs]
+    change = cores - view.jobs.cores_now[held.jobs]
     rows = np.flatnonzero(abs(change) > ROUNDING)
     return [Resize(int(held.jobs[row]), float(cores[row])) for row in rows[np.argsort(change[rows])]]
 
@@ -111,12 +111,12 @@ def start_on_cores(view: "View", held: Holders, jobs: np.ndarray, reserve: float
     )
     left = held.room - held.on.T @ held.want
     for job in jobs.tolist():
-        asked = max(float(view.cores[job]), 1.0)
-        fits = (sure + ROUNDING >= asked) & (view.node_closed == OPEN)
+        asked = max(float(view.jobs.cores_each[job]), 1.0)
+        fits = (sure + ROUNDING >= asked) & (view.nodes.closed == OPEN)
         if not fits.any() or view.just_paused(job):
             continue
         node = int(np.argmax(np.where(fits, left, -np.inf)))
         taken = np.where(np.arange(len(sure)) == node, asked, 0.0)
-        cores = np.minimum(divide(held, reserve, taken=taken), view.cores_now[held.jobs])
+        cores = np.minimum(divide(held, reserve, taken=taken), view.jobs.cores_now[held.jobs])
         return [*resizes(view, held, cores), Start(job, Placement((), node=node))]
     return []

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from baselines.lib.victims import alone, cheapest
-from simulator.kernel.layout import NOBODY, PAUSING
 from simulator.policy import Action, Placement, Preempt, Start, Wait
+from simulator.vocabulary import NOBODY, PAUSING
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -102,7 +102,7 @@ class Rounds:
             self._moves = self._begin(view)
         if move := next(self._moves, None):
             return move
-        waiting = view.num_gpus[view.queue].any() and len(view.running)
+        waiting = view.jobs.num_gpus[view.queue].any() and len(view.running)
         return Wait(GLANCE_S) if waiting else Wait()
 
     def _begin(self, view: "View") -> Iterator[Action]:
@@ -114,14 +114,14 @@ class Rounds:
         if not due:
             return grants(view, wishes, pausing=False)
         before = self._settled
-        here = (jobs.tobytes() for jobs in (view.preemptible, view.pausing, view.free_gpus))
+        here = (jobs.tobytes() for jobs in (view.preemptible, view.pausing, view.nodes.free_gpus))
         self._settled = (wishes, *here)
         return grants(view, wishes) if fits or self._settled != before else iter(())
 
     def _is_due(self, view: "View") -> bool:
-        if len(view.phase) == self._arrived and view.now < self._began_s + self._every_s:
+        if len(view.jobs.phase) == self._arrived and view.now < self._began_s + self._every_s:
             return False
-        self._arrived, self._began_s = len(view.phase), view.now
+        self._arrived, self._began_s = len(view.jobs.phase), view.now
         return True
 
 
@@ -132,7 +132,7 @@ def by(view: "View", *keys: np.ndarray, gpus: np.ndarray | None = None) -> list[
     """
     jobs = np.union1d(view.queue, view.running)
     order = jobs[np.lexsort((jobs, *(key[jobs] for key in reversed(keys))))]
-    wanted = (view.num_gpus if gpus is None else gpus)[order]
+    wanted = (view.jobs.num_gpus if gpus is None else gpus)[order]
     return list(map(Wish, order.tolist(), wanted.tolist()))
 
 
@@ -142,10 +142,10 @@ def grants(view: "View", wishes: Sequence[Wish], *, pausing: bool = True) -> Ite
     wishes: of queued and running jobs, in order; whoever runs and has no wish keeps what it has.
     pausing: whether running jobs may be paused; else they keep what they have.
     """
-    queued, cores = set(view.queue.tolist()), view.cores.tolist()
+    queued, cores = set(view.queue.tolist()), view.jobs.cores_each.tolist()
     runners = set(alone(view, view.preemptible).tolist()) if pausing else set()
     after = [wish.job for wish in wishes if wish.job in runners]
-    unlike = bool(np.ptp(view.node_memory_gib))
+    unlike = bool(np.ptp(view.nodes.gpu_memory_gib))
     hopeless = set()
     ledger: Ledger | None = None  # as long as nothing is done
     for wish in wishes:
@@ -182,7 +182,7 @@ def is_too_early(view: "View", room: Room, move: Action) -> bool:
 
 def _with_servers(view: "View", wish: Wish, placement: Placement) -> Placement:
     """Return a placement that gives parameter servers the GPUs beyond one for each worker, if there are such."""
-    workers = int(view.num_gpus[wish.job])
+    workers = int(view.jobs.num_gpus[wish.job])
     if wish.gpus == workers:
         return placement
     return placement._replace(workers=workers, servers=wish.gpus - workers)
@@ -196,11 +196,11 @@ def make_room(view: "View", wish: Wish, ledger: Ledger, among: np.ndarray | None
     """
     if not wish.gpus or not (any(ledger.held) or len(view.pausing)):
         return None
-    able, each = view.can_hold(wish.job), float(view.cores[wish.job])
+    able, each = view.can_hold(wish.job), float(view.jobs.cores_each[wish.job])
     able = able if among is None else able & among
     room = Room([], [])
     for wanted in by_node(view, wish, able):
-        nodes = np.flatnonzero(able & (view.node_gpus >= wanted)).tolist()
+        nodes = np.flatnonzero(able & (view.nodes.num_gpus >= wanted)).tolist()
         parts = [_part(ledger, node, wanted, each, room.victims) for node in nodes]
         best = min((part for part in parts if part), default=None)
         if not best:
@@ -225,34 +225,36 @@ def _part(ledger: Ledger, node: int, wanted: int, each: float, chosen: list[int]
 
 def by_node(view: "View", wish: Wish, able: np.ndarray) -> list[int]:
     """Return how many GPUs a job takes on each of its nodes, as the placement rules do where nodes are alike."""
-    largest = int(view.node_gpus[able].max())
+    largest = int(view.nodes.num_gpus[able].max())
     whole, rest = divmod(wish.gpus, largest)
     return [largest] * whole + [rest] * (rest > 0)
 
 
 def ledger_of(view: "View", jobs: Sequence[int]) -> Ledger:
     """Return who holds what, as far as it is to be had for a job if some of these are paused."""
-    nodes, holder, heir = range(len(view.node_gpus)), view.holder, view.heir
-    pausing = (holder >= 0) & (view.phase[holder] == PAUSING)
+    nodes, holder, heir = range(len(view.nodes.num_gpus)), view.gpus.first_owner, view.gpus.reserved_for
+    pausing = (holder >= 0) & (view.jobs.phase[holder] == PAUSING)
     place, cores, gain = (
-        np.full(len(view.phase), -1.0),
+        np.full(len(view.jobs.phase), -1.0),
         np.full(len(nodes), np.inf),
-        np.zeros(len(view.phase)),
+        np.zeros(len(view.jobs.phase)),
     )
     place[list(jobs)] = np.arange(len(jobs))
-    if view.cores_bind:
-        cores, gain = view.spare_cores.copy(), view.cores_now - 1
-        change = np.where(pausing, gain[holder], 0.0) - np.where(heir >= 0, view.cores[heir] - 1, 0.0)
-        np.add.at(cores, view.gpu_node, change)
+    if view.cpu_limited:
+        cores, gain = view.nodes.unreserved_cores.copy(), view.jobs.cores_now - 1
+        change = np.where(pausing, gain[holder], 0.0) - np.where(
+            heir >= 0, view.jobs.cores_each[heir] - 1, 0.0
+        )
+        np.add.at(cores, view.gpus.node, change)
     cost = np.ones(len(place))
     ledger = Ledger([[] for _ in nodes], [[] for _ in nodes], [{} for _ in nodes], place, cost, cores, gain)
-    open_to_one = (heir == NOBODY) & (view.num_residents <= 1)
+    open_to_one = (heir == NOBODY) & (view.gpus.num_jobs <= 1)
     free, held = open_to_one & (holder < 0), open_to_one & (holder >= 0) & (place[holder] >= 0)
     for kind, lists in (free, ledger.free), (open_to_one & pausing, ledger.freeing):
-        for gpu, node in zip(np.flatnonzero(kind).tolist(), view.gpu_node[kind].tolist(), strict=True):
+        for gpu, node in zip(np.flatnonzero(kind).tolist(), view.gpus.node[kind].tolist(), strict=True):
             lists[node].append(gpu)
     for gpu, node, job in zip(
-        np.flatnonzero(held).tolist(), view.gpu_node[held].tolist(), holder[held].tolist(), strict=True
+        np.flatnonzero(held).tolist(), view.gpus.node[held].tolist(), holder[held].tolist(), strict=True
     ):
         ledger.held[node].setdefault(job, []).append(gpu)
     return ledger

@@ -10,8 +10,8 @@ import numpy as np
 
 from baselines.lib.grants import ROUNDING, Room, Wish, by_node, is_too_early, ledger_of, make_room
 from baselines.lib.victims import alone
-from simulator.kernel.layout import LOADING, NOBODY, OPEN, RUNNING
 from simulator.policy import Action, Placement, Preempt, Resize, Start
+from simulator.vocabulary import LOADING, NOBODY, OPEN, RUNNING
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -29,8 +29,8 @@ class Kinds:
 
     def __init__(self, view: "View") -> None:
         """Look at the cluster."""
-        types = np.unique(view.node_type[view.node_gpus > 0])
-        each = view.node_type == types[:, None]
+        types = np.unique(view.nodes.gpu_type[view.nodes.num_gpus > 0])
+        each = view.nodes.gpu_type == types[:, None]
         self.nodes = np.vstack([each, each.any(axis=0)])  # (kinds, nodes)
         self._kind = each.argmax(axis=0)  # of each node
         self._known: dict[int, tuple[np.ndarray, np.ndarray]] = {}
@@ -41,46 +41,48 @@ class Kinds:
 
     def sizes(self, view: "View") -> np.ndarray:
         """Return how many GPUs of each type are on nodes where jobs may start."""
-        total: np.ndarray = self.nodes[:-1] @ np.where(view.node_closed == OPEN, view.node_gpus, 0)
+        total: np.ndarray = self.nodes[:-1] @ np.where(view.nodes.closed == OPEN, view.nodes.num_gpus, 0)
         return total
 
     def speeds(self, view: "View", jobs: np.ndarray) -> np.ndarray:
         """Return how fast some jobs are on each kind, 0 where there are not GPUs enough that are large enough."""
-        there = np.where(view.node_closed == OPEN, view.node_gpus, 0)
+        there = np.where(view.nodes.closed == OPEN, view.nodes.num_gpus, 0)
         speed = np.zeros((len(jobs), len(self)))
         for row, job in zip(speed, jobs.tolist(), strict=True):
             if job not in self._known:
                 self._known[job] = view.type_speed(job), view.can_hold(job)
             on_node, holds = self._known[job]
-            enough = self.nodes @ (holds * there) >= view.num_gpus[job]
+            enough = self.nodes @ (holds * there) >= view.jobs.num_gpus[job]
             enough[-1] &= not enough[:-1].any()
             row[enough] = [on_node[nodes & holds].min() for nodes in self.nodes[enough]]
         return speed
 
     def held(self, view: "View") -> np.ndarray:
         """Return the kind on which each job runs or loads, -1 for others."""
-        kind, has = np.full(len(view.phase), -1), view.holder >= 0
-        here = self._kind[view.gpu_node[has]]
-        owner = view.holder[has]
+        kind, has = np.full(len(view.jobs.phase), -1), view.gpus.first_owner >= 0
+        here = self._kind[view.gpus.node[has]]
+        owner = view.gpus.first_owner[has]
         kind[owner] = here
         kind[owner[kind[owner] != here]] = len(self) - 1  # GPUs of two types
-        kind[(view.phase != RUNNING) & (view.phase != LOADING)] = -1
+        kind[(view.jobs.phase != RUNNING) & (view.jobs.phase != LOADING)] = -1
         return kind
 
     def fit(self, view: "View", job: int, kind: int) -> Placement | None:
         """Return free GPUs of a kind for a job: where there is but one, by the scenario's rule, else by best fit."""
         if kind == len(self) - 1 or len(self) == 2:
             return view.place(job)
-        free, able = view.free_gpus.copy(), self.nodes[kind] & view.can_hold(job)
-        more = max(float(view.cores[job]) - 1, 0.0) if view.cores_bind else 0.0
+        free, able = view.nodes.free_gpus.copy(), self.nodes[kind] & view.can_hold(job)
+        more = max(float(view.jobs.cores_each[job]) - 1, 0.0) if view.cpu_limited else 0.0
         gpus: list[int] = []
-        for wanted in by_node(view, Wish(job, int(view.num_gpus[job])), able):
-            cores = view.spare_cores + ROUNDING >= more * wanted
+        for wanted in by_node(view, Wish(job, int(view.jobs.num_gpus[job])), able):
+            cores = view.nodes.unreserved_cores + ROUNDING >= more * wanted
             nodes = np.flatnonzero(able & cores & (free >= wanted))
             if not len(nodes):
                 return None
             node = nodes[free[nodes].argmin()]
-            is_free = (view.gpu_node == node) & (view.holder < 0) & (view.heir == NOBODY)
+            is_free = (
+                (view.gpus.node == node) & (view.gpus.first_owner < 0) & (view.gpus.reserved_for == NOBODY)
+            )
             gpus += np.flatnonzero(is_free)[:wanted].tolist()
             able[node] = False
         return Placement(tuple(gpus))
@@ -92,7 +94,11 @@ def take(view: "View", kinds: Kinds, turns: Sequence[Turn], *, pausing: bool) ->
     turns: in order, any number of a job, of which the first for which there is room counts. Who runs on that kind
     keeps its GPUs. pausing: whether running jobs may be paused, and go to another kind.
     """
-    on, cores, hopeless = kinds.held(view), view.cores.tolist(), set[tuple[int, int, float, bytes]]()
+    on, cores, hopeless = (
+        kinds.held(view),
+        view.jobs.cores_each.tolist(),
+        set[tuple[int, int, float, bytes]](),
+    )
     waiting = {job for job in view.queue.tolist() if not view.just_paused(job)}
     stays = {turn.job: place for place, turn in enumerate(turns) if on[turn.job] == turn.kind}
     may_go = alone(view, view.preemptible).tolist() if pausing else []
@@ -100,7 +106,7 @@ def take(view: "View", kinds: Kinds, turns: Sequence[Turn], *, pausing: bool) ->
     for job, kind in turns:
         if job in after and on[job] == kind:
             after.remove(job)  # it keeps its GPUs
-        demand = kind, int(view.num_gpus[job]), cores[job], view.can_hold(job).tobytes()
+        demand = kind, int(view.jobs.num_gpus[job]), cores[job], view.can_hold(job).tobytes()
         if demand in hopeless or not (job in waiting or job in after):
             continue
         room = _room(view, kinds, Turn(job, kind), [other for other in after if other != job])
@@ -124,7 +130,7 @@ def _room(view: "View", kinds: Kinds, turn: Turn, after: Sequence[int]) -> Room 
     """Return GPUs for a job, free ones if they will do, and the jobs to pause for it."""
     if placement := kinds.fit(view, *turn):
         return Room([], list(placement.gpus))
-    wish, ledger = Wish(turn.job, int(view.num_gpus[turn.job])), ledger_of(view, after)
+    wish, ledger = Wish(turn.job, int(view.jobs.num_gpus[turn.job])), ledger_of(view, after)
     return make_room(view, wish, ledger, kinds.nodes[turn.kind])
 
 
@@ -136,7 +142,7 @@ def _onto(gpus: list[int], job: int, *, starts: bool) -> Action:
 
 def _rest(view: "View") -> Iterator[Action]:
     """Yield starts of CPU jobs, and of a job without a turn where nothing would ever wake the policy for it."""
-    for job in view.queue[view.num_gpus[view.queue] == 0].tolist():
+    for job in view.queue[view.jobs.num_gpus[view.queue] == 0].tolist():
         if not view.just_paused(job) and (placement := view.place(job)):
             yield Start(job, placement)
     if view.nothing_pending and len(view.startable):

@@ -14,7 +14,7 @@ def start_first(view: "View", order: Iterable[int], cores: float | None = None) 
 
     cores: to feed each GPU of a job that has some, instead of those it asks for; its servers' come on top.
     """
-    free, num_gpus, servers = int(view.free_gpus.sum()), view.num_gpus, view.server_cores
+    free, num_gpus, servers = int(view.nodes.free_gpus.sum()), view.jobs.num_gpus, view.jobs.server_cores
     for job in order:
         gpus = int(num_gpus[job])
         if gpus > free or view.just_paused(job):
@@ -26,7 +26,7 @@ def start_first(view: "View", order: Iterable[int], cores: float | None = None) 
 
 def cores_for_each(view: "View", cores: float) -> float | None:
     """Return so many cores a GPU, or what every node has for each; None, as asked, where cores are not given out."""
-    if not view.cores_bind:
+    if not view.cpu_limited:
         return None
-    share = view.node_cores / view.node_gpus.clip(min=1)
-    return min(cores, float(share[view.node_gpus > 0].min()))
+    share = view.nodes.cores / view.nodes.num_gpus.clip(min=1)
+    return min(cores, float(share[view.nodes.num_gpus > 0].min()))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from baselines.lib.shapes import Now, Shape, Wish, cores_each, cores_feeding, held
-from simulator.kernel.layout import LOADING, NOBODY, OPEN, PAUSING, RUNNING
+from simulator.vocabulary import LOADING, NOBODY, OPEN, PAUSING, RUNNING
 
 ROUNDING = 1e-6  # of sums of cores
 FREE, AWAITED, HELD = range(3)  # GPUs that may be granted
@@ -149,7 +149,7 @@ class Room:
 
 def _cores_left(now: Now, feeding: Sequence[float], movable: Iterable[int]) -> np.ndarray:
     """Return the cores of each node beyond one for each GPU, and beyond what those keep who are not in question."""
-    if not now.view.cores_bind:
+    if not now.view.cpu_limited:
         return np.full(len(now.node_gpus), np.inf)
     left: np.ndarray = now.node_cores - now.node_gpus.astype(float)
     stays = (now.phase == LOADING) | (now.phase == RUNNING)

@@ -17,8 +17,8 @@ import numpy as np
 from baselines.lib.grants import GLANCE_S
 from baselines.lib.room import ROUNDING, Grant, Room
 from baselines.lib.shapes import Now, Wish, asked, cores_each, held
-from simulator.kernel.layout import DONE, QUEUED
 from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
+from simulator.vocabulary import DONE, QUEUED
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -80,7 +80,8 @@ class Rounds:
 
 def _looks(view: "View") -> bytes:
     """Return what gives cause to start jobs when it changes."""
-    return view.phase.tobytes() + view.node_closed.tobytes()
+    phases, closed = view.jobs.phase, view.nodes.closed
+    return bytes(phases) + bytes(closed)
 
 
 def moves(now: Now, wishes: Sequence[Wish], movable: np.ndarray) -> Iterator[Action]:
@@ -138,8 +139,8 @@ def _placement(now: Now, job: int, grant: Grant) -> Placement:
 def _has_cores(view: "View", feeding: float, grant: Grant) -> bool:
     """Tell whether the cores for a start are there now, or it waits for GPUs anyway."""
     gpus = np.array(grant.gpus, int)
-    if not view.cores_bind or not len(gpus) or (view.holder[gpus] >= 0).any():
+    if not view.cpu_limited or not len(gpus) or (view.gpus.first_owner[gpus] >= 0).any():
         return True
-    count = np.bincount(view.gpu_node[gpus], minlength=len(view.node_gpus))
-    there = view.spare_cores + ROUNDING >= (cores_each(feeding, grant.shape) - 1) * count
+    count = np.bincount(view.gpus.node[gpus], minlength=len(view.nodes.num_gpus))
+    there = view.nodes.unreserved_cores + ROUNDING >= (cores_each(feeding, grant.shape) - 1) * count
     return bool(there[count > 0].all())

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.kernel.layout import DONE, SERVER_CORES, WORKER_CORES
+from simulator.vocabulary import DONE, SERVER_CORES, WORKER_CORES
 
 if TYPE_CHECKING:
     from simulator.view import View

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.kernel.layout import NOBODY
 from simulator.policy import Action, Placement, Start, Wait
+from simulator.vocabulary import NOBODY
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -55,17 +55,19 @@ def alone(view: "View", order: np.ndarray) -> Start | None:
 
 def profile(view: "View", jobs: np.ndarray) -> Profile:
     """Return the profiles of jobs."""
-    active, idle = view.active_ms[jobs], view.idle_ms[jobs]
+    active, idle = view.jobs.active_ms[jobs], view.jobs.idle_ms[jobs]
     tiny = np.finfo(float).tiny
     log_ratio = np.log(np.maximum(active, tiny)) - np.log(np.maximum(idle, tiny))
-    return Profile(active, idle, view.duty[jobs], np.clip(log_ratio, -LARGEST_LOG, LARGEST_LOG))
+    return Profile(active, idle, view.jobs.duty[jobs], np.clip(log_ratio, -LARGEST_LOG, LARGEST_LOG))
 
 
 def open_groups(view: "View") -> Groups:
     """Return the GPUs that take one more job, those of the earliest residents first."""
-    here = np.sort(view.residents, axis=1)[:, ::-1]
-    failing = (here >= 0) & (view.oom_restarts[here] >= ALONE_AFTER)
-    room = (view.num_residents > 0) & (view.num_residents < view.max_share) & (view.heir == NOBODY)
+    here = np.sort(view.gpus.jobs, axis=1)[:, ::-1]
+    failing = (here >= 0) & (view.jobs.oom_restarts[here] >= ALONE_AFTER)
+    room = (
+        (view.gpus.num_jobs > 0) & (view.gpus.num_jobs < view.max_share) & (view.gpus.reserved_for == NOBODY)
+    )
     gpus = np.flatnonzero(room & ~failing.any(axis=1))
     residents, group = np.unique(here[gpus], axis=0, return_inverse=True)
     group = group.reshape(-1)
@@ -81,23 +83,23 @@ def can_join(view: "View", groups: Groups, jobs: np.ndarray, left: np.ndarray) -
     most = np.full((len(groups.gpus), widest + 1), -np.inf)  # column g: the g-th largest memory left
     for row, gpus in zip(most, groups.gpus, strict=True):
         row[1 : len(gpus) + 1] = np.sort(left[gpus])[::-1]
-    wanted = view.num_gpus[jobs]
-    fits: np.ndarray = most[:, np.where(wanted <= widest, wanted, 0)] >= view.memory_gib[jobs]
-    fits &= view.oom_restarts[jobs] < ALONE_AFTER
+    wanted = view.jobs.num_gpus[jobs]
+    fits: np.ndarray = most[:, np.where(wanted <= widest, wanted, 0)] >= view.jobs.profiled_memory_gib[jobs]
+    fits &= view.jobs.oom_restarts[jobs] < ALONE_AFTER
     return fits
 
 
 def join(view: "View", gpus: np.ndarray, job: int, left: np.ndarray) -> Start | None:
     """Start a job on some GPUs of a group, as near together as can be, with the cores it asks for."""
-    node = view.gpu_node[gpus]
-    able = view.can_hold(job)[node] & (left[gpus] >= view.memory_gib[job])
+    node = view.gpus.node[gpus]
+    able = view.can_hold(job)[node] & (left[gpus] >= view.jobs.profiled_memory_gib[job])
     parts = [gpus[able & (node == here)] for here in np.unique(node[able])]
-    if view.cores_bind:
-        count = (view.spare_cores + 1e-9) // max(view.cores[job], 1.0)
-        parts = [part[: int(count[view.gpu_node[part[0]]])] for part in parts]
+    if view.cpu_limited:
+        count = (view.nodes.unreserved_cores + 1e-9) // max(view.jobs.cores_each[job], 1.0)
+        parts = [part[: int(count[view.gpus.node[part[0]]])] for part in parts]
     parts.sort(key=len, reverse=True)
-    chosen = [gpu for part in parts for gpu in part.tolist()][: view.num_gpus[job]]
-    return Start(job, Placement(tuple(chosen))) if len(chosen) == view.num_gpus[job] else None
+    chosen = [gpu for part in parts for gpu in part.tolist()][: view.jobs.num_gpus[job]]
+    return Start(job, Placement(tuple(chosen))) if len(chosen) == view.jobs.num_gpus[job] else None
 
 
 def cheapest(
@@ -138,8 +140,8 @@ class Trial:
     def __init__(self, resident: int, guest: int, window_s: float, view: "View") -> None:
         """Note what the resident got done before: its utilisation, or 1 where it has run for less than a window."""
         self.resident, self.guest = resident, guest
-        ran = float(view.ran_s[resident])
-        self.before = float(view.busy_s[resident]) / ran if ran >= window_s else 1.0
+        ran = float(view.jobs.ran_s[resident])
+        self.before = float(view.jobs.busy_s[resident]) / ran if ran >= window_s else 1.0
         self.began_s = np.inf
         self.busy_s = 0.0
 
@@ -148,10 +150,10 @@ class Trial:
         pair = [self.resident, self.guest]
         runs = np.isin(pair, view.running)
         if runs.all() and np.isinf(self.began_s):
-            self.began_s, self.busy_s = view.now, float(view.busy_s[pair].sum())
+            self.began_s, self.busy_s = view.now, float(view.jobs.busy_s[pair].sum())
         return bool((runs | np.isin(pair, view.loading)).all())
 
     def is_worse(self, view: "View") -> bool:
         """Tell whether the two together got less done than the resident before."""
-        done = float(view.busy_s[[self.resident, self.guest]].sum()) - self.busy_s
+        done = float(view.jobs.busy_s[[self.resident, self.guest]].sum()) - self.busy_s
         return done < self.before * (view.now - self.began_s)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import nnls
 
-from simulator.kernel.layout import MOST_SERVERS
+from simulator.vocabulary import MOST_SERVERS
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -36,7 +36,7 @@ class Speeds:
 
     def of(self, view: "View", jobs: np.ndarray) -> np.ndarray:
         """Return the coefficients of jobs: (jobs, `NUM_TERMS`)."""
-        missing = len(view.phase) - len(self._fitted)
+        missing = len(view.jobs.phase) - len(self._fitted)
         if missing > 0:
             self._fitted = np.vstack([self._fitted, np.full((missing, NUM_TERMS), np.nan)])
         for job in jobs[np.isnan(self._fitted[jobs, 0])].tolist():
@@ -47,7 +47,7 @@ class Speeds:
     def table(self, view: "View", job: int) -> list[list[float]]:
         """Return the seconds of an iteration by workers on GPUs, of which none are infinitely slow, and servers."""
         if job not in self._tables:
-            workers, servers = np.ogrid[1 : view.max_workers[job] + 1, 0 : MOST_SERVERS + 1]
+            workers, servers = np.ogrid[1 : view.jobs.max_workers[job] + 1, 0 : MOST_SERVERS + 1]
             table = seconds(self.of(view, np.array([job])), workers, servers, 0)
             self._tables[job] = [[np.inf] * (MOST_SERVERS + 1), *table.tolist()]
         return self._tables[job]

@@ -21,10 +21,10 @@ def throttling(view: "View", relaxed: float = 0.95) -> Throttle | None:
     limit = view.bandwidth_limit_gbs
     if np.isinf(limit):
         return None
-    on_cpu = view.running[view.is_cpu_job[view.running]]
-    node, level, drawn = view.node_of[on_cpu], view.throttle[on_cpu], view.bandwidth_gbs[on_cpu]
-    total = view.node_bandwidth_gbs
-    slow = (total > limit) & (view.free_gpus < view.node_gpus)
+    on_cpu = view.running[view.jobs.is_cpu_job[view.running]]
+    node, level, drawn = view.jobs.node[on_cpu], view.jobs.throttle[on_cpu], view.jobs.drawn_gbs[on_cpu]
+    total = view.nodes.drawn_gbs
+    slow = (total > limit) & (view.nodes.free_gpus < view.nodes.num_gpus)
     down = slow[node] & (drawn > 0) & (level > 1.5 / LEVELS)
     if down.any():
         return _step(on_cpu, level, int(np.argmax(np.where(down, drawn, 0.0))), -1)

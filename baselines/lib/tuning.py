@@ -96,7 +96,7 @@ class Tuner:
         self._instant = view.instant
         jobs = trained(view)
         self._curves = {job: self._curves.get(job) or Curve(self.start) for job in jobs.tolist()}
-        for curve, busy_s in zip(self._curves.values(), view.busy_s[jobs].tolist(), strict=True):
+        for curve, busy_s in zip(self._curves.values(), view.jobs.busy_s[jobs].tolist(), strict=True):
             if curve.cores and view.now - curve.began_s >= self.window_s:
                 curve.end(view.now, busy_s, self.eps, self.drop)
 
@@ -106,9 +106,9 @@ class Tuner:
         Readings tell nothing about cores where the memory of a node is too slow.
         """
         jobs = trained(view)
-        vain = (view.now - view.since_s[jobs] < self.window_s) | np.isin(jobs, on_slow_nodes(view))
-        feeding = view.cores_now[jobs] - view.server_cores[jobs]
-        rows = (jobs.tolist(), view.busy_s[jobs].tolist(), feeding.tolist(), vain.tolist())
+        vain = (view.now - view.jobs.phase_began_s[jobs] < self.window_s) | np.isin(jobs, on_slow_nodes(view))
+        feeding = view.jobs.cores_now[jobs] - view.jobs.server_cores[jobs]
+        rows = (jobs.tolist(), view.jobs.busy_s[jobs].tolist(), feeding.tolist(), vain.tolist())
         of_use = False
         for job, busy_s, cores, in_vain in zip(*rows, strict=True):
             curve = self._curves.setdefault(job, Curve(self.start))
@@ -126,12 +126,12 @@ class Tuner:
 
 def trained(view: "View") -> np.ndarray:
     """Return the running jobs that have GPUs."""
-    jobs: np.ndarray = view.running[~view.is_cpu_job[view.running]]
+    jobs: np.ndarray = view.running[~view.jobs.is_cpu_job[view.running]]
     return jobs
 
 
 def on_slow_nodes(view: "View") -> np.ndarray:
     """Return the jobs on GPUs of nodes whose memory gives less bandwidth than is drawn from it."""
-    too_slow = view.node_bandwidth_gbs > view.bandwidth_limit_gbs
-    jobs: np.ndarray = view.residents[too_slow[view.gpu_node]].ravel()
+    too_slow = view.nodes.drawn_gbs > view.bandwidth_limit_gbs
+    jobs: np.ndarray = view.gpus.jobs[too_slow[view.gpus.node]].ravel()
     return jobs

@@ -36,8 +36,8 @@ class Feeder:
             rows = view.profile(job)
             rows = rows[rows[:, 2] == 0]
             few = rows[np.argmin(rows[:, 0])]
-            gpu_s = (view.active_ms[job] + view.idle_ms[job]) / 1000
-            whole = view.num_gpus[job] * gpu_s
+            gpu_s = (view.jobs.active_ms[job] + view.jobs.idle_ms[job]) / 1000
+            whole = view.jobs.num_gpus[job] * gpu_s
             self._hunger[job] = float(few[3] * few[0] / whole) if whole > 0 else 1.0
         return self._hunger[job]
 
@@ -45,9 +45,9 @@ class Feeder:
         """Return who holds cores where, and what the running jobs want; crowding: of each of them."""
         want, gain = self.tuner.wishes(view)
         running = view.running
-        asked_cores = view.cores[running] - view.server_cores[running]
+        asked_cores = view.jobs.cores_each[running] - view.jobs.server_cores[running]
         for row, (job, gpus, asked) in enumerate(
-            zip(running.tolist(), view.num_gpus[running].tolist(), asked_cores.tolist(), strict=True)
+            zip(running.tolist(), view.jobs.num_gpus[running].tolist(), asked_cores.tolist(), strict=True)
         ):
             if not gpus:
                 continue
@@ -61,12 +61,12 @@ class Feeder:
     def moves(self, view: "View", held: Holders) -> list[Action]:
         """Return the changes by which the cores are divided anew; jobs with parameter servers keep theirs."""
         cores = divide(held, self._reserve, least_share=WHOLE)
-        return resizes(view, held, np.where(held.servers > 0, view.cores_now[held.jobs], cores))
+        return resizes(view, held, np.where(held.servers > 0, view.jobs.cores_now[held.jobs], cores))
 
     def shrink(self, view: "View", held: Holders, taken: np.ndarray) -> list[Action]:
         """Return the changes by which so many cores of each node come free."""
         cores = divide(held, self._reserve, taken=taken, least_share=WHOLE)
-        return resizes(view, held, np.minimum(cores, view.cores_now[held.jobs]))
+        return resizes(view, held, np.minimum(cores, view.jobs.cores_now[held.jobs]))
 
     def start_cpu_job(self, view: "View", held: Holders, jobs: np.ndarray) -> list[Action]:
         """Return the moves by which the first of these CPU jobs starts that fits."""
@@ -76,15 +76,15 @@ class Feeder:
 def held_by(view: "View", want: np.ndarray, gain: np.ndarray) -> Holders:
     """Return who holds cores where; as `_arrays.holders`, but for jobs that share GPUs."""
     jobs = view.running
-    is_cpu, nodes = view.is_cpu_job[jobs], view.node_of[jobs]
-    on = np.zeros((len(jobs), len(view.node_gpus)))
+    is_cpu, nodes = view.jobs.is_cpu_job[jobs], view.jobs.node[jobs]
+    on = np.zeros((len(jobs), len(view.nodes.num_gpus)))
     on[is_cpu, nodes[is_cpu]] = 1
-    gpus, seats = np.nonzero(np.isin(view.residents, jobs) & (view.residents >= 0))
-    np.add.at(on, (np.searchsorted(jobs, view.residents[gpus, seats]), view.gpu_node[gpus]), 1)
+    gpus, seats = np.nonzero(np.isin(view.gpus.jobs, jobs) & (view.gpus.jobs >= 0))
+    np.add.at(on, (np.searchsorted(jobs, view.gpus.jobs[gpus, seats]), view.gpus.node[gpus]), 1)
     places: list[list[tuple[int, float]]] = [[] for _ in jobs]
     for row, node in np.argwhere(on).tolist():
         places[row].append((node, float(on[row, node])))
-    servers = view.server_cores[jobs]
-    want = np.maximum(np.where(is_cpu, view.cores[jobs], want), 1.0) + servers
-    room = view.spare_cores + on.T @ view.cores_now[jobs] + ROUNDING
-    return Holders(jobs, is_cpu, on, places, want, servers, gain, view.since_s[jobs], room)
+    servers = view.jobs.server_cores[jobs]
+    want = np.maximum(np.where(is_cpu, view.jobs.cores_each[jobs], want), 1.0) + servers
+    room = view.nodes.unreserved_cores + on.T @ view.jobs.cores_now[jobs] + ROUNDING
+    return Holders(jobs, is_cpu, on, places, want, servers, gain, view.jobs.phase_began_s[jobs], room)

@@ -72,13 +72,13 @@ def worthwhile(
     """
     running = view.preemptible
     longer = seats.left_s[running] > seats.left_s[job]
-    settled = seats.now - view.since_s[running] >= SETTLED_S
-    able = running[(view.num_gpus[running] > 0) & longer & settled]
+    settled = seats.now - view.jobs.phase_began_s[running] >= SETTLED_S
+    able = running[(view.jobs.num_gpus[running] > 0) & longer & settled]
     if not len(able):
         return None
     crowd = seats.crowding(job, view.can_hold(job))
     opens_s, leaver, after = seats.openings(job, crowd, set(able.tolist()), view.can_hold(job))
-    pause_s, load_s, width = view.pause_s, view.load_s, view.gpus_now
+    pause_s, load_s, width = view.jobs.pause_s, view.jobs.load_s, view.jobs.gpus_now
     area = (pause_s + load_s) * width
     wanted, pace = min(ways, key=lambda way: way[1] * (1 + price * way[0]))
     waits = [np.sort(opens_s[gpus])[wanted - 1] for gpus in seats.nodes if len(gpus) >= wanted]
@@ -113,8 +113,8 @@ def worth_moving(
     """
     if not seats.empty.any():
         return None
-    restart_s = growth * (view.pause_s + view.load_s)
-    remaining_s = view.remaining_s
+    restart_s = growth * (view.jobs.pause_s + view.jobs.load_s)
+    remaining_s = view.jobs.remaining_s
     best, most = None, 0.0
     for job, ways in ways_of.items():
         its = seats.gpus[job]

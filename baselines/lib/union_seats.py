@@ -11,7 +11,7 @@ import numpy as np
 
 from baselines.lib.sharing import ALONE_AFTER
 from baselines.lib.speed_model import Speeds, seconds
-from simulator.kernel.layout import LOADING, PAUSING, QUEUED
+from simulator.vocabulary import LOADING, PAUSING, QUEUED
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -45,8 +45,8 @@ class Paces:
     def of(self, view: "View", job: int, width: int) -> float:
         """Return the seconds with so many workers over those with as many as a job asks for."""
         if (job, width) not in self._known:
-            shapes = np.array([width, max(int(view.num_gpus[job]), 1)])
-            servers = np.full(2, int(view.asked_servers[job]))
+            shapes = np.array([width, max(int(view.jobs.num_gpus[job]), 1)])
+            servers = np.full(2, int(view.jobs.servers[job]))
             took = seconds(self._speeds.of(view, np.array([job])), shapes, servers, np.zeros(2))
             self._known[job, width] = float(took[0] / took[1])
         return self._known[job, width]
@@ -56,10 +56,12 @@ class Paces:
 
         Without sizing, and for jobs with parameter servers, what it asks for is the only one.
         """
-        asked, least, most = (int(each[job]) for each in (view.num_gpus, view.min_workers, view.max_workers))
-        most = min(most, int(max(view.node_gpus[view.can_hold(job)], default=0)))
+        asked, least, most = (
+            int(each[job]) for each in (view.jobs.num_gpus, view.jobs.min_workers, view.jobs.max_workers)
+        )
+        most = min(most, int(max(view.nodes.num_gpus[view.can_hold(job)], default=0)))
         others = (width for width in WIDTHS if least <= width <= most)
-        widths = {asked, *others} if sizing and not view.asked_servers[job] else {asked}
+        widths = {asked, *others} if sizing and not view.jobs.servers[job] else {asked}
         return [(width, self.of(view, job, width)) for width in sorted(widths)]
 
 
@@ -73,15 +75,15 @@ class Seats:
     def __init__(self, view: "View", paces: Paces, claimed: set[int], most_busy: float) -> None:
         """Read the view."""
         self.now, self.most_busy = view.now, most_busy
-        self.here, self.company = view.residents, np.asarray(view.num_residents)
-        self.duty, self.memory = view.duty, np.asarray(view.memory_gib)
-        self.touchy = np.asarray(view.oom_restarts) >= ALONE_AFTER
-        self.room_gib, self.spare = view.unclaimed_memory_gib, np.asarray(view.spare_cores)
-        self.node = np.asarray(view.gpu_node)
-        self.nodes = [np.flatnonzero(self.node == node) for node in range(len(view.node_gpus))]
-        taken, phase = self.here >= 0, np.asarray(view.phase)
+        self.here, self.company = view.gpus.jobs, np.asarray(view.gpus.num_jobs)
+        self.duty, self.memory = view.jobs.duty, np.asarray(view.jobs.profiled_memory_gib)
+        self.touchy = np.asarray(view.jobs.oom_restarts) >= ALONE_AFTER
+        self.room_gib, self.spare = view.gpus.unclaimed_memory_gib, np.asarray(view.nodes.unreserved_cores)
+        self.node = np.asarray(view.gpus.node)
+        self.nodes = [np.flatnonzero(self.node == node) for node in range(len(view.nodes.num_gpus))]
+        taken, phase = self.here >= 0, np.asarray(view.jobs.phase)
         self.demand = np.where(taken, self.duty[self.here], 0.0).sum(axis=1)
-        self.kept = np.asarray(view.heir) != NOBODY
+        self.kept = np.asarray(view.gpus.reserved_for) != NOBODY
         self.kept[list(claimed)] = True
         self.empty = (self.company == 0) & ~self.kept
         leaving = (taken & ((phase[self.here] == PAUSING) | self.touchy[self.here])).any(axis=1)
@@ -90,12 +92,14 @@ class Seats:
         for gpu, seat in np.argwhere(taken).tolist():
             self.gpus.setdefault(int(self.here[gpu, seat]), []).append(gpu)
         self.crowd = {job: self._worst(gpus) for job, gpus in self.gpus.items()}
-        self.left_s = view.remaining_s + np.where(phase == QUEUED, view.load_s * view.must_load, 0.0)
+        self.left_s = view.jobs.remaining_s + np.where(
+            phase == QUEUED, view.jobs.load_s * view.jobs.must_load, 0.0
+        )
         for job, gpus in self.gpus.items():
             self.left_s[job] *= paces.of(view, job, len(gpus)) * self.crowd[job]
-        held_s = view.now - view.since_s
-        self.left_s += np.where(phase == LOADING, view.load_s - held_s, 0.0)
-        self.left_s = np.where(phase == PAUSING, view.pause_s - held_s, self.left_s)
+        held_s = view.now - view.jobs.phase_began_s
+        self.left_s += np.where(phase == LOADING, view.jobs.load_s - held_s, 0.0)
+        self.left_s = np.where(phase == PAUSING, view.jobs.pause_s - held_s, self.left_s)
 
     def _worst(self, gpus: list[int]) -> float:
         return max(slowdown(self.demand[gpu], self.company[gpu] - 1) for gpu in gpus)

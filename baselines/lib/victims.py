@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.kernel.layout import CLOSED, NOBODY
+from simulator.vocabulary import CLOSED, NOBODY
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -40,8 +40,8 @@ class Offer(NamedTuple):
 
 def alone(view: "View", jobs: np.ndarray) -> np.ndarray:
     """Return those of some running jobs that have GPUs, and share none: only their pauses free GPUs."""
-    shared = view.residents[view.num_residents > 1]
-    chosen: np.ndarray = jobs[(view.num_gpus[jobs] > 0) & ~np.isin(jobs, shared)]
+    shared = view.gpus.jobs[view.gpus.num_jobs > 1]
+    chosen: np.ndarray = jobs[(view.jobs.num_gpus[jobs] > 0) & ~np.isin(jobs, shared)]
     return chosen
 
 
@@ -51,25 +51,25 @@ def free_at(view: "View", effort: np.ndarray) -> np.ndarray:
     effort: seconds that each job would hold GPUs, from its start to its end. A reserved GPU is free when its
         heir ends.
     """
-    ends = view.remaining_s.copy()
+    ends = view.jobs.remaining_s.copy()
     loading, pausing = view.loading, view.pausing
-    ends[loading] += view.since_s[loading] + view.load_s[loading] - view.now
-    ends[pausing] = view.since_s[pausing] + view.pause_s[pausing] - view.now
-    free = np.where(view.holder >= 0, ends[view.holder], 0.0)
-    for heir in np.unique(view.heir[view.heir >= 0]):
-        inherited = view.heir == heir
+    ends[loading] += view.jobs.phase_began_s[loading] + view.jobs.load_s[loading] - view.now
+    ends[pausing] = view.jobs.phase_began_s[pausing] + view.jobs.pause_s[pausing] - view.now
+    free = np.where(view.gpus.first_owner >= 0, ends[view.gpus.first_owner], 0.0)
+    for heir in np.unique(view.gpus.reserved_for[view.gpus.reserved_for >= 0]):
+        inherited = view.gpus.reserved_for == heir
         free[inherited] = free[inherited].max() + effort[heir]
     return free
 
 
 def time_until(view: "View", job: int, free_s: np.ndarray) -> float:
     """Return the seconds until a job could start, given those until each GPU is free; infinite if never."""
-    earliest = free_s[np.lexsort((free_s, view.gpu_node))]  # on each node, one node behind the other
-    first = np.cumsum(view.node_gpus) - view.node_gpus
+    earliest = free_s[np.lexsort((free_s, view.gpus.node))]  # on each node, one node behind the other
+    first = np.cumsum(view.nodes.num_gpus) - view.nodes.num_gpus
     able = view.can_hold(job)
     latest = 0.0
     for wanted in parts(view, job):
-        nodes = np.flatnonzero(able & (view.node_gpus >= wanted))
+        nodes = np.flatnonzero(able & (view.nodes.num_gpus >= wanted))
         if not len(nodes):
             return float("inf")
         times = earliest[first[nodes] + wanted - 1]
@@ -84,7 +84,7 @@ def make_room(view: "View", job: int, candidates: np.ndarray, cost: np.ndarray) 
     cost: of pausing each job. Exact on one node; a gang on several takes the cheapest node for each part.
     """
     free, held = ledger(view, candidates)
-    sizes, remaining_s = view.node_gpus, view.remaining_s
+    sizes, remaining_s = view.nodes.num_gpus, view.jobs.remaining_s
     able = view.can_hold(job)
     room = Room([], (), float("inf"))
     for wanted in parts(view, job):
@@ -102,7 +102,7 @@ def make_room(view: "View", job: int, candidates: np.ndarray, cost: np.ndarray) 
         able[best_node] = False
         victims = [*room.victims, *best.jobs]
         gpus = free[best_node] + [gpu for victim in victims for gpu in held[best_node].get(victim, ())]
-        memory = min(room.memory_gib, float(view.node_memory_gib[best_node]))
+        memory = min(room.memory_gib, float(view.nodes.gpu_memory_gib[best_node]))
         room = Room(victims, (*room.gpus, *gpus[:wanted]), memory)
     return room
 
@@ -113,13 +113,13 @@ def room_of_one(view: "View", job: int, candidates: np.ndarray, there: Ledger) -
     there: the ledger of the candidates.
     """
     free, held = there
-    wanted, able = int(view.num_gpus[job]), np.flatnonzero(view.can_hold(job)).tolist()
+    wanted, able = int(view.jobs.num_gpus[job]), np.flatnonzero(view.can_hold(job)).tolist()
     for victim in candidates.tolist():
         for node in able:
             gpus = held[node].get(victim, [])
             enough = len(gpus) + len(free[node]) >= wanted
             if gpus and enough and serves(view, job, node, wanted, held[node], [victim]):
-                memory = float(view.node_memory_gib[node])
+                memory = float(view.nodes.gpu_memory_gib[node])
                 return Room([victim], tuple((gpus + free[node])[:wanted]), memory)
     return None
 
@@ -128,17 +128,17 @@ def serves(
     view: "View", job: int, node: int, wanted: int, held: dict[int, list[int]], victims: list[int]
 ) -> bool:
     """Tell whether a node has cores for a job's parameter servers beside so many GPUs, once these victims are gone."""
-    servers = float(view.server_cores[job])
-    if not servers or not view.cores_bind:
+    servers = float(view.jobs.server_cores[job])
+    if not servers or not view.cpu_limited:
         return True
-    freed = sum(len(held.get(victim, ())) * (float(view.cores_now[victim]) - 1) for victim in victims)
-    return float(view.spare_cores[node]) + freed + ROUNDING >= servers * wanted
+    freed = sum(len(held.get(victim, ())) * (float(view.jobs.cores_now[victim]) - 1) for victim in victims)
+    return float(view.nodes.unreserved_cores[node]) + freed + ROUNDING >= servers * wanted
 
 
 def parts(view: "View", job: int) -> list[int]:
     """Return how many GPUs a job takes on each of its nodes."""
-    wanted = int(view.num_gpus[job])
-    largest = int(view.node_gpus[view.can_hold(job)].max())
+    wanted = int(view.jobs.num_gpus[job])
+    largest = int(view.nodes.num_gpus[view.can_hold(job)].max())
     whole, rest = divmod(wanted, largest)
     return [largest] * whole + [rest] * (rest > 0)
 
@@ -147,11 +147,11 @@ def ledger(view: "View", candidates: np.ndarray) -> Ledger:
     """Return, by node, the free GPUs, and those that each of the candidates holds."""
     free: dict[int, list[int]] = defaultdict(list)
     held: dict[int, dict[int, list[int]]] = defaultdict(dict)
-    is_free = (view.holder < 0) & (view.heir == NOBODY)
-    to_be_had = np.isin(view.holder, candidates) & (view.heir != CLOSED)
+    is_free = (view.gpus.first_owner < 0) & (view.gpus.reserved_for == NOBODY)
+    to_be_had = np.isin(view.gpus.first_owner, candidates) & (view.gpus.reserved_for != CLOSED)
     gpus = np.flatnonzero(is_free | to_be_had)
     for gpu, node, job in zip(
-        gpus.tolist(), view.gpu_node[gpus].tolist(), view.holder[gpus].tolist(), strict=True
+        gpus.tolist(), view.gpus.node[gpus].tolist(), view.gpus.first_owner[gpus].tolist(), strict=True
     ):
         if job < 0:
             free[node].append(gpu)

@@ -24,21 +24,25 @@ class OneCoreMore:
         for job in view.queue.tolist():
             if placement := view.place(job):
                 return Start(job, placement)
-        for job in view.running.tolist() if view.cores_bind else ():
-            if job not in self._settled and not view.is_cpu_job[job] and (change := self._tune(view, job)):
+        for job in view.running.tolist() if view.cpu_limited else ():
+            if (
+                job not in self._settled
+                and not view.jobs.is_cpu_job[job]
+                and (change := self._tune(view, job))
+            ):
                 return change
         return Wait(WINDOW_S)
 
     def _tune(self, view: "View", job: int) -> Resize | None:
-        began, busy_s = self._window.setdefault(job, (view.now, view.busy_s[job]))
+        began, busy_s = self._window.setdefault(job, (view.now, view.jobs.busy_s[job]))
         if (spent := view.now - began) < WINDOW_S:
             return None
-        utilisation = (view.busy_s[job] - busy_s) / spent
-        self._window[job] = (view.now, view.busy_s[job])
+        utilisation = (view.jobs.busy_s[job] - busy_s) / spent
+        self._window[job] = (view.now, view.jobs.busy_s[job])
         if job in self._before and utilisation < self._before[job] + GAIN:
             self._settled.add(job)
-            return Resize(job, view.cores_now[job] - 1)
-        more = Resize(job, view.cores_now[job] + 1)
+            return Resize(job, view.jobs.cores_now[job] - 1)
+        more = Resize(job, view.jobs.cores_now[job] + 1)
         if view.why_not(more):
             self._before.pop(job, None)
             return None

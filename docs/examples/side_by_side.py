@@ -20,12 +20,14 @@ def policy(view: "View") -> Action:
 
 def beside_others(view: "View", job: int) -> Placement | None:
     """Return GPUs of one node whose memory and time have room for one job more, or None."""
-    here = view.residents  # (GPUs, seats), -1 where a seat is empty
-    busy = np.where(here >= 0, view.duty[here], 0.0).sum(axis=1)
-    room = (view.unclaimed_memory_gib >= view.memory_gib[job]) & (busy + view.duty[job] <= 1.0)
-    for node in range(len(view.node_gpus)):
-        gpus = np.flatnonzero(room & (view.gpu_node == node))
-        idlest = gpus[np.argsort(busy[gpus], kind="stable")][: view.num_gpus[job]]
+    here = view.gpus.jobs  # (GPUs, seats), -1 where a seat is empty
+    busy = np.where(here >= 0, view.jobs.duty[here], 0.0).sum(axis=1)
+    room = (view.gpus.unclaimed_memory_gib >= view.jobs.profiled_memory_gib[job]) & (
+        busy + view.jobs.duty[job] <= 1.0
+    )
+    for node in range(len(view.nodes.num_gpus)):
+        gpus = np.flatnonzero(room & (view.gpus.node == node))
+        idlest = gpus[np.argsort(busy[gpus], kind="stable")][: view.jobs.num_gpus[job]]
         placement = Placement(tuple(idlest.tolist()))
         if view.why_not(Start(job, placement)) is None:
             return placement

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 def policy(view: "View") -> Action:
     """Start one job, or wait if none fits."""
-    for job in sorted(view.startable.tolist(), key=lambda job: view.num_gpus[job]):
+    for job in sorted(view.startable.tolist(), key=lambda job: view.jobs.num_gpus[job]):
         if placement := view.place(job):
             return Start(job, placement)
     return Wait()

@@ -18,19 +18,22 @@ class TakingTurns:
 
     def __call__(self, view: "View") -> Action:
         """Start who has waited longest for a turn, or pause who has had one, or wait."""
-        waiting = sorted(view.queue.tolist(), key=lambda job: self._ended.get(job, view.submit_s[job]))
+        waiting = sorted(view.queue.tolist(), key=lambda job: self._ended.get(job, view.jobs.submit_s[job]))
         for job in waiting:
             if not view.just_paused(job) and (placement := view.place(job)):
                 return Start(job, placement)
         if waiting and not len(view.pausing):
             for job in view.preemptible.tolist():
-                if self._has_had_its_turn(view, job) and view.num_gpus[job] >= view.num_gpus[waiting[0]]:
+                if (
+                    self._has_had_its_turn(view, job)
+                    and view.jobs.num_gpus[job] >= view.jobs.num_gpus[waiting[0]]
+                ):
                     self._ended[job] = view.now
                     return Preempt(job)
         return Wait(300.0)
 
     def _has_had_its_turn(self, view: "View", job: int) -> bool:
-        return bool(view.now - view.since_s[job] >= TURN_S)
+        return bool(view.now - view.jobs.phase_began_s[job] >= TURN_S)
 
 
 policy = TakingTurns

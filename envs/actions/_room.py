@@ -8,11 +8,19 @@ from typing import Any
 import numpy as np
 
 from envs.slots import Draft, Shape
-from simulator.kernel.holding import LEAST_CORES
-from simulator.kernel.layout import MOST_SERVERS, NOBODY, OPEN, PAUSING, RUNNING, SERVER_CORES, WORKER_CORES
-from simulator.kernel.machines import ROUNDING
 from simulator.policy import Placement, Resize, Start
 from simulator.view import View
+from simulator.vocabulary import (
+    LEAST_CORES,
+    MOST_SERVERS,
+    NOBODY,
+    OPEN,
+    PAUSING,
+    ROUNDING,
+    RUNNING,
+    SERVER_CORES,
+    WORKER_CORES,
+)
 
 EMPTY, FREED, SHARED, SHUT = range(
     4
@@ -35,20 +43,20 @@ class Still:
 
 def shape_of(view: View, job: int) -> Shape:
     """Return the shape that a running job has, or that a queued one asks for."""
-    running = view.phase[job] == RUNNING
-    gpus = int((view.gpus_now if running else view.num_gpus)[job])
-    workers, servers = int(view.workers[job]), int(view.servers[job])
+    running = view.jobs.phase[job] == RUNNING
+    gpus = int((view.jobs.gpus_now if running else view.jobs.num_gpus)[job])
+    workers, servers = int(view.jobs.workers_now[job]), int(view.jobs.servers_now[job])
     return Shape(workers, servers, on_cores=gpus == 0, apart=gpus > workers)
 
 
 def asked_cores(view: View, job: int, shape: Shape) -> float:
     """Return the cores that a job asks for in a shape, for each GPU, or as a whole without GPUs."""
-    asked = Shape(int(view.num_gpus[job]), int(view.asked_servers[job]))
+    asked = Shape(int(view.jobs.num_gpus[job]), int(view.jobs.servers[job]))
     if not asked.workers or shape == asked:
-        return float(view.cores[job])
+        return float(view.jobs.cores_each[job])
     if shape.on_cores:
         return WORKER_CORES * shape.workers + SERVER_CORES * shape.servers
-    return float(view.cores[job]) - cores_beside(asked) + cores_beside(shape)
+    return float(view.jobs.cores_each[job]) - cores_beside(asked) + cores_beside(shape)
 
 
 def cores_beside(shape: Shape) -> float:
@@ -96,21 +104,24 @@ def changed(draft: Draft, view: View, field: str, way: int) -> Draft | None:
 
 def _may_ask(draft: Draft, view: View, cores: float) -> bool:
     """Tell whether a job may ask for so many cores in its shape: no more than a node has."""
-    if not view.cores_bind:
+    if not view.cpu_limited:
         return False
-    if view.is_cpu_job[draft.job]:
-        return bool(LEAST_CORES <= cores <= view.cores[draft.job])
+    if view.jobs.is_cpu_job[draft.job]:
+        return bool(LEAST_CORES <= cores <= view.jobs.cores_each[draft.job])
     least = LEAST_CORES + cores_beside(draft.shape)
-    return not draft.shape.on_cores and bool(least <= cores <= view.node_cores.max())
+    return not draft.shape.on_cores and bool(least <= cores <= view.nodes.cores.max())
 
 
 def is_shape(view: View, job: int, shape: Shape) -> bool:
     """Tell whether a job with GPUs can have a shape."""
-    if not view.num_gpus[job] or not view.min_workers[job] <= shape.workers <= view.max_workers[job]:
+    if (
+        not view.jobs.num_gpus[job]
+        or not view.jobs.min_workers[job] <= shape.workers <= view.jobs.max_workers[job]
+    ):
         return False
-    most = MOST_SERVERS if view.asked_servers[job] else 0
+    most = MOST_SERVERS if view.jobs.servers[job] else 0
     servers = min(most, 1) <= shape.servers <= most and (shape.servers > 0 or not shape.apart)
-    return servers and not (shape.on_cores and (shape.apart or not view.cpu_slowdown[job]))
+    return servers and not (shape.on_cores and (shape.apart or not view.jobs.cpu_slowdown[job]))
 
 
 def shapes_left(draft: Draft, view: View) -> Iterator[Shape]:
@@ -119,20 +130,20 @@ def shapes_left(draft: Draft, view: View) -> Iterator[Shape]:
     They have as few servers as can be, and as few workers but where those make room for servers beside them.
     """
     shape, ways, job = draft.shape, draft.ways, draft.job
-    if draft.gpus or "cores" in ways or not view.num_gpus[job]:
+    if draft.gpus or "cores" in ways or not view.jobs.num_gpus[job]:
         yield shape
         return
-    fewest = shape.workers if ways.get("workers") == 1 else int(view.min_workers[job])
-    most = shape.workers if ways.get("workers") == -1 else int(view.max_workers[job])
+    fewest = shape.workers if ways.get("workers") == 1 else int(view.jobs.min_workers[job])
+    most = shape.workers if ways.get("workers") == -1 else int(view.jobs.max_workers[job])
     servers = shape.servers if not shape.servers or ways.get("servers") == 1 else 1
-    if _may_be(draft, "on_cores", on=True) and view.cpu_slowdown[job]:
+    if _may_be(draft, "on_cores", on=True) and view.jobs.cpu_slowdown[job]:
         yield Shape(fewest, servers, on_cores=True)
     if not _may_be(draft, "on_cores", on=False):
         return
     if servers and _may_be(draft, "apart", on=True):
         yield Shape(fewest, servers, apart=True)
     if _may_be(draft, "apart", on=False):
-        last = min(most, len(view.holder)) if servers else fewest
+        last = min(most, len(view.gpus.first_owner)) if servers else fewest
         yield from (Shape(workers, servers) for workers in range(fewest, last + 1))
 
 
@@ -152,21 +163,21 @@ def kinds_for(draft: Draft, view: View) -> np.ndarray:
 
     A move may take GPUs that pausing jobs, and the job itself, hold; they count as empty.
     """
-    here = view.residents
-    leaving = (here < 0) | (view.phase[here] == PAUSING)
+    here = view.gpus.jobs
+    leaving = (here < 0) | (view.jobs.phase[here] == PAUSING)
     if draft.moves:
         kinds = np.where((leaving | (here == draft.job)).all(axis=1), EMPTY, SHUT)
     else:
-        taken = np.where(view.num_residents < view.max_share, SHARED, SHUT)
-        kinds = np.where(leaving.all(axis=1), np.where(view.num_residents > 0, FREED, EMPTY), taken)
-    able = (view.heir == NOBODY) & view.can_hold(draft.job)[view.gpu_node]
+        taken = np.where(view.gpus.num_jobs < view.max_share, SHARED, SHUT)
+        kinds = np.where(leaving.all(axis=1), np.where(view.gpus.num_jobs > 0, FREED, EMPTY), taken)
+    able = (view.gpus.reserved_for == NOBODY) & view.can_hold(draft.job)[view.gpus.node]
     return np.where(able, kinds, SHUT)
 
 
 def _has_room(draft: Draft, view: View, shape: Shape, kinds: np.ndarray) -> bool:
     """Tell whether there are GPUs for all that are still to be named, or a node."""
     if not shape.gpus:
-        spare = view.spare_cores[view.node_closed == OPEN]
+        spare = view.nodes.unreserved_cores[view.nodes.closed == OPEN]
         wanted = -np.inf if draft.moves else _least_whole(draft, view, shape)
         return bool((spare + ROUNDING >= wanted).any())
     named = kinds[draft.gpus]
@@ -180,7 +191,7 @@ def _has_room(draft: Draft, view: View, shape: Shape, kinds: np.ndarray) -> bool
         return True
     if waits or SHUT in named:
         return False
-    if draft.moves or not view.cores_bind:
+    if draft.moves or not view.cpu_limited:
         return int((left != SHUT).sum()) - freed >= still
     return _room_with_cores(view, draft.gpus, kinds, left, _least_each(draft, shape)) >= still
 
@@ -192,21 +203,21 @@ def _room_with_cores(view: View, gpus: list[int], kinds: np.ndarray, left: np.nd
     """
 
     def on_nodes(some: np.ndarray) -> np.ndarray:
-        return np.bincount(view.gpu_node[some], minlength=len(view.node_gpus))[:, None]
+        return np.bincount(view.gpus.node[some], minlength=len(view.nodes.num_gpus))[:, None]
 
     named = np.array(gpus, int)
     empty, shared = on_nodes(left == EMPTY), on_nodes(left == SHARED)
-    more = np.arange(view.node_gpus.max() + 1)
+    more = np.arange(view.nodes.num_gpus.max() + 1)
     kept = on_nodes(named[kinds[named] == EMPTY]) + np.minimum(more, empty)
     count = on_nodes(named) + more
-    enough = (view.spare_cores[:, None] + kept) / np.maximum(count, 1) + ROUNDING >= cores
+    enough = (view.nodes.unreserved_cores[:, None] + kept) / np.maximum(count, 1) + ROUNDING >= cores
     fits = ((count == 0) | enough) & (more <= empty + shared)
     return int((fits.sum(axis=1) - 1).sum()) if fits[:, 0].all() else -1
 
 
 def _least_whole(draft: Draft, view: View, shape: Shape) -> float:
     """Return the fewest cores of a node with which a draft can start without GPUs."""
-    return LEAST_CORES if view.is_cpu_job[draft.job] else asked_cores(view, draft.job, shape)
+    return LEAST_CORES if view.jobs.is_cpu_job[draft.job] else asked_cores(view, draft.job, shape)
 
 
 def _least_each(draft: Draft, shape: Shape) -> float:

@@ -67,7 +67,7 @@ class Elastic:
     def numbers(self, slots: Slots, view: View) -> Numbers:
         """Return where each group of actions begins."""
         queued, running = len(slots.queue), len(slots.running)
-        gpus, nodes = len(view.holder), len(view.node_gpus)
+        gpus, nodes = len(view.gpus.first_owner), len(view.nodes.num_gpus)
         sizes = (queued, 1, len(CHANGES), gpus, nodes, running, running, len(TURNS) * running)
         return Numbers(0, *np.cumsum(sizes).tolist())
 
@@ -95,7 +95,7 @@ class Elastic:
         if draft.shape.gpus:
             mask[at.gpus : at.nodes] = self._gpus(draft, view)
         else:
-            nodes = range(len(view.node_gpus))
+            nodes = range(len(view.nodes.num_gpus))
             mask[at.nodes : at.pause] = [not view.why_not(whole_action(draft, node)) for node in nodes]
         return mask
 
@@ -108,7 +108,7 @@ class Elastic:
             if job < 0:
                 continue
             mask[at.pause + slot] = may_pause = not view.why_not(Preempt(job))
-            has_gpus = not view.is_cpu_job[job]
+            has_gpus = not view.jobs.is_cpu_job[job]
             mask[at.move + slot] = may_pause and has_gpus and self._may_begin(slots, job, view, moves=True)
             for kind, (action, way) in enumerate(TURNS):
                 back = draft.turned.get((action, job), way) != way
@@ -127,7 +127,7 @@ class Elastic:
         kinds = kinds_for(draft, view)
         kinds[draft.gpus] = SHUT
         alike, first, which = np.unique(
-            view.gpu_node * (SHUT + 1) + kinds, return_index=True, return_inverse=True
+            view.gpus.node * (SHUT + 1) + kinds, return_index=True, return_inverse=True
         )
         able = np.zeros(len(alike), bool)
         for number, gpu in enumerate(first.tolist()):
@@ -181,8 +181,8 @@ def turned(view: View, job: int, action: type, way: int) -> Action:
     if action is Resize:
         shape = shape_of(view, job)
         asked = asked_cores(view, job, shape)
-        return Resize(job, next_cores(float(view.cores_now[job]), asked, shape, way))
-    return Throttle(job, round(float(view.throttle[job]) + way * LEVEL, 1))
+        return Resize(job, next_cores(float(view.jobs.cores_now[job]), asked, shape, way))
+    return Throttle(job, round(float(view.jobs.throttle[job]) + way * LEVEL, 1))
 
 
 action = Elastic()

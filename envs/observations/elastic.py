@@ -6,8 +6,8 @@ from gymnasium.spaces import Box, Dict
 from envs.observations import _bounds
 from envs.observations.tables import observation as tables
 from envs.slots import Slots
-from simulator.kernel.layout import DOWN, GPU_TYPES, MAX_SHARE, MOST_SERVERS, NOBODY
 from simulator.view import View
+from simulator.vocabulary import DOWN, GPU_TYPES, MAX_SHARE, MOST_SERVERS, NOBODY
 
 SHAPE = ("workers", "servers", "gpus", "fewest_workers", "most_workers", "cpu_slowdown")
 SPEEDS = tuple(f"speed_on_{name}" for name in GPU_TYPES)
@@ -47,8 +47,8 @@ class Elastic:
         sizes = {
             "queue_more": len(slots.queue) * len(QUEUE),
             "running_more": len(slots.running) * len(RUNNING),
-            "gpus": len(view.holder) * len(GPU),
-            "nodes": len(view.node_gpus) * len(NODE),
+            "gpus": len(view.gpus.first_owner) * len(GPU),
+            "nodes": len(view.nodes.num_gpus) * len(NODE),
             "draft": len(DRAFT),
         }
         known: dict[str, Box] = dict(tables.space(slots, view).spaces)  # type: ignore[arg-type]
@@ -68,51 +68,51 @@ class Elastic:
 
     def _queue(self, slots: Slots, view: View) -> np.ndarray:
         columns = (
-            view.is_cpu_job,
-            view.duty,
-            np.arange(len(view.phase)) == slots.draft.job,
-            *shapes(view, view.num_gpus),
-            view.failures / 5,
+            view.jobs.is_cpu_job,
+            view.jobs.duty,
+            np.arange(len(view.jobs.phase)) == slots.draft.job,
+            *shapes(view, view.jobs.num_gpus),
+            view.jobs.failures / 5,
         )
         table = rows_of(slots.queue, np.stack(columns, axis=1, dtype=float))
         return np.hstack([table, speeds(slots.queue, view)])
 
     def _running(self, slots: Slots, view: View) -> np.ndarray:
-        shared = np.zeros(len(view.phase))
-        together = view.residents[view.num_residents > 1]
+        shared = np.zeros(len(view.jobs.phase))
+        together = view.gpus.jobs[view.gpus.num_jobs > 1]
         shared[together[together >= 0]] = 1.0
         columns = (
-            view.is_cpu_job,
-            view.cores_now / 8,
-            view.busy_s / np.maximum(view.ran_s, 1.0),
-            view.throttle,
-            view.bandwidth_gbs / view.bandwidth_limit_gbs,
+            view.jobs.is_cpu_job,
+            view.jobs.cores_now / 8,
+            view.jobs.busy_s / np.maximum(view.jobs.ran_s, 1.0),
+            view.jobs.throttle,
+            view.jobs.drawn_gbs / view.bandwidth_limit_gbs,
             shared,
-            np.arange(len(view.phase)) == slots.draft.job,
-            *shapes(view, view.gpus_now),
-            view.failures / 5,
-            view.resizes / 5,
+            np.arange(len(view.jobs.phase)) == slots.draft.job,
+            *shapes(view, view.jobs.gpus_now),
+            view.jobs.failures / 5,
+            view.jobs.resizes / 5,
         )
         table = rows_of(slots.running, np.stack(columns, axis=1, dtype=float))
         return np.hstack([table, speeds(slots.running, view)])
 
     def _gpus(self, slots: Slots, view: View) -> np.ndarray:
-        here, draft = view.residents, slots.draft
-        duty = np.where(here >= 0, view.duty[here], 0.0).sum(axis=1)
+        here, draft = view.gpus.jobs, slots.draft
+        duty = np.where(here >= 0, view.jobs.duty[here], 0.0).sum(axis=1)
         named = np.zeros(len(here))
         named[draft.gpus] = 1.0
         own = ((here == draft.job) & (here >= 0)).any(axis=1)
-        unclaimed = view.unclaimed_memory_gib / view.node_memory_gib[view.gpu_node]
-        columns = view.num_residents / MAX_SHARE, duty, unclaimed, view.heir > NOBODY, named, own
+        unclaimed = view.gpus.unclaimed_memory_gib / view.nodes.gpu_memory_gib[view.gpus.node]
+        columns = view.gpus.num_jobs / MAX_SHARE, duty, unclaimed, view.gpus.reserved_for > NOBODY, named, own
         return np.stack(columns, axis=1)
 
     def _nodes(self, view: View) -> np.ndarray:
-        spare = view.spare_cores / np.maximum(view.node_cores, 1.0)
-        left_s = view.node_until_s - view.now
+        spare = view.nodes.unreserved_cores / np.maximum(view.nodes.cores, 1.0)
+        left_s = view.nodes.down_at_s - view.now
         down_in = np.where(np.isfinite(left_s), as_time(left_s), 0.0)
-        drawn = view.node_bandwidth_gbs / view.bandwidth_limit_gbs
-        types = view.node_type[:, None] == np.arange(len(GPU_TYPES))
-        return np.column_stack([spare, drawn, view.node_closed / DOWN, down_in, types])
+        drawn = view.nodes.drawn_gbs / view.bandwidth_limit_gbs
+        types = view.nodes.gpu_type[:, None] == np.arange(len(GPU_TYPES))
+        return np.column_stack([spare, drawn, view.nodes.closed / DOWN, down_in, types])
 
     def _draft(self, slots: Slots) -> np.ndarray:
         draft, shape = slots.draft, slots.draft.shape
@@ -123,9 +123,9 @@ class Elastic:
 
 def shapes(view: View, gpus: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return the columns SHAPE of all jobs; `gpus` are those that they ask for, or hold."""
-    counts = view.workers, gpus, view.min_workers, view.max_workers
+    counts = view.jobs.workers_now, gpus, view.jobs.min_workers, view.jobs.max_workers
     workers, wide, fewest, most = (as_count(count) for count in counts)
-    return workers, view.servers / MOST_SERVERS, wide, fewest, most, view.cpu_slowdown / 8
+    return workers, view.jobs.servers_now / MOST_SERVERS, wide, fewest, most, view.jobs.cpu_slowdown / 8
 
 
 def speeds(jobs: np.ndarray, view: View) -> np.ndarray:
@@ -133,7 +133,7 @@ def speeds(jobs: np.ndarray, view: View) -> np.ndarray:
     table = np.zeros((len(jobs), len(GPU_TYPES)))
     for slot, job in enumerate(jobs.tolist()):
         if job >= 0:
-            table[slot, view.node_type] = view.type_speed(job)
+            table[slot, view.nodes.gpu_type] = view.type_speed(job)
     return table
 
 

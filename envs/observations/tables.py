@@ -18,8 +18,8 @@ class Tables:
         """Return the observation space."""
         return Dict(
             {
-                "free_memory": Box(0.0, 1.0, view.gpu_node.shape, np.float32),
-                "free_cores": Box(0.0, 1.0, view.node_cores.shape, np.float32),
+                "free_memory": Box(0.0, 1.0, view.gpus.node.shape, np.float32),
+                "free_cores": Box(0.0, 1.0, view.nodes.cores.shape, np.float32),
                 "queue": _bounds.features(slots.queue_features.size),
                 "running": _bounds.features(slots.running_features.size),
                 "totals": _bounds.features(slots.totals.size),
@@ -28,8 +28,8 @@ class Tables:
 
     def __call__(self, slots: Slots, view: View, mask: np.ndarray) -> dict[str, np.ndarray]:
         """Return the tables as they are now."""
-        memory = view.free_memory_gib / view.node_memory_gib[view.gpu_node]
-        cores = view.free_cores / np.maximum(view.node_cores, 1.0)
+        memory = view.gpus.free_memory_gib / view.nodes.gpu_memory_gib[view.gpus.node]
+        cores = view.nodes.free_cores / np.maximum(view.nodes.cores, 1.0)
         return {
             "free_memory": memory.astype(np.float32),
             "free_cores": np.clip(cores, 0.0, 1.0).astype(np.float32),

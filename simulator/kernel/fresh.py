@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simulator.kernel import calls
-from simulator.kernel.holding import LEAST_CORES
-from simulator.kernel.layout import MAX_LEVELS, MODULUS, MULTIPLIER, NOBODY, state_dtype, tier
+from simulator.kernel.layout import LEAST_CORES, MAX_LEVELS, MODULUS, MULTIPLIER, NOBODY, state_dtype, tier
 
 USUAL = (
     ("min_workers", "num_gpus"),

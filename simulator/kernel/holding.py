@@ -6,6 +6,7 @@ from simulator.kernel._compile import compiled
 from simulator.kernel.layout import (
     CLOSED,
     GROWING,
+    LEAST_CORES,
     LOADING,
     MAX_SHARE,
     MOST_FAILURES,
@@ -14,10 +15,10 @@ from simulator.kernel.layout import (
     QUEUED,
     RESERVED,
     RESTARTING,
+    ROUNDING,
     RUNNING,
 )
 from simulator.kernel.machines import (
-    ROUNDING,
     available_cores,
     count_cores,
     count_free,
@@ -33,8 +34,6 @@ from simulator.kernel.pace import keep, retire, run, schedule
 from simulator.kernel.queues import enqueue
 from simulator.kernel.shapes import ask_again, plan_shape, take_shape
 from simulator.kernel.speed import bank, cores_of_servers
-
-LEAST_CORES = 1.0  # for each GPU, or as a whole for a CPU job, where cores are given out
 
 
 @compiled

@@ -3,22 +3,23 @@
 import numpy as np
 
 from simulator.kernel._compile import compiled, entry
-from simulator.kernel.holding import LEAST_CORES
 from simulator.kernel.layout import (
     CHARGED,
     CLOSED,
     DONE,
     DOWN,
     FUTURE,
+    LEAST_CORES,
     LOADING,
     MAX_SHARE,
     NOBODY,
     PAUSING,
     PHASES,
     QUEUED,
+    ROUNDING,
     RUNNING,
 )
-from simulator.kernel.machines import ROUNDING, available_cores
+from simulator.kernel.machines import available_cores
 from simulator.kernel.moves import must_wait_for
 from simulator.kernel.shapes import cores_asked, is_rigid, is_shape, meant
 from simulator.kernel.speed import cores_of_servers

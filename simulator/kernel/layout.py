@@ -44,6 +44,8 @@ OPEN, DRAINING, DOWN = range(3)  # nodes: jobs may start; none may, those there 
 
 GPU_TYPES = ("v100", "k80", "p100", "t4", "rtx2080ti", "rtx3090", "a100")  # the first is the reference
 SERVER_CORES = WORKER_CORES = 5.0  # of a parameter server, and of a worker without GPU (Aiturbo-vGPU's pods)
+LEAST_CORES = 1.0  # for each GPU, or as a whole for a CPU job, where cores are allocated
+ROUNDING = 1e-9  # of sums of cores and of GiB
 MOST_SERVERS = 10  # of a job (as there)
 
 DERIVED = [

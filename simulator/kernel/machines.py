@@ -1,9 +1,7 @@
 """Who holds what: GPUs and their slots, memory, and CPU cores."""
 
 from simulator.kernel._compile import compiled
-from simulator.kernel.layout import CHARGED, CLOSED, MAX_SHARE, NOBODY
-
-ROUNDING = 1e-9  # of sums of cores and of GiB
+from simulator.kernel.layout import CHARGED, CLOSED, MAX_SHARE, NOBODY, ROUNDING
 
 
 @compiled

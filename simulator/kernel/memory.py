@@ -1,8 +1,8 @@
 """GPU memory: who takes it when, and who fails where it runs over."""
 
 from simulator.kernel._compile import compiled
-from simulator.kernel.layout import ANYONE, CHARGED, GROWER, MAX_SHARE, MODULUS, MULTIPLIER, NOBODY
-from simulator.kernel.machines import ROUNDING, is_alone
+from simulator.kernel.layout import ANYONE, CHARGED, GROWER, MAX_SHARE, MODULUS, MULTIPLIER, NOBODY, ROUNDING
+from simulator.kernel.machines import is_alone
 
 
 @compiled

@@ -1,8 +1,7 @@
 """Which GPUs a job gets: the placement rules, over whatever GPUs a walk may hand out."""
 
 from simulator.kernel._compile import compiled
-from simulator.kernel.layout import BEST_FIT, FIRST_FIT, NOBODY
-from simulator.kernel.machines import ROUNDING
+from simulator.kernel.layout import BEST_FIT, FIRST_FIT, NOBODY, ROUNDING
 
 
 @compiled

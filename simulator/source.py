@@ -1,0 +1,150 @@
+"""What a view looks at, kept apart from it: a policy that holds the view holds none of this."""
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from simulator.kernel import calls
+from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING
+from simulator.policy import Action
+
+
+class Record:
+    """The fields of one of the kernel's records: arrays, which are never copied, and numbers, as they are now.
+
+    It reads several times faster than the record itself, for which every name is looked up anew.
+    """
+
+    def __init__(self, states: np.ndarray, e: int) -> None:
+        """Take the record's place in `states`; it must stay where it is."""
+        fields = {name: states[name] for name in states.dtype.names or ()}
+        self._numbers = {name: field[e : e + 1] for name, field in fields.items() if field.ndim == 1}
+        self._arrays = {name: field[e] for name, field in fields.items() if field.ndim > 1}
+        self.__dict__.update(self._arrays)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a number."""
+        try:
+            return self.__dict__["_numbers"][name][0]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def array(self, name: str) -> np.ndarray:
+        """Return an array."""
+        found: np.ndarray = self._arrays[name]
+        return found
+
+
+class Source:
+    """The records of an episode and its jobs, truths included, and what a view has already found at this instant.
+
+    states: the episode's record, and a scratch record behind it.
+    """
+
+    def __init__(self, states: np.ndarray, jobs: np.ndarray, rng: np.random.Generator) -> None:
+        """Look at the first of two records; the second is scratch."""
+        self.states, self.jobs, self.rng = states, jobs, rng
+        self.state, self.after = Record(states, 0), Record(states, 1)
+        self._list = np.empty(len(jobs), np.int64)
+        self.moves: list[Action] = []
+        self.moves_at = -1
+        self.shown = -1  # how many jobs the view's arrays are of
+        self._errors: dict[int, tuple[int, np.ndarray]] = {}  # of the readings of an instant, by kind
+        self._progress_at = (-1, -1)
+        self._progress = np.empty((2, 0))
+
+    @property
+    def instant(self) -> int:
+        """How many instants there have been."""
+        return int(self.state.instant)
+
+    @property
+    def arrived(self) -> int:
+        """How many jobs have arrived."""
+        return int(self.state.num_arrived)
+
+    @property
+    def progress(self) -> np.ndarray:
+        """Attained and remaining seconds of each job that has arrived: (2, jobs)."""
+        moment = self.instant, int(self.state.num_begun)  # a start may make others lose their progress
+        if self._progress_at != moment:
+            self._progress = np.empty((2, self.arrived))
+            calls.progress(self.states, 0, self.jobs, self._progress[0], self._progress[1])
+            self._progress_at = moment
+        return self._progress
+
+    def declared(self, field: str) -> np.ndarray:
+        """Return what is fixed about the jobs that have arrived."""
+        found: np.ndarray = self.jobs[field][: self.arrived]
+        return found
+
+    def present(self, field: str) -> np.ndarray:
+        """Return what has become of the jobs that have arrived."""
+        return self.state.array(field)[: self.arrived]
+
+    @property
+    def nothing_pending(self) -> bool:
+        """Whether nothing will happen by itself: no end, no arrival."""
+        return bool(np.isinf(calls.next_event(self.states, 0, self.jobs)))
+
+    @property
+    def queue(self) -> np.ndarray:
+        """The queued jobs by (submit, job)."""
+        return np.sort(self._list[: calls.queued_jobs(self.states, 0, self._list)])
+
+    @property
+    def startable(self) -> np.ndarray:
+        """The queued jobs that the placement rule could start now, by (submit, job)."""
+        return np.sort(self._list[: calls.startable(self.states, 0, self.jobs, self._list)])
+
+    def active(self, phase: int) -> np.ndarray:
+        """Return the active jobs in a phase."""
+        active: np.ndarray = self.state.events[: self.state.num_active]
+        phases: np.ndarray = self.state.phase[active]
+        return np.sort(active[phases == phase])
+
+    @property
+    def preemptible(self) -> np.ndarray:
+        """The running jobs that were not started at this very instant."""
+        running = self.active(RUNNING)
+        older: np.ndarray = running[self.state.last_action_instant[running] != self.state.instant]
+        return older
+
+    def gpus_of(self, job: int) -> list[int]:
+        """Return the GPUs an active job holds."""
+        gpus = []
+        slot = self.state.first_slot[job]
+        while slot != NOBODY:
+            gpus.append(int(slot) // MAX_SHARE)
+            slot = self.state.next_slot[slot]
+        return gpus
+
+    @property
+    def jobs_on_gpus(self) -> np.ndarray:
+        """The jobs on each GPU, -1 where a share slot is empty: (GPUs, slots)."""
+        slots = self.state.job_in[: MAX_SHARE * self.state.num_gpus].reshape(-1, MAX_SHARE)
+        here: np.ndarray = slots[:, : int(self.state.max_share)]
+        return here
+
+    def errors(self, kind: int) -> np.ndarray:
+        """Return standard normal errors of the readings at this instant, the same however often they are read."""
+        instant, errors = self._errors.get(kind, (-1, np.empty(0)))
+        if instant != self.instant:
+            seed = int(self.state.seed), self.instant, kind
+            errors = np.random.default_rng(seed).standard_normal(len(self.jobs))
+            self._errors[kind] = self.instant, errors
+        return errors
+
+
+_SOURCES: WeakKeyDictionary[object, Source] = WeakKeyDictionary()
+
+
+def look(viewer: object, source: Source) -> None:
+    """Let a view, or a part of one, look at a source from now on."""
+    _SOURCES[viewer] = source
+
+
+def source_of(viewer: object) -> Source:
+    """Return what a view, or a part of one, looks at."""
+    return _SOURCES[viewer]

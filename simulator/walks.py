@@ -1,0 +1,78 @@
+"""What the kernel would do next, told as moves: it does it on the scratch record, and the two records are compared."""
+
+import numpy as np
+
+from simulator.kernel import calls
+from simulator.kernel.layout import KEYS, NOBODY, PAUSING, QUEUED, RESERVED
+from simulator.policy import Action, Placement, Preempt, Ranking, Start, Wait
+from simulator.source import Source
+
+PREEMPTIONS = ("never", "by_order", "if_it_pays")
+
+
+def adopt(states: np.ndarray, e: int, jobs: np.ndarray, ranking: Ranking) -> None:
+    """Put a ranking in force on a record."""
+    calls.adopt(
+        states,
+        e,
+        jobs,
+        KEYS.index(ranking.key),
+        ranking.exponent,
+        ranking.margin,
+        PREEMPTIONS.index(ranking.preempt),
+    )
+
+
+def put_in_force(source: Source, ranking: Ranking) -> None:
+    """Copy the state to the scratch record and put a ranking in force there."""
+    source.states[1] = source.states[0]
+    adopt(source.states, 1, source.jobs, ranking)
+
+
+def next_move(source: Source, ranking: Ranking) -> Action:
+    """Return what is left of a ranking's pass at this instant: its preemptions, then its starts, then Wait."""
+    if source.moves_at != source.instant:
+        put_in_force(source, ranking)
+        calls.walk(source.states, 1, source.jobs)
+        source.moves, source.moves_at = moves_made(source), source.instant
+    return source.moves.pop() if source.moves else Wait()
+
+
+def picked(source: Source, job: int) -> list[Action]:
+    """Return the moves by which a queued job starts, the last first; see `View.pick`."""
+    if source.state.phase[job] != QUEUED:
+        raise ValueError(f"job {job} is not queued, so it cannot be picked")
+    source.states[1] = source.states[0]
+    calls.pick(source.states, 1, source.jobs, job)
+    return moves_made(source)
+
+
+def place(source: Source, job: int, cores: float | None, gpus: int | None) -> Placement | None:
+    """Return where the rule would start a job on free GPUs; see `View.place`."""
+    states, jobs = source.states, source.jobs
+    count = int(jobs["num_gpus"][job] if gpus is None else gpus)
+    asked = calls.cores_asked(states, 0, jobs, job, count, 0, -1)
+    if not calls.place(states, 0, jobs, job, count, float(asked if cores is None else cores)):
+        return None
+    if count == 0:
+        return Placement((), cores, node=int(source.state.chosen_node[0]))
+    return Placement(tuple(source.state.gpus[:count].tolist()), cores)
+
+
+def moves_made(source: Source) -> list[Action]:
+    """Return the moves that lead from the state to the scratch record, the last first."""
+    state, after, seen = source.state, source.after, source.arrived
+    moved = np.flatnonzero(after.phase[:seen] != state.phase[:seen])
+    paused = moved[(after.phase[moved] == PAUSING) | (after.phase[moved] == QUEUED)]
+    begun = np.setdiff1d(moved, paused)
+    # What starts first may take cores that the next lacks.
+    begun = begun[np.argsort(-after.began[begun], kind="stable")]
+    starts: list[Action] = []
+    for job in begun.tolist():
+        owner = after.reserved_for if after.phase[job] == RESERVED else after.first_owner
+        gpus = np.flatnonzero(owner[: after.num_gpus] == job)
+        node = int(after.node_of[job]) if after.node_of[job] != NOBODY else None
+        held = after.next_cores if after.phase[job] == RESERVED else after.core_count
+        cores = float(held[job]) if state.cpu_limited else None
+        starts.append(Start(job, Placement(tuple(gpus.tolist()), cores, node)))
+    return starts + [Preempt(job) for job in paused.tolist()]
