@@ -31,9 +31,7 @@ def without_torch(command: str, *args: object) -> subprocess.CompletedProcess[st
 
 
 def test_a_heuristic_is_scored(tmp_path: Path) -> None:
-    done = without_torch(
-        "evaluate", "--policy", "fifo", "--windows", 1, "--jobs", 40, "--out", tmp_path / "run"
-    )
+    done = without_torch("evaluate", "--policy", "fifo", "--windows", 1, "--out", tmp_path / "run")
     assert (done.returncode, done.stderr) == (0, "")
     assert "srtf" in done.stdout
 
