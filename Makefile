@@ -2,9 +2,12 @@
 #
 #   make train TORCH=torch       the newest Torch, with GPU support where the index offers it
 #   make train PYTHON=python3.12 another interpreter (3.11 or newer)
+#   make nightly                 what takes too long for `make test`
+#   make constraints             writes down the versions that are installed now, for everybody after
 
 PYTHON ?= python3
-TORCH ?= torch==2.13.0
+pinned := $(shell grep '^torch==' constraints.txt)
+TORCH ?= $(pinned)
 TRACE ?= philly
 
 python := .venv/bin/python
@@ -12,13 +15,26 @@ installed := .venv/.installed
 # Twice quiet: errors only.
 pip := $(python) -m pip --quiet --quiet --disable-pip-version-check
 
-.PHONY: train test lint format clean
+# Another Torch than the usual comes with what it needs itself; of the other packages the versions stay as written down.
+ifeq ($(TORCH),$(pinned))
+of_torch := --constraint constraints.txt
+of_rest := constraints.txt
+else
+of_torch :=
+of_rest := .venv/constraints.txt
+endif
+
+.PHONY: train test nightly lint format constraints clean
 
 train: $(installed)
 	$(python) train_agent.py --trace $(TRACE)
 
 test: $(installed)
 	$(python) -m pytest --numprocesses auto
+
+nightly: $(installed)
+	$(python) -m pytest --numprocesses auto -m slow
+	$(python) benchmarks/per_window.py
 
 lint: $(installed)
 	$(python) -m ruff check .
@@ -30,14 +46,23 @@ format: $(installed)
 	$(python) -m ruff format .
 
 # Torch goes first and by itself, so that its build can be chosen; the rest then finds it in place.
-$(installed): pyproject.toml
+$(installed): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "$(PYTHON) is older than 3.11: name a newer one, as in make PYTHON=python3.12"; exit 2; }
 	@echo "Installing into .venv (once; several minutes where Torch has to be downloaded)"
 	@test -x $(python) || $(PYTHON) -m venv .venv
-	@$(pip) install "$(TORCH)"
-	@$(pip) install --editable ".[dev]"
+	@$(pip) install $(of_torch) "$(TORCH)"
+	@$(python) -m pip freeze --exclude-editable | sed -E 's/( @ |==).*/==/; s/^/^/' > .venv/with_torch.txt
+	@grep --invert-match --ignore-case --file .venv/with_torch.txt constraints.txt > .venv/constraints.txt || true
+	@$(pip) install --constraint $(of_rest) --editable ".[train,dev]"
 	@touch $@
+
+# A build's own mark (+cpu) and what only some builds of Torch bring are left out: they are not the same everywhere.
+constraints: $(installed)
+	$(python) -m pip freeze --exclude-editable | sed -E 's/\+[A-Za-z0-9.]+$$//' | grep -E '^[A-Za-z0-9._-]+==' \
+		| grep -viE '^(nvidia|cuda|triton)' > .venv/versions.txt
+	mv .venv/versions.txt constraints.txt
+	touch $(installed)
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import tyro
 
 import baselines
+from agents import check_installed
 from agents.training import Training
 from evaluation import choices
 from workloads import Scenario, Split
@@ -49,7 +50,9 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code, 2 if what was asked for cannot be."""
     args = sys.argv[1:] if args is None else args
     try:
-        wanted = as_far_as_it_goes(read_choices(args))
+        wanted = read_choices(args)
+        check_installed()
+        wanted = as_far_as_it_goes(wanted)
         folder = choices.open_run_folder("train", wanted, wanted.out)
     except ValueError as error:
         print(f"train_agent.py: {error}", file=sys.stderr)

@@ -1,23 +1,34 @@
 """Policies that learn: how they are trained, kept in a folder, and asked like any other policy.
 
 Torch and Stable-Baselines3 are imported in here alone, and only when something is learned or a learned policy is
-asked for.
+asked for: who simulates alone need not have them.
 """
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from simulator.policy import Policy
 
-__all__ = ["load_policy"]
+__all__ = ["check_installed", "load_policy"]
+
+NEEDED = ("torch", "stable_baselines3", "tensorboard", "safetensors")
+
+
+def check_installed() -> None:
+    """ValueError, which says what to install, where a library that agents need is missing."""
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        which = ", ".join(missing)
+        raise ValueError(f'agents that learn need {which}, not installed here: pip install -e ".[train]"')
 
 
 def load_policy(folder: str | Path) -> "Policy":
     """Return the agent that `train_agent.py` left in a folder, as a policy that takes its most likely action.
 
-    ValueError if the folder holds no agent, or one that reads other features than there are.
+    ValueError if the folder holds no agent, or one that reads other features than there are, or if Torch is missing.
     """
+    check_installed()
     from agents.learned import Learned
 
     return Learned.load(folder)

@@ -1,0 +1,150 @@
+"""What has become of each job, who is where, and what is left of GPUs and nodes."""
+
+import math
+from dataclasses import dataclass, field
+
+from simulator.cluster import Cluster
+from simulator.physics import Physics
+from simulator.policy import Placement
+from tests.accounts.formulas import Shape, Task, wanted_cores
+
+HOLDING = ("running", "loading", "pausing")
+OPEN, DRAINING, DOWN = range(3)
+CLOSED = -2  # inherits the GPUs of a node where nobody may start
+BOOKS = (
+    "wait",
+    "run",
+    "overhead",
+    "lost",
+    "busy",
+    "shared",
+    "core",
+    "run area",
+    "overhead area",
+    "lost area",
+)
+
+
+@dataclass
+class Life:
+    """What has become of a job so far; `end` is when its phase ends by itself, unless it runs."""
+
+    task: Task
+    shape: Shape  # it has, or asks for
+    phase: str = "future"  # a name of simulator.kernel.layout.PHASES
+    end: float = math.inf
+    progress: float = 0.0  # s
+    gpus: tuple[int, ...] = ()  # held
+    wanted: Placement | None = None  # reserved, or where it goes on after a pause
+    node: int = -1  # of a job without GPUs
+    cores: float = 0.0  # a GPU; of the whole job that has none
+    level: float = 1.0  # of a throttled CPU job
+    turn: int = -1  # how many starts there were before its own
+    grown: bool = False  # whether it takes its peak memory
+    saved: bool = False  # whether it must load
+    begun: tuple[float, float] = (0.0, 0.0)  # when it last began to run: progress, s of running
+    predictable: bool = False
+    crashed: bool = False
+    touched: int = -1  # the instant of its last start, pause or failure
+    ooms: int = 0
+    failures: int = 0
+    preemptions: int = 0
+    resizes: int = 0
+    rank: int = 0  # how many limits of attained service it has reached
+    spent: dict[str, float] = field(default_factory=lambda: dict.fromkeys(BOOKS, 0.0))
+
+    @property
+    def service(self) -> float:
+        """GPU-seconds that it has run."""
+        return self.spent["run area"] + self.spent["lost area"]
+
+    def mark(self) -> None:
+        """Remember that it begins to run here."""
+        self.begun = self.progress, self.spent["run"]
+
+
+def shape_of(task: Task, placement: Placement) -> Shape:
+    """Return the shape that a placement gives a job, whether it is legal or not."""
+    gpus = len(placement.gpus)
+    workers = (gpus or task.gpus) if placement.workers is None else placement.workers
+    servers = task.servers if placement.servers is None else placement.servers
+    return Shape(workers, servers, gpus)
+
+
+class Ground:
+    """The jobs of an episode and the machines that they hold; `closed` tells of each node if jobs may start there."""
+
+    def __init__(self, tasks: list[Task], cluster: Cluster, physics: Physics) -> None:
+        self.lives = [Life(task, task.shape) for task in tasks]
+        self.cluster, self.physics = cluster, physics
+        self.node_of = [node for node, gpus in enumerate(cluster.node_gpus) for _ in range(gpus)]
+        self.closed = [OPEN] * cluster.num_nodes
+
+    def those(self, *phases: str) -> list[int]:
+        return [job for job, life in enumerate(self.lives) if life.phase in phases]
+
+    def residents(self, gpu: int, *phases: str) -> list[int]:
+        """Return the jobs on a GPU, in these phases if any are named, the oldest first."""
+        here = [job for job, life in enumerate(self.lives) if gpu in life.gpus]
+        here = [job for job in here if not phases or self.lives[job].phase in phases]
+        return sorted(here, key=lambda job: self.lives[job].turn)
+
+    def heirs(self, gpu: int) -> list[int]:
+        return [job for job, life in enumerate(self.lives) if life.wanted and gpu in life.wanted.gpus]
+
+    def is_being_freed(self, gpu: int, job: int = -1) -> bool:
+        """Tell whether all jobs on a GPU pause, but for one that may be named, and there are some."""
+        here = self.residents(gpu)
+        return bool(here) and all(self.lives[k].phase == "pausing" or k == job for k in here)
+
+    def on_nodes(self, gpus: tuple[int, ...]) -> dict[int, int]:
+        """Count GPUs by node."""
+        nodes = [self.node_of[gpu] for gpu in gpus]
+        return {node: nodes.count(node) for node in nodes}
+
+    def nodes_of(self, life: Life) -> set[int]:
+        """Return the nodes of which a job holds something."""
+        return set(self.on_nodes(life.gpus)) | ({life.node} - {-1})
+
+    def memory(self, gpu: int) -> float:
+        """Return what is free of a GPU's memory; below 0 it runs over."""
+        taken = sum(self.lives[job].task.memory_gib for job in self.residents(gpu) if self.lives[job].grown)
+        return self.cluster.node_gpu_memory_gib[self.node_of[gpu]] - taken
+
+    def free_cores(self, node: int) -> float:
+        """Return the cores of a node that nobody holds."""
+        here = [life.cores for life in self.lives if life.node == node]
+        here += [life.cores for life in self.lives for gpu in life.gpus if self.node_of[gpu] == node]
+        return self.cluster.node_cores[node] - sum(here)
+
+    def spare_cores(self, node: int) -> float:
+        """Return the free cores of a node less one for each GPU that nobody holds."""
+        held = {gpu for life in self.lives for gpu in life.gpus}
+        kept = [gpu for gpu, home in enumerate(self.node_of) if home == node and gpu not in held]
+        return self.free_cores(node) - len(kept)
+
+    def cores_for(self, placement: Placement) -> float:
+        """Return the cores that a start could get, a GPU; what is kept for empty GPUs goes with them."""
+        if not placement.gpus:
+            return self.spare_cores(placement.node or 0)
+        room = []
+        for node, count in self.on_nodes(placement.gpus).items():
+            kept = [gpu for gpu in placement.gpus if self.node_of[gpu] == node and not self.residents(gpu)]
+            room.append((self.spare_cores(node) + len(kept)) / count)
+        return max(0.0, min(room))
+
+    def cores_given(self, task: Task, placement: Placement) -> float:
+        """Return the cores that a start gets, a GPU or as a whole."""
+        named = placement.cores if self.physics.cores else None
+        return min(named or wanted_cores(task, shape_of(task, placement)), self.cores_for(placement))
+
+    def drawn_gbs(self) -> dict[int, float]:
+        """Return the bandwidth that running jobs draw from each node, at full speed."""
+        drawn = dict.fromkeys(range(self.cluster.num_nodes), 0.0)
+        for job in self.those("running"):
+            life, task = self.lives[job], self.lives[job].task
+            if not task.gpus:
+                drawn[life.node] += task.bandwidth_gbs * life.cores / task.cores * life.level
+            for node, count in self.on_nodes(life.gpus).items():
+                drawn[node] += task.bandwidth_gbs * count / task.gpus
+        return drawn

@@ -1,0 +1,55 @@
+"""When nodes close and open: drains by the calendar; failures are drawn, so the record is asked when they come."""
+
+import math
+from collections.abc import Sequence
+
+from simulator.physics import Physics
+from tests.accounts.lives import DOWN, DRAINING, OPEN
+
+ROUNDING = 1e-6  # s
+
+
+class Outages:
+    """What is due at each node.
+
+    until: when a draining node goes down, or one that is down is up again.
+    fails: when each node fails next; repaired: when one that has just failed is up again, as the record has it.
+    """
+
+    def __init__(self, physics: Physics, nodes: int, start_s: float) -> None:
+        self.physics = physics
+        every_s = physics.drain_every
+        self.drains = [start_s + every_s * (node + 1) / nodes for node in range(nodes)]
+        self.until = [math.inf] * nodes
+        self.fails: Sequence[float] = [math.inf] * nodes
+        self.repaired: Sequence[float] = [math.inf] * nodes
+
+    def next_time(self, closed: list[int]) -> float:
+        """Return when something happens to a node next."""
+        return min(self.due(node, now) for node, now in enumerate(closed))
+
+    def due(self, node: int, now: int) -> float:
+        """Return when."""
+        match now:
+            case 0:
+                return min(self.fails[node], self.drains[node])
+            case 1:
+                return min(self.fails[node], self.until[node])
+        return self.until[node]
+
+    def change(self, node: int, now: int, clock: float) -> int:
+        """Return what becomes of a node for which something is due."""
+        if now == DOWN:
+            self.until[node] = math.inf
+            while self.drains[node] < clock - ROUNDING:
+                self.drains[node] += self.physics.drain_every
+            return OPEN
+        if self.fails[node] <= clock + ROUNDING:
+            self.until[node] = self.repaired[node]
+            return DOWN
+        if now == DRAINING:
+            self.until[node] += self.physics.drain_length
+            return DOWN
+        self.until[node] = self.drains[node] + self.physics.drain_notice
+        self.drains[node] += self.physics.drain_every
+        return DRAINING

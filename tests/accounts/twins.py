@@ -1,0 +1,204 @@
+"""An episode and a plain account of it, moved together and compared at every instant and after every action."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from simulator.kernel import calls, laws
+from simulator.kernel.layout import PHASES
+from simulator.policy import Action, Policy, Wait
+from tests.accounts.fluid import ROUNDING, Fluid
+from tests.accounts.legality import is_legal
+from tests.accounts.lives import CLOSED, DRAINING, HOLDING, Life, shape_of
+from workloads import Workload
+
+Columns = dict[str, tuple[Sequence[Any], Sequence[Any]]]  # what the episode says, and what the account says
+
+BANKED = (  # the account's book, the episode's column, and the phases in which it is not up to date
+    ("wait", "wait", ("queued", "reserved", "restarting")),
+    ("overhead", "overhead", ("loading", "pausing")),
+    ("busy", "busy_early", HOLDING),
+    ("shared", "shared", HOLDING),
+    ("run area", "run_area", HOLDING),
+    ("overhead area", "overhead_area", HOLDING),
+    ("lost area", "lost_area", HOLDING),
+)
+HELD = ("reserved", *HOLDING)  # has GPUs, or will have
+
+
+def of_those(jobs: list[int], seen: np.ndarray, expected: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Return two columns with nothing but of those jobs."""
+    there = [job in set(jobs) for job in range(len(expected))]
+    return (
+        [value if kept else None for value, kept in zip(seen.tolist(), there, strict=False)],
+        [value if kept else None for value, kept in zip(expected, there, strict=True)],
+    )
+
+
+class Twins:
+    """The two; `differences` are the first that were found.
+
+    made: how often each kind of action was legal, and was not. crowd: the most jobs seen on one GPU.
+    held_s, doubled_s, idle_s: GPU-seconds of all jobs, of those beside an older one, and of nobody.
+    """
+
+    def __init__(self, work: Workload, levels: tuple[float, ...] = ()) -> None:
+        self.work, self.episode, self.fluid = work, work.episode(), Fluid(work, levels)
+        self.episode.set_levels(levels)
+        self.differences: list[str] = []
+        self.made: Counter[tuple[type, bool]] = Counter()
+        self.held_s = self.doubled_s = self.idle_s = 0.0
+        self.crowd = 0
+
+    def play(self, policy: Policy) -> list[str]:
+        """Let a policy act to the end, or until the accounts differ; return how."""
+        while not self.episode.done and self.advance():
+            action: Action | None = None
+            while not self.differences and not isinstance(action, Wait):
+                self.apply(action := policy(self.episode.view))
+        return self.differences
+
+    def advance(self) -> bool:
+        """Move to the next instant; tell whether there was one and all agrees."""
+        residents, clock = self.episode.view.gpus.num_jobs.copy(), self.episode.view.now
+        self.fluid.outages.fails = self.episode.state.fail_at[: self.fluid.cluster.num_nodes].tolist()
+        if not self.step():
+            self.differences.append("nothing is pending")
+            return False
+        seconds = self.episode.view.now - clock
+        self.held_s += seconds * residents.sum()
+        self.doubled_s += seconds * np.maximum(residents - 1, 0).sum()
+        self.idle_s += seconds * np.count_nonzero(residents == 0)
+        self.crowd = max(self.crowd, int(residents.max()))
+        self.fluid.fated = self.episode.state.oom_restarts.tolist()
+        self.fluid.outages.repaired = self.episode.state.until[: self.fluid.cluster.num_nodes].tolist()
+        self.differences += self.fluid.advance(float(self.episode.state.clock))
+        self.fluid.instant = int(self.episode.state.instant)
+        self.compare()
+        return not self.differences
+
+    def step(self) -> bool:
+        """Move the episode to its next instant, and on through those that only rounding keeps apart from it."""
+        states, jobs = self.episode.states, self.episode.jobs
+        moved = self.episode.advance()
+        states[1] = states[0]
+        while calls.advance(states, 1, jobs) and states["clock"][1] - states["clock"][0] < 1e-9:
+            states[0] = states[1]
+        return moved
+
+    def legal(self, action: Action) -> bool:
+        """Tell whether an action is legal in the episode; note it if it should not be, or should."""
+        reason = self.episode.why_not(action)
+        self.made[type(action), reason is None] += 1
+        if (reason is None) != is_legal(self.fluid, action):
+            self.differences.append(
+                f"at {self.fluid.clock!r}: {action}: {reason or 'legal'}, expected the contrary"
+            )
+        return reason is None
+
+    def apply(self, action: Action) -> None:
+        """Carry out a legal action on both."""
+        self.episode.apply(action)
+        self.fluid.fated = self.episode.state.oom_restarts.tolist()
+        self.fluid.apply(action)
+        self.compare()
+
+    def compare(self) -> None:
+        """Note where the accounts differ, the first time that they do."""
+        if self.differences:
+            return
+        if laws.check(self.episode.states, 0, self.episode.jobs):
+            self.differences.append(f"at {self.fluid.clock!r}: the core's own laws are broken")
+        for name, (seen, expected) in (self.of_jobs() | self.of_machines()).items():
+            for index, (one, other) in enumerate(zip(seen, expected, strict=True)):
+                close = isinstance(other, float | int) and abs(one - other) <= ROUNDING
+                if one != other and not close:
+                    where = f"at {self.fluid.clock!r}: {name} of {index}"
+                    self.differences.append(f"{where} is {one!r}, expected {other!r}")
+
+    def of_jobs(self) -> Columns:
+        """Return what is said of each job."""
+        state, view, lives = self.episode.state, self.episode.view, self.fluid.lives
+        here = lives[: len(view.jobs.phase)]
+        columns: Columns = {
+            "phase": ([PHASES[phase] for phase in state.phase[: len(lives)]], [life.phase for life in lives]),
+            "progress": (view.jobs.attained_s.tolist(), [life.progress for life in here]),
+            "run": (view.jobs.ran_s.tolist(), [life.spent["run"] for life in here]),
+            "lost": (state.lost_s[: len(lives)].tolist(), [life.spent["lost"] for life in lives]),
+            "service": (view.jobs.gpu_seconds.tolist(), [life.service for life in here]),
+            "core": (view.jobs.core_seconds.tolist(), [life.spent["core"] for life in here]),
+            "restarts": (view.jobs.oom_restarts.tolist(), [life.ooms for life in here]),
+            "failures": (view.jobs.failures.tolist(), [life.failures for life in here]),
+            "preemptions": (view.jobs.preemptions.tolist(), [life.preemptions for life in here]),
+            "resizes": (view.jobs.resizes.tolist(), [life.resizes for life in here]),
+            "cores": (view.jobs.cores_now.tolist(), [life.cores for life in here]),
+            "level": (state.level[: len(lives)].tolist(), [life.rank for life in lives]),
+            "throttle": (view.jobs.throttle.tolist(), [life.level for life in here]),
+            "node": (view.jobs.node.tolist(), [life.node for life in here]),
+        }
+        waits = [job for job, life in enumerate(here) if life.phase in ("queued", "restarting")]
+        columns["must load"] = of_those(waits, view.jobs.must_load, [life.saved for life in here])
+        for book, column, open_in in BANKED:
+            closed = [job for job, life in enumerate(lives) if life.phase not in open_in]
+            columns[book] = of_those(closed, state[column], [life.spent[book] for life in lives])
+        return columns | self.of_shapes(here) | self.of_estimates(here)
+
+    def of_shapes(self, here: list[Life]) -> Columns:
+        """Return what is said of what jobs hold, will hold, or ask for."""
+        view = self.episode.view
+        shapes = [shape_of(life.task, life.wanted) if life.wanted else life.shape for life in here]
+        shown = [job for job, life in enumerate(here) if life.phase != "done"]
+        held = [shape.gpus if life.phase in HELD else 0 for shape, life in zip(shapes, here, strict=True)]
+        return {
+            "workers": of_those(shown, view.jobs.workers_now, [shape.workers for shape in shapes]),
+            "servers": of_those(shown, view.jobs.servers_now, [shape.servers for shape in shapes]),
+            "GPUs": (view.jobs.gpus_now.tolist(), held),
+        }
+
+    def of_estimates(self, here: list[Life]) -> Columns:
+        """Return what is said of how long jobs run."""
+        view = self.episode.view
+        told = [life.task.estimates_s[int(life.predictable)] for life in here]
+        exact = "estimates" not in self.work.scenario.parts
+        rest = [
+            told_s - life.progress if exact else max(told_s - life.progress, 0.2 * life.progress, 15.0)
+            for told_s, life in zip(told, here, strict=True)
+        ]
+        shown = [job for job, life in enumerate(here) if life.phase != "done"]
+        return {
+            "predictable": (view.jobs.is_predictable.tolist(), [life.predictable for life in here]),
+            "estimate": (view.jobs.estimate_s.tolist(), told),
+            "remaining": of_those(shown, view.jobs.remaining_s, rest),
+        }
+
+    def of_machines(self) -> Columns:
+        """Return what is said of GPUs and nodes."""
+        view, ground, outages = self.episode.view, self.fluid.ground, self.fluid.outages
+        gpus, nodes = range(len(ground.node_of)), range(ground.cluster.num_nodes)
+        here = [ground.residents(gpu) for gpu in gpus]
+        closed = [ground.closed[node] > 0 for node in ground.node_of]
+        down_at = [
+            until if state == DRAINING else np.inf
+            for until, state in zip(outages.until, ground.closed, strict=True)
+        ]
+        return {
+            "residents": (
+                [sorted(seats[seats >= 0].tolist()) for seats in view.gpus.jobs],
+                [sorted(jobs) for jobs in here],
+            ),
+            "holder": (view.gpus.first_owner.tolist(), [jobs[0] if jobs else -1 for jobs in here]),
+            "heir": (
+                view.gpus.reserved_for.tolist(),
+                [CLOSED if closed[gpu] else (ground.heirs(gpu) or [-1])[0] for gpu in gpus],
+            ),
+            "memory": (view.gpus.free_memory_gib.tolist(), [ground.memory(gpu) for gpu in gpus]),
+            "free cores": (view.nodes.free_cores.tolist(), [ground.free_cores(node) for node in nodes]),
+            "spare cores": (
+                view.nodes.unreserved_cores.tolist(),
+                [ground.spare_cores(node) for node in nodes],
+            ),
+            "closed": (view.nodes.closed.tolist(), ground.closed),
+            "down at": (view.nodes.down_at_s.tolist(), down_at),
+        }

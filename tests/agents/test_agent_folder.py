@@ -1,0 +1,134 @@
+"""An agent is a folder of JSON and weights: read back as it was, refused where it does not fit, never executed."""
+
+import json
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from agents import folder as agent_folder
+from agents import load_policy
+from agents.folder import CHOICES, WEIGHTS, Agent
+from tests.cases.crowd import TINY, opinionated
+from workloads import Scenario
+
+SCENARIO = Scenario(cluster="2x8", jobs=40)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """Return the folder of an agent."""
+    agent_folder.save(tmp_path / "agent", Agent(opinionated(), TINY, SCENARIO), about={"step": 7})
+    return tmp_path / "agent"
+
+
+def rewrite(folder: Path, change: dict[str, object]) -> None:
+    """Change entries of an agent's choices."""
+    choices = json.loads((folder / CHOICES).read_text())
+    (folder / CHOICES).write_text(json.dumps(choices | change))
+
+
+def test_what_is_read_is_what_was_written(saved: Path) -> None:
+    agent = agent_folder.load(saved)
+    assert (agent.training, agent.scenario) == (TINY, SCENARIO)
+    written, read = opinionated().state_dict(), agent.network.state_dict()
+    assert written.keys() == read.keys()
+    assert all(torch.equal(written[name], read[name]) for name in written)
+
+
+def test_nothing_else_is_left_in_the_folder(saved: Path) -> None:
+    agent_folder.save(saved, Agent(opinionated(seed=1), TINY, SCENARIO))
+    assert sorted(file.name for file in saved.iterdir()) == [CHOICES, WEIGHTS]
+
+
+def test_a_failed_write_keeps_the_agent_before(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        agent_folder.save(saved, Agent(opinionated(seed=1), TINY, SCENARIO))
+    kept = agent_folder.load(saved).network.state_dict()
+    assert all(torch.equal(kept[name], weights) for name, weights in opinionated().state_dict().items())
+
+
+def test_other_features_are_refused(saved: Path) -> None:
+    rewrite(saved, {"layout": agent_folder.LAYOUT | {"totals": ["free_share"]}})
+    with pytest.raises(ValueError, match="trained with other totals"):
+        load_policy(saved)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 99},
+        {"training": {"no_such_choice": 1}},
+        {"training": {"queue_slots": "many"}},
+        {"training": {"queue_slots": 10**9}},
+        {"training": {"hidden": 64}},
+        {"training": None},
+        {"scenario": [1, 2]},
+    ],
+    ids=str,
+)
+def test_choices_that_cannot_be_are_refused(saved: Path, change: dict[str, object]) -> None:
+    rewrite(saved, change)
+    with pytest.raises(ValueError, match=str(saved)):
+        load_policy(saved)
+
+
+@pytest.mark.parametrize("content", [b"", b"not JSON", b"[" * 100_000, b"\xff\xfe", b"null"])
+def test_choices_that_are_none_are_refused(saved: Path, content: bytes) -> None:
+    (saved / CHOICES).write_bytes(content)
+    with pytest.raises(ValueError, match=str(saved)):
+        load_policy(saved)
+
+
+def test_a_folder_without_an_agent_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="holds no agent"):
+        load_policy(tmp_path)
+
+
+def test_weights_cut_short_are_refused(saved: Path) -> None:
+    content = (saved / WEIGHTS).read_bytes()
+    for length in (0, 4, 100, len(content) - 1):
+        (saved / WEIGHTS).write_bytes(content[:length])
+        with pytest.raises(ValueError, match="does not hold this agent's weights"):
+            load_policy(saved)
+
+
+class Canary:
+    """Leaves a file behind when it is unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.file,)
+
+
+def test_nothing_in_the_folder_is_executed(saved: Path, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    hostile = pickle.dumps(Canary(canary))
+    for name in ("policy.pth", "pytorch_variables.pth", "data.pkl", "agent.pkl"):
+        (saved / name).write_bytes(hostile)
+    load_policy(saved)
+    (saved / WEIGHTS).write_bytes(hostile)
+    with pytest.raises(ValueError, match="does not hold this agent's weights"):
+        load_policy(saved)
+    torch.save({"weights": Canary(canary)}, saved / WEIGHTS)
+    with pytest.raises(ValueError, match="does not hold this agent's weights"):
+        load_policy(saved)
+    assert not canary.exists()
+    pickle.loads(hostile)
+    assert canary.exists()  # it would have shown
+
+
+def test_wider_weights_than_the_choices_say_are_refused(saved: Path, tmp_path: Path) -> None:
+    wide = replace(TINY, hidden=48)
+    agent_folder.save(tmp_path / "wide", Agent(opinionated(wide), wide, SCENARIO))
+    (tmp_path / "wide" / WEIGHTS).replace(saved / WEIGHTS)
+    with pytest.raises(ValueError, match="does not hold this agent's weights"):
+        load_policy(saved)

@@ -1,0 +1,153 @@
+"""Learning: time is discounted as said, a better order is found, runs repeat, and what was learned is kept."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from gymnasium.spaces import Box, Discrete
+
+from agents import folder as agent_folder
+from agents.callbacks import Validated
+from agents.learn import learn, new_model
+from agents.ppo import TimedBuffer
+from agents.training import Training
+from tests.cases.crowd import TINY, crowded
+from workloads import Scenario
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
+    return crowded(tmp_path_factory.mktemp("crowd"))
+
+
+def buffer_of(tau_s: float | None) -> TimedBuffer:
+    """Return a rollout of three steps in which 0 s, one time constant, and 0 s pass; the second ends an episode."""
+    seen, done = Box(0.0, 1.0, (1,), np.float32), Discrete(2)
+    buffer = TimedBuffer(3, seen, done, "cpu", gae_lambda=0.5, gamma=1.0, n_envs=2, tau_s=tau_s)
+    buffer.rewards[:] = [[1.0, 1.0], [2.0, 2.0], [4.0, 4.0]]
+    buffer.values[:] = [[0.5, 0.5], [1.0, 1.0], [2.0, 2.0]]  # noqa: PD011 - no table of pandas
+    buffer.elapsed_s[:] = [[0.0, 0.0], [100.0, 100.0], [0.0, 0.0]]
+    buffer.episode_starts[:] = [[1.0, 1.0], [0.0, 0.0], [0.0, 1.0]]
+    return buffer
+
+
+def test_advantages_are_discounted_by_the_time_that_passes() -> None:
+    buffer = buffer_of(tau_s=100.0)
+    buffer.compute_returns_and_advantage(torch.tensor([[10.0], [10.0]]), np.array([False, True]))
+    g = np.exp(-1.0)
+    third = (4 + 10 - 2, 4 - 2)  # no time passes; in the second environment the episode ends
+    second = (2 + g * 2 - 1 + 0.5 * g * third[0], 2 - 1)
+    first = tuple(1 + 1 - 0.5 + 0.5 * later for later in second)
+    np.testing.assert_allclose(buffer.advantages, [first, second, third], rtol=1e-6)
+    assert buffer.returns[0, 0] == pytest.approx(first[0] + 0.5)
+
+
+def test_without_a_time_constant_nothing_is_discounted() -> None:
+    buffer, plain = buffer_of(tau_s=None), buffer_of(tau_s=100.0)
+    last, dones = torch.tensor([[10.0], [10.0]]), np.array([False, True])
+    buffer.compute_returns_and_advantage(last, dones)
+    super(TimedBuffer, plain).compute_returns_and_advantage(last, dones)  # Stable-Baselines3's own, gamma 1
+    np.testing.assert_allclose(buffer.advantages, plain.advantages, rtol=1e-6)
+
+
+def test_the_rollout_holds_the_time_that_passed(scenario: Scenario) -> None:
+    model = new_model(scenario, TINY)
+    model.learn(TINY.rollout * TINY.environments)
+    elapsed = model.rollout_buffer.elapsed_s
+    assert (elapsed >= 0).all()
+    assert (elapsed == 0).any()
+    assert (elapsed > 0).any()
+
+
+def small_first(folder: Path) -> Scenario:
+    """Return a scenario where one large and many small jobs are always submitted together."""
+    batch = pd.DataFrame({"num_gpus": [2, 2, 1, 1, 1, 1, 1, 1], "duration_s": [900.0] * 2 + [60.0] * 6})
+    table = pd.concat([batch.assign(submit_s=20_000.0 * k) for k in range(200)], ignore_index=True)
+    table.assign(job_id=table.index).to_csv(folder / "jobs.csv", index=False)
+    return Scenario(
+        trace_file=str(folder / "jobs.csv"), cluster="1x2", jobs=8, all_windows=True, physics="none"
+    )
+
+
+@pytest.mark.parametrize("reward", ["rollout_advantage", "jct"])
+def test_a_better_order_is_learned(tmp_path: Path, reward: Literal["rollout_advantage", "jct"]) -> None:
+    training = Training(
+        steps=4096,
+        windows=8,
+        validation_windows=2,
+        validate_every=100_000,
+        reward=reward,
+        exponent=-8.0,  # a prior that starts the large jobs first
+        margin=1e9,
+        queue_slots=8,
+        environments=8,
+        rollout_steps=64,
+        batch=128,
+        learning_rate=1e-2,
+    )
+    seen: list[Validated] = []
+    learn(small_first(tmp_path), training, tmp_path / "run", validated=seen.append)
+    ratios = [validated.greedy.ratios for validated in seen]
+    assert ratios[0]["prior"] == 1.0
+    assert ratios[-1]["prior"] < 0.5
+    assert ratios[-1]["srtf"] == pytest.approx(1.0, abs=0.01)
+
+
+def test_the_same_seed_gives_the_same_weights(scenario: Scenario, tmp_path: Path) -> None:
+    def weights(name: str, seed: int) -> bytes:
+        training = replace(TINY, learning_seed=seed)
+        learn(scenario, training, tmp_path / name)
+        last = sorted((tmp_path / name / "checkpoints").iterdir())[-1]
+        return (last / agent_folder.WEIGHTS).read_bytes()
+
+    assert weights("first", 3) == weights("second", 3)
+    assert weights("first again", 3) != weights("other", 4)
+
+
+def test_a_run_leaves_curves_checkpoints_and_the_best_agent(scenario: Scenario, tmp_path: Path) -> None:
+    training = replace(TINY, steps=640, validate_every=128)
+    seen: list[Validated] = []
+    steps: list[int] = []
+    best = learn(scenario, training, tmp_path, validated=seen.append, stepped=steps.append)
+    assert sum(steps) == 640
+    assert [validated.step for validated in seen] == [0, 128, 256, 384, 512, 640]
+    with (tmp_path / "validation.csv").open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert [int(row["step"]) for row in rows] == [validated.step for validated in seen]
+    kept = sorted(folder.name for folder in (tmp_path / "checkpoints").iterdir())
+    assert kept == ["step-000000384", "step-000000512", "step-000000640"]
+    assert len(list(tmp_path.glob("events.out.tfevents.*"))) == 1
+    ratios = [validated.greedy.ratios["prior"] for validated in seen]
+    assert min(ratios) == next(
+        validated.greedy.ratios["prior"] for validated in reversed(seen) if validated.best
+    )
+    assert agent_folder.load(best).training == replace(training, learning_seed=0)
+
+
+def test_curves_show_what_was_promised(scenario: Scenario, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    learn(scenario, TINY, tmp_path)
+    events = EventAccumulator(str(tmp_path)).Reload()
+    tags = set(events.Tags()["scalars"])
+    numbers = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_utilisation", "agrees_with_prior")
+    ratios = [f"ratio_to_{name}" for name in ("prior", "fifo", "sjf", "srtf", "las", "xion_threshold")]
+    wanted = {f"validation_{how}/{name}" for how in ("greedy", "sampled") for name in (*numbers, *ratios)}
+    wanted |= {"rollout/mean_reward", "rollout/agrees_with_prior", "train/approx_kl", "train/entropy_loss"}
+    assert wanted <= tags
+
+
+def test_the_last_rollout_never_learns_backwards(scenario: Scenario, tmp_path: Path) -> None:
+    """A rollout is always finished, beyond the steps asked for: the rate falls to 0 and not below."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    rollout = TINY.rollout * TINY.environments
+    learn(scenario, replace(TINY, steps=rollout + 1), tmp_path)
+    rates = [event.value for event in EventAccumulator(str(tmp_path)).Reload().Scalars("train/learning_rate")]
+    assert len(rates) == 2
+    assert rates[0] > rates[1] == 0.0

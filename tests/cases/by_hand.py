@@ -1,0 +1,80 @@
+"""Scripts of actions, to play timelines worked by hand. A job asks for one core a GPU unless said."""
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from simulator.cluster import Cluster
+from simulator.policy import Action, Placement, Wait
+from simulator.view import View
+from tests.accounts.twins import Twins
+from tests.cases.mixed_jobs import table_of, workload
+
+ONE = Cluster("one node", (2,), (16.0,), (16,), bandwidth_gbs=40.0)
+TWO = Cluster(
+    "two nodes", (2, 2), (16.0, 16.0), (16, 16), intra_gbs=25.0, inter_gbs=6.25, intra_ms=0.0, inter_ms=20.0
+)
+SHARED = "memory,preemption,sharing"
+CORES = "memory,preemption,cores,cpu_jobs"
+EVERYTHING = "memory,preemption,sharing,locality,cores,bandwidth,cpu_jobs"
+
+BUSY = {"active_ms": 90.0, "idle_ms": 10.0}
+# Four cores bring input as fast as the GPU takes it, 0.1 s an iteration
+FED = {"input_core_s": 0.4, "cpu_cores": 4}
+
+
+def job(duration: float, **given: Any) -> dict[str, Any]:
+    """Make a job on one GPU that keeps it busy half of the time, with 1 GiB, free preemption and no input."""
+    return {"duration_s": duration} | given
+
+
+def on(*gpus: int, cores: float | None = None, **shape: int) -> Placement:
+    return Placement(gpus, cores, **shape)
+
+
+def at(node: int, cores: float | None = None, **shape: int) -> Placement:
+    return Placement((), cores, node, **shape)
+
+
+Lines = dict[int, list[Action]]  # what is done at which second
+
+
+class Script:
+    """A policy that does what is written when it is written."""
+
+    def __init__(self, lines: Lines) -> None:
+        self.lines = sorted((time, list(actions)) for time, actions in lines.items())
+
+    def __call__(self, view: View) -> Action:
+        """Take the next action that is due, or wait for it."""
+        while self.lines and not self.lines[0][1]:
+            self.lines.pop(0)
+        if not self.lines:
+            return Wait()
+        time, actions = self.lines[0]
+        return actions.pop(0) if time <= view.now else Wait(time - view.now)
+
+
+def played(
+    jobs: list[dict[str, Any]],
+    lines: Lines,
+    *,
+    cluster: Cluster = ONE,
+    physics: str = SHARED,
+    **choices: Any,
+) -> pd.DataFrame:
+    """Return the results of jobs started as written; `tests/accounts/fluid.py` must agree throughout."""
+    work = workload(table_of(*jobs), cluster, physics=physics, **choices)
+    twins = Twins(work)
+    assert twins.play(Script(lines)) == []
+    return work.results(twins.episode)
+
+
+def booked(results: pd.DataFrame, job: int, names: str) -> Any:
+    """Return some columns of a job, of about these values."""
+    return pytest.approx([float(results[name].iloc[job]) for name in names.split()])
+
+
+def ends(results: pd.DataFrame) -> Any:
+    return pytest.approx(results["finish_s"].tolist())

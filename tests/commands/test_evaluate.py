@@ -1,0 +1,311 @@
+"""`evaluate.py` prints a fair table, keeps every job exactly, and refuses what cannot be in words."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import baselines
+from evaluate import Evaluation, main, read_choices
+from evaluation import choices, results
+from simulator.cluster import cluster
+from simulator.episode import run
+from simulator.results import COLUMNS
+from workloads import Scenario, whole, windows
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+EXACT = ("--physics", "none", "--whole")
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return what runs the command and returns its exit code, output and error output."""
+
+    def call(*args: object) -> tuple[int, str, str]:
+        try:
+            code = main([str(arg) for arg in args])
+        except SystemExit as stop:  # the parser's own way out
+            code = int(stop.code or 0)
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a CSV of 800 jobs over 20 days that queue for four GPUs."""
+    rng = np.random.default_rng(3)
+    jobs = pd.DataFrame(
+        {
+            "job_id": [f"application_{number:04}" for number in range(800)],
+            "submit_s": np.sort(rng.uniform(0, 20 * 86_400, 800)),
+            "num_gpus": rng.choice([1, 2, 4], 800, p=[0.6, 0.2, 0.2]),
+            "duration_s": rng.lognormal(7.3, 1.3, 800),
+            "vc": rng.choice(["a", "b"], 800),
+        }
+    )
+    file = tmp_path_factory.mktemp("crowded") / "jobs.csv"
+    jobs.to_csv(file, index=False)
+    return file
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """Return a CSV of three jobs, of which the second blocks the third on two GPUs."""
+    file = tmp_path / "tiny.csv"
+    file.write_text("job_id,submit_s,num_gpus,duration_s\n007,0,1,10\n2.0,1,2,5\nc,2,1,3.25\n")
+    return file
+
+
+def windows_of(file: Path, out: Path, *more: object) -> tuple[object, ...]:
+    """Return arguments for two small windows of a file."""
+    few = ("--cluster", "2x2", "--jobs", 40, "--windows", 2, "--all-windows")
+    return ("--trace-file", file, *few, "--out", out, *more)
+
+
+def jobs_of(folder: Path, policy: str) -> pd.DataFrame:
+    return pd.read_csv(folder / policy / "jobs.csv", dtype={"job_id": str, "status": str})
+
+
+def test_a_policy_stands_beside_four_others(command: Command, crowded: Path, tmp_path: Path) -> None:
+    code, out, error = command("--policy", "easy", *windows_of(crowded, tmp_path))
+    assert (code, error) == (0, "")
+    rows = re.findall(r"^(\w+) +[\d,.]+ ", out, re.MULTILINE)
+    assert rows == ["easy", "fifo", "sjf", "srtf", "las"]
+    assert "2 test windows of 40 jobs whatever their stretch, seed 0" in out
+    assert max(map(len, out.splitlines())) <= 120
+
+
+def test_all_is_every_baseline_and_oracles_stand_below(
+    command: Command, crowded: Path, tmp_path: Path
+) -> None:
+    code, out, _ = command("--policy", "all", *windows_of(crowded, tmp_path, "--windows", 1))
+    assert code == 0
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == baselines.names()
+    above, below = out.split("─\n")[1:3]
+    assert "srtf_oracle" not in above
+    assert re.findall(r"^(srtf_oracle|lower bound) ", below, re.MULTILINE) == ["srtf_oracle", "lower bound"]
+
+
+def test_times_are_exact_and_ids_unchanged(command: Command, tiny: Path, tmp_path: Path) -> None:
+    """Two GPUs, strict: 007 runs 0-10, then 2.0 on both 10-15, then c 15-18.25."""
+    rules = ("--cluster", "1x2", "--placement", "pooled", "--discipline", "strict", *EXACT)
+    code, out, _ = command(
+        "--policy", "fifo", "--trace-file", tiny, *rules, "--out", tmp_path / "new" / "out"
+    )
+    table = jobs_of(tmp_path / "new" / "out", "fifo")
+    assert code == 0
+    assert "estimates: exact" in out
+    assert list(table) == list(COLUMNS)
+    assert table["job_id"].tolist() == ["007", "2.0", "c"]
+    assert table["start_s"].tolist() == [0.0, 10.0, 15.0]
+    assert table["finish_s"].tolist() == [10.0, 15.0, 18.25]
+    assert table["window"].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("policy", ["srtf", "random"])
+def test_every_digit_of_a_direct_run_is_kept(
+    command: Command, crowded: Path, tmp_path: Path, policy: str
+) -> None:
+    scenario = Scenario(trace_file=str(crowded), cluster="2x2", whole=True)
+    load = whole(scenario)
+    direct = load.results(run(baselines.make(baselines.load(policy)), load.episode()))
+    command("--policy", policy, "--trace-file", crowded, "--cluster", "2x2", "--whole", "--out", tmp_path)
+    kept = jobs_of(tmp_path, policy)
+    columns = [name for name in COLUMNS if name != "status"]
+    assert kept[columns].to_dict("list") == direct[columns].to_dict("list")
+
+
+def test_the_summary_is_made_of_the_jobs(command: Command, crowded: Path, tmp_path: Path) -> None:
+    command("--policy", "srtf", *windows_of(crowded, tmp_path))
+    kept = json.loads((tmp_path / "summary.json").read_text())
+    machines = cluster("2x2")
+    numbers = results.summarise(
+        jobs_of(tmp_path, "srtf"), gpus=machines.num_gpus, cores=sum(machines.node_cores)
+    )
+    told = pd.DataFrame(kept["by_window"]["srtf"])
+    assert told[list(numbers)].to_dict("list") == numbers.to_dict("list")
+    assert told["vc_fairness"].between(0, 1).all()
+    assert kept["mean_over_windows"]["srtf"]["mean_jct_s"] == results.pool(numbers)["mean_jct_s"]
+    assert kept["mean_jct_s / srtf's"]["srtf"]["ratio"] == 1
+    assert kept["lower_bound_mean_jct_s"] <= kept["mean_over_windows"]["srtf"]["mean_jct_s"]
+
+
+def test_a_run_folder_gives_its_choices_again(command: Command, crowded: Path, tmp_path: Path) -> None:
+    first, again, other = tmp_path / "first", tmp_path / "again", tmp_path / "other"
+    command("--policy", "las", *windows_of(crowded, first, "--seed", 5))
+    assert command("--config", first, "--out", again)[0] == 0
+    assert command("--config", first / "choices.json", "--out", other, "--seed", 6)[0] == 0
+    assert (first / "choices.json").read_bytes() == (again / "choices.json").read_bytes()
+    assert (first / "las" / "jobs.csv").read_bytes() == (again / "las" / "jobs.csv").read_bytes()
+    assert (first / "las" / "jobs.csv").read_bytes() != (other / "las" / "jobs.csv").read_bytes()
+
+
+def test_two_processes_find_what_one_finds(command: Command, crowded: Path, tmp_path: Path) -> None:
+    tables = []
+    for number in (1, 2):
+        args = windows_of(crowded, tmp_path / str(number), "--processes", number)
+        assert command("--policy", "random", *args)[0] == 0
+        tables.append((tmp_path / str(number) / "random" / "jobs.csv").read_bytes())
+    assert tables[0] == tables[1]
+
+
+def test_somebodys_own_policy(
+    command: Command, crowded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine_for_a_test.py").write_text(
+        "from simulator.policy import Ranking\nlongest = Ranking('submit')\n", encoding="utf-8"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
+    code, out, _ = command("--policy", "mine_for_a_test:longest", *windows_of(crowded, tmp_path / "out"))
+    assert code == 0
+    assert "mine_for_a_test:longest" in out
+    mine, fifo = (jobs_of(tmp_path / "out", name) for name in ("mine_for_a_test_longest", "fifo"))
+    assert mine["finish_s"].tolist() == fifo["finish_s"].tolist()
+
+
+def test_without_out_every_run_has_a_folder_of_its_own(
+    command: Command, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert command("--policy", "fifo", "--trace-file", tiny, "--whole")[0] == 0
+    folders = list((tmp_path / "runs").iterdir())
+    assert len(folders) == 2
+    assert all(re.match(r"evaluate-\d{8}-\d{6}-[0-9a-f]{6}", folder.name) for folder in folders)
+
+
+def test_a_bare_csv_says_that_it_uses_8x8(command: Command, tiny: Path, tmp_path: Path) -> None:
+    told = command("--policy", "fifo", "--trace-file", tiny, "--whole", "--out", tmp_path / "out")[1]
+    assert "on 8x8 (8 nodes, 64 GPUs, since none was named)" in " ".join(told.split())
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--policy", "xoin"), ("did you mean 'xion'", "fifo_strict")),
+        (("--policy", "fifo", "--trace", "phily"), ("did you mean 'philly'",)),
+        (("--policy", "fifo", "--clutser", "8x8"), ("did you mean --cluster?", "--placement")),
+        (("--policy", "fifo", "--cluster", "8by8"), ("'8by8'", "NxG", "philly")),
+        (("--policy", "fifo", "--physics", "memory,gravity"), ("gravity", "estimates")),
+        (("--policy", "fifo", "--discipline", "lax"), ("lax", "strict", "easy")),
+        (("--policy", "fifo", "--placement", "worst"), ("worst", "best_fit", "pooled")),
+        (("--policy", "fifo", "--trace-file", "missing.csv"), ("missing.csv",)),
+        (("--policy", "fifo", "--config", "missing.json"), ("missing.json",)),
+        (("--policy", "nowhere_to_be_found:policy"), ("no module 'nowhere_to_be_found'",)),
+        (("--policy", "baselines.fifo:polcy"), ("'polcy'",)),
+        (("--policy", "fifo", "--windows", "many"), ("--windows",)),
+        (("--policy", "fifo", "--windows", "0"), ("--windows 0", "at least 1")),
+        (("--policy", "fifo", "--seed", "-1"), ("--seed -1", "at least 0")),
+        (("--policy", "fifo", "--tick", "nan"), ("--tick nan", "finite")),
+        (("--policy", "fifo", "--target-load", "0"), ("--target-load 0", "more than 0")),
+        ((), ("--policy", "--paper")),
+        (("--policy", "fifo", "--paper", "xion"), ("either --policy", "or --paper")),
+        (("--paper", "xoin"), ("no paper 'xoin' among", "did you mean 'xion'")),
+        (("--paper", "xion", "--cluster", "8x8", "--jobs", "9"), ("leave out --cluster, --jobs",)),
+        (("--paper", "xion", "--windows", "0"), ("--windows 0", "at least 1")),
+    ],
+    ids=lambda args: " ".join(args)[:40] if args and isinstance(args, tuple) else None,
+)
+def test_what_cannot_be_is_refused_in_words(
+    command: Command, tmp_path: Path, args: tuple[str, ...], said: tuple[str, ...]
+) -> None:
+    code, out, error = command(*args, "--out", tmp_path / "out")
+    assert (code, out) == (2, "")
+    assert [word for word in said if word not in " ".join(re.sub(r"[│\n]", " ", error).split())] == []
+    assert not (tmp_path / "out").exists()
+
+
+def test_jobs_that_can_never_run_stop_it_at_the_door(command: Command, tiny: Path, tmp_path: Path) -> None:
+    code, out, error = command(
+        "--policy", "fifo", "--trace-file", tiny, "--cluster", "1x1", *EXACT, "--out", tmp_path / "out"
+    )
+    assert (code, out) == (2, "")
+    assert "job 2.0 (row 2): 2 GPUs" in error
+    assert "--drop-too-large" in error
+
+
+def test_jobs_that_can_never_run_are_dropped_if_asked(command: Command, tiny: Path, tmp_path: Path) -> None:
+    args = ("--trace-file", tiny, "--cluster", "1x1", *EXACT, "--drop-too-large", "--out", tmp_path / "out")
+    code, out, _ = command("--policy", "fifo", *args)
+    assert code == 0
+    assert "dropped: 1" in out
+    assert jobs_of(tmp_path / "out", "fifo")["job_id"].tolist() == ["007", "c"]
+
+
+def test_a_run_is_never_written_over(command: Command, tiny: Path, tmp_path: Path) -> None:
+    args = ("--policy", "fifo", "--trace-file", tiny, "--whole", "--out", tmp_path / "out")
+    command(*args)
+    before = (tmp_path / "out" / "summary.json").stat().st_mtime_ns
+    code, _, error = command(*args)
+    assert code == 2
+    assert "holds a run already" in error
+    assert (tmp_path / "out" / "summary.json").stat().st_mtime_ns == before
+
+
+def test_preemptive_rankings_under_easy_are_named(command: Command, crowded: Path, tmp_path: Path) -> None:
+    out = command("--policy", "xion", *windows_of(crowded, tmp_path, "--discipline", "easy"))[1]
+    assert "Ran as skip, since easy is not for rankings that pause: srtf, las." in out
+    assert "whatever the discipline: xion." in out
+
+
+def test_help_lists_every_flag_once_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, evaluate\n"
+        "try:\n    evaluate.main(['--help'])\n"
+        "except SystemExit as stop:\n    print('code', stop.code)\n"
+        "print({'pandas', 'numba', 'torch', 'scipy', 'joblib', 'matplotlib'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-2:] == ["code 0", "set()"]
+    listed = re.findall(r"^│ (--[\w-]+)", done.stdout, re.MULTILINE)
+    wanted = [flag for flag in choices.flag_names(Evaluation) if not flag.startswith("--no-")]
+    assert sorted(listed) == sorted(wanted)
+
+
+def test_real_philly_jobs(command: Command, shared_data: Path, tmp_path: Path) -> None:
+    file = shared_data / "philly" / "philly_jobs_first75.csv.gz"
+    few = ("--cluster", "4x8", "--jobs", 128, "--windows", 2)
+    code, out, _ = command("--policy", "all", "--trace-file", file, *few, "--out", tmp_path / "out")
+    assert code == 0
+    assert "Measured: submit_s, num_gpus, duration_s." in out
+    for name in baselines.names():
+        assert len(jobs_of(tmp_path / "out", name)) == 2 * 128
+
+
+def test_a_named_workload_chooses_and_flags_override_it() -> None:
+    scenario = read_choices(["--policy", "fifo", "--workload", "quick", "--jobs", "128"]).scenario
+    assert (scenario.cluster, scenario.drop_too_large, scenario.jobs) == ("4x8", True, 128)
+
+
+def test_an_unknown_workload_is_answered_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--policy", "fifo", "--workload", "quik"]) == 2
+    error = capsys.readouterr().err
+    assert "quick, two_types, " in error
+    assert "did you mean 'quick'" in error
+
+
+def test_of_a_training_run_the_scenario_is_taken(tmp_path: Path) -> None:
+    file = tmp_path / "choices.json"
+    file.write_text('{"scenario": {"cluster": "2x8"}, "training": {"steps": 5}, "test_windows": 3}')
+    assert read_choices(["--policy", "fifo", "--config", str(tmp_path)]).scenario.cluster == "2x8"
+
+
+@pytest.mark.parametrize("policy", ["./mine.py:policy", ":policy"])
+def test_a_policy_that_is_no_module_is_refused(policy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--policy", policy]) == 2
+    assert "mylab.mine:policy" in capsys.readouterr().err
+
+
+def test_whole_generated_traces_are_no_window_that_agents_learn_on() -> None:
+    one = whole(Scenario(whole=True, cluster="8x8"))
+    another = windows(Scenario(all_windows=True), "train", 1)[0]
+    assert not one.table["duration_s"].equals(another.table["duration_s"])

@@ -1,0 +1,133 @@
+"""`train_agent.py` learns, says honestly how its agent stands, keeps it, and refuses what cannot be in words."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import evaluate
+from evaluation.comparison import Comparison
+from tests.cases.crowd import crowd
+from train_agent import main, words
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+Command = Callable[..., tuple[int, str, str]]
+FEW = (
+    *("--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "4", "--validation-windows", "2"),
+    *("--test-windows", "3", "--steps", "512", "--validate-every", "256", "--environments", "4"),
+    *("--rollout-steps", "64", "--batch", "128"),
+)
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return what runs the command and returns its exit code, output and error output."""
+
+    def call(*args: object) -> tuple[int, str, str]:
+        try:
+            code = main([str(arg) for arg in args])
+        except SystemExit as stop:  # the parser's own way out
+            code = int(stop.code or 0)
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    return crowd(tmp_path / "jobs.csv")
+
+
+def test_it_learns_and_says_how_the_agent_stands(command: Command, trace: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    code, out, error = command("--trace-file", trace, *FEW, "--out", run)
+    assert (code, error) == (0, "")
+    assert re.findall(r"^step +([\d,]+): mean JCT / prior's", out, re.MULTILINE) == ["0", "256", "512"]
+    rows = re.findall(r"^(\w+) +[\d,.]+ ", out, re.MULTILINE)
+    assert rows == ["agent", "prior", "fifo", "sjf", "srtf", "las", "xion", "xion_threshold"]
+    assert re.search(
+        r"windows: (better than|worse than|not distinguishable from|too few windows to tell it from) its prior",
+        out,
+    )
+    assert f"tensorboard --logdir {run}" in out
+    assert f"python evaluate.py --policy {run}/best" in out
+    assert {each.name for each in (run / "best").iterdir()} == {"agent.json", "weights.safetensors"}
+    assert json.loads((run / "summary.json").read_text())["reference"] == "agent"
+    assert json.loads((run / "choices.json").read_text())["training"]["steps"] == 512
+
+
+def test_the_agent_scores_the_same_again(
+    command: Command, trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, again = tmp_path / "run", tmp_path / "again"
+    assert command("--trace-file", trace, *FEW, "--out", run)[0] == 0
+    same = ("--trace-file", trace, "--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "3")
+    assert evaluate.main(["--policy", str(run / "best"), *same, "--out", str(again)]) == 0
+    pd.testing.assert_frame_equal(
+        pd.read_csv(run / "agent" / "jobs.csv"), pd.read_csv(again / f"{run.name}_best" / "jobs.csv")
+    )
+
+
+def test_fewer_windows_than_asked_for_are_enough(command: Command, trace: str, tmp_path: Path) -> None:
+    code, out, error = command("--trace-file", trace, *FEW, "--windows", 5000, "--out", tmp_path / "run")
+    assert (code, error) == (0, "")
+    assert re.search(r"Note: the train part of the trace has \d+ windows, not 5,000", out)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--stepps", "4"], "did you mean --steps?"),
+        (["--steps", "0"], "--steps 0: expected at least 1"),
+        (["--tau-s", "-1"], "expected more than 0"),
+        (["--whole"], "--whole leaves nothing"),
+        (["--trace", "philli"], "philly"),
+        (["--trace-file", "missing.csv"], "missing.csv"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(
+    command: Command, tmp_path: Path, args: list[str], message: str
+) -> None:
+    code, _, error = command(*args, "--out", tmp_path / "run")
+    assert code == 2
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_two_runs_never_share_a_folder(command: Command, trace: str, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "choices.json").write_text("{}")
+    code, _, error = command("--trace-file", trace, *FEW, "--out", tmp_path / "run")
+    assert code == 2
+    assert "holds a run already" in error
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, train_agent\n"
+        "try: train_agent.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'pandas', 'numba', 'torch', 'scipy', 'stable_baselines3'} & set(sys.modules)\n"
+        "print(heavy, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "set()"
+    assert "--learning-rate" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "windows", "expected"),
+    [
+        (0.9, 0.99, 20, "better than"),
+        (0.99, 1.01, 20, "not distinguishable from"),
+        (1.01, 1.2, 20, "worse than"),
+        (0.9, 0.99, 3, "too few windows to tell it from"),
+    ],
+)
+def test_words_say_no_more_than_the_interval(low: float, high: float, windows: int, expected: str) -> None:
+    assert words(Comparison(low, low, high, low, low, 0, windows)) == expected

@@ -1,0 +1,45 @@
+"""Who simulates alone needs no Torch; who asks for what learns is told in one sentence what to install."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+HIDE = """
+import sys
+from importlib.machinery import PathFinder
+
+HIDDEN = {"torch", "stable_baselines3", "tensorboard", "safetensors"}
+
+
+class Hiding:
+    @staticmethod
+    def find_spec(name, *places):
+        return None if name in HIDDEN else PathFinder.find_spec(name, *places)
+
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Hiding
+"""
+
+
+def without_torch(command: str, *args: object) -> subprocess.CompletedProcess[str]:
+    """Run a command where nothing of what learns can be imported."""
+    code = f"{HIDE}\nimport {command}\nsys.exit({command}.main(sys.argv[1:]))"
+    words = [sys.executable, "-c", code, *map(str, args)]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_a_heuristic_is_scored(tmp_path: Path) -> None:
+    done = without_torch("evaluate", "--policy", "fifo", "--windows", 1, "--out", tmp_path / "run")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "srtf" in done.stdout
+
+
+def test_what_learns_says_what_to_install(tmp_path: Path) -> None:
+    for command, *args in (("train_agent",), ("evaluate", "--policy", tmp_path)):
+        done = without_torch(command, *args)
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+        assert done.stderr.startswith(f"{command}.py: agents that learn need torch, ")
+        assert 'pip install -e ".[train]"' in done.stderr

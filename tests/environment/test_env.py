@@ -1,0 +1,225 @@
+"""The environment keeps Gymnasium's contract, and what its checkers do not look at."""
+
+import itertools
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils import env_checker
+from stable_baselines3.common import env_checker as sb3_checker
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from envs.env import WITH_PICK
+from tests.cases import tiny
+from traces import modules
+
+KINDS = ("observation", "action", "reward")
+ALL = [
+    dict(zip(KINDS, chosen, strict=True))
+    for chosen in itertools.product(*(modules(f"envs.{kind}s") for kind in KINDS))
+]
+PAIRED = [kinds for kinds in ALL if kinds["action"] == "pick" or not WITH_PICK & set(kinds.values())]
+
+
+def named(kinds: dict[str, str]) -> str:
+    return "-".join(kinds.values())
+
+
+@pytest.fixture
+def windows(tmp_path: Path) -> dict[str, Any]:
+    """Return a scenario of several windows; the first jobs of some are submitted together."""
+    table = tiny.jobs(8 * tiny.COUNT)
+    return tiny.scenario(tmp_path, table, whole=False, all_windows=True, jobs=tiny.COUNT)
+
+
+# The checkers.
+
+
+@pytest.mark.parametrize("kinds", PAIRED, ids=named)
+def test_gymnasium_finds_no_fault(kinds: dict[str, str], windows: dict[str, Any]) -> None:
+    for _ in range(10):  # what it samples first is not seeded
+        env_checker.check_env(tiny.make(windows, count=4, **kinds))
+
+
+@pytest.mark.parametrize("kinds", PAIRED, ids=named)
+def test_stable_baselines_finds_no_fault(kinds: dict[str, str], windows: dict[str, Any]) -> None:
+    for _ in range(10):
+        sb3_checker.check_env(tiny.make(windows, count=4, **kinds), warn=True, skip_render_check=False)
+
+
+@pytest.mark.parametrize("fields", [{"placement": "pooled"}, {"physics": "none"}, {"cluster": "1x16"}])
+def test_other_scenarios_have_no_fault(fields: dict[str, Any], tmp_path: Path) -> None:
+    env = tiny.make(tiny.scenario(tmp_path, **fields), render_mode="ansi")
+    env_checker.check_env(env)
+    assert all(seen.observation in env.observation_space for seen in tiny.wander(env))
+
+
+def test_a_cluster_with_a_core_a_gpu_has_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("gpus,gpu_memory_gib,cores\n8,16,8\n8,16,8\n")
+    chosen = tiny.scenario(tmp_path, cluster=str(tmp_path / "nodes.csv"))
+    env_checker.check_env(tiny.make(chosen))
+
+
+@pytest.mark.parametrize("kinds", [kinds for kinds in ALL if kinds not in PAIRED], ids=named)
+def test_kinds_that_do_not_go_together_are_refused(kinds: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"goes with the action 'pick', not with '(primitive|elastic)'"):
+        tiny.make(tiny.scenario(tmp_path), **kinds)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "nearest"),
+    [("observation", "tabels", "tables"), ("action", "primitiv", "primitive"), ("reward", "jtc", "jct")],
+)
+def test_an_unknown_kind_is_answered_with_the_nearest(
+    kind: str, wrong: str, nearest: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=rf"no {kind} '{wrong}' among .*; did you mean '{nearest}'\?"):
+        tiny.make(tiny.scenario(tmp_path), **{kind: wrong})
+
+
+# Made by name.
+
+
+def test_it_is_made_from_anywhere(tmp_path: Path) -> None:
+    env = gymnasium.make("envs:GPUCluster-v0", scenario=tiny.scenario(tmp_path))
+    env.reset(seed=0)
+    assert env.get_wrapper_attr("action_masks")().any()
+
+
+def test_its_specification_is_json(tmp_path: Path) -> None:
+    env = gymnasium.make("GPUCluster-v0", scenario=tiny.scenario(tmp_path), tau_s=None, action="pick")
+    assert env.spec is not None
+    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
+    assert json.loads(env.spec.to_json())["kwargs"]["action"] == "pick"
+    assert tiny.bits(again.reset(seed=3)) == tiny.bits(env.reset(seed=3))
+
+
+def test_masks_reach_stable_baselines(windows: dict[str, Any]) -> None:
+    vector = DummyVecEnv([lambda: Monitor(tiny.make(windows, count=4)) for _ in range(2)])
+    vector.reset()
+    for _ in range(300):
+        masks = np.stack(vector.env_method("action_masks"))
+        assert masks.any(axis=1).all()
+        vector.step(masks.argmax(axis=1))
+
+
+# What the checkers miss.
+
+
+@pytest.mark.parametrize("kinds", PAIRED, ids=named)
+def test_global_randomness_is_neither_used_nor_changed(
+    kinds: dict[str, str], windows: dict[str, Any]
+) -> None:
+    episodes = []
+    for seed in range(2):
+        np.random.seed(seed)  # noqa: NPY002 - the legacy generator is what is tested
+        random.seed(seed)
+        states = random.getstate(), str(np.random.get_state())  # noqa: NPY002
+        episodes.append([tiny.bits(seen) for seen in tiny.wander(tiny.make(windows, count=4, **kinds))])
+        assert (random.getstate(), str(np.random.get_state())) == states  # noqa: NPY002
+    assert episodes[0] == episodes[1]
+
+
+@pytest.mark.parametrize("kinds", PAIRED, ids=named)
+def test_what_was_seen_does_not_change_later(kinds: dict[str, str], tmp_path: Path) -> None:
+    kept, then = [], []
+    for seen in tiny.wander(tiny.make(tiny.scenario(tmp_path), **kinds)):
+        kept.append(seen)
+        then.append(tiny.bits(seen))
+    assert [tiny.bits(seen) for seen in kept] == then
+
+
+def test_what_was_seen_may_be_scribbled_on(tmp_path: Path) -> None:
+    chosen = tiny.scenario(tmp_path)
+    scribbled = []
+    for seen in tiny.wander(tiny.make(chosen)):
+        scribbled.append(tiny.bits(seen))
+        for array in (*seen.observation.values(), seen.mask):
+            array[:] = 1
+    assert scribbled == [tiny.bits(seen) for seen in tiny.wander(tiny.make(chosen))]
+
+
+@pytest.mark.parametrize("kinds", PAIRED, ids=named)
+def test_copies_stepped_alike_agree_to_the_bit(kinds: dict[str, str], windows: dict[str, Any]) -> None:
+    one, other = (tiny.wander(tiny.make(windows, count=4, **kinds), seed=5) for _ in range(2))
+    for seen, too in zip(one, other, strict=True):  # turn by turn: they share windows, and nothing else
+        assert tiny.bits(seen) == tiny.bits(too)
+
+
+def test_a_seed_decides_the_windows(windows: dict[str, Any]) -> None:
+    env = tiny.make(windows, count=4)
+    drawn = []
+    for seed in (7, 8, 7):
+        env.reset(seed=seed)
+        drawn.append([env.reset()[1]["window"] for _ in range(20)])
+    assert drawn[0] == drawn[2] != drawn[1]
+    assert len(set(drawn[0])) == 4
+
+
+def test_a_window_can_be_named(windows: dict[str, Any]) -> None:
+    env = tiny.make(windows, count=4)
+    named_windows = [env.reset(options={"window": number})[1]["window"] for number in (2, 0, 2)]
+    assert named_windows[0] == named_windows[2] != named_windows[1]
+    for wrong in (4, -1):
+        with pytest.raises(ValueError, match=f"no window {wrong} among 4"):
+            env.reset(options={"window": wrong})
+
+
+@pytest.mark.parametrize("kinds", PAIRED, ids=named)
+def test_types_are_pythons_own(kinds: dict[str, str], tmp_path: Path) -> None:
+    env = tiny.make(tiny.scenario(tmp_path), **kinds)
+    env.reset(seed=0)
+    while True:
+        _, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        assert [type(value) for value in (reward, terminated, truncated)] == [float, bool, bool]
+        assert {type(value) for value in info.values()} <= {float, int, bool}
+        assert "episode" not in info  # that name is Gymnasium's and Stable-Baselines'
+        if terminated:
+            break
+    assert env.episode.done
+    assert info["mean_jct_s"] == env.results()["jct_s"].mean()
+
+
+def test_endless_pausing_is_cut(tmp_path: Path) -> None:
+    """Two jobs for one GPU: whichever runs is paused for the other as soon as that is legal."""
+    table = tiny.jobs(2).assign(submit_s=0.0, num_gpus=1, duration_s=1e9, pause_s=0.0, load_s=70.0)
+    chosen = tiny.scenario(tmp_path, table.assign(profiled_duration_s=1e9), cluster="1x1")
+    env = tiny.make(chosen, queue_slots=2, running_slots=1)
+    env.reset(seed=0)
+    first_choices = 6, *range(6), 7  # pause, start, wait
+    truncated = terminated = False
+    while not (truncated or terminated):
+        mask = env.action_masks()
+        *_, terminated, truncated, _ = env.step(next(choice for choice in first_choices if mask[choice]))
+    assert truncated
+
+
+def test_an_episode_in_which_a_job_fails_for_ever_is_cut(tmp_path: Path) -> None:
+    env = tiny.make(tiny.scenario(tmp_path), action="pick")
+    env.reset(seed=0)
+    env.episode.state.endless = 1
+    *_, terminated, truncated, _ = env.step(int(env.action_masks().argmax()))
+    assert (terminated, truncated) == (False, True)
+    assert not terminated
+
+
+def test_the_cluster_is_shown_as_text(tmp_path: Path) -> None:
+    """A takes a GPU of the first node, B all of the second, and C could start."""
+    table = tiny.jobs(3).assign(submit_s=0.0, num_gpus=[1, 8, 1], cpu_cores=[2, 8, 1])
+    chosen = tiny.scenario(tmp_path, table)
+    env = tiny.make(chosen, action="pick", render_mode="ansi")
+    env.reset(seed=0)
+    for job in (0, 1):
+        env.step(env._slots.queue.tolist().index(job))
+    assert str(env.render()).splitlines() == [
+        "           0 s  2 running, 1 queued",
+        "node   0  a.......  46 cores free",
+        "node   1  bbbbbbbb  40 cores free",
+    ]
+    assert tiny.make(chosen).render() is None

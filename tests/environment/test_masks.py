@@ -1,0 +1,150 @@
+"""The mask allows exactly what does not raise, and one thing always."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from envs.actions.primitive import RULES
+from envs.env import SCRATCH, GPUClusterEnv
+from simulator.kernel import calls, laws
+from simulator.kernel.paying import LEAST_RUN
+from simulator.policy import Preempt, Start, Wait
+from tests.cases import tiny
+
+KINDS = ("primitive", "pick")
+PHYSICS = ("all", "none", "memory,preemption", "estimates")
+
+
+def may_start(env: GPUClusterEnv, job: int, rule: int) -> bool:
+    """Ask the episode whether a queued job may start now where a placement rule puts it."""
+    usual, env.episode.state.placement = env.episode.state.placement, rule
+    placement = env.episode.view.place(job)
+    env.episode.state.placement = usual
+    return placement is not None and env.episode.why_not(Start(job, placement)) is None
+
+
+def may_pause(env: GPUClusterEnv, job: int) -> bool:
+    """Ask the episode whether a job may be paused, which an agent may do after a minute and if somebody waits."""
+    view = env.episode.view
+    lately = view.now - view.jobs.phase_began_s[job] < LEAST_RUN
+    return bool(len(view.queue)) and not lately and env.episode.why_not(Preempt(job)) is None
+
+
+def may_pick(env: GPUClusterEnv, job: int) -> bool:
+    """Try to pick a job on a copy of the episode."""
+    states = env.episode.states
+    states[SCRATCH] = states[0]
+    picked = bool(calls.pick(states, SCRATCH, env.episode.jobs, job))
+    assert laws.check(states, SCRATCH, env.episode.jobs) == 0
+    phase = states["phase"][:, job]
+    assert picked != (phase[SCRATCH] == phase[0])
+    return picked
+
+
+def legal(env: GPUClusterEnv, kind: str) -> list[bool]:
+    """Return what is legal now, found without the mask; slots hold all jobs."""
+    queue, running = env._slots.queue.tolist(), env._slots.running.tolist()
+    assert sorted(queue)[queue.count(-1) :] == env.episode.view.queue.tolist()
+    assert sorted(running)[running.count(-1) :] == env.episode.view.running.tolist()
+    if kind == "pick":
+        moves = [job >= 0 and may_pick(env, job) for job in queue]
+    else:
+        moves = [job >= 0 and may_start(env, job, rule) for job in queue for rule in RULES]
+        moves += [job >= 0 and may_pause(env, job) for job in running]
+    return [*moves, env.episode.why_not(Wait()) is None]
+
+
+@pytest.mark.parametrize("physics", PHYSICS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_mask_is_what_the_episode_allows(kind: str, physics: str, tmp_path: Path) -> None:
+    for seed in range(3):
+        env = tiny.make(tiny.scenario(tmp_path, tiny.jobs(seed=seed), physics=physics), action=kind)
+        for seen in tiny.wander(env, seed):
+            assert seen.mask.dtype == bool
+            assert seen.mask.tolist() == legal(env, kind)
+
+
+@pytest.mark.parametrize("physics", ["all", "none"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_masked_raises_and_changes_nothing(kind: str, physics: str, tmp_path: Path) -> None:
+    env = tiny.make(tiny.scenario(tmp_path, physics=physics), action=kind)
+    for seen in tiny.wander(env):
+        before = env.episode.states.tobytes()
+        for action in (*np.flatnonzero(~seen.mask), -1, len(seen.mask)):
+            with pytest.raises(ValueError, match=f"action {action} is illegal now"):
+                env.step(action)
+        assert env.episode.states.tobytes() == before
+        assert tiny.bits(env.action_masks()) == tiny.bits(seen.mask)
+
+
+@pytest.mark.parametrize("physics", ["all", "none"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_not_masked_does_not_raise(kind: str, physics: str, tmp_path: Path) -> None:
+    env = tiny.make(tiny.scenario(tmp_path, physics=physics), action=kind)
+    for seen in tiny.wander(env):
+        before = env.episode.states.copy()
+        for action in np.flatnonzero(seen.mask):
+            env.step(action)
+            assert laws.check(env.episode.states, 0, env.episode.jobs) == 0
+            assert env.episode.states[0].tobytes() != before[0].tobytes() or env.episode.done
+            env.episode.states[:] = before
+            env._pass_over()
+        assert tiny.bits(env.action_masks()) == tiny.bits(seen.mask)
+
+
+@pytest.mark.parametrize("slots", [1, 3, tiny.COUNT])
+@pytest.mark.parametrize("physics", PHYSICS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_action_is_always_legal(kind: str, physics: str, slots: int, tmp_path: Path) -> None:
+    chosen = tiny.scenario(tmp_path, physics=physics)
+    env = tiny.make(chosen, action=kind, queue_slots=slots, running_slots=slots)
+    for seed in range(5):
+        assert all(seen.mask.any() for seen in tiny.wander(env, seed))
+        assert env.episode.done
+
+
+def test_time_goes_on_where_only_unseen_jobs_could_start(tmp_path: Path) -> None:
+    """A 0-100 on the only GPU, paused for nothing; it alone is seen, and cannot start again at this instant."""
+    table = tiny.jobs(3).assign(submit_s=[0.0, 0.0, 100.0], num_gpus=1, duration_s=[1000.0, 2000.0, 3000.0])
+    chosen = tiny.scenario(tmp_path, table, physics="none", cluster="1x1")
+    env = tiny.make(chosen, queue_slots=1, running_slots=1)
+    env.reset(seed=0)
+    start, pause = 0, 3
+    env.step(start)
+    instant = env.episode.view.instant
+    assert env.episode.view.now == 100
+    env.step(pause)
+    assert (env.episode.view.now, env.episode.view.instant) == (100, instant + 1)
+    assert env.action_masks()[start]
+    assert env._slots.queue.tolist() == [0]
+
+
+def test_what_is_sampled_is_legal(tmp_path: Path) -> None:
+    env = tiny.make(tiny.scenario(tmp_path))
+    for seen in tiny.wander(env):
+        drawn = {int(env.action_space.sample()) for _ in range(50)}
+        assert drawn <= set(np.flatnonzero(seen.mask).tolist())
+
+
+def test_what_is_sampled_after_seeding_is_legal_at_a_start_too(tmp_path: Path) -> None:
+    """The checkers of Gymnasium seed, sample, and only then reset."""
+    table = tiny.jobs(8 * tiny.COUNT)
+    env = tiny.make(tiny.scenario(tmp_path, table, whole=False, all_windows=True, jobs=tiny.COUNT), count=4)
+    for window in range(4):
+        env.reset(options={"window": window})
+    for _ in range(20):
+        env.step(env.action_space.sample())
+    for seed in range(50):
+        env.action_space.seed(seed)
+        assert env.action_masks()[first := env.action_space.sample()]
+        assert env.action_space.opening[first]
+
+
+def test_a_mask_of_ones_own_may_be_sampled(tmp_path: Path) -> None:
+    env = tiny.make(tiny.scenario(tmp_path), action="pick")
+    env.reset(seed=0)
+    only = np.zeros(len(env.action_masks()), np.int8)
+    only[7] = 1
+    assert env.action_space.sample(mask=only) == 7
+    assert env.action_space.sample(probability=only.astype(float)) == 7

@@ -1,0 +1,137 @@
+"""Rewards add up to what they claim."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from envs.env import SCRATCH, GPUClusterEnv
+from simulator.episode import run
+from simulator.kernel import calls
+from simulator.kernel.layout import NOBODY
+from tests.cases import tiny
+from traces import modules
+
+PHYSICS = ("all", "none")
+FEW = 3  # slots that are far too few
+ADVANTAGE = {"action": "pick", "reward": "rollout_advantage"}
+
+
+def total_jct(env: GPUClusterEnv) -> float:
+    return float(env.results()["jct_s"].sum())
+
+
+# Job-seconds.
+
+
+@pytest.mark.parametrize("slots", [FEW, tiny.COUNT])
+@pytest.mark.parametrize("physics", PHYSICS)
+@pytest.mark.parametrize("kind", ["primitive", "pick"])
+def test_the_return_is_minus_the_total_jct(kind: str, physics: str, slots: int, tmp_path: Path) -> None:
+    for seed in range(4):
+        chosen = tiny.scenario(tmp_path, tiny.jobs(seed=seed), physics=physics)
+        env = tiny.make(chosen, action=kind, reward="jct", queue_slots=slots)
+        steps = list(tiny.wander(env, seed))
+        paid = sum(seen.reward for seen in steps)
+        assert paid * steps[0].info["scale"] == pytest.approx(-total_jct(env), rel=1e-12)
+        assert all(seen.reward <= 0 for seen in steps)
+
+
+@pytest.mark.parametrize("reward", modules("envs.rewards"))
+def test_the_scale_is_the_priors_mean_jct(reward: str, tmp_path: Path) -> None:
+    env = tiny.make(tiny.scenario(tmp_path), action="pick", reward=reward)
+    *_, last = tiny.wander(env)
+    results = env.workload.results(run(env.prior, env.workload.episode()))
+    assert last.info["scale"] == results["jct_s"].mean()
+    assert last.info["jct_ratio"] == env.results()["jct_s"].mean() / results["jct_s"].mean()
+
+
+def test_the_time_that_passed_adds_up(tmp_path: Path) -> None:
+    env = tiny.make(tiny.scenario(tmp_path))
+    passed = sum(seen.info.get("elapsed", 0.0) for seen in tiny.wander(env))
+    results = env.results()
+    assert passed == pytest.approx(results["finish_s"].max() - results["submit_s"].min())
+
+
+# Advantages over the prior.
+
+
+@pytest.mark.parametrize("slots", [FEW, tiny.COUNT])
+@pytest.mark.parametrize("physics", PHYSICS)
+@pytest.mark.parametrize(("exponent", "margin"), [(0.5, 8.0), (0.0, 0.0), (1.0, float("inf"))])
+def test_undiscounted_advantages_add_up_to_the_difference_of_total_jct(
+    exponent: float, margin: float, physics: str, slots: int, tmp_path: Path
+) -> None:
+    for seed in range(3):
+        chosen = tiny.scenario(tmp_path, tiny.jobs(seed=seed), physics=physics)
+        prior = {"exponent": exponent, "margin": margin}
+        env = tiny.make(chosen, **ADVANTAGE, **prior, tau_s=None, queue_slots=slots)
+        steps = list(tiny.wander(env, seed))
+        scale = steps[0].info["scale"]
+        difference = scale * tiny.COUNT - total_jct(env)
+        assert abs(difference) > 1
+        assert sum(seen.reward for seen in steps) * scale == pytest.approx(difference, rel=1e-6)
+
+
+@pytest.mark.parametrize("tau_s", [None, 900.0])
+def test_the_priors_own_choice_is_worth_nothing(tau_s: float | None, tmp_path: Path) -> None:
+    env = tiny.make(tiny.scenario(tmp_path), **ADVANTAGE, tau_s=tau_s)
+    steps = list(tiny.wander(env))[1:]
+    assert all(seen.reward == 0 for seen in steps if seen.info["agrees"])
+    assert sum(seen.reward != 0 for seen in steps) > 10
+
+
+@pytest.mark.parametrize("tau_s", [np.inf, 900.0])
+def test_simulating_the_own_choice_finds_that_too(tau_s: float, tmp_path: Path) -> None:
+    env = tiny.make(tiny.scenario(tmp_path), action="pick")
+    for _ in tiny.wander(env):
+        own = env._slots.own_choice
+        job = int(env._slots.queue[own]) if own < tiny.COUNT else NOBODY
+        value = calls.advantage(env.episode.states, 0, SCRATCH, env.episode.jobs, job, tau_s)
+        assert value == pytest.approx(0.0, abs=1e-8)
+
+
+def cost(env: GPUClusterEnv, tau_s: float, action: int | None) -> float:
+    """Sum over jobs the discounted seconds each is present within four time constants.
+
+    From now on, after an action, or that of the prior, the prior decides to the end.
+    """
+    states, jobs = env.episode.states[:1].copy(), env.episode.jobs
+    now = env.episode.view.now
+    if action == tiny.COUNT:
+        calls.advance(states, 0, jobs)
+    elif action is not None:
+        calls.pick(states, 0, jobs, env._slots.queue[action])
+    calls.walk(states, 0, jobs)
+    calls.run_rule(states, 0, jobs)
+    begin = np.clip(jobs["submit_s"] - now, 0, 4 * tau_s)
+    end = np.clip(states["finish_s"][0, : tiny.COUNT] - now, begin, 4 * tau_s)
+    return float((tau_s * (np.exp(-begin / tau_s) - np.exp(-end / tau_s))).sum())
+
+
+@pytest.mark.parametrize("physics", PHYSICS)
+@pytest.mark.parametrize("tau_s", [60.0, 900.0, 3600.0])
+def test_a_discounted_advantage_is_the_difference_of_two_futures(
+    tau_s: float, physics: str, tmp_path: Path
+) -> None:
+    env = tiny.make(tiny.scenario(tmp_path, physics=physics), **ADVANTAGE, tau_s=tau_s)
+    rng = np.random.default_rng(1)
+    env.reset(seed=1)
+    deviations = 0
+    while not env.episode.done:
+        action = int(rng.choice(np.flatnonzero(env.action_masks())))
+        gain = cost(env, tau_s, None) - cost(env, tau_s, action)
+        _, reward, _, _, info = env.step(action)
+        assert reward * info["scale"] == pytest.approx(gain, rel=1e-9, abs=1e-6)
+        deviations += not info["agrees"]
+    assert deviations > 10
+
+
+def test_measuring_does_not_disturb(tmp_path: Path) -> None:
+    chosen = tiny.scenario(tmp_path)
+    plain = tiny.make(chosen, action="pick", reward="jct")
+    measured = tiny.make(chosen, **ADVANTAGE)
+    for one, other in zip(tiny.wander(plain), tiny.wander(measured), strict=True):
+        assert tiny.bits((one.observation, one.info, one.mask)) == tiny.bits(
+            (other.observation, other.info, other.mask)
+        )

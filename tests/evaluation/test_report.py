@@ -1,0 +1,171 @@
+"""A table of scores is made of `summarise` alone; choices survive the way to a file and back."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from evaluation import choices, remarks, report, results
+from simulator.policy import Ranking
+from tests.cases.some_jobs import some_jobs
+from traces import fill
+from workloads import Scenario, Workload, prepare
+
+FIFO, SRTF = Ranking("submit"), Ranking("remaining", "by_order")
+
+
+@dataclass(frozen=True)
+class Choices:
+    scenario: Scenario = field(default_factory=Scenario)
+    out: str | None = None
+    steps: int = 3
+
+
+@pytest.fixture(scope="module")
+def workloads() -> list[Workload]:
+    """Return three windows of jobs that queue for 16 GPUs."""
+    scenario = Scenario(trace_file="none.csv", cluster="2x8", physics="none")
+    table = fill(some_jobs(240), seed=0, largest_gpu_gib=16.0)
+    parts = [table.iloc[start : start + 80].reset_index(drop=True) for start in (0, 80, 160)]
+    for part in parts:
+        part.attrs = table.attrs
+    return [prepare(part, scenario, window=number) for number, part in enumerate(parts)]
+
+
+@pytest.fixture(scope="module")
+def tables(workloads: list[Workload]) -> dict[str, pd.DataFrame]:
+    return report.simulate({"fifo": lambda: FIFO, "srtf": lambda: SRTF}, workloads)
+
+
+def printed(*lines: object) -> str:
+    file = StringIO()
+    for line in lines:
+        report.console(file).print(line)
+    return file.getvalue()
+
+
+def test_every_policy_runs_on_every_window(
+    workloads: list[Workload], tables: dict[str, pd.DataFrame]
+) -> None:
+    for each in tables.values():
+        assert each["window"].tolist() == [0] * 80 + [1] * 80 + [2] * 80
+        assert each["job_id"].tolist() == [job for load in workloads for job in load.table["job_id"]]
+
+
+def test_each_result_is_told_of_as_it_comes(workloads: list[Workload]) -> None:
+    told: list[tuple[str, int]] = []
+    report.simulate(
+        {"a": lambda: FIFO, "b": lambda: SRTF},
+        workloads[:2],
+        done=lambda name, table: told.append((name, int(table["window"].iloc[0]))),
+    )
+    assert told == [("a", 0), ("b", 0), ("a", 1), ("b", 1)]
+
+
+def test_the_table_shows_the_means_of_the_summaries(
+    workloads: list[Workload], tables: dict[str, pd.DataFrame]
+) -> None:
+    summaries = report.score(tables, workloads)
+    out = printed(report.table(summaries, report.bounds(workloads), "fifo"))
+    mean = results.pool(summaries["srtf"])["mean_jct_s"]
+    row = next(line for line in out.splitlines() if line.startswith("srtf "))
+    assert f" {mean:,.0f} " in row
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_the_reference_is_one_times_itself(
+    workloads: list[Workload], tables: dict[str, pd.DataFrame]
+) -> None:
+    summaries = report.score(tables, workloads)
+    kept = report.document(summaries, report.bounds(workloads), "srtf")["mean_jct_s / srtf's"]
+    assert kept["srtf"]["ratio"] == kept["srtf"]["low"] == kept["srtf"]["high"] == 1
+    assert kept["fifo"]["low"] <= kept["fifo"]["ratio"] <= kept["fifo"]["high"]
+
+
+def test_no_policy_beats_the_bound(workloads: list[Workload], tables: dict[str, pd.DataFrame]) -> None:
+    least = report.bounds(workloads)["mean_jct_s"]
+    for each in report.score(tables, workloads).values():
+        assert (each["mean_jct_s"] >= least).all()
+
+
+def test_a_lone_policy_has_no_ratio(workloads: list[Workload], tables: dict[str, pd.DataFrame]) -> None:
+    summaries = report.score({"fifo": tables["fifo"]}, workloads)
+    out = printed(
+        report.table(summaries, report.bounds(workloads), "fifo"),
+        *remarks.footnotes(workloads, summaries, {"fifo": FIFO}, "fifo"),
+    )
+    assert "fifo's" not in out
+
+
+def test_exact_estimates_are_said_at_the_top(workloads: list[Workload]) -> None:
+    assert "estimates: exact" in remarks.heading(workloads)
+
+
+def test_columns_without_effect_are_not_listed(workloads: list[Workload]) -> None:
+    lines = "\n".join(remarks.origins(workloads[0].table, Scenario(physics="memory")))
+    assert "gpu_memory_gib" in lines
+    assert "pause_s" not in lines
+    assert "Measured: submit_s, num_gpus, duration_s." in lines
+
+
+def test_jobs_dropped_are_summed_over_windows() -> None:
+    scenario = Scenario(trace_file="none.csv", cluster="1x4", physics="none", drop_too_large=True)
+    table = fill(some_jobs(60), seed=0, largest_gpu_gib=16.0)
+    table.attrs["notes"] = ["columns ignored: 'a'"]
+    loads = [prepare(table, scenario, window=number) for number in (0, 1)]
+    dropped = 2 * int((table["num_gpus"] > 4).sum())
+    assert remarks._notes(loads) == [
+        "Note: columns ignored: 'a'.",
+        f"Note: jobs larger than the cluster dropped: {dropped}.",
+    ]
+
+
+def test_choices_come_back_from_a_file(tmp_path: Path) -> None:
+    given = Choices(Scenario(cluster="4x8", whole=True, target_load=1.5), steps=7)
+    folder = choices.open_run_folder("test", given, tmp_path / "out")
+    assert set(choices.flags(folder, Choices)) >= {
+        "--cluster=4x8",
+        "--whole",
+        "--target-load=1.5",
+        "--steps=7",
+    }
+    assert not [flag for flag in choices.flags(folder, Choices) if flag.startswith(("--out", "--trace"))]
+
+
+def test_flags_of_ones_own_come_after_those_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text('{"steps": 5, "cluster": "2x2"}')
+    args = ["--steps", "6", "--config", str(file)]
+    assert choices.with_defaults(args, Choices) == ["--steps=5", "--cluster=2x2", *args]
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"steps": [1]}', '{"scenario": {"jobs": {}}}', "[" * 100_000])
+def test_what_is_no_choices_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r"bad\.json|choice"):
+        choices.flags(file, Choices)
+
+
+def test_runs_of_one_second_have_folders_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert len({choices.open_run_folder("test", Choices()) for _ in range(3)}) == 3
+
+
+def test_a_folder_cannot_be_made_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for out in (tmp_path / "file", tmp_path / "file" / "inside"):
+        with pytest.raises(ValueError, match="file"):
+            choices.open_run_folder("test", Choices(), out)
+
+
+def test_json_has_no_numbers_that_json_lacks(tmp_path: Path) -> None:
+    choices.write_json(tmp_path / "a.json", {"a": [math.nan, 1.5], "b": {"c": math.inf}})
+    assert json.loads((tmp_path / "a.json").read_text()) == {"a": [None, 1.5], "b": {"c": None}}
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

@@ -1,0 +1,334 @@
+"""AITurbo's jobs are drawn as they are said to be, and its experiment says plainly what of the claim holds."""
+
+from contextlib import redirect_stdout
+from dataclasses import replace
+from functools import cache, partial
+from io import StringIO
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.image import imread
+from pandas.testing import assert_frame_equal
+from scipy import stats
+
+import traces
+import workloads
+from baselines.aiturbo import Aiturbo
+from baselines.tiresias import Tiresias
+from evaluate import main
+from evaluation.comparison import Estimate
+from experiments import Found, aiturbo
+from experiments._trials import changed, drawn
+from simulator.cluster import cluster
+from simulator.episode import run
+from simulator.policy import Policy
+from tests.experiments.test_experiments import Run
+from workloads import Workload, aiturbo_ps, filled, named, prepare
+from workloads.aiturbo_ps import all_predictable, none_predictable, with_load, with_restart
+
+JOBS = 40_000
+UNLIKELY = 4.0  # standard errors: one in 16,000 for what is drawn right
+LEAST_P = 1e-4
+
+
+@cache
+def many() -> pd.DataFrame:
+    return workloads.load("aiturbo_ps", seed=5, jobs=JOBS)
+
+
+def is_near(values: Any, mean: float, spread: float) -> bool:
+    """Tell whether independent draws have a mean that they may have, given the deviation of one."""
+    return bool(abs(np.mean(values) - mean) < UNLIKELY * spread / np.sqrt(len(values)))
+
+
+def has_share(chosen: Any, share: float) -> bool:
+    return is_near(chosen, share, np.sqrt(share * (1 - share)))
+
+
+def is_drawn_from(values: Any, distribution: Any) -> bool:
+    """Tell whether Kolmogorov and Smirnov's test leaves it possible."""
+    return bool(stats.kstest(values, distribution.cdf).pvalue > LEAST_P)
+
+
+# What is drawn.
+
+
+def test_run_times_are_lognormal() -> None:
+    assert is_drawn_from(many()["duration_s"], stats.lognorm(1.2, scale=4_500))
+
+
+@pytest.mark.parametrize(("gpus", "share"), [(1, 0.35), (2, 0.2), (4, 0.3), (8, 0.15)])
+def test_requests_have_the_shares_asked_for(gpus: int, share: float) -> None:
+    assert has_share(many()["num_gpus"] == gpus, share)
+
+
+def test_one_or_two_servers_are_as_likely() -> None:
+    assert set(many()["servers"]) == {1, 2}
+    assert has_share(many()["servers"] == 1, 0.5)
+
+
+def test_some_turn_predictable_some_are_and_some_never_will_be() -> None:
+    turns = many()["predictable_from"]
+    assert has_share(turns == 0, 0.45)
+    assert has_share(turns == 1, 0.15)
+    assert is_drawn_from(turns[(turns > 0) & (turns < 1)], stats.uniform(0.1, 0.8))
+
+
+def test_scaling_loses_any_share_as_likely() -> None:
+    assert is_drawn_from(many()["scaling_loss"], stats.uniform(0.02, 0.13))
+
+
+def test_arrivals_are_poisson() -> None:
+    gaps = np.diff(many()["submit_s"])
+    assert is_drawn_from(gaps, stats.expon(scale=gaps.mean()))
+
+
+@pytest.mark.parametrize("load", [0.5, 0.7, 0.9])
+def test_the_load_is_what_the_workers_ask_for(load: float) -> None:
+    table = with_load(many(), load)
+    work = table["num_gpus"] * table["duration_s"]
+    gaps = np.diff(table["submit_s"])
+    measured = work.mean() / gaps.mean() / 16
+    error = np.hypot(work.std() / work.mean(), gaps.std() / gaps.mean()) / np.sqrt(JOBS)
+    assert measured == pytest.approx(load, rel=UNLIKELY * error)
+
+
+def test_a_restart_takes_a_minute_on_average() -> None:
+    restart_s = many()["pause_s"] + many()["load_s"]
+    assert is_near(restart_s, 62.0, restart_s.std())
+    assert is_near(np.log(restart_s), np.log(62.0) - 0.7**2 / 2, 0.7)
+    assert (many()["pause_s"] / restart_s).to_numpy() == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("column", "of", "error"),
+    [
+        ("profiled_duration_s", "from the start", 0.25),
+        ("profiled_duration_s", "later", 1.0),
+        ("profiled_duration_s", "never", 1.0),
+        ("predicted_duration_s", "later", 0.25),
+    ],
+)
+def test_estimates_are_bad_until_a_job_is_predictable(column: str, of: str, error: float) -> None:
+    turns = many()["predictable_from"]
+    chosen = {"from the start": turns == 0, "later": (turns > 0) & (turns < 1), "never": turns == 1}[of]
+    off = np.log(many()[column] / many()["duration_s"])[chosen]
+    assert is_drawn_from(off, stats.norm(0, error))
+
+
+def test_each_of_six_models_is_as_likely_and_as_slow_on_cores_as_the_prototype_has_it() -> None:
+    slower = many().groupby("model")["cpu_slowdown"].agg(["min", "max", "size"])
+    assert dict(slower["min"]) == dict(slower["max"]) == aiturbo_ps.SLOWER_ON_CPU
+    assert all(has_share(many()["model"] == model, 1 / 6) for model in aiturbo_ps.SLOWER_ON_CPU)
+    assert set(aiturbo_ps.SLOWER_ON_CPU.values()) == {5, 6, 14, 19, 29, 51}
+
+
+def test_a_job_may_have_one_worker_to_eight() -> None:
+    assert set(many()["min_workers"]) == {1}
+    assert set(many()["max_workers"]) == {8}
+    assert (many()["cpu_cores"] == 5 * many()["num_gpus"]).all()
+
+
+# What must not be.
+
+
+@pytest.mark.parametrize(
+    "known", ["predictable_from", "num_gpus", "servers", "scaling_loss", "cpu_slowdown", "pause_s"]
+)
+def test_nothing_tells_how_long_a_job_will_run(known: str) -> None:
+    found = stats.spearmanr(many()[known], many()["duration_s"])
+    assert abs(found.statistic) < UNLIKELY / np.sqrt(JOBS)
+
+
+def test_run_times_are_the_same_whenever_jobs_turn_predictable() -> None:
+    turns, run_s = many()["predictable_from"], many()["duration_s"]
+    parts = [turns == 0, turns.between(0.1, 0.5), turns.between(0.5, 0.9), turns == 1]
+    assert all(is_drawn_from(run_s[part], stats.lognorm(1.2, scale=4_500)) for part in parts)
+
+
+def test_how_far_an_estimate_is_off_does_not_tell_when_it_becomes_good() -> None:
+    turns = many()["predictable_from"]
+    later = (turns > 0) & (turns < 1)
+    off = np.log(many()["profiled_duration_s"] / many()["duration_s"])
+    assert abs(stats.spearmanr(off[later], turns[later]).statistic) < UNLIKELY / np.sqrt(later.sum())
+
+
+# The same again.
+
+
+def test_a_seed_decides_the_table() -> None:
+    table = workloads.load("aiturbo_ps", seed=1, jobs=30)
+    assert_frame_equal(table, workloads.load("aiturbo_ps", seed=1, jobs=30))
+    assert not table["duration_s"].equals(workloads.load("aiturbo_ps", seed=2, jobs=30)["duration_s"])
+    assert len(workloads.load("aiturbo_ps", seed=1)) == 120
+
+
+def test_a_table_is_a_good_one_and_says_how_it_was_made() -> None:
+    table = workloads.load("aiturbo_ps", seed=1)
+    assert_frame_equal(traces.check(table), table)
+    assert set(table.attrs["origin"].values()) == {"filled: drawn for AITurbo's experiment"}
+
+
+def test_filling_leaves_what_is_there_and_knows_every_model() -> None:
+    table = workloads.load("aiturbo_ps", seed=1)
+    full = traces.fill(table, seed=1, largest_gpu_gib=16.0)
+    assert_frame_equal(full[list(table.columns)], table)
+    assert (full[["active_ms", "sync_gb"]] > 0).all(axis=None)
+    assert not any("without a profile" in note for note in full.attrs["notes"])
+
+
+@pytest.mark.parametrize(
+    ("change", "columns"),
+    [
+        (partial(with_load, load=0.5), ["submit_s"]),
+        (partial(with_restart, mean_s=250.0), ["pause_s", "load_s"]),
+        (all_predictable, ["predictable_from", "profiled_duration_s"]),
+        (none_predictable, ["predictable_from", "profiled_duration_s"]),
+    ],
+)
+def test_a_change_is_of_one_thing(change: Any, columns: list[str]) -> None:
+    other = change(many())
+    assert_frame_equal(other.drop(columns=columns), many().drop(columns=columns))
+    assert all(not other[column].equals(many()[column]) for column in columns)
+
+
+def test_all_or_none_are_predictable_with_the_errors_of_such() -> None:
+    everyone, nobody = all_predictable(many()), none_predictable(many())
+    assert (everyone["predictable_from"] == 0).all()
+    assert (nobody["predictable_from"] == 1).all()
+    for table, error in ((everyone, 0.25), (nobody, 1.0)):
+        off = np.log(table["profiled_duration_s"] / table["duration_s"])
+        assert is_drawn_from(off, stats.norm(0, error))
+
+
+# The workload.
+
+
+def test_any_job_as_asked_fits_wherever_it_has_its_gpus() -> None:
+    scenario = named("aiturbo_ps")
+    machines = cluster(scenario.cluster_name)
+    assert machines.num_gpus == aiturbo_ps.MACHINES.num_gpus
+    (load,) = drawn("aiturbo_ps", 1, seed=0)
+    jobs = load.jobs.view(np.recarray)
+    assert (jobs.cores <= machines.cores_per_gpu).all()
+    assert jobs.cores == pytest.approx(5 + 5 * jobs.servers / jobs.num_gpus)
+    assert (jobs.servers > 0).all()
+    assert (jobs.traffic > 0).all()
+
+
+def test_alone_in_its_shape_a_job_takes_its_run_time() -> None:
+    (load,) = drawn("aiturbo_ps", 1, seed=0)
+    apart = changed([load], lambda table: table.assign(submit_s=1e7 * np.arange(len(table))))[0]
+    for policy in (Tiresias(), Tiresias(servers_on_gpus=True)):
+        results = apart.results(run(policy, apart.episode()))
+        assert results["jct_s"].to_numpy() == pytest.approx(apart.table["duration_s"].to_numpy())
+
+
+def two_jobs(**columns: Any) -> Workload:
+    """Return two jobs of two workers and two servers on four GPUs, 1,000 s each, there at once."""
+    scenario = replace(named("aiturbo_ps"), cluster="1x4-64c", physics="elastic")
+    table = pd.DataFrame(
+        {
+            "job_id": ["a", "b"],
+            "submit_s": 0.0,
+            "num_gpus": 2,
+            "duration_s": 1000.0,
+            "servers": 2,
+            "cpu_cores": 10,
+        }
+        | {"model": "resnet50", "min_workers": 1, "max_workers": 4, "scaling_loss": 0.1, "cpu_slowdown": 0.0}
+        | columns
+    )
+    return prepare(filled(traces.check(table), scenario, seed=0), scenario)
+
+
+def ends(policy: Policy, load: Workload) -> list[float]:
+    found: list[float] = load.results(run(policy, load.episode()))["finish_s"].tolist()
+    return found
+
+
+def test_servers_on_gpus_make_jobs_wait_that_could_run_at_once() -> None:
+    assert ends(Tiresias(), two_jobs()) == pytest.approx([1000, 1000])
+    assert ends(Tiresias(servers_on_gpus=True), two_jobs()) == pytest.approx([1000, 2000])
+
+
+def test_aiturbo_gives_idle_gpus_to_who_can_use_them() -> None:
+    """The second job comes when the first has gone: as asked each takes 1,000 s on half of the GPUs."""
+    apart = two_jobs(submit_s=[0.0, 5000.0])
+    assert ends(Tiresias(), apart) == pytest.approx([1000, 6000])
+    first, second = ends(Aiturbo(), apart)
+    assert first < 1000
+    assert second < 6000
+    assert ends(Aiturbo(elastic=False), apart) == pytest.approx([1000, 6000])
+
+
+# The experiment.
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Run the experiment with two trials of 12 jobs and two other workloads."""
+    folder = tmp_path_factory.mktemp("aiturbo") / "out"
+    few = {name: aiturbo.CHANGES[name] for name in ("free restarts", "free exchange")}
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
+        patch.setattr(aiturbo, "drawn", partial(drawn, jobs=12))
+        patch.setattr(aiturbo, "CHANGES", few)
+        patch.setattr(aiturbo, "FITTED", 1)
+        assert main(["--paper", "aiturbo", "--windows", "2", "--out", str(folder)]) == 0
+    return Run(" ".join(printed.getvalue().split()), folder)
+
+
+def test_the_claim_has_its_floor_and_its_headline(tiny: Run) -> None:
+    rows = tiny.claims()
+    assert [row["floor"] for row in rows] == [2.2, 2.2, 0.03]
+    assert [row["paper"] for row in rows] == [None, 3.0, None]
+    assert all(row["low"] <= row["measured"] <= row["high"] for row in rows)
+
+
+def test_every_policy_meets_the_same_jobs(tiny: Run) -> None:
+    trials = pd.read_csv(tiny.folder / "trials.csv")
+    assert trials.groupby(["setting", "policy"])["window"].nunique().eq(2).all()
+    assert (trials["jobs"] == 12).all()
+    usual = trials[trials["setting"] == aiturbo.USUAL]
+    assert set(usual["policy"]) == {*aiturbo.COMPARED, *aiturbo.PARTS}
+
+
+def test_the_console_says_what_is_inferred_and_what_is_not_scheduling(tiny: Run) -> None:
+    words = (
+        "Inferred: the mechanism",
+        "2 test windows of 12 jobs",
+        "servers on cores",
+        "model of speed is off",
+    )
+    assert all(each in tiny.printed for each in words)
+
+
+def test_the_figure_shows_something(tiny: Run) -> None:
+    picture = imread(tiny.folder / "aiturbo.png")
+    assert (tiny.folder / "aiturbo.svg").exists()
+    assert picture.shape[1] > 1_000
+    assert 0.02 < (picture[..., :3].min(axis=2) < 0.9).mean() < 0.5
+
+
+@pytest.mark.parametrize(("without", "holds"), [(1.04, False), (1.02, True), (0.98, True), (0.96, False)])
+def test_borda_counts_may_move_mean_jct_either_way(without: float, holds: bool) -> None:
+    found = Found({}, {})
+    for policy in (aiturbo.AITURBO, aiturbo.BASELINE, aiturbo.NO_BORDA):
+        jct = 100 * (without if policy == aiturbo.NO_BORDA else 1.0)
+        for load in aiturbo.LOADS:
+            summary = pd.DataFrame({"window": [0, 1], "seed": 0, "mean_jct_s": jct})
+            found.summaries[aiturbo.at(load), policy] = summary
+    claim = aiturbo.claims(found)[-1]
+    assert claim.measured == pytest.approx(Estimate(*[abs(without - 1)] * 3))
+    assert claim.holds is holds
+
+
+def test_the_model_of_speed_never_foretells_nothing(tiny: Run) -> None:
+    (load,) = drawn("aiturbo_ps", 1, seed=3, jobs=40)
+    errors = pd.DataFrame(aiturbo.errors_of_fit(load))
+    assert len(errors) == 40
+    assert (errors["least_ms"] > 10).all()
+    assert errors["profiled"].mean() < 0.05
+    assert errors["others"].mean() < 0.05

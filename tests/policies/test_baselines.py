@@ -1,0 +1,315 @@
+"""Every policy that does not learn finishes its work, is found by its name, and does what its paper claims.
+
+`A 0-10` means that A runs from 0 to 10; jobs are named A, B, C ... in the order of the list.
+"""
+
+import inspect
+import itertools
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from baselines import load, make, names
+from baselines.lib.victims import cheapest
+from baselines.xion import Xion
+from baselines.xion_threshold import threshold
+from simulator.cluster import Cluster, uniform
+from simulator.episode import Episode, run
+from simulator.kernel import laws
+from simulator.kernel.layout import JOB
+from simulator.policy import Policy, Ranking
+
+FOLDER = Path(__file__).resolve().parent.parent.parent / "baselines"
+OF_PAPERS = {
+    "xion": 110,
+    "xonar": 100,
+    "coda": 100,
+    "aiturbo": 170,
+    "optimus": 120,
+    "union": 190,
+    "gavel": 140,
+}
+OTHERS = 60
+
+
+def jobs(*rows: tuple[float, int, float], pause: float = 0.0, load: float = 0.0) -> np.ndarray:
+    """Make jobs of (submit, GPUs, duration) with exact estimates."""
+    array = np.zeros(len(rows), JOB)
+    array["submit_s"], array["num_gpus"], array["duration_s"] = zip(*rows, strict=True)
+    array["profiled_duration_s"] = array["duration_s"]
+    array["pause_s"], array["load_s"] = pause, load
+    return array
+
+
+def drawn(seed: int, count: int, gpus: list[int], places: int, work_s: float = 900.0) -> np.ndarray:
+    """Draw jobs that load so many places to 80 %, with free pauses and exact estimates."""
+    rng = np.random.default_rng(seed)
+    submit = np.cumsum(rng.exponential(work_s / places / 0.8, count))
+    sizes = rng.choice(gpus, count)
+    return jobs(*zip(submit, sizes, rng.lognormal(np.log(work_s) - 0.2, 0.63, count), strict=True))
+
+
+def play(policy: Policy, work: np.ndarray, cluster: Cluster, placement: str = "best_fit") -> Episode:
+    """Run a policy with exact estimates."""
+    return run(policy, Episode(work, cluster, exact=True, placement=placement))
+
+
+def finishes(policy: Policy, work: np.ndarray, cluster: Cluster, placement: str = "best_fit") -> list[float]:
+    ends: list[float] = play(policy, work, cluster, placement).state.finish_s[: len(work)].tolist()
+    return ends
+
+
+def mean_jct(policy: Policy, work: np.ndarray, cluster: Cluster) -> float:
+    return float((finishes(policy, work, cluster) - work["submit_s"]).mean())
+
+
+def named(name: str) -> Policy:
+    return make(load(name))
+
+
+# Found by name.
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_file_has_one_policy_and_is_short(name: str) -> None:
+    source = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    assert len(re.findall(r"^(?:def |class )?policy\b", source, re.MULTILINE)) == 1
+    assert len(source.partition("\nGRID =")[0].splitlines()) <= OF_PAPERS.get(name, OTHERS)
+    policy = load(name)
+    assert isinstance(policy, Ranking) or inspect.isfunction(policy) or inspect.isclass(policy)
+
+
+def test_names_are_had_without_the_compiler() -> None:
+    code = "import baselines, sys; baselines.names(); print({'numba', 'numpy', 'pandas'} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=FOLDER.parent, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"
+
+
+def test_underscored_modules_are_no_policies() -> None:
+    assert "_victims" not in names()
+    with pytest.raises(ValueError, match="no policy '_victims'"):
+        load("_victims")
+
+
+def test_an_unknown_name_is_answered_with_those_that_exist() -> None:
+    with pytest.raises(ValueError, match=r"no policy 'xoin' among .*\bfifo\b.*; did you mean 'xion'\?"):
+        load("xoin")
+
+
+def test_somebodys_own_policy_is_named_by_module_and_attribute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "their_lab.py").write_text(
+        "from simulator.policy import Ranking\nmine = Ranking('estimate')\nnumber = 3\n"
+    )
+    (tmp_path / "their_broken.py").write_text("import no_such_library\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert load("their_lab:mine") == Ranking("estimate")
+    for wrong in ("their_lab:yours", "their_lab:number", "no_such_lab:mine"):
+        with pytest.raises(ValueError, match=wrong):
+            load(wrong)
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+        load("their_broken:mine")
+
+
+def test_a_class_is_made_anew_for_each_episode() -> None:
+    assert named("xion") is not named("xion")
+    assert named("fifo") is load("fifo")
+
+
+# Every policy.
+
+
+@pytest.mark.parametrize("placement", ["best_fit", "pooled"])
+@pytest.mark.parametrize("physics", ["estimates and preemption", "none"])
+@pytest.mark.parametrize("name", names())
+def test_every_job_ends(name: str, physics: str, placement: str) -> None:
+    rng = np.random.default_rng(5)
+    work = drawn(5, 60, [1, 1, 2, 4, 6, 8], places=2)
+    work["profiled_memory_gib"] = work["gpu_memory_gib"] = rng.choice([2.0, 14.0], len(work))
+    if physics != "none":
+        work["profiled_duration_s"] *= rng.lognormal(0, 0.5, len(work))
+        work["pause_s"], work["load_s"] = rng.uniform(0, 60, (2, len(work)))
+    cluster = Cluster("uneven", (4, 4, 2), (16.0, 16.0, 8.0), (24, 24, 12))
+    policy = named(name)
+    levels = policy.levels if isinstance(policy, Ranking) else ()
+    episode = Episode(work, cluster, exact=physics == "none", placement=placement, levels=levels)
+    run(policy, episode)
+    assert episode.done
+    assert laws.check(episode.states, 0, episode.jobs) == 0
+
+
+# What each is for.
+
+
+def test_srtf_beats_fifo_where_short_jobs_queue_behind_a_long_one() -> None:
+    """FIFO: A 0-1000, B 1000-1010, C 1010-1020. SRTF: A 0-10, B 10-20, C 20-30, A 30-1020."""
+    work = jobs((0, 1, 1000), (10, 1, 10), (11, 1, 10))
+    assert finishes(named("fifo"), work, uniform(1, 1)) == [1000, 1010, 1020]
+    assert finishes(named("srtf"), work, uniform(1, 1)) == [1020, 20, 30]
+
+
+@pytest.mark.parametrize("name", ["fifo", "xion", "xion_threshold"])
+def test_srtf_loses_where_pauses_are_dear(name: str) -> None:
+    """A 0-100, B 100-150; SRTF: A 0-10, pause -50, B 50-100, load -160, A 160-250."""
+    work = jobs((0, 1, 100), (10, 1, 50), pause=40, load=60)
+    assert finishes(named(name), work, uniform(1, 1)) == [100, 150]
+    assert finishes(named("srtf"), work, uniform(1, 1)) == [250, 100]
+
+
+def test_las_demotes_a_job_at_its_limits() -> None:
+    """A is in the first queue, before B, until 3250: A 0-3250, B 3250-3350, A -4000, C 4000-4100, A -5200."""
+    work = jobs((0, 1, 5000), (1000, 1, 100), (4000, 1, 100))
+    assert finishes(named("las"), work, uniform(1, 1)) == [5200, 3350, 4100]
+
+
+def test_easy_fills_gaps_without_delaying_the_head() -> None:
+    """B needs all GPUs, free at 10. C 2-7 passes it; D would not be back in time, so: B 10-20, D 20-40."""
+    work = jobs((0, 3, 10), (1, 4, 10), (2, 1, 5), (3, 1, 20))
+    assert finishes(named("easy"), work, uniform(1, 4)) == [10, 20, 7, 40]
+    assert finishes(named("fifo_strict"), work, uniform(1, 4)) == [10, 20, 25, 40]
+    assert finishes(named("fifo"), work, uniform(1, 4)) == [10, 37, 7, 27]
+
+
+def test_random_starts_in_any_order_and_pauses_nobody() -> None:
+    work = jobs((0, 1, 10), (1, 1, 10), (1, 1, 10), (1, 1, 10))
+    orders = set()
+    for seed in range(60):
+        state = run(named("random"), Episode(work, uniform(1, 1), exact=True, seed=seed)).state
+        assert state.num_pauses == 0
+        orders.add(tuple(np.argsort(state.finish_s[:4])))
+    assert orders == {(0, *rest) for rest in itertools.permutations((1, 2, 3))}
+
+
+# Xion.
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("gpus", "nodes", "placement"), [(1, 1, "best_fit"), (1, 3, "pooled"), (8, 3, "pooled")]
+)
+def test_xion_is_srtf_where_pauses_are_free(seed: int, gpus: int, nodes: int, placement: str) -> None:
+    work = drawn(seed, 100, [gpus], places=nodes)
+    cluster = uniform(nodes, gpus)
+    assert finishes(Xion(), work, cluster, placement) == finishes(named("srtf"), work, cluster, placement)
+
+
+@pytest.mark.parametrize("cost", ["pause", "load"])
+@pytest.mark.parametrize("new", [Xion, partial(Xion, "gap"), threshold])
+def test_xion_is_sjf_where_pauses_are_endless(new: Callable[[], Policy], cost: str) -> None:
+    work = drawn(7, 100, [1, 2, 4, 12], places=3)
+    work[cost] = 1e9
+    episode = play(new(), work, uniform(3, 8))
+    assert episode.state.num_pauses == 0
+    assert episode.state.finish_s[: len(work)].tolist() == finishes(named("sjf"), work, uniform(3, 8))
+
+
+@pytest.mark.parametrize(
+    ("new", "charge"), [(Xion, 2 * 10 + 20), (partial(Xion, "gap"), 10 + 20), (threshold, 10 + 20)]
+)
+@pytest.mark.parametrize(("beyond", "pauses"), [(0.5, 1), (0, 0), (-0.5, 0)])
+def test_xion_displaces_one_victim_beyond_its_charge(
+    new: Callable[[], Policy], charge: float, beyond: float, pauses: int
+) -> None:
+    """At 100 A has 900 s left; B displaces it if 900 - B > charge: derived 2 P + L, gap P + L."""
+    work = jobs((0, 1, 1000), (100, 1, 900 - charge - beyond), pause=10, load=20)
+    assert play(new(), work, uniform(1, 1)).state.num_pauses == pauses
+
+
+@pytest.mark.parametrize(("rest", "pauses"), [(859, 0), (829.5, 1), (830, 0)])
+def test_xion_charges_for_those_who_wait_too(rest: float, pauses: int) -> None:
+    """B waits behind A and loses 30 s of the only GPU: C must be 2 P + L + 30 s shorter than A's rest."""
+    work = jobs((0, 1, 1000), (50, 1, 2000), (100, 1, rest), pause=10, load=20)
+    assert play(Xion(), work, uniform(1, 1)).state.num_pauses == pauses
+    assert play(Xion(count_queue=False), work, uniform(1, 1)).state.num_pauses == (rest < 860)
+
+
+def test_xion_counts_only_waiting_jobs_that_the_gpus_are_large_enough_for() -> None:
+    """C waits for the larger GPU, B's, so D does not pay for it: 900 - 850 > 40, but < 40 + 30 / 2."""
+    work = jobs((0, 1, 1000), (0, 1, 5000), (50, 1, 9000), (100, 1, 850), pause=10, load=20)
+    work["pause_s"][1] = 9000
+    cluster = Cluster("two sizes", (1, 1), (16.0, 32.0), (6, 6))
+    for needs, pauses in (30.0, 1), (10.0, 0):
+        work["profiled_memory_gib"] = work["gpu_memory_gib"] = [10, 30, needs, 10]
+        assert play(Xion(), work, cluster).state.num_pauses == pauses
+
+
+def test_xion_counts_a_paused_jobs_load_in_its_order() -> None:
+    """A pauses -110, B 110-120. A has 900 s left and 20 to load, C takes 910: C 120-1030, A -1950."""
+    work = jobs((0, 1, 1000), (100, 1, 10), (105, 1, 910), pause=10, load=20)
+    assert finishes(Xion(), work, uniform(1, 1)) == [1950, 120, 1030]
+
+
+def test_xion_pauses_nobody_else_while_gpus_are_being_freed() -> None:
+    """C displaces A: 20-520. D comes at 12, and displaces B once that pause is done: D 30-630."""
+    work = jobs((0, 1, 9000), (0, 1, 8000), (10, 1, 500), (12, 1, 600), pause=10, load=20)
+    ends = finishes(Xion("gap"), work, uniform(1, 2))
+    assert ends[2:] == [520, 630]
+
+
+def test_xion_clears_whole_nodes_for_a_gang_beyond_one() -> None:
+    """C needs both nodes: A and B pause -105, C 105-115, both load -120 and have 900 left."""
+    work = jobs((0, 2, 1000), (0, 2, 1000), (100, 4, 10), pause=5, load=5)
+    assert finishes(Xion(), work, uniform(2, 2)) == [1020, 1020, 115]
+
+
+def test_xion_spares_jobs_that_started_lately() -> None:
+    """A has run 100 s when B comes, and is a victim only at 120 s: at the arrival of C, which is longer."""
+    work = jobs((0, 1, 1000), (100, 1, 10), (130, 1, 2000), pause=1, load=1)
+    assert finishes(Xion(q_min_s=120), work, uniform(1, 1))[1] == 141
+    assert finishes(Xion(), work, uniform(1, 1))[1] == 111
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_cheapest_victims_are_found(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    held, cost, left = rng.integers(1, 5, 7), rng.integers(0, 6, 7) * 1.0, rng.permutation(7) * 1.0
+    wanted = int(rng.integers(1, 9))
+    sets = [s for size in range(1, 8) for s in itertools.combinations(range(7), size)]
+    enough = [s for s in sets if held[list(s)].sum() >= wanted]
+    best = min((cost[list(s)].sum(), len(s), -left[list(s)].sum()) for s in enough)
+    found = cheapest(wanted, list(enumerate(held.tolist())), cost, left)
+    assert found is not None
+    assert found[:3] == best
+
+
+def test_there_may_be_no_victims() -> None:
+    assert cheapest(3, [(0, 1), (1, 1)], np.ones(2), np.ones(2)) is None
+
+
+def with_overhead(seed: int, seconds: float) -> np.ndarray:
+    """Draw jobs of a quarter of an hour for two GPUs; to pause and load one takes some `seconds`."""
+    work = drawn(seed, 120, [1], places=2)
+    overhead = seconds * np.random.default_rng(seed).lognormal(0, 0.7, len(work))
+    work["pause_s"], work["load_s"] = 0.4 * overhead, 0.6 * overhead
+    return work
+
+
+def mean_jcts(seconds: float, *policies: str) -> list[float]:
+    """Return each policy's mean JCT over some workloads with that overhead."""
+    works = [with_overhead(seed, seconds) for seed in range(12)]
+    return [
+        float(np.mean([mean_jct(named(name), work, uniform(1, 2)) for work in works])) for name in policies
+    ]
+
+
+def test_xions_claim_holds_where_pauses_take_minutes() -> None:
+    """FIFO is about as good as SRTF, Xion at least 15 % better."""
+    fifo, srtf, xion = mean_jcts(200, "fifo", "srtf", "xion")
+    assert fifo < 1.03 * srtf
+    assert xion < 0.85 * srtf
+
+
+def test_xions_claim_fails_where_pauses_take_seconds() -> None:
+    """SRTF is the right order there: FIFO is far behind it, and Xion no better."""
+    fifo, srtf, xion = mean_jcts(3, "fifo", "srtf", "xion")
+    assert fifo > 1.15 * srtf
+    assert xion > 0.99 * srtf

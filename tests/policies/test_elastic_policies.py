@@ -1,0 +1,309 @@
+"""AITurbo and Optimus, and the walk that finds them room, do what is claimed of them on cases known by hand."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from baselines.aiturbo import Aiturbo, rank
+from baselines.lib.room import Grant, Room
+from baselines.lib.shapes import Now, Shape, Wish, smaller
+from baselines.optimus import Optimus
+from simulator.cluster import Cluster
+from simulator.episode import Episode, run
+from simulator.kernel.layout import RUNNING
+from simulator.policy import Placement, Policy, Resize, Start, Wait
+from tests.cases.mixed_jobs import table_of, workload
+from workloads import Workload
+
+FOUR = Cluster("four", (4,), (16.0,), (64,))
+ALONE = {"duration_s": 10_000.0, "scaling_loss": 0.0, "max_workers": 4, "cpu_cores": 1}
+
+
+def work(*jobs: dict[str, Any], cluster: Cluster = FOUR, **choices: Any) -> Workload:
+    """Return elastic jobs of 10,000 s that scale without loss and estimates that are exact, unless said."""
+    wanted = {"physics": "memory,preemption,estimates,elastic"} | choices
+    return workload(table_of(*(ALONE | job for job in jobs)), cluster, **wanted)
+
+
+def begin(*jobs: dict[str, Any], **choices: Any) -> Episode:
+    """Return an episode in which the first jobs have come."""
+    episode = work(*jobs, **choices).episode()
+    episode.advance()
+    return episode
+
+
+def moves(policy: Policy, episode: Episode) -> list[Any]:
+    """Let a policy act at this instant, and return what it did but wait."""
+    made = []
+    while not isinstance(action := policy(episode.view), Wait):
+        episode.apply(action)
+        made.append(action)
+    episode.apply(action)
+    return made
+
+
+def until(policy: Policy, episode: Episode, time: float) -> list[Any]:
+    """Let a policy act until some time, and return what it did by when."""
+    made = []
+    while not episode.done and episode.view.now < time and episode.advance():
+        made += [(episode.view.now, action) for action in moves(policy, episode)]
+    return made
+
+
+# Room.
+
+
+def room(episode: Episode, order: list[int], movable: dict[int, Shape] | None = None) -> Room:
+    return Room(Now(episode.view), order, movable or {})
+
+
+def test_the_first_shape_that_fits_is_granted() -> None:
+    """A gets 3 of the 4 GPUs; B would have 2, and takes 1; for C none is left."""
+    three = room(begin({"num_gpus": 3}, {"num_gpus": 2}, {}), [0, 1, 2])
+    assert three.grant(Wish(0, [Shape(3, 0)])) == Grant(Shape(3, 0), (0, 1, 2))
+    assert three.grant(Wish(1, [Shape(2, 0), *smaller(Shape(2, 0), 1)])) == Grant(Shape(1, 0), (3,))
+    assert three.grant(Wish(2, [Shape(1, 0)])) is None
+
+
+@pytest.mark.parametrize(("servers", "granted"), [(1, Grant(Shape(2, 1), (1, 3))), (0, None)])
+def test_a_job_with_servers_is_spread_where_no_node_has_room(servers: int, granted: Grant | None) -> None:
+    """A and B hold a GPU of each node; without servers a gang that a node could hold waits for one."""
+    two = Cluster("two", (2, 2), (16.0, 16.0), (32, 32))
+    episode = begin({}, {}, {"num_gpus": 2, "servers": servers}, cluster=two)
+    for job, gpu in (0, 0), (1, 2):
+        episode.apply(Start(job, Placement((gpu,))))
+    assert room(episode, [2]).grant(Wish(2, [Shape(2, servers)])) == granted
+
+
+def test_a_job_takes_its_own_gpus_then_free_ones_then_those_of_who_comes_last() -> None:
+    """A holds 0, B 1, C 2 and 3 is free. Of A, C, B in order, A of 3 takes 0, 3 and B's; C keeps its own."""
+    episode = begin({}, {}, {})
+    for job in range(3):
+        episode.apply(Start(job, Placement((job,))))
+    here = room(episode, [0, 2, 1], {job: Shape(1, 0) for job in range(3)})
+    assert here.grant(Wish(0, [Shape(3, 0)])) == Grant(Shape(3, 0), (0, 1, 3))
+    assert here.grant(Wish(2, [Shape(1, 0)])) == (kept := Grant(Shape(1, 0), (2,)))
+    assert here.grant(Wish(1, [Shape(1, 0)])) is None
+    assert not here.changes(2, kept)
+    assert here.changes(0, Grant(Shape(3, 0), (0, 1, 3)))
+
+
+def test_servers_have_their_cores() -> None:
+    """16 cores, 4 GPUs: 12 beyond one a GPU. A of one worker takes 1 + 2 x 5; 2 are left: B has no server there."""
+    episode = begin({"servers": 2}, {"servers": 1}, cluster=Cluster("few", (4,), (16.0,), (16,)))
+    here = room(episode, [0, 1])
+    assert here.grant(Wish(0, [Shape(1, 2)]))
+    assert here.grant(Wish(1, [Shape(1, 1)])) is None
+
+
+def test_servers_apart_have_gpus_and_no_cores() -> None:
+    """14 cores, 10 beyond one a GPU: enough for the servers of one of the jobs."""
+    episode = begin({"servers": 2}, {"servers": 2}, cluster=Cluster("few", (4,), (16.0,), (14,)))
+    on_cores, apart = Wish(0, [Shape(1, 2)]), Wish(0, [Shape(1, 2, apart=True)])
+    for first, gpus, both in (on_cores, 1, False), (apart, 3, True):
+        here = room(episode, [0, 1])
+        granted = here.grant(first)
+        assert granted is not None
+        assert len(granted.gpus) == gpus
+        assert (here.grant(Wish(1, [Shape(1, 2)])) is not None) == both
+
+
+# AITurbo.
+
+SURE, UNSURE = {"predictable_from": 0.0}, {"predictable_from": 1.0}
+
+
+@pytest.fixture
+def exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let profilers measure without error."""
+    monkeypatch.setattr("simulator.readings.PROFILE_ERROR", 0.0)
+
+
+@pytest.mark.usefixtures("exact")
+def test_a_predictable_job_grows_by_a_worker_a_round_while_nobody_waits() -> None:
+    """1 worker 0-240, 2 from 270, 3 from 540, 4 from 810, each after a restart of 30 s: 1,440 s done by 780.
+
+    Rounds are looked for every 60 s, counted from the last event, and a job is left alone for 240 s.
+    """
+    episode = begin(SURE | {"pause_s": 10.0, "load_s": 20.0})
+    policy = Aiturbo()
+    assert moves(policy, episode) == [Start(0, Placement((0,)))]
+    made = until(policy, episode, np.inf)
+    assert [time for time, _ in made] == [240, 510, 780]
+    assert [len(action.placement.gpus) for _, action in made] == [2, 3, 4]
+    assert episode.state.finish_s[0] == pytest.approx(810 + (10_000 - 1_440) / 4)
+
+
+@pytest.mark.usefixtures("exact")
+def test_a_step_that_does_not_pay_for_its_restart_is_not_taken() -> None:
+    """A second worker would save less than 500 s, and costs 600."""
+    episode = begin(SURE | {"duration_s": 1_000.0, "profiled_duration_s": 1_000.0, "load_s": 600.0})
+    policy = Aiturbo()
+    moves(policy, episode)
+    assert until(policy, episode, np.inf) == []
+    assert episode.state.finish_s[0] == 1_000
+
+
+@pytest.mark.usefixtures("exact")
+def test_a_server_is_added_where_exchange_binds() -> None:
+    """Of .5 s, .4 are exchange: with two servers .2, with two workers .8. One step is taken at once, one in a round."""
+    episode = begin(SURE | {"servers": 1, "sync_gb": 1.0})
+    policy = Aiturbo()
+    assert moves(policy, episode) == [Start(0, Placement((0,), servers=2))]
+    assert until(policy, episode, 300) == [(240, Resize(0, placement=Placement((0,), servers=3)))]
+
+
+def test_an_unpredictable_job_gets_what_it_asks_for() -> None:
+    episode = begin(UNSURE | {"num_gpus": 2})
+    policy = Aiturbo()
+    assert moves(policy, episode) == [Start(0, Placement((0, 1)))]
+    assert until(policy, episode, np.inf) == []
+    assert episode.state.finish_s[0] == 10_000
+
+
+@pytest.mark.parametrize(
+    ("choices", "grows"),
+    [({"predictable": "none"}, False), ({"elastic": False}, False), ({"predictable": "all"}, True)],
+)
+@pytest.mark.usefixtures("exact")
+def test_who_is_adjusted_can_be_chosen(choices: dict[str, Any], grows: bool) -> None:
+    for kind in SURE, UNSURE:
+        episode = begin(kind)
+        policy = Aiturbo(**choices)
+        moves(policy, episode)
+        assert bool(until(policy, episode, 300)) == grows
+
+
+def test_votes_are_positions_and_a_missing_vote_is_filled_with_the_other() -> None:
+    """Service attained: A 1,000, B 500, C 150, D 0, so positions 3, 2, 1, 0. Benefit: A before C, so 0 and 3.
+
+    Points: A 3 + 0, B 2 + 2, C 1 + 3, D 0 + 0; B comes before C, who has as many, since it arrived before it.
+    """
+    now: Any = SimpleNamespace(gpu_seconds=np.array([100, 0, 10, 0]), core_seconds=np.array([0, 500, 50, 0]))
+    policies = Aiturbo(), Aiturbo(borda=False)
+    for policy in policies:
+        policy._benefit = {0: 9.0, 2: 5.0}
+    assert [policy._order(now, np.arange(4)).tolist() for policy in policies] == [[3, 0, 1, 2], [3, 2, 1, 0]]
+
+
+def test_of_equal_values_the_first_comes_first() -> None:
+    assert rank(np.array([5.0, 1.0, 5.0, 0.0])).tolist() == [2, 1, 3, 0]
+
+
+@pytest.mark.parametrize(("slowdown", "starts"), [(5.0, True), (8.0, False), (0.0, False)])
+@pytest.mark.usefixtures("exact")
+def test_cpu_workers_are_taken_by_who_has_waited_long_enough(slowdown: float, starts: bool) -> None:
+    """A has the GPU, B comes at 100. At 300, when C comes, B has waited 200 s, and a restart costs it 30."""
+    one = Cluster("one", (1,), (16.0,), (32,))
+    waiting = UNSURE | {"submit_s": 100.0, "cpu_slowdown": slowdown, "pause_s": 10.0, "load_s": 20.0}
+    third = {"submit_s": 300.0, "num_gpus": 0, "gpu_memory_gib": 0.0, "min_workers": 0, "max_workers": 0}
+    for on_cores in True, False:
+        policy, episode = (
+            Aiturbo(cpu_workers=on_cores, round_s=5_000.0),
+            begin(UNSURE, waiting, third, cluster=one),
+        )
+        moves(policy, episode)
+        made = [action for _, action in until(policy, episode, 300) if action.job == 1]
+        assert made == [Start(1, Placement((), node=0))] * (starts and on_cores)
+
+
+def lively(seed: int, **choices: Any) -> Episode:
+    """Return an episode of jobs that queue for eight GPUs, some of which can be foretold, some run on cores."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        {
+            "submit_s": 400.0 * number,
+            "num_gpus": int(rng.choice([1, 2, 4])),
+            "duration_s": float(rng.uniform(500, 6_000)),
+            "scaling_loss": 0.05,
+            "servers": int(rng.integers(0, 3)),
+            "sync_gb": 0.05,
+            "predictable_from": float(rng.choice([0.0, 0.3, 1.0])),
+            "cpu_slowdown": float(rng.choice([0.0, 4.0])),
+            "pause_s": 5.0,
+            "load_s": 15.0,
+        }
+        for number in range(16)
+    ]
+    return begin(*rows, cluster=Cluster("two", (4, 4), (16.0, 16.0), (48, 48)), seed=seed, **choices)
+
+
+@pytest.mark.parametrize("new", [Aiturbo, Optimus, lambda: Aiturbo(servers_on_gpus=True)])
+@pytest.mark.parametrize("seed", range(3))
+def test_only_who_gets_another_shape_or_other_gpus_is_restarted(new: Any, seed: int) -> None:
+    episode, policy, restarts = lively(seed), new(), 0
+    while not episode.done:
+        while not isinstance(action := policy(episode.view), Wait):
+            if isinstance(action, Resize):
+                job, placement, view = action.job, action.placement, episode.view
+                assert placement is not None
+                assert action.cores is None
+                workers = len(placement.gpus) if placement.workers is None else placement.workers
+                servers = view.jobs.servers[job] if placement.servers is None else placement.servers
+                before = view.jobs.workers_now[job], view.jobs.servers_now[job], *view.gpus_of(job)
+                assert (workers, servers, *placement.gpus) != before or placement.node is not None
+                restarts += 1
+            episode.apply(action)
+        episode.apply(action)
+        episode.advance()
+    assert restarts > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_unpredictable_jobs_never_have_another_size(seed: int) -> None:
+    episode, policy = lively(seed), Aiturbo()
+    while not episode.done:
+        moves(policy, episode)
+        view = episode.view
+        unsure = (view.jobs.phase == RUNNING) & ~view.jobs.is_predictable
+        assert (view.jobs.workers_now == view.jobs.num_gpus)[unsure].all()
+        assert (view.jobs.servers_now == view.jobs.servers)[unsure].all()
+        episode.advance()
+
+
+@pytest.mark.parametrize("new", [Aiturbo, Optimus, lambda: Optimus(error=1.0)])
+def test_the_same_seed_gives_the_same_ends(new: Any) -> None:
+    ends = [run(new(), lively(4)).state.finish_s[:16].tolist() for _ in range(2)]
+    assert ends[0] == ends[1]
+
+
+# Optimus.
+
+
+@pytest.mark.parametrize(
+    ("gpus", "jobs", "shares"),
+    [
+        (4, [{}, {"duration_s": 100.0}], [3, 1]),  # it cuts more of the long job's time, yet each has one
+        (4, [{}, {}], [2, 2]),
+        (3, [{"scaling_loss": 0.5}, {}], [1, 2]),  # 2,500 s against 5,000
+        (4, [{"scaling_loss": 0.5}, {}], [2, 2]),  # 2,500 s against 1,667, of a third worker of the other
+        (4, [{"min_workers": 2, "num_gpus": 2}, {"max_workers": 1}], [3, 1]),
+    ],
+)
+@pytest.mark.usefixtures("exact")
+def test_a_worker_goes_to_whose_time_it_cuts_most(
+    gpus: int, jobs: list[dict[str, Any]], shares: list[int]
+) -> None:
+    episode = begin(*jobs, cluster=Cluster("one", (gpus,), (16.0,), (32,)))
+    made = moves(Optimus(), episode)
+    assert [len(action.placement.gpus) for action in made] == shares
+
+
+@pytest.mark.usefixtures("exact")
+def test_a_server_goes_to_whose_exchange_binds() -> None:
+    """Of A's .5 s .4 are exchange with its server, of B's next to nothing; a server takes 5 of 14 cores."""
+    few = Cluster("few", (2,), (16.0,), (17,))
+    episode = begin({"servers": 1, "sync_gb": 1.0}, {"servers": 1, "sync_gb": 0.001}, cluster=few)
+    made = {action.job: action.placement.servers for action in moves(Optimus(), episode)}
+    assert made == {0: 2, 1: None}
+
+
+def test_a_worse_estimate_is_drawn_once_a_job() -> None:
+    policy, episode = Optimus(error=2.0), lively(0)
+    until(policy, episode, 3_000)
+    first = policy._wrong_by.copy()
+    until(policy, episode, 6_000)
+    assert (policy._wrong_by[: len(first)] == first).all()
+    assert len(set(first.tolist())) == len(first)

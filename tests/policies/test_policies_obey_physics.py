@@ -1,0 +1,22 @@
+"""Every policy finishes every job with all physics on, as a plain account of it foretells, and breaks no law."""
+
+import pytest
+
+import baselines
+from simulator.episode import discipline_of
+from simulator.policy import Ranking
+from tests.accounts.twins import Twins
+from tests.simulator.test_laws_physics import twins_of
+
+
+@pytest.mark.parametrize("config", ["all", "three a GPU", "no sharing"])
+@pytest.mark.parametrize("name", baselines.names())
+def test_every_policy_obeys_the_laws_with_all_physics(name: str, config: str) -> None:
+    """Held against the account at every instant and after every action: time, memory, cores, progress, legality."""
+    policy, twins = baselines.make(baselines.load(name)), twins_of(config, seed=3, count=16)
+    if isinstance(policy, Ranking):
+        twins = Twins(twins.work, policy.levels)
+        twins.episode.state.discipline = discipline_of(policy, twins.episode.discipline)
+    twins.play(policy)
+    assert twins.differences == []
+    assert twins.episode.done

@@ -1,0 +1,90 @@
+"""The model of speed that AITurbo and Optimus fit to profiles foretells no nonsense, and little that is wrong."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from baselines.lib.speed_model import NUM_TERMS, Speeds, fit, mean_error, seconds
+from simulator.cluster import Cluster
+from simulator.kernel import calls
+from simulator.view import View
+from tests.policies.test_elastic_policies import begin
+
+SHAPES = st.tuples(st.integers(1, 64), st.integers(0, 10), st.integers(0, 1))
+EVERY = np.array([(w, p, z) for w in (1, 2, 3, 8, 33) for p in (1, 2, 5, 10) for z in (0, 1)])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(SHAPES, st.floats(1e-6, 1e6)), min_size=1, max_size=40))
+def test_no_step_takes_less_than_nothing_whatever_was_measured(rows: list[tuple[Any, float]]) -> None:
+    """Where the authors' own coefficients foretell such steps. On cores none is faster; computing never slows."""
+    fitted = fit(np.array([(*shape, time) for shape, time in rows]))
+    assert (fitted >= 0).all()
+    foretold = seconds(fitted, *EVERY.T)
+    assert (foretold > 0).all()
+    assert (foretold[EVERY[:, 2] == 1] >= foretold[EVERY[:, 2] == 0]).all()
+    no_exchange = np.where(np.isin(np.arange(NUM_TERMS), (2, 3)), 0.0, fitted)
+    assert (np.diff(seconds(no_exchange, np.arange(1, 20), 1, 0)) <= 1e-9 * foretold.max()).all()
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.floats(0, 10), min_size=NUM_TERMS, max_size=NUM_TERMS).filter(lambda th: sum(th[:2]) > 0.1)
+)
+def test_a_job_that_is_as_the_model_says_is_foretold_exactly(truth: list[float]) -> None:
+    shapes = np.array([(w, p, z) for w in (1, 2, 4, 8) for p in (1, 2, 4, 8) for z in (0, 1)], float)
+    true_s = seconds(np.array(truth), *shapes.T)
+    fitted = fit(np.column_stack([shapes, true_s]))
+    assert mean_error(fitted, EVERY, seconds(np.array(truth), *EVERY.T)) < 1e-6
+
+
+def test_measurements_that_cannot_be_are_left_out() -> None:
+    rows = np.array([(1, 0, 0, 8.0), (2, 0, 0, 4.0), (4, 0, 0, 0.0), (8, 0, 0, np.nan), (4, 0, 0, np.inf)])
+    assert seconds(fit(rows), np.array([1, 2, 4]), 0, 0) == pytest.approx([8, 4, 2])
+    assert seconds(fit(rows[2:]), np.array([1, 2]), np.array([0, 3]), np.array([0, 1])).tolist() == [1, 1]
+
+
+def test_the_error_is_the_mean_of_absolute_shares() -> None:
+    fitted = np.array([8.0, 0, 0, 0, 0, 0, 0])
+    assert mean_error(fitted, np.array([(1, 0, 0), (2, 0, 0)]), np.array([10.0, 4.0])) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("servers", [0, 2])
+def test_it_foretells_the_simulators_jobs_within_the_profilers_error(servers: int) -> None:
+    """Shapes that were not measured, too: 3, 5, 6, 7 workers; 3 and 5 to 10 servers; 5 % is a measurement's error."""
+    job = {"num_gpus": 2, "servers": servers, "sync_gb": 0.1, "scaling_loss": 0.1, "max_workers": 8}
+    errors = []
+    for seed in range(12):
+        episode = begin(job | {"cpu_slowdown": 5.0}, cluster=Cluster("x", (8,), (16.0,), (96,)), seed=seed)
+        counts = range(1, 11) if servers else (0,)
+        shapes = np.array([(w, p, z) for w in range(1, 9) for p in counts for z in (0, 1)])
+        true_s = np.array([calls.iteration(episode.states, 0, episode.jobs, 0, *shape) for shape in shapes])
+        fitted = Speeds().of(episode.view, np.array([0]))[0]
+        errors.append(mean_error(fitted, shapes, true_s))
+    assert np.mean(errors) < 0.05
+
+
+def test_each_job_is_profiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    view, asked_for = begin({}, {}).view, list[int]()
+    profile = View.profile
+
+    def watched(self: View, job: int) -> np.ndarray:
+        asked_for.append(job)
+        return profile(self, job)
+
+    monkeypatch.setattr(View, "profile", watched)
+    speeds = Speeds()
+    for _ in range(3):
+        speeds.of(view, np.array([1, 0]))
+        speeds.table(view, 0)
+    assert asked_for == [1, 0]
+
+
+def test_its_table_is_what_it_foretells() -> None:
+    view, speeds = begin({"servers": 1, "sync_gb": 0.1}).view, Speeds()
+    table = speeds.table(view, 0)
+    assert table[0][1] == np.inf
+    assert table[3][2] == pytest.approx(float(seconds(speeds.of(view, np.array([0]))[0], 3, 2, 0)))

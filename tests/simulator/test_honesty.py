@@ -1,0 +1,149 @@
+"""With estimates on, nobody sees or acts on a true duration before it has shown, nor on a job before it has come."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import baselines
+from envs.env import GPUClusterEnv
+from simulator.episode import Episode, discipline_of, run
+from simulator.policy import Action, Policy, Ranking
+from simulator.view import View
+from tests.cases import tiny
+from workloads import Scenario, whole
+
+KINDS = [
+    {"observation": "tables", "action": "primitive"},
+    {"observation": "tables", "action": "pick"},
+    {"observation": "slots", "action": "pick"},
+    {"observation": "elastic", "action": "elastic"},
+]
+PHYSICS = ("all", "estimates")
+# Who has lost progress had made more than it has, so that another truth may have been over by then.
+NOTHING_LOST = "memory,preemption,estimates,locality,cores,bandwidth,cpu_jobs,elastic"
+MOMENTS = 6  # of an episode, at which the truth is replaced
+HONEST = [name for name in baselines.names() if not name.endswith("_oracle")]
+
+
+class Moment(NamedTuple):
+    """What was seen or done, when, and how far each job was: seconds of progress, and whether it had ended."""
+
+    seen: bytes
+    now: float
+    attained_s: np.ndarray
+    done: np.ndarray
+
+
+def moment(seen: Any, episode: Episode) -> Moment:
+    attained = np.zeros(len(episode.jobs))
+    attained[: len(episode.view.jobs.attained_s)] = episode.view.jobs.attained_s
+    done = ~np.isnan(episode.state.finish_s[: len(attained)])
+    return Moment(tiny.bits(seen), episode.view.now, attained, done)
+
+
+def moments(env: GPUClusterEnv, seed: int) -> Iterator[Moment]:
+    """Yield what an agent sees that acts at random; equal masks make for equal actions."""
+    for seen in tiny.wander(env, seed):
+        # The window's scale and the reward are for training, and made of the truth.
+        yield moment((seen.observation, seen.mask, seen.info["unseen"]), env.episode)
+
+
+def other_truth(table: pd.DataFrame, at: Moment, rng: np.random.Generator) -> pd.DataFrame:
+    """Return the jobs with other durations for those that had not ended at a moment, none of them over by then.
+
+    Nor does any fail by itself: when one does is a share of its duration, which may be before the moment.
+    """
+    longer = at.attained_s + rng.integers(1, 5000, len(table))
+    return table.assign(duration_s=np.where(at.done, table["duration_s"], longer))
+
+
+def some(rng: np.random.Generator, seen: list[Moment], count: int = MOMENTS) -> list[int]:
+    """Choose some moments before the last."""
+    chosen: list[int] = rng.choice(len(seen) - 1, count, replace=False).tolist()
+    return chosen
+
+
+@pytest.mark.parametrize("physics", PHYSICS)
+@pytest.mark.parametrize("kinds", KINDS, ids=lambda kinds: "-".join(kinds.values()))
+def test_an_agent_does_not_see_true_durations(kinds: dict[str, str], physics: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = tiny.jobs().assign(crash_at=1.0)
+    if physics == "all" and kinds["action"] == "elastic":
+        physics = NOTHING_LOST
+    before = list(moments(tiny.make(tiny.scenario(tmp_path, table, physics=physics), **kinds), seed=0))
+    for last in some(rng, before, 2 if kinds["action"] == "elastic" else MOMENTS):
+        changed = tiny.scenario(tmp_path, other_truth(table, before[last], rng), physics=physics)
+        after = list(moments(tiny.make(changed, **kinds), seed=0))
+        assert [at.seen for at in after[: last + 1]] == [at.seen for at in before[: last + 1]]
+
+
+def test_with_exact_estimates_it_does(tmp_path: Path) -> None:
+    """The test above would notice."""
+    table = tiny.jobs().assign(crash_at=1.0)
+    first, *_ = moments(tiny.make(tiny.scenario(tmp_path, table, physics="none")), seed=0)
+    changed = other_truth(table, first, np.random.default_rng(0))
+    other, *_ = moments(tiny.make(tiny.scenario(tmp_path, changed, physics="none")), seed=0)
+    assert other.seen != first.seen
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids=lambda kinds: "-".join(kinds.values()))
+def test_an_agent_does_not_see_jobs_to_come(kinds: dict[str, str], tmp_path: Path) -> None:
+    table = tiny.jobs().assign(crash_at=1.0)
+    whole_window = list(moments(tiny.make(tiny.scenario(tmp_path, table), **kinds), seed=0))
+    for jobs in (12, 18, 24):
+        few = tiny.make(tiny.scenario(tmp_path, table[:jobs]), **kinds)
+        # Once the last has come, and nothing runs, that waiting is illegal shows that nobody else will.
+        until = table["submit_s"][jobs - 1]
+        start = [at.seen for at in moments(few, seed=0) if at.now < until]
+        assert start == [at.seen for at in whole_window if at.now < until]
+        assert len(start) > jobs // 2
+
+
+class Recorder:
+    """A policy that does what another does, and remembers what and when."""
+
+    def __init__(self, policy: Policy, episode: Episode) -> None:
+        self.policy, self.episode = policy, episode
+        self.moments: list[Moment] = []
+
+    def __call__(self, view: View) -> Action:
+        action = self.policy(view)
+        self.moments.append(moment((type(action).__name__, action), self.episode))
+        return action
+
+
+def actions(name: str, chosen: dict[str, Any]) -> list[Moment]:
+    """Return every action of a policy, move by move."""
+    episode = whole(Scenario(**chosen)).episode()
+    policy = baselines.make(baselines.load(name))
+    if isinstance(policy, Ranking):
+        episode.set_levels(policy.levels)
+        episode.state.discipline = discipline_of(policy, episode.discipline)
+    recorder = Recorder(policy, episode)
+    run(recorder, episode)
+    return recorder.moments
+
+
+@pytest.mark.parametrize("physics", PHYSICS)
+@pytest.mark.parametrize("name", HONEST)
+def test_a_policy_does_not_act_on_true_durations(name: str, physics: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    table = tiny.jobs(seed=1).assign(crash_at=1.0)
+    before = actions(name, tiny.scenario(tmp_path, table, physics=physics))
+    for last in some(rng, before):
+        after = actions(name, tiny.scenario(tmp_path, other_truth(table, before[last], rng), physics=physics))
+        assert [at.seen for at in after[: last + 1]] == [at.seen for at in before[: last + 1]]
+
+
+def test_an_oracle_does(tmp_path: Path) -> None:
+    table = tiny.jobs(seed=1).assign(crash_at=1.0)
+    before = actions("srtf_oracle", tiny.scenario(tmp_path, table))
+    nothing_done = before[0]
+    changed = other_truth(table, nothing_done, np.random.default_rng(0))
+    after = actions("srtf_oracle", tiny.scenario(tmp_path, changed))
+    done = sum(at.now <= before[-1].now / 2 for at in before)
+    assert [at.seen for at in after[:done]] != [at.seen for at in before[:done]]

@@ -1,0 +1,138 @@
+"""The compiled core gives what the plain reference gives, to the last bit, on random workloads."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from simulator.episode import run
+from simulator.policy import Ranking
+from tests.accounts import reference
+from tests.accounts.reference import Job, Outcome, Rules
+from tests.cases.scenarios import MIXED, compiled, episode_of, outcomes, random_jobs
+from tests.conftest import ROOT
+
+UNPREEMPTIVE = ("submit", "estimate")
+PREEMPTIVE = ("submit", "estimate", "remaining", "remaining_area", "level", "true_remaining")
+PLACEMENTS = ("first_fit", "best_fit", "spread", "pooled")
+LEVELS = (3250.0, 7200.0)  # GPU-seconds
+BASE = [
+    Rules(key, preempt, placement, discipline, levels=LEVELS)
+    for preempt, keys, disciplines in (
+        (False, UNPREEMPTIVE, ("skip", "strict", "easy")),
+        (True, PREEMPTIVE, ("skip", "strict")),
+    )
+    for key, placement, discipline in itertools.product(keys, PLACEMENTS, disciplines)
+]
+PAYING = [
+    Ranking("weighted", "if_it_pays", exponent=exponent, margin=margin)
+    for exponent, margin in itertools.product((0.0, 1.0), (0.0, 1.0, 8.0))
+]
+
+
+def name(rules: Rules) -> str:
+    how = "preempting" if rules.preempt else "never"
+    return f"{rules.key}-{how}-{rules.placement}-{rules.discipline}"
+
+
+def workloads(base: Rules, seeds: range, count: int) -> Iterator[tuple[list[Job], Rules]]:
+    """Yield a workload a seed; exact and noisy estimates alternate, every third seed has free preemption."""
+    for seed in seeds:
+        rng = np.random.default_rng([BASE.index(base), seed])
+        rules = base._replace(estimates=(BASE.index(base) + seed) % 2 == 0, preemption=seed % 3 != 2)
+        yield random_jobs(rng, count, grid_s=float(rng.choice([10, 60]))), rules
+
+
+def assert_equal(base: Rules, seeds: range, count: int) -> None:
+    for jobs, rules in workloads(base, seeds, count):
+        assert compiled(jobs, MIXED, rules) == reference.simulate(jobs, MIXED, rules), rules
+
+
+@pytest.mark.parametrize("base", BASE, ids=name)
+def test_a_workload_of_200_jobs(base: Rules) -> None:
+    assert_equal(base, range(1), 200)
+
+
+@pytest.mark.parametrize("base", BASE, ids=name)
+def test_workloads_of_40_jobs(base: Rules) -> None:
+    assert_equal(base, range(1, 9), 40)
+
+
+@pytest.mark.slow  # the reference takes four minutes for these thousand workloads
+@pytest.mark.parametrize("base", BASE, ids=name)
+def test_fourteen_workloads_of_200_jobs(base: Rules) -> None:
+    assert_equal(base, range(1, 15), 200)
+
+
+def test_the_workloads_tie_and_preempt() -> None:
+    counts = []
+    for base in BASE:
+        for jobs, rules in workloads(base, range(3), 200):
+            assert len({job.submit_s for job in jobs}) < len(jobs)
+            assert len({job.duration_s for job in jobs}) < len(jobs)
+            if base.preempt:
+                counts.append(sum(outcome.preemptions for outcome in compiled(jobs, MIXED, rules)))
+    assert sum(count >= 10 for count in counts) >= len(counts) / 2
+
+
+def test_times_that_are_no_whole_seconds() -> None:
+    """Sums of such times are rounded; both round alike, at the limits of a level too."""
+    for base, seed in itertools.product(BASE, range(2)):
+        rng = np.random.default_rng([BASE.index(base), seed])
+        jobs = [
+            job._replace(submit_s=job.submit_s / 7, duration_s=job.duration_s / 7, load_s=job.load_s / 3)
+            for job in random_jobs(rng, 40)
+        ]
+        rules = base._replace(estimates=seed == 0, tick_s=33.3, levels=(100.0, 700.1))
+        assert compiled(jobs, MIXED, rules) == reference.simulate(jobs, MIXED, rules), rules
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("key", PREEMPTIVE)
+def test_a_preemptive_ranking_runs_easy_as_skip(key: str, placement: str) -> None:
+    rules = Rules(key, preempt=True, placement=placement, levels=LEVELS)
+    jobs = random_jobs(np.random.default_rng(0), 100)
+    assert compiled(jobs, MIXED, rules._replace(discipline="easy")) == compiled(jobs, MIXED, rules)
+
+
+@pytest.mark.parametrize("base", BASE, ids=name)
+def test_step_by_step_is_whole(base: Rules) -> None:
+    for jobs, rules in workloads(base, range(2), 60):
+        assert compiled(jobs, MIXED, rules, step_by_step=True) == compiled(jobs, MIXED, rules)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("ranking", PAYING, ids=lambda ranking: f"{ranking.exponent}-{ranking.margin}")
+def test_step_by_step_is_whole_if_it_pays(ranking: Ranking, placement: str) -> None:
+    jobs = random_jobs(np.random.default_rng(1), 80)
+    rules = Rules("submit", preempt=False, placement=placement)
+    whole = run(ranking, episode_of(jobs, MIXED, rules))
+    stepped = run(ranking, episode_of(jobs, MIXED, rules), step_by_step=True)
+    assert whole.state.num_pauses > 0
+    assert outcomes(stepped) == outcomes(whole)
+
+
+def few_results() -> list[list[Outcome]]:
+    """Return what becomes of sixty jobs under each twelfth combination."""
+    return [
+        compiled(jobs, MIXED, rules) for base in BASE[::12] for jobs, rules in workloads(base, range(1), 60)
+    ]
+
+
+def test_it_means_the_same_with_the_compiler_off() -> None:
+    code = (
+        "import json, numba; from tests.simulator.test_kernel_equals_reference import few_results;"
+        "assert numba.config.DISABLE_JIT; print(json.dumps(few_results()))"
+    )
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    plain = [[Outcome(*row) for row in rows] for rows in json.loads(done.stdout)]
+    assert plain == few_results()
+    assert len(plain) == 6

@@ -1,0 +1,209 @@
+"""Faults planted into the core are found by the laws: what a wrong result looks like, and which law sees it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simulator.kernel import calls, laws
+from simulator.kernel.layout import DONE, LOADING, NOBODY, PAUSING, QUEUED, RESERVED
+from tests.accounts.ledger import Ledger
+from tests.accounts.reference import Rules
+from tests.cases.scenarios import MIXED, Restless, episode_of, random_jobs
+
+Record = np.record
+Fault = Callable[..., Any]
+
+FAULTS: list[tuple[str, str, Fault]] = []  # what is done wrong in which call, and the law that sees it
+
+
+def planted_in(call: str, found_by: str) -> Callable[[Fault], Fault]:
+    """Register a fault: a function of the record after the call, the record before it, the jobs, and what was passed.
+
+    What it returns, unless None, is returned instead of the call's own answer.
+    """
+
+    def register(fault: Fault) -> Fault:
+        FAULTS.append((call, found_by, fault))
+        return fault
+
+    return register
+
+
+def just_freed(now: Record, before: Record) -> np.ndarray:
+    """Return the GPUs that were held before and are free now."""
+    return np.flatnonzero((before.holder >= 0) & (now.holder < 0) & (now.heir < 0))
+
+
+def just_done(now: Record, before: Record) -> np.ndarray:
+    return np.flatnonzero((now.phase == DONE) & (before.phase != DONE))
+
+
+@planted_in("advance", found_by="memory adds up")
+def memory_is_not_released_on_one_gpu(now, before, jobs):
+    freed = just_freed(now, before)[:1]
+    now.free_memory[freed] = before.free_memory[freed]
+
+
+@planted_in("advance", found_by="cores add up")
+def a_core_is_not_released(now, before, jobs):
+    now.free_cores[now.gpu_node[just_freed(now, before)[:1]]] -= 1.0
+
+
+@planted_in("pause", found_by="work served is work asked")
+def remaining_work_is_lost_at_preemption(now, before, jobs, job):
+    now.attained[job] = 0.0
+
+
+@planted_in("pause", found_by="work served is work asked")
+def progress_is_won_at_preemption(now, before, jobs, job):
+    now.attained[job] += 0.5 * (jobs[job].duration_s - now.attained[job])
+
+
+@planted_in("pause", found_by="clock never runs back")
+def the_event_of_the_end_is_stale_after_a_pause(now, before, jobs, job):
+    if now.phase[job] == PAUSING:
+        now.event_at[job] = before.event_at[job]
+
+
+@planted_in("advance", found_by="queue is who is queued")
+def a_job_is_lost_at_its_third_preemption(now, before, jobs):
+    for job in np.flatnonzero((now.phase == QUEUED) & (now.preemptions == 3) & (before.phase == PAUSING)):
+        demand = jobs[job].request_class
+        last = now.queue_start[demand] + now.queue_size[demand] - 1
+        now.queue[now.queue_start[demand] + now.place_in_queue[job]] = now.queue[last]
+        now.queue_size[demand] -= 1
+
+
+@planted_in("advance", found_by="free gpus are counted")
+def who_ends_is_taken_to_overlap_with_who_starts_then(now, before, jobs):
+    if len(just_done(now, before)):
+        freed = just_freed(now, before)
+        np.subtract.at(now.free, now.gpu_node[freed], 1)
+        now.num_free -= len(freed)
+
+
+@planted_in("advance", found_by="job ends once")
+def a_job_ends_twice(now, before, jobs):
+    now.finish[np.flatnonzero(before.phase == DONE)[:1]] = now.clock
+
+
+@planted_in("advance", found_by="job ends once")
+def an_end_is_counted_twice(now, before, jobs):
+    now.num_done += len(just_done(now, before))
+
+
+@planted_in("legal_start", found_by="what looks possible is legal")
+def nothing_can_ever_start(now, before, jobs, job, gpus, *passed):
+    return 4
+
+
+@planted_in("advance", found_by="work served is work asked")
+def work_has_no_length(now, before, jobs):
+    jobs["duration_s"][before.num_arrived : now.num_arrived] = 0.0
+
+
+@planted_in("advance", found_by="pauses and loads take their time")
+def a_pause_takes_no_time(now, before, jobs):
+    jobs["pause_s"][before.num_arrived : now.num_arrived] = 0.0
+
+
+@planted_in("start_as", found_by="gang has all or nothing")
+def a_gang_starts_without_one_of_its_gpus(now, before, jobs, job, gpus, *passed):
+    now.holder[gpus[0]] = NOBODY
+
+
+@planted_in("start_as", found_by="gang has all or nothing")
+def a_gpu_changes_hands_while_it_is_held(now, before, jobs, job, gpus, *passed):
+    holders = np.flatnonzero(before.holder >= 0)
+    if now.phase[job] != RESERVED:
+        now.holder[holders[:1]] = job
+
+
+@planted_in("start_as", found_by="reservations are for gpus being freed")
+def a_reservation_is_forgotten_on_one_gpu(now, before, jobs, job, gpus, *passed):
+    if now.phase[job] == RESERVED:
+        now.heir[gpus[0]] = NOBODY
+
+
+@planted_in("advance", found_by="clock never runs back")
+def the_clock_runs_back(now, before, jobs):
+    if now.instant == 30:
+        now.clock = before.clock - 1.0
+
+
+@planted_in("advance", found_by="who was submitted has arrived")
+def a_job_arrives_before_it_is_submitted(now, before, jobs):
+    now.phase[now.num_arrived] = QUEUED
+
+
+@planted_in("advance", found_by="nobody has more than its work")
+def progress_is_counted_twice(now, before, jobs):
+    ahead = np.flatnonzero(now.preemptions[: len(jobs)] > 0)
+    now.attained[ahead] = 2 * jobs["duration_s"][ahead]
+
+
+@planted_in("start_as", found_by="columns are what was seen")
+def the_wait_is_counted_twice(now, before, jobs, job, gpus, *passed):
+    now.wait[job] += now.wait[job] - before.wait[job]
+
+
+@planted_in("advance", found_by="jct is wait run and overhead")
+def loading_is_not_booked_as_overhead(now, before, jobs):
+    loaded = np.flatnonzero((before.phase == LOADING) & (now.phase != LOADING))
+    now.overhead[loaded] = before.overhead[loaded]
+
+
+@planted_in("advance", found_by="busy is useful and overhead")
+def pausing_is_booked_twice(now, before, jobs):
+    now.overhead[:] += now.overhead - before.overhead
+
+
+@planted_in("advance", found_by="jobs present are times in system")
+def who_arrives_is_counted_present_an_interval_early(now, before, jobs):
+    now.present_seconds += (now.num_arrived - before.num_arrived) * (now.clock - before.clock)
+
+
+@planted_in("advance", found_by="every job ends")
+def time_stands_still_in_the_end(now, before, jobs):
+    return now.num_done < now.num_jobs - 1
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, call: str, fault: Fault) -> None:
+    """Let a call do what it does, and then the fault."""
+    module = laws if call == "legal_start" else calls
+    sound = getattr(module, call)
+
+    def faulty(states, e, jobs, *passed):
+        before = states[e].copy()
+        answer = sound(states, e, jobs, *passed)
+        instead = fault(states[e], before, jobs, *passed)
+        return answer if instead is None else instead
+
+    monkeypatch.setattr(module, call, faulty)
+
+
+def broken_laws(seeds: range) -> set[str]:
+    """Return the laws that some of a few restless episodes break."""
+    broken: set[str] = set()
+    for seed in seeds:
+        jobs = random_jobs(np.random.default_rng(seed), 40)
+        broken |= set(
+            Ledger(episode_of(jobs, MIXED, Rules("submit", preempt=False))).play(Restless(seed)).broken
+        )
+    return broken
+
+
+@pytest.mark.parametrize(
+    ("call", "found_by", "fault"), FAULTS, ids=[fault.__name__.replace("_", " ") for _, _, fault in FAULTS]
+)
+def test_fault_is_found(monkeypatch: pytest.MonkeyPatch, call: str, found_by: str, fault: Fault) -> None:
+    plant(monkeypatch, call, fault)
+    assert found_by in broken_laws(range(2))
+
+
+@pytest.mark.parametrize("call", sorted({call for call, _, _ in FAULTS}))
+def test_nothing_is_found_where_nothing_is_planted(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    plant(monkeypatch, call, lambda *_: None)
+    assert broken_laws(range(2)) == set()

@@ -1,0 +1,303 @@
+"""Philly's log is read as its owners describe it, and the generator keeps the log's statistics."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import traces
+from benchmarks.philly_fidelity import BUCKETS, batches, burstiness, members
+from tests.cases.bad_input import BAD_LOG, BAD_MACHINES, JOB, Bad
+from traces import philly
+
+STATISTICS = json.loads((Path(traces.__file__).parent / "data" / "philly_statistics.json").read_text())
+JOBS = 40_000
+SEEDS = range(6)
+
+
+def read(folder: Path, *jobs: dict[str, Any]) -> pd.DataFrame:
+    """Return the job table of a log of these jobs."""
+    file = folder / "cluster_job_log"
+    file.write_text(json.dumps(jobs, indent=1))
+    return traces.load("philly", file, seed=0)
+
+
+def job(
+    jobid: str, *attempts: tuple[str | None, str | None, int], submitted: str = "08:00:00"
+) -> dict[str, Any]:
+    """Return a job in the log's own form: attempts of start, end and GPUs, all on one day."""
+    return {
+        "status": "Killed",
+        "vc": "ee9e8c",
+        "jobid": jobid,
+        "attempts": [
+            {
+                "start_time": on_the_day(start),
+                "end_time": on_the_day(end),
+                "detail": [{"ip": f"m{gpu}", "gpus": ["gpu0"]} for gpu in range(gpus)],
+            }
+            for start, end, gpus in attempts
+        ],
+        "submitted_time": on_the_day(submitted),
+        "user": "u1",
+    }
+
+
+def on_the_day(time: str | None) -> str | None:
+    return f"2017-10-10 {time}" if time and time != "None" else time
+
+
+# The log
+
+
+def test_a_job_holds_gpus_from_start_to_end(tmp_path: Path) -> None:
+    table = read(tmp_path, job("j1", ("08:05:00", "09:05:30", 4), submitted="08:00:10"))
+    assert table.to_dict("records") == [
+        {
+            "job_id": "j1",
+            "submit_s": 0.0,
+            "num_gpus": 4,
+            "duration_s": 3630.0,
+            "user": "u1",
+            "vc": "ee9e8c",
+            "status": "Killed",
+            "logged_start_s": 290.0,
+        }
+    ]
+    assert table.attrs["notes"] == []
+
+
+def test_attempts_add_up_and_the_wait_between_them_does_not(tmp_path: Path) -> None:
+    """Sixty seconds on 2 GPUs, an hour's wait, thirty seconds on 8: 90 s on the 2 of the first attempt."""
+    table = read(tmp_path, job("j1", ("08:05:00", "08:06:00", 2), ("09:06:00", "09:06:30", 8)))
+    assert table[["num_gpus", "duration_s"]].iloc[0].tolist() == [2, 90]
+
+
+@pytest.mark.parametrize("unknown", [None, "", "None"])
+def test_attempts_without_times_are_skipped_and_counted(tmp_path: Path, unknown: str | None) -> None:
+    attempts = [(unknown, "08:30:00", 1), ("08:05:00", "08:06:00", 1), ("08:40:00", unknown, 1)]
+    table = read(tmp_path, job("j1", *attempts))
+    assert table["duration_s"].tolist() == [60]
+    assert table["logged_start_s"].tolist() == [300]
+    assert table.attrs["notes"] == [
+        "attempts skipped, start or end unknown: 2",
+        "jobs still running when the log was taken, last attempt not counted: 1",
+    ]
+
+
+def test_jobs_that_held_nothing_are_left_out_and_counted(tmp_path: Path) -> None:
+    """No attempts, no time known, no second long, no GPU: the first job kept is the first instant."""
+    table = read(
+        tmp_path,
+        job("never started", submitted="07:00:00"),
+        job("unknown", (None, None, 1), submitted="07:00:00"),
+        job("instant", ("08:00:00", "08:00:00", 1)),
+        job("no GPU", ("08:00:00", "09:00:00", 0)),
+        job("kept", ("08:30:00", "08:31:00", 1), submitted="08:20:00"),
+    )
+    assert table[["job_id", "submit_s"]].to_numpy().tolist() == [["kept", 0.0]]
+    assert "jobs left out, no attempt that held GPUs for a known time: 4" in table.attrs["notes"]
+
+
+def test_a_log_in_any_order_is_sorted(tmp_path: Path) -> None:
+    late = job("late", ("09:00:00", "09:10:00", 1), submitted="08:30:00")
+    early = job("early", ("09:00:00", "09:10:00", 1), submitted="08:10:00")
+    table = read(tmp_path, late, early)
+    assert table["job_id"].tolist() == ["early", "late"]
+    assert table["submit_s"].tolist() == [0, 1200]
+
+
+@pytest.mark.parametrize("bad", BAD_LOG, ids=lambda bad: bad.case)
+def test_a_bad_log_is_named_with_its_line_and_field(tmp_path: Path, bad: Bad) -> None:
+    file = tmp_path / bad.name
+    file.write_bytes(bad.content)
+    with pytest.raises(traces.TraceError) as caught:
+        traces.load("philly", file, seed=0)
+    assert (caught.value.line, caught.value.column) == (bad.line, bad.column)
+    assert bad.word in str(caught.value)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_mutated_log_gives_a_table_or_a_trace_error(tmp_path: Path, data: st.DataObject) -> None:
+    content = bytearray(f"[{JOB},\n{JOB.replace('j1', 'j2')}]".encode())
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(content)))
+        trouble = st.sampled_from([b"null", b"[", b"{}", b'"', b"NaN", b"-1", b"\\u0000", b"1e999"])
+        content[place : place + data.draw(st.integers(0, 8))] = data.draw(trouble | st.binary(max_size=4))
+    file = tmp_path / "cluster_job_log"
+    file.write_bytes(content)
+    try:
+        table = traces.load("philly", file, seed=0)
+    except traces.TraceError:
+        return
+    assert (table["duration_s"] > 0).all()
+    assert (table["num_gpus"] >= 1).all()
+
+
+def test_the_sample_of_the_original_schema_is_read(shared_data: Path) -> None:
+    table = traces.load("philly", shared_data / "samples" / "philly" / "cluster_job_log", seed=0)
+    assert table["num_gpus"].tolist() == [1, 16, 1]
+    assert table["duration_s"].tolist() == [3600, 74 + 7200, 150]
+
+
+# The machines
+
+
+def test_a_machine_list_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "cluster_machine_list"
+    file.write_text("machineId, number of GPUs, single GPU mem\nm1,2, 12GB\nm2,8, 24GB\n")
+    assert philly.machine_list(file).to_dict("records") == [
+        {"machine_id": "m1", "num_gpus": 2, "gpu_memory_gib": 12.0},
+        {"machine_id": "m2", "num_gpus": 8, "gpu_memory_gib": 24.0},
+    ]
+
+
+def test_both_lists_of_the_552_machines_are_read(shared_data: Path) -> None:
+    published = philly.machine_list(shared_data / "philly" / "cluster_machine_list.csv")
+    revised = philly.machine_list(shared_data / "philly" / "revised_machine_list.csv")
+    assert (len(published), published["num_gpus"].sum()) == (552, 2_490)
+    assert (len(revised), revised["num_gpus"].sum()) == (552, 3_205)
+    assert "gpu_memory_gib" not in revised
+
+
+@pytest.mark.parametrize("bad", BAD_MACHINES, ids=lambda bad: bad.case)
+def test_a_bad_machine_list_is_named_with_its_line_and_column(tmp_path: Path, bad: Bad) -> None:
+    file = tmp_path / bad.name
+    file.write_bytes(bad.content)
+    with pytest.raises(traces.TraceError) as caught:
+        philly.machine_list(file)
+    assert (caught.value.line, caught.value.column) == (bad.line, bad.column)
+    assert bad.word in str(caught.value)
+
+
+# The generator
+
+
+@pytest.fixture(scope="module")
+def drawn() -> pd.DataFrame:
+    """Return 40,000 jobs of each of six seeds under one another: one seed's busy weeks are chance."""
+    tables = [traces.load("philly", seed=seed, jobs=JOBS).assign(seed=seed) for seed in SEEDS]
+    return pd.concat(tables, ignore_index=True)
+
+
+def test_one_seed_gives_one_table_and_two_give_two() -> None:
+    one, same, other = (traces.load("philly", seed=seed, jobs=512) for seed in (3, 3, 4))
+    pd.testing.assert_frame_equal(one, same)
+    assert not one["duration_s"].equals(other["duration_s"])
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 512, 5_000])
+def test_as_many_jobs_come_as_are_asked_for(jobs: int) -> None:
+    table = traces.load("philly", seed=0, jobs=jobs)
+    assert len(table) == jobs
+    assert table["submit_s"][0] == 0
+    assert table["job_id"].is_unique
+
+
+def test_no_job_is_an_error() -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        traces.load("philly", seed=0, jobs=0)
+
+
+def test_generated_jobs_are_whole_seconds_and_say_that_they_are_drawn(drawn: pd.DataFrame) -> None:
+    assert (drawn[["submit_s", "duration_s"]] % 1 == 0).all(axis=None)
+    assert drawn["duration_s"].max() <= STATISTICS["duration_s"]["all"]["quantiles"][-1]
+    table = traces.load("philly", seed=0, jobs=2)
+    assert all(how.startswith("filled: drawn") for how in table.attrs["origin"].values())
+
+
+def test_jobs_come_as_often_as_the_logs(drawn: pd.DataFrame) -> None:
+    days = drawn.groupby("seed")["submit_s"].max().sum() / 86_400
+    assert len(drawn) / days == pytest.approx(STATISTICS["arrivals"]["jobs_per_day"]["mean"], rel=0.15)
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 4, 8, 16])
+def test_gpu_counts_have_the_logs_shares(drawn: pd.DataFrame, gpus: int) -> None:
+    share = STATISTICS["gpu_count"]["share_of_jobs"][str(gpus)]
+    assert (drawn["num_gpus"] == gpus).mean() == pytest.approx(share, rel=0.2)
+
+
+@pytest.mark.parametrize("name", list(STATISTICS["virtual_clusters"])[:8])
+def test_virtual_clusters_have_their_shares_and_gpus(drawn: pd.DataFrame, name: str) -> None:
+    cluster = STATISTICS["virtual_clusters"][name]
+    own = drawn[drawn["vc"] == name]
+    assert len(own) / len(drawn) == pytest.approx(cluster["share_of_jobs"], rel=0.35)
+    assert (own["num_gpus"] == 1).mean() == pytest.approx(cluster["gpu_count_share"]["1"], abs=0.12)
+
+
+@pytest.mark.parametrize("name", ["1", "2", "3-4", "5-8"])
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.9, 0.99])
+def test_durations_have_the_logs_quantiles(drawn: pd.DataFrame, name: str, level: float) -> None:
+    """At the published duration the generated distribution stands where the log's does, within 0.05."""
+    published = STATISTICS["duration_s"]["by_gpu_bucket"][name]["quantiles"]
+    at = published[STATISTICS["quantile_levels"].index(level)]
+    lengths = drawn["duration_s"][members(drawn, name)]
+    assert (lengths < at).mean() - 0.05 <= level <= (lengths <= at).mean() + 0.05
+
+
+@pytest.mark.parametrize("name", ["1", "2", "3-4", "5-8"])
+def test_jobs_pass_as_often_as_the_logs(drawn: pd.DataFrame, name: str) -> None:
+    passed = (drawn["status"] == "Pass")[members(drawn, name)].mean()
+    assert passed == pytest.approx(STATISTICS["status"]["passed_share_by_gpu_bucket"][name], abs=0.06)
+
+
+def test_long_jobs_pass_less_often(drawn: pd.DataFrame) -> None:
+    """The log: 88 % of jobs of half an hour to an hour, 22 % of those of more than a week."""
+    passed = drawn["status"] == "Pass"
+    assert passed[drawn["duration_s"].between(1_800, 3_600)].mean() > 0.8
+    assert passed[drawn["duration_s"] > 604_800].mean() < 0.4
+
+
+@pytest.mark.parametrize(
+    ("span", "factor"), [("1min", 1.4), ("10min", 1.4), ("1h", 1.5), ("6h", 1.7), ("1d", 2.0)]
+)
+def test_submissions_are_as_bursty_as_the_logs(drawn: pd.DataFrame, span: str, factor: float) -> None:
+    found = [
+        burstiness(table["submit_s"].to_numpy())[f"Fano factor, {span}"] for _, table in drawn.groupby("seed")
+    ]
+    fano = STATISTICS["arrivals"]["counts"][span]["fano"]
+    assert fano / factor <= np.mean(found) <= fano * factor
+
+
+def test_jobs_come_in_batches_of_like_jobs(drawn: pd.DataFrame) -> None:
+    """The log: 66 % in batches of 10 or more, 87 % of the variance between batches, autocorrelation .65."""
+    found = pd.DataFrame([batches(table) for _, table in drawn.groupby("seed")]).mean()
+    published = STATISTICS["arrivals"]["batch_gap_60s"]
+    share, variance = "share_of_jobs_in_batches_of_10_or_more", "log_duration_variance_explained_by_batch"
+    assert found["share of jobs in batches >= 10"] == pytest.approx(published[share], abs=0.07)
+    assert found["mean batch size"] == pytest.approx(published["mean_size"], rel=0.2)
+    assert found["log duration variance between batches"] == pytest.approx(published[variance], abs=0.05)
+    likeness = STATISTICS["succession_within_vc"]["log_duration_autocorrelation"]
+    for lag in (1, 10, 200):
+        assert found[f"log duration autocorrelation, {lag}"] == pytest.approx(likeness[str(lag)], abs=0.12)
+
+
+def test_the_log_s_probe_comes_every_ten_minutes(drawn: pd.DataFrame) -> None:
+    """The log has 121 a day of 144 that would fit: 1-GPU jobs with another just 600 s before."""
+    probe = STATISTICS["arrivals"]["periodic_probe_11cb48"]
+    per_day = []
+    for _, table in drawn[(drawn["vc"] == "11cb48") & (drawn["num_gpus"] == 1)].groupby("seed"):
+        at = table["submit_s"].to_numpy()
+        followed = np.isin(at + 600, at)
+        per_day.append(followed.sum() / (at[-1] - at[0]) * 86_400)
+    assert np.mean(per_day) == pytest.approx(probe["per_day"], rel=0.15)
+
+
+def test_windows_of_512_jobs_look_like_the_logs() -> None:
+    """The log: 512 jobs within 1.3, 5.8 and 16 hours (10, 50, 90 %); the longest 5 % hold .41, .72, .91."""
+    windows = [traces.load("philly", seed=1_000 + number, jobs=512) for number in range(150)]
+    span = np.quantile([table["submit_s"].iloc[-1] / 3_600 for table in windows], (0.1, 0.5, 0.9))
+    top = [table["duration_s"].nlargest(25).sum() / table["duration_s"].sum() for table in windows]
+    assert np.log(span / [1.3, 5.8, 16]) == pytest.approx(0, abs=0.5)
+    assert np.quantile(top, (0.1, 0.5, 0.9)) == pytest.approx([0.41, 0.72, 0.91], abs=0.15)
+
+
+def test_buckets_follow_one_another() -> None:
+    assert all(before[1] + 1 == after[0] for before, after in pairwise(BUCKETS.values()))

@@ -1,0 +1,232 @@
+"""Bad files are told apart from good ones, and good ones come through unchanged."""
+
+import gzip
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import traces
+from tests.cases.bad_input import BAD_CSV, GOOD, HEADER, Bad
+from tests.cases.some_jobs import some_jobs
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def read(folder: Path, content: str | bytes, name: str = "jobs.csv", jobs: int | None = None) -> pd.DataFrame:
+    """Return the job table of a file with this content."""
+    file = folder / name
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return traces.load(file=file, seed=0, jobs=jobs)
+
+
+# Bad files
+
+
+@pytest.mark.parametrize("bad", BAD_CSV, ids=lambda bad: bad.case)
+def test_a_bad_file_is_named_with_its_line_and_column(tmp_path: Path, bad: Bad) -> None:
+    with pytest.raises(traces.TraceError) as caught:
+        read(tmp_path, bad.content, bad.name)
+    error = caught.value
+    assert (error.line, error.column) == (bad.line, bad.column)
+    assert bad.word in str(error)
+    assert str(error).startswith(str(tmp_path / bad.name))
+
+
+@pytest.mark.parametrize("place", ["nowhere.csv", ".", "/dev/zero", "nowhere.csv.gz"])
+def test_what_is_no_file_is_an_error(tmp_path: Path, place: str) -> None:
+    with pytest.raises(traces.TraceError, match="a file"):
+        traces.load(file=tmp_path / place, seed=0)
+
+
+def test_an_error_says_where_and_what() -> None:
+    error = traces.TraceError("jobs.csv", 7, "duration_s", "'-3'", "a number of seconds > 0")
+    assert str(error) == "jobs.csv, line 7, column duration_s: found '-3', expected a number of seconds > 0"
+    assert isinstance(error, ValueError)
+
+
+def test_an_error_survives_the_way_between_processes() -> None:
+    error = traces.TraceError("jobs.csv", 7, None, "nothing", "something")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_lines_are_those_of_the_file_where_a_field_spans_several(tmp_path: Path) -> None:
+    with pytest.raises(traces.TraceError) as caught:
+        read(tmp_path, f'{HEADER},remark\na,0,1,60,"one\ntwo"\nb,30,2,x,three\n')
+    assert (caught.value.line, caught.value.column) == (4, "duration_s")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory from /proc")
+def test_a_bomb_is_refused_within_memory(tmp_path: Path) -> None:
+    """400 kB hold 400 MB of rows; refusing them may take 500 MB, interpreter and libraries included."""
+    bomb = tmp_path / "bomb.csv.gz"
+    with gzip.open(bomb, "wb") as stream:
+        stream.write(f"{HEADER}\n".encode())
+        for _ in range(400):
+            stream.write(b"1,0,1,1\n" * 125_000)
+    assert bomb.stat().st_size < 1_000_000
+    code = f"""
+import resource, traces
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+try:
+    traces.load(file={str(bomb)!r}, seed=0)
+except traces.TraceError as error:
+    peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+    print("refused:", error.expected, peak.split()[1])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("refused: at most")
+    assert int(done.stdout.split()[-1]) < 500_000  # kB
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_mutation_gives_a_table_or_a_trace_error(tmp_path: Path, data: st.DataObject) -> None:
+    content = bytearray(data.draw(st.sampled_from([GOOD.encode(), gzip.compress(GOOD.encode(), mtime=0)])))
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(content)))
+        length = data.draw(st.integers(0, 5))
+        content[place : place + length] = data.draw(st.binary(max_size=6) | st.sampled_from(TROUBLE))
+    for name in ("jobs.csv", "jobs.csv.gz"):
+        try:
+            table = read(tmp_path, bytes(content), name)
+        except traces.TraceError:
+            continue
+        else:
+            assert np.isfinite(table["submit_s"]).all()
+            assert (table["duration_s"] > 0).all()
+            assert (table["num_gpus"] >= 1).all()
+            assert table["job_id"].is_unique
+
+
+TROUBLE = [b"nan", b"-", b"1e999", b'"', b"\r", b"\n", b",", b"\x00", "٣".encode(), b"\xff", b"9" * 40]
+
+
+# Good files
+
+
+def test_a_good_file_is_read_as_it_is(tmp_path: Path) -> None:
+    table = read(tmp_path, GOOD)
+    assert table.to_dict("list") == {
+        "job_id": ["a", "b", "c"],
+        "submit_s": [0.0, 30.0, 45.5],
+        "num_gpus": [1, 2, 1],
+        "duration_s": [60.0, 3600.0, 7.25],
+    }
+    assert table.attrs == {"origin": dict.fromkeys(table.columns, "measured"), "notes": []}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("jobs.csv.gz", gzip.compress(GOOD.encode())),
+        ("jobs.csv", GOOD.replace("\n", "\r\n").encode()),
+        ("jobs.csv", GOOD.replace("\n", "\r").encode()),
+        ("jobs.csv", b"\xef\xbb\xbf" + GOOD.encode()),  # Excel's mark of UTF-8
+        ("jobs.csv", GOOD.rstrip("\n").encode()),
+        ("jobs.csv", GOOD.encode() + b"\n\n"),
+        (
+            "jobs.csv",
+            "".join(f"{d},{i},{s},{n}\n" for i, s, n, d in (line.split(",") for line in GOOD.split())),
+        ),
+        ("jobs.csv", "\n".join(",".join(f'"{cell}"' for cell in line.split(",")) for line in GOOD.split())),
+    ],
+    ids=[
+        "gzip",
+        "Windows",
+        "old Macintosh",
+        "Excel",
+        "no last line end",
+        "blank lines at the end",
+        "other order",
+        "quoted",
+    ],
+)
+def test_the_same_jobs_written_otherwise_are_the_same_table(
+    tmp_path: Path, name: str, content: str | bytes
+) -> None:
+    pd.testing.assert_frame_equal(read(tmp_path, content, name), read(tmp_path, GOOD, "good.csv"))
+
+
+def test_times_are_not_shifted_and_ids_come_back_unchanged(tmp_path: Path) -> None:
+    table = read(tmp_path, f'{HEADER}\n007,1507593600,1,60\n1e3,1507593600.25,1,0.1\n" x ",1507593601,1,1\n')
+    assert table["job_id"].tolist() == ["007", "1e3", " x "]
+    assert table["submit_s"].tolist() == [1507593600.0, 1507593600.25, 1507593601.0]
+    assert table["duration_s"][1] == 0.1
+
+
+def test_an_unsorted_file_is_sorted_stably_and_says_so(tmp_path: Path) -> None:
+    table = read(tmp_path, f"{HEADER}\nlate,50,1,60\nb,30,1,60\na,30,1,60\nfirst,0,1,60\n")
+    assert table["job_id"].tolist() == ["first", "b", "a", "late"]
+    assert table.index.tolist() == [0, 1, 2, 3]
+    assert table.attrs["notes"] == ["sorted by submit_s: 2 times a job stood behind a later one"]
+
+
+def test_known_columns_are_kept_and_others_named(tmp_path: Path) -> None:
+    table = read(tmp_path, f"queue,{HEADER},user,prio\nq,a,0,1,60,ann,3\n")
+    assert table.columns.tolist() == [*HEADER.split(","), "user"]
+    assert table.attrs["notes"] == ["columns ignored, unknown to the job table: 'queue', 'prio'"]
+
+
+def test_cpu_jobs_have_no_gpus(tmp_path: Path) -> None:
+    table = read(tmp_path, f"{HEADER},kind\na,0,0,60,cpu\nb,1,1,60,gpu\n")
+    assert table["num_gpus"].tolist() == [0, 1]
+
+
+def test_the_first_jobs_of_a_file_can_be_asked_for(tmp_path: Path) -> None:
+    table = read(tmp_path, GOOD, jobs=2)
+    assert table["job_id"].tolist() == ["a", "b"]
+    assert table.attrs["notes"] == ["the first 2 of 3 jobs are used"]
+
+
+def test_checking_twice_changes_nothing() -> None:
+    table = some_jobs()
+    pd.testing.assert_frame_equal(traces.check(table), table)
+    assert traces.check(table).attrs == table.attrs
+
+
+def test_a_table_in_memory_is_checked_alike() -> None:
+    with pytest.raises(traces.TraceError, match=r"job table, line 12, column num_gpus: found '2.5'"):
+        some_jobs(num_gpus=[1.0] * 10 + [2.5] + [1.0] * 489)
+
+
+def test_integers_are_ids_too() -> None:
+    assert some_jobs(3, job_id=[30, 10, 20])["job_id"].tolist() == [30, 10, 20]
+
+
+def test_a_whole_trace_comes_through_a_file_unchanged(tmp_path: Path) -> None:
+    """120,000 jobs are more than the reader takes at once."""
+    table = some_jobs(120_000)
+    file = tmp_path / "jobs.csv"
+    table.to_csv(file, index=False)
+    pd.testing.assert_frame_equal(traces.load(file=file, seed=0), table)
+
+
+# Names
+
+
+def test_every_trace_is_a_module_and_the_generic_one_is_not_named() -> None:
+    assert "philly" in traces.names()
+    assert {"generic", "_table"}.isdisjoint(traces.names())
+
+
+def test_an_unknown_trace_is_answered_with_those_that_exist() -> None:
+    with pytest.raises(ValueError, match=r"no trace 'filly' among .*philly.*did you mean 'philly'"):
+        traces.load("filly", seed=0)
+
+
+def test_a_trace_without_generator_asks_for_a_file() -> None:
+    with pytest.raises(traces.TraceError, match="--trace-file"):
+        traces.load(seed=0)
+
+
+def test_names_are_told_without_waiting_for_pandas() -> None:
+    code = "import sys, traces; traces.names(); print('pandas' in sys.modules, 'scipy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]

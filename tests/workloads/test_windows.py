@@ -1,0 +1,241 @@
+"""Windows are apart in time, chosen by how jobs queue in them, and the same for whatever is compared."""
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from simulator.episode import run
+from simulator.policy import Ranking
+from tests.cases import tiny
+from workloads import STRETCH, Scenario, Split, Workload, windows
+from workloads import _windows as chosen
+from workloads._windows import GAP_S, kept_list, write_list
+
+SPLITS: tuple[Split, ...] = get_args(Split)
+MOST: dict[Split, int] = {"train": 80, "validation": 15, "test": 15}  # nearly all that the month has
+DAY = 86_400.0
+
+
+@pytest.fixture(scope="module")
+def month(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
+    """Return a scenario over a month of jobs in a file."""
+    file = tiny.scenario(tmp_path_factory.mktemp("month"), tiny.month())["trace_file"]
+    return Scenario(trace_file=file, cluster="2x8", jobs=32)
+
+
+@pytest.fixture
+def generated() -> Scenario:
+    """Return a scenario of small generated windows, whatever their stretch."""
+    return Scenario(cluster="2x8", jobs=32, all_windows=True, drop_too_large=True)
+
+
+def names(found: list[Workload]) -> list[list[str]]:
+    return [window.table["job_id"].tolist() for window in found]
+
+
+def stretch(window: Workload) -> float:
+    """Return mean JCT / mean duration under SRTF with the default rules, found from the results table."""
+    usual = Workload(window.table, window.jobs, window.cluster, Scenario(), window.window)
+    results = usual.results(run(Ranking("remaining", "by_order"), usual.episode()))
+    return float(results["jct_s"].mean() / results["run_s"].mean())
+
+
+# Parts of a trace.
+
+
+def test_parts_are_two_days_apart(month: Scenario) -> None:
+    everything = replace(month, all_windows=True)
+    spans = []
+    for split, most in MOST.items():
+        submits = np.concatenate([window.table["submit_s"] for window in windows(everything, split, most)])
+        spans.append((submits.min(), submits.max()))
+    assert all(later[0] - earlier[1] >= GAP_S == 2 * DAY for earlier, later in pairwise(spans))
+
+
+def test_parts_are_shares_of_the_traces_time(month: Scenario) -> None:
+    """Of thirty days the first 18, then 6 less the gap, then the last 6 less the gap."""
+    submit = tiny.month()["submit_s"]
+    first, length = submit.iloc[0], submit.iloc[-1] - submit.iloc[0]
+    limits = {"train": (0.0, 0.6), "validation": (0.6, 0.8), "test": (0.8, 1.0)}
+    for split in SPLITS:
+        low, high = (first + share * length for share in limits[split])
+        for window in windows(month, split, 10):
+            assert window.table["submit_s"].between(low, high).all()
+
+
+def test_a_trace_of_days_has_no_validation_part(tmp_path: Path) -> None:
+    scenario = Scenario(**tiny.scenario(tmp_path, tiny.jobs(256), whole=False, jobs=16, all_windows=True))
+    assert len(windows(scenario, "train", 4)) == 4
+    with pytest.raises(ValueError, match="only 0 of 1 windows of 16 jobs were found in the validation part"):
+        windows(scenario, "validation", 1)
+
+
+# A window.
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_a_window_is_consecutive_jobs_as_they_are(split: Split, month: Scenario) -> None:
+    table = tiny.month()
+    for window in windows(month, split, 5):
+        (row,) = np.flatnonzero(table["job_id"] == window.table["job_id"].iloc[0])
+        logged = table.iloc[row : row + month.jobs].reset_index(drop=True)
+        pd.testing.assert_frame_equal(window.table[logged.columns], logged, check_dtype=False)
+
+
+def test_windows_share_no_job_while_that_is_possible(month: Scenario) -> None:
+    found = names(windows(replace(month, all_windows=True), "train", 80))
+    apart = sum(len(rows) for rows in found[:21])
+    assert len({job for rows in found[:21] for job in rows}) == apart
+    assert len({job for rows in found for job in rows}) < 80 * month.jobs
+    assert len({rows[0] for rows in found}) == 80
+
+
+def test_windows_are_accepted_by_their_stretch(month: Scenario) -> None:
+    refused = 0
+    for split, most in MOST.items():
+        every = windows(replace(month, all_windows=True), split, most)
+        expected = [window for window in every if STRETCH[0] <= stretch(window) <= STRETCH[1]]
+        assert names(windows(month, split, len(expected))) == names(expected)
+        refused += len(every) - len(expected)
+    assert refused > 10
+
+
+def test_too_few_are_said_to_be_too_few(month: Scenario) -> None:
+    with pytest.raises(
+        ValueError, match=r"only \d\d of 99 windows of 32 jobs .* test part with .* 1.3-2.5 on 2x8"
+    ):
+        windows(month, "test", 99)
+    with pytest.raises(
+        ValueError, match=r"in the test part: ask for fewer, for smaller ones \(--jobs\), or the whole"
+    ):
+        windows(replace(month, all_windows=True), "test", 99)
+
+
+def test_nonsense_is_refused(month: Scenario) -> None:
+    for scenario, split, count in (
+        (month, "tests", 1),
+        (month, "test", 0),
+        (replace(month, jobs=0), "test", 1),
+    ):
+        with pytest.raises(ValueError, match=r"windows of .* jobs in the part"):
+            windows(scenario, split, count)  # type: ignore[arg-type]
+
+
+# The same for all.
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"placement": "pooled"},
+        {"placement": "spread", "discipline": "strict"},
+        {"physics": "none"},
+        {"tick": 1e5},
+    ],
+)
+def test_rules_do_not_choose_windows(rules: dict[str, Any], month: Scenario) -> None:
+    assert names(windows(replace(month, **rules), "train", 60)) == names(windows(month, "train", 60))
+
+
+def test_a_job_may_be_too_large_for_the_usual_rules(tmp_path: Path) -> None:
+    table = tiny.month().assign(gpu_memory_gib=[20.0, 4.0] * 600)
+    scenario = Scenario(**tiny.scenario(tmp_path, table, whole=False, jobs=32))
+    with pytest.raises(ValueError, match="16 jobs can never run"):
+        windows(scenario, "train", 4)
+    found = windows(replace(scenario, physics="none"), "train", 4)
+    assert [len(window.table) for window in found] == [32] * 4
+    dropped = windows(replace(scenario, drop_too_large=True), "train", 4)
+    assert [len(window.table) for window in dropped] == [16] * 4
+
+
+def test_the_choice_repeats_and_the_seed_decides_it(month: Scenario) -> None:
+    first = names(windows(month, "train", 8))
+    assert names(windows(month, "train", 8)) == first
+    assert names(windows(replace(month, seed=1), "train", 8)) != first
+    assert names(windows(month, "train", 5)) == first[:5]
+
+
+def test_each_has_a_number_of_its_own(month: Scenario) -> None:
+    numbers = [window.window for split in SPLITS for window in windows(month, split, 8)]
+    assert len(set(numbers)) == len(numbers)
+
+
+# Generated windows.
+
+
+def test_generated_windows_differ_over_all_parts(generated: Scenario) -> None:
+    found = [window for split in SPLITS for window in windows(generated, split, 3)]
+    assert len({window.table["duration_s"].sum() for window in found}) == len(found)
+    again = [window for split in SPLITS for window in windows(generated, split, 3)]
+    for one, other in zip(found, again, strict=True):
+        pd.testing.assert_frame_equal(one.table, other.table)
+
+
+def test_generated_windows_have_seeds_of_their_own(
+    generated: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many windows are looked at, whatever the scenario's seed."""
+    asked: list[int] = []
+    monkeypatch.setattr(chosen, "generate", lambda scenario, seed: asked.append(seed))
+    for seed in range(3):
+        for split in SPLITS:
+            make = chosen.of_generator(replace(generated, seed=seed), split)
+            for number in (0, 1, 500_000, 9_999_999):
+                make(number)
+    assert len(set(asked)) == len(asked)
+
+
+# The kept list.
+
+
+@pytest.fixture
+def no_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder that is taken for that of the kept lists."""
+    monkeypatch.setattr(chosen, "ACCEPTED", tmp_path)
+    return tmp_path
+
+
+def test_a_list_spares_the_simulation_and_changes_nothing(
+    generated: Scenario, no_lists: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = replace(generated, all_windows=False)
+    simulated = windows(scenario, "train", 2)
+    write_list(scenario, {"train": 80})
+    monkeypatch.setattr(chosen, "stretch", lambda *_: pytest.fail("this window is on the list"))
+    listed = windows(scenario, "train", 2)
+    assert [window.window for window in listed] == [window.window for window in simulated]
+    assert names(listed) == names(simulated)
+
+
+def test_a_list_is_for_the_jobs_it_was_made_of(generated: Scenario, no_lists: Path) -> None:
+    write_list(generated, {"test": 2})
+    assert set(kept_list(replace(generated, physics="none", placement="pooled"), "test")) == {0, 1}
+    for change in (
+        {"seed": 1},
+        {"target_load": 1.0},
+        {"max_duration": 1e4},
+        {"jobs": 33},
+        {"cluster": "1x16"},
+    ):
+        assert kept_list(replace(generated, **change), "test") == {}
+
+
+@pytest.mark.parametrize(("cluster", "jobs"), [("4x8", 256), ("8x8", 512)])
+def test_the_lists_we_keep_are_right(cluster: str, jobs: int) -> None:
+    scenario = Scenario(cluster=cluster, jobs=jobs)
+    for split, number in zip(SPLITS, (0, 3, 7), strict=True):
+        table = chosen.of_generator(scenario, split)(number)
+        assert table is not None
+        assert kept_list(scenario, split)[number] == pytest.approx(chosen.stretch(table, scenario), abs=1e-4)
+
+
+def test_the_lists_we_keep_are_long_enough() -> None:
+    """For the windows that the two commands and the environment ask for, without a simulation."""
+    for split, wanted in zip(SPLITS, (64, 30, 30), strict=True):
+        accepted = [value for value in kept_list(Scenario(), split).values() if chosen.in_range(value)]
+        assert len(accepted) >= wanted

@@ -1,0 +1,206 @@
+"""A job table is made ready for a cluster: all of it or a window, at the load asked for, without what cannot run."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+from simulator.episode import run
+from simulator.policy import Ranking
+from tests.cases import tiny
+from workloads import PARTS, Scenario, Workload, whole, windows
+
+FIFO = Ranking("submit")
+
+
+def made(folder: Path, table: pd.DataFrame | None = None, **fields: Any) -> Workload:
+    return whole(Scenario(**tiny.scenario(folder, table, **fields)))
+
+
+def load_of(work: Workload) -> float:
+    """Return sum(g x min(d, T)) / (GPUs x T), T from the first submission to the last."""
+    table = work.table
+    span = table["submit_s"].max() - table["submit_s"].min()
+    return float(
+        sum(table["num_gpus"] * np.minimum(table["duration_s"], span)) / (work.cluster.num_gpus * span)
+    )
+
+
+# All of it.
+
+
+def test_the_whole_is_every_job_as_it_is(tmp_path: Path) -> None:
+    table = tiny.jobs()
+    work = made(tmp_path, table)
+    assert_frame_equal(work.table[table.columns], table, check_dtype=False)
+    assert work.window == 0
+
+
+def test_results_are_a_row_a_job(tmp_path: Path) -> None:
+    work = made(tmp_path, tiny.jobs().assign(status="Pass"), seed=3)
+    results = work.results(run(FIFO, work.episode()))
+    assert results["job_id"].tolist() == tiny.jobs()["job_id"].tolist()
+    assert set(results["status"]) == {"Pass"}
+    assert set(results["seed"]) == {3}
+    assert set(results["window"]) == {0}
+
+
+def test_an_unfinished_episode_has_no_results(tmp_path: Path) -> None:
+    work = made(tmp_path)
+    with pytest.raises(ValueError, match="32 of 32 jobs are unfinished"):
+        work.results(work.episode())
+
+
+def test_a_generator_replays_as_many_jobs_as_asked() -> None:
+    work = whole(Scenario(jobs=50, whole=True))
+    assert len(work.table) == 50
+    assert work.cluster.num_gpus == 2490
+
+
+# Load and length.
+
+
+@pytest.mark.parametrize("load", [0.3, 1.0, 4.0])
+def test_the_load_asked_for_is_reached(load: float, tmp_path: Path) -> None:
+    assert load_of(made(tmp_path, target_load=load)) == pytest.approx(load, rel=1e-6)
+
+
+def test_only_the_gaps_are_scaled(tmp_path: Path) -> None:
+    plain, scaled = made(tmp_path).table, made(tmp_path, target_load=1.0).table
+    assert_frame_equal(plain.drop(columns="submit_s"), scaled.drop(columns="submit_s"))
+    assert scaled["submit_s"].iloc[0] == plain["submit_s"].iloc[0]
+    gaps, before = np.diff(scaled["submit_s"]), np.diff(plain["submit_s"])
+    assert gaps[before == 0].max() == 0
+    assert np.ptp(gaps[before > 0] / before[before > 0]) < 1e-9
+
+
+def test_each_window_has_the_load_asked_for(tmp_path: Path) -> None:
+    fields = {"whole": False, "jobs": 32, "all_windows": True, "target_load": 0.8}
+    scenario = Scenario(**tiny.scenario(tmp_path, tiny.month(), **fields))
+    assert [load_of(window) for window in windows(scenario, "train", 5)] == pytest.approx([0.8] * 5, rel=1e-6)
+
+
+@pytest.mark.parametrize("load", [0.0, -1.0, 1e3, float("nan")])
+def test_a_load_beyond_reach_is_refused(load: float, tmp_path: Path) -> None:
+    """Arrivals at once are a load of all GPUs asked for over those there are."""
+    most = tiny.jobs()["num_gpus"].sum() / 16
+    with pytest.raises(ValueError, match=rf"a load of {load:g}: 32 jobs reach {most:.3g} at most"):
+        made(tmp_path, target_load=load)
+
+
+def test_run_times_are_capped(tmp_path: Path) -> None:
+    table = tiny.jobs()
+    work = made(tmp_path, table, max_duration=600.0)
+    assert work.table["duration_s"].tolist() == table["duration_s"].clip(upper=600.0).tolist()
+    assert work.jobs["duration_s"].max() == 600.0
+    with pytest.raises(ValueError, match="capped at 0 s: the cap must be more than 0"):
+        made(tmp_path, table, max_duration=0.0)
+
+
+def test_the_load_is_that_of_capped_run_times(tmp_path: Path) -> None:
+    assert load_of(made(tmp_path, max_duration=600.0, target_load=1.2)) == pytest.approx(1.2, rel=1e-6)
+
+
+# What cannot run.
+
+
+def with_giants() -> pd.DataFrame:
+    """Return jobs of which the second and fifth are too large: in GPUs, and in memory."""
+    table = tiny.jobs()
+    table.loc[1, ["num_gpus", "cpu_cores", "gpu_memory_gib"]] = 17, 17, 4.0
+    table.loc[4, ["num_gpus", "cpu_cores", "gpu_memory_gib"]] = 1, 6, 20.0
+    return table
+
+
+def test_too_large_jobs_are_listed(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="2 jobs can never run") as error:
+        made(tmp_path, with_giants())
+    assert str(error.value).splitlines() == [
+        "2 jobs can never run on 2x8 (16 GPUs, the largest of 16 GiB); --drop-too-large drops them:",
+        "  job j1 (row 2): 17 GPUs of 4.0 GiB",
+        "  job j4 (row 5): 1 GPUs of 20.0 GiB",
+    ]
+
+
+def test_no_more_than_ten_are_listed(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="32 jobs can never run") as error:
+        made(tmp_path, tiny.jobs().assign(num_gpus=17))
+    assert str(error.value).splitlines()[-1] == "  and 22 more"
+
+
+def test_too_large_jobs_are_dropped_and_counted(tmp_path: Path) -> None:
+    work = made(tmp_path, with_giants(), drop_too_large=True)
+    kept = [name for name in tiny.jobs()["job_id"] if name not in ("j1", "j4")]
+    assert work.table["job_id"].tolist() == kept
+    assert "jobs larger than the cluster dropped: 2" in work.table.attrs["notes"]
+    assert len(work.results(run(FIFO, work.episode()))) == len(kept)
+
+
+def test_the_load_is_that_of_the_jobs_that_are_kept(tmp_path: Path) -> None:
+    work = made(tmp_path, with_giants(), drop_too_large=True, target_load=1.0)
+    assert load_of(work) == pytest.approx(1.0, rel=1e-6)
+    assert "jobs larger than the cluster dropped: 2" in work.table.attrs["notes"]
+
+
+def test_nothing_to_keep_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="none of the 32 jobs can ever run on 2x8"):
+        made(tmp_path, tiny.jobs().assign(num_gpus=17), drop_too_large=True)
+
+
+def test_without_memory_only_gpus_count(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"(?s)^1 job can never run.*job j1 [^\n]*$"):
+        made(tmp_path, with_giants(), physics="preemption")
+
+
+def test_a_pool_holds_what_no_nodes_could(tmp_path: Path) -> None:
+    """Nine GPUs of three are a gang for a pool of eighteen in twos, and for nodes of two as well."""
+    table = tiny.jobs(1).assign(num_gpus=9, cpu_cores=9)
+    for placement in ("best_fit", "pooled"):
+        work = made(tmp_path, table, cluster="9x2", placement=placement)
+        assert run(FIFO, work.episode()).done
+
+
+def test_cpu_jobs_are_taken_out_unless_they_are_simulated(tmp_path: Path) -> None:
+    table = tiny.jobs().assign(kind=["cpu"] * 3 + ["gpu"] * 29)
+    table.loc[:2, "num_gpus"] = 0
+    work = made(tmp_path, table)
+    assert len(work.jobs) == 29
+    assert work.jobs["num_gpus"].all()
+    assert "CPU jobs taken out, since cpu_jobs is off: 3" in work.table.attrs["notes"]
+    assert len(made(tmp_path, table, physics="memory,cpu_jobs").jobs) == 32
+
+
+# Physics.
+
+
+@pytest.mark.parametrize("physics", ["none", "all", *PARTS, "memory,estimates", "estimates, preemption"])
+def test_parts_are_switched_off_each_by_itself(physics: str, tmp_path: Path) -> None:
+    table = tiny.jobs()
+    work = made(tmp_path, table, physics=physics)
+    on = {part: physics == "all" or part in physics for part in PARTS}
+    estimates = table["profiled_duration_s" if on["estimates"] else "duration_s"]
+    assert work.jobs["profiled_duration_s"].tolist() == estimates.tolist()
+    assert work.jobs["profiled_memory_gib"].tolist() == (table["gpu_memory_gib"] * on["memory"]).tolist()
+    assert work.jobs["pause_s"].tolist() == (table["pause_s"] * on["preemption"]).tolist()
+    assert work.jobs["load_s"].tolist() == (table["load_s"] * on["preemption"]).tolist()
+    assert bool(work.episode().state.exact) != on["estimates"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"physics": "memory,preemtion"}, "unknown physics preemtion: .* memory, preemption, estimates"),
+        ({"placement": "bestfit"}, "unknown placement 'bestfit': .* best_fit"),
+        ({"discipline": "fifo"}, "unknown discipline 'fifo': .* strict"),
+        ({"cluster": "huge"}, "cluster 'huge' is unknown: give NxG"),
+        ({"trace": "phily"}, "no trace 'phily' among .*; did you mean 'philly'"),
+    ],
+)
+def test_what_does_not_exist_is_answered_with_what_does(
+    fields: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        made(tmp_path, **fields)
