@@ -64,21 +64,21 @@ class Aiturbo:
         self._note(now, jobs)
         able = jobs[:0]
         if self._elastic and self._predictable != "none":
-            able = jobs[now.is_predictable[jobs]] if self._predictable == "as_told" else jobs
+            able = jobs[now.jobs.is_predictable[jobs]] if self._predictable == "as_told" else jobs
         if full:
-            self._tune(now, able, bool((now.phase[jobs] == QUEUED).any()))
+            self._tune(now, able, bool((now.jobs.phase[jobs] == QUEUED).any()))
         ways = {job: [self._wanted[job]] for job in jobs.tolist()}
         for job in able.tolist():
-            ways[job] += smaller(ways[job][0], int(now.min_workers[job]))
-        off_gpus = (now.phase[jobs] == QUEUED) | (now.node_of[jobs] != NOBODY)
-        able = jobs[off_gpus & (now.cpu_slowdown[jobs] > 0)]
+            ways[job] += smaller(ways[job][0], int(now.jobs.min_workers[job]))
+        off_gpus = (now.jobs.phase[jobs] == QUEUED) | (now.jobs.node[jobs] != NOBODY)
+        able = jobs[off_gpus & (now.jobs.cpu_slowdown[jobs] > 0)]
         if self._cpu_workers and len(able):
             self._add_cores(now, able, ways)
         return [Wish(job, ways[job]) for job in self._order(now, jobs).tolist()]
 
     def _note(self, now: Now, jobs: np.ndarray) -> None:
         """Note what jobs have on GPUs, or ask for if they never had any, as what they are to have."""
-        columns = jobs, now.gpus_now[jobs], now.workers[jobs], now.servers[jobs]
+        columns = jobs, now.jobs.gpus_now[jobs], now.jobs.workers_now[jobs], now.jobs.servers_now[jobs]
         for job, gpus, workers, servers in zip(*(column.tolist() for column in columns), strict=True):
             if gpus:
                 self._wanted[job] = self._shape(workers, servers)
@@ -105,16 +105,18 @@ class Aiturbo:
         after = shapes + STEPS
         workers, servers = after[..., 0], after[..., 1]
         exchanges = np.where(shapes[..., 1] > 0, (servers > 0) & (servers <= MOST_SERVERS), servers == 0)
-        possible = (workers >= now.min_workers[jobs, None]) & (workers <= now.max_workers[jobs, None])
-        possible &= (workers + servers * self._apart <= len(now.holder)) & exchanges
+        possible = (workers >= now.jobs.min_workers[jobs, None]) & (
+            workers <= now.jobs.max_workers[jobs, None]
+        )
+        possible &= (workers + servers * self._apart <= len(now.gpus.first_owner)) & exchanges
         fitted = self._speeds.of(now.view, jobs)
-        as_asked = seconds(fitted, now.num_gpus[jobs], now.asked_servers[jobs], 0)
-        iterations = (now.remaining_s[jobs] / as_asked)[:, None]
+        as_asked = seconds(fitted, now.jobs.num_gpus[jobs], now.jobs.servers[jobs], 0)
+        iterations = (now.jobs.remaining_s[jobs] / as_asked)[:, None]
         price, new_price = (self._service(shape) if crowded else 1.0 for shape in (shapes, after))
-        restart = now.pause_s[jobs, None] * price + now.load_s[jobs, None] * new_price
+        restart = now.jobs.pause_s[jobs, None] * price + now.jobs.load_s[jobs, None] * new_price
         cost = iterations * seconds(fitted[:, None], shapes[..., 0], shapes[..., 1], 0) * price
         new_cost = iterations * seconds(fitted[:, None], np.maximum(workers, 1), servers, 0) * new_price
-        saved = cost - new_cost - restart * (now.phase[jobs] == RUNNING)[:, None]
+        saved = cost - new_cost - restart * (now.jobs.phase[jobs] == RUNNING)[:, None]
         return np.where(possible, saved, -np.inf)
 
     def _service(self, shapes: np.ndarray) -> np.ndarray:
@@ -126,23 +128,23 @@ class Aiturbo:
         """Let jobs have CPU workers where that is worth a restart, and leave them where not: changes `ways`."""
         fitted = self._speeds.of(now.view, jobs)
         wanted = np.array([self._wanted[job][:2] for job in jobs.tolist()], int)
-        as_asked = seconds(fitted, now.num_gpus[jobs], now.asked_servers[jobs], 0)
-        restart_s = now.pause_s[jobs] + now.load_s[jobs]
-        waited_s = (now.view.now - now.since_s[jobs]) * (now.phase[jobs] == QUEUED)
+        as_asked = seconds(fitted, now.jobs.num_gpus[jobs], now.jobs.servers[jobs], 0)
+        restart_s = now.jobs.pause_s[jobs] + now.jobs.load_s[jobs]
+        waited_s = (now.view.now - now.jobs.phase_began_s[jobs]) * (now.jobs.phase[jobs] == QUEUED)
         bearable = waited_s / np.maximum(restart_s, 1e-9) * as_asked  # slowest iteration
         for k in np.flatnonzero(bearable > seconds(fitted, wanted[:, 0], wanted[:, 1], 1)).tolist():
             on_cores = [shape._replace(on_cpu=True, apart=False) for shape in ways[jobs[k]]]
             ways[jobs[k]] += [shape for shape in on_cores if seconds(fitted[k], *shape[:3]) < bearable[k]]
-        for k in np.flatnonzero(now.node_of[jobs] != NOBODY).tolist():
+        for k in np.flatnonzero(now.jobs.node[jobs] != NOBODY).tolist():
             here = held(now, jobs[k])
             slower = seconds(fitted[k], *here[:3]) - seconds(fitted[k], *ways[jobs[k]][0][:3])
-            pays = now.remaining_s[jobs[k]] / as_asked[k] * slower > restart_s[k]
+            pays = now.jobs.remaining_s[jobs[k]] / as_asked[k] * slower > restart_s[k]
             ways[jobs[k]].insert(len(ways[jobs[k]]) if pays else 0, here)
 
     def _order(self, now: Now, jobs: np.ndarray) -> np.ndarray:
         """Return jobs by the queue that their points put them in, by points, and by arrival."""
         count = len(jobs)
-        attained = rank(GPU_SERVICE * now.gpu_seconds[jobs] + now.core_seconds[jobs])
+        attained = rank(GPU_SERVICE * now.jobs.gpu_seconds[jobs] + now.jobs.core_seconds[jobs])
         benefit = np.array([self._benefit.get(job, np.nan) for job in jobs.tolist()])
         voters = np.flatnonzero(np.isfinite(benefit)) if self._borda else jobs[:0]
         second = attained.copy()

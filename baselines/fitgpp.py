@@ -52,11 +52,8 @@ class FitGpp:
 
 def score(view: "View", jobs: np.ndarray) -> np.ndarray:
     """Return how unfit running jobs are to be paused."""
-    cores = view.jobs.cores_now[jobs] / view.nodes.cores.max() * view.cpu_limited
-    size, grace_s = (
-        view.jobs.num_gpus[jobs] * np.hypot(1 / view.nodes.num_gpus.max(), cores),
-        view.jobs.pause_s[jobs],
-    )
+    cores, grace_s = view.jobs.cores_now[jobs] / view.nodes.cores.max(), view.jobs.pause_s[jobs]
+    size = view.jobs.num_gpus[jobs] * np.hypot(1 / view.nodes.num_gpus.max(), cores * view.cpu_limited)
     return np.asarray(size / size.max(initial=1e-9) + WEIGHT * grace_s / grace_s.max(initial=1e-9))
 
 

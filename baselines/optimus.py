@@ -73,7 +73,7 @@ class Optimus:
     def _plan(self, now: Now, full: bool) -> list[Wish]:
         """Return the shares of all jobs, those first that got one in the last interval."""
         jobs = active(now).tolist()
-        least = {job: Shape(int(now.min_workers[job]), int(now.asked_servers[job] > 0)) for job in jobs}
+        least = {job: Shape(int(now.jobs.min_workers[job]), int(now.jobs.servers[job] > 0)) for job in jobs}
         if full:
             self._shares = self._divide(now, least)
         shares = {job: shape for job, shape in self._shares.items() if job in least}
@@ -82,8 +82,8 @@ class Optimus:
 
     def _divide(self, now: Now, least: dict[int, Shape]) -> dict[int, Shape]:
         """Return the shares of those jobs that get any, in the order of arrival."""
-        cores = now.node_cores[now.node_closed == OPEN].sum() if now.view.cpu_limited else np.inf
-        left = np.array([(now.heir != CLOSED).sum(), cores])
+        cores = now.nodes.cores[now.nodes.closed == OPEN].sum() if now.view.cpu_limited else np.inf
+        left = np.array([(now.gpus.reserved_for != CLOSED).sum(), cores])
         whole, claims = np.maximum(left, 1.0), self._claims(now, list(least))
         shares: dict[int, Shape] = {}
         for job, shape in least.items():
@@ -105,14 +105,14 @@ class Optimus:
 
     def _claims(self, now: Now, jobs: list[int]) -> dict[int, Claim]:
         """Return the claims of jobs, as far as this policy knows."""
-        errors = self._error * now.view.rng.standard_normal(len(now.phase) - len(self._wrong_by))
+        errors = self._error * now.view.rng.standard_normal(len(now.jobs.phase) - len(self._wrong_by))
         self._wrong_by = np.append(self._wrong_by, np.exp(errors))
-        iterations = now.remaining_s * self._wrong_by
+        iterations = now.jobs.remaining_s * self._wrong_by
         feeding, claims = cores_feeding(now), {}
         for job in jobs:
             shape, table = asked(now, job), self._speeds.table(now.view, job)
             left = float(iterations[job]) / table[shape.workers][shape.servers]
-            claims[job] = Claim(left, table, int(now.max_workers[job]), feeding[job])
+            claims[job] = Claim(left, table, int(now.jobs.max_workers[job]), feeding[job])
         return claims
 
 

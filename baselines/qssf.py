@@ -51,10 +51,8 @@ class Qssf:
         new[: len(self._seen)] &= ~self._seen
         self._seen = view.jobs.phase == DONE
         for job in np.flatnonzero(new).tolist():
-            size, ran = (
-                int(view.jobs.num_gpus[job]).bit_length(),
-                float(np.log(max(view.jobs.ran_s[job], 1.0))),
-            )
+            size = int(view.jobs.num_gpus[job]).bit_length()
+            ran = float(np.log(max(view.jobs.ran_s[job], 1.0)))
             for like in ((int(view.jobs.user[job]), size), (ANYBODY, size)):
                 self._rolling[like] = ran + (1 - self.newest) * (self._rolling.get(like, ran) - ran)
 

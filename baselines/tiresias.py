@@ -44,7 +44,7 @@ class Tiresias:
         return self._rounds(view)
 
     def _wishes(self, view: "View") -> list[Wish]:
-        ran_s, servers = view.jobs.ran_s, getattr(view, "asked_servers", 0) if self.servers_on_gpus else 0
+        ran_s, servers = view.jobs.ran_s, view.jobs.servers if self.servers_on_gpus else 0
         self._forgiven_s = np.minimum(
             np.pad(self._forgiven_s, (0, len(ran_s) - len(self._forgiven_s))), ran_s
         )

@@ -70,9 +70,8 @@ class Xion:
         if not len(waiting) or (job := first(waiting, effort)) not in queue:
             return Wait()  # a pause for the first in order is in flight
         running = alone(view, view.preemptible)
-        able = (view.jobs.remaining_s[running] > effort[job]) & (
-            view.now - view.jobs.phase_began_s[running] >= self.q_min_s
-        )
+        settled = view.now - view.jobs.phase_began_s[running] >= self.q_min_s
+        able = settled & (view.jobs.remaining_s[running] > effort[job])
         if not able.any() or not (room := self._worthwhile(view, job, running[able], queue, effort)):
             return Wait()
         self._displaced += room.victims

@@ -29,8 +29,10 @@ from experiments._figure import Look
 from experiments._paper import Paper
 from experiments._tables import share, times
 from experiments._trials import Found, Setting, changed, drawn, published
+from simulator import readings
 from simulator.kernel import calls
 from simulator.kernel.layout import MOST_SERVERS
+from simulator.source import source_of
 from workloads import Workload
 from workloads import aiturbo_ps as trace
 
@@ -188,9 +190,9 @@ def errors_of_fit(load: Workload) -> Iterator[dict[str, str | float]]:
     """
     episode = load.episode()
     shapes = np.array(list(product(range(1, trace.MOST_WORKERS + 1), range(1, MOST_SERVERS + 1), (0, 1))))
-    on_cpu = shapes[:, 2] == 1
+    on_cpu, source = shapes[:, 2] == 1, source_of(episode.view)
     for job, model in enumerate(load.table["model"]):
-        profile = episode.view.profile(job)
+        profile = readings.profile(source, job)
         foretold = seconds(fit(profile), *shapes.T)
         truth = [calls.iteration(episode.states, 0, episode.jobs, job, *shape) for shape in shapes.tolist()]
         error = np.abs(foretold / truth - 1)

@@ -158,7 +158,7 @@ def from_csv(file: Path) -> Cluster:
     try:
         gpus = tuple(int(row["gpus"]) for row in rows)
         memory = tuple(float(row["gpu_memory_gib"]) for row in rows)
-        cores = tuple(int(row["cores_each"]) for row in rows)
+        cores = tuple(int(row["cores"]) for row in rows)
         types = tuple(row["gpu_type"].strip().lower() for row in rows if "gpu_type" in row)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(

@@ -1,5 +1,6 @@
 """One workload on one cluster, from the first job to the last."""
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -174,13 +175,19 @@ def discipline_of(ranking: Ranking, chosen: int) -> int:
     return SKIP if wanted == EASY and ranking.preempt != "never" else wanted
 
 
+def asking(policy: Policy, episode: Episode) -> Callable[[], Action]:
+    """Return what asks a policy for its next action; an oracle, which is a ranking, is told the truth."""
+    if isinstance(policy, Ranking):
+        return partial(next_move, source_of(episode.view), policy)
+    return partial(policy, episode.view)
+
+
 def run(policy: Policy, episode: Episode, *, step_by_step: bool = False, oracle: bool = False) -> Episode:
     """Run a policy on an episode to its end and return the episode.
 
     A ranking runs whole inside the kernel, unless `step_by_step`; both ways give the same results. oracle: whether a
     ranking may be told the truth; ValueError if it may not and would be.
     """
-    ask = partial(policy, episode.view)
     if isinstance(policy, Ranking):
         if policy.is_oracle and not oracle:
             raise ValueError(
@@ -191,7 +198,7 @@ def run(policy: Policy, episode: Episode, *, step_by_step: bool = False, oracle:
         if not step_by_step:
             episode.run_whole(policy)
             return episode
-        ask = partial(next_move, source_of(episode.view), policy)
+    ask = asking(policy, episode)
     while not episode.done:
         if not episode.advance():
             usual = "jobs are left, and the policy waits though nothing is pending"

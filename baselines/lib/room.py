@@ -27,14 +27,17 @@ class Room:
         """Take stock; `order` is that of all who want something, `movable` what running jobs have that may change."""
         self._now, self.feeding = now, cores_feeding(now)
         place = {job: number for number, job in enumerate(order)}
-        self._node, self._holder = now.gpu_node.tolist(), now.holder.tolist()
+        self._node, self._holder = now.gpus.node.tolist(), now.gpus.first_owner.tolist()
         self._shape = movable
         self._held: dict[int, list[int]] = {job: [] for job in movable}
         self._kind: dict[int, tuple[int, int, int]] = {}
-        self._open: list[list[int]] = [[] for _ in now.node_gpus]
+        self._open: list[list[int]] = [[] for _ in now.nodes.num_gpus]
         self._taken: set[int] = set()
         self._cores = _cores_left(now, self.feeding, movable).tolist()
-        closed, pausing = ((now.heir != NOBODY) | (now.num_residents > 1)).tolist(), now.phase == PAUSING
+        closed, pausing = (
+            ((now.gpus.reserved_for != NOBODY) | (now.gpus.num_jobs > 1)).tolist(),
+            now.jobs.phase == PAUSING,
+        )
         for gpu, job in enumerate(self._holder):
             if job in self._held:
                 self._held[job].append(gpu)
@@ -60,7 +63,7 @@ class Room:
         return job in self._held and not self._keeps(job, grant)
 
     def _keeps(self, job: int, grant: Grant) -> bool:
-        there = int(self._now.node_of[job]), self._held[job]
+        there = int(self._now.jobs.node[job]), self._held[job]
         return grant.shape == self._shape[job] and (grant.node, list(grant.gpus)) == there
 
     def _find(self, job: int, shape: Shape) -> Grant | None:
@@ -74,7 +77,7 @@ class Room:
         able = np.flatnonzero(self._now.view.can_hold(job)).tolist()
         if gpus := self._on_one_node(job, shape.gpus, each, able):
             return Grant(shape, tuple(sorted(gpus)))
-        largest = max(int(self._now.node_gpus[node]) for node in able)
+        largest = max(int(self._now.nodes.num_gpus[node]) for node in able)
         if shape.servers or shape.gpus > largest:
             gpus = self._spread(job, shape.gpus, each, able)
         return Grant(shape, tuple(sorted(gpus))) if gpus else None
@@ -82,14 +85,14 @@ class Room:
     def _same(self, job: int, shape: Shape) -> Grant | None:
         """Return what a running job holds, if nobody has been given any of it."""
         gpus = self._held[job]
-        grant = Grant(shape, tuple(gpus), int(self._now.node_of[job]))
+        grant = Grant(shape, tuple(gpus), int(self._now.jobs.node[job]))
         there = not self._taken.intersection(gpus)
         cores = self._cost(job, grant)
         return grant if there and all(self._cores[node] + ROUNDING >= some for node, some in cores) else None
 
     def _on_cores(self, shape: Shape, cores: float) -> Grant | None:
         """Return the open node with most cores left, if they are enough."""
-        closed = self._now.node_closed.tolist()
+        closed = self._now.nodes.closed.tolist()
         nodes = [node for node, left in enumerate(self._cores) if closed[node] == OPEN and left >= cores]
         best = max(nodes, key=lambda node: self._cores[node], default=None)
         return None if best is None else Grant(shape, (), best)
@@ -133,7 +136,7 @@ class Room:
         """Return the cores that a grant takes of nodes, beyond one for each GPU."""
         each = cores_each(self.feeding[job], grant.shape)
         if job in self._held and self._keeps(job, grant):
-            each = float(self._now.cores_now[job])
+            each = float(self._now.jobs.cores_now[job])
         if grant.shape.on_cpu:
             return [(grant.node, each)]
         nodes = [self._node[gpu] for gpu in grant.gpus]
@@ -150,15 +153,15 @@ class Room:
 def _cores_left(now: Now, feeding: Sequence[float], movable: Iterable[int]) -> np.ndarray:
     """Return the cores of each node beyond one for each GPU, and beyond what those keep who are not in question."""
     if not now.view.cpu_limited:
-        return np.full(len(now.node_gpus), np.inf)
-    left: np.ndarray = now.node_cores - now.node_gpus.astype(float)
-    stays = (now.phase == LOADING) | (now.phase == RUNNING)
+        return np.full(len(now.nodes.num_gpus), np.inf)
+    left: np.ndarray = now.nodes.cores - now.nodes.num_gpus.astype(float)
+    stays = (now.jobs.phase == LOADING) | (now.jobs.phase == RUNNING)
     stays[list(movable)] = False
-    gpus = np.flatnonzero((now.holder >= 0) & stays[now.holder])
-    np.subtract.at(left, now.gpu_node[gpus], now.cores_now[now.holder[gpus]] - 1)
-    on_cores = np.flatnonzero(stays & (now.node_of != NOBODY))
-    np.subtract.at(left, now.node_of[on_cores], now.cores_now[on_cores])
-    for gpu in np.flatnonzero(now.heir >= 0).tolist():
-        heir = int(now.heir[gpu])
-        left[now.gpu_node[gpu]] -= cores_each(feeding[heir], held(now, heir)) - 1
+    gpus = np.flatnonzero((now.gpus.first_owner >= 0) & stays[now.gpus.first_owner])
+    np.subtract.at(left, now.gpus.node[gpus], now.jobs.cores_now[now.gpus.first_owner[gpus]] - 1)
+    on_cores = np.flatnonzero(stays & (now.jobs.node != NOBODY))
+    np.subtract.at(left, now.jobs.node[on_cores], now.jobs.cores_now[on_cores])
+    for gpu in np.flatnonzero(now.gpus.reserved_for >= 0).tolist():
+        heir = int(now.gpus.reserved_for[gpu])
+        left[now.gpus.node[gpu]] -= cores_each(feeding[heir], held(now, heir)) - 1
     return left

@@ -63,18 +63,22 @@ class Rounds:
 
     def _walk(self, view: "View") -> Iterator[Action]:
         now = Now(view)
-        turned, ended = now.is_predictable[: len(self._known)] > self._known, int((now.phase == DONE).sum())
+        turned, ended = (
+            now.jobs.is_predictable[: len(self._known)] > self._known,
+            int((now.jobs.phase == DONE).sum()),
+        )
         due = view.now >= self._began_s + self._every_s or bool(turned.any())
         movable = view.preemptible[:0]
-        if due or (len(now.phase), ended) != (len(self._known), self._ended):
+        if due or (len(now.jobs.phase), ended) != (len(self._known), self._ended):
             movable = view.preemptible
             movable = movable[
-                (view.now - now.since_s[movable] >= self._every_s) & (now.num_gpus[movable] > 0)
+                (view.now - now.jobs.phase_began_s[movable] >= self._every_s)
+                & (now.jobs.num_gpus[movable] > 0)
             ]
-        self._known, self._ended = now.is_predictable, ended
+        self._known, self._ended = now.jobs.is_predictable, ended
         if due:
             self._began_s = view.now
-        if len(movable) or (now.phase == QUEUED).any():
+        if len(movable) or (now.jobs.phase == QUEUED).any():
             yield from moves(now, self._plan(now, due), movable)
 
 
@@ -91,7 +95,7 @@ def moves(now: Now, wishes: Sequence[Wish], movable: np.ndarray) -> Iterator[Act
     """
     view = now.view
     waiting = [job for job in view.queue.tolist() if not view.just_paused(job)]
-    asks = {job for job in waiting if now.num_gpus[job]} | set(movable.tolist())
+    asks = {job for job in waiting if now.jobs.num_gpus[job]} | set(movable.tolist())
     wishes = [wish for wish in wishes if wish.job in asks]
     has = {job: held(now, job) for job in movable.tolist()}
     if not waiting and all(has[job] == shapes[0] for job, shapes in wishes):
@@ -105,7 +109,7 @@ def moves(now: Now, wishes: Sequence[Wish], movable: np.ndarray) -> Iterator[Act
         if _has_cores(view, room.feeding[job], grants[job]) and not view.why_not(start):
             yield start
     for job in waiting:
-        if not now.num_gpus[job] and (placement := view.place(job)):
+        if not now.jobs.num_gpus[job] and (placement := view.place(job)):
             yield Start(job, placement)
     if view.nothing_pending and len(view.startable):
         job = int(view.startable[0])

@@ -8,21 +8,31 @@ import numpy as np
 from simulator.vocabulary import DONE, SERVER_CORES, WORKER_CORES
 
 if TYPE_CHECKING:
+    from simulator.columns import Entities
     from simulator.view import View
 
 
+class Once:
+    """The arrays of jobs, GPUs or nodes, each read once."""
+
+    def __init__(self, entities: "Entities") -> None:
+        """Look at them."""
+        self._entities = entities
+
+    def __getattr__(self, column: str) -> np.ndarray:
+        """Read an array, and keep it."""
+        read: np.ndarray = getattr(self._entities, column)
+        setattr(self, column, read)
+        return read
+
+
 class Now:
-    """The columns of a view before anything is done at an instant, each read once."""
+    """A view before anything is done at an instant."""
 
     def __init__(self, view: "View") -> None:
         """Look at a view."""
         self.view = view
-
-    def __getattr__(self, column: str) -> np.ndarray:
-        """Read a column, and keep it."""
-        read: np.ndarray = getattr(self.view, column)
-        setattr(self, column, read)
-        return read
+        self.jobs, self.gpus, self.nodes = Once(view.jobs), Once(view.gpus), Once(view.nodes)
 
 
 class Shape(NamedTuple):
@@ -51,7 +61,7 @@ class Wish(NamedTuple):
 
 def active(now: Now) -> np.ndarray:
     """Return the jobs that ask for GPUs and have arrived and not ended, by (submit, job)."""
-    jobs: np.ndarray = np.flatnonzero((now.phase != DONE) & (now.num_gpus > 0))
+    jobs: np.ndarray = np.flatnonzero((now.jobs.phase != DONE) & (now.jobs.num_gpus > 0))
     return jobs
 
 
@@ -62,19 +72,19 @@ def smaller(shape: Shape, least: int) -> list[Shape]:
 
 def held(now: Now, job: int) -> Shape:
     """Return the shape of a job that runs, or waits for GPUs."""
-    workers, gpus = int(now.workers[job]), int(now.gpus_now[job])
-    return Shape(workers, int(now.servers[job]), gpus == 0, gpus > workers)
+    workers, gpus = int(now.jobs.workers_now[job]), int(now.jobs.gpus_now[job])
+    return Shape(workers, int(now.jobs.servers_now[job]), gpus == 0, gpus > workers)
 
 
 def asked(now: Now, job: int) -> Shape:
     """Return the shape that a job asks for."""
-    return Shape(int(now.num_gpus[job]), int(now.asked_servers[job]))
+    return Shape(int(now.jobs.num_gpus[job]), int(now.jobs.servers[job]))
 
 
 def cores_feeding(now: Now) -> list[float]:
     """Return the cores that each job asks for, for each GPU, beside those of its servers."""
-    servers = SERVER_CORES * now.asked_servers / np.maximum(now.num_gpus, 1)
-    feeding: list[float] = np.maximum(now.cores - servers, 1.0).tolist()
+    servers = SERVER_CORES * now.jobs.servers / np.maximum(now.jobs.num_gpus, 1)
+    feeding: list[float] = np.maximum(now.jobs.cores_each - servers, 1.0).tolist()
     return feeding
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.episode import Episode, discipline_of
+from simulator.episode import Episode, asking, discipline_of
 from simulator.kernel import calls, laws
 from simulator.kernel.layout import DONE, FUTURE, LOADING, PAUSING, QUEUED, RESERVED, RUNNING
 from simulator.policy import Action, Policy, Ranking, Wait
@@ -40,7 +40,7 @@ class Ledger:
         while not self.episode.done and not self.broken and self.advance():
             action: Action | None = None
             while not self.broken and not isinstance(action, Wait):
-                action = policy(self.episode.view)
+                action = asking(policy, self.episode)()
                 self.apply(action)
         return self.close()
 
@@ -79,7 +79,7 @@ class Ledger:
         """Note every law that does not hold at this moment."""
         self.note(AT_ANY_MOMENT)
         self.clock = float(self.state.clock)
-        self.ended = np.where(np.isnan(self.ended), self.column("finish"), self.ended)
+        self.ended = np.where(np.isnan(self.ended), self.column("finish_s"), self.ended)
 
     def close(self) -> "Ledger":
         """Note every law about the whole that does not hold, unless the episode was stopped by another."""
@@ -102,7 +102,7 @@ class Ledger:
         return column
 
     def jct(self) -> np.ndarray:
-        return np.asarray(self.column("finish") - self.jobs["submit_s"])
+        return np.asarray(self.column("finish_s") - self.jobs["submit_s"])
 
     def gpus_by_job(self, owners: np.ndarray) -> np.ndarray:
         """Count the GPUs that each job has, by the owner of each GPU."""
@@ -150,12 +150,12 @@ def reservations_are_for_gpus_being_freed(ledger: Ledger) -> Any:
 
 def memory_adds_up(ledger: Ledger) -> Any:
     view = ledger.episode.view
-    free = view.nodes.gpu_memory_gib[view.gpus.node] - ledger.of_holder("memory")
+    free = view.nodes.gpu_memory_gib[view.gpus.node] - ledger.of_holder("profiled_memory_gib")
     return (view.gpus.free_memory_gib == free) & (free >= 0)
 
 
 def cores_add_up(ledger: Ledger) -> Any:
-    free = ledger.episode.view.nodes.cores - ledger.per_node(ledger.of_holder("cores"))
+    free = ledger.episode.view.nodes.cores - ledger.per_node(ledger.of_holder("cores_each"))
     return (abs(ledger.episode.view.nodes.free_cores - free) < ROUNDING) & (free > -ROUNDING)
 
 
@@ -170,14 +170,14 @@ def queue_is_who_is_queued(ledger: Ledger) -> Any:
 
 
 def job_ends_once(ledger: Ledger) -> Any:
-    done, finish = ledger.phase == DONE, ledger.column("finish")
+    done, finish = ledger.phase == DONE, ledger.column("finish_s")
     before = ~np.isnan(ledger.ended)
     once = (finish == ledger.ended) & done
     return np.append(np.where(before, once, np.isnan(finish) | done), ledger.state.num_done == done.sum())
 
 
 def nobody_has_more_than_its_work(ledger: Ledger) -> Any:
-    return (ledger.column("attained") >= 0) & (ledger.column("attained") <= ledger.jobs["duration_s"])
+    return (ledger.column("attained_s") >= 0) & (ledger.column("attained_s") <= ledger.jobs["duration_s"])
 
 
 def every_job_ends(ledger: Ledger) -> Any:
@@ -197,17 +197,17 @@ def pauses_and_loads_take_their_time(ledger: Ledger) -> Any:
 def columns_are_what_was_seen(ledger: Ledger) -> Any:
     waited = ledger.seconds[QUEUED] + ledger.seconds[RESERVED]
     spent = ledger.seconds[PAUSING] + ledger.seconds[LOADING]
-    wait = np.isclose(ledger.column("wait"), waited, ROUNDING, ROUNDING)
-    return wait & np.isclose(ledger.column("overhead"), spent, ROUNDING, ROUNDING)
+    wait = np.isclose(ledger.column("wait_s"), waited, ROUNDING, ROUNDING)
+    return wait & np.isclose(ledger.column("overhead_s"), spent, ROUNDING, ROUNDING)
 
 
 def jct_is_wait_run_and_overhead(ledger: Ledger) -> Any:
-    parts = ledger.column("wait") + ledger.column("attained") + ledger.column("overhead")
+    parts = ledger.column("wait_s") + ledger.column("attained_s") + ledger.column("overhead_s")
     return np.isclose(ledger.jct(), parts, ROUNDING)
 
 
 def busy_is_useful_and_overhead(ledger: Ledger) -> Any:
-    used = ledger.jobs["num_gpus"] * (ledger.jobs["duration_s"] + ledger.column("overhead"))
+    used = ledger.jobs["num_gpus"] * (ledger.jobs["duration_s"] + ledger.column("overhead_s"))
     return np.isclose(ledger.busy_s, used.sum(), ROUNDING)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from simulator.episode import asking
 from simulator.kernel import calls, laws
 from simulator.kernel.layout import PHASES
 from simulator.policy import Action, Policy, Wait
@@ -17,13 +18,13 @@ from workloads import Workload
 Columns = dict[str, tuple[Sequence[Any], Sequence[Any]]]  # what the episode says, and what the account says
 
 BANKED = (  # the account's book, the episode's column, and the phases in which it is not up to date
-    ("wait", "wait", ("queued", "reserved", "restarting")),
-    ("overhead", "overhead", ("loading", "pausing")),
-    ("busy", "busy_early", HOLDING),
-    ("shared", "shared", HOLDING),
-    ("run area", "run_area", HOLDING),
-    ("overhead area", "overhead_area", HOLDING),
-    ("lost area", "lost_area", HOLDING),
+    ("wait", "wait_s", ("queued", "reserved", "restarting")),
+    ("overhead", "overhead_s", ("loading", "pausing")),
+    ("busy", "busy_gpu_s", HOLDING),
+    ("shared", "shared_s", HOLDING),
+    ("run area", "run_gpu_s", HOLDING),
+    ("overhead area", "overhead_gpu_s", HOLDING),
+    ("lost area", "lost_gpu_s", HOLDING),
 )
 HELD = ("reserved", *HOLDING)  # has GPUs, or will have
 
@@ -57,7 +58,7 @@ class Twins:
         while not self.episode.done and self.advance():
             action: Action | None = None
             while not self.differences and not isinstance(action, Wait):
-                self.apply(action := policy(self.episode.view))
+                self.apply(action := asking(policy, self.episode)())
         return self.differences
 
     def advance(self) -> bool:

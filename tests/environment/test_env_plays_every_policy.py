@@ -11,7 +11,7 @@ from envs.actions._room import asked_cores, next_cores, shape_of
 from envs.actions.elastic import CHANGES, LEVEL, TURNS, Elastic, Numbers
 from envs.env import GPUClusterEnv
 from envs.slots import Shape
-from simulator.episode import discipline_of, run
+from simulator.episode import asking, discipline_of, run
 from simulator.policy import Action, Placement, Policy, Preempt, Ranking, Resize, Start, Throttle, Wait
 from simulator.view import View
 from tests.cases import tiny
@@ -87,7 +87,7 @@ def played(env: GPUClusterEnv, policy: Policy) -> Any:
         env.episode.state.discipline = discipline_of(policy, env.episode.discipline)
     over = False
     while not over:
-        action = policy(env.episode.view)
+        action = asking(policy, env.episode)()
         for number in steps(env, action):
             _, _, over, truncated, _ = env.step(number)
             assert not truncated
@@ -97,7 +97,7 @@ def played(env: GPUClusterEnv, policy: Policy) -> Any:
 def directly(env: GPUClusterEnv, policy: Policy) -> Any:
     """Return the results of a policy that runs straight on the episode, asked at the same instants."""
     episode = env.workload.episode()
-    return env.workload.results(run(policy, episode, step_by_step=True))
+    return env.workload.results(run(policy, episode, step_by_step=True, oracle=True))
 
 
 @pytest.mark.parametrize("physics", PHYSICS)

@@ -212,10 +212,10 @@ def test_any_job_as_asked_fits_wherever_it_has_its_gpus() -> None:
     assert machines.num_gpus == aiturbo_ps.MACHINES.num_gpus
     (load,) = drawn("aiturbo_ps", 1, seed=0)
     jobs = load.jobs.view(np.recarray)
-    assert (jobs.cores <= machines.cores_per_gpu).all()
-    assert jobs.cores == pytest.approx(5 + 5 * jobs.servers / jobs.num_gpus)
+    assert (jobs.cores_each <= machines.cores_per_gpu).all()
+    assert jobs.cores_each == pytest.approx(5 + 5 * jobs.servers / jobs.num_gpus)
     assert (jobs.servers > 0).all()
-    assert (jobs.traffic > 0).all()
+    assert (jobs.sync_gb > 0).all()
 
 
 def test_alone_in_its_shape_a_job_takes_its_run_time() -> None:

@@ -33,7 +33,14 @@ VISION, LANGUAGE = 6.0, 0.1  # cores a GPU that keep it busy
 def jobs(*rows: dict[str, float]) -> np.ndarray:
     """Make jobs of a GPU, of an hour with the cores they ask for and three asked, but for what is said."""
     array = np.zeros(len(rows), JOB)
-    usual = {"num_gpus": 1, "duration": 3600.0, "cores": 3.0, "gpu_time": 1.0, "active": 1000.0, "duty": 1.0}
+    usual = {
+        "num_gpus": 1,
+        "duration_s": 3600.0,
+        "cores_each": 3.0,
+        "gpu_s": 1.0,
+        "active_ms": 1000.0,
+        "duty": 1.0,
+    }
     for record, row in zip(array, rows, strict=True):
         for name, value in (usual | row).items():
             record[name] = value
@@ -42,7 +49,7 @@ def jobs(*rows: dict[str, float]) -> np.ndarray:
 
 
 def on_cpu(cores: float, **row: float) -> dict[str, float]:
-    return {"num_gpus": 0, "cores": cores, "gpu_time": 0.0, "active": 0.0, "duty": 0.0} | row
+    return {"num_gpus": 0, "cores_each": cores, "gpu_s": 0.0, "active_ms": 0.0, "duty": 0.0} | row
 
 
 def episode(work: np.ndarray, cluster: tuple[int, int, int] = (1, 2, 10)) -> Episode:
@@ -150,10 +157,10 @@ def begun(work: np.ndarray, cluster: tuple[int, int, int]) -> Episode:
 def test_the_heaviest_is_throttled_first_and_released_when_there_is_room() -> None:
     """A node gives 200 GB/s; A draws 20 on a GPU, B 170 until it ends at 100, C 120: B and C go down together."""
     work = jobs(
-        {"bandwidth": 20},
-        on_cpu(4, bandwidth=170, duration=60),
-        on_cpu(4, bandwidth=120),
-        on_cpu(1, submit=5000),
+        {"gbs_each": 20},
+        on_cpu(4, gbs_each=170, duration_s=60),
+        on_cpu(4, gbs_each=120),
+        on_cpu(1, submit_s=5000),
     )
     played = begun(work, (1, 1, 16))
     steps = list(throttled(played))
@@ -167,13 +174,13 @@ def test_the_heaviest_is_throttled_first_and_released_when_there_is_room() -> No
 
 
 def test_nobody_is_throttled_without_gpus_to_protect() -> None:
-    played = begun(jobs(on_cpu(4, bandwidth=170), on_cpu(4, bandwidth=170)), (1, 1, 16))
+    played = begun(jobs(on_cpu(4, gbs_each=170), on_cpu(4, gbs_each=170)), (1, 1, 16))
     assert list(throttled(played)) == []
 
 
 def test_gpus_that_idle_for_want_of_cores_throttle_nobody() -> None:
     """A could use twelve cores and gets four at most beside B and C, which draw three quarters of the bandwidth."""
-    work = jobs({"input": 12.0}, on_cpu(3, bandwidth=75), on_cpu(3, bandwidth=75))
+    work = jobs({"input_core_s": 12.0}, on_cpu(3, gbs_each=75), on_cpu(3, gbs_each=75))
     recorder = recorded(Coda(), episode(work, (1, 1, 10)))
     assert recorder.of_kind(Throttle) == []
     assert len(recorder.of_kind(Resize)) > 0
@@ -185,7 +192,9 @@ def test_gpus_that_idle_for_want_of_cores_throttle_nobody() -> None:
 def test_a_cpu_job_borrows_the_reserve_and_gives_it_back_by_shrinking() -> None:
     """A has the eight cores that need not be kept. B comes at 600 for both GPUs: A keeps four till B has ended."""
     work = jobs(
-        on_cpu(8), {"submit": 600, "num_gpus": 2, "input": 3.0, "duration": 600}, on_cpu(1, submit=9000)
+        on_cpu(8),
+        {"submit_s": 600, "num_gpus": 2, "input_core_s": 3.0, "duration_s": 600},
+        on_cpu(1, submit_s=9000),
     )
     played = episode(work)
     recorder = recorded(Coda(), played)
@@ -198,7 +207,7 @@ def test_a_cpu_job_borrows_the_reserve_and_gives_it_back_by_shrinking() -> None:
 
 
 def test_who_came_last_shrinks_first() -> None:
-    work = jobs(on_cpu(4), on_cpu(4, submit=10), {"submit": 600, "num_gpus": 2, "input": 6.0})
+    work = jobs(on_cpu(4), on_cpu(4, submit_s=10), {"submit_s": 600, "num_gpus": 2, "input_core_s": 6.0})
     recorder = recorded(Coda(), episode(work))
     assert recorder.held[10.0] == [4, 4]
     assert recorder.held[600.0] == [2, 2, 3]
@@ -206,7 +215,7 @@ def test_who_came_last_shrinks_first() -> None:
 
 def test_a_job_with_gpus_gives_back_what_exceeds_its_reserve() -> None:
     """A grows to the eight cores a GPU that it can use; B asks for six of sixteen, and A keeps five for each."""
-    work = jobs({"num_gpus": 2, "input": 8.0, "duration": 7200}, on_cpu(6, submit=1800))
+    work = jobs({"num_gpus": 2, "input_core_s": 8.0, "duration_s": 7200}, on_cpu(6, submit_s=1800))
     played = episode(work, (1, 2, 16))
     recorder = recorded(Coda(), played)
     before = max(now for now in recorder.held if now < 1800)
@@ -216,7 +225,7 @@ def test_a_job_with_gpus_gives_back_what_exceeds_its_reserve() -> None:
 
 
 def test_without_arrays_a_cpu_job_waits_for_what_is_left_over() -> None:
-    work = jobs({"num_gpus": 2, "input": 8.0, "duration": 7200}, on_cpu(6, submit=1800))
+    work = jobs({"num_gpus": 2, "input_core_s": 8.0, "duration_s": 7200}, on_cpu(6, submit_s=1800))
     played = episode(work, (1, 2, 16))
     run(Coda(arrays=False), played)
     assert played.state.start_s[1] == played.state.finish_s[0]
@@ -231,12 +240,17 @@ def mix(seed: int, needs: list[float], count: int = 60) -> np.ndarray:
     rows = []
     for submit in np.sort(rng.uniform(0, 4 * 3600, count)):
         if rng.random() < 0.25:
-            rows.append(on_cpu(float(rng.integers(1, 9)), submit=submit, duration=rng.exponential(600)))
+            rows.append(on_cpu(float(rng.integers(1, 9)), submit_s=submit, duration_s=rng.exponential(600)))
         else:
             need = float(rng.choice(needs))
             seconds = rng.exponential(2400) * max(need / 3, 1)  # with the three cores it asks for
             rows.append(
-                {"submit": submit, "num_gpus": rng.choice([1, 2]), "duration": seconds, "input": need}
+                {
+                    "submit_s": submit,
+                    "num_gpus": rng.choice([1, 2]),
+                    "duration_s": seconds,
+                    "input_core_s": need,
+                }
             )
     return jobs(*rows)
 
@@ -278,7 +292,7 @@ def test_cpu_jobs_are_neither_paused_nor_kept_waiting() -> None:
 
 def test_fixed_cores_gives_everybody_three() -> None:
     """A asks for one, B for eight, C for two as a whole."""
-    recorder = recorded(FixedCores(), episode(jobs({"cores": 1}, {"cores": 8}, on_cpu(2))))
+    recorder = recorded(FixedCores(), episode(jobs({"cores_each": 1}, {"cores_each": 8}, on_cpu(2))))
     assert recorder.held[0.0] == [3, 3, 2]
 
 
@@ -289,7 +303,7 @@ def test_fixed_cores_takes_what_a_node_has_for_each_gpu() -> None:
 
 def test_synergy_moves_cores_from_who_does_not_need_them() -> None:
     """Both have five to begin with; A needs one, B could use nine."""
-    work = jobs({"input": LANGUAGE, "cores": 5}, {"input": 9.0, "cores": 5})
+    work = jobs({"input_core_s": LANGUAGE, "cores_each": 5}, {"input_core_s": 9.0, "cores_each": 5})
     recorder = recorded(make(load("synergy")), episode(work))
     assert recorder.held[0.0] == [5, 5]
     assert [1, 9] in recorder.held.values()
@@ -297,8 +311,8 @@ def test_synergy_moves_cores_from_who_does_not_need_them() -> None:
 
 def test_dominant_shares_even_out_as_in_the_paper() -> None:
     """One user's jobs need 1 of 9 GPUs and 12 of 54 cores, the other's 3 GPUs and 3 cores: three run, and two."""
-    one = {"user": 0, "num_gpus": 1, "cores": 12.0}
-    other = {"user": 1, "num_gpus": 3, "cores": 1.0}
+    one = {"user": 0, "num_gpus": 1, "cores_each": 12.0}
+    other = {"user": 1, "num_gpus": 3, "cores_each": 1.0}
     played = episode(jobs(*[one] * 6, *[other] * 6), (1, 9, 54))
     drf = make(load("drf"))
     played.advance()
@@ -313,9 +327,10 @@ def test_dominant_shares_even_out_as_in_the_paper() -> None:
 def test_fitgpp_displaces_the_long_job_of_least_score(pauses: tuple[float, ...], victim: int) -> None:
     """A has two GPUs, B and C one each; where all take as long to pause, B and C are the smaller, B the first."""
     long = [
-        {"num_gpus": gpus, "pause": pause, "load": 5.0} for gpus, pause in zip((2, 1, 1), pauses, strict=True)
+        {"num_gpus": gpus, "pause_s": pause, "load_s": 5.0}
+        for gpus, pause in zip((2, 1, 1), pauses, strict=True)
     ]
-    work = jobs(*long, {"submit": 100, "duration": 600})
+    work = jobs(*long, {"submit_s": 100, "duration_s": 600})
     recorder = recorded(FitGpp(), Episode(work, uniform(1, 4), exact=True))
     assert [(now, action) for now, action in recorder.actions if isinstance(action, Preempt)] == [
         (100.0, Preempt(victim))
@@ -324,7 +339,10 @@ def test_fitgpp_displaces_the_long_job_of_least_score(pauses: tuple[float, ...],
 
 def test_fitgpp_pauses_nobody_twice_and_nobody_for_a_long_job() -> None:
     work = jobs(
-        {"pause": 10}, {"submit": 50}, {"submit": 100, "duration": 600}, {"submit": 200, "duration": 600}
+        {"pause_s": 10},
+        {"submit_s": 50},
+        {"submit_s": 100, "duration_s": 600},
+        {"submit_s": 200, "duration_s": 600},
     )
     recorder = recorded(FitGpp(), Episode(work, uniform(1, 1), exact=True))
     assert recorder.of_kind(Preempt) == [Preempt(0)]

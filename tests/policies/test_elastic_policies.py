@@ -181,7 +181,8 @@ def test_votes_are_positions_and_a_missing_vote_is_filled_with_the_other() -> No
 
     Points: A 3 + 0, B 2 + 2, C 1 + 3, D 0 + 0; B comes before C, who has as many, since it arrived before it.
     """
-    now: Any = SimpleNamespace(gpu_seconds=np.array([100, 0, 10, 0]), core_seconds=np.array([0, 500, 50, 0]))
+    jobs = SimpleNamespace(gpu_seconds=np.array([100, 0, 10, 0]), core_seconds=np.array([0, 500, 50, 0]))
+    now: Any = SimpleNamespace(jobs=jobs)
     policies = Aiturbo(), Aiturbo(borda=False)
     for policy in policies:
         policy._benefit = {0: 9.0, 2: 5.0}

@@ -151,7 +151,7 @@ def test_packed_fifo_is_fifo_where_nothing_is_shared(strict: bool, on_cpu: bool)
     cluster, physics = uniform(3, 4), Physics(cores=on_cpu)
     fifo = partial(make, load("fifo_strict" if strict else "fifo"))
     one, other = (play(new, work, cluster, physics).state for new in (partial(PackedFifo, strict), fifo))
-    assert all((one[field] == other[field])[: len(work)].all() for field in ("start", "finish", "wait"))
+    assert all((one[field] == other[field])[: len(work)].all() for field in ("start_s", "finish_s", "wait_s"))
 
 
 # Xonar.

@@ -86,9 +86,9 @@ def test_without_cores_nobody_has_others_than_it_asks_for() -> None:
 
 def test_a_short_job_takes_the_seat_of_a_long_one_if_that_pays() -> None:
     """A 0-100, pause -110, B 110-210, load -230, A 230-9130; with dear restarts B waits for A's end."""
-    work = jobs((0, 1, 9000), (100, 1, 100), pause=10, load=20)
+    work = jobs((0, 1, 9000), (100, 1, 100), pause_s=10, load_s=20)
     assert finishes(Union(), work, 1) == [9130, 210]
-    assert finishes(Union(), jobs((0, 1, 9000), (100, 1, 100), pause=8000, load=8000), 1) == [9000, 9100]
+    assert finishes(Union(), jobs((0, 1, 9000), (100, 1, 100), pause_s=8000, load_s=8000), 1) == [9000, 9100]
 
 
 def test_jobs_that_leave_each_other_time_share() -> None:
@@ -99,7 +99,7 @@ def test_jobs_that_leave_each_other_time_share() -> None:
 
 
 def test_jobs_that_do_not_fit_together_do_not_share() -> None:
-    work = jobs((0, 1, 1000), (0, 1, 1000), memory=9.0, peak=9.0)
+    work = jobs((0, 1, 1000), (0, 1, 1000), profiled_memory_gib=9.0, gpu_memory_gib=9.0)
     assert finishes(Union(preemption=False), work, 1, max_share=2) == [1000, 2000]
 
 
@@ -119,7 +119,7 @@ def test_a_job_starts_with_fewer_workers_where_their_time_is_dear() -> None:
 
 def test_a_job_grows_once_nobody_waits() -> None:
     """A starts with one GPU, since B waits; once both run there is room for its other workers."""
-    work = jobs((0, 2, 9000), (0, 1, 300), most=2, pause=5, load=5)
+    work = jobs((0, 2, 9000), (0, 1, 300), most=2, pause_s=5, load_s=5)
     policy, sizes = Union(price=2.0), []
 
     def watched(view: View) -> Action:

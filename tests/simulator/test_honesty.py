@@ -10,7 +10,7 @@ import pytest
 
 import baselines
 from envs.env import GPUClusterEnv
-from simulator.episode import Episode, discipline_of, run
+from simulator.episode import Episode, asking, discipline_of, run
 from simulator.policy import Action, Policy, Ranking
 from simulator.view import View
 from tests.cases import tiny
@@ -111,7 +111,7 @@ class Recorder:
         self.moments: list[Moment] = []
 
     def __call__(self, view: View) -> Action:
-        action = self.policy(view)
+        action = asking(self.policy, self.episode)()
         self.moments.append(moment((type(action).__name__, action), self.episode))
         return action
 

@@ -96,7 +96,8 @@ def digest(policy: str) -> str:
     ledger = Ledger(fresh(7, "best_fit"))
     ledger.play(Restless(7)) if policy == "restless" else ledger.walk(RANKINGS[policy])
     columns = [
-        ledger.column(name).tobytes() for name in ("start", "finish", "wait", "overhead", "preemptions")
+        ledger.column(name).tobytes()
+        for name in ("start_s", "finish_s", "wait_s", "overhead_s", "preemptions")
     ]
     return hashlib.sha256(b"".join(columns)).hexdigest()
 
@@ -126,7 +127,7 @@ ENTITIES = ("jobs", "gpus", "nodes")
 def shown(view: View) -> dict[str, np.ndarray]:
     """Return everything a view shows."""
     of_view = [name for name, found in vars(View).items() if isinstance(found, property)]
-    seen = {name: getattr(view, name) for name in of_view if name not in ENTITIES}
+    seen = {name: getattr(view, name) for name in of_view if name not in (*ENTITIES, "rng")}
     for entities in ENTITIES:
         part = getattr(view, entities)
         names = (name for name in dir(type(part)) if not name.startswith("_") and name != "count")
@@ -230,7 +231,7 @@ def illegal_actions(episode: Episode) -> list[Action]:
 def memory_of(episode: Episode) -> dict[str, bytes]:
     """Return the record without the scratch of a walk, which means nothing after it."""
     fields = list(episode.states.dtype.names or ())
-    lasting = set(fields[: fields.index("room")]) - {"shut"}
+    lasting = set(fields[: fields.index("room")]) - {"exhausted"}
     return {name: episode.state[name].tobytes() for name in lasting}
 
 

@@ -114,7 +114,7 @@ class Cluster(RuleBasedStateMachine):
         assert [PHASES[phase] for phase in self.ledger.phase] == [fate.phase for fate in shadow.fates]
         assert self.episode.view.gpus.first_owner.tolist() == shadow.owners("gpus")
         assert self.episode.view.gpus.reserved_for.tolist() == shadow.owners("wanted")
-        assert self.ledger.column("attained").tolist() == [
+        assert self.ledger.column("attained_s").tolist() == [
             fate.job.duration_s if fate.phase == "done" else fate.attained for fate in shadow.fates
         ]
 
