@@ -96,8 +96,8 @@ def fault(kind: type, name: str, value: object) -> str | None:
     hint, optional = hints(kind)[name]
     if value is None:
         return None if optional else what(hint)
-    if (name, value) in renamed.VALUES:
-        return f"{renamed.VALUES[name, str(value)]!r}, as it is called now"
+    if isinstance(value, str) and (now := renamed.word(name, value)) != value:
+        return f"{now!r}, as it is called now"
     if get_origin(hint) is Literal and value not in get_args(hint):
         return what(hint) + did_you_mean(str(value), get_args(hint))
     if not _is_of(hint, value):

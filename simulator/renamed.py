@@ -20,8 +20,8 @@ FIELDS = {
 }
 """Fields by their old name, each with the same meaning and unit as before."""
 
-VALUES: dict[tuple[str, object], str] = {}
-"""Words by the field, under its new name, and their old form."""
+VALUES: dict[tuple[str, str], str] = {}
+"""Words by the name that their field has now, and their old form; several words in a field are joined by commas."""
 
 
 def current(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,10 +32,12 @@ def current(given: Mapping[str, Any]) -> dict[str, Any]:
             f"{old} and {now.name}" for old, now in FIELDS.items() if {old, now.name} <= given.keys()
         )
         raise ValueError(f"{twice} are one choice: give the second")
-    return {
-        name: VALUES.get((name, value), value) if isinstance(value, str) else value
-        for name, value in by_name.items()
-    }
+    return {name: word(name, value) if isinstance(value, str) else value for name, value in by_name.items()}
+
+
+def word(name: str, value: str) -> str:
+    """Return the words of a field in the form that they have now."""
+    return ",".join(VALUES.get((name, each), each) for each in value.split(","))
 
 
 def hint(name: str, *, as_flag: bool = False) -> str | None:
