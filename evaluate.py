@@ -119,7 +119,10 @@ def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
             continue  # among all
         name, made = load(policy, evaluation)
         taken = {run_folder.folder_name(other) for other in found}
-        found[policy if run_folder.folder_name(name) in taken else name] = made
+        name = policy if run_folder.folder_name(name) in taken else name
+        if name in found:
+            raise ValueError(f"--policy {policy} is in the table already: once is enough")
+        found[name] = made
     if everything:
         return found, "fifo"
     reference = next(iter(found))

@@ -5,9 +5,9 @@ from typing import Any
 
 from simulator.choice import declared
 from simulator.cluster import Cluster
-from simulator.kernel.parameters import CONTENTION, PARAMETERS, Parameters, acting, recorded
+from simulator.kernel.parameters import CONTENTION, Parameters, acting, recorded
 
-__all__ = ["CONTENTION", "PARAMETERS", "Parameters", "Physics", "acting"]
+__all__ = ["CONTENTION", "Physics", "acting"]
 
 
 def _alone() -> Any:

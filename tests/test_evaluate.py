@@ -105,6 +105,12 @@ def test_all_with_one_of_ones_own_is_one_table() -> None:
     assert reference == "fifo"
 
 
+def test_a_policy_is_never_in_the_table_twice() -> None:
+    best = baselines.tuned("mixed").policy
+    with pytest.raises(ValueError, match=f"--policy tuned:{best} is in the table already"):
+        chosen(read_choices(["--policy", "tuned", f"tuned:{best}", "--workload", "mixed"]))
+
+
 def test_two_agents_of_one_name_are_two_rows(tmp_path: Path) -> None:
     agents = [tmp_path / run / "mine" / "best" for run in ("one", "two")]
     for agent in agents:
