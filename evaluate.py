@@ -114,9 +114,7 @@ def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
     everything = len(asked) < len(evaluation.policy)
     if twice := [each for number, each in enumerate(asked) if each in asked[:number]]:
         raise ValueError(f"--policy names {twice[0]} twice: once is enough")
-    for policy in (*baselines.names(), *asked) if everything else asked:
-        if policy in found:
-            continue  # among all
+    for policy in dict.fromkeys((*baselines.names(), *asked)) if everything else asked:
         name, made = load(policy, evaluation)
         taken = {run_folder.folder_name(other) for other in found}
         name = policy if run_folder.folder_name(name) in taken else name
