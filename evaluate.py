@@ -3,21 +3,20 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import tyro
-
 import baselines
-from evaluation import choices
+from evaluation import choices, command, run_folder
+from evaluation.command import progress, working
+from simulator.choice import check, choice, flag
+from traces import unknown
 from workloads import Scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Mapping
 
     import pandas as pd
 
@@ -35,15 +34,16 @@ WINDOWS = 20
 class Evaluation:
     """What to score, and on how much."""
 
-    policy: str | None = None
-    """A module of baselines/ (fifo ...), all, tuned, tuned:NAME, the folder of a learned agent, or module:attribute."""
+    policy: tuple[str, ...] = ()
+    """A module of baselines/ (fifo ...), all, tuned, tuned:NAME, the folder of a learned agent, or module:attribute.
+    Several make one table, in which all are held against the first; one stands beside fifo, sjf, srtf and las."""
     paper: str | None = None
     """Instead of a policy, a module of experiments/ (xion ...): its claims, on the workload that they are about."""
-    scenario: tyro.conf.OmitArgPrefixes[Scenario] = field(default_factory=Scenario)
+    scenario: Scenario = field(default_factory=Scenario)
     """What is simulated."""
-    windows: int | None = None
+    windows: int | None = choice(None, least=1)
     """Windows to score on, 20, or trials of a paper, its own number; without meaning under --whole."""
-    processes: int = 1
+    processes: int = choice(1, least=1)
     """Processes to share the work; the results are the same."""
     workload: str | None = None
     """A named workload of workloads/ (quick, mixed, two_types ...); other flags override what it chooses."""
@@ -52,44 +52,39 @@ class Evaluation:
     config: str | None = None
     """Run folder, or JSON file, to take these choices from; flags override it."""
 
+    def __post_init__(self) -> None:
+        """Refuse what cannot be; ChoiceError names each field."""
+        check(self)
+
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code, 2 if what was asked for cannot be."""
-    args = sys.argv[1:] if args is None else args
-    try:
-        evaluation = read_choices(args)
-        what, fill = reproduction(evaluation) if evaluation.paper else scoring(evaluation)
-        folder = choices.open_run_folder("evaluate", evaluation, evaluation.out)
-    except ValueError as error:
-        print(f"evaluate.py: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return command.run("evaluate.py", work, args)
+
+
+def work(args: Sequence[str]) -> None:
+    """Do what the arguments ask for; ValueError says why it cannot be."""
+    evaluation = read_choices(args)
+    what, fill = reproduction(evaluation) if evaluation.paper else scoring(evaluation)
+    folder = run_folder.open_run_folder("evaluate", evaluation, evaluation.out)
     try:
         fill(folder)
     except ValueError as error:  # a policy of somebody's own does what it may not
-        choices.abandon(folder)
-        print(f"evaluate.py: {what}: {error}", file=sys.stderr)
-        return 2
+        run_folder.abandon(folder)
+        raise ValueError(f"{what}: {error}") from error
     except KeyboardInterrupt:
-        print(f"evaluate.py: interrupted; {folder} is without results", file=sys.stderr)
-        return 130
-    return 0
+        raise KeyboardInterrupt(f"interrupted; {folder} is without results") from None
 
 
 def read_choices(args: Sequence[str]) -> Evaluation:
     """Return the choices in the flags and in the file they name."""
-    args = choices.with_defaults(args, Evaluation)
-    choices.check_flags(args, Evaluation)
-    evaluation = tyro.cli(Evaluation, prog="evaluate.py", description=__doc__, args=args)
-    choices.check_numbers(evaluation)
-    if (evaluation.policy is None) == (evaluation.paper is None):
+    evaluation = choices.read(Evaluation, args, command="evaluate.py", about=str(__doc__))
+    if bool(evaluation.policy) == bool(evaluation.paper):
         raise ValueError("give either --policy, what to score, or --paper, whose claims to examine")
     usual = Scenario(seed=evaluation.scenario.seed)
     if evaluation.paper and evaluation.scenario != usual:
         changed = [name for name, value in vars(usual).items() if getattr(evaluation.scenario, name) != value]
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in changed)
-        raise ValueError(f"--paper brings its own workloads: leave out {flags}")
+        raise ValueError(f"--paper brings its own workloads: leave out {', '.join(map(flag, changed))}")
     return evaluation
 
 
@@ -114,21 +109,31 @@ def reproduction(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]"
 
 def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
     """Return the policies to score by name, and the name of the one that the others are held against."""
-    policy = str(evaluation.policy)
+    found: dict[str, Policy | type] = {}
+    asked = [each for each in evaluation.policy if each != "all"]
+    everything = len(asked) < len(evaluation.policy)
+    if twice := [each for number, each in enumerate(asked) if each in asked[:number]]:
+        raise ValueError(f"--policy names {twice[0]} twice: once is enough")
+    for policy in dict.fromkeys((*baselines.names(), *asked)) if everything else asked:
+        name, made = load(policy, evaluation)
+        taken = {run_folder.folder_name(other) for other in found}
+        name = policy if run_folder.folder_name(name) in taken else name
+        if name in found:
+            raise ValueError(f"--policy {policy} is in the table already: once is enough")
+        found[name] = made
+    if everything:
+        return found, "fifo"
+    reference = next(iter(found))
     beside = () if evaluation.scenario.whole else BESIDE
-    if policy == "all":
-        return {name: baselines.load(name) for name in baselines.names()}, "fifo"
-    if of_search := tuned(evaluation):
-        name, found = of_search.label, baselines.vary(baselines.load(of_search.policy), **of_search.settings)
+    if of_search := tuned(evaluation, asked[0]):
         beside = tuple(dict.fromkeys((of_search.policy, *beside)))
-    else:
-        name, found = load(policy)
-    return {name: found} | {other: baselines.load(other) for other in beside if other != name}, name
+    alone = len(asked) == 1
+    return found | {name: baselines.load(name) for name in beside if alone and name not in found}, reference
 
 
-def tuned(evaluation: Evaluation) -> "baselines.Tuned | None":
+def tuned(evaluation: Evaluation, policy: str) -> "baselines.Tuned | None":
     """Return what a search found for the workload named, or for the one that this scenario is, if that is asked for."""
-    kind, _, name = str(evaluation.policy).partition(":")
+    kind, _, name = policy.partition(":")
     if kind != "tuned":
         return None
     workload = evaluation.workload or choices.workload_like(evaluation.scenario)
@@ -137,12 +142,18 @@ def tuned(evaluation: Evaluation) -> "baselines.Tuned | None":
     return baselines.tuned(workload, name or None)
 
 
-def load(policy: str) -> "tuple[str, Policy | type]":
+def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
     """Return a policy by its name, folder or `module:attribute`, and what to call it in the table."""
-    if policy not in baselines.names() and Path(policy).is_dir():
+    if of_search := tuned(evaluation, policy):
+        return of_search.label, baselines.vary(baselines.load(of_search.policy), **of_search.settings)
+    known = baselines.names()
+    if policy not in known and Path(policy).is_dir():
         from agents import load_policy
 
         return agent_name(Path(policy).resolve()), load_policy(policy)
+    if ":" not in policy and policy not in known:
+        others = ("all", "tuned", "tuned:NAME", "package.module:attribute", "the folder of an agent")
+        raise ValueError(unknown("policy", policy, (*known, *others)))
     if ":" in policy and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # somebody's own module lies where they are
     found = baselines.load(policy)
@@ -180,20 +191,22 @@ def evaluate(
     for line in remarks.heading(workloads):
         out.print(line)
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
-    with progress(len(makers) * len(workloads)) as done:
-        results = report.simulate(makers, workloads, processes=evaluation.processes, done=done)
+    with progress("simulating", len(makers) * len(workloads)) as moved:
+        results = report.simulate(
+            makers, workloads, processes=evaluation.processes, done=partial(one_more, moved)
+        )
     summaries = report.score(results, workloads)
-    if evaluation.policy == "all":
+    if "all" in evaluation.policy:
         summaries = dict(sorted(summaries.items(), key=lambda item: item[1]["mean_jct_s"].mean()))
     bounds = report.bounds(workloads)
-    choices.write_run(folder, results, report.document(summaries, bounds, reference))
+    run_folder.write_run(folder, results, report.document(summaries, bounds, reference))
     out.print("", report.table(summaries, bounds, reference), "")
-    if evaluation.scenario.whole and evaluation.scenario.trace_file and Path(str(evaluation.policy)).is_dir():
+    learned = any(Path(policy).is_dir() for policy in {*evaluation.policy} - {*baselines.names()})
+    if evaluation.scenario.whole and evaluation.scenario.trace_file and learned:
         out.print("The agent may have learned on the first part of this trace.")
     notes = remarks.footnotes(workloads, summaries, policies, reference)
-    if of_search := tuned(evaluation):
-        notes.insert(0, of_search.told)
-    for line in (*notes, f"Run folder: {folder}"):
+    searched = [found.told for policy in evaluation.policy if (found := tuned(evaluation, policy))]
+    for line in (*searched, *notes, f"Run folder: {folder}"):
         out.print(line)
 
 
@@ -205,35 +218,17 @@ def reproduce(evaluation: Evaluation, paper: "Paper", settings: "Sequence[Settin
     out = report.console(sys.stdout)
     for line in paper.heading(settings):
         out.print(line)
-    with progress(size(settings)) as done:
-        found = simulate(settings, processes=evaluation.processes, done=done)
+    with progress("simulating", size(settings)) as moved:
+        found = simulate(settings, processes=evaluation.processes, done=partial(one_more, moved))
     for part in paper.report(found):
         out.print(part)
     files = paper.write(folder, str(evaluation.paper), found)
     out.print(f"Figure: {', '.join(map(str, files))}", f"Run folder: {folder}", sep="\n")
 
 
-def working(what: str) -> "AbstractContextManager[object]":
-    """Say on stderr, if that is a terminal, what is being waited for."""
-    from rich.console import Console
-
-    return Console(stderr=True).status(what) if sys.stderr.isatty() else nullcontext()
-
-
-@contextmanager
-def progress(total: int) -> "Iterator[Callable[[str, pd.DataFrame], None]]":
-    """Show a bar on stderr, if that is a terminal, with the latest result; give what moves it on."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("simulating", total=total)
-
-        def done(name: str, table: "pd.DataFrame") -> None:
-            latest = f"{name}: mean JCT {table['jct_s'].mean():,.0f} s in window {table['window'].iloc[0]}"
-            bar.update(task, advance=1, description=latest)
-
-        yield done
+def one_more(moved: "Callable[..., None]", name: str, table: "pd.DataFrame") -> None:
+    """Move a bar on by one simulation, and say what came of it."""
+    moved(1, f"{name}: mean JCT {table['jct_s'].mean():,.0f} s in window {table['window'].iloc[0]}")
 
 
 if __name__ == "__main__":

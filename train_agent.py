@@ -1,23 +1,20 @@
 """Train a scheduling agent by reinforcement learning, and score it on windows that it has never seen."""
 
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import tyro
-
 import baselines
 from agents import check_installed
 from agents.training import Training
-from evaluation import choices
+from evaluation import choices, command, run_folder
+from evaluation.command import progress
+from simulator.choice import check, choice
 from workloads import Scenario, Split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pandas as pd
 
     from agents.callbacks import Validated
@@ -32,11 +29,11 @@ BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
 class Run:
     """What to learn on, how, and what to score."""
 
-    scenario: tyro.conf.OmitArgPrefixes[Scenario] = field(default_factory=Scenario)
+    scenario: Scenario = field(default_factory=Scenario)
     """What is simulated."""
-    training: tyro.conf.OmitArgPrefixes[Training] = field(default_factory=Training)
+    training: Training = field(default_factory=Training)
     """How to learn."""
-    test_windows: int = 20
+    test_windows: int = choice(20, least=1)
     """Windows for the table at the end; nothing is learned on them or chosen by them."""
     workload: str | None = None
     """A named workload of workloads/ (quick, mixed, two_types ...); other flags override what it chooses."""
@@ -45,36 +42,32 @@ class Run:
     config: str | None = None
     """Run folder, or JSON file, to take these choices from; flags override it."""
 
+    def __post_init__(self) -> None:
+        """Refuse what cannot be; ChoiceError names each field."""
+        check(self)
+
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code, 2 if what was asked for cannot be."""
-    args = sys.argv[1:] if args is None else args
-    try:
-        wanted = read_choices(args)
-        check_installed()
-        wanted = as_far_as_it_goes(wanted)
-        folder = choices.open_run_folder("train", wanted, wanted.out)
-    except ValueError as error:
-        print(f"train_agent.py: {error}", file=sys.stderr)
-        return 2
+    return command.run("train_agent.py", work, args)
+
+
+def work(args: Sequence[str]) -> None:
+    """Learn and score as the arguments ask; ValueError says why it cannot be."""
+    wanted = read_choices(args)
+    check_installed()
+    wanted = as_far_as_it_goes(wanted)
+    folder = run_folder.open_run_folder("train", wanted, wanted.out)
     try:
         best = train(wanted, folder)
         score(wanted, best, folder)
-    except ValueError as error:
-        print(f"train_agent.py: {error}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
-        print(f"train_agent.py: interrupted; the best agent so far is in {folder}", file=sys.stderr)
-        return 130
-    return 0
+        raise KeyboardInterrupt(f"interrupted; the best agent so far is in {folder}") from None
 
 
 def read_choices(args: Sequence[str]) -> Run:
     """Return the choices in the flags and in the file they name."""
-    args = choices.with_defaults(args, Run)
-    choices.check_flags(args, Run)
-    wanted = tyro.cli(Run, prog="train_agent.py", description=__doc__, args=args)
-    choices.check_numbers(wanted)
+    wanted = choices.read(Run, args, command="train_agent.py", about=str(__doc__))
     if wanted.scenario.whole:
         raise ValueError("--whole leaves nothing to test on: an agent learns on windows of a trace")
     return wanted
@@ -116,7 +109,7 @@ def train(wanted: Run, folder: Path) -> Path:
     from agents.learn import learn
 
     print(f"Watch it learn: tensorboard --logdir {folder}")
-    with progress(wanted.training.steps) as stepped:
+    with progress("learning", wanted.training.steps) as stepped:
         return learn(wanted.scenario, wanted.training, folder, stepped=stepped, validated=tell)
 
 
@@ -147,7 +140,7 @@ def score(wanted: Run, best: Path, folder: Path) -> None:
     results = report.simulate(makers, workloads)
     summaries = report.score(results, workloads)
     bounds = report.bounds(workloads)
-    choices.write_run(folder, results, report.document(summaries, bounds, "agent"))
+    run_folder.write_run(folder, results, report.document(summaries, bounds, "agent"))
     out = report.console(sys.stdout)
     for line in remarks.heading(workloads):
         out.print(line)
@@ -184,17 +177,6 @@ def words(found: "Comparison") -> str:
     if found.high < 1:
         return "better than"
     return "worse than" if found.low > 1 else "not distinguishable from"
-
-
-@contextmanager
-def progress(total: int) -> "Iterator[Callable[[int], None]]":
-    """Show a bar on stderr, if that is a terminal; give what moves it on."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("learning", total=total)
-        yield lambda steps: bar.update(task, advance=steps)
 
 
 if __name__ == "__main__":

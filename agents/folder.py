@@ -3,10 +3,10 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from safetensors import SafetensorError
 from safetensors.torch import load as read_tensors
@@ -14,11 +14,14 @@ from safetensors.torch import save as tensor_bytes
 
 from agents.network import SlotNetwork
 from agents.training import Training
+from simulator import renamed
+from simulator.choice import changed
 from simulator.kernel.features import QUEUE_FEATURES, TOTALS
 from workloads import Scenario
 
 CHOICES, WEIGHTS = "agent.json", "weights.safetensors"
 FORMAT = 1
+C = TypeVar("C", Training, Scenario)
 MOST_SLOTS, MOST_HIDDEN = 4096, 4096  # a file that asks for more would only fill the memory
 LAYOUT = {"action": "pick", "queue_features": list(QUEUE_FEATURES), "totals": list(TOTALS)}
 """What the network reads and answers."""
@@ -71,8 +74,8 @@ def load(folder: str | Path) -> Agent:
     if not isinstance(choices, dict) or choices.get("format") != FORMAT:
         raise ValueError(f"{folder / CHOICES}: expected the choices of an agent, format {FORMAT}")
     _check_layout(folder, choices.get("layout"))
-    training = _read(Training, choices.get("training"), folder)
-    scenario = _read(Scenario, choices.get("scenario"), folder)
+    training = _read(Training(), choices.get("training"), folder)
+    scenario = _read(Scenario(), choices.get("scenario"), folder)
     if not (0 < training.queue_slots <= MOST_SLOTS and 0 < training.hidden <= MOST_HIDDEN):
         raise ValueError(f"{folder / CHOICES}: a network of absurd size")
     network = new_network(training)
@@ -94,21 +97,15 @@ def _check_layout(folder: Path, layout: object) -> None:
     )
 
 
-def _read(kind: type[Any], content: object, folder: Path) -> Any:
-    """Return a dataclass of choices from JSON; what its fields do not name, or name otherwise, is refused."""
-    known = {field.name: field for field in fields(kind)}
-    if not isinstance(content, dict) or content.keys() - known.keys():
-        raise ValueError(
-            f"{folder / CHOICES}: these are not the choices of a {kind.__name__}: {content!r:.200}"
-        )
-    for name, value in content.items():
-        usual = known[name].default
-        expected = (int, float) if isinstance(usual, float) and not isinstance(usual, bool) else type(usual)
-        if usual is not None and (
-            not isinstance(value, expected) or isinstance(value, bool) != isinstance(usual, bool)
-        ):
-            raise ValueError(f"{folder / CHOICES}: {kind.__name__}.{name} cannot be {value!r:.50}")
-    return kind(**content)
+def _read(usual: C, content: object, folder: Path) -> C:
+    """Return choices with those of JSON in their place, by their names of now; what cannot be is refused."""
+    kind = type(usual).__name__
+    if not isinstance(content, dict):
+        raise ValueError(f"{folder / CHOICES}: these are not the choices of a {kind}: {content!r:.200}")
+    try:
+        return changed(usual, renamed.current(content))
+    except ValueError as error:
+        raise ValueError(f"{folder / CHOICES}: these are not the choices of a {kind}: {error}") from None
 
 
 def _write_whole(file: Path, content: bytes) -> None:

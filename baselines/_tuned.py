@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from traces import did_you_mean
+
 FOLDER = Path(__file__).parent / "tuned"
 
 
@@ -40,7 +42,10 @@ def tuned(workload: str, policy: str | None = None) -> Tuned:
     name = policy or found["best"]
     if name not in found["policies"]:
         there = ", ".join(found["policies"])
-        raise ValueError(f"policy {name!r} is not tuned for workload {workload!r}: there are {there}")
+        raise ValueError(
+            f"policy {name!r} is not tuned for workload {workload!r}: there are {there}"
+            f"{did_you_mean(name, found['policies'])}"
+        )
     settings = found["policies"][name]["settings"]
     lists = {key: tuple(value) for key, value in settings.items() if isinstance(value, list)}
     source = f"found on training windows of {workload} with {found['budget']:,} simulated events"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import baselines
-from evaluation import choices, search
+from evaluation import run_folder, search
 from simulator.policy import Policy
 from workloads import MOST_TRIED, Workload, accepted, named, windows
 from workloads import names as workload_names
@@ -105,7 +105,7 @@ def write(
         "policies": policies,
     }
     file.parent.mkdir(parents=True, exist_ok=True)
-    choices.write_json(file, document)
+    run_folder.write_json(file, document)
 
 
 def line(found: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ from envs import render
 from envs.actions import Legal
 from envs.rewards import Moment
 from envs.slots import Slots
+from simulator.choice import changed
 from simulator.episode import Episode, run
 from simulator.kernel import calls
 from simulator.policy import PRIOR, Ranking
@@ -87,7 +88,7 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         """Choose the windows; nothing is simulated before the first reset."""
         self.render_mode = render_mode
         self.prior = Ranking("weighted", "if_it_pays", exponent=exponent, margin=margin)
-        self._workloads = shared_windows(Scenario(**(scenario or {})), split, count)
+        self._workloads = shared_windows(changed(Scenario(), scenario or {}), split, count)
         self._slots = Slots(queue_slots, running_slots)
         self._observation = find("envs.observations", observation, "observation")
         self._action = find("envs.actions", action, "action")

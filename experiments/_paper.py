@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluation import choices, remarks
+from evaluation import remarks, run_folder
 from experiments import _figure, _tables
 from experiments._claims import Claim
 from experiments._trials import Found, Setting
@@ -57,7 +57,7 @@ class Paper:
         rows = [claim.row() for claim in self.claims(found)]
         (folder / CLAIMS).write_text(json.dumps(rows, indent=2, allow_nan=False) + "\n", encoding="utf-8")
         numbers = {"paper": name, "trials": found.counts(), "means_over_trials": found.numbers()}
-        choices.write_json(folder / choices.SUMMARY, numbers)
+        run_folder.write_json(folder / run_folder.SUMMARY, numbers)
         found.table().to_csv(folder / TRIALS, index=False)
         with _figure.style():
             return _figure.save(self.figure(found), folder, name)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from traces import did_you_mean
+
 REFERENCE = "v100"
 GPU_MEMORY_GIB = {
     REFERENCE: 16.0,
@@ -141,8 +143,14 @@ def cluster(name: str) -> Cluster:
         return from_csv(Path(name))
     raise ValueError(
         f"cluster {name!r} is unknown: give NxG such as 8x8, 1x2-32gb-20c or 4x8+4x8-k80, 'philly', or a CSV "
-        "file of nodes"
+        f"file of nodes{did_you_mean(name, ('philly', *_in_lower_case(name)))}"
     )
+
+
+def _in_lower_case(name: str) -> tuple[str, ...]:
+    """Return a name in lower case where that is one of `NxG`."""
+    small = name.casefold()
+    return (small,) if all(_UNIFORM.fullmatch(part) for part in small.split("+")) else ()
 
 
 def named(nodes: str, gpus: str, gpu_type: str | None, memory_gib: str | None, cores: str | None) -> Cluster:

@@ -141,7 +141,7 @@ class Episode:
         job = int(self.state.failures.argmax())
         return (
             f"job {job} has failed {MOST_FAILURES:,} times: with its {self.jobs['num_gpus'][job]} GPUs it fails before "
-            "it has loaded or made a checkpoint (see node_mtbf, restart_delay and checkpoint_every of the scenario)"
+            "it has loaded or made a checkpoint (see node_mtbf_h, restart_delay and checkpoint_every of the scenario)"
         )
 
 

@@ -1,6 +1,5 @@
 """A job table made ready for a cluster: what it lacks filled in, what can never run found at the door."""
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -15,7 +14,7 @@ from simulator.cluster import Cluster, cluster
 from simulator.episode import Episode, lay_out, misfits
 from simulator.jobs import gives_out_cores, jobs_array
 from simulator.kernel.layout import GPU_TYPES
-from simulator.physics import HOUR, Physics
+from simulator.physics import Physics, acting
 from workloads._scenario import Scenario
 
 ROWS_SHOWN = 10
@@ -92,37 +91,14 @@ def physics_of(jobs: np.ndarray, machines: Cluster, scenario: Scenario) -> Physi
 
 def physics(scenario: Scenario, *, cores: bool, typed: bool) -> Physics:
     """Return the physics of a scenario; cores may be given out without deciding about speed."""
-    parts = scenario.parts
-    fails, drains = scenario.node_mtbf, scenario.drain_every
-    for name in ("node_mtbf", "drain_every"):
-        if not getattr(scenario, name) >= 0:
-            raise ValueError(f"{name} of {getattr(scenario, name):g} hours: expected at least 0")
-    closing = "failures" in parts
-    return Physics(
-        max_share=scenario.max_share if "sharing" in parts else 1,
-        cores=cores,
-        bandwidth="bandwidth" in parts,
-        contention=scenario.contention,
-        contention_loss=scenario.contention_loss,
-        peak_at=scenario.peak_at,
-        oom_victim=scenario.oom_victim,
-        restart_delay=scenario.restart_delay,
-        typed=typed,
-        node_mtbf=fails * HOUR if closing and fails else math.inf,
-        node_repair=scenario.node_repair * HOUR,
-        drain_every=drains * HOUR if closing and drains else math.inf,
-        drain_notice=scenario.drain_notice * HOUR,
-        drain_length=scenario.drain_length * HOUR,
-        checkpoint_every=scenario.checkpoint_every,
-    )
+    numbers = acting(scenario, scenario.parts)
+    return Physics(**numbers, cores=cores, bandwidth="bandwidth" in scenario.parts, typed=typed)
 
 
 def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFrame:
     """Cap run times as asked and fill in what the trace lacks."""
     machines = cluster(scenario.cluster_name)
     if scenario.max_duration is not None:
-        if not scenario.max_duration > 0:
-            raise ValueError(f"run times capped at {scenario.max_duration:g} s: the cap must be more than 0")
         capped = table.assign(duration_s=table["duration_s"].clip(upper=scenario.max_duration))
         capped.attrs = table.attrs
         table = capped

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simulator.kernel.parameters import FIELDS
+from simulator.kernel.parameters import MAX_SHARE as MAX_SHARE
 from traces import COLUMNS
 
 # Phases of a job. A paused job is QUEUED again. A RESERVED job has been given GPUs of which some are still held by
@@ -28,16 +30,14 @@ NEVER, BY_ORDER, IF_IT_PAYS = range(3)
 
 MOST_FAILURES = 1000  # of a job by itself or with its nodes; who fails more often never ends
 
-# Who fails when the memory of a GPU runs over: who came last, anyone, or whose need has just grown.
+# Which job fails when the memory of a GPU runs over, in the order of `Parameters.oom_victim`.
 NEWCOMER, ANYONE, GROWER = range(3)
-OOM_VICTIMS = ("newcomer", "random", "grower")
 
 # A generator of whole numbers that is the same everywhere (Park and Miller, CACM 31(10), 1988).
 MULTIPLIER, MODULUS = 48_271, 2**31 - 1
 
 CHARGED, GROWING = 1, 2  # memory is taken; is about to be
 
-MAX_SHARE = 4  # slots a GPU: slot k of GPU g is number MAX_SHARE * g + k
 MAX_LEVELS = 8  # distinct GPU memory sizes of a cluster, and limits of a ranking by level
 NOBODY, CLOSED = -1, -2  # nobody holds, or inherits, a GPU; its node is closed
 OPEN, DRAINING, DOWN = range(3)  # nodes: jobs may start; none may, those there run on; nothing runs
@@ -115,15 +115,10 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("exact", "i8"),  # 1 where estimates equal the truth
     ("pooled", "i8"),
     # physics
-    ("max_share", "i8"),  # jobs a GPU
+    *FIELDS,  # the parameters, as they are declared
     ("cpu_limited", "i8"),  # 1 where nobody gets cores that are not there
     ("varying", "i8"),  # 1 where the speed of a running job may change
     ("bandwidth_binds", "i8"),  # 1 where host memory can be short of bandwidth
-    ("contention", "f8"),  # slowdown for each GPU's worth of demand beyond one
-    ("contention_loss", "f8"),  # slowdown for each co-runner, whatever it demands
-    ("peak_at", "f8"),  # share of a run after which a job needs its peak memory
-    ("oom_victim", "i8"),
-    ("restart_delay", "f8"),  # s
     ("intra_gbs", "f8"),  # GB/s between GPUs of a node
     ("inter_gbs", "f8"),  # GB/s between nodes
     ("intra_s", "f8"),  # s of an iteration for each further GPU of a node
@@ -131,12 +126,6 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("node_gbs", "f8"),  # GB/s of a node's memory
     ("typed", "i8"),  # 1 where GPUs differ in speed
     ("failing", "i8"),  # 1 where nodes close
-    ("node_mtbf", "f8"),  # s a node is up, on average; infinite where none fails
-    ("node_repair", "f8"),  # s it is down then, on average
-    ("drain_every", "f8"),  # s between two drains of a node; infinite where there are none
-    ("drain_notice", "f8"),  # s from its announcement until it is down
-    ("drain_length", "f8"),  # s it is down then
-    ("checkpoint_every", "f8"),  # s of progress between two checkpoints that cost nothing
     ("endless", "i8"),  # 1 once a job has failed MOST_FAILURES times
     ("next_closing", "f8"),  # s; when the first node changes
     ("next_opening", "f8"),  # s; when the first that is closed goes down, or is up again

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from simulator.physics import Physics
 from tests.accounts.lives import DOWN, DRAINING, OPEN
 
-ROUNDING = 1e-6  # s
+ROUNDING, HOUR = 1e-6, 3600.0  # s
 
 
 class Outages:
@@ -18,8 +18,8 @@ class Outages:
 
     def __init__(self, physics: Physics, nodes: int, start_s: float) -> None:
         self.physics = physics
-        every_s = physics.drain_every
-        self.drains = [start_s + every_s * (node + 1) / nodes for node in range(nodes)]
+        self.every_s = physics.drain_every_h * HOUR or math.inf
+        self.drains = [start_s + self.every_s * (node + 1) / nodes for node in range(nodes)]
         self.until = [math.inf] * nodes
         self.fails: Sequence[float] = [math.inf] * nodes
         self.repaired: Sequence[float] = [math.inf] * nodes
@@ -42,14 +42,14 @@ class Outages:
         if now == DOWN:
             self.until[node] = math.inf
             while self.drains[node] < clock - ROUNDING:
-                self.drains[node] += self.physics.drain_every
+                self.drains[node] += self.every_s
             return OPEN
         if self.fails[node] <= clock + ROUNDING:
             self.until[node] = self.repaired[node]
             return DOWN
         if now == DRAINING:
-            self.until[node] += self.physics.drain_length
+            self.until[node] += self.physics.drain_length_h * HOUR
             return DOWN
-        self.until[node] = self.drains[node] + self.physics.drain_notice
-        self.drains[node] += self.physics.drain_every
+        self.until[node] = self.drains[node] + self.physics.drain_notice_h * HOUR
+        self.drains[node] += self.every_s
         return DRAINING

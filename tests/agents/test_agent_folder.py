@@ -68,6 +68,11 @@ def test_other_features_are_refused(saved: Path) -> None:
         {"training": {"queue_slots": "many"}},
         {"training": {"queue_slots": 10**9}},
         {"training": {"hidden": 64}},
+        {"training": {"queue_slots": True}},
+        {"training": {"tau_s": -1}},
+        {"training": {"reward": "fame"}},
+        {"scenario": {"jobs": 0}},
+        {"scenario": {"node_mtbf": 1.0, "node_mtbf_h": 1.0}},
         {"training": None},
         {"scenario": [1, 2]},
     ],
@@ -77,6 +82,11 @@ def test_choices_that_cannot_be_are_refused(saved: Path, change: dict[str, objec
     rewrite(saved, change)
     with pytest.raises(ValueError, match=str(saved)):
         load_policy(saved)
+
+
+def test_choices_by_names_of_before_are_read(saved: Path) -> None:
+    rewrite(saved, {"scenario": {"jobs": 40, "node_mtbf": 7.0, "drain_length": 0.5}})
+    assert agent_folder.load(saved).scenario == Scenario(jobs=40, node_mtbf_h=7.0, drain_length_h=0.5)
 
 
 @pytest.mark.parametrize("content", [b"", b"not JSON", b"[" * 100_000, b"\xff\xfe", b"null"])

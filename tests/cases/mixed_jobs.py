@@ -16,11 +16,11 @@ from workloads import Scenario, Workload
 SMALL = Cluster("small", (4, 2, 2), (16.0, 16.0, 24.0), (20, 10, 16), bandwidth_gbs=40.0)
 TYPES = replace(SMALL, node_types=("v100", "k80", "a100"))
 OUTAGES: dict[str, Any] = {  # of nodes, in hours; s of progress between checkpoints
-    "node_mtbf": 0.7,
-    "node_repair": 0.05,
-    "drain_every": 0.5,
-    "drain_notice": 0.06,
-    "drain_length": 0.05,
+    "node_mtbf_h": 0.7,
+    "node_repair_h": 0.05,
+    "drain_every_h": 0.5,
+    "drain_notice_h": 0.06,
+    "drain_length_h": 0.05,
     "checkpoint_every": 100.0,
 }
 

@@ -15,12 +15,12 @@ from tests.cases.mixed_jobs import sensible
 
 TROUBLES: dict[str, Any] = {
     "cluster": "1x4-40c+1x4-k80-48c+1x3-20c",
-    "node_mtbf": 2.0,
+    "node_mtbf_h": 2.0,
     "checkpoint_every": 60.0,
-    "node_repair": 0.3,
-    "drain_every": 3.0,
-    "drain_notice": 0.4,
-    "drain_length": 0.3,
+    "node_repair_h": 0.3,
+    "drain_every_h": 3.0,
+    "drain_notice_h": 0.4,
+    "drain_length_h": 0.3,
     "drop_too_large": True,
 }
 MODELS = ("resnet50", "vgg16", "bert_base")

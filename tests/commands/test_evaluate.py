@@ -10,9 +10,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tests.cases.crowd import TINY, opinionated
 
 import baselines
-from evaluate import Evaluation, main, read_choices
+from agents import folder as agent_folder
+from agents.folder import Agent
+from evaluate import Evaluation, chosen, main, read_choices
 from evaluation import choices, results
 from simulator.cluster import cluster
 from simulator.episode import run
@@ -83,10 +86,45 @@ def test_a_policy_stands_beside_four_others(command: Command, crowded: Path, tmp
     assert max(map(len, out.splitlines())) <= 120
 
 
+def test_several_policies_make_one_table(command: Command, crowded: Path, tmp_path: Path) -> None:
+    names = ("las", "--policy", "baselines.easy:policy", "--policy=sjf")
+    code, out, error = command("--policy", *names, *windows_of(crowded, tmp_path / "out"))
+    assert (code, error) == (0, "")
+    rows = re.findall(r"^([\w.:]+) +[\d,.]+ ", out, re.MULTILINE)
+    assert rows == ["las", "baselines.easy:policy", "sjf"]
+    kept = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert kept["reference"] == "las"
+    again = read_choices(["--config", str(tmp_path / "out")])
+    assert again.policy == ("las", "baselines.easy:policy", "sjf")
+
+
+def test_all_with_one_of_ones_own_is_one_table() -> None:
+    asked = read_choices(["--policy", "all", "baselines.easy:policy", "las"])
+    policies, reference = chosen(asked)
+    assert list(policies) == [*baselines.names(), "baselines.easy:policy"]
+    assert reference == "fifo"
+
+
+def test_a_policy_is_never_in_the_table_twice() -> None:
+    best = baselines.tuned("mixed").policy
+    with pytest.raises(ValueError, match=f"--policy tuned:{best} is in the table already"):
+        chosen(read_choices(["--policy", "tuned", f"tuned:{best}", "--workload", "mixed"]))
+
+
+def test_two_agents_of_one_name_are_two_rows(tmp_path: Path) -> None:
+    agents = [tmp_path / run / "mine" / "best" for run in ("one", "two")]
+    for agent in agents:
+        agent_folder.save(agent, Agent(opinionated(), TINY, Scenario()))
+    policies, reference = chosen(read_choices(["--policy", *map(str, agents)]))
+    assert list(policies) == ["mine_best", str(agents[1])]
+    assert reference == "mine_best"
+
+
 def test_all_is_every_baseline_and_oracles_stand_below(
     command: Command, crowded: Path, tmp_path: Path
 ) -> None:
-    code, out, _ = command("--policy", "all", *windows_of(crowded, tmp_path, "--windows", 1))
+    one = ("--cluster", "2x2", "--jobs", 40, "--windows", 1, "--all-windows", "--out", tmp_path)
+    code, out, _ = command("--policy", "all", "--trace-file", crowded, *one)
     assert code == 0
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == baselines.names()
     above, below = out.split("─\n")[1:3]
@@ -186,42 +224,6 @@ def test_without_out_every_run_has_a_folder_of_its_own(
 def test_a_bare_csv_says_that_it_uses_8x8(command: Command, tiny: Path, tmp_path: Path) -> None:
     told = command("--policy", "fifo", "--trace-file", tiny, "--whole", "--out", tmp_path / "out")[1]
     assert "on 8x8 (8 nodes, 64 GPUs, since none was named)" in " ".join(told.split())
-
-
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (("--policy", "xoin"), ("did you mean 'xion'", "fifo_strict")),
-        (("--policy", "fifo", "--trace", "phily"), ("did you mean 'philly'",)),
-        (("--policy", "fifo", "--clutser", "8x8"), ("did you mean --cluster?", "--placement")),
-        (("--policy", "fifo", "--cluster", "8by8"), ("'8by8'", "NxG", "philly")),
-        (("--policy", "fifo", "--physics", "memory,gravity"), ("gravity", "estimates")),
-        (("--policy", "fifo", "--discipline", "lax"), ("lax", "strict", "easy")),
-        (("--policy", "fifo", "--placement", "worst"), ("worst", "best_fit", "pooled")),
-        (("--policy", "fifo", "--trace-file", "missing.csv"), ("missing.csv",)),
-        (("--policy", "fifo", "--config", "missing.json"), ("missing.json",)),
-        (("--policy", "nowhere_to_be_found:policy"), ("no module 'nowhere_to_be_found'",)),
-        (("--policy", "baselines.fifo:polcy"), ("'polcy'",)),
-        (("--policy", "fifo", "--windows", "many"), ("--windows",)),
-        (("--policy", "fifo", "--windows", "0"), ("--windows 0", "at least 1")),
-        (("--policy", "fifo", "--seed", "-1"), ("--seed -1", "at least 0")),
-        (("--policy", "fifo", "--tick", "nan"), ("--tick nan", "finite")),
-        (("--policy", "fifo", "--target-load", "0"), ("--target-load 0", "more than 0")),
-        ((), ("--policy", "--paper")),
-        (("--policy", "fifo", "--paper", "xion"), ("either --policy", "or --paper")),
-        (("--paper", "xoin"), ("no paper 'xoin' among", "did you mean 'xion'")),
-        (("--paper", "xion", "--cluster", "8x8", "--jobs", "9"), ("leave out --cluster, --jobs",)),
-        (("--paper", "xion", "--windows", "0"), ("--windows 0", "at least 1")),
-    ],
-    ids=lambda args: " ".join(args)[:40] if args and isinstance(args, tuple) else None,
-)
-def test_what_cannot_be_is_refused_in_words(
-    command: Command, tmp_path: Path, args: tuple[str, ...], said: tuple[str, ...]
-) -> None:
-    code, out, error = command(*args, "--out", tmp_path / "out")
-    assert (code, out) == (2, "")
-    assert [word for word in said if word not in " ".join(re.sub(r"[│\n]", " ", error).split())] == []
-    assert not (tmp_path / "out").exists()
 
 
 def test_jobs_that_can_never_run_stop_it_at_the_door(command: Command, tiny: Path, tmp_path: Path) -> None:

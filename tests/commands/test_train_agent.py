@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -74,7 +75,8 @@ def test_the_agent_scores_the_same_again(
 
 
 def test_fewer_windows_than_asked_for_are_enough(command: Command, trace: str, tmp_path: Path) -> None:
-    code, out, error = command("--trace-file", trace, *FEW, "--windows", 5000, "--out", tmp_path / "run")
+    many = [arg if before != "--windows" else "5000" for before, arg in pairwise(("", *FEW))]
+    code, out, error = command("--trace-file", trace, *many, "--out", tmp_path / "run")
     assert (code, error) == (0, "")
     assert re.search(r"Note: the train part of the trace has \d+ windows, not 5,000", out)
 
@@ -82,9 +84,12 @@ def test_fewer_windows_than_asked_for_are_enough(command: Command, trace: str, t
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--stepps", "4"], "did you mean --steps?"),
+        (["--stepps", "4"], "did you mean '--steps'?"),
         (["--steps", "0"], "--steps 0: expected at least 1"),
         (["--tau-s", "-1"], "expected more than 0"),
+        (["--clip", "nan"], "--clip nan: expected a finite number"),
+        (["--reward", "Jct"], "did you mean 'jct'?"),
+        (["--batch", "2048", "--batch", "512"], "--batch is given twice, as 2048 and as 512: give it once"),
         (["--whole"], "--whole leaves nothing"),
         (["--trace", "philli"], "philly"),
         (["--trace-file", "missing.csv"], "missing.csv"),

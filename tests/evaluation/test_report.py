@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from evaluation import choices, remarks, report, results
+from evaluation import remarks, report, results, run_folder
 from simulator.policy import Ranking
 from tests.cases.some_jobs import some_jobs
 from traces import fill
@@ -124,48 +124,21 @@ def test_jobs_dropped_are_summed_over_windows() -> None:
     ]
 
 
-def test_choices_come_back_from_a_file(tmp_path: Path) -> None:
-    given = Choices(Scenario(cluster="4x8", whole=True, target_load=1.5), steps=7)
-    folder = choices.open_run_folder("test", given, tmp_path / "out")
-    assert set(choices.flags(folder, Choices)) >= {
-        "--cluster=4x8",
-        "--whole",
-        "--target-load=1.5",
-        "--steps=7",
-    }
-    assert not [flag for flag in choices.flags(folder, Choices) if flag.startswith(("--out", "--trace"))]
-
-
-def test_flags_of_ones_own_come_after_those_of_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "mine.json"
-    file.write_text('{"steps": 5, "cluster": "2x2"}')
-    args = ["--steps", "6", "--config", str(file)]
-    assert choices.with_defaults(args, Choices) == ["--steps=5", "--cluster=2x2", *args]
-
-
-@pytest.mark.parametrize("text", ["", "[1]", '{"steps": [1]}', '{"scenario": {"jobs": {}}}', "[" * 100_000])
-def test_what_is_no_choices_is_refused(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "bad.json"
-    file.write_text(text)
-    with pytest.raises(ValueError, match=r"bad\.json|choice"):
-        choices.flags(file, Choices)
-
-
 def test_runs_of_one_second_have_folders_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert len({choices.open_run_folder("test", Choices()) for _ in range(3)}) == 3
+    assert len({run_folder.open_run_folder("test", Choices()) for _ in range(3)}) == 3
 
 
 def test_a_folder_cannot_be_made_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for out in (tmp_path / "file", tmp_path / "file" / "inside"):
         with pytest.raises(ValueError, match="file"):
-            choices.open_run_folder("test", Choices(), out)
+            run_folder.open_run_folder("test", Choices(), out)
 
 
 def test_json_has_no_numbers_that_json_lacks(tmp_path: Path) -> None:
-    choices.write_json(tmp_path / "a.json", {"a": [math.nan, 1.5], "b": {"c": math.inf}})
+    run_folder.write_json(tmp_path / "a.json", {"a": [math.nan, 1.5], "b": {"c": math.inf}})
     assert json.loads((tmp_path / "a.json").read_text()) == {"a": [None, 1.5], "b": {"c": None}}
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

@@ -1,12 +1,15 @@
 """The shape of the sources: who imports whom, where each library lives, how long things are; offenders are listed."""
 
 import ast
+import resource
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMANDS = ("train_agent", "evaluate")
@@ -33,7 +36,7 @@ HOME = {
     "gymnasium": ("envs/", "agents/"),
     "matplotlib": ("experiments/",),
     "rich": ("evaluation/", "experiments/", *(f"{command}.py" for command in COMMANDS)),
-    "tyro": tuple(f"{command}.py" for command in COMMANDS),
+    "tyro": ("evaluation/choices.py",),
 }
 WITHOUT_PANDAS = ("simulator/kernel/", "simulator/view.py", "simulator/episode.py")
 TESTING = {"tests", "benchmarks", "conftest", "pytest", "hypothesis"}
@@ -169,7 +172,8 @@ def test_every_public_name_explains_itself() -> None:
 
 
 def test_only_commands_print() -> None:
-    silent = [path for path in product() if owner(path) not in COMMANDS and not path.endswith("__main__.py")]
+    printing = ("__main__.py", "evaluation/command.py")
+    silent = [path for path in product() if owner(path) not in COMMANDS and not path.endswith(printing)]
     calls = (
         (path, node.func) for path in silent for node in ast.walk(tree(path)) if isinstance(node, ast.Call)
     )
@@ -191,4 +195,17 @@ def test_a_heuristic_does_not_wait_for_torch_or_gymnasium() -> None:
 
 def test_flags_are_read_before_anything_heavy_is_loaded() -> None:
     loaded = loaded_by("import evaluate, train_agent")
-    assert loaded & {"torch", "pandas", "numba", "gymnasium", "scipy"} == set()
+    assert loaded & {"torch", "pandas", "numba", "gymnasium", "scipy", "tyro", "rich"} == set()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_there_at_once(command: str) -> None:
+    """The best of three, in seconds of the processor, so that other programs do not count."""
+    taken = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        line = [sys.executable, f"{command}.py", "--help"]
+        subprocess.run(line, cwd=ROOT, capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(taken) < 0.5

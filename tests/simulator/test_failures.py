@@ -18,9 +18,9 @@ from tests.cases.mixed_jobs import OUTAGES, TYPES, Whims, mixed_table, table_of,
 
 FAILING = "memory,preemption,failures"
 DRAINS: dict[str, Any] = {
-    "drain_every": 1.0,
-    "drain_notice": 0.1,
-    "drain_length": 0.05,
+    "drain_every_h": 1.0,
+    "drain_notice_h": 0.1,
+    "drain_length_h": 0.05,
 }  # 3600, 360 and 180 s
 
 
@@ -233,7 +233,7 @@ def test_nodes_are_up_and_down_as_long_as_they_should_be() -> None:
     """Means of some hundred exponential times, within three standard errors."""
     cluster = Cluster("many", (1,) * 40, (16.0,) * 40, (2,) * 40)
     jobs = [job(1, submit_s=0.0), job(1, submit_s=40 * 3600.0)]
-    choices: dict[str, Any] = {"node_mtbf": 2.0, "node_repair": 0.5}
+    choices: dict[str, Any] = {"node_mtbf_h": 2.0, "node_repair_h": 0.5}
     episode = workload(table_of(*jobs), cluster, physics=FAILING, **choices).episode()
     was, since = np.zeros(40, int), np.zeros(40)
     times: dict[int, list[float]] = {0: [], 2: []}
@@ -263,7 +263,11 @@ def test_every_job_ends_and_no_work_is_lost() -> None:
 def test_a_job_that_fails_before_each_checkpoint_ends_the_run_with_its_reason(policy: Policy) -> None:
     """A gang of both nodes, either of which fails each 20 s on average, would run for an hour between checkpoints."""
     jobs = [job(10), job(3600, num_gpus=2)]
-    choices: dict[str, Any] = {"node_mtbf": 40 / 3600, "node_repair": 1 / 3600, "checkpoint_every": 3600.0}
+    choices: dict[str, Any] = {
+        "node_mtbf_h": 40 / 3600,
+        "node_repair_h": 1 / 3600,
+        "checkpoint_every": 3600.0,
+    }
     episode = workload(table_of(*jobs), TWO, physics=FAILING, **choices).episode()
     with pytest.raises(
         RuntimeError, match=r"job 1 has failed 1,000 times: with its 2 GPUs .* checkpoint_every"

@@ -1,0 +1,94 @@
+"""The folder of a run: its choices beside what came of them."""
+
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CHOICES, SUMMARY, JOBS = "choices.json", "summary.json", "jobs.csv"
+RUNS = Path("runs")
+ABOUT_THE_RUN = ("out", "config", "workload", "processes")  # these choose nothing about the results
+
+
+def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) -> Path:
+    """Return a folder that no other run has, with the choices (a dataclass) in it.
+
+    It is `out`, or else `runs/<prefix>-<time>-<hash of the choices>`. ValueError if `out` holds a run already.
+    """
+    text = json.dumps({k: v for k, v in asdict(choices).items() if k not in ABOUT_THE_RUN}, indent=2) + "\n"
+    digest = hashlib.sha256(text.encode()).hexdigest()[:6]
+    name = f"{prefix}-{datetime.now():%Y%m%d-%H%M%S}-{digest}"
+    folder = RUNS / name if out is None else Path(out)
+    try:
+        folder = _fresh(folder) if out is None else folder
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / CHOICES).open("x", encoding="utf-8") as file:  # fails where another run has come first
+            file.write(text)
+    except FileExistsError:
+        what = "holds a run already" if folder.is_dir() else "is a file"
+        raise ValueError(f"{folder} {what}: give another folder with --out") from None
+    except OSError as error:
+        raise ValueError(f"{folder} cannot be written to: {error.strerror}") from None
+    return folder
+
+
+def abandon(folder: Path) -> None:
+    """Give up a run that came to nothing: its folder is free again."""
+    (folder / CHOICES).unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _fresh(wanted: Path) -> Path:
+    """Make and return a new folder; of several runs in one second the later get a number."""
+    for number in count(1):
+        folder = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return folder
+    raise AssertionError
+
+
+def write_run(folder: Path, results: Mapping[str, "pd.DataFrame"], summary: Mapping[str, Any]) -> None:
+    """Write every policy's results table, each float with all its digits, and the summary."""
+    for name, table in results.items():
+        place = folder / folder_name(name)
+        place.mkdir(exist_ok=True)
+        table.to_csv(place / JOBS, index=False)
+    write_json(folder / SUMMARY, summary)
+
+
+def folder_name(policy: str) -> str:
+    """Return the name of a policy's folder: its own, with what no file system minds."""
+    return re.sub(r"[^\w.-]", "_", policy)
+
+
+def write_json(file: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON whole or not at all; numbers that JSON lacks become null."""
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    partial.write_text(json.dumps(_plain(content), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    partial.replace(file)
+
+
+def _plain(content: Any) -> Any:
+    match content:
+        case Mapping():
+            return {key: _plain(value) for key, value in content.items()}
+        case list() | tuple():
+            return [_plain(value) for value in content]
+        case float() if not math.isfinite(content):
+            return None
+        case _:
+            return content

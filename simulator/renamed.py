@@ -1,0 +1,49 @@
+"""Choices that had other names: what older files hold is read by the new name, and what is asked for is told it."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Now(NamedTuple):
+    """The name that a choice has now, and what else is to be known of it."""
+
+    name: str
+    note: str = ""
+
+
+FIELDS = {
+    "node_mtbf": Now("node_mtbf_h", "in hours"),
+    "node_repair": Now("node_repair_h", "in hours"),
+    "drain_every": Now("drain_every_h", "in hours"),
+    "drain_notice": Now("drain_notice_h", "in hours"),
+    "drain_length": Now("drain_length_h", "in hours"),
+}
+"""Fields by their old name, each with the same meaning and unit as before."""
+
+VALUES: dict[tuple[str, str], str] = {}
+"""Words by the name that their field has now, and their old form; several words in a field are joined by commas."""
+
+
+def current(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return choices of an older file by the names, and with the words, that they have now."""
+    by_name = {FIELDS[name].name if name in FIELDS else name: value for name, value in given.items()}
+    if len(by_name) < len(given):
+        twice = next(
+            f"{old} and {now.name}" for old, now in FIELDS.items() if {old, now.name} <= given.keys()
+        )
+        raise ValueError(f"{twice} are one choice: give the second")
+    return {name: word(name, value) if isinstance(value, str) else value for name, value in by_name.items()}
+
+
+def word(name: str, value: str) -> str:
+    """Return the words of a field in the form that they have now."""
+    return ",".join(VALUES.get((name, each), each) for each in value.split(","))
+
+
+def hint(name: str, *, as_flag: bool = False) -> str | None:
+    """Say what a choice is called now; None of one that never had another name."""
+    if name not in FIELDS:
+        return None
+    now = FIELDS[name]
+    old, new = (f"--{each.replace('_', '-')}" if as_flag else each for each in (name, now.name))
+    return f"{old} is now {new}" + (f", {now.note}" if now.note else "")

@@ -1,0 +1,286 @@
+"""A choice is declared once, is checked whoever makes it, and survives the way to a file and back."""
+
+import math
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, cast, get_args
+
+import numpy as np
+import pytest
+
+from agents.training import Training
+from evaluate import Evaluation
+from evaluation import choices, run_folder
+from simulator import renamed
+from simulator.choice import ChoiceError, changed, check, hints, names
+from simulator.cluster import cluster
+from simulator.kernel.layout import ANYONE, GROWER, NEWCOMER, STATE, state_dtype, tier
+from simulator.kernel.parameters import PARAMETERS, Parameters, recorded
+from simulator.physics import Physics, acting
+from tests.conftest import ROOT
+from train_agent import Run
+from workloads import PARTS, Scenario
+
+KINDS = (Scenario, Training, Evaluation, Run)
+NUMBERS = [(kind, name) for kind in KINDS for name, (hint, _) in hints(kind).items() if hint in (int, float)]
+
+
+@dataclass(frozen=True)
+class Choices:
+    scenario: Scenario = field(default_factory=Scenario)
+    out: str | None = None
+    config: str | None = None
+    workload: str | None = None
+    steps: int = 3
+    policy: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+def read(*args: object) -> Choices:
+    return choices.read(Choices, [str(arg) for arg in args], command="test", about="")
+
+
+# What may be.
+
+
+def test_every_wrong_field_is_named_with_what_is_expected() -> None:
+    with pytest.raises(ChoiceError) as found:
+        Scenario(max_share=99, tick=-5, jobs=0, placement="Spread")  # type: ignore[arg-type]
+    assert sorted(str(found.value).split("; ")) == [
+        "did you mean 'spread'?",
+        "jobs 0: expected at least 1",
+        "max_share 99: expected at least 1 and at most 4",
+        "placement 'Spread': expected first_fit, best_fit, spread, pooled",
+        "tick -5: expected at least 0",
+    ]
+    assert "--max-share 99" in found.value.as_flags
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, "5", (5,)], ids=str)
+@pytest.mark.parametrize(("kind", "name"), NUMBERS, ids=lambda of: getattr(of, "__name__", of))
+def test_no_number_may_be_what_is_none(kind: Any, name: str, value: object) -> None:
+    with pytest.raises(ChoiceError, match=rf"^{name} "):
+        kind(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"trace": 3},
+        {"whole": 1},
+        {"whole": "true"},
+        {"whole": None},
+        {"seed": 1.5},
+        {"seed": -1},
+        {"jobs": None},
+        {"target_load": 0.0},
+        {"max_duration": 0},
+        {"peak_at": 1.0},
+        {"restart_delay": 0.0},
+        {"contention": -0.1},
+        {"node_mtbf_h": -1.0},
+        {"node_repair_h": 0.0},
+        {"checkpoint_every": 0},
+        {"drain_every_h": 3.0},
+        {"physics": "memory,gravity"},
+        {"physics": "memory,all"},
+        {"physics": ""},
+        {"oom_victim": "anyone"},
+    ],
+    ids=str,
+)
+def test_a_scenario_that_cannot_be_is_refused(given: dict[str, Any]) -> None:
+    (name,) = given
+    with pytest.raises(ChoiceError, match=rf"^{name} .*: expected "):
+        Scenario(**given)
+
+
+def test_what_may_be_is_taken() -> None:
+    assert Scenario(
+        seed=cast(int, np.int64(3)),
+        tick=0,
+        drain_every_h=3.5,
+        physics=" memory, cores",
+    ).parts == {
+        "memory",
+        "cores",
+    }
+    assert Scenario(jobs=1, max_share=4, peak_at=0.999, target_load=1e-9).max_share == 4
+    assert Training(tau_s=None, learning_seed=0, exponent=-1.0).tau_s is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_choices_inside_others_are_of_their_kind(kind: Any) -> None:
+    for name in names(kind):
+        assert name in {each.name for each in fields(names(kind)[name])}
+    with pytest.raises(ChoiceError, match=r"^scenario .* expected a Scenario"):
+        Evaluation(scenario={"jobs": 3})  # type: ignore[arg-type]
+
+
+# Parameters of physics.
+
+
+def test_each_parameter_is_a_field_of_the_scenario_and_of_the_record() -> None:
+    scalars = {row[0]: row[1] for row in STATE if len(row) == 2}
+    assert {each.name for each in PARAMETERS} <= {each.name for each in fields(Scenario)}
+    assert {each.field for each in PARAMETERS} <= scalars.keys()
+    assert len({row[0] for row in STATE}) == len(STATE)
+    assert {each.part for each in PARAMETERS} - {None} <= set(PARTS)
+
+
+def test_times_in_the_record_are_seconds_and_words_are_their_numbers() -> None:
+    given = Parameters(
+        node_mtbf_h=2.0, node_repair_h=0.5, oom_victim="grower", restart_delay=7.0, max_share=3
+    )
+    found = recorded(given)
+    assert (found["node_mtbf"], found["node_repair"], found["restart_delay"]) == (7200.0, 1800.0, 7.0)
+    assert (found["drain_every"], found["oom_victim"], found["max_share"]) == (math.inf, GROWER, 3)
+    assert recorded(Parameters())["node_mtbf"] == math.inf
+
+
+def test_the_kernel_numbers_victims_in_the_order_of_their_declaration() -> None:
+    words = get_args(hints(Parameters)["oom_victim"][0])
+    assert dict(zip(words, (NEWCOMER, ANYONE, GROWER), strict=True)) == {
+        "newcomer": 0,
+        "random": 1,
+        "grower": 2,
+    }
+
+
+def test_the_record_takes_every_field_of_physics() -> None:
+    names = state_dtype(tier(1, 1, 1)).names or ()
+    assert set(Physics().fields(cluster("1x1"))) <= set(names)
+
+
+def test_a_part_that_is_off_leaves_nothing_of_its_parameters() -> None:
+    given = Scenario(max_share=4, peak_at=0.5, node_mtbf_h=2.0, restart_delay=7.0, contention_loss=1.0)
+    assert acting(given, frozenset()) == {**vars(Parameters()), "max_share": 1, "restart_delay": 7.0}
+    assert acting(given, frozenset({"sharing"})) == {
+        **vars(Parameters(max_share=4, peak_at=0.5, restart_delay=7.0, contention_loss=1.0))
+    }
+    assert acting(given, frozenset({"failures"}))["node_mtbf_h"] == 2.0
+
+
+def test_by_default_jobs_do_not_affect_one_another() -> None:
+    alone = Physics(**acting(Scenario(), frozenset()))
+    assert alone == Physics()
+    assert (alone.needs_nodes, alone.nodes_close) == (False, False)
+
+
+# From flags and files.
+
+
+def test_flags_override_the_file_and_the_file_the_workload(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text('{"steps": 5, "cluster": "2x2", "scenario": {"jobs": 7}}')
+    found = read("--jobs", 9, "--config", file, "--workload", "quick", "--no-drop-too-large")
+    assert (found.steps, found.scenario.cluster, found.scenario.jobs) == (5, "2x2", 9)
+    assert (found.scenario.trace, found.scenario.drop_too_large) == ("philly", False)
+    assert read("--workload", "quick").scenario.drop_too_large
+
+
+def test_a_file_may_name_its_workload(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text('{"workload": "quick", "jobs": 7}')
+    assert read("--config", file).scenario == replace(read("--workload", "quick").scenario, jobs=7)
+
+
+def test_choices_come_back_from_a_run_folder(tmp_path: Path) -> None:
+    scenario = Scenario(cluster="4x8", whole=True, target_load=1.5, node_mtbf_h=0.1 + 0.2, physics="none")
+    folder = run_folder.open_run_folder(
+        "test", Choices(scenario, policy=("a", "b"), steps=7), tmp_path / "out"
+    )
+    found = read("--config", folder)
+    assert found == Choices(scenario, policy=("a", "b"), steps=7, config=str(folder))
+
+
+def test_what_is_none_comes_back_as_none(tmp_path: Path) -> None:
+    given = Run(training=Training(tau_s=None))
+    folder = run_folder.open_run_folder("test", given, tmp_path / "out")
+    assert choices.read(Run, ["--config", str(folder)], command="", about="").training.tau_s is None
+
+
+def test_choices_of_an_older_file_are_read_by_the_names_of_now(tmp_path: Path) -> None:
+    file = tmp_path / "choices.json"
+    file.write_text('{"policy": "las", "scenario": {"node_mtbf": 3.0, "drain_notice": 0.5}}')
+    found = read("--config", tmp_path)
+    assert found.policy == ("las",)
+    assert found.scenario == Scenario(node_mtbf_h=3.0, drain_notice_h=0.5)
+
+
+def test_a_word_with_a_new_form_is_told_it_and_read_from_older_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(renamed.VALUES, ("discipline", "lax"), "skip")
+    with pytest.raises(ValueError, match="discipline 'lax': expected 'skip', as it is called now"):
+        read("--discipline", "lax")
+    (tmp_path / "old.json").write_text('{"discipline": "lax"}')
+    assert read("--config", tmp_path / "old.json").scenario.discipline == "skip"
+
+
+def test_one_of_several_words_may_have_a_new_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(renamed.VALUES, ("physics", "share"), "sharing")
+    assert renamed.current({"physics": "memory,share"}) == {"physics": "memory,sharing"}
+    with pytest.raises(ChoiceError, match="expected 'memory,sharing', as it is called now"):
+        Scenario(physics="memory,share")
+
+
+def test_every_new_name_exists_and_no_old_one_does() -> None:
+    known = {name for kind in KINDS for name in names(kind)}
+    assert {now.name for now in renamed.FIELDS.values()} <= known
+    assert not renamed.FIELDS.keys() & known
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[1]",
+        '{"steps": [1]}',
+        '{"scenario": {"jobs": {}}}',
+        '{"stepps": 1}',
+        '{"steps": "4"}',
+        "[" * 100_000,
+    ],
+    ids=lambda text: text[:30],
+)
+def test_what_is_no_choices_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r"bad\.json"):
+        read("--config", file)
+
+
+def test_one_may_write_flags_in_several_ways() -> None:
+    one = read("--trace_file=a=b.csv", "--policy", "x", "y", "--target-load", "None", "--tick=1e2", "--whole")
+    assert one.policy == ("x", "y")
+    assert (one.scenario.trace_file, one.scenario.tick, one.scenario.whole) == ("a=b.csv", 100.0, True)
+
+
+def test_an_unknown_choice_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"no choice 'stepps' among .*; did you mean 'steps'"):
+        changed(Choices(), {"stepps": 3})
+
+
+# Help.
+
+
+@pytest.mark.parametrize("command", ["evaluate.py", "train_agent.py"])
+def test_help_explains_every_flag(command: str) -> None:
+    line = [sys.executable, command, "--help"]
+    shown = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    kind = Evaluation if command == "evaluate.py" else Run
+    explained = {}
+    for entry in shown.replace("│", " ").split("\n  --")[1:]:
+        explained[entry.split()[0].rstrip(",")] = entry.split("(default")[0]
+    assert {name.replace("_", "-") for name in names(kind)} == explained.keys() - {"help"}
+    assert [
+        name
+        for name, entry in explained.items()
+        if not re.search(r"[a-z]{2,}.*[a-z>]\.\s*$", entry, re.DOTALL)
+    ] == []

@@ -1,0 +1,81 @@
+"""What `evaluate.py` cannot do is said in one sentence, with what would work; nothing is left behind."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evaluate import main
+from tests.conftest import ROOT
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--policy", "xoin"), ("did you mean 'xion'", "fifo_strict")),
+        (("--policy", "fifo", "--trace", "phily"), ("did you mean 'philly'",)),
+        (("--policy", "fifo", "--clutser", "8x8"), ("did you mean '--cluster'?", "--placement")),
+        (("--policy", "fifo", "--cluster", "8by8"), ("'8by8'", "NxG", "philly")),
+        (("--policy", "fifo", "--physics", "memory,gravity"), ("gravity", "estimates")),
+        (("--policy", "fifo", "--discipline", "lax"), ("lax", "strict", "easy")),
+        (("--policy", "fifo", "--placement", "worst"), ("worst", "best_fit", "pooled")),
+        (("--policy", "fifo", "--trace-file", "missing.csv"), ("missing.csv",)),
+        (("--policy", "fifo", "--config", "missing.json"), ("missing.json",)),
+        (("--policy", "nowhere_to_be_found:policy"), ("no module 'nowhere_to_be_found'",)),
+        (("--policy", "baselines.fifo:polcy"), ("'polcy'",)),
+        (("--policy", "fifo", "--windows", "many"), ("--windows",)),
+        (("--policy", "fifo", "--windows", "0"), ("--windows 0", "at least 1")),
+        (("--policy", "fifo", "--seed", "-1"), ("--seed -1", "at least 0")),
+        (("--policy", "fifo", "--tick", "nan"), ("--tick nan", "finite")),
+        (("--policy", "fifo", "--target-load", "0"), ("--target-load 0", "more than 0")),
+        (("--policy", "Xion_Threshold"), ("did you mean 'xion_threshold'",)),
+        (("--policy", "All"), ("did you mean 'all'",)),
+        (("--policy", "fifo", "las", "fifo"), ("--policy names fifo twice",)),
+        (("--policy",), ("--policy: expected a list of words",)),
+        (("--policy", "fifo", "--cluster", "4X8-K80"), ("did you mean '4x8-k80'",)),
+        (("--policy", "fifo", "--cluster", "Philly"), ("did you mean 'philly'",)),
+        (("--policy", "fifo", "--workload", "Quick"), ("did you mean 'quick'",)),
+        (("--policy", "fifo", "--trace", "Philly"), ("did you mean 'philly'",)),
+        (("--policy", "fifo", "--Trace", "philly"), ("did you mean '--trace'",)),
+        (
+            ("--policy", "fifo", "--placement", "Best_Fit"),
+            ("--placement 'Best_Fit'", "did you mean 'best_fit'"),
+        ),
+        (("--policy", "fifo", "--physics", "Memory,all"), ("did you mean 'memory'",)),
+        (("--policy", "fifo", "--seed", "1", "--seed", "2"), ("--seed is given twice, as 1 and as 2",)),
+        (("--policy", "fifo", "--whole", "--no-whole"), ("--whole is given twice",)),
+        (("--policy", "fifo", "--whole", "true"), ("--whole true: expected nothing behind it",)),
+        (("--policy", "fifo", "--seed", "1", "2"), ("--seed 1 2: expected one value",)),
+        (("--policy", "fifo", "--seed"), ("--seed: expected a whole number",)),
+        (("fifo",), ("'fifo' stands behind no flag",)),
+        (("--policy", "fifo", "--node-mtbf", "5"), ("--node-mtbf is now --node-mtbf-h, in hours",)),
+        (("--policy", "fifo", "--drain-every-h", "2"), ("--drain-every-h 2: expected more than",)),
+        (("--policy", "fifo", "--max-share", "99"), ("--max-share 99: expected at least 1 and at most 4",)),
+        ((), ("--policy", "--paper")),
+        (("--policy", "fifo", "--paper", "xion"), ("either --policy", "or --paper")),
+        (("--paper", "xoin"), ("no paper 'xoin' among", "did you mean 'xion'")),
+        (("--paper", "xion", "--cluster", "8x8", "--jobs", "9"), ("leave out --cluster, --jobs",)),
+        (("--paper", "xion", "--windows", "0"), ("--windows 0", "at least 1")),
+    ],
+    ids=lambda args: " ".join(args)[:40] if args and isinstance(args, tuple) else None,
+)
+def test_what_cannot_be_is_refused_in_words(
+    args: tuple[str, ...], said: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = [] if args[:1] == ("fifo",) else ["--out", str(tmp_path / "out")]
+    code = main([*folder, *args])
+    out, error = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert error.startswith("evaluate.py: ")
+    assert error.count("\n") == 1
+    assert [word for word in said if word not in error] == []
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["evaluate.py", "train_agent.py"])
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_shells_can_complete_the_commands(command: str, shell: str) -> None:
+    line = [sys.executable, command, "--tyro-print-completion", shell]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "--contention-loss" in done.stdout
