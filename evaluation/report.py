@@ -94,7 +94,7 @@ def score(tables: Mapping[str, pd.DataFrame], workloads: Sequence["Workload"]) -
     """Return each policy's summary, one row a window; with fairness where the trace tells who owns a job."""
     machines = workloads[0].cluster
     known = [name for name in ("user", "vc") if all(name in load.table for load in workloads)]
-    owned = [load.table[["job_id", *known]].assign(window=load.window) for load in workloads]
+    owned = [load.table[["job_id", *known]].assign(window=load.window.number) for load in workloads]
     owners = pd.concat(owned) if known else None
     return {
         name: results.summarise(table, gpus=machines.num_gpus, cores=sum(machines.node_cores), owners=owners)
@@ -111,7 +111,7 @@ def bounds(workloads: Sequence["Workload"]) -> pd.DataFrame:
         workloads = ()
     return pd.DataFrame(
         {
-            "window": [load.window for load in workloads],
+            "window": [load.window.number for load in workloads],
             "seed": [load.scenario.seed for load in workloads],
             "mean_jct_s": [results.lower_bound(load.table, load.cluster.num_gpus) for load in workloads],
         }

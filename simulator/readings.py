@@ -6,6 +6,7 @@ import numpy as np
 
 from simulator.kernel import calls
 from simulator.kernel.layout import DRAINING, LOADING, MOST_SERVERS, PAUSING, RESERVED, RUNNING, SERVER_CORES
+from traces import stream
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -99,7 +100,7 @@ def busy_s(view: "View") -> np.ndarray:
     state, seen = view._state, view._state.num_arrived
     spent = np.where(view.phase == RUNNING, state.clock - state.banked[:seen], 0.0)
     busy: np.ndarray = state.busy[:seen] + state.used[:seen] * spent
-    return busy + BUSY_ERROR_S * _errors(view, 0)[:seen] * (busy > 0)
+    return busy + BUSY_ERROR_S * _errors(view, "busy_s")[:seen] * (busy > 0)
 
 
 def bandwidth_gbs(view: "View") -> np.ndarray:
@@ -108,7 +109,7 @@ def bandwidth_gbs(view: "View") -> np.ndarray:
     cores = np.where(view.is_cpu_job, state.core_count[:seen] / np.maximum(view.cores, 1e-9), 1.0)
     draws = (view.phase == RUNNING) & (view.is_cpu_job | (state.width[:seen] > 0))
     drawn = view._jobs["bandwidth"][:seen] * cores * view.throttle * draws
-    read: np.ndarray = drawn * (1.0 + BANDWIDTH_ERROR * _errors(view, 1)[:seen])
+    read: np.ndarray = drawn * (1.0 + BANDWIDTH_ERROR * _errors(view, "bandwidth_gbs")[:seen])
     return read
 
 
@@ -146,14 +147,12 @@ def _shape(view: "View", what: str) -> np.ndarray:
     return shape
 
 
-def _errors(view: "View", kind: int) -> np.ndarray:
-    """Return standard normal errors of the readings at this instant, the same however often they are read."""
-    instant, errors = view._errors.get(kind, (-1, np.empty(0)))
+def _errors(view: "View", reading: str) -> np.ndarray:
+    """Return standard normal errors of a reading at this instant, the same however often it is read."""
+    instant, errors = view._errors.get(reading, (-1, np.empty(0)))
     if instant != view.instant:
-        errors = np.random.default_rng((int(view._state.seed), view.instant, kind)).standard_normal(
-            len(view._jobs)
-        )
-        view._errors[kind] = view.instant, errors
+        errors = stream(view._state.seed, reading, view.instant).standard_normal(len(view._jobs))
+        view._errors[reading] = view.instant, errors
     return errors
 
 
@@ -171,5 +170,5 @@ def profile(states: np.ndarray, jobs: np.ndarray, job: int) -> np.ndarray:
     places = (0, 1) if row["on_cpu"] > 0 else (0,)
     shapes = [(w, p, on_cpu) for w in workers for p in servers for on_cpu in places]
     seconds = np.array([calls.iteration(states, 0, jobs, job, *shape) for shape in shapes])
-    errors = np.random.default_rng((int(states[0]["seed"]), job, 2)).standard_normal(len(shapes))
+    errors = stream(states[0]["seed"], "profile", job).standard_normal(len(shapes))
     return np.column_stack([np.array(shapes, float), seconds * np.exp(PROFILE_ERROR * errors)])

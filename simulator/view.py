@@ -105,7 +105,7 @@ class View:
         self._progress_at = (-1, -1)
         self._progress = np.empty((2, len(jobs)))
         self._list = np.empty(len(jobs), np.int64)
-        self._errors: dict[int, tuple[int, np.ndarray]] = {}  # of the readings of an instant, by kind
+        self._errors: dict[str, tuple[int, np.ndarray]] = {}  # of the readings of an instant, by name
         self.rng = rng
 
     @property

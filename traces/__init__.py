@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from traces._fill import ERRORS, MOST_LOSS, WORKER_CORES, fill, runs
     from traces._profiles import NO_MODEL, STATISTICS, models, speed_on
+    from traces._streams import VERSION, seed_from, stream
     from traces._table import COLUMNS, Column, TraceError, check, first
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "MOST_LOSS",
     "NO_MODEL",
     "STATISTICS",
+    "VERSION",
     "WORKER_CORES",
     "Column",
     "TraceError",
@@ -38,13 +40,16 @@ __all__ = [
     "modules",
     "names",
     "runs",
+    "seed_from",
     "speed_on",
+    "stream",
     "unknown",
 ]
 
 _LATER = (
     dict.fromkeys(("ERRORS", "MOST_LOSS", "WORKER_CORES", "fill", "runs"), "_fill")
     | dict.fromkeys(("NO_MODEL", "STATISTICS", "models", "speed_on"), "_profiles")
+    | dict.fromkeys(("VERSION", "seed_from", "stream"), "_streams")
     | dict.fromkeys(("COLUMNS", "Column", "TraceError", "check", "first"), "_table")
 )
 

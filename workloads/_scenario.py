@@ -1,7 +1,7 @@
 """Every choice about what is simulated."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args, get_type_hints
+from typing import Literal, NamedTuple, get_args, get_type_hints
 
 from simulator.physics import CONTENTION
 
@@ -21,6 +21,20 @@ PARTS = (
 USUAL = "memory,preemption,estimates"
 
 Split = Literal["train", "validation", "test"]
+
+
+class Window(NamedTuple):
+    """A window: the part of the trace that it is of, and its number there; a whole trace is `WHOLE`."""
+
+    split: Literal[Split, "whole"]
+    number: int
+
+    def __str__(self) -> str:
+        """Say which, as `test 3`."""
+        return "the whole trace" if self == WHOLE else f"{self.split} {self.number}"
+
+
+WHOLE = Window("whole", 0)
 
 
 @dataclass(frozen=True)
