@@ -69,7 +69,9 @@ def entropy(seed: int, *names: str | int) -> Any:
         case ("out of memory",):
             return Told((seed + 1) * WARM_UP % MODULUS or 1)
         case ("outages",):
-            return Told(lambda node: ((seed + 7_919 * (node + 1) + 1) % (MODULUS - 1) + 1) * WARM_UP % MODULUS)
+            return Told(
+                lambda node: ((seed + 7_919 * (node + 1) + 1) % (MODULUS - 1) + 1) * WARM_UP % MODULUS
+            )
         case ("busy_s" | "bandwidth_gbs" as reading, int(instant)):
             return (seed, instant, READINGS[reading])
         case ("profile", int(job)):

@@ -88,7 +88,10 @@ def column(name: str, workloads: Sequence[Workload], processes: int) -> Iterator
     order = sorted(rows(name), key=lambda row: row.label != REFERENCE)
     pairs = ((row, load) for row in order for load in workloads)
     results = Parallel(processes, return_as="generator")(delayed(attempt)(*pair) for pair in pairs)
-    keys = {"window": [load.window.number for load in workloads], "seed": [load.scenario.seed for load in workloads]}
+    keys = {
+        "window": [load.window.number for load in workloads],
+        "seed": [load.scenario.seed for load in workloads],
+    }
     usual = pd.DataFrame()
     for row in order:
         jcts, reasons, seconds = zip(*(next(results) for _ in workloads), strict=True)

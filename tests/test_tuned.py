@@ -18,7 +18,7 @@ from evaluation import search
 from evaluation.choices import workload_like
 from evaluation.search import Outcome, candidates
 from simulator.policy import Policy, Ranking
-from workloads import Scenario, Workload, named, prepare, whole, windows
+from workloads import Scenario, Window, Workload, named, prepare, whole, windows
 from workloads import names as workload_names
 
 SMALL = named("xion_small")
@@ -143,27 +143,27 @@ def test_two_processes_find_what_one_finds(
 
 @pytest.mark.parametrize("split", ["test", "validation"])
 def test_a_search_refuses_to_train_on_other_windows(split: Any, validation: list[Workload]) -> None:
-    with pytest.raises(ValueError, match="none of the train part"):
+    with pytest.raises(ValueError, match="no window of the train part"):
         search.search(threshold, MARGINS, windows(SMALL, split, 1), validation, budget=10**6)
 
 
 def test_a_search_refuses_test_windows_and_whole_traces_for_validation(training: list[Workload]) -> None:
     everything = whole(Scenario(whole=True, trace="xion_small", cluster="1x2", jobs=20))
     for wrong in (windows(SMALL, "test", 1), [everything]):
-        with pytest.raises(ValueError, match="none of the validation part"):
+        with pytest.raises(ValueError, match="no window of the validation part"):
             search.search(threshold, MARGINS, training, wrong, budget=10**6)
 
 
 def test_the_command_makes_no_test_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Workload] = []
 
-    def watched(table: pd.DataFrame, scenario: Scenario, *, window: int = 0) -> Workload:
+    def watched(table: pd.DataFrame, scenario: Scenario, *, window: Window) -> Workload:
         seen.append(prepare(table, scenario, window=window))
         return seen[-1]
 
     monkeypatch.setattr("workloads._windows.prepare", watched)
     tune.main(["--workload", "xonar_mix", "--policy", "las", "--budget", "500", "--out", str(tmp_path)])
-    assert {search.split_of(load) for load in seen} == {"train", "validation"}
+    assert {load.window.split for load in seen} == {"train", "validation"}
 
 
 # The command and what it keeps.

@@ -31,6 +31,9 @@ def seed_from(seed: int, *names: str | int) -> int:
 
 def entropy(seed: int, *names: str | int) -> int:
     """Return the 128 bits that a stream begins with: a hash of seed and names, of which no two are written alike."""
-    words = [operator.index(seed), *(name if isinstance(name, str) else operator.index(name) for name in names)]
+    words = [
+        operator.index(seed),
+        *(name if isinstance(name, str) else operator.index(name) for name in names),
+    ]
     written = json.dumps(words, ensure_ascii=False).encode()
     return int.from_bytes(hashlib.blake2b(written, digest_size=16).digest(), "big")
