@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from traces import VERSION
+
 FOLDER = Path(__file__).parent / "tuned"
 
 
@@ -44,7 +46,8 @@ def tuned(workload: str, policy: str | None = None) -> Tuned:
     settings = found["policies"][name]["settings"]
     lists = {key: tuple(value) for key, value in settings.items() if isinstance(value, list)}
     source = f"found on training windows of {workload} with {found['budget']:,} simulated events"
-    return Tuned(name, settings | lists, source)
+    earlier = ", searched on windows of an earlier version" * (found.get("streams") != VERSION)
+    return Tuned(name, settings | lists, source + earlier)
 
 
 def _workloads() -> list[str]:

@@ -5,7 +5,7 @@ then come out again to the last digit, so that whatever else has changed since i
 of accepted windows are of today's streams: they are left out of use, and windows are accepted by simulation.
 """
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def window(split: str, number: int) -> int:
     return 0 if split == "whole" else FIRST[split] + number
 
 
-def entropy(seed: int, *names: str | int) -> Any:
+def entropy(seed: SupportsIndex, *names: str | SupportsIndex) -> Any:
     """Return what `numpy.random.default_rng` was given for the thing of this name."""
     seed, names = int(seed), tuple(name if isinstance(name, str) else int(name) for name in names)
     match names:

@@ -179,12 +179,12 @@ def test_a_window_can_be_named(windows: dict[str, Any]) -> None:
 
 def test_a_window_keeps_its_number_where_others_are_refused() -> None:
     """So `reset`, `info` and results tables speak of the same one."""
-    env = tiny.make({"trace": "philly", "cluster": "4x8", "jobs": 256}, count=4, split="validation")
+    env = tiny.make({"trace": "philly", "cluster": "4x8", "jobs": 256}, count=8, split="validation")
     refused = set(range(env.windows[-1] + 1)) - set(env.windows)
     assert refused
     _, info = env.reset(options={"window": env.windows[-1]})
     assert info["window"] == env.windows[-1] == env.workload.window.number
-    with pytest.raises(ValueError, match=f"no window {min(refused)} among the 4"):
+    with pytest.raises(ValueError, match=f"no window {min(refused)} among the 8"):
         env.reset(options={"window": min(refused)})
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import operator
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -16,7 +17,7 @@ VERSION = 1
 """Of all streams together, that of `GPUCluster-v1`: raised whenever the same seed comes to give other results."""
 
 
-def stream(seed: int, *names: str | int) -> np.random.Generator:
+def stream(seed: SupportsIndex, *names: str | SupportsIndex) -> np.random.Generator:
     """Return the random numbers of the thing of this name, such as `stream(0, "window", "test", 3)`.
 
     The seed cannot be read back from the generator, which a policy may hold.
@@ -24,12 +25,12 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
     return np.random.default_rng(entropy(seed, *names))
 
 
-def seed_from(seed: int, *names: str | int) -> int:
+def seed_from(seed: SupportsIndex, *names: str | SupportsIndex) -> int:
     """Return a seed of 63 bits for the thing of this name, where a seed is asked for."""
     return int(stream(seed, *names).integers(2**63))
 
 
-def entropy(seed: int, *names: str | int) -> int:
+def entropy(seed: SupportsIndex, *names: str | SupportsIndex) -> int:
     """Return the 128 bits that a stream begins with: a hash of seed and names, of which no two are written alike."""
     words = [
         operator.index(seed),
