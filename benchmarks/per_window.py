@@ -94,11 +94,14 @@ def main(args: Sequence[str] | None = None) -> int:
     either.add_argument("--write", action="store_true")
     either.add_argument("--old-streams", action="store_true")
     chosen = parser.parse_args(args)
+    file = FILE_V0 if chosen.old_streams else FILE
+    if not (chosen.write or file.is_file()):
+        parser.error(f"there is no {file.name} to compare with: --write makes it")
     cells = measured(chosen.workload, chosen.policy, chosen.processes, chosen.old_streams)
     if chosen.write:
         write(cells)
         return 0
-    before = kept(FILE_V0 if chosen.old_streams else FILE)
+    before = kept(file)
     changed = [cell for cell in cells if before[cell[:3]] != cell]
     for now in changed:
         was = before[now[:3]]

@@ -18,6 +18,7 @@ from evaluation import search
 from evaluation.choices import workload_like
 from evaluation.search import Outcome, candidates
 from simulator.policy import Policy, Ranking
+from traces import VERSION
 from workloads import Scenario, Window, Workload, named, prepare, whole, windows
 from workloads import names as workload_names
 
@@ -229,7 +230,12 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder in which lucid and las are tuned for xonar_mix."""
     found = {"settings": {"limits": [0.5, 0.8]}, "validation": 0.6}
     others = {"settings": {}, "validation": 1.0}
-    document = {"budget": 1000, "best": "lucid", "policies": {"las": others, "lucid": found}}
+    document = {
+        "streams": VERSION,
+        "budget": 1000,
+        "best": "lucid",
+        "policies": {"las": others, "lucid": found},
+    }
     (tmp_path / "tuned").mkdir()
     (tmp_path / "tuned" / "xonar_mix.json").write_text(json.dumps(document), encoding="utf-8")
     monkeypatch.setattr(_tuned, "FOLDER", tmp_path / "tuned")
@@ -247,6 +253,23 @@ def test_the_best_stands_beside_what_is_published(kept: Path, capsys: pytest.Cap
     )
     assert told in " ".join(out.split())
     assert (kept / "out" / "tuned_lucid" / "jobs.csv").is_file()
+
+
+def test_settings_found_on_windows_of_an_earlier_version_say_so(kept: Path) -> None:
+    assert not baselines.tuned("xonar_mix").earlier
+    file = kept / "tuned" / "xonar_mix.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"streams": VERSION - 1}), encoding="utf-8")
+    assert baselines.tuned("xonar_mix").told.endswith(", searched on windows of an earlier version.")
+
+
+def test_tuning_anew_keeps_nothing_of_an_earlier_version(tmp_path: Path) -> None:
+    args = ["--workload", "xonar_mix", "--budget", "500", "--out", str(tmp_path)]
+    tune.main([*args, "--policy", "muri"])
+    file = tmp_path / "xonar_mix.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"streams": VERSION - 1}), encoding="utf-8")
+    tune.main([*args, "--policy", "lucid"])
+    kept = json.loads(file.read_text())
+    assert (list(kept["policies"]), kept["streams"]) == (["lucid"], VERSION)
 
 
 def test_a_run_folder_of_a_tuned_policy_gives_its_choices_again(kept: Path) -> None:
