@@ -62,8 +62,11 @@ def simulate(
 ) -> dict[str, pd.DataFrame]:
     """Return every policy's results table over all workloads, the same whatever the number of processes.
 
-    All policies run on the first workload before any runs on the second; `done` is told of each as it ends.
+    All policies run on the first workload before any runs on the second; `done` is told of each as it ends. ValueError
+    for windows of more than one split, since a table tells them apart by their numbers alone.
     """
+    if len(splits := {load.window.split for load in workloads}) > 1:
+        raise ValueError(f"windows of {' and '.join(sorted(splits))} in one table: expected one split")
     tables: dict[str, list[pd.DataFrame]] = {name: [] for name in makers}
     pairs = [(name, workload) for workload in workloads for name in makers]
     tasks = [partial(one, makers[name], workload) for name, workload in pairs]

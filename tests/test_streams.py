@@ -16,7 +16,10 @@ from hypothesis import strategies as st
 
 import traces
 from benchmarks import old_streams
+from evaluation import report
+from simulator.policy import Ranking
 from tests.some_jobs import some_jobs
+from tests.test_architecture import product as product_sources
 from traces import _fill, _streams, seed_from, stream
 from workloads import Scenario, Split, Window, prepare, seed_of_jobs, whole, windows
 
@@ -98,6 +101,20 @@ def test_a_whole_trace_shares_no_seed_with_a_window() -> None:
     chosen = Scenario(trace="xion_small", cluster="1x2", jobs=8, whole=True)
     first = windows(Scenario(trace="xion_small", cluster="1x2", jobs=8, all_windows=True), "train", 1)
     assert not whole(chosen).table["duration_s"].equals(first[0].table["duration_s"])
+
+
+def test_one_table_holds_windows_of_one_split() -> None:
+    loads = [prepare(filled_jobs(), Scenario(), window=Window(split, 0)) for split in ("test", "train")]
+    with pytest.raises(ValueError, match="windows of test and train in one table"):
+        report.simulate({"fifo": lambda: Ranking("submit")}, loads)
+
+
+def test_whatever_is_drawn_is_drawn_by_name() -> None:
+    """The interval of a statistic apart, whose seed is no part of what is simulated."""
+    apart = {"traces/_streams.py", "evaluation/comparison.py"}
+    assert {
+        path for path in product_sources() if "default_rng" in (ROOT / path).read_text(encoding="utf-8")
+    } == apart
 
 
 # Columns.

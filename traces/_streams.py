@@ -13,9 +13,6 @@ from typing import SupportsIndex
 
 import numpy as np
 
-VERSION = 1
-"""Of all streams together, that of `GPUCluster-v1`: raised whenever the same seed comes to give other results."""
-
 
 def stream(seed: SupportsIndex, *names: str | SupportsIndex) -> np.random.Generator:
     """Return the random numbers of the thing of this name, such as `stream(0, "window", "test", 3)`.
