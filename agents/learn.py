@@ -16,6 +16,7 @@ from agents.ppo import SlotPolicy, TimedBuffer, TimedPPO
 from agents.training import Training
 from agents.validation import Validation
 from envs.env import GPUClusterEnv
+from traces import stream
 from workloads import Scenario
 
 
@@ -72,6 +73,6 @@ def new_model(scenario: Scenario, training: Training) -> TimedPPO:
             "hidden": training.hidden,
             "prior_scale": training.prior_scale,
         },
-        seed=seed_of(scenario, training),
+        seed=int(stream(seed_of(scenario, training), "learning").integers(2**31)),
         device="cpu",
     )

@@ -66,11 +66,11 @@ class Validation:
 def play(
     envs: Sequence[GPUClusterEnv], network: SlotNetwork, generator: torch.Generator | None = None
 ) -> tuple[pd.DataFrame, float]:
-    """Play environment i on window i to the end, all side by side; greedily without a generator.
+    """Play environment i on its window i to the end, all side by side; greedily without a generator.
 
     Returns the results table and the share of decisions that the prior would have taken too.
     """
-    observations = np.stack([env.reset(options={"window": i})[0] for i, env in enumerate(envs)])
+    observations = np.stack([env.reset(options={"window": env.windows[i]})[0] for i, env in enumerate(envs)])
     going = np.arange(len(envs))
     agreed = decisions = 0
     while len(going):
@@ -79,8 +79,9 @@ def play(
         for k, (i, action) in enumerate(zip(going.tolist(), actions, strict=True)):
             observations[i], _, ended[k], cut, info = envs[i].step(action)
             if cut:
+                window = envs[i].workload.window
                 raise RuntimeError(
-                    f"window {i} does not end: the agent pauses and restarts jobs again and again"
+                    f"window {window} does not end: the agent pauses and restarts jobs again and again"
                 )
             agreed += info["agrees"]
         decisions += len(going)

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from traces import did_you_mean
+from traces import VERSION, did_you_mean
 
 FOLDER = Path(__file__).parent / "tuned"
+EARLIER = ", searched on windows of an earlier version"
 
 
 class Tuned(NamedTuple):
@@ -20,6 +21,11 @@ class Tuned(NamedTuple):
     def label(self) -> str:
         """What to call it beside the published policy."""
         return f"tuned:{self.policy}"
+
+    @property
+    def earlier(self) -> bool:
+        """Whether it was found on windows that are drawn no longer."""
+        return self.source.endswith(EARLIER)
 
     @property
     def told(self) -> str:
@@ -49,7 +55,7 @@ def tuned(workload: str, policy: str | None = None) -> Tuned:
     settings = found["policies"][name]["settings"]
     lists = {key: tuple(value) for key, value in settings.items() if isinstance(value, list)}
     source = f"found on training windows of {workload} with {found['budget']:,} simulated events"
-    return Tuned(name, settings | lists, source)
+    return Tuned(name, settings | lists, source + EARLIER * (found.get("streams") != VERSION))
 
 
 def _workloads() -> list[str]:

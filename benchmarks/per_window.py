@@ -3,7 +3,8 @@
 `python benchmarks/per_window.py [--policy NAME ...] [--workload NAME ...] [--processes P]` simulates the first four
 test windows of every workload under six policies and compares each mean JCT, and a digest of all finish times, with
 `per_window.csv`, exit code 1 where one differs; `--write` makes that file anew. A change of what is simulated makes it
-anew in the same commit and says so; whatever only moves or renames things must find it unchanged.
+anew in the same commit and says so; whatever only moves or renames things must find it unchanged. `--old-streams` draws
+as version 0 did (see `old_streams.py`) and compares with `per_window_v0.csv`, whose windows were drawn so.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import csv
 import hashlib
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,8 +24,10 @@ from workloads import Workload, named, windows
 from workloads import names as workload_names
 
 FILE = Path(__file__).with_suffix(".csv")
+FILE_V0 = FILE.with_name("per_window_v0.csv")
 POLICIES = ("srtf", "xonar", "coda", "aiturbo", "lucid", "union")
 WINDOWS = 4
+OLD = "old_streams" if __name__ == "__main__" else "benchmarks.old_streams"  # beside a script, no package is
 
 
 class Cell(NamedTuple):
@@ -36,8 +40,10 @@ class Cell(NamedTuple):
     digest: str
 
 
-def cell(workload: str, number: int, load: Workload, policy: str) -> Cell:
+def cell(workload: str, number: int, load: Workload, policy: str, old: bool) -> Cell:
     """Simulate a policy on a window; where it cannot run, the kind of error stands for the mean JCT."""
+    if old:  # in this process, which may be a new one
+        import_module(OLD).install()
     try:
         episode = run(baselines.make(baselines.load(policy)), load.episode())
         table = load.results(episode)
@@ -48,11 +54,13 @@ def cell(workload: str, number: int, load: Workload, policy: str) -> Cell:
     return Cell(workload, str(number), policy, repr(float(table["jct_s"].mean())), digest)
 
 
-def measured(workloads: Sequence[str], policies: Sequence[str], processes: int) -> list[Cell]:
-    """Return every cell, in the order of the file."""
+def measured(workloads: Sequence[str], policies: Sequence[str], processes: int, old: bool) -> list[Cell]:
+    """Return every cell, in the order of the file, with old streams or with today's."""
+    if old:
+        import_module(OLD).install()
     loads = {name: windows(named(name), "test", WINDOWS) for name in workloads}
     tasks = [
-        delayed(cell)(name, number, load, policy)
+        delayed(cell)(name, number, load, policy, old)
         for name in workloads
         for number, load in enumerate(loads[name])
         for policy in policies
@@ -61,9 +69,9 @@ def measured(workloads: Sequence[str], policies: Sequence[str], processes: int) 
     return found
 
 
-def kept() -> dict[tuple[str, ...], Cell]:
-    """Return the cells of the file by workload, window and policy."""
-    with FILE.open(newline="") as lines:
+def kept(file: Path) -> dict[tuple[str, ...], Cell]:
+    """Return the cells of a file by workload, window and policy."""
+    with file.open(newline="") as lines:
         return {cell[:3]: cell for cell in (Cell(**row) for row in csv.DictReader(lines))}
 
 
@@ -82,13 +90,18 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument("--policy", nargs="+", choices=POLICIES, default=POLICIES)
     parser.add_argument("--workload", nargs="+", choices=known, default=known)
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--write", action="store_true")
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--write", action="store_true")
+    either.add_argument("--old-streams", action="store_true")
     chosen = parser.parse_args(args)
-    cells = measured(chosen.workload, chosen.policy, chosen.processes)
+    file = FILE_V0 if chosen.old_streams else FILE
+    if not (chosen.write or file.is_file()):
+        parser.error(f"there is no {file.name} to compare with: --write makes it")
+    cells = measured(chosen.workload, chosen.policy, chosen.processes, chosen.old_streams)
     if chosen.write:
         write(cells)
         return 0
-    before = kept()
+    before = kept(file)
     changed = [cell for cell in cells if before[cell[:3]] != cell]
     for now in changed:
         was = before[now[:3]]

@@ -181,8 +181,8 @@ def main() -> None:
         log = figures(table) | windows([table[start : start + WINDOW] for start in starts])
     seeds = range(choices.seed, choices.seed + choices.seeds)
     drawn = pd.DataFrame([figures(of_generator(seed, jobs)) for seed in seeds])
-    first = 1_000 * (choices.seed + 1)
-    contention = windows([of_generator(first + number, WINDOW) for number in range(WINDOWS)])
+    apart = [traces.seed_from(choices.seed, "window", number) for number in range(WINDOWS)]
+    contention = windows([of_generator(seed, WINDOW) for seed in apart])
     print(f"{'':44}{'philly':>11}{'generator':>11}{'least':>11}{'greatest':>11}")
     for name, cells in drawn.items():
         found = (log.get(str(name), np.nan), cells.mean(), cells.min(), cells.max())

@@ -88,7 +88,10 @@ def column(name: str, workloads: Sequence[Workload], processes: int) -> Iterator
     order = sorted(rows(name), key=lambda row: row.label != REFERENCE)
     pairs = ((row, load) for row in order for load in workloads)
     results = Parallel(processes, return_as="generator")(delayed(attempt)(*pair) for pair in pairs)
-    keys = {"window": [load.window for load in workloads], "seed": [load.scenario.seed for load in workloads]}
+    keys = {
+        "window": [load.window.number for load in workloads],
+        "seed": [load.scenario.seed for load in workloads],
+    }
     usual = pd.DataFrame()
     for row in order:
         jcts, reasons, seconds = zip(*(next(results) for _ in workloads), strict=True)
@@ -169,6 +172,7 @@ def notes(cells: Sequence[Cell], command: str) -> list[str]:
     few = [name for name, windows in count.items() if windows < remarks.ENOUGH]
     narrow = f" Over fewer than {remarks.ENOUGH} windows an interval is too narrow." * bool(few)
     found = [f"{name}: {_with(*baselines.tuned(name)[:2])}" for name in count if baselines.searched(name)]
+    earlier = any(baselines.tuned(name).earlier for name in count if baselines.searched(name))
     sizes = ", ".join(f"{name} {windows}" for name, windows in count.items())
     lines = [
         f"Made by `{command}`. Mean JCT / {REFERENCE}'s: the mean over test windows of the windows' own ratios, and "
@@ -178,7 +182,7 @@ def notes(cells: Sequence[Cell], command: str) -> list[str]:
         f"Settings of rows marked {TUNED} were searched on training windows by `{SEARCH}`; = where nothing "
         f"better than the published was found, empty where nothing was searched. A bare 1 is {REFERENCE}'s own result "
         f"in every window. The row {TUNED} is what did best on validation windows: "
-        f"{'; '.join(found) or 'none yet'}.",
+        f"{'; '.join(found) or 'none yet'}.{' Searched on windows of an earlier version.' * earlier}",
     ]
     wrong = [cell for cell in cells if cell.reason not in ("", AS_PUBLISHED)]
     failed = [f"- {cell.policy} on {cell.workload}: {cell.reason}" for cell in wrong]

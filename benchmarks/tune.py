@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import baselines
 from evaluation import run_folder, search
 from simulator.policy import Policy
+from traces import VERSION
 from workloads import MOST_TRIED, Workload, accepted, named, windows
 from workloads import names as workload_names
 
@@ -79,7 +80,8 @@ def tune_all(workload: str, names: Sequence[str], chosen: argparse.Namespace) ->
     on = sample(workload, chosen.budget, chosen.seed)
     print(f"{workload}: {len(on.training)} training and {len(on.validation)} validation windows", flush=True)
     file = Path(chosen.out) / f"{workload}.json"
-    kept = json.loads(file.read_text(encoding="utf-8"))["policies"] if file.is_file() else {}
+    before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    kept = before["policies"] if before.get("streams") == VERSION else {}  # of these very windows
     for name in names:
         try:
             kept[name] = tune(name, on, chosen.budget, chosen.seed, chosen.processes)
@@ -98,6 +100,7 @@ def write(
         "command": f"{COMMAND} --workload {workload} --budget {chosen.budget} --seed {chosen.seed}",
         "workload": workload,
         "seed": chosen.seed,
+        "streams": VERSION,
         "budget": chosen.budget,
         "windows": {"training": len(on.training), "validation": len(on.validation)},
         "score": "mean over windows of mean JCT / FIFO's",

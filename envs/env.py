@@ -56,7 +56,8 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
     the prior's own choice.
 
     ## Start and end
-    A window is drawn at reset, or named by `options={"window": i}`; the episode terminates when all jobs are done.
+    A window is drawn at reset, or named by `options={"window": n}`, n being its number within the split, as in
+    `info["window"]` and results tables; `windows` are all. The episode terminates when all jobs are done.
     `info` then holds `mean_jct_s` and `jct_ratio`, to the prior on the same window. It is truncated after 1,000
     instants a job, which only endless pausing and restarting reaches.
 
@@ -88,7 +89,9 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         """Choose the windows; nothing is simulated before the first reset."""
         self.render_mode = render_mode
         self.prior = Ranking("weighted", "if_it_pays", exponent=exponent, margin=margin)
-        self._workloads = shared_windows(changed(Scenario(), scenario or {}), split, count)
+        found = shared_windows(changed(Scenario(), scenario or {}), split, count)
+        self._workloads = {load.window.number: load for load in found}
+        self.windows = tuple(self._workloads)
         self._slots = Slots(queue_slots, running_slots)
         self._observation = find("envs.observations", observation, "observation")
         self._action = find("envs.actions", action, "action")
@@ -99,7 +102,7 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         self._tau = np.inf if tau_s is None else tau_s
         self._scales: dict[int, float] = {}
         self._mask = np.zeros(0, np.int8)
-        view = self._workloads[0].episode().view
+        view = found[0].episode().view
         self.observation_space = self._observation.space(self._slots, view)
         self.action_space: Legal = self._action.space(self._slots, view)
         self._first_wait = self._action.wait(self._slots, view)
@@ -113,9 +116,10 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         super().reset(seed=seed)
         number = (options or {}).get("window")
         if number is None:
-            number = int(self.np_random.integers(len(self._workloads)))
-        if not 0 <= number < len(self._workloads):
-            raise ValueError(f"there is no window {number} among {len(self._workloads)}, the first is 0")
+            number = self.windows[self.np_random.integers(len(self.windows))]
+        if number not in self.windows:
+            there = ", ".join(map(str, self.windows))
+            raise ValueError(f"there is no window {number} among the {len(self.windows)}: {there}")
         self.workload = self._workloads[number]
         self.episode = self.workload.episode(rows=BEFORE + 1)
         adopt(self.episode.states, 0, self.episode.jobs, self.prior)
@@ -202,7 +206,7 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
 
     def _info(self) -> dict[str, Any]:
         unseen = int(self.episode.state.num_queued) - len(self._slots.queue)
-        info = {"scale": self._scale, "unseen": max(unseen, 0), "window": self.workload.window}
+        info = {"scale": self._scale, "unseen": max(unseen, 0), "window": self.workload.window.number}
         if self.episode.done:
             mean = mean_jct(self.episode)
             info |= {"mean_jct_s": mean, "jct_ratio": mean / self._scale}

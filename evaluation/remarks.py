@@ -1,13 +1,14 @@
 """What to know of a table of scores: what was simulated, what the numbers mean, what the trace did not tell."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from evaluation import results
 from simulator.policy import Policy, Ranking
-from workloads import STRETCH, Scenario
+from workloads import ACCEPTANCE, STRETCH, Scenario
 
 if TYPE_CHECKING:
     from workloads import Workload
@@ -126,11 +127,9 @@ def _bound(scenario: Scenario) -> list[str]:
 def _contention(summaries: Mapping[str, pd.DataFrame], scenario: Scenario) -> list[str]:
     share = results.pool(next(iter(summaries.values())))["top5_duration_share"]
     lines = [f"The longest 5 % of jobs hold {100 * share:.0f} % of all run time."]
-    usual = Scenario()
-    same = all(
-        getattr(scenario, name) == getattr(usual, name) for name in ("placement", "discipline", "tick")
-    )
-    if "srtf" in summaries and same and scenario.parts == usual.parts:
+    usual = replace(scenario, **ACCEPTANCE)
+    same = replace(scenario, physics=usual.physics) == usual and scenario.parts == usual.parts
+    if "srtf" in summaries and same:
         stretch = summaries["srtf"]["stretch"]
         span = f"{stretch.min():.2f}-{stretch.max():.2f}" if len(stretch) > 1 else f"{stretch.iloc[0]:.2f}"
         lines[0] += f" Stretch (mean JCT / mean duration) under srtf: {span}."

@@ -62,8 +62,11 @@ def simulate(
 ) -> dict[str, pd.DataFrame]:
     """Return every policy's results table over all workloads, the same whatever the number of processes.
 
-    All policies run on the first workload before any runs on the second; `done` is told of each as it ends.
+    All policies run on the first workload before any runs on the second; `done` is told of each as it ends. ValueError
+    for windows of more than one split, since a table tells them apart by their numbers alone.
     """
+    if len(splits := {load.window.split for load in workloads}) > 1:
+        raise ValueError(f"windows of {' and '.join(sorted(splits))} in one table: expected one split")
     tables: dict[str, list[pd.DataFrame]] = {name: [] for name in makers}
     pairs = [(name, workload) for workload in workloads for name in makers]
     tasks = [partial(one, makers[name], workload) for name, workload in pairs]
@@ -94,7 +97,7 @@ def score(tables: Mapping[str, pd.DataFrame], workloads: Sequence["Workload"]) -
     """Return each policy's summary, one row a window; with fairness where the trace tells who owns a job."""
     machines = workloads[0].cluster
     known = [name for name in ("user", "vc") if all(name in load.table for load in workloads)]
-    owned = [load.table[["job_id", *known]].assign(window=load.window) for load in workloads]
+    owned = [load.table[["job_id", *known]].assign(window=load.window.number) for load in workloads]
     owners = pd.concat(owned) if known else None
     return {
         name: results.summarise(table, gpus=machines.num_gpus, cores=sum(machines.node_cores), owners=owners)
@@ -111,7 +114,7 @@ def bounds(workloads: Sequence["Workload"]) -> pd.DataFrame:
         workloads = ()
     return pd.DataFrame(
         {
-            "window": [load.window for load in workloads],
+            "window": [load.window.number for load in workloads],
             "seed": [load.scenario.seed for load in workloads],
             "mean_jct_s": [results.lower_bound(load.table, load.cluster.num_gpus) for load in workloads],
         }

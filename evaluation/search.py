@@ -12,7 +12,7 @@ import numpy as np
 
 from simulator.episode import run
 from simulator.policy import Policy, Ranking
-from workloads import FIRST_SEED
+from traces import stream
 
 if TYPE_CHECKING:
     from joblib import Parallel
@@ -142,22 +142,15 @@ def within(budget: int, before: Sequence[Trial], found: Iterator[Trial]) -> Iter
 
 def check_split(workloads: Sequence["Workload"], split: "Split") -> None:
     """Refuse windows of another part of a trace; ValueError."""
-    if wrong := [load.window for load in workloads if split_of(load) != split]:
-        raise ValueError(f"window {wrong[0]} is none of the {split} part: a search may not see it")
-
-
-def split_of(workload: "Workload") -> "Split | None":
-    """Return the split that a window is of, by its number; None for a whole trace, which is no window."""
-    if workload.scenario.whole:
-        return None
-    return max((first, split) for split, first in FIRST_SEED.items() if first <= workload.window)[1]
+    if wrong := [load.window for load in workloads if load.window.split != split]:
+        raise ValueError(f"{wrong[0]} is no window of the {split} part: a search may not see it")
 
 
 def candidates(grid: Grid, seed: int) -> Iterator[Settings]:
     """Yield the published settings, written as none, and then every combination of the grid in random order."""
     yield {}
     sizes = [len(values) for values in grid.values()]
-    for number in np.random.default_rng(seed).permutation(math.prod(sizes)).tolist() if sizes else ():
+    for number in stream(seed, "settings").permutation(math.prod(sizes)).tolist() if sizes else ():
         places = np.unravel_index(number, sizes)
         yield {name: values[place] for (name, values), place in zip(grid.items(), places, strict=True)}
 

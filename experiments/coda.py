@@ -20,7 +20,7 @@ from experiments import _figure, _tables
 from experiments._claims import Claim
 from experiments._paper import Paper
 from experiments._trials import Found, Setting, changed, drawn, published
-from workloads import SEEDS_A_SCENARIO, Workload
+from workloads import Workload, seed_of_jobs
 from workloads.coda_mix import HEAVY_SHARE, with_heavy
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def settings(trials: int, seed: int) -> list[Setting]:
 
 def with_share(loads: Sequence[Workload], share: float) -> list[Workload]:
     """Return the same trials with another share of heavy CPU jobs: some of the same, or the same and more."""
-    seeds = [SEEDS_A_SCENARIO * load.scenario.seed + load.window for load in loads]  # those of the traces
+    seeds = [seed_of_jobs(load.scenario, load.window) for load in loads]
     changes = [partial(with_heavy, share=share, seed=seed) for seed in seeds]
     return [changed([load], change)[0] for load, change in zip(loads, changes, strict=True)]
 

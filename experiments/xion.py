@@ -77,7 +77,7 @@ def heavy_tailed(load: Workload) -> Workload:
     Gangs of 1, 2, 4 or 8 for one node of eight GPUs, run times lognormal with a mean of an hour and twice that
     as deviation, Poisson arrivals at a load of 0.8.
     """
-    rng = np.random.default_rng([load.scenario.seed, load.window])
+    rng = traces.stream(load.scenario.seed, "heavy tail", *load.window)
     widths, shares = (1, 2, 4, 8), (0.5, 0.2, 0.2, 0.1)
     spread = np.sqrt(np.log1p(2.0**2))
     gap = np.dot(widths, shares) * 3600 / (0.8 * 8)
@@ -90,7 +90,8 @@ def heavy_tailed(load: Workload) -> Workload:
         "load_s": load.table["load_s"],
     }
     scenario = replace(load.scenario, cluster="1x8")
-    table = filled(traces.check(pd.DataFrame(columns)), scenario, seed=load.window)
+    seed = traces.seed_from(scenario.seed, "needs under a heavy tail", *load.window)
+    table = filled(traces.check(pd.DataFrame(columns)), scenario, seed=seed)
     return prepare(table, scenario, window=load.window)
 
 

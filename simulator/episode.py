@@ -24,6 +24,7 @@ from simulator.policy import Action, Policy, Preempt, Ranking, Resize, Start, Th
 from simulator.source import Source, source_of
 from simulator.view import View
 from simulator.walks import adopt, next_move
+from traces import stream
 
 TICK_S = 300.0
 ALONE = Physics()
@@ -35,6 +36,7 @@ class Episode:
     jobs: array of `simulator.kernel.layout.JOB`, sorted by submission.
     exact: whether estimates equal the truth; then there are no ticks.
     levels: attained GPU-seconds at which a job's level changes, which is an instant of its own.
+    seed: of all that is drawn, up to 63 bits.
     rows: records kept; the first is the episode, the second scratch, any more are the caller's.
     physics: how jobs affect one another.
     """
@@ -69,7 +71,7 @@ class Episode:
             discipline=self.discipline,
             exact=exact,
             tick=0.0 if exact else tick_s,
-            seed=seed % 2**31,
+            seed=seed,
             **physics.fields(cluster),
         )
         self.state = self.states[0]
@@ -78,7 +80,7 @@ class Episode:
                 f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}"
             )
         self.set_levels(levels)
-        self.view = View(Source(self.states, self.jobs, np.random.default_rng(seed)))
+        self.view = View(Source(self.states, self.jobs, stream(seed, "view")))
 
     def set_levels(self, levels: tuple[float, ...]) -> None:
         """Set the limits of a ranking by level, before the first job starts."""

@@ -13,6 +13,7 @@ from simulator.kernel.layout import (
     SERVER_CORES,
 )
 from simulator.source import Source
+from traces import stream
 
 BUSY_ERROR_S = 0.85  # standard error of a reading of busy seconds: 2 points of utilisation over 60 s; ours
 BANDWIDTH_ERROR = 0.02  # standard error of a reading of bandwidth, as a share of it; ours
@@ -111,7 +112,7 @@ def busy_s(source: Source) -> np.ndarray:
     The difference of two readings over the seconds between them is the utilisation in between; see BUSY_ERROR_S.
     """
     busy: np.ndarray = source.present("busy_s") + source.present("efficiency") * _since_banked(source)
-    return busy + BUSY_ERROR_S * source.errors(0)[: source.arrived] * (busy > 0)
+    return busy + BUSY_ERROR_S * source.errors("busy_s")[: source.arrived] * (busy > 0)
 
 
 def drawn_gbs(source: Source) -> np.ndarray:
@@ -121,7 +122,7 @@ def drawn_gbs(source: Source) -> np.ndarray:
     cores = np.where(on_cpu, source.present("core_count") / asked, 1.0)
     draws = (source.present("phase") == RUNNING) & (on_cpu | (source.present("width") > 0))
     drawn = source.declared("gbs_each") * cores * source.present("throttle") * draws
-    read: np.ndarray = drawn * (1.0 + BANDWIDTH_ERROR * source.errors(1)[: source.arrived])
+    read: np.ndarray = drawn * (1.0 + BANDWIDTH_ERROR * source.errors("drawn_gbs")[: source.arrived])
     return read
 
 
@@ -183,5 +184,5 @@ def profile(source: Source, job: int) -> np.ndarray:
     places = (0, 1) if row["cpu_slowdown"] > 0 else (0,)
     shapes = [(w, p, on_cpu) for w in workers for p in servers for on_cpu in places]
     seconds = np.array([calls.iteration(source.states, 0, source.jobs, job, *shape) for shape in shapes])
-    errors = np.random.default_rng((int(source.state.seed), job, 2)).standard_normal(len(shapes))
+    errors = stream(source.state.seed, "profile", job).standard_normal(len(shapes))
     return np.column_stack([np.array(shapes, float), seconds * np.exp(PROFILE_ERROR * errors)])

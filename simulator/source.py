@@ -8,6 +8,7 @@ import numpy as np
 from simulator.kernel import calls
 from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING
 from simulator.policy import Action
+from traces import stream
 
 
 class Record:
@@ -50,7 +51,7 @@ class Source:
         self.moves: list[Action] = []
         self.moves_at = -1
         self.shown = -1  # how many jobs the view's arrays are of
-        self._errors: dict[int, tuple[int, np.ndarray]] = {}  # of the readings of an instant, by kind
+        self._errors: dict[str, tuple[int, np.ndarray]] = {}  # of the readings of an instant, by name
         self._progress_at = (-1, -1)
         self._progress = np.empty((2, 0))
 
@@ -127,13 +128,12 @@ class Source:
         here: np.ndarray = slots[:, : int(self.state.max_share)]
         return here
 
-    def errors(self, kind: int) -> np.ndarray:
-        """Return standard normal errors of the readings at this instant, the same however often they are read."""
-        instant, errors = self._errors.get(kind, (-1, np.empty(0)))
+    def errors(self, reading: str) -> np.ndarray:
+        """Return standard normal errors of a reading at this instant, the same however often it is read."""
+        instant, errors = self._errors.get(reading, (-1, np.empty(0)))
         if instant != self.instant:
-            seed = int(self.state.seed), self.instant, kind
-            errors = np.random.default_rng(seed).standard_normal(len(self.jobs))
-            self._errors[kind] = self.instant, errors
+            errors = stream(self.state.seed, reading, self.instant).standard_normal(len(self.jobs))
+            self._errors[reading] = self.instant, errors
         return errors
 
 

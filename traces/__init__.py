@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from traces._columns import COLUMNS
     from traces._fill import ERRORS, MOST_LOSS, WORKER_CORES, fill, runs
     from traces._profiles import NO_MODEL, STATISTICS, models, speed_on
+    from traces._streams import seed_from, stream
     from traces._table import TraceError, check, first
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "MOST_LOSS",
     "NO_MODEL",
     "STATISTICS",
+    "VERSION",
     "WORKER_CORES",
     "Column",
     "TraceError",
@@ -40,14 +42,20 @@ __all__ = [
     "modules",
     "names",
     "runs",
+    "seed_from",
     "speed_on",
+    "stream",
     "unknown",
 ]
+
+VERSION = 1
+"""Of all that is drawn, that of `GPUCluster-v1`: raised whenever the same seed comes to give other results."""
 
 _LATER = (
     dict.fromkeys(("ERRORS", "MOST_LOSS", "WORKER_CORES", "fill", "runs"), "_fill")
     | dict.fromkeys(("NO_MODEL", "STATISTICS", "models", "speed_on"), "_profiles")
     | dict.fromkeys(("TraceError", "check", "first"), "_table")
+    | dict.fromkeys(("seed_from", "stream"), "_streams")
     | {"COLUMNS": "_columns", "Column": "_column"}
 )
 

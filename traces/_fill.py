@@ -1,9 +1,9 @@
 """What a trace does not tell, drawn from public measurements of training jobs.
 
 The figures are those of `data/models.csv` and `data/hardware.csv`; `data/SOURCES.md` tells who published
-them. Every column has a random stream of its own, so a column that the trace does have changes no other's
-draws, and a job's values depend on the seed, its row and the rows before it. Users, virtual clusters, states
-and logged starts cannot be drawn: where a trace has none, the filled table has none.
+them. Every column has a random stream of its own, by its name, so a column that the trace does have changes no
+other's draws, nor does a new column; a job's values depend on the seed, its row and the rows before it. Users,
+virtual clusters, states and logged starts cannot be drawn: where a trace has none, the filled table has none.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pandas as pd
 
 from traces._columns import COLUMNS
 from traces._profiles import LEAST_START_S, NO_MODEL, STAND_IN, Floats, default, models
+from traces._streams import stream
 
 _NOISE = "preemption noise, lognormal sigma"
 _STORAGE = "checkpoint storage bandwidth, shared NFS"
@@ -47,8 +48,7 @@ class _Filling:
     seed: int
 
     def stream(self, column: str) -> np.random.Generator:
-        place = [known.name for known in COLUMNS].index(column)
-        return np.random.default_rng([self.seed, place])
+        return stream(self.seed, "column", column)
 
     @property
     def rows(self) -> int:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from traces import _streams
 from traces._philly_fit import PROBE_VC, SMALL_TAIL, Floats, Ints, Philly, fit
 from traces._table import check
 
@@ -48,7 +49,7 @@ def generate(seed: int, jobs: int | None = None) -> pd.DataFrame:
     philly = fit()
     hours = _BEFORE_H + 72 + jobs // 50  # 67 jobs come in an hour on average
     while True:
-        rng = np.random.default_rng(seed)
+        rng = _streams.stream(seed, "philly")
         table = _stretch(rng, philly, hours)
         start = int(rng.integers(np.searchsorted(table["submit_s"], _BEFORE_H * _HOUR_S)))
         if start + jobs <= len(table["submit_s"]):

@@ -10,21 +10,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from traces import find, modules
-from workloads._scenario import PARTS, USUAL, Scenario, Split
+from workloads._scenario import PARTS, USUAL, WHOLE, Scenario, Split, Window
 
 if TYPE_CHECKING:
-    from workloads._windows import FIRST_SEED, MOST_TRIED, STRETCH, accepted, windows
-    from workloads._workload import SEEDS_A_SCENARIO, Workload, filled, load, prepare, whole
+    from workloads._windows import ACCEPTANCE, MOST_TRIED, STRETCH, accepted, windows
+    from workloads._workload import Workload, filled, load, prepare, seed_of_jobs, whole
 
 __all__ = [
-    "FIRST_SEED",
+    "ACCEPTANCE",
     "MOST_TRIED",
     "PARTS",
-    "SEEDS_A_SCENARIO",
     "STRETCH",
     "USUAL",
+    "WHOLE",
     "Scenario",
     "Split",
+    "Window",
     "Workload",
     "accepted",
     "filled",
@@ -32,12 +33,13 @@ __all__ = [
     "named",
     "names",
     "prepare",
+    "seed_of_jobs",
     "whole",
     "windows",
 ]
 
-_LATER = dict.fromkeys(("FIRST_SEED", "MOST_TRIED", "STRETCH", "accepted", "windows"), "_windows") | (
-    dict.fromkeys(("SEEDS_A_SCENARIO", "Workload", "filled", "load", "prepare", "whole"), "_workload")
+_LATER = dict.fromkeys(("ACCEPTANCE", "MOST_TRIED", "STRETCH", "accepted", "windows"), "_windows") | (
+    dict.fromkeys(("Workload", "filled", "load", "prepare", "seed_of_jobs", "whole"), "_workload")
 )
 
 

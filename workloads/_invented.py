@@ -1,18 +1,12 @@
-"""What the generators without a log share: named random streams, and a table that says how it was made."""
+"""What the generators without a log share: what is asked for, and a table that says how it was made."""
 
 from __future__ import annotations
 
 from os import PathLike
 
-import numpy as np
 import pandas as pd
 
 from traces import TraceError, check
-
-
-def stream(seed: int, what: str) -> np.random.Generator:
-    """Return the random stream of one thing that is drawn, so that no draw disturbs another's."""
-    return np.random.default_rng([seed, *what.encode()])
 
 
 def count(file: str | PathLike[str] | None, jobs: int | None, usual: int) -> int:

@@ -1,7 +1,7 @@
 """Every choice about what is simulated."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from simulator.choice import choice
 from simulator.kernel.parameters import Parameters
@@ -37,6 +37,20 @@ def parts_expected(physics: str) -> str | None:
     wrong = sorted(parts_of(physics) - set(PARTS))
     hints = "".join(did_you_mean(part, ("all", "none", *PARTS)) for part in wrong)
     return f"all, none, or, joined by commas, {', '.join(PARTS)}{hints}" if wrong else None
+
+
+class Window(NamedTuple):
+    """A window: the part of the trace that it is of, and its number there; a whole trace is `WHOLE`."""
+
+    split: Literal[Split, "whole"]
+    number: int
+
+    def __str__(self) -> str:
+        """Say which, as `test 3`."""
+        return "the whole trace" if self == WHOLE else f"{self.split} {self.number}"
+
+
+WHOLE = Window("whole", 0)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """Which windows are simulated: train, validation and test apart in time, and only where jobs queue.
 
-A window is so many consecutive jobs. It is accepted if its stretch (mean JCT / mean duration) under SRTF with the
-default physics lies in 1.3-2.5: below, no policy could win anything; above, a backlog decides. The choice is the
-same for every policy and shown to none. For the defaults the list is kept in `accepted/`.
+A window is so many consecutive jobs, `Window(split, number)`. It is accepted if its stretch (mean JCT / mean
+duration) under SRTF with the rules of `ACCEPTANCE` lies in 1.3-2.5: below, no policy could win anything; above, a
+backlog decides. The choice is the same for every policy and shown to none. For the defaults the list is kept in
+`accepted/`.
 """
 
 import csv
@@ -11,23 +12,31 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from simulator.episode import run
 from simulator.policy import Ranking
-from workloads._scenario import Scenario, Split
-from workloads._workload import SEEDS_A_SCENARIO, Workload, generate, prepare, read
+from traces import stream
+from workloads._scenario import Scenario, Split, Window
+from workloads._workload import Workload, generate, prepare, read
 
 STRETCH = (1.3, 2.5)
+ACCEPTANCE: dict[str, Any] = {
+    "physics": "memory,preemption,estimates",
+    "placement": "best_fit",
+    "discipline": "skip",
+    "tick": 300.0,
+}
+"""Fields of the scenario in which windows are accepted, whatever is chosen or usual for the policies there."""
 SHARES: dict[Split, tuple[float, float]] = {
     "train": (0.0, 0.6),
     "validation": (0.6, 0.8),
     "test": (0.8, 1.0),
 }  # of the trace's time
 GAP_S = 2 * 86_400.0  # between the parts of a trace
-FIRST_SEED: dict[Split, int] = {"train": 0, "validation": 10_000_000, "test": 20_000_000}
 MOST_TRIED = 40  # candidates looked at for each window asked for, before giving up
 SRTF = Ranking("remaining", "by_order")
 ACCEPTED = Path(__file__).parent / "accepted"
@@ -61,7 +70,7 @@ def accepted(scenario: Scenario, split: Split, *, most: int) -> Iterator[Workloa
         if table is None:
             return
         if scenario.all_windows or number in known or in_range(stretch(table, scenario)):
-            yield prepare(table, scenario, window=FIRST_SEED[split] + number)
+            yield prepare(table, scenario, window=Window(split, number))
 
 
 def in_range(value: float) -> bool:
@@ -70,20 +79,11 @@ def in_range(value: float) -> bool:
 
 
 def stretch(table: pd.DataFrame, scenario: Scenario) -> float:
-    """Return mean JCT / mean duration of a filled table under SRTF with the default rules and physics.
+    """Return mean JCT / mean duration of a filled table under SRTF with the rules of `ACCEPTANCE`.
 
     Jobs that these cannot hold are left out: whether they stop the run is for the rules chosen to say.
     """
-    usual = Scenario()
-    plain = replace(
-        scenario,
-        physics=usual.physics,
-        placement=usual.placement,
-        discipline=usual.discipline,
-        tick=usual.tick,
-        drop_too_large=True,
-    )
-    workload = prepare(table, plain)
+    workload = prepare(table, replace(scenario, drop_too_large=True, **ACCEPTANCE))
     state = run(SRTF, workload.episode()).state
     jct = state.finish_s[: len(workload.jobs)] - workload.jobs["submit_s"]
     return float(jct.mean() / workload.jobs["duration_s"].mean())
@@ -93,9 +93,8 @@ Make = Callable[[int], pd.DataFrame | None]
 
 
 def of_generator(scenario: Scenario, split: Split) -> Make:
-    """Return what makes the filled table of a numbered window: a seed of its own."""
-    first = SEEDS_A_SCENARIO * scenario.seed + FIRST_SEED[split]
-    return lambda number: generate(scenario, first + number)
+    """Return what makes the filled table of a numbered window, from a seed of its own."""
+    return lambda number: generate(scenario, Window(split, number))
 
 
 def of_file(scenario: Scenario, split: Split) -> Make:
@@ -105,7 +104,7 @@ def of_file(scenario: Scenario, split: Split) -> Make:
     """
     table = read(scenario)
     begin, end = rows_of(table["submit_s"].to_numpy(), split)
-    rng = np.random.default_rng([scenario.seed, FIRST_SEED[split]])
+    rng = stream(scenario.seed, "order of windows", split)
     starts: list[int] = []
     for offset in (0.0, 0.5, 0.25, 0.75):
         grid = np.arange(begin + int(offset * scenario.jobs), end - scenario.jobs + 1, scenario.jobs)
@@ -151,19 +150,19 @@ def kept_list(scenario: Scenario, split: Split) -> dict[int, float]:
 
 
 def write_list(scenario: Scenario, counts: dict[Split, int]) -> Path:
-    """Simulate and list the stretch of the first so many windows of each split."""
+    """Simulate and list the stretch, and the mean duration, of the first so many windows of each split."""
     file = list_file(scenario)
     file.parent.mkdir(exist_ok=True)
     partial = file.with_name(f".{file.name}.{os.getpid()}")
     with partial.open("w", newline="") as lines:
         out = csv.writer(lines)
-        out.writerow(("split", "number", "stretch"))
+        out.writerow(("split", "number", "stretch", "mean_duration_s"))
         for split, count in counts.items():
             make = of_generator(scenario, split)
             for number in range(count):
                 table = make(number)
                 assert table is not None, "a generator never ends"
-                value = stretch(table, scenario)
-                out.writerow((split, number, f"{value:.4f}"))
+                value, duration_s = stretch(table, scenario), table["duration_s"].mean()
+                out.writerow((split, number, f"{value:.4f}", f"{duration_s:.3f}"))
     partial.replace(file)
     return file

@@ -15,22 +15,20 @@ from simulator.episode import Episode, lay_out, misfits
 from simulator.jobs import gives_out_cores, jobs_array
 from simulator.kernel.layout import GPU_TYPES
 from simulator.physics import Physics, acting
-from workloads._scenario import Scenario
+from workloads._scenario import WHOLE, Scenario, Window
 
 ROWS_SHOWN = 10
-SEEDS_A_SCENARIO = 100_000_000  # of a generator: its windows, and beyond them the whole episodes
-FIRST_SEED_OF_WHOLE = 30_000_000
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Jobs on a cluster: one window, or a whole trace as window 0."""
+    """Jobs on a cluster: a window, or a whole trace."""
 
     table: pd.DataFrame
     jobs: np.ndarray
     cluster: Cluster
     scenario: Scenario
-    window: int = 0
+    window: Window = WHOLE
 
     def episode(self, rows: int = 2) -> Episode:
         """Return a fresh episode of this workload, with so many records."""
@@ -42,7 +40,7 @@ class Workload:
             discipline=scenario.discipline,
             exact="estimates" not in scenario.parts,
             tick_s=scenario.tick,
-            seed=scenario.seed + self.window,
+            seed=traces.seed_from(scenario.seed, "episode", *self.window),
             rows=rows,
             physics=self.physics,
         )
@@ -57,7 +55,7 @@ class Workload:
         state = episode.state
         count = len(self.table)
         return results.table(
-            window=self.window,
+            window=self.window.number,
             seed=self.scenario.seed,
             job_id=self.table["job_id"],
             kind=self.table["kind"],
@@ -110,7 +108,7 @@ def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFram
     )
 
 
-def prepare(table: pd.DataFrame, scenario: Scenario, *, window: int = 0) -> Workload:
+def prepare(table: pd.DataFrame, scenario: Scenario, *, window: Window = WHOLE) -> Workload:
     """Return a filled job table as a workload.
 
     ValueError lists the jobs that the empty cluster could never hold, unless they are to be dropped.
@@ -222,14 +220,19 @@ def read(scenario: Scenario) -> pd.DataFrame:
     return filled(table, scenario, seed=scenario.seed)
 
 
-def generate(scenario: Scenario, seed: int) -> pd.DataFrame:
-    """Return filled jobs from a trace's generator."""
+def seed_of_jobs(scenario: Scenario, window: Window) -> int:
+    """Return the seed from which a generator makes the jobs of a window."""
+    return traces.seed_from(scenario.seed, "jobs", *window)
+
+
+def generate(scenario: Scenario, window: Window) -> pd.DataFrame:
+    """Return the filled jobs of a window from a trace's generator."""
+    seed = seed_of_jobs(scenario, window)
     table = load(scenario.trace_name, seed=seed, jobs=scenario.jobs)
     return filled(table, scenario, seed=seed)
 
 
 def whole(scenario: Scenario) -> Workload:
     """Return everything as one workload, on the trace's own cluster or the one named."""
-    seed = SEEDS_A_SCENARIO * scenario.seed + FIRST_SEED_OF_WHOLE
-    table = read(scenario) if scenario.trace_file else generate(scenario, seed)
+    table = read(scenario) if scenario.trace_file else generate(scenario, WHOLE)
     return prepare(table, scenario)

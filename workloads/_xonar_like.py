@@ -24,7 +24,8 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
-from workloads._invented import invented, stream
+from traces import stream
+from workloads._invented import invented
 
 Floats = npt.NDArray[np.float64]
 

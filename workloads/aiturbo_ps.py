@@ -31,8 +31,8 @@ import numpy as np
 import pandas as pd
 
 from simulator.cluster import cluster
-from traces import ERRORS, WORKER_CORES
-from workloads._invented import count, invented, stream
+from traces import ERRORS, WORKER_CORES, stream
+from workloads._invented import count, invented
 from workloads._scenario import Scenario
 
 MACHINES = cluster("4x4-64c")

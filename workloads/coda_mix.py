@@ -24,8 +24,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from simulator.cluster import cluster
-from traces import check, fill, first, models
-from workloads._invented import count, invented, stream
+from traces import check, fill, first, models, stream
+from workloads._invented import count, invented
 from workloads._scenario import Scenario
 
 Floats = npt.NDArray[np.float64]

@@ -35,8 +35,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from simulator.cluster import cluster
-from traces import ERRORS, MOST_LOSS, NO_MODEL, STATISTICS, fill, models
-from workloads._invented import count, invented, stream
+from traces import ERRORS, MOST_LOSS, NO_MODEL, STATISTICS, fill, models, stream
+from workloads._invented import count, invented
 from workloads._scenario import Scenario
 
 Floats = npt.NDArray[np.float64]

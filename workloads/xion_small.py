@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from simulator.cluster import cluster
-from workloads._invented import count, invented, stream
+from traces import stream
+from workloads._invented import count, invented
 from workloads._scenario import Scenario
 
 MACHINES = cluster("1x2")  # two slots

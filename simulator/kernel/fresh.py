@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from simulator.kernel import calls
-from simulator.kernel.layout import LEAST_CORES, MAX_LEVELS, MODULUS, MULTIPLIER, NOBODY, state_dtype, tier
+from simulator.kernel.layout import LEAST_CORES, MAX_LEVELS, MODULUS, NOBODY, state_dtype, tier
+from traces import stream
 
 USUAL = (
     ("min_workers", "num_gpus"),
@@ -40,7 +41,8 @@ def fresh(
         s[name] = value
     s.num_jobs, s.num_nodes, s.num_gpus = len(jobs), len(node_gpus), sum(node_gpus)
     s.wake = np.inf
-    s.dice = (s.seed + 1) * pow(MULTIPLIER, 5, MODULUS) % MODULUS or 1
+    s.dice = stream(s.seed, "out of memory").integers(1, MODULUS)
+    s.node_dice[: s.num_nodes] = stream(s.seed, "outages").integers(1, MODULUS, s.num_nodes)
     s.clock = jobs["submit_s"][0] if len(jobs) else 0.0
     lay_out_jobs(s, jobs)
     lay_out_machines(s, np.asarray(node_gpus), np.asarray(node_memory, float), np.asarray(node_cores, float))

@@ -23,9 +23,6 @@ def drawn_time(s, node, mean):
 def lay_out_outages(s):
     """Draw when each node fails first, and spread the first drains over one period."""
     for node in range(s.num_nodes):
-        s.node_dice[node] = (s.seed + 1 + 7_919 * (node + 1)) % (MODULUS - 1) + 1
-        for _ in range(5):
-            s.node_dice[node] = s.node_dice[node] * MULTIPLIER % MODULUS
         s.fail_at[node] = s.clock + drawn_time(s, node, s.node_mtbf)
         s.drain_at[node] = s.clock + (node + 1) / s.num_nodes * s.drain_every
     find_next(s)

@@ -77,7 +77,7 @@ def scenario(folder: Path, table: pd.DataFrame | None = None, **fields: Any) -> 
 def make(chosen: dict[str, Any], **choices: Any) -> GPUClusterEnv:
     """Return the environment, without the wrappers of `gymnasium.make`; its slots hold all jobs unless said."""
     wanted = {"queue_slots": COUNT, "running_slots": COUNT} | choices
-    env = gymnasium.make("GPUCluster-v0", scenario=chosen, **wanted).unwrapped
+    env = gymnasium.make("GPUCluster-v1", scenario=chosen, **wanted).unwrapped
     assert isinstance(env, GPUClusterEnv)
     return env
 

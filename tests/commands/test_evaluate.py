@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.cases.crowd import TINY, opinionated
 
 import baselines
 from agents import folder as agent_folder
@@ -20,6 +19,7 @@ from evaluation import choices, results
 from simulator.cluster import cluster
 from simulator.episode import run
 from simulator.results import COLUMNS
+from tests.cases.crowd import TINY, opinionated
 from workloads import Scenario, whole, windows
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -102,13 +102,19 @@ def test_a_scenario_that_cannot_be_is_refused() -> None:
 
 
 def test_it_is_made_from_anywhere(tmp_path: Path) -> None:
-    env = gymnasium.make("envs:GPUCluster-v0", scenario=tiny.scenario(tmp_path))
+    env = gymnasium.make("envs:GPUCluster-v1", scenario=tiny.scenario(tmp_path))
     env.reset(seed=0)
     assert env.get_wrapper_attr("action_masks")().any()
 
 
+@pytest.mark.filterwarnings("ignore:.*is out of date")
+def test_the_version_before_says_that_results_differ() -> None:
+    with pytest.raises(ValueError, match="the version is GPUCluster-v1, whose results differ"):
+        gymnasium.make("GPUCluster-v0")
+
+
 def test_its_specification_is_json(tmp_path: Path) -> None:
-    env = gymnasium.make("GPUCluster-v0", scenario=tiny.scenario(tmp_path), tau_s=None, action="pick")
+    env = gymnasium.make("GPUCluster-v1", scenario=tiny.scenario(tmp_path), tau_s=None, action="pick")
     assert env.spec is not None
     again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
     assert json.loads(env.spec.to_json())["kwargs"]["action"] == "pick"
@@ -179,11 +185,22 @@ def test_a_seed_decides_the_windows(windows: dict[str, Any]) -> None:
 
 def test_a_window_can_be_named(windows: dict[str, Any]) -> None:
     env = tiny.make(windows, count=4)
-    named_windows = [env.reset(options={"window": number})[1]["window"] for number in (2, 0, 2)]
-    assert named_windows[0] == named_windows[2] != named_windows[1]
+    for number in (2, 0, 2):
+        assert env.reset(options={"window": number})[1]["window"] == number
     for wrong in (4, -1):
-        with pytest.raises(ValueError, match=f"no window {wrong} among 4"):
+        with pytest.raises(ValueError, match=f"no window {wrong} among the 4: 0, 1, 2, 3"):
             env.reset(options={"window": wrong})
+
+
+def test_a_window_keeps_its_number_where_others_are_refused() -> None:
+    """So `reset`, `info` and results tables speak of the same one."""
+    env = tiny.make({"trace": "philly", "cluster": "4x8", "jobs": 256}, count=8, split="validation")
+    refused = set(range(env.windows[-1] + 1)) - set(env.windows)
+    assert refused
+    _, info = env.reset(options={"window": env.windows[-1]})
+    assert info["window"] == env.windows[-1] == env.workload.window.number
+    with pytest.raises(ValueError, match=f"no window {min(refused)} among the 8"):
+        env.reset(options={"window": min(refused)})
 
 
 @pytest.mark.parametrize("kinds", PAIRED, ids=named)

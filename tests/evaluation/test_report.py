@@ -13,7 +13,7 @@ from evaluation import remarks, report, results, run_folder
 from simulator.policy import Ranking
 from tests.cases.some_jobs import some_jobs
 from traces import fill
-from workloads import Scenario, Workload, prepare
+from workloads import Scenario, Window, Workload, prepare
 
 FIFO, SRTF = Ranking("submit"), Ranking("remaining", "by_order")
 
@@ -33,7 +33,7 @@ def workloads() -> list[Workload]:
     parts = [table.iloc[start : start + 80].reset_index(drop=True) for start in (0, 80, 160)]
     for part in parts:
         part.attrs = table.attrs
-    return [prepare(part, scenario, window=number) for number, part in enumerate(parts)]
+    return [prepare(part, scenario, window=Window("test", number)) for number, part in enumerate(parts)]
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_jobs_dropped_are_summed_over_windows() -> None:
     scenario = Scenario(trace_file="none.csv", cluster="1x4", physics="none", drop_too_large=True)
     table = fill(some_jobs(60), seed=0, largest_gpu_gib=16.0)
     table.attrs["notes"] = ["columns ignored: 'a'"]
-    loads = [prepare(table, scenario, window=number) for number in (0, 1)]
+    loads = [prepare(table, scenario, window=Window("test", number)) for number in (0, 1)]
     dropped = 2 * int((table["num_gpus"] > 4).sum())
     assert remarks._notes(loads) == [
         "Note: columns ignored: 'a'.",

@@ -18,7 +18,8 @@ from evaluation import search
 from evaluation.choices import workload_like
 from evaluation.search import Outcome, candidates
 from simulator.policy import Policy, Ranking
-from workloads import Scenario, Workload, named, prepare, whole, windows
+from traces import VERSION
+from workloads import Scenario, Window, Workload, named, prepare, whole, windows
 from workloads import names as workload_names
 
 SMALL = named("xion_small")
@@ -97,15 +98,19 @@ def test_the_budget_is_never_exceeded(
 def test_who_does_best_on_a_few_windows_is_run_on_more(
     training: list[Workload], validation: list[Workload]
 ) -> None:
-    """Six windows: all are tried on the first, the best of them on the second too, and the best of these on all."""
-    many = windows(SMALL, "train", 6)
+    """Sixteen windows: all are tried on the first, the best of them on four, and the best of these on all.
+
+    A setting costs one window more in the first round, three in the second and twelve in the third, and each round has
+    as much to spend: so each time some are left behind, whatever is drawn.
+    """
+    many = windows(SMALL, "train", 16)
     grid = {"margin": (0.5, 2.0, 8.0, 32.0, 1e9), "exponent": (0.5, 1.0)}
-    budget = 1_000 + search.search(threshold, {}, many, validation, budget=10**6).events * 3
+    budget = search.search(threshold, {}, many, validation, budget=10**6).events * 7 // 2
     published, *others = search.search(threshold, grid, many, validation, budget=budget).training
     reached = [len(trial.ratios) for trial in others]
-    assert len(published.ratios) == 6
-    assert [count for count in (1, 2, 6) if count in reached] == [1, 2, 6]
-    for few, more in ((1, 2), (2, 6)):
+    assert len(published.ratios) == 16
+    assert [count for count in (1, 4, 16) if count in reached] == [1, 4, 16]
+    for few, more in ((1, 4), (4, 16)):
         left = [trial for trial in others if len(trial.ratios) == few]
         passed = [trial for trial in others if len(trial.ratios) >= more]
         assert max(sum(trial.ratios[:few]) for trial in passed) <= min(sum(trial.ratios) for trial in left)
@@ -143,27 +148,27 @@ def test_two_processes_find_what_one_finds(
 
 @pytest.mark.parametrize("split", ["test", "validation"])
 def test_a_search_refuses_to_train_on_other_windows(split: Any, validation: list[Workload]) -> None:
-    with pytest.raises(ValueError, match="none of the train part"):
+    with pytest.raises(ValueError, match="no window of the train part"):
         search.search(threshold, MARGINS, windows(SMALL, split, 1), validation, budget=10**6)
 
 
 def test_a_search_refuses_test_windows_and_whole_traces_for_validation(training: list[Workload]) -> None:
     everything = whole(Scenario(whole=True, trace="xion_small", cluster="1x2", jobs=20))
     for wrong in (windows(SMALL, "test", 1), [everything]):
-        with pytest.raises(ValueError, match="none of the validation part"):
+        with pytest.raises(ValueError, match="no window of the validation part"):
             search.search(threshold, MARGINS, training, wrong, budget=10**6)
 
 
 def test_the_command_makes_no_test_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Workload] = []
 
-    def watched(table: pd.DataFrame, scenario: Scenario, *, window: int = 0) -> Workload:
+    def watched(table: pd.DataFrame, scenario: Scenario, *, window: Window) -> Workload:
         seen.append(prepare(table, scenario, window=window))
         return seen[-1]
 
     monkeypatch.setattr("workloads._windows.prepare", watched)
     tune.main(["--workload", "xonar_mix", "--policy", "las", "--budget", "500", "--out", str(tmp_path)])
-    assert {search.split_of(load) for load in seen} == {"train", "validation"}
+    assert {load.window.split for load in seen} == {"train", "validation"}
 
 
 # The command and what it keeps.
@@ -229,7 +234,12 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder in which lucid and las are tuned for xonar_mix."""
     found = {"settings": {"limits": [0.5, 0.8]}, "validation": 0.6}
     others = {"settings": {}, "validation": 1.0}
-    document = {"budget": 1000, "best": "lucid", "policies": {"las": others, "lucid": found}}
+    document = {
+        "streams": VERSION,
+        "budget": 1000,
+        "best": "lucid",
+        "policies": {"las": others, "lucid": found},
+    }
     (tmp_path / "tuned").mkdir()
     (tmp_path / "tuned" / "xonar_mix.json").write_text(json.dumps(document), encoding="utf-8")
     monkeypatch.setattr(_tuned, "FOLDER", tmp_path / "tuned")
@@ -247,6 +257,23 @@ def test_the_best_stands_beside_what_is_published(kept: Path, capsys: pytest.Cap
     )
     assert told in " ".join(out.split())
     assert (kept / "out" / "tuned_lucid" / "jobs.csv").is_file()
+
+
+def test_settings_found_on_windows_of_an_earlier_version_say_so(kept: Path) -> None:
+    assert not baselines.tuned("xonar_mix").earlier
+    file = kept / "tuned" / "xonar_mix.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"streams": VERSION - 1}), encoding="utf-8")
+    assert baselines.tuned("xonar_mix").told.endswith(", searched on windows of an earlier version.")
+
+
+def test_tuning_anew_keeps_nothing_of_an_earlier_version(tmp_path: Path) -> None:
+    args = ["--workload", "xonar_mix", "--budget", "500", "--out", str(tmp_path)]
+    tune.main([*args, "--policy", "muri"])
+    file = tmp_path / "xonar_mix.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"streams": VERSION - 1}), encoding="utf-8")
+    tune.main([*args, "--policy", "lucid"])
+    kept = json.loads(file.read_text())
+    assert (list(kept["policies"]), kept["streams"]) == (["lucid"], VERSION)
 
 
 def test_a_run_folder_of_a_tuned_policy_gives_its_choices_again(kept: Path) -> None:

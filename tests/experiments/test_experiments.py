@@ -170,8 +170,8 @@ def imagined(settings: Sequence[Setting]) -> Found:
     rng = np.random.default_rng(1)
     found = Found({}, {})
     for setting in settings:
-        windows = pd.DataFrame({"window": [load.window for load in setting.workloads], "seed": 0})
-        jobs = [load.table[["job_id"]].assign(window=load.window) for load in setting.workloads]
+        windows = pd.DataFrame({"window": [load.window.number for load in setting.workloads], "seed": 0})
+        jobs = [load.table[["job_id"]].assign(window=load.window.number) for load in setting.workloads]
         for policy in setting.policies:
             numbers = {name: rng.uniform(0.5, 1.5, len(windows)) for name in results.NUMBERS}
             found.summaries[setting.name, policy] = windows.assign(**numbers)

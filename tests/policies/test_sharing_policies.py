@@ -25,7 +25,7 @@ from simulator.kernel.layout import JOB
 from simulator.physics import Physics
 from simulator.policy import Action, Policy, Start
 from simulator.view import View
-from workloads import Workload, prepare
+from workloads import Window, Workload, prepare
 from workloads._workload import generate
 from workloads.xonar_memory import scenario
 
@@ -332,7 +332,7 @@ def test_sharing_brings_nothing_to_busy_jobs() -> None:
 @cache
 def trials(cluster: str) -> list[Workload]:
     workload = replace(scenario, cluster=cluster)
-    return [prepare(generate(workload, seed), workload) for seed in range(20)]
+    return [prepare(generate(workload, Window("test", number)), workload) for number in range(20)]
 
 
 def tail(new: New, cluster: str = "1x2-32gb") -> tuple[float, float]:

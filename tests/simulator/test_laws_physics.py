@@ -103,7 +103,7 @@ def test_the_accounts_agree_on_many_more(config: str) -> None:
 
 def test_the_episodes_put_the_accounts_to_the_test() -> None:
     """All moves are made, legal and illegal; GPUs are shared by two, three and four; all that can fail does."""
-    episodes = [account(config, seed) for config in CONFIGS for seed in range(2)]
+    episodes = [account(config, seed) for config in CONFIGS for seed in range(3)]
     for kind in (Start, Preempt, Resize, Throttle):
         assert min(sum(twins.made[kind, legal] for twins in episodes) for legal in (True, False)) > 20
     assert max(twins.crowd for twins in episodes) == 4

@@ -157,8 +157,16 @@ def test_the_choice_repeats_and_the_seed_decides_it(month: Scenario) -> None:
 
 
 def test_each_has_a_number_of_its_own(month: Scenario) -> None:
-    numbers = [window.window for split in SPLITS for window in windows(month, split, 8)]
-    assert len(set(numbers)) == len(numbers)
+    for split in SPLITS:
+        found = [window.window for window in windows(month, split, 8)]
+        assert {each.split for each in found} == {split}
+        assert [each.number for each in found] == sorted({each.number for each in found})
+
+
+def test_a_window_shows_as_its_split_and_number(month: Scenario) -> None:
+    (first,) = windows(replace(month, all_windows=True), "test", 1)
+    assert str(first.window) == "test 0"
+    assert set(first.results(run(Ranking("submit"), first.episode()))["window"]) == {0}
 
 
 # Generated windows.
@@ -170,20 +178,6 @@ def test_generated_windows_differ_over_all_parts(generated: Scenario) -> None:
     again = [window for split in SPLITS for window in windows(generated, split, 3)]
     for one, other in zip(found, again, strict=True):
         pd.testing.assert_frame_equal(one.table, other.table)
-
-
-def test_generated_windows_have_seeds_of_their_own(
-    generated: Scenario, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many windows are looked at, whatever the scenario's seed."""
-    asked: list[int] = []
-    monkeypatch.setattr(chosen, "generate", lambda scenario, seed: asked.append(seed))
-    for seed in range(3):
-        for split in SPLITS:
-            make = chosen.of_generator(replace(generated, seed=seed), split)
-            for number in (0, 1, 500_000, 9_999_999):
-                make(number)
-    assert len(set(asked)) == len(asked)
 
 
 # The kept list.
@@ -221,13 +215,40 @@ def test_a_list_is_for_the_jobs_it_was_made_of(generated: Scenario, no_lists: Pa
         assert kept_list(replace(generated, **change), "test") == {}
 
 
-@pytest.mark.parametrize(("cluster", "jobs"), [("4x8", 256), ("8x8", 512)])
-def test_the_lists_we_keep_are_right(cluster: str, jobs: int) -> None:
-    scenario = Scenario(cluster=cluster, jobs=jobs)
+KEPT = [
+    Scenario(cluster=cluster, jobs=jobs) for cluster, jobs in (("4x8", 256), ("8x8", 512), ("12x8", 1024))
+]
+
+
+@pytest.mark.parametrize("scenario", KEPT, ids=lambda scenario: scenario.cluster)
+def test_the_lists_we_keep_are_right(scenario: Scenario) -> None:
     for split, number in zip(SPLITS, (0, 3, 7), strict=True):
         table = chosen.of_generator(scenario, split)(number)
         assert table is not None
         assert kept_list(scenario, split)[number] == pytest.approx(chosen.stretch(table, scenario), abs=1e-4)
+
+
+@pytest.mark.parametrize("scenario", KEPT, ids=lambda scenario: scenario.cluster)
+def test_the_lists_we_keep_are_of_the_jobs_that_are_drawn(scenario: Scenario) -> None:
+    """Of more windows than could be simulated here."""
+    listed = pd.read_csv(chosen.list_file(scenario)).groupby("split")["mean_duration_s"]
+    for split in SPLITS:
+        make, expected = chosen.of_generator(scenario, split), listed.get_group(split).to_numpy()
+        for number in (1, len(expected) // 2, len(expected) - 1):
+            table = make(number)
+            assert table is not None
+            assert table["duration_s"].mean() == pytest.approx(expected[number], abs=1e-3)
+
+
+@pytest.mark.parametrize("rules", [{"physics": "all"}, {"physics": "none", "placement": "spread"}])
+def test_windows_are_accepted_under_the_same_rules_whatever_is_usual(
+    rules: dict[str, Any], generated: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = chosen.of_generator(generated, "test")(0)
+    assert table is not None
+    accepted_at = chosen.stretch(table, generated)
+    monkeypatch.setattr(Scenario.__init__, "__defaults__", None)  # nothing may be taken from what is usual
+    assert chosen.stretch(table, replace(generated, **rules)) == accepted_at
 
 
 def test_the_lists_we_keep_are_long_enough() -> None:

@@ -11,7 +11,7 @@ from pandas.testing import assert_frame_equal
 from simulator.episode import run
 from simulator.policy import Ranking
 from tests.cases import tiny
-from workloads import PARTS, Scenario, Workload, whole, windows
+from workloads import PARTS, WHOLE, Scenario, Workload, whole, windows
 
 FIFO = Ranking("submit")
 
@@ -36,7 +36,7 @@ def test_the_whole_is_every_job_as_it_is(tmp_path: Path) -> None:
     table = tiny.jobs()
     work = made(tmp_path, table)
     assert_frame_equal(work.table[table.columns], table, check_dtype=False)
-    assert work.window == 0
+    assert work.window == WHOLE
 
 
 def test_results_are_a_row_a_job(tmp_path: Path) -> None:

@@ -1,0 +1,157 @@
+"""Randomness by name: no two things share their draws, and a draw more changes no other."""
+
+import hashlib
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.cases.some_jobs import some_jobs
+from tests.project.test_architecture import product as product_sources
+
+import traces
+from benchmarks import old_streams
+from evaluation import report
+from simulator.policy import Ranking
+from traces import _fill, _streams, seed_from, stream
+from workloads import Scenario, Split, Window, prepare, seed_of_jobs, whole, windows
+
+ROOT = Path(__file__).resolve().parent.parent
+NAMES = st.lists(st.text(max_size=3) | st.integers(-9, 99), max_size=3).map(tuple)
+SEEDS, NUMBERS = range(6), range(40)
+GRID = list(product(SEEDS, get_args(Split), NUMBERS))
+
+
+@given(st.integers(0, 99), NAMES, st.integers(0, 99), NAMES)
+def test_only_the_same_names_share_a_stream(
+    one: int, names: tuple[str | int, ...], other: int, too: tuple[str | int, ...]
+) -> None:
+    alike = (one, *names) == (other, *too)
+    assert (_streams.entropy(one, *names) == _streams.entropy(other, *too)) == alike
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((1, "a", 2), (1, "a", "2")),
+        ((1, "a", "b"), (1, "ab")),
+        ((1, 1, 2), (1, 12)),
+        ((1, 2, "x"), (2, 1, "x")),
+        ((1, 'a", "b'), (1, "a", "b")),
+        ((1,), (1, "")),
+    ],
+)
+def test_names_are_told_apart(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    assert stream(*one).random() != stream(*other).random()
+
+
+def test_numbers_of_any_kind_are_the_same_name() -> None:
+    assert stream(np.int64(3), "a", np.int32(5)).random() == stream(3, "a", 5).random()
+    for wrong in (1.0, None):
+        with pytest.raises(TypeError):
+            stream(0, wrong)  # type: ignore[arg-type]
+
+
+def test_a_stream_is_the_same_on_every_machine_and_day() -> None:
+    """By its definition: the hash of what is written here, so that nobody changes what is drawn unawares."""
+    drawn = int.from_bytes(hashlib.blake2b(b'[7, "window", 3]', digest_size=16).digest(), "big")
+    assert stream(7, "window", 3).random() == np.random.default_rng(drawn).random()
+
+
+def test_the_seed_cannot_be_read_back() -> None:
+    """Neither a policy's generator nor what it was made from tells the scenario's seed."""
+    episode = prepare(filled_jobs(), Scenario(seed=1234), window=Window("test", 5)).episode()
+    kept = str(episode.view.rng.bit_generator.seed_seq)
+    assert "1234" not in kept
+    assert int(episode.state.seed) > 2**32
+
+
+# Windows.
+
+
+def filled_jobs() -> pd.DataFrame:
+    """Return eight jobs with all that can be drawn."""
+    return traces.fill(some_jobs(8), seed=0, largest_gpu_gib=16.0)
+
+
+def test_no_two_windows_share_a_seed() -> None:
+    """Not seed 1's window n and seed 0's window n + 1, which did when the two were added up."""
+    table = filled_jobs()
+    jobs = {seed_of_jobs(Scenario(seed=seed), Window(split, number)) for seed, split, number in GRID}
+    assert len(jobs) == len(GRID)
+    few = [(seed, split, number) for seed, split, number in GRID if number < 10]
+    episodes = [
+        prepare(table, Scenario(seed=seed), window=Window(split, number)).episode()
+        for seed, split, number in few
+    ]
+    for drawn in ("seed", "dice"):
+        assert len({int(episode.state[drawn]) for episode in episodes}) == len(few)
+    assert len({tuple(episode.state.node_dice[:8]) for episode in episodes}) == len(few)
+    assert len({episode.view.rng.random() for episode in episodes}) == len(few)
+
+
+def test_a_whole_trace_shares_no_seed_with_a_window() -> None:
+    chosen = Scenario(trace="xion_small", cluster="1x2", jobs=8, whole=True)
+    first = windows(Scenario(trace="xion_small", cluster="1x2", jobs=8, all_windows=True), "train", 1)
+    assert not whole(chosen).table["duration_s"].equals(first[0].table["duration_s"])
+
+
+def test_one_table_holds_windows_of_one_split() -> None:
+    loads = [prepare(filled_jobs(), Scenario(), window=Window(split, 0)) for split in ("test", "train")]
+    with pytest.raises(ValueError, match="windows of test and train in one table"):
+        report.simulate({"fifo": lambda: Ranking("submit")}, loads)
+
+
+def test_whatever_is_drawn_is_drawn_by_name() -> None:
+    """The interval of a statistic apart, whose seed is no part of what is simulated."""
+    apart = {"traces/_streams.py", "evaluation/comparison.py"}
+    assert {
+        path for path in product_sources() if "default_rng" in (ROOT / path).read_text(encoding="utf-8")
+    } == apart
+
+
+# Columns.
+
+
+@pytest.mark.parametrize("place", [0, 7, len(traces.COLUMNS)])
+def test_a_new_column_changes_no_other(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = filled_jobs()
+    new = replace(traces.COLUMNS[-1], name="brand_new")
+    columns = (*traces.COLUMNS[:place], new, *traces.COLUMNS[place:])
+    monkeypatch.setattr(_fill, "COLUMNS", columns)
+    monkeypatch.setitem(
+        _fill._DRAWS, "brand_new", (lambda job: job.stream("brand_new").random(job.rows), "drawn")
+    )
+    after = filled_jobs()
+    assert "brand_new" in after
+    for name in before:
+        assert before[name].equals(after[name]), name
+
+
+# The old streams, for checking.
+
+
+def test_the_old_streams_draw_as_version_0_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_streams, "entropy", old_streams.entropy)
+    assert stream(3, "mixed hour").random() == np.random.default_rng([3, *b"mixed hour"]).random()
+    assert stream(3, "busy_s", 9).random() == np.random.default_rng((3, 9, 0)).random()
+    assert stream(3, "column", "model").random() == np.random.default_rng([3, 5]).random()
+    assert seed_from(2, "jobs", "test", 7) == 220_000_007
+    assert seed_from(2, "episode", "test", 7) == 20_000_009
+    with pytest.raises(ValueError, match="version 0 had no stream"):
+        stream(3, "something", "new")
+
+
+def test_nothing_but_the_streams_has_changed_since_version_0() -> None:
+    """The smallest part of what `benchmarks/per_window.py --old-streams` compares."""
+    args = ["--old-streams", "--policy", "srtf", "--workload", "xonar_mix", "xion_small"]
+    command = [sys.executable, "benchmarks/per_window.py", *args]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert found.stdout.endswith("8 of 8 cells are equal to the digit\n"), found.stdout + found.stderr
