@@ -1,64 +1,127 @@
-"""What became of every job: one results table an episode, one row a job."""
+"""What became of every job: one results table an episode, one row a job; each column is declared once."""
 
 import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-COLUMNS = {
-    "window": "number of the window, 0 where the whole trace is one episode",
-    "seed": "seed of the scenario",
-    "job_id": "the job's name in its trace, unchanged",
-    "kind": "gpu or cpu",
-    "num_gpus": "GPUs asked for, which a job holds while running, pausing and loading; 0 for CPU jobs",
-    "submit_s": "time of submission",
-    "start_s": "time of the first start, NaN if it never started",
-    "finish_s": "time of completion, NaN if unfinished when the window was cut",
-    "jct_s": "job completion time, finish minus submission",
-    "wait_s": "time without GPUs: queued, paused, or delayed before a restart",
-    "run_s": "time running whose progress was kept",
-    "overhead_s": "time holding GPUs without progress: pausing and loading",
-    "lost_s": "time running whose progress was lost",
-    "preemptions": "how often the job was paused",
-    "oom_restarts": "how often it ran out of GPU memory and began anew",
-    "status": "how it ended",
-    "busy_s": "time its GPUs were busy up to the last submission: run time x speed / speed with plenty of cores",
-    "shared_s": "time it ran beside another job, the mean over its GPUs",
-    "core_s": "CPU core-seconds held",
-    "resizes": "how often it was restarted to hold other GPUs",
-    "failures": "how often it failed by itself or with a node, and fell back to a checkpoint",
-    "run_gpu_s": "GPU-seconds of running whose progress was kept",
-    "overhead_gpu_s": "GPU-seconds held without progress",
-    "lost_gpu_s": "GPU-seconds of running whose progress was lost",
-}
-"""The columns of the results table, in order. Times are seconds; those without a unit are counts or names."""
+from traces import COLUMNS as JOB_COLUMNS
 
-UNLESS_GIVEN = {
-    "busy_s": math.nan,
-    "shared_s": 0.0,
-    "core_s": math.nan,
-    "resizes": 0,
-    "failures": 0,
-    "run_gpu_s": math.nan,
-    "overhead_gpu_s": math.nan,
-    "lost_gpu_s": math.nan,
-}
-"""What a column holds that is not given."""
+
+class Ended(NamedTuple):
+    """An episode that has ended, and the table of its jobs."""
+
+    jobs: pd.DataFrame
+    state: np.record
+
+    def booked(self, field: str) -> np.ndarray:
+        """Return a field of the record, over jobs; times are seconds."""
+        array: np.ndarray = self.state[field][: len(self.jobs)]
+        return array.copy()
+
+
+class Column(NamedTuple):
+    """One column of the results table.
+
+    of: makes it of an episode that has ended; None for the record's field of its name. unless_given: what it holds
+    where results are put together without it; None where it must be given.
+    """
+
+    name: str
+    meaning: str
+    of: Callable[[Ended], ArrayLike] | None = None
+    unless_given: float | None = None
+
+
+def _as_in_the_trace(name: str) -> Callable[[Ended], ArrayLike]:
+    return lambda ended: ended.jobs.get(name, "")
+
+
+def _run_s(ended: Ended) -> ArrayLike:
+    run_s: np.ndarray = ended.booked("attained_s") + ended.booked("delay_s")
+    return run_s
+
+
+def _busy_s(ended: Ended) -> ArrayLike:
+    busy_s: np.ndarray = ended.booked("busy_gpu_s") / np.maximum(ended.jobs["num_gpus"].to_numpy(), 1)
+    return busy_s
+
+
+ROWS = (
+    Column("window", "number of the window in its split, 0 where the whole trace is one episode"),
+    Column("seed", "seed of the scenario"),
+    Column("job_id", "the job's name in its trace, unchanged", _as_in_the_trace("job_id")),
+    Column("kind", "gpu or cpu", _as_in_the_trace("kind")),
+    Column(
+        "num_gpus",
+        "GPUs asked for, which a job holds while running, pausing and loading; 0 for CPU jobs",
+        _as_in_the_trace("num_gpus"),
+    ),
+    Column("submit_s", "time of submission", _as_in_the_trace("submit_s")),
+    Column("start_s", "time of the first start, NaN if it never started"),
+    Column("finish_s", "time of completion, NaN if unfinished when the window was cut"),
+    Column("jct_s", "job completion time, finish minus submission"),
+    Column("wait_s", "time without GPUs: queued, paused, or delayed before a restart"),
+    Column("run_s", "time running whose progress was kept", _run_s),
+    Column("overhead_s", "time holding GPUs without progress: pausing and loading"),
+    Column("lost_s", "time running whose progress was lost"),
+    Column("preemptions", "how often the job was paused"),
+    Column("oom_restarts", "how often it ran out of GPU memory and began anew"),
+    Column("status", "how it ended in its trace", _as_in_the_trace("status")),
+    Column(
+        "busy_s",
+        "time its GPUs were busy up to the last submission: run time x speed / speed with plenty of cores",
+        _busy_s,
+        math.nan,
+    ),
+    Column("shared_s", "time it ran beside another job, the mean over its GPUs", None, 0.0),
+    Column("core_s", "CPU core-seconds held", None, math.nan),
+    Column("resizes", "how often it was restarted to hold other GPUs", None, 0),
+    Column(
+        "failures", "how often it failed by itself or with a node, and fell back to a checkpoint", None, 0
+    ),
+    Column("run_gpu_s", "GPU-seconds of running whose progress was kept", None, math.nan),
+    Column("overhead_gpu_s", "GPU-seconds held without progress", None, math.nan),
+    Column("lost_gpu_s", "GPU-seconds of running whose progress was lost", None, math.nan),
+    *(
+        Column(column.name, column.meaning, _as_in_the_trace(column.name), math.nan)
+        for column in JOB_COLUMNS
+        if column.in_results
+    ),
+)
+COLUMNS = {row.name: row.meaning for row in ROWS}
+"""The columns of the results table, in order. Times are seconds; those without a unit are counts or names."""
 
 PARTS = ["wait_s", "run_s", "overhead_s", "lost_s"]
 """What a job completion time is the sum of."""
 
 
+def of_episode(jobs: pd.DataFrame, state: np.record, *, window: int, seed: int) -> pd.DataFrame:
+    """Return the results table of an episode that has ended, given the table of its jobs and its record.
+
+    ValueError if jobs are unfinished.
+    """
+    ended = Ended(jobs, state)
+    own = ("window", "seed", "jct_s")
+    cells: dict[str, Any] = {
+        row.name: row.of(ended) if row.of else ended.booked(row.name) for row in ROWS if row.name not in own
+    }
+    return table(window=window, seed=seed, **cells)
+
+
 def table(*, window: int, seed: int, allow_unfinished: bool = False, **columns: ArrayLike) -> pd.DataFrame:
     """Return the results table of one episode, one row a job, with `COLUMNS` as its columns.
 
-    columns: arrays over jobs, by their names in `COLUMNS`, all but `jct_s` and those of `UNLESS_GIVEN`; GPU-seconds
-    that are not given are those of the GPUs asked for. An unfinished job has a NaN `finish_s`, hence a
+    columns: arrays over jobs, by their names in `COLUMNS`, all but `jct_s` and those that `ROWS` can do without;
+    GPU-seconds that are not given are those of the GPUs asked for. An unfinished job has a NaN `finish_s`, hence a
     NaN `jct_s`; the parts of its time then reach to the cut. Raises `ValueError` if a job is unfinished,
     unless `allow_unfinished` says that the window was cut.
     """
-    given = {"window": window, "seed": seed, **UNLESS_GIVEN, **columns}
+    left_out = {row.name: row.unless_given for row in ROWS if row.unless_given is not None}
+    given = {"window": window, "seed": seed, **left_out, **columns}
     if wrong := set(given) ^ (set(COLUMNS) - {"jct_s"}):
         raise TypeError(f"columns of a results table: {', '.join(sorted(wrong))} unknown, or missing")
     results = pd.DataFrame(given)

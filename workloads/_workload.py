@@ -18,6 +18,7 @@ from simulator.physics import Physics, acting
 from workloads._scenario import WHOLE, Scenario, Window
 
 ROWS_SHOWN = 10
+ROUNDING = 1e-9  # of times, in seconds and as a share
 
 
 @dataclass(frozen=True)
@@ -52,33 +53,22 @@ class Workload:
 
     def results(self, episode: Episode) -> pd.DataFrame:
         """Return the results table of an episode that has ended; ValueError if jobs are unfinished."""
-        state = episode.state
-        count = len(self.table)
-        return results.table(
-            window=self.window.number,
-            seed=self.scenario.seed,
-            job_id=self.table["job_id"],
-            kind=self.table["kind"],
-            num_gpus=self.table["num_gpus"],
-            submit_s=self.table["submit_s"],
-            start_s=state.start_s[:count].copy(),
-            finish_s=state.finish_s[:count].copy(),
-            wait_s=state.wait_s[:count].copy(),
-            run_s=state.attained_s[:count] + state.delay_s[:count],
-            overhead_s=state.overhead_s[:count].copy(),
-            lost_s=state.lost_s[:count].copy(),
-            preemptions=state.preemptions[:count].copy(),
-            oom_restarts=state.oom_restarts[:count].copy(),
-            status=self.table.get("status", ""),
-            busy_s=state.busy_gpu_s[:count] / np.maximum(self.table["num_gpus"], 1),
-            shared_s=state.shared_s[:count].copy(),
-            core_s=state.core_s[:count].copy(),
-            resizes=state.resizes[:count].copy(),
-            failures=state.failures[:count].copy(),
-            run_gpu_s=state.run_gpu_s[:count].copy(),
-            overhead_gpu_s=state.overhead_gpu_s[:count].copy(),
-            lost_gpu_s=state.lost_gpu_s[:count].copy(),
-        )
+        self._refuse_impossible(episode)
+        number, seed = self.window.number, self.scenario.seed
+        return results.of_episode(self.table, episode.state, window=number, seed=seed)
+
+    def _refuse_impossible(self, episode: Episode) -> None:
+        """Raise RuntimeError where a job took less time than it can in any way."""
+        count = len(self.jobs)
+        took_s = episode.state.finish_s[:count] - self.jobs["submit_s"]
+        least_s = self.episode().fastest_s
+        wrong = np.flatnonzero(took_s < least_s * (1 - ROUNDING) - ROUNDING)
+        if len(wrong):
+            job = int(wrong[0])
+            raise RuntimeError(
+                f"job {self.table['job_id'].iloc[job]} completed within {took_s[job]:g} s and cannot in less than "
+                f"{least_s[job]:g} s: something has changed the simulation behind its back"
+            )
 
 
 def physics_of(jobs: np.ndarray, machines: Cluster, scenario: Scenario) -> Physics:

@@ -170,6 +170,13 @@ def iteration(states, e, jobs, job, workers, servers, on_cpu):
 
 
 @entry
+def fastest(states, e, jobs, out):
+    """Write the seconds that each job needs at least: its run time at the greatest speed of any shape."""
+    for job in range(states[e].num_jobs):
+        out[job] = jobs[job].duration_s / speed.greatest_rate(states[e], jobs, job)
+
+
+@entry
 def resize(states, e, jobs, job, cores):
     """Give a running job another number of cores."""
     moves.resize(states[e], jobs, job, cores)
