@@ -17,7 +17,7 @@ from simulator.view import View
 from tests.cases import tiny
 from tests.cases.shaped_jobs import TROUBLES, Whims, shaped
 
-JOBS = 20  # fewer than a workload's: the small steps of each of them are simulated and shown
+JOBS = 20  # of those that change their shape: each takes many small steps
 PHYSICS = ("all", "none", "memory,preemption,estimates", "sharing,cpu_jobs")
 
 
@@ -104,7 +104,7 @@ def directly(env: GPUClusterEnv, policy: Policy) -> Any:
 @pytest.mark.parametrize("physics", PHYSICS)
 @pytest.mark.parametrize("name", baselines.names())
 def test_every_policy_is_played_step_by_step(name: str, physics: str, tmp_path: Path) -> None:
-    chosen = tiny.scenario(tmp_path, tiny.mixed(0)[:JOBS], physics=physics)
+    chosen = tiny.scenario(tmp_path, tiny.mixed(0), physics=physics)
     env = tiny.make(chosen, action="elastic", tau_s=None)
     found = baselines.load(name)
     assert_frame_equal(
