@@ -7,6 +7,15 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile the kernel before workers begin, each of which would compile it for itself where nothing is kept."""
+    option = session.config.option
+    if getattr(option, "numprocesses", None) and not option.collectonly:
+        from tests.cases import first
+
+        first.play()
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Return the folder of public traces that lies beside a developer's checkout; most machines have none."""

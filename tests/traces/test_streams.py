@@ -23,7 +23,7 @@ from tests.project.test_architecture import product as product_sources
 from traces import _fill, _streams, seed_from, stream
 from workloads import Scenario, Split, Window, prepare, seed_of_jobs, whole, windows
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 NAMES = st.lists(st.text(max_size=3) | st.integers(-9, 99), max_size=3).map(tuple)
 SEEDS, NUMBERS = range(6), range(40)
 GRID = list(product(SEEDS, get_args(Split), NUMBERS))
