@@ -69,7 +69,7 @@ def simulate(
         raise ValueError(f"windows of {' and '.join(sorted(splits))} in one table: expected one split")
     tables: dict[str, list[pd.DataFrame]] = {name: [] for name in makers}
     pairs = [(name, workload) for workload in workloads for name in makers]
-    tasks = [partial(one, makers[name], workload) for name, workload in pairs]
+    tasks = [partial(one, makers[name], workload, oracle=is_oracle(name)) for name, workload in pairs]
     for (name, _), table in zip(pairs, _each(tasks, processes), strict=True):
         tables[name].append(table)
         if done:
@@ -77,9 +77,14 @@ def simulate(
     return {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
 
 
-def one(make: Maker, workload: "Workload") -> pd.DataFrame:
-    """Return the results table of a new policy on a workload."""
-    return workload.results(run(make(), workload.episode()))
+def is_oracle(name: str) -> bool:
+    """Tell whether a policy of this name may be told the truth."""
+    return name.endswith("_oracle")
+
+
+def one(make: Maker, workload: "Workload", *, oracle: bool = False) -> pd.DataFrame:
+    """Return the results table of a new policy on a workload; oracle: whether it may be told the truth."""
+    return workload.results(run(make(), workload.episode(), oracle=oracle))
 
 
 def _each(tasks: Sequence[Callable[[], pd.DataFrame]], processes: int) -> Iterator[pd.DataFrame]:
@@ -153,7 +158,7 @@ def table(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference
     for heading in (f"mean\nJCT /\n{whose}", "95 %\ninterval")[: 1 + several] if compared else ():
         shown.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
     for oracle in (False, True):
-        rows = {name: each for name, each in summaries.items() if name.endswith("_oracle") == oracle}
+        rows = {name: each for name, each in summaries.items() if is_oracle(name) == oracle}
         for name, each in rows.items():
             ratio = ratio_texts(each, summaries[reference], itself=name == reference) if compared else ()
             shown.add_row(name, *number_texts(results.pool(each), numbers), *ratio)
