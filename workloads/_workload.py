@@ -95,11 +95,13 @@ def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFram
         capped = table.assign(duration_s=table["duration_s"].clip(upper=scenario.max_duration))
         capped.attrs = table.attrs
         table = capped
+    own = {name: value for name, value in vars(scenario).items() if name != "seed"}
     return traces.fill(
         table,
         seed=seed,
         largest_gpu_gib=machines.largest_gpu_gib,
         cores_per_gpu=max(1, int(machines.cores_per_gpu)),
+        **own,
     )
 
 
