@@ -13,13 +13,13 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases.some_jobs import some_jobs
-from tests.project.test_architecture import product as product_sources
 
 import traces
 from benchmarks import old_streams
 from evaluation import report
 from simulator.policy import Ranking
+from tests.cases.some_jobs import some_jobs
+from tests.project.test_architecture import product as product_sources
 from traces import _fill, _streams, seed_from, stream
 from workloads import Scenario, Split, Window, prepare, seed_of_jobs, whole, windows
 
