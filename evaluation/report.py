@@ -27,12 +27,12 @@ SHOWN = {
     "mean_wait_s": ("mean\nwait", "seconds"),
     "mean_slowdown": ("slow-\ndown", "ratio"),
     "preemptions": ("preemp-\ntions", "count"),
-    "gpu_utilisation": ("GPU\nutil.", "share"),
+    "gpu_goodput_share": ("goodput\nshare", "share"),
 }
 """The numbers of the table, each with its heading and how it is written; times in seconds."""
 
 BESIDE_CPU_JOBS = {
-    "gpu_effective": ("GPU\neffect.", "share"),
+    "gpu_busy_share": ("busy\nshare", "share"),
     "mean_cpu_wait_s": ("CPU\nwait", "seconds"),
 }
 ON_SHARED_GPUS = {
@@ -44,6 +44,9 @@ WHERE_IT_HAPPENS = {
     "failures": ("fail-\nures", "count"),
 }
 """Those that are added where CPU jobs wait, where some policy shares GPUs, and where they are not all 0."""
+
+SUMMED = ("gpu_goodput_share", "gpu_busy_share")
+"""Shares in which a GPU that several jobs share counts once for each of them, so that they can exceed 100 %."""
 
 BOUND = "lower bound"
 LONGEST_HEADING = 14
@@ -173,13 +176,22 @@ def table(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference
 def numbers_shown(summaries: Mapping[str, pd.DataFrame]) -> dict[str, tuple[str, str]]:
     """Return the numbers of a table of these policies, each with its heading and how it is written."""
     cpu_jobs = any("mean_cpu_wait_s" in each for each in summaries.values())
-    shared = any(each["shared_gpu_hours"].any() for each in summaries.values())
+    shared = shares_gpus(summaries)
     happens = {
         name: WHERE_IT_HAPPENS[name]
         for name in WHERE_IT_HAPPENS
         if any(each[name].any() for each in summaries.values() if name in each)
     }
-    return SHOWN | (BESIDE_CPU_JOBS if cpu_jobs else {}) | (ON_SHARED_GPUS if shared else {}) | happens
+    found = SHOWN | (BESIDE_CPU_JOBS if cpu_jobs else {}) | (ON_SHARED_GPUS if shared else {}) | happens
+    return {
+        name: (f"{heading},\nsummed" if shared and name in SUMMED else heading, form)
+        for name, (heading, form) in found.items()
+    }
+
+
+def shares_gpus(summaries: Mapping[str, pd.DataFrame]) -> bool:
+    """Tell whether jobs share GPUs under some policy, so that the GPU shares are sums over jobs."""
+    return any(each["shared_gpu_hours"].any() for each in summaries.values())
 
 
 def number_texts(numbers: pd.Series, shown: Mapping[str, tuple[str, str]] = SHOWN) -> list[str]:

@@ -19,11 +19,11 @@ NUMBERS = {
     "max_jct_s": "longest job completion time",
     "mean_wait_s": "mean time without GPUs",
     "mean_slowdown": "mean bounded slowdown, threshold 600 s",
-    "stretch": "mean job completion time / mean run time",
+    "jct_over_run_time": "mean job completion time / mean run time",
     "makespan_s": "last completion minus first submission",
-    "gpu_utilisation": "GPU-seconds of kept progress / (GPUs x makespan)",
-    "gpu_allocation": "GPU-seconds held for whatever purpose / (GPUs x makespan)",
-    "gpu_effective": "GPU-seconds busy / GPU-seconds, from the first submission to the last",
+    "gpu_goodput_share": "GPU-seconds of kept progress / (GPUs x makespan); a GPU counts once per job on it",
+    "gpu_allocated_share": "GPU-seconds held / (GPUs x makespan); a GPU counts once per job on it",
+    "gpu_busy_share": "GPU-seconds busy / (GPUs x time of submissions); a GPU counts once per job on it",
     "cpu_utilisation": "core-seconds held / (cores x makespan)",
     "mean_cpu_wait_s": "mean waiting time of CPU jobs",
     "mean_gpu_wait_s": "mean waiting time of jobs with GPUs",
@@ -44,7 +44,7 @@ SLOWDOWN_THRESHOLD_S = 600.0
 """Jobs shorter than this count as this long in the slowdown."""
 
 _EPISODE = ["window", "seed"]
-_NOT_ALWAYS = ("gpu_effective", "cpu_utilisation", "mean_cpu_wait_s", "mean_gpu_wait_s")
+_NOT_ALWAYS = ("gpu_busy_share", "cpu_utilisation", "mean_cpu_wait_s", "mean_gpu_wait_s")
 _OWNERS = {"user": "user_fairness", "vc": "vc_fairness"}
 
 
@@ -58,19 +58,20 @@ def summarise(
 ) -> pd.DataFrame:
     """Return every number of a results table: one row a window and seed, then the columns of `NUMBERS`.
 
-    gpus: the GPUs of the cluster, each counted once; with GPU sharing the GPU shares may exceed 1.
+    gpus: the GPUs of the cluster. A GPU that k jobs share counts k times in what is held, kept and busy, so on
+        shared GPUs these shares can exceed 1.
     cores: its CPU cores; not known by default, like the shares that need them.
     owners: a table with `job_id` (and `window`, if ids repeat over windows) and with `user`, `vc` or both,
         such as the job table; each gives its fairness, and without it the column is absent. Jobs whose owner
         is NaN are left out.
 
     Quantiles interpolate linearly. The bounded slowdown of a job is max(1, jct / max(run, 600 s)), as in
-    Feitelson et al., "Theory and Practice in Parallel Job Scheduling", JSSPP 1997, with our threshold.
-    `stretch` is the mean JCT over the mean *duration* wherever nothing slows a running job. Jain's index of n
-    values is sum(x)^2 / (n sum(x^2)). In a cut window (`allow_unfinished`) the JCT, wait, slowdown, stretch
-    and duration share are those of finished jobs; counts and GPU time are those of all. Raises `ValueError`
-    if a job is unfinished and nobody said so. What cannot be told of any window, such as the wait of CPU jobs
-    where there are none, has no column.
+    Feitelson et al., "Theory and Practice in Parallel Job Scheduling", JSSPP 1997, with a threshold of our choice.
+    `jct_over_run_time` is the mean JCT over the mean *duration* wherever nothing slows a running job. Jain's
+    index of n values is sum(x)^2 / (n sum(x^2)). In a cut window (`allow_unfinished`) the JCT, its ratio to run
+    time, the wait, slowdown and duration share are those of finished jobs; counts and GPU time are those of
+    all. Raises `ValueError` if a job is unfinished without `allow_unfinished`. What cannot be told of any
+    window, such as the wait of CPU jobs where there are none, has no column.
     """
     refuse_unfinished(results, allow_unfinished=allow_unfinished)
     jobs = _per_job(results)
@@ -143,7 +144,7 @@ def _times(jobs: pd.DataFrame) -> pd.DataFrame:
             "max_jct_s": jct.max(),
             "mean_wait_s": episodes["finished_wait_s"].mean(),
             "mean_slowdown": episodes["slowdown"].mean(),
-            "stretch": jct.mean() / episodes["finished_run_s"].mean(),
+            "jct_over_run_time": jct.mean() / episodes["finished_run_s"].mean(),
             "top5_duration_share": episodes["finished_run_s"].agg(_top_share),
         }
     )
@@ -159,9 +160,9 @@ def _amounts(jobs: pd.DataFrame, gpus: int, cores: float) -> pd.DataFrame:
             "jobs": episodes["job_id"].size(),
             "unfinished": episodes["unfinished"].sum(),
             "makespan_s": makespan,
-            "gpu_utilisation": episodes["run_gpu_s"].sum() / (gpus * makespan),
-            "gpu_allocation": episodes["held_gpu_s"].sum() / (gpus * makespan),
-            "gpu_effective": episodes["busy_gpu_s"].sum(min_count=1) / (gpus * arriving),
+            "gpu_goodput_share": episodes["run_gpu_s"].sum() / (gpus * makespan),
+            "gpu_allocated_share": episodes["held_gpu_s"].sum() / (gpus * makespan),
+            "gpu_busy_share": episodes["busy_gpu_s"].sum(min_count=1) / (gpus * arriving),
             "cpu_utilisation": episodes["core_s"].sum(min_count=1) / (cores * makespan),
             "mean_cpu_wait_s": episodes["cpu_wait_s"].mean(),
             "mean_gpu_wait_s": episodes["gpu_wait_s"].mean(),
@@ -207,7 +208,7 @@ def _srpt_total_jct(submit: NDArray[np.float64], work: NDArray[np.float64]) -> f
     """Return the summed JCT on one machine of speed 1 that always serves the least remaining work.
 
     The shortest of the queue stays the shortest while it is served, so a heap of remaining work is all that
-    is needed, whoever it belongs to.
+    is needed, whichever job it belongs to.
     """
     if not len(submit):
         return 0.0
