@@ -7,25 +7,15 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from evaluation import report, results
+from evaluation.numbers import SLOWDOWN_THRESHOLD_S
 from simulator.policy import Policy, Ranking
-from workloads import ACCEPTANCE, ACCEPTED_RANGE, Scenario
+from traces import COLUMNS
+from workloads import ACCEPTANCE, ACCEPTED_RANGE, PARTS, Scenario
 
 if TYPE_CHECKING:
     from workloads import Workload
 
-USED = {
-    "memory": ("model", "gpu_memory_gib"),
-    "preemption": ("pause_s", "load_s"),
-    "estimates": ("profiled_duration_s", "predictable_from"),
-    "sharing": ("active_ms", "idle_ms"),
-    "locality": ("sync_gb",),
-    "cores": ("cpu_cores", "input_core_s"),
-    "bandwidth": ("bandwidth_gbs",),
-    "cpu_jobs": ("kind",),
-    "elastic": ("servers", "min_workers", "max_workers", "scaling_loss", "cpu_slowdown"),
-    "gpu_types": ("model",),
-    "failures": ("crash_at",),
-}
+USED = {part: tuple(column.name for column in COLUMNS if part in column.parts) for part in PARTS}
 """The columns that each part of physics reads, beside those that a trace must have."""
 
 ENOUGH = 20
@@ -103,7 +93,7 @@ def footnotes(
 
 def _reading(summaries: Mapping[str, pd.DataFrame], reference: str, count: int) -> list[str]:
     over = f", each the mean over {count} windows of the window's own number" if count > 1 else ""
-    threshold = results.SLOWDOWN_THRESHOLD_S
+    threshold = SLOWDOWN_THRESHOLD_S
     lines = [
         f"Times in seconds{over}. Slowdown: JCT / run time, run times below {threshold:g} s counting as "
         f"{threshold:g} s. {_shares(summaries)}"

@@ -8,6 +8,7 @@ import pandas as pd
 
 from evaluation import results
 from evaluation.comparison import compare
+from evaluation.numbers import shown as shown_numbers
 from simulator.episode import run
 from simulator.policy import Policy
 
@@ -19,34 +20,6 @@ if TYPE_CHECKING:
 
 Maker = Callable[[], Policy]
 """Makes a policy anew for each episode."""
-
-SHOWN = {
-    "mean_jct_s": ("mean\nJCT", "seconds"),
-    "p95_jct_s": ("p95\nJCT", "seconds"),
-    "p99_jct_s": ("p99\nJCT", "seconds"),
-    "mean_wait_s": ("mean\nwait", "seconds"),
-    "mean_slowdown": ("slow-\ndown", "ratio"),
-    "preemptions": ("preemp-\ntions", "count"),
-    "gpu_goodput_share": ("goodput\nshare", "share"),
-}
-"""The numbers of the table, each with its heading and how it is written; times in seconds."""
-
-BESIDE_CPU_JOBS = {
-    "gpu_busy_share": ("busy\nshare", "share"),
-    "mean_cpu_wait_s": ("CPU\nwait", "seconds"),
-}
-ON_SHARED_GPUS = {
-    "shared_gpu_hours": ("shared\nGPU-h", "ratio"),
-    "oom_restarts": ("OoM", "count"),
-}
-WHERE_IT_HAPPENS = {
-    "resizes": ("re-\nsizes", "count"),
-    "failures": ("fail-\nures", "count"),
-}
-"""Those that are added where CPU jobs wait, where some policy shares GPUs, and where they are not all 0."""
-
-SUMMED = ("gpu_goodput_share", "gpu_busy_share")
-"""Shares in which a GPU that several jobs share counts once for each of them, so that they can exceed 100 %."""
 
 BOUND = "lower bound"
 LONGEST_HEADING = 14
@@ -175,17 +148,10 @@ def table(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference
 
 def numbers_shown(summaries: Mapping[str, pd.DataFrame]) -> dict[str, tuple[str, str]]:
     """Return the numbers of a table of these policies, each with its heading and how it is written."""
-    cpu_jobs = any("mean_cpu_wait_s" in each for each in summaries.values())
     shared = shares_gpus(summaries)
-    happens = {
-        name: WHERE_IT_HAPPENS[name]
-        for name in WHERE_IT_HAPPENS
-        if any(each[name].any() for each in summaries.values() if name in each)
-    }
-    found = SHOWN | (BESIDE_CPU_JOBS if cpu_jobs else {}) | (ON_SHARED_GPUS if shared else {}) | happens
     return {
-        name: (f"{heading},\nsummed" if shared and name in SUMMED else heading, form)
-        for name, (heading, form) in found.items()
+        name: (f"{number.heading},\nsummed" if shared and number.summed else number.heading, number.form)
+        for name, number in shown_numbers(summaries)
     }
 
 
@@ -194,7 +160,7 @@ def shares_gpus(summaries: Mapping[str, pd.DataFrame]) -> bool:
     return any(each["shared_gpu_hours"].any() for each in summaries.values())
 
 
-def number_texts(numbers: pd.Series, shown: Mapping[str, tuple[str, str]] = SHOWN) -> list[str]:
+def number_texts(numbers: pd.Series, shown: Mapping[str, tuple[str, str]]) -> list[str]:
     """Return the numbers of the table as they are printed; empty where one is not known."""
     return [_text(numbers[name], form) if name in numbers else "" for name, (_, form) in shown.items()]
 

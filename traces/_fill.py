@@ -62,7 +62,8 @@ def fill(
     """Return a copy of a checked job table in which every column that can be drawn is present.
 
     No job is given a model, or a memory, that the largest GPU of the cluster could not hold, nor more than
-    `cores_per_gpu` cores for each of its GPUs. choices: of the scenario, for columns that depend on one. `attrs["origin"]` tells how each column was filled. Raise
+    `cores_per_gpu` cores for each of its GPUs. choices: of the scenario, for columns that depend on one.
+    `attrs["origin"]` tells how each column was filled. Raise
     ValueError if no profiled model fits that GPU.
     """
     filled = table.copy()

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.results import NUMBERS, pool, summarise
+from evaluation.numbers import NUMBERS
+from evaluation.results import pool, summarise
 from simulator.results import COLUMNS, table
 
 
