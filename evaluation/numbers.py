@@ -66,6 +66,12 @@ class Windows:
         return self.by(self.results["num_gpus"] * self.results[seconds])
 
     @cached_property
+    def late_s(self) -> pd.Series:
+        """How long after its deadline each job completed, at least 0; NaN without a deadline, or unfinished."""
+        late = (self.results["finish_s"] - self.results["deadline_s"]).clip(lower=0.0)
+        return late.where(self.results["deadline_s"] > 0)
+
+    @cached_property
     def on_gpus(self) -> pd.Series:
         """Whether a job asks for GPUs."""
         return self.results["num_gpus"] > 0
@@ -190,6 +196,22 @@ NUMBERS: Mapping[str, Number] = {
         "fail-\nures",
         "count",
         "failures",
+    ),
+    "deadline_miss_share": Number(
+        "share of the jobs with a deadline that completed after it",
+        lambda w: w.by((w.late_s > 0).where(w.late_s.notna())).mean(),
+        "missed\ndeadl.",
+        "share",
+        shown_with="deadline_miss_share",
+        may_lack=True,
+    ),
+    "mean_tardiness_s": Number(
+        "mean time by which jobs with a deadline completed after it, 0 for those in time",
+        lambda w: w.by(w.late_s).mean(),
+        "mean\ntardin.",
+        "seconds",
+        shown_with="deadline_miss_share",
+        may_lack=True,
     ),
     "overhead_gpu_hours": Number(
         "GPU-hours held while pausing and loading", lambda w: w["overhead_gpu_s"].sum() / 3600

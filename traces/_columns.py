@@ -263,4 +263,15 @@ COLUMNS: tuple[Column, ...] = (
         simulated=True,
         neutral=1.0,
     ),
+    Column(
+        "deadline_s",
+        float,
+        "s",
+        "when it should be done, on the clock of submit_s; 0 = no deadline",
+        filled="none, or where deadline_slack asks for them a slack drawn evenly up to twice that",
+        simulated=True,
+        always=True,
+        shown=True,
+        in_results=True,
+    ),
 )

@@ -269,6 +269,14 @@ def _profiled_memory(job: _Filling) -> Floats:
     return np.array(job.table["gpu_memory_gib"], float)
 
 
+def _deadline(job: _Filling) -> Floats:
+    """Return submission + (1 + slack) x estimated run time, which tells no truth; none unless asked for."""
+    mean = job.choices.get("deadline_slack", 0.0)
+    slack = 2 * mean * job.stream("deadline_s").random(job.rows)
+    due: Floats = job.table["submit_s"] + (1 + slack) * job.table["profiled_duration_s"]
+    return due if mean else np.zeros(job.rows)
+
+
 _DRAWS: dict[str, Callable[[_Filling], npt.NDArray[Any]]] = {
     "kind": _kind,
     "model": _model,
@@ -292,5 +300,6 @@ _DRAWS: dict[str, Callable[[_Filling], npt.NDArray[Any]]] = {
     "cpu_slowdown": _cpu_slowdown,
     "predicted_duration_s": _predicted_duration,
     "crash_at": _crash_at,
+    "deadline_s": _deadline,
 }
 """Column by column, in the order in which one needs another; `COLUMNS` says in words how each is drawn."""

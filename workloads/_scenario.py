@@ -83,6 +83,8 @@ class Rules:
     """Cap run times, s."""
     tick: float = choice(300.0, least=0)
     """Seconds between the instants at which policies are asked although nothing has happened."""
+    deadline_slack: float = choice(0.0, least=0)
+    """Mean slack of the deadlines that are drawn where a trace has none, in estimated run times; 0 draws none."""
     drop_too_large: bool = False
     """Drop jobs that the empty cluster could never hold, and count them, instead of stopping."""
     seed: int = choice(0, least=0)

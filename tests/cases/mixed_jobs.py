@@ -11,6 +11,7 @@ from simulator.cluster import Cluster
 from simulator.jobs import jobs_array
 from simulator.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
 from simulator.view import View
+from traces import COLUMNS
 from workloads import Scenario, Workload
 
 SMALL = Cluster("small", (4, 2, 2), (16.0, 16.0, 24.0), (20, 10, 16), bandwidth_gbs=40.0)
@@ -75,6 +76,8 @@ def elastic(rng: np.random.Generator, gpus: np.ndarray) -> dict[str, Any]:
 def workload(table: pd.DataFrame, cluster: Cluster = SMALL, **choices: Any) -> Workload:
     """Return jobs on a cluster, with all physics unless chosen."""
     scenario = Scenario(trace_file="mixed.csv", **({"physics": "all"} | choices))
+    lacking = [column for column in COLUMNS if column.always and column.name not in table]
+    table = table.assign(**{column.name: column.neutral for column in lacking})
     return Workload(table, jobs_array(table, cluster, scenario.parts), cluster, scenario)
 
 
