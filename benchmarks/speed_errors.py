@@ -86,7 +86,7 @@ def arrays(settings: pd.DataFrame, machines: Cluster) -> np.ndarray:
     """Return jobs as the kernel reads them: `gpu_s` of an iteration on each of `num_gpus`, and what else they need."""
     plain = dict.fromkeys(("submit_s", "idle_ms", "input_core_s", "sync_gb"), 0.0) | {"cores": 1.0}
     jobs = settings.assign(**{name: value for name, value in plain.items() if name not in settings})
-    jobs["cpu_cores"] = jobs["cores_each"] * jobs["num_gpus"]
+    jobs["cpu_cores"] = jobs["cores"] * jobs["num_gpus"]
     jobs["active_ms"] = 1000 * jobs["gpu_s"] - jobs["idle_ms"]
     return jobs_array(jobs.assign(duration_s=1e6), machines, frozenset({"locality", "cores"}))
 
