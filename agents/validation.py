@@ -19,7 +19,7 @@ from workloads import Scenario
 HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion_threshold")
 """What every agent is held against, beside its prior."""
 
-SHOWN = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_utilisation")
+SHOWN = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_goodput_share")
 SAMPLING_SEED = 0  # the same draws at every validation, so that a curve shows the agent and not the luck
 
 

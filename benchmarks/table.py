@@ -77,7 +77,7 @@ def attempt(row: Row, workload: Workload) -> tuple[float, str, float]:
     began, jct, reason = time.process_time(), math.nan, ""
     policy = baselines.vary(baselines.load(row.policy), **row.settings)
     try:
-        jct = search.counted(lambda: baselines.make(policy), {}, workload)[0]
+        jct = search.counted(lambda: baselines.make(policy), {}, workload, oracle=oracle(row.policy))[0]
     except (ValueError, RuntimeError) as error:
         reason = (str(error) or repr(error)).splitlines()[0][:LONGEST_REASON]
     return jct, reason, time.process_time() - began

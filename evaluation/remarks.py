@@ -6,26 +6,16 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from evaluation import results
+from evaluation import report, results
+from evaluation.numbers import SLOWDOWN_THRESHOLD_S
 from simulator.policy import Policy, Ranking
-from workloads import ACCEPTANCE, STRETCH, Scenario
+from traces import COLUMNS
+from workloads import ACCEPTANCE, ACCEPTED_RANGE, PARTS, Scenario
 
 if TYPE_CHECKING:
     from workloads import Workload
 
-USED = {
-    "memory": ("model", "gpu_memory_gib"),
-    "preemption": ("pause_s", "load_s"),
-    "estimates": ("profiled_duration_s", "predictable_from"),
-    "sharing": ("active_ms", "idle_ms"),
-    "locality": ("sync_gb",),
-    "cores": ("cpu_cores", "input_core_s"),
-    "bandwidth": ("bandwidth_gbs",),
-    "cpu_jobs": ("kind",),
-    "elastic": ("servers", "min_workers", "max_workers", "scaling_loss", "cpu_slowdown"),
-    "gpu_types": ("model",),
-    "failures": ("crash_at",),
-}
+USED = {part: tuple(column.name for column in COLUMNS if part in column.parts) for part in PARTS}
 """The columns that each part of physics reads, beside those that a trace must have."""
 
 ENOUGH = 20
@@ -64,8 +54,12 @@ def _extent(workloads: Sequence["Workload"]) -> str:
     scenario, jobs = workloads[0].scenario, sum(len(load.table) for load in workloads)
     if scenario.whole:
         return f"{jobs:,} jobs as one episode"
-    low, high = STRETCH
-    which = "whatever their stretch" if scenario.all_windows else f"of stretch {low}-{high}"
+    low, high = ACCEPTED_RANGE
+    which = (
+        "without a filter"
+        if scenario.all_windows
+        else f"with a mean JCT / mean run time of {low}-{high} under SRTF"
+    )
     sizes = sorted({len(load.table) for load in workloads})
     size = " to ".join(f"{jobs:,}" for jobs in dict.fromkeys((sizes[0], sizes[-1])))
     return f"{len(workloads)} test windows of {size} jobs {which}"
@@ -99,11 +93,10 @@ def footnotes(
 
 def _reading(summaries: Mapping[str, pd.DataFrame], reference: str, count: int) -> list[str]:
     over = f", each the mean over {count} windows of the window's own number" if count > 1 else ""
-    threshold = results.SLOWDOWN_THRESHOLD_S
+    threshold = SLOWDOWN_THRESHOLD_S
     lines = [
         f"Times in seconds{over}. Slowdown: JCT / run time, run times below {threshold:g} s counting as "
-        f"{threshold:g} s. GPU util.: share of GPU time, first submission to last completion, that made "
-        "progress."
+        f"{threshold:g} s. {_shares(summaries)}"
     ]
     if len(summaries) > 1:
         pairing = ": the windows' own ratios, averaged, and its bootstrap over windows" if count > 1 else ""
@@ -112,6 +105,16 @@ def _reading(summaries: Mapping[str, pd.DataFrame], reference: str, count: int) 
         )
         lines.append(f"Mean JCT / {reference}'s{pairing}; below 1 is shorter than {reference}'s.{narrow}")
     return lines
+
+
+def _shares(summaries: Mapping[str, pd.DataFrame]) -> str:
+    """Say what each share of GPU time in the table is a share of, and what it counts where GPUs are shared."""
+    said = "Goodput share: GPU time of kept progress / (GPUs x makespan)."
+    if "gpu_busy_share" in report.numbers_shown(summaries):
+        said += " Busy share: GPU time in use / (GPUs x time from first to last submission)."
+    if report.shares_gpus(summaries):
+        said += " Summed: a GPU that several jobs share counts once for each of them, so a share can exceed 100 %."
+    return said
 
 
 def _bound(scenario: Scenario) -> list[str]:
@@ -130,9 +133,9 @@ def _contention(summaries: Mapping[str, pd.DataFrame], scenario: Scenario) -> li
     usual = replace(scenario, **ACCEPTANCE)
     same = replace(scenario, physics=usual.physics) == usual and scenario.parts == usual.parts
     if "srtf" in summaries and same:
-        stretch = summaries["srtf"]["stretch"]
-        span = f"{stretch.min():.2f}-{stretch.max():.2f}" if len(stretch) > 1 else f"{stretch.iloc[0]:.2f}"
-        lines[0] += f" Stretch (mean JCT / mean duration) under srtf: {span}."
+        ratio = summaries["srtf"]["jct_over_run_time"]
+        span = f"{ratio.min():.2f}-{ratio.max():.2f}" if len(ratio) > 1 else f"{ratio.iloc[0]:.2f}"
+        lines[0] += f" Mean JCT / mean run time under srtf: {span}."
     return lines
 
 

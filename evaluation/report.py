@@ -8,6 +8,7 @@ import pandas as pd
 
 from evaluation import results
 from evaluation.comparison import compare
+from evaluation.numbers import shown as shown_numbers
 from simulator.episode import run
 from simulator.policy import Policy
 
@@ -19,31 +20,6 @@ if TYPE_CHECKING:
 
 Maker = Callable[[], Policy]
 """Makes a policy anew for each episode."""
-
-SHOWN = {
-    "mean_jct_s": ("mean\nJCT", "seconds"),
-    "p95_jct_s": ("p95\nJCT", "seconds"),
-    "p99_jct_s": ("p99\nJCT", "seconds"),
-    "mean_wait_s": ("mean\nwait", "seconds"),
-    "mean_slowdown": ("slow-\ndown", "ratio"),
-    "preemptions": ("preemp-\ntions", "count"),
-    "gpu_utilisation": ("GPU\nutil.", "share"),
-}
-"""The numbers of the table, each with its heading and how it is written; times in seconds."""
-
-BESIDE_CPU_JOBS = {
-    "gpu_effective": ("GPU\neffect.", "share"),
-    "mean_cpu_wait_s": ("CPU\nwait", "seconds"),
-}
-ON_SHARED_GPUS = {
-    "shared_gpu_hours": ("shared\nGPU-h", "ratio"),
-    "oom_restarts": ("OoM", "count"),
-}
-WHERE_IT_HAPPENS = {
-    "resizes": ("re-\nsizes", "count"),
-    "failures": ("fail-\nures", "count"),
-}
-"""Those that are added where CPU jobs wait, where some policy shares GPUs, and where they are not all 0."""
 
 BOUND = "lower bound"
 LONGEST_HEADING = 14
@@ -69,7 +45,7 @@ def simulate(
         raise ValueError(f"windows of {' and '.join(sorted(splits))} in one table: expected one split")
     tables: dict[str, list[pd.DataFrame]] = {name: [] for name in makers}
     pairs = [(name, workload) for workload in workloads for name in makers]
-    tasks = [partial(one, makers[name], workload) for name, workload in pairs]
+    tasks = [partial(one, makers[name], workload, oracle=is_oracle(name)) for name, workload in pairs]
     for (name, _), table in zip(pairs, _each(tasks, processes), strict=True):
         tables[name].append(table)
         if done:
@@ -77,9 +53,14 @@ def simulate(
     return {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
 
 
-def one(make: Maker, workload: "Workload") -> pd.DataFrame:
-    """Return the results table of a new policy on a workload."""
-    return workload.results(run(make(), workload.episode()))
+def is_oracle(name: str) -> bool:
+    """Tell whether a policy of this name may be told the truth."""
+    return name.endswith("_oracle")
+
+
+def one(make: Maker, workload: "Workload", *, oracle: bool = False) -> pd.DataFrame:
+    """Return the results table of a new policy on a workload; oracle: whether it may be told the truth."""
+    return workload.results(run(make(), workload.episode(), oracle=oracle))
 
 
 def _each(tasks: Sequence[Callable[[], pd.DataFrame]], processes: int) -> Iterator[pd.DataFrame]:
@@ -153,7 +134,7 @@ def table(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference
     for heading in (f"mean\nJCT /\n{whose}", "95 %\ninterval")[: 1 + several] if compared else ():
         shown.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
     for oracle in (False, True):
-        rows = {name: each for name, each in summaries.items() if name.endswith("_oracle") == oracle}
+        rows = {name: each for name, each in summaries.items() if is_oracle(name) == oracle}
         for name, each in rows.items():
             ratio = ratio_texts(each, summaries[reference], itself=name == reference) if compared else ()
             shown.add_row(name, *number_texts(results.pool(each), numbers), *ratio)
@@ -167,17 +148,19 @@ def table(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference
 
 def numbers_shown(summaries: Mapping[str, pd.DataFrame]) -> dict[str, tuple[str, str]]:
     """Return the numbers of a table of these policies, each with its heading and how it is written."""
-    cpu_jobs = any("mean_cpu_wait_s" in each for each in summaries.values())
-    shared = any(each["shared_gpu_hours"].any() for each in summaries.values())
-    happens = {
-        name: WHERE_IT_HAPPENS[name]
-        for name in WHERE_IT_HAPPENS
-        if any(each[name].any() for each in summaries.values() if name in each)
+    shared = shares_gpus(summaries)
+    return {
+        name: (f"{number.heading},\nsummed" if shared and number.summed else number.heading, number.form)
+        for name, number in shown_numbers(summaries)
     }
-    return SHOWN | (BESIDE_CPU_JOBS if cpu_jobs else {}) | (ON_SHARED_GPUS if shared else {}) | happens
 
 
-def number_texts(numbers: pd.Series, shown: Mapping[str, tuple[str, str]] = SHOWN) -> list[str]:
+def shares_gpus(summaries: Mapping[str, pd.DataFrame]) -> bool:
+    """Tell whether jobs share GPUs under some policy, so that the GPU shares are sums over jobs."""
+    return any(each["shared_gpu_hours"].any() for each in summaries.values())
+
+
+def number_texts(numbers: pd.Series, shown: Mapping[str, tuple[str, str]]) -> list[str]:
     """Return the numbers of the table as they are printed; empty where one is not known."""
     return [_text(numbers[name], form) if name in numbers else "" for name, (_, form) in shown.items()]
 

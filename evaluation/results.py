@@ -7,44 +7,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from evaluation.numbers import EPISODE, NUMBERS, Windows
 from simulator.results import refuse_unfinished
 
-NUMBERS = {
-    "jobs": "jobs, finished or not",
-    "unfinished": "jobs unfinished when the window was cut",
-    "mean_jct_s": "mean job completion time",
-    "median_jct_s": "median job completion time",
-    "p95_jct_s": "95th percentile of job completion time",
-    "p99_jct_s": "99th percentile of job completion time",
-    "max_jct_s": "longest job completion time",
-    "mean_wait_s": "mean time without GPUs",
-    "mean_slowdown": "mean bounded slowdown, threshold 600 s",
-    "stretch": "mean job completion time / mean run time",
-    "makespan_s": "last completion minus first submission",
-    "gpu_utilisation": "GPU-seconds of kept progress / (GPUs x makespan)",
-    "gpu_allocation": "GPU-seconds held for whatever purpose / (GPUs x makespan)",
-    "gpu_effective": "GPU-seconds busy / GPU-seconds, from the first submission to the last",
-    "cpu_utilisation": "core-seconds held / (cores x makespan)",
-    "mean_cpu_wait_s": "mean waiting time of CPU jobs",
-    "mean_gpu_wait_s": "mean waiting time of jobs with GPUs",
-    "shared_gpu_hours": "GPU-hours that jobs ran beside another job",
-    "preemptions": "pauses of running jobs",
-    "overhead_gpu_hours": "GPU-hours held while pausing and loading",
-    "oom_restarts": "restarts after running out of GPU memory",
-    "resizes": "restarts to hold other GPUs",
-    "failures": "restarts after a failure of a job or a node",
-    "lost_gpu_hours": "GPU-hours of running whose progress was lost",
-    "top5_duration_share": "share of all run time held by the longest 5 % of jobs",
-    "user_fairness": "Jain's index over users of their mean slowdown; 1 is equal treatment",
-    "vc_fairness": "Jain's index over virtual clusters of their mean slowdown; 1 is equal treatment",
-}
-"""The numbers of a summary, each by the name under which it is printed, saved and plotted."""
-
-SLOWDOWN_THRESHOLD_S = 600.0
-"""Jobs shorter than this count as this long in the slowdown."""
-
-_EPISODE = ["window", "seed"]
-_NOT_ALWAYS = ("gpu_effective", "cpu_utilisation", "mean_cpu_wait_s", "mean_gpu_wait_s")
 _OWNERS = {"user": "user_fairness", "vc": "vc_fairness"}
 
 
@@ -58,28 +23,28 @@ def summarise(
 ) -> pd.DataFrame:
     """Return every number of a results table: one row a window and seed, then the columns of `NUMBERS`.
 
-    gpus: the GPUs of the cluster, each counted once; with GPU sharing the GPU shares may exceed 1.
+    gpus: the GPUs of the cluster. A GPU that k jobs share counts k times in what is held, kept and busy, so on
+        shared GPUs these shares can exceed 1.
     cores: its CPU cores; not known by default, like the shares that need them.
     owners: a table with `job_id` (and `window`, if ids repeat over windows) and with `user`, `vc` or both,
         such as the job table; each gives its fairness, and without it the column is absent. Jobs whose owner
         is NaN are left out.
 
     Quantiles interpolate linearly. The bounded slowdown of a job is max(1, jct / max(run, 600 s)), as in
-    Feitelson et al., "Theory and Practice in Parallel Job Scheduling", JSSPP 1997, with our threshold.
-    `stretch` is the mean JCT over the mean *duration* wherever nothing slows a running job. Jain's index of n
-    values is sum(x)^2 / (n sum(x^2)). In a cut window (`allow_unfinished`) the JCT, wait, slowdown, stretch
-    and duration share are those of finished jobs; counts and GPU time are those of all. Raises `ValueError`
-    if a job is unfinished and nobody said so. What cannot be told of any window, such as the wait of CPU jobs
-    where there are none, has no column.
+    Feitelson et al., "Theory and Practice in Parallel Job Scheduling", JSSPP 1997, with a threshold of our choice.
+    `jct_over_run_time` is the mean JCT over the mean *duration* wherever nothing slows a running job. Jain's
+    index of n values is sum(x)^2 / (n sum(x^2)). In a cut window (`allow_unfinished`) the JCT, its ratio to run
+    time, the wait, slowdown and duration share are those of finished jobs; counts and GPU time are those of
+    all. Raises `ValueError` if a job is unfinished without `allow_unfinished`. What cannot be told of any
+    window, such as the wait of CPU jobs where there are none, has no column.
     """
     refuse_unfinished(results, allow_unfinished=allow_unfinished)
-    jobs = _per_job(results)
-    summary = _times(jobs).join(_amounts(jobs, gpus, cores))
+    windows = Windows(results, gpus, cores)
+    summary = pd.DataFrame({name: number.of(windows) for name, number in NUMBERS.items() if number.of})
     if owners is not None:
-        summary = summary.join(_fairness(jobs, owners))
-    unknown = [name for name in _NOT_ALWAYS if summary[name].isna().all()]
-    names = [name for name in NUMBERS if name in summary and name not in unknown]
-    return summary[names].reset_index()
+        summary = summary.join(_fairness(windows, owners))
+    lacking = {name for name in summary if NUMBERS[str(name)].may_lack and summary[name].isna().all()}
+    return summary[[name for name in NUMBERS if name in summary and name not in lacking]].reset_index()
 
 
 def pool(summary: pd.DataFrame) -> pd.Series:
@@ -113,77 +78,8 @@ def lower_bound(jobs: pd.DataFrame, gpus: int) -> float:
     return float((max(pooled, ideal) + duration[~on_gpus].sum()) / len(jobs))
 
 
-def _per_job(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the results with what each job adds to the numbers; NaN where an unfinished job adds nothing."""
-    finished = results["finish_s"].notna()
-    held = results["run_s"] + results["overhead_s"] + results["lost_s"]
-    return results.assign(
-        unfinished=~finished,
-        end_s=results["finish_s"].fillna(results["submit_s"] + results["wait_s"] + held),
-        slowdown=(results["jct_s"] / results["run_s"].clip(lower=SLOWDOWN_THRESHOLD_S)).clip(lower=1.0),
-        finished_wait_s=results["wait_s"].where(finished),
-        finished_run_s=results["run_s"].where(finished),
-        held_gpu_s=results["run_gpu_s"] + results["overhead_gpu_s"] + results["lost_gpu_s"],
-        busy_gpu_s=results["num_gpus"] * results["busy_s"],
-        shared_gpu_s=results["num_gpus"] * results["shared_s"],
-        cpu_wait_s=results["wait_s"].where(finished & (results["num_gpus"] == 0)),
-        gpu_wait_s=results["wait_s"].where(finished & (results["num_gpus"] > 0)),
-    )
-
-
-def _times(jobs: pd.DataFrame) -> pd.DataFrame:
-    episodes = jobs.groupby(_EPISODE)
-    jct = episodes["jct_s"]
-    return pd.DataFrame(
-        {
-            "mean_jct_s": jct.mean(),
-            "median_jct_s": jct.median(),
-            "p95_jct_s": jct.quantile(0.95),
-            "p99_jct_s": jct.quantile(0.99),
-            "max_jct_s": jct.max(),
-            "mean_wait_s": episodes["finished_wait_s"].mean(),
-            "mean_slowdown": episodes["slowdown"].mean(),
-            "stretch": jct.mean() / episodes["finished_run_s"].mean(),
-            "top5_duration_share": episodes["finished_run_s"].agg(_top_share),
-        }
-    )
-
-
-def _amounts(jobs: pd.DataFrame, gpus: int, cores: float) -> pd.DataFrame:
-    episodes = jobs.groupby(_EPISODE)
-    first = episodes["submit_s"].min()
-    makespan = episodes["end_s"].max() - first
-    arriving = (episodes["submit_s"].max() - first).replace(0.0, math.nan)
-    return pd.DataFrame(
-        {
-            "jobs": episodes["job_id"].size(),
-            "unfinished": episodes["unfinished"].sum(),
-            "makespan_s": makespan,
-            "gpu_utilisation": episodes["run_gpu_s"].sum() / (gpus * makespan),
-            "gpu_allocation": episodes["held_gpu_s"].sum() / (gpus * makespan),
-            "gpu_effective": episodes["busy_gpu_s"].sum(min_count=1) / (gpus * arriving),
-            "cpu_utilisation": episodes["core_s"].sum(min_count=1) / (cores * makespan),
-            "mean_cpu_wait_s": episodes["cpu_wait_s"].mean(),
-            "mean_gpu_wait_s": episodes["gpu_wait_s"].mean(),
-            "shared_gpu_hours": episodes["shared_gpu_s"].sum() / 3600,
-            "preemptions": episodes["preemptions"].sum(),
-            "overhead_gpu_hours": episodes["overhead_gpu_s"].sum() / 3600,
-            "oom_restarts": episodes["oom_restarts"].sum(),
-            "resizes": episodes["resizes"].sum(),
-            "failures": episodes["failures"].sum(),
-            "lost_gpu_hours": episodes["lost_gpu_s"].sum() / 3600,
-        }
-    )
-
-
-def _top_share(durations: pd.Series) -> float:
-    """Return the share of the sum that the largest 5 % of values hold, at least one of them."""
-    ascending = np.sort(durations.dropna().to_numpy(float))
-    longest = math.ceil(0.05 * len(ascending))
-    return float(ascending[len(ascending) - longest :].sum() / ascending.sum()) if longest else math.nan
-
-
-def _fairness(jobs: pd.DataFrame, owners: pd.DataFrame) -> pd.DataFrame:
+def _fairness(windows: Windows, owners: pd.DataFrame) -> pd.DataFrame:
+    jobs = windows.results.assign(slowdown=windows.slowdown)
     known = [owner for owner in _OWNERS if owner in owners]
     key = [name for name in ("window", "job_id") if name in owners]
     owned = jobs.merge(owners[key + known], on=key, how="left", validate="many_to_one", indicator=True)
@@ -194,8 +90,8 @@ def _fairness(jobs: pd.DataFrame, owners: pd.DataFrame) -> pd.DataFrame:
         )
     fairness = {}
     for owner in known:
-        means = owned.groupby([*_EPISODE, owner])["slowdown"].mean().dropna()
-        fairness[_OWNERS[owner]] = means.groupby(level=_EPISODE).agg(_jain)
+        means = owned.groupby([*EPISODE, owner])["slowdown"].mean().dropna()
+        fairness[_OWNERS[owner]] = means.groupby(level=EPISODE).agg(_jain)
     return pd.DataFrame(fairness)
 
 
@@ -207,7 +103,7 @@ def _srpt_total_jct(submit: NDArray[np.float64], work: NDArray[np.float64]) -> f
     """Return the summed JCT on one machine of speed 1 that always serves the least remaining work.
 
     The shortest of the queue stays the shortest while it is served, so a heap of remaining work is all that
-    is needed, whoever it belongs to.
+    is needed, whichever job it belongs to.
     """
     if not len(submit):
         return 0.0

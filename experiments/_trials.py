@@ -26,7 +26,7 @@ class Setting(NamedTuple):
 
 
 def drawn(workload: str, trials: int, seed: int, **choices: Any) -> list[Workload]:
-    """Return the trials of a named workload: its first test windows, whatever their stretch.
+    """Return the trials of a named workload: its first test windows, without a filter.
 
     choices: fields of the scenario that are to be others than the workload's.
     """

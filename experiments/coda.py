@@ -32,7 +32,7 @@ MOST_WAIT = 1.05  # of the baseline's, that CPU jobs may wait
 SHARES = (0.0, 0.2, 0.4)  # of CPU jobs, that are heavy on bandwidth
 BASELINES = {"fixed_cores": "a fixed 3 cores a GPU", "fifo": "the cores users ask for"}
 CODA, UNTUNED, UNTHROTTLED, ONE_QUEUE = "coda", "coda, no tuning", "coda, no eliminator", "coda, no arrays"
-UTILISATION, CPU_WAIT, GPU_WAIT = "gpu_effective", "mean_cpu_wait_s", "mean_gpu_wait_s"
+UTILISATION, CPU_WAIT, GPU_WAIT = "gpu_busy_share", "mean_cpu_wait_s", "mean_gpu_wait_s"
 
 
 def heavy(share: float) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from simulator.kernel.layout import (
     MOST_FAILURES,
     PLACEMENTS,
     SKIP,
+    Tier,
+    state_dtype,
 )
 from simulator.legality import as_arrays
 from simulator.physics import Physics
@@ -59,8 +62,7 @@ class Episode:
         physics.check(placement)
         if len(levels) > MAX_LEVELS:
             raise ValueError(f"{len(levels)} levels: at most {MAX_LEVELS}")
-        self.jobs = np.empty(len(jobs), JOB)
-        self.jobs[:] = jobs
+        self.jobs = typed_jobs(jobs)
         self.cluster = cluster
         self.discipline = DISCIPLINES.index(discipline)
         self.states = lay_out(
@@ -81,6 +83,22 @@ class Episode:
             )
         self.set_levels(levels)
         self.view = View(Source(self.states, self.jobs, stream(seed, "view")))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all that a copy needs to go on exactly as this one; the rest is found again."""
+        source = source_of(self.view)
+        own = {name: value for name, value in vars(self).items() if name not in ("state", "view")}
+        return own | {"rng": source.rng, "moves": (source.moves, source.moves_at)}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        """Go on from what was kept: records of the kernel's own types, and a view of them."""
+        rng, moves = kept.pop("rng"), kept.pop("moves")
+        vars(self).update(kept)
+        self.jobs, self.states = typed_jobs(self.jobs), typed_states(self.states)
+        self.state = self.states[0]
+        source = Source(self.states, self.jobs, rng)
+        source.moves, source.moves_at = moves
+        self.view = View(source)
 
     def set_levels(self, levels: tuple[float, ...]) -> None:
         """Set the limits of a ranking by level, before the first job starts."""
@@ -152,6 +170,21 @@ class Episode:
             f"job {job} has failed {MOST_FAILURES:,} times: with its {self.jobs['num_gpus'][job]} GPUs it fails before "
             "it has loaded or made a checkpoint (see node_mtbf_h, restart_delay and checkpoint_every of the scenario)"
         )
+
+
+def typed_jobs(jobs: np.ndarray) -> np.ndarray:
+    """Return a copy of jobs whose type is the very object that the kernel knows; one that is equal is slower."""
+    typed = np.empty(len(jobs), JOB)
+    typed[:] = jobs
+    return typed
+
+
+def typed_states(states: np.ndarray) -> np.ndarray:
+    """Return a copy of records whose type is the very object that the kernel knows."""
+    sizes = states["phase"].shape[1], states["node_gpus"].shape[1], states["first_owner"].shape[1]
+    typed = np.empty(len(states), state_dtype(Tier(*sizes)))
+    typed[:] = states
+    return typed
 
 
 def lay_out(

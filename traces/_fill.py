@@ -8,7 +8,7 @@ virtual clusters, states and logged starts cannot be drawn: where a trace has no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,7 @@ class _Filling:
     largest_gpu_gib: float
     cores_per_gpu: int
     seed: int
+    choices: Mapping[str, Any]
 
     def stream(self, column: str) -> np.random.Generator:
         return stream(self.seed, "column", column)
@@ -55,16 +56,19 @@ class _Filling:
         return len(self.table["num_gpus"])
 
 
-def fill(table: pd.DataFrame, *, seed: int, largest_gpu_gib: float, cores_per_gpu: int = 6) -> pd.DataFrame:
+def fill(
+    table: pd.DataFrame, *, seed: int, largest_gpu_gib: float, cores_per_gpu: int = 6, **choices: Any
+) -> pd.DataFrame:
     """Return a copy of a checked job table in which every column that can be drawn is present.
 
     No job is given a model, or a memory, that the largest GPU of the cluster could not hold, nor more than
-    `cores_per_gpu` cores for each of its GPUs. `attrs["origin"]` tells how each column was filled. Raise
+    `cores_per_gpu` cores for each of its GPUs. choices: of the scenario, for columns that depend on one.
+    `attrs["origin"]` tells how each column was filled. Raise
     ValueError if no profiled model fits that GPU.
     """
     filled = table.copy()
     cells = {name: filled[name].to_numpy() for name in filled.columns}
-    job = _Filling(cells, largest_gpu_gib, cores_per_gpu, seed)
+    job = _Filling(cells, largest_gpu_gib, cores_per_gpu, seed, choices)
     origin = dict(table.attrs.get("origin", dict.fromkeys(table.columns, "measured")))
     how = {column.name: column.filled for column in COLUMNS}
     for column, draw in _DRAWS.items():

@@ -13,14 +13,14 @@ from traces import find, modules
 from workloads._scenario import PARTS, USUAL, WHOLE, Scenario, Split, Window
 
 if TYPE_CHECKING:
-    from workloads._windows import ACCEPTANCE, MOST_TRIED, STRETCH, accepted, windows
+    from workloads._windows import ACCEPTANCE, ACCEPTED_RANGE, MOST_TRIED, accepted, windows
     from workloads._workload import Workload, filled, load, prepare, seed_of_jobs, whole
 
 __all__ = [
     "ACCEPTANCE",
+    "ACCEPTED_RANGE",
     "MOST_TRIED",
     "PARTS",
-    "STRETCH",
     "USUAL",
     "WHOLE",
     "Scenario",
@@ -38,7 +38,7 @@ __all__ = [
     "windows",
 ]
 
-_LATER = dict.fromkeys(("ACCEPTANCE", "MOST_TRIED", "STRETCH", "accepted", "windows"), "_windows") | (
+_LATER = dict.fromkeys(("ACCEPTANCE", "MOST_TRIED", "ACCEPTED_RANGE", "accepted", "windows"), "_windows") | (
     dict.fromkeys(("Workload", "filled", "load", "prepare", "seed_of_jobs", "whole"), "_workload")
 )
 

@@ -76,7 +76,7 @@ class Rules:
     whole: bool = False
     """Replay everything as one episode instead of windows."""
     all_windows: bool = False
-    """Take windows whatever their stretch; else only those where jobs queue, but not without end."""
+    """Take every window; else only those where jobs queue but not without end, by mean JCT / mean run time."""
     target_load: float | None = choice(None, above=0)
     """Scale arrivals to this load: sum of GPUs x min(duration, span), over GPUs x span."""
     max_duration: float | None = choice(None, above=0)

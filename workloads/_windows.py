@@ -1,8 +1,8 @@
 """Which windows are simulated: train, validation and test apart in time, and only where jobs queue.
 
-A window is so many consecutive jobs, `Window(split, number)`. It is accepted if its stretch (mean JCT / mean
-duration) under SRTF with the rules of `ACCEPTANCE` lies in 1.3-2.5: below, no policy could win anything; above, a
-backlog decides. The choice is the same for every policy and shown to none. For the defaults the list is kept in
+A window is so many consecutive jobs, `Window(split, number)`. It is accepted if its mean JCT / mean run time
+under SRTF with the rules of `ACCEPTANCE` lies in 1.3-2.5: below, no policy could win anything; above, a backlog
+decides. The choice is the same for every policy and shown to none. For the defaults the list is kept in
 `accepted/`.
 """
 
@@ -23,7 +23,7 @@ from traces import stream
 from workloads._scenario import Scenario, Split, Window
 from workloads._workload import Workload, generate, prepare, read
 
-STRETCH = (1.3, 2.5)
+ACCEPTED_RANGE = (1.3, 2.5)
 ACCEPTANCE: dict[str, Any] = {
     "physics": "memory,preemption,estimates",
     "placement": "best_fit",
@@ -49,8 +49,10 @@ def windows(scenario: Scenario, split: Split, count: int) -> list[Workload]:
         raise ValueError(f"{asked}: at least 1 can be had in {', '.join(SHARES)}")
     found = list(islice(accepted(scenario, split, most=count * MOST_TRIED), count))
     if len(found) < count:
-        low, high = STRETCH
-        wanted = f" with a stretch of {low}-{high} on {scenario.cluster_name}" * (not scenario.all_windows)
+        low, high = ACCEPTED_RANGE
+        wanted = f" with a mean JCT / mean run time of {low}-{high} on {scenario.cluster_name}" * (
+            not scenario.all_windows
+        )
         instead = ", another cluster, --all-windows" * (not scenario.all_windows)
         raise ValueError(
             f"only {len(found)} of {count} windows of {scenario.jobs} jobs were found in the {split} part{wanted}: "
@@ -69,17 +71,17 @@ def accepted(scenario: Scenario, split: Split, *, most: int) -> Iterator[Workloa
         table = make(number)
         if table is None:
             return
-        if scenario.all_windows or number in known or in_range(stretch(table, scenario)):
+        if scenario.all_windows or number in known or in_range(jct_over_run_time(table, scenario)):
             yield prepare(table, scenario, window=Window(split, number))
 
 
 def in_range(value: float) -> bool:
-    """Tell whether a window of this stretch is accepted."""
-    return STRETCH[0] <= value <= STRETCH[1]
+    """Tell whether a window with this mean JCT / mean run time is accepted."""
+    return ACCEPTED_RANGE[0] <= value <= ACCEPTED_RANGE[1]
 
 
-def stretch(table: pd.DataFrame, scenario: Scenario) -> float:
-    """Return mean JCT / mean duration of a filled table under SRTF with the rules of `ACCEPTANCE`.
+def jct_over_run_time(table: pd.DataFrame, scenario: Scenario) -> float:
+    """Return mean JCT / mean run time of a filled table under SRTF with the rules of `ACCEPTANCE`.
 
     Jobs that these cannot hold are left out: whether they stop the run is for the rules chosen to say.
     """
@@ -131,12 +133,12 @@ def rows_of(submit_s: np.ndarray, split: Split) -> tuple[int, int]:
 
 
 def list_file(scenario: Scenario) -> Path:
-    """Return where the windows of a generator's scenario are listed with their stretch, if they are."""
+    """Return where the windows of a generator's scenario are listed with that ratio, if they are."""
     return ACCEPTED / f"{scenario.trace_name}-{scenario.cluster_name}-{scenario.jobs}.csv"
 
 
 def kept_list(scenario: Scenario, split: Split) -> dict[int, float]:
-    """Return the kept stretch of each numbered window; empty where the scenario changes jobs or arrivals."""
+    """Return mean JCT / mean run time of each listed window; empty where the scenario changes jobs or arrivals."""
     usual = Scenario()
     changed = scenario.trace_file or any(
         getattr(scenario, field) != getattr(usual, field) for field in ("seed", "target_load", "max_duration")
@@ -146,23 +148,23 @@ def kept_list(scenario: Scenario, split: Split) -> dict[int, float]:
         return {}
     with file.open(newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if row["split"] == split]
-    return {int(row["number"]): float(row["stretch"]) for row in rows}
+    return {int(row["number"]): float(row["jct_over_run_time"]) for row in rows}
 
 
 def write_list(scenario: Scenario, counts: dict[Split, int]) -> Path:
-    """Simulate and list the stretch, and the mean duration, of the first so many windows of each split."""
+    """Simulate and list mean JCT / mean run time, and the latter, of the first so many windows of each split."""
     file = list_file(scenario)
     file.parent.mkdir(exist_ok=True)
     partial = file.with_name(f".{file.name}.{os.getpid()}")
     with partial.open("w", newline="") as lines:
         out = csv.writer(lines)
-        out.writerow(("split", "number", "stretch", "mean_duration_s"))
+        out.writerow(("split", "number", "jct_over_run_time", "mean_duration_s"))
         for split, count in counts.items():
             make = of_generator(scenario, split)
             for number in range(count):
                 table = make(number)
                 assert table is not None, "a generator never ends"
-                value, duration_s = stretch(table, scenario), table["duration_s"].mean()
+                value, duration_s = jct_over_run_time(table, scenario), table["duration_s"].mean()
                 out.writerow((split, number, f"{value:.4f}", f"{duration_s:.3f}"))
     partial.replace(file)
     return file

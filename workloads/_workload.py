@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from os import PathLike
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,6 +31,10 @@ class Workload:
     cluster: Cluster
     scenario: Scenario
     window: Window = WHOLE
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Workload":
+        """Return itself: it never changes."""
+        return self
 
     def episode(self, rows: int = 2) -> Episode:
         """Return a fresh episode of this workload, with so many records."""
@@ -90,11 +95,13 @@ def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFram
         capped = table.assign(duration_s=table["duration_s"].clip(upper=scenario.max_duration))
         capped.attrs = table.attrs
         table = capped
+    own = {name: value for name, value in vars(scenario).items() if name != "seed"}
     return traces.fill(
         table,
         seed=seed,
         largest_gpu_gib=machines.largest_gpu_gib,
         cores_per_gpu=max(1, int(machines.cores_per_gpu)),
+        **own,
     )
 
 

@@ -135,7 +135,7 @@ def test_curves_show_what_was_promised(scenario: Scenario, tmp_path: Path) -> No
     learn(scenario, TINY, tmp_path)
     events = EventAccumulator(str(tmp_path)).Reload()
     tags = set(events.Tags()["scalars"])
-    numbers = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_utilisation", "agrees_with_prior")
+    numbers = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_goodput_share", "agrees_with_prior")
     ratios = [f"ratio_to_{name}" for name in ("prior", "fifo", "sjf", "srtf", "las", "xion_threshold")]
     wanted = {f"validation_{how}/{name}" for how in ("greedy", "sampled") for name in (*numbers, *ratios)}
     wanted |= {"rollout/mean_reward", "rollout/agrees_with_prior", "train/approx_kl", "train/entropy_loss"}

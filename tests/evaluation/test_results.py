@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.results import NUMBERS, pool, summarise
+from evaluation.numbers import NUMBERS
+from evaluation.results import pool, summarise
 from simulator.results import COLUMNS, table
 
 
@@ -107,10 +108,10 @@ def test_every_column_of_a_summary_is_declared() -> None:
         ("max_jct_s", 1800),
         ("mean_wait_s", 2540 / 3),
         ("mean_slowdown", (1000 / 1000 + 1450 / 600 + 1800 / 600) / 3),
-        ("stretch", 4250 / 1560),
+        ("jct_over_run_time", 4250 / 1560),
         ("makespan_s", 1800),
-        ("gpu_utilisation", (1000 + 2 * 400 + 160) / 3600),
-        ("gpu_allocation", (1000 + 2 * 500 + 210) / 3600),
+        ("gpu_goodput_share", (1000 + 2 * 400 + 160) / 3600),
+        ("gpu_allocated_share", (1000 + 2 * 500 + 210) / 3600),
         ("preemptions", 1),
         ("overhead_gpu_hours", 50 / 3600),
         ("oom_restarts", 1),
@@ -133,7 +134,7 @@ def test_a_cut_window_counts_the_time_of_all_and_averages_the_finished() -> None
     assert row["mean_jct_s"] == (1000 + 1450) / 2
     assert row["mean_wait_s"] == 950 / 2
     assert row["makespan_s"] == 1700
-    assert row["gpu_utilisation"] == pytest.approx((1000 + 2 * 400 + 60) / 3400)
+    assert row["gpu_goodput_share"] == pytest.approx((1000 + 2 * 400 + 60) / 3400)
 
 
 def test_each_window_and_seed_is_a_row_of_its_own() -> None:

@@ -16,8 +16,9 @@ from matplotlib.image import imread
 
 import experiments
 from evaluate import main, read_choices
-from evaluation import report, results
+from evaluation import report
 from evaluation.comparison import Estimate, estimate
+from evaluation.numbers import NUMBERS
 from experiments import Found, Setting, _tables, coda, xion, xonar
 from experiments._claims import Claim, Needs
 from experiments._figure import apart
@@ -173,7 +174,7 @@ def imagined(settings: Sequence[Setting]) -> Found:
         windows = pd.DataFrame({"window": [load.window.number for load in setting.workloads], "seed": 0})
         jobs = [load.table[["job_id"]].assign(window=load.window.number) for load in setting.workloads]
         for policy in setting.policies:
-            numbers = {name: rng.uniform(0.5, 1.5, len(windows)) for name in results.NUMBERS}
+            numbers = {name: rng.uniform(0.5, 1.5, len(windows)) for name in NUMBERS}
             found.summaries[setting.name, policy] = windows.assign(**numbers)
             found.results[setting.name, policy] = pd.concat(jobs).assign(finish_s=1.0)
     return found
@@ -271,7 +272,7 @@ def test_xion_keeps_its_limits_in_every_trial(tiny: Run) -> None:
 def test_every_trial_is_kept_and_the_summary_is_made_of_them(tiny: Run) -> None:
     trials = pd.read_csv(tiny.folder / "trials.csv")
     assert list(trials)[:4] == ["setting", "policy", "window", "seed"]
-    assert set(trials.columns[4:]) <= set(results.NUMBERS)
+    assert set(trials.columns[4:]) <= set(NUMBERS)
     assert trials.groupby(["setting", "policy"])["window"].nunique().eq(2).all()
     kept = json.loads((tiny.folder / "summary.json").read_text())
     assert (kept["paper"], kept["trials"][xion.USUAL]) == ("xion", 2)

@@ -12,7 +12,7 @@ import pytest
 from simulator.episode import run
 from simulator.policy import Ranking
 from tests.cases import tiny
-from workloads import STRETCH, Scenario, Split, Workload, windows
+from workloads import ACCEPTED_RANGE, Scenario, Split, Workload, windows
 from workloads import _windows as chosen
 from workloads._windows import GAP_S, kept_list, write_list
 
@@ -30,7 +30,7 @@ def month(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
 
 @pytest.fixture
 def generated() -> Scenario:
-    """Return a scenario of small generated windows, whatever their stretch."""
+    """Return a scenario of small generated windows, without a filter."""
     return Scenario(cluster="2x8", jobs=32, all_windows=True, drop_too_large=True)
 
 
@@ -38,7 +38,7 @@ def names(found: list[Workload]) -> list[list[str]]:
     return [window.table["job_id"].tolist() for window in found]
 
 
-def stretch(window: Workload) -> float:
+def jct_over_run_time(window: Workload) -> float:
     """Return mean JCT / mean duration under SRTF with the default rules, found from the results table."""
     usual = Workload(window.table, window.jobs, window.cluster, Scenario(), window.window)
     results = usual.results(run(Ranking("remaining", "by_order"), usual.episode()))
@@ -95,11 +95,13 @@ def test_windows_share_no_job_while_that_is_possible(month: Scenario) -> None:
     assert len({rows[0] for rows in found}) == 80
 
 
-def test_windows_are_accepted_by_their_stretch(month: Scenario) -> None:
+def test_windows_are_accepted_by_their_mean_jct_over_mean_run_time(month: Scenario) -> None:
     refused = 0
     for split, most in MOST.items():
         every = windows(replace(month, all_windows=True), split, most)
-        expected = [window for window in every if STRETCH[0] <= stretch(window) <= STRETCH[1]]
+        expected = [
+            window for window in every if ACCEPTED_RANGE[0] <= jct_over_run_time(window) <= ACCEPTED_RANGE[1]
+        ]
         assert names(windows(month, split, len(expected))) == names(expected)
         refused += len(every) - len(expected)
     assert refused > 10
@@ -196,7 +198,7 @@ def test_a_list_spares_the_simulation_and_changes_nothing(
     scenario = replace(generated, all_windows=False)
     simulated = windows(scenario, "train", 2)
     write_list(scenario, {"train": 80})
-    monkeypatch.setattr(chosen, "stretch", lambda *_: pytest.fail("this window is on the list"))
+    monkeypatch.setattr(chosen, "jct_over_run_time", lambda *_: pytest.fail("this window is on the list"))
     listed = windows(scenario, "train", 2)
     assert [window.window for window in listed] == [window.window for window in simulated]
     assert names(listed) == names(simulated)
@@ -225,7 +227,9 @@ def test_the_lists_we_keep_are_right(scenario: Scenario) -> None:
     for split, number in zip(SPLITS, (0, 3, 7), strict=True):
         table = chosen.of_generator(scenario, split)(number)
         assert table is not None
-        assert kept_list(scenario, split)[number] == pytest.approx(chosen.stretch(table, scenario), abs=1e-4)
+        assert kept_list(scenario, split)[number] == pytest.approx(
+            chosen.jct_over_run_time(table, scenario), abs=1e-4
+        )
 
 
 @pytest.mark.parametrize("scenario", KEPT, ids=lambda scenario: scenario.cluster)
@@ -246,9 +250,9 @@ def test_windows_are_accepted_under_the_same_rules_whatever_is_usual(
 ) -> None:
     table = chosen.of_generator(generated, "test")(0)
     assert table is not None
-    accepted_at = chosen.stretch(table, generated)
+    accepted_at = chosen.jct_over_run_time(table, generated)
     monkeypatch.setattr(Scenario.__init__, "__defaults__", None)  # nothing may be taken from what is usual
-    assert chosen.stretch(table, replace(generated, **rules)) == accepted_at
+    assert chosen.jct_over_run_time(table, replace(generated, **rules)) == accepted_at
 
 
 def test_the_lists_we_keep_are_long_enough() -> None:

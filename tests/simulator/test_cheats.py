@@ -1,0 +1,242 @@
+"""Whoever tries to see the truth, or to change it, through what a policy is handed, fails or is found out."""
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import baselines
+from evaluate import main
+from simulator.episode import Episode, run
+from simulator.kernel.layout import JOB, STATE
+from simulator.policy import Action, Placement, Ranking, Start, Wait
+from simulator.source import source_of
+from simulator.view import View
+from tests.cases import tiny
+from traces import COLUMNS
+from workloads import Scenario, Workload, whole
+
+HIDDEN = [column.name for column in COLUMNS if column.simulated and not column.shown]
+HIDDEN += ["type_speed", "iteration_s", "ideal_iteration_s", "input_core_s"]
+DEEP = 6  # attributes from the view
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Workload:
+    return whole(Scenario(**tiny.scenario(tmp_path, tiny.mixed(1), physics="all")))
+
+
+def halfway(load: Workload, instants: int = 12) -> Episode:
+    episode = load.episode()
+    policy: Any = baselines.load("fifo")
+    for _ in range(instants):
+        assert episode.advance()
+        while not isinstance(action := policy(episode.view), Wait):
+            episode.apply(action)
+        episode.apply(action)
+    assert 0 < len(episode.view.jobs.phase) < len(episode.jobs)
+    return episode
+
+
+def reached(thing: Any, depth: int = DEEP, known: set[int] | None = None) -> Iterator[Any]:
+    """Yield all that attributes lead to, private ones and `base` included, and what containers hold.
+
+    What Python itself is made of is left out: classes, functions and modules lead to everything.
+    """
+    known = set() if known is None else known
+    if depth < 0 or id(thing) in known or isinstance(thing, type | int | float | str | bytes | complex):
+        return
+    known.add(id(thing))
+    yield thing
+    names = [name for name in dir(thing) if not name.startswith("__")] + ["__array_interface__", "__dict__"]
+    found = []
+    for name in names:
+        try:
+            found.append(getattr(thing, name))
+        except Exception:
+            continue
+    if isinstance(thing, dict):
+        found += [*thing.keys(), *thing.values()]
+    elif isinstance(thing, list | tuple | set):
+        found += thing
+    for each in found:
+        if not callable(each) or isinstance(each, View):
+            yield from reached(each, depth - 1, known)
+
+
+def arrays(view: View) -> list[np.ndarray]:
+    return [thing for thing in reached(view) if isinstance(thing, np.ndarray)]
+
+
+def test_no_array_that_can_be_reached_can_be_written_to_any_effect(load: Workload) -> None:
+    episode = halfway(load)
+    found = arrays(episode.view)
+    assert len(found) > 40
+    for array in found:
+        ours = any(np.shares_memory(array, own) for own in (episode.states, episode.jobs))
+        if ours:
+            assert not array.flags.writeable
+            with pytest.raises(ValueError, match="WRITEABLE"):
+                array.flags.writeable = True
+
+
+def test_no_array_that_can_be_reached_holds_a_truth_or_a_job_to_come(load: Workload) -> None:
+    episode = halfway(load)
+    seen = len(episode.view.jobs.phase)
+    to_come = episode.jobs[seen:]
+    for array in arrays(episode.view):
+        assert not np.may_share_memory(array, to_come) or not np.shares_memory(array, to_come)
+        for name in HIDDEN:
+            assert not np.shares_memory(array, episode.jobs[name]), name
+
+
+def test_nothing_that_can_be_reached_knows_the_seed_or_a_truth_by_name(load: Workload) -> None:
+    episode = halfway(load)
+    records = [np.void, np.record, np.recarray, Episode, type(source_of(episode.view)), Workload]
+    assert [type(thing) for thing in reached(episode.view) if isinstance(thing, tuple(records))] == []
+    names = {field for field, *_ in JOB.descr} | {row[0] for row in STATE}
+    shown = {name for thing in (episode.view, *reached(episode.view)) for name in vars_of(thing)}
+    assert not {"duration_s", "crash_at", "predictable_from", "seed", "dice"} & shown
+    assert {"duration_s", "seed"} <= names, "this test would notice"
+
+
+def vars_of(thing: Any) -> set[str]:
+    return set(getattr(thing, "__dict__", ())) | set(getattr(type(thing), "__slots__", ()))
+
+
+def test_this_search_finds_what_was_open_once(load: Workload) -> None:
+    """A plain read-only view of a field leads to the record by its base."""
+    episode = halfway(load)
+    plain = episode.jobs["submit_s"].view()
+    plain.flags.writeable = False
+    found = [thing for thing in reached(plain) if isinstance(thing, np.ndarray)]
+    assert any(np.shares_memory(array, episode.jobs["duration_s"]) for array in found)
+
+
+# Policies that cheat.
+
+
+def by_base(view: View) -> None:
+    view.jobs.submit_s.base["duration_s"][:] = 1.0  # type: ignore[index]
+
+
+def by_flag(view: View) -> None:
+    estimates = view.jobs.load_s
+    estimates.flags.writeable = True
+    estimates[:] = 0.0
+
+
+def by_memoryview(view: View) -> None:
+    memoryview(view.gpus.free_memory_gib).obj[:] = 1e9  # type: ignore[index]
+
+
+def by_private_names(view: View) -> None:
+    view._states["clock"] = 1e9  # type: ignore[attr-defined]
+
+
+def by_readings(view: View) -> None:
+    view.jobs.remaining_s[:] = 0.0
+    view.jobs.attained_s[:] = 1e9
+    raise ValueError("a copy was changed, to no effect")
+
+
+CHEATS = (by_base, by_flag, by_memoryview, by_private_names, by_readings)
+
+
+class Cheater:
+    """First in, first out, but for trying to change what is simulated at each instant."""
+
+    def __init__(self, cheat: Callable[[View], None]) -> None:
+        self.cheat, self.failed = cheat, 0
+        self.policy: Any = baselines.load("sjf")
+
+    def __call__(self, view: View) -> Action:
+        try:
+            self.cheat(view)
+        except (AttributeError, TypeError, ValueError, IndexError):
+            self.failed += 1
+        action: Action = self.policy(view)
+        return action
+
+
+@pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.__name__)
+def test_a_policy_that_tries_to_change_the_simulation_changes_nothing(
+    cheat: Callable[[View], None], load: Workload
+) -> None:
+    cheater = Cheater(cheat)
+    cheated = load.results(run(cheater, load.episode()))
+    assert cheater.failed > 10
+    assert cheated.equals(load.results(run(cheater.policy, load.episode(), step_by_step=True)))
+
+
+ORACLE = Ranking("true_remaining", "by_order")
+
+
+class Borrowed:
+    """A policy under a harmless name that asks for the oracle's moves."""
+
+    def __call__(self, view: View) -> Action:
+        return view.next_move(ORACLE)
+
+
+@pytest.mark.parametrize("policy", [ORACLE, Borrowed()], ids=["a ranking", "a policy that asks for one"])
+def test_an_oracle_under_another_name_is_refused(policy: Any, load: Workload) -> None:
+    with pytest.raises(ValueError, match=r"told the truth.*_oracle"):
+        run(policy, load.episode())
+
+
+def test_the_command_refuses_it_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "harmless_lab.py").write_text(
+        "from simulator.policy import Ranking\n\ndef policy():\n    pass\n\n"
+        "class Made:\n    def __new__(cls):\n        return Ranking('true_remaining', 'by_order')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    small = ("--windows", "1", "--jobs", "40", "--cluster", "2x8", "--all-windows", "--drop-too-large")
+    assert main(["--policy", "harmless_lab:Made", *small, "--out", str(tmp_path / "out")]) == 2
+    assert re.search(r"told the truth.*_oracle", capsys.readouterr().err)
+
+
+FAR = (10**9, -1, 5)  # that have not come at the first instant
+
+
+@pytest.mark.parametrize(
+    ("ask", "job"),
+    list(
+        itertools.product(
+            ("place", "profile", "type_speed", "can_hold", "gpus_of", "just_paused", "pick"), FAR
+        )
+    ),
+)
+def test_of_a_job_to_come_nothing_is_told(ask: str, job: int, load: Workload) -> None:
+    episode = load.episode()
+    episode.advance()
+    assert len(episode.view.jobs.phase) <= 5
+    with pytest.raises(ValueError, match=f"job {job} has not arrived"):
+        getattr(episode.view, ask)(job)
+    assert episode.view.why_not(Start(job, Placement((0,)))) == f"job {job} has not arrived"
+
+
+def test_a_job_that_is_not_queued_cannot_be_picked(load: Workload) -> None:
+    episode = halfway(load)
+    running = int(episode.view.running[0])
+    with pytest.raises(ValueError, match=f"job {running} is not queued"):
+        episode.view.pick(running)
+
+
+def test_a_completion_faster_than_physics_allows_ends_the_run(load: Workload) -> None:
+    """Deliberately, past what a policy is handed: whoever gets there is found out by what came of it."""
+    episode = load.episode()
+    source_of(episode.view).jobs["duration_s"][:] = 1.0
+    with pytest.raises(RuntimeError, match=r"job .* completed within .* cannot in less than"):
+        load.results(run(baselines.make(baselines.load("fifo")), episode))
+
+
+@pytest.mark.parametrize("name", ["srtf", "union", "optimus", "coda", "xonar"])
+def test_no_honest_policy_is_ever_told_so(name: str, load: Workload) -> None:
+    load.results(run(baselines.make(baselines.load(name)), load.episode()))

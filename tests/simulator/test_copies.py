@@ -1,0 +1,146 @@
+"""A copy of a running episode or environment goes on exactly as the original would, and leaves it alone."""
+
+import copy
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+import baselines
+from envs.env import GPUClusterEnv
+from simulator.episode import Episode, asking
+from simulator.kernel.layout import JOB
+from simulator.policy import Action, Wait
+from simulator.source import source_of
+from tests.cases import tiny
+from workloads import Scenario, Workload, whole
+
+KINDS = (
+    {"observation": "tables", "action": "primitive", "reward": "jct"},
+    {"observation": "slots", "action": "pick", "reward": "rollout_advantage"},
+    {"observation": "elastic", "action": "elastic", "reward": "jct"},
+)
+PHYSICS = ("memory,preemption,estimates", "all")
+STEPS = 40  # before the copy, and after it
+
+
+def pickled(thing: Any) -> Any:
+    return pickle.loads(pickle.dumps(thing))
+
+
+WAYS = pytest.mark.parametrize("duplicate", [copy.deepcopy, pickled])
+
+
+def taken(env: Any, rng: np.random.Generator, steps: int) -> list[bytes]:
+    """Take random legal actions; return all that the environment gave."""
+    seen = []
+    for _ in range(steps):
+        mask = env.get_wrapper_attr("action_masks")()
+        observation, reward, ended, cut, info = env.step(int(rng.choice(np.flatnonzero(mask))))
+        seen.append(tiny.bits((observation, reward, ended, cut, info["elapsed"])))
+        if ended or cut:
+            break
+    return seen
+
+
+@WAYS
+@pytest.mark.parametrize("physics", PHYSICS)
+@pytest.mark.parametrize("kinds", KINDS, ids=lambda kinds: kinds["action"])
+def test_a_copied_environment_goes_on_alike(
+    kinds: dict[str, str], physics: str, duplicate: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    chosen = tiny.scenario(tmp_path, tiny.mixed(2), physics=physics)
+    env = tiny.make(chosen, **kinds)
+    env.reset(seed=0)
+    taken(env, np.random.default_rng(0), STEPS)
+    other = duplicate(env)
+    assert other.episode.state.clock == env.episode.state.clock
+    ahead = taken(
+        other, np.random.default_rng(1), STEPS
+    )  # first, so that it would show if the original moved too
+    assert taken(env, np.random.default_rng(1), STEPS) == ahead
+
+
+@WAYS
+def test_so_does_one_in_its_wrappers_and_its_next_window(
+    duplicate: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    env = gymnasium.make("GPUCluster-v1", scenario=tiny.scenario(tmp_path), action="pick", reward="jct")
+    env.reset(seed=3)
+    taken(env, np.random.default_rng(0), STEPS)
+    other = duplicate(env)
+    assert taken(other, np.random.default_rng(1), 10_000) == taken(env, np.random.default_rng(1), 10_000)
+    seen = [tiny.bits(each.reset()[0]) for each in (env, other)]
+    assert seen[0] == seen[1]
+
+
+def begun(load: Workload, name: str) -> tuple[Episode, Callable[[Episode], Callable[[], Action]]]:
+    """Return an episode on which a policy has acted for a while, and what asks a policy that knows as much."""
+    episode = load.episode()
+    policy = baselines.make(baselines.load(name))
+    go_on(episode, asking(policy, episode), STEPS)
+    return episode, lambda other: asking(copy.deepcopy(policy), other)
+
+
+def go_on(episode: Episode, ask: Callable[[], Action], instants: int) -> None:
+    for _ in range(instants):
+        if episode.done or not episode.advance():
+            return
+        while not isinstance(action := ask(), Wait):
+            episode.apply(action)
+        episode.apply(action)
+
+
+@WAYS
+@pytest.mark.parametrize("name", ["srtf", "random", "coda", "xonar", "union"])
+def test_a_copied_episode_ends_alike(name: str, duplicate: Callable[[Any], Any], tmp_path: Path) -> None:
+    load = whole(Scenario(**tiny.scenario(tmp_path, tiny.mixed(3), physics="all")))
+    episode, ask = begun(load, name)
+    other = duplicate(episode)
+    asks = ask(other), ask(episode)
+    go_on(other, asks[0], 10_000)
+    assert not episode.done
+    go_on(episode, asks[1], 10_000)
+    assert other.done
+    assert load.results(other).equals(load.results(episode))
+
+
+@WAYS
+def test_a_copy_in_the_middle_of_an_instant_keeps_the_moves_that_are_left(
+    duplicate: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    load = whole(Scenario(**tiny.scenario(tmp_path)))
+    episode, ranking = load.episode(), baselines.load("fifo")
+    ask = asking(ranking, episode)
+    while len(source_of(episode.view).moves) < 2:
+        if isinstance(action := ask(), Wait):
+            episode.apply(action)
+            episode.advance()
+        else:
+            episode.apply(action)
+    other = duplicate(episode)
+    assert asking(ranking, other)() == ask()
+
+
+@WAYS
+def test_a_copy_has_the_very_types_that_the_kernel_knows(
+    duplicate: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    episode = whole(Scenario(**tiny.scenario(tmp_path))).episode()
+    other = duplicate(episode)
+    assert other.jobs.dtype is JOB
+    assert other.states.dtype is episode.states.dtype
+    assert np.shares_memory(other.state["phase"], other.states)
+
+
+def test_a_copied_environment_shares_only_what_never_changes(tmp_path: Path) -> None:
+    env = tiny.make(tiny.scenario(tmp_path))
+    env.reset(seed=0)
+    other: GPUClusterEnv = copy.deepcopy(env)
+    assert other.workload is env.workload
+    assert not np.shares_memory(other.episode.states, env.episode.states)
+    assert not np.shares_memory(other.episode.jobs, env.episode.jobs)
