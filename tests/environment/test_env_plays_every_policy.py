@@ -1,5 +1,6 @@
 """Whatever a policy does, an agent can do through the environment, step by step, with the same results table."""
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,6 @@ from envs.actions.elastic import CHANGES, LEVEL, TURNS, Elastic, Numbers
 from envs.env import GPUClusterEnv
 from envs.slots import Shape
 from simulator.episode import Episode, asking, discipline_of, run
-from simulator.kernel import calls
-from simulator.legality import as_arrays
 from simulator.policy import Action, Placement, Policy, Preempt, Ranking, Resize, Start, Throttle, Wait
 from simulator.view import View
 from tests.cases import tiny
@@ -67,9 +66,9 @@ def begun(episode: Episode, at: Numbers, job: int, placement: Placement) -> list
 
 def started(episode: Episode, job: int, placement: Placement) -> bytes:
     """Return the state after a start, which is not carried out."""
-    states = episode.states.copy()
-    calls.start_as(states, 0, episode.jobs, job, *as_arrays(placement))
-    return states.tobytes()
+    copy = deepcopy(episode)
+    copy.apply(Start(job, placement))
+    return copy.states.tobytes()
 
 
 def composed(view: View, at: Numbers, job: int, placement: Placement) -> list[int]:

@@ -182,7 +182,8 @@ def digest(config: str, seed: int = 0) -> str:
     """Return a hash of all that a run leaves in the record about jobs."""
     episode = twins_of(config, seed, 16).episode
     play(episode, Whims(lambda action: not episode.why_not(action), seed, 200))
-    names = "start_s finish_s wait_s overhead_s lost_s busy_s shared_s core_s oom_restarts".split()
+    times = ("start_s", "finish_s", "wait_s", "overhead_s", "lost_s", "busy_s", "shared_s", "core_s")
+    names = (*times, "oom_restarts")
     return hashlib.sha256(b"".join(episode.state[name].tobytes() for name in names)).hexdigest()
 
 
