@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from envs.slots import Draft, Shape
+from simulator.columns import Entities
 from simulator.policy import Placement, Resize, Start
 from simulator.view import View
 from simulator.vocabulary import (
@@ -29,16 +30,17 @@ NEARLY = 1e-6  # of a core
 
 
 class Still:
-    """A view at which nothing happens: each of its arrays is read once."""
+    """A view at which nothing happens, or its jobs, GPUs or nodes: each array is read once."""
 
-    def __init__(self, view: View) -> None:
-        """Look at a view."""
-        self._view = view
+    def __init__(self, shown: View | Entities) -> None:
+        """Look at a view, or at a part of it."""
+        self._shown = shown
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the view shows, and remember it."""
-        value = self.__dict__[name] = getattr(self._view, name)
-        return value
+        """Return what is shown, and remember it."""
+        value = getattr(self._shown, name)
+        self.__dict__[name] = still = Still(value) if isinstance(value, Entities) else value
+        return still
 
 
 def shape_of(view: View, job: int) -> Shape:

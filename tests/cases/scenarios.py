@@ -72,7 +72,7 @@ def compiled(
 ) -> list[Outcome]:
     """Simulate with the compiled core."""
     episode = episode_of(jobs, nodes, rules)
-    return outcomes(run(ranking_of(rules), episode, step_by_step=step_by_step))
+    return outcomes(run(ranking_of(rules), episode, step_by_step=step_by_step, oracle=True))
 
 
 def random_jobs(

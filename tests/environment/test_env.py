@@ -86,17 +86,17 @@ def test_an_unknown_kind_is_answered_with_the_nearest(
 
 def test_an_unknown_field_of_the_scenario_is_answered_with_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"no choice 'trce' among trace, .*; did you mean 'trace'\?"):
-        gymnasium.make("GPUCluster-v0", scenario={"trce": "philly"})
+        gymnasium.make("GPUCluster-v1", scenario={"trce": "philly"})
 
 
 def test_a_field_with_a_new_name_is_answered_with_it() -> None:
     with pytest.raises(ValueError, match="node_mtbf is now node_mtbf_h, in hours"):
-        gymnasium.make("GPUCluster-v0", scenario={"node_mtbf": 5.0})
+        gymnasium.make("GPUCluster-v1", scenario={"node_mtbf": 5.0})
 
 
 def test_a_scenario_that_cannot_be_is_refused() -> None:
     with pytest.raises(ValueError, match="jobs 0: expected at least 1"):
-        gymnasium.make("GPUCluster-v0", scenario={"jobs": 0})
+        gymnasium.make("GPUCluster-v1", scenario={"jobs": 0})
 
 
 # Made by name.

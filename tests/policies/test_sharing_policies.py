@@ -48,15 +48,9 @@ SHARED = Physics(max_share=2, contention=1.0)
 def jobs(*rows: tuple[float, int, float, float, float]) -> np.ndarray:
     """Make jobs of (submit, GPUs, duration, duty, GiB) with exact estimates."""
     array = np.zeros(len(rows), JOB)
-    columns = zip(*rows, strict=True)
-    array["submit_s"], array["num_gpus"], array["duration_s"], array["duty"], array["profiled_memory_gib"] = (
-        columns
-    )
-    array["profiled_duration_s"], array["gpu_memory_gib"], array["cores_each"] = (
-        array["duration_s"],
-        array["profiled_memory_gib"],
-        1.0,
-    )
+    array[["submit_s", "num_gpus", "duration_s", "duty", "profiled_memory_gib"]] = list(rows)
+    array["profiled_duration_s"], array["cores_each"] = array["duration_s"], 1.0
+    array["gpu_memory_gib"] = array["profiled_memory_gib"]
     return with_iteration(array, 100 * array["duty"], 100 * (1 - array["duty"]))
 
 
@@ -113,10 +107,8 @@ def crowd(seed: int, *, on_cpu: bool, noisy: bool, count: int = 60) -> np.ndarra
     work["idle_ms"][rng.random(count) < 0.2] = 0
     work["pause_s"], work["load_s"] = rng.integers(0, 2, (2, count)) * rng.uniform(0, 60, (2, count))
     work["cores_each"] = np.where(gpus > 0, rng.uniform(0.5, 6, count), rng.integers(1, 5, count))
-    work["gbs_each"], work["input_core_s"] = (
-        rng.uniform(0, 50, count),
-        rng.uniform(0, 0.3, count) * (gpus > 0),
-    )
+    work["gbs_each"] = rng.uniform(0, 50, count)
+    work["input_core_s"] = rng.uniform(0, 0.3, count) * (gpus > 0)
     if noisy:
         work["profiled_duration_s"] *= rng.lognormal(0, 0.5, count)
         work["profiled_memory_gib"] *= rng.uniform(0.5, 1.5, count)

@@ -112,7 +112,7 @@ def test_a_job_alone_starts_with_more_workers_than_it_asks_for() -> None:
 
 def test_a_job_starts_with_fewer_workers_where_their_time_is_dear() -> None:
     """One worker does 1000 s of two in 2000 / 1.5 s, and takes two thirds of their GPU time."""
-    work = jobs((0, 2, 1000), most=1, scaling=0.5)
+    work = jobs((0, 2, 1000), most=1, scaling_loss=0.5)
     assert finishes(Union(price=0.0), work, 2) == [1000]
     assert finishes(Union(price=1000.0, growth=1000.0), work, 2) == pytest.approx([2000 / 1.5], rel=1e-6)
 

@@ -33,7 +33,7 @@ def planted_in(call: str, found_by: str) -> Callable[[Fault], Fault]:
 
 def just_freed(now: Record, before: Record) -> np.ndarray:
     """Return the GPUs that were held before and are free now."""
-    return np.flatnonzero((before.holder >= 0) & (now.holder < 0) & (now.heir < 0))
+    return np.flatnonzero((before.first_owner >= 0) & (now.first_owner < 0) & (now.reserved_for < 0))
 
 
 def just_done(now: Record, before: Record) -> np.ndarray:
@@ -53,12 +53,12 @@ def a_core_is_not_released(now, before, jobs):
 
 @planted_in("pause", found_by="work served is work asked")
 def remaining_work_is_lost_at_preemption(now, before, jobs, job):
-    now.attained[job] = 0.0
+    now.attained_s[job] = 0.0
 
 
 @planted_in("pause", found_by="work served is work asked")
 def progress_is_won_at_preemption(now, before, jobs, job):
-    now.attained[job] += 0.5 * (jobs[job].duration_s - now.attained[job])
+    now.attained_s[job] += 0.5 * (jobs[job].duration_s - now.attained_s[job])
 
 
 @planted_in("pause", found_by="clock never runs back")
@@ -86,7 +86,7 @@ def who_ends_is_taken_to_overlap_with_who_starts_then(now, before, jobs):
 
 @planted_in("advance", found_by="job ends once")
 def a_job_ends_twice(now, before, jobs):
-    now.finish[np.flatnonzero(before.phase == DONE)[:1]] = now.clock
+    now.finish_s[np.flatnonzero(before.phase == DONE)[:1]] = now.clock
 
 
 @planted_in("advance", found_by="job ends once")
@@ -111,20 +111,20 @@ def a_pause_takes_no_time(now, before, jobs):
 
 @planted_in("start_as", found_by="gang has all or nothing")
 def a_gang_starts_without_one_of_its_gpus(now, before, jobs, job, gpus, *passed):
-    now.holder[gpus[0]] = NOBODY
+    now.first_owner[gpus[0]] = NOBODY
 
 
 @planted_in("start_as", found_by="gang has all or nothing")
 def a_gpu_changes_hands_while_it_is_held(now, before, jobs, job, gpus, *passed):
-    holders = np.flatnonzero(before.holder >= 0)
+    holders = np.flatnonzero(before.first_owner >= 0)
     if now.phase[job] != RESERVED:
-        now.holder[holders[:1]] = job
+        now.first_owner[holders[:1]] = job
 
 
 @planted_in("start_as", found_by="reservations are for gpus being freed")
 def a_reservation_is_forgotten_on_one_gpu(now, before, jobs, job, gpus, *passed):
     if now.phase[job] == RESERVED:
-        now.heir[gpus[0]] = NOBODY
+        now.reserved_for[gpus[0]] = NOBODY
 
 
 @planted_in("advance", found_by="clock never runs back")
@@ -141,23 +141,23 @@ def a_job_arrives_before_it_is_submitted(now, before, jobs):
 @planted_in("advance", found_by="nobody has more than its work")
 def progress_is_counted_twice(now, before, jobs):
     ahead = np.flatnonzero(now.preemptions[: len(jobs)] > 0)
-    now.attained[ahead] = 2 * jobs["duration_s"][ahead]
+    now.attained_s[ahead] = 2 * jobs["duration_s"][ahead]
 
 
 @planted_in("start_as", found_by="columns are what was seen")
 def the_wait_is_counted_twice(now, before, jobs, job, gpus, *passed):
-    now.wait[job] += now.wait[job] - before.wait[job]
+    now.wait_s[job] += now.wait_s[job] - before.wait_s[job]
 
 
 @planted_in("advance", found_by="jct is wait run and overhead")
 def loading_is_not_booked_as_overhead(now, before, jobs):
     loaded = np.flatnonzero((before.phase == LOADING) & (now.phase != LOADING))
-    now.overhead[loaded] = before.overhead[loaded]
+    now.overhead_s[loaded] = before.overhead_s[loaded]
 
 
 @planted_in("advance", found_by="busy is useful and overhead")
 def pausing_is_booked_twice(now, before, jobs):
-    now.overhead[:] += now.overhead - before.overhead
+    now.overhead_s[:] += now.overhead_s - before.overhead_s
 
 
 @planted_in("advance", found_by="jobs present are times in system")

@@ -47,7 +47,7 @@ def planted_in(*called: str, found_by: str) -> Callable[[Fault], Fault]:
 
 def just_failed(now: Record, before: Record) -> np.ndarray:
     """Return the jobs that have just run out of memory."""
-    return np.flatnonzero(now.ooms > before.ooms)
+    return np.flatnonzero(now.oom_restarts > before.oom_restarts)
 
 
 def forget_changes(now: Record) -> None:
@@ -58,7 +58,7 @@ def forget_changes(now: Record) -> None:
 
 @planted_in("advance", found_by="memory")
 def memory_is_not_given_back_on_one_shared_gpu(now, before, jobs):
-    left = (now.num_residents < before.num_residents) & (now.num_residents > 0)
+    left = (now.num_jobs_on < before.num_jobs_on) & (now.num_jobs_on > 0)
     gpus = np.flatnonzero(left & (now.free_memory > before.free_memory))[:1]
     now.free_memory[gpus] = before.free_memory[gpus]
 
@@ -66,7 +66,7 @@ def memory_is_not_given_back_on_one_shared_gpu(now, before, jobs):
 @planted_in("advance", found_by="memory")
 def memory_does_not_grow(now, before, jobs):
     for job in np.flatnonzero((now.charged == 1) & (before.charged == 0) & (before.phase == RUNNING)):
-        seats = np.flatnonzero(now.resident == job)
+        seats = np.flatnonzero(now.job_in == job)
         now.free_memory[seats // MAX_SHARE] += jobs["gpu_memory_gib"][job]
 
 
@@ -111,43 +111,43 @@ def a_resize_takes_no_cores(now, before, jobs, job, cores):
 @planted_in("resize", found_by="core of")
 def core_seconds_are_counted_with_the_new_cores(now, before, jobs, job, cores):
     now.counted[job] = before.counted[job]
-    now.core_seconds[job] = before.core_seconds[job]
+    now.core_s[job] = before.core_s[job]
 
 
 @planted_in("resize", found_by="run")
 def a_resize_costs_a_restart(now, before, jobs, job, cores):
-    now.attained[job] = 0.0
+    now.attained_s[job] = 0.0
     now.banked[job] = now.clock
 
 
 @planted_in("advance", found_by="free cores")
 def a_resized_job_gives_back_what_it_asked_for(now, before, jobs):
     for job in just_done(now, before):
-        seats = np.flatnonzero(before.resident == job)
+        seats = np.flatnonzero(before.job_in == job)
         nodes = now.gpu_node[seats // MAX_SHARE]
         np.add.at(now.free_cores, nodes, jobs["cores_each"][job] - before.core_count[job])
 
 
 @planted_in("start_as", found_by="spare cores")
 def the_core_kept_for_a_gpu_is_not_given_with_it(now, before, jobs, *passed):
-    taken = np.flatnonzero((now.num_residents > 0) & (before.num_residents == 0))
-    np.add.at(now.spare_cores, now.gpu_node[taken], -1.0)
+    taken = np.flatnonzero((now.num_jobs_on > 0) & (before.num_jobs_on == 0))
+    np.add.at(now.unreserved_cores, now.gpu_node[taken], -1.0)
 
 
 @planted_in("start_as", "advance", found_by="progress")
 def what_is_lost_is_kept(now, before, jobs, *passed):
     failed = just_failed(now, before)
-    now.attained[failed] = before.attained[failed]
+    now.attained_s[failed] = before.attained_s[failed]
 
 
 @planted_in("start_as", "advance", found_by="lost")
 def what_is_lost_is_not_booked(now, before, jobs, *passed):
-    now.lost[:] = before.lost
+    now.lost_s[:] = before.lost_s
 
 
 @planted_in("start_as", found_by="restarts")
 def a_restart_is_not_counted(now, before, jobs, *passed):
-    now.ooms[:] = before.ooms
+    now.oom_restarts[:] = before.oom_restarts
 
 
 @planted_in("advance", found_by="the next instant")
@@ -167,7 +167,7 @@ def the_wrong_one_fails(now, before, jobs):
 
 @planted_in("advance", found_by="shared")
 def time_in_company_is_not_counted(now, before, jobs):
-    now.shared[:] = before.shared
+    now.shared_s[:] = before.shared_s
 
 
 @planted_in("advance", found_by="busy")
@@ -177,14 +177,14 @@ def gpus_are_busy_after_the_last_submission(now, before, jobs):
 
 @planted_in("advance", found_by="run")
 def waiting_for_cores_is_no_running(now, before, jobs):
-    now.delay[:] = np.minimum(now.delay, 0.0)
+    now.delay_s[:] = np.minimum(now.delay_s, 0.0)
 
 
 @planted_in("advance", found_by="residents")
 def who_is_done_keeps_its_seat(now, before, jobs):
     for job in just_done(now, before)[:1]:
-        seats = np.flatnonzero(before.resident == job)[:1]
-        now.resident[seats] = job
+        seats = np.flatnonzero(before.job_in == job)[:1]
+        now.job_in[seats] = job
 
 
 @planted_in("advance", found_by="legal")
@@ -212,7 +212,7 @@ def a_move_costs_no_load(now, before, jobs, job, *passed):
 
 @planted_in("move", found_by="heir")
 def what_a_job_moves_to_is_not_kept_for_it(now, before, jobs, *passed):
-    now.heir[:] = before.heir
+    now.reserved_for[:] = before.reserved_for
 
 
 @planted_in("move", found_by="GPUs")
@@ -239,7 +239,7 @@ def workers_scale_without_loss(now, before, jobs):
 @planted_in("advance", found_by="area")
 def gpu_seconds_are_those_of_the_gpus_asked_for(now, before, jobs):
     done = just_done(now, before)
-    now.run_area[done] = jobs["num_gpus"][done] * (now.attained[done] + now.delay[done])
+    now.run_gpu_s[done] = jobs["num_gpus"][done] * (now.attained_s[done] + now.delay_s[done])
 
 
 @planted_in("start_as", found_by="progress")
@@ -257,14 +257,14 @@ def just_fell_back(now: Record, before: Record) -> np.ndarray:
 
 @planted_in("advance", found_by="progress")
 def who_fails_loses_all(now, before, jobs):
-    now.attained[just_fell_back(now, before)] = 0.0
+    now.attained_s[just_fell_back(now, before)] = 0.0
 
 
 @planted_in("advance", found_by="lost")
 def more_time_is_lost_than_progress(now, before, jobs):
     failed = just_fell_back(now, before)
-    now.lost[failed] += 0.5 * (now.attained[failed] + now.delay[failed])
-    now.attained[failed] *= 0.5
+    now.lost_s[failed] += 0.5 * (now.attained_s[failed] + now.delay_s[failed])
+    now.attained_s[failed] *= 0.5
 
 
 @planted_in("advance", found_by="failures")
@@ -284,7 +284,7 @@ def who_fell_back_loads_nothing(now, before, jobs):
 
 @planted_in("advance", found_by="heir")
 def closed_gpus_are_given_out(now, before, jobs):
-    now.heir[: now.num_gpus][now.heir[: now.num_gpus] == CLOSED] = NOBODY
+    now.reserved_for[: now.num_gpus][now.reserved_for[: now.num_gpus] == CLOSED] = NOBODY
 
 
 @planted_in("advance", found_by="closed")

@@ -126,9 +126,7 @@ def test_a_new_column_changes_no_other(place: int, monkeypatch: pytest.MonkeyPat
     new = replace(traces.COLUMNS[-1], name="brand_new")
     columns = (*traces.COLUMNS[:place], new, *traces.COLUMNS[place:])
     monkeypatch.setattr(_fill, "COLUMNS", columns)
-    monkeypatch.setitem(
-        _fill._DRAWS, "brand_new", (lambda job: job.stream("brand_new").random(job.rows), "drawn")
-    )
+    monkeypatch.setitem(_fill._DRAWS, "brand_new", lambda job: job.stream("brand_new").random(job.rows))
     after = filled_jobs()
     assert "brand_new" in after
     for name in before:
