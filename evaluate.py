@@ -69,10 +69,7 @@ def work(args: Sequence[str]) -> None:
     folder = run_folder.open_run_folder("evaluate", evaluation, evaluation.out)
     try:
         fill(folder)
-    except (
-        ValueError,
-        RuntimeError,
-    ) as error:  # a policy of somebody's own does what it may not, or never ends
+    except (ValueError, RuntimeError) as error:  # what a user's own policy may not do, or one that never ends
         run_folder.abandon(folder)
         raise ValueError(f"{what}: {error}") from error
     except KeyboardInterrupt:
@@ -158,7 +155,7 @@ def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
         others = ("all", "tuned", "tuned:NAME", "package.module:attribute", "the folder of an agent")
         raise ValueError(unknown("policy", policy, (*known, *others)))
     if ":" in policy and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # somebody's own module lies where they are
+        sys.path.append(os.getcwd())  # a user's own module lies in their folder
     found = baselines.load(policy)
     return policy, found
 

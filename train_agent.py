@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from simulator.policy import Policy
 
 BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
-"""What the trained agent stands beside, each as published; its own prior comes before them."""
+"""What the trained agent stands beside, each with default settings; its own base policy comes before them."""
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,11 @@ def train(wanted: Run, folder: Path) -> Path:
 def tell(validated: "Validated") -> None:
     """Print a validation as one line."""
     greedy, sampled = validated.greedy.ratios, validated.sampled.ratios
-    others = ", ".join(f"{name} {ratio:.3f}" for name, ratio in greedy.items() if name != "prior")
+    others = ", ".join(f"{name} {ratio:.3f}" for name, ratio in greedy.items() if name != "base_policy")
     best = "  <- best so far" if validated.best else ""
     print(
-        f"step {validated.step:>9,}: mean JCT / prior's {greedy['prior']:.4f} "
-        f"({sampled['prior']:.4f} sampled); / {others}{best}",
+        f"step {validated.step:>9,}: mean JCT / base policy's {greedy['base_policy']:.4f} "
+        f"({sampled['base_policy']:.4f} sampled); / {others}{best}",
         flush=True,
     )
 
@@ -133,7 +133,10 @@ def score(wanted: Run, best: Path, folder: Path) -> None:
     from envs.env import shared_windows
     from evaluation import remarks, report
 
-    policies: dict[str, Policy | type] = {"agent": load_policy(best), "prior": wanted.training.prior}
+    policies: dict[str, Policy | type] = {
+        "agent": load_policy(best),
+        "base_policy": wanted.training.base_policy,
+    }
     policies |= {name: baselines.load(name) for name in BESIDE}
     workloads = shared_windows(wanted.scenario, "test", wanted.test_windows)
     makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
@@ -160,7 +163,7 @@ def verdicts(summaries: "dict[str, pd.DataFrame]") -> list[str]:
         if name == "agent":
             continue
         found = compare(summaries["agent"], summary)
-        which = f"its {name}" if name == "prior" else name
+        which = f"its {name}" if name == "base_policy" else name
         lines.append(
             f"  {found.ratio:.4f} ({found.low:.4f}-{found.high:.4f}), lower in {found.wins} of "
             f"{found.windows} windows: {words(found)} {which}"
@@ -170,9 +173,9 @@ def verdicts(summaries: "dict[str, pd.DataFrame]") -> list[str]:
 
 def words(found: "Comparison") -> str:
     """Put a comparison into words, as far as its windows carry."""
-    from evaluation.remarks import ENOUGH
+    from evaluation.remarks import FULL_WINDOWS
 
-    if found.windows < ENOUGH:
+    if found.windows < FULL_WINDOWS:
         return "too few windows to tell it from"
     if found.high < 1:
         return "better than"

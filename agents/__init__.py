@@ -1,7 +1,7 @@
 """Policies that learn: how they are trained, kept in a folder, and asked like any other policy.
 
 Torch and Stable-Baselines3 are imported in here alone, and only when something is learned or a learned policy is
-asked for: who simulates alone need not have them.
+asked for: simulating alone does not need them.
 """
 
 from importlib.util import find_spec

@@ -26,11 +26,11 @@ class Validated(NamedTuple):
     greedy: Score
     sampled: Score
     best: bool
-    """Whether its greedy ratio to the prior is the lowest so far."""
+    """Whether its greedy ratio to the base policy is the lowest so far."""
 
 
 class Curves(BaseCallback):
-    """Log what Stable-Baselines3 does not: reward a step, agreement with the prior, ratios of ended episodes."""
+    """Log what Stable-Baselines3 does not: reward a step, agreement with the base policy, ratios of ended episodes."""
 
     def _on_rollout_start(self) -> None:
         self._rewards: list[float] = []
@@ -46,16 +46,16 @@ class Curves(BaseCallback):
 
     def _on_rollout_end(self) -> None:
         self.logger.record("rollout/mean_reward", float(np.mean(self._rewards)))
-        self.logger.record("rollout/agrees_with_prior", float(np.mean(self._agrees)))
+        self.logger.record("rollout/agreement_with_base_policy", float(np.mean(self._agrees)))
         if self._ratios:
-            self.logger.record("rollout/jct_ratio_to_prior", float(np.mean(self._ratios)))
+            self.logger.record("rollout/jct_ratio_to_base_policy", float(np.mean(self._ratios)))
 
 
 class Ticker(BaseCallback):
-    """Tell somebody of every step, for a progress bar."""
+    """Report every step, for a progress bar."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
-        """Take whom to tell how many steps there were."""
+        """Take what is called with the number of steps."""
         super().__init__()
         self._tell = tell
 
@@ -70,7 +70,7 @@ class Validator(BaseCallback):
     def __init__(
         self, validation: Validation, agent: Agent, out: Path, tell: Callable[[Validated], None]
     ) -> None:
-        """Take the windows, the choices to save, the run's folder, and whom to tell of each validation."""
+        """Take the windows, the choices to save, the run's folder, and what is called after each validation."""
         super().__init__()
         self._validation, self._agent, self._out, self._tell = validation, agent, out, tell
         self._next = 0
@@ -97,8 +97,8 @@ class Validator(BaseCallback):
         network = policy.network
         greedy = self._validation.score(network, sampled=False)
         sampled = self._validation.score(network, sampled=True)
-        best = greedy.ratios["prior"] < self._least
-        self._least = min(self._least, greedy.ratios["prior"])
+        best = greedy.ratios["base_policy"] < self._least
+        self._least = min(self._least, greedy.ratios["base_policy"])
         validated = Validated(self.num_timesteps, greedy, sampled, best)
         self._log(validated)
         self._save(validated)
@@ -127,7 +127,10 @@ class Validator(BaseCallback):
         policy = self.model.policy
         assert isinstance(policy, SlotPolicy)
         agent = self._agent._replace(network=policy.network)
-        about = {"step": validated.step, "validation_ratio_to_prior": validated.greedy.ratios["prior"]}
+        about = {
+            "step": validated.step,
+            "validation_ratio_to_base_policy": validated.greedy.ratios["base_policy"],
+        }
         checkpoints = self._out / CHECKPOINTS
         agent_folder.save(checkpoints / f"step-{validated.step:09d}", agent, about=about)
         kept = sorted(each for each in checkpoints.iterdir() if re.fullmatch(r"step-\d+", each.name))
@@ -140,4 +143,4 @@ class Validator(BaseCallback):
 def row_of(score: Score) -> dict[str, float]:
     """Return a score as one flat row."""
     ratios = {f"ratio_to_{name}": ratio for name, ratio in score.ratios.items()}
-    return score.numbers | ratios | {"agrees_with_prior": score.agreement}
+    return score.numbers | ratios | {"agreement_with_base_policy": score.agreement}

@@ -37,7 +37,7 @@ class Agent(NamedTuple):
 
 def new_network(training: Training) -> SlotNetwork:
     """Return a network that has learned nothing."""
-    return SlotNetwork(training.queue_slots, hidden=training.hidden, prior_scale=training.prior_scale)
+    return SlotNetwork(training.queue_slots, hidden=training.hidden, base_scale=training.base_scale)
 
 
 def save(folder: Path, agent: Agent, *, about: Mapping[str, object] | None = None) -> None:
@@ -109,7 +109,7 @@ def _read(usual: C, content: object, folder: Path) -> C:
 
 
 def _write_whole(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all, and onto the disk before anybody sees it."""
+    """Write a file whole or not at all, and onto the disk before it can be seen."""
     partial = file.with_name(f".{file.name}.{os.getpid()}")
     with partial.open("wb") as out:
         out.write(content)

@@ -71,7 +71,7 @@ def new_model(scenario: Scenario, training: Training) -> TimedPPO:
         policy_kwargs={
             "slots": training.queue_slots,
             "hidden": training.hidden,
-            "prior_scale": training.prior_scale,
+            "base_scale": training.base_scale,
         },
         seed=int(stream(seed_of(scenario, training), "learning").integers(2**31)),
         device="cpu",

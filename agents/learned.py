@@ -20,7 +20,7 @@ class Learned:
         """Take an agent; torch computes on one thread, since its network is small."""
         torch.set_num_threads(1)
         self._network = agent.network
-        self._prior = agent.training.prior
+        self._base_policy = agent.training.base_policy
         self._slots = Slots(agent.training.queue_slots, 0)
         self._moves: list[Action] = []
         self._view: View | None = None
@@ -40,7 +40,7 @@ class Learned:
 
     def _decide(self, view: View) -> list[Action]:
         """Return the moves of the network's choice, the last first."""
-        view.look(self._slots, self._prior)
+        view.look(self._slots, self._base_policy)
         mask = pick.mask(self._slots, view)
         wait = pick.wait(self._slots, view)
         if not mask[:wait].any():

@@ -1,4 +1,4 @@
-"""One small network that scores every queue slot alike, and adds what it learns to the prior's preference."""
+"""One small network that scores every queue slot alike, and adds what it learns to the base policy's preference."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class Observation(NamedTuple):
     """(B, K, len(QUEUE_FEATURES))"""
     totals: Tensor
     """(B, len(TOTALS))"""
-    prior: Tensor
+    base_logits: Tensor
     """(B, K + 1), the last for waiting"""
     legal: Tensor
     """bool (B, K + 1)"""
@@ -28,8 +28,8 @@ class Observation(NamedTuple):
     def of(cls, flat: Tensor, slots: int) -> "Observation":
         """Take apart a (B, n) batch with so many slots."""
         sizes = (slots * len(QUEUE_FEATURES), len(TOTALS), slots + 1, slots + 1)
-        seen, totals, prior, mask = flat.split(sizes, dim=1)
-        return cls(seen.unflatten(1, (slots, -1)), totals, prior, mask > 0)
+        seen, totals, base_logits, mask = flat.split(sizes, dim=1)
+        return cls(seen.unflatten(1, (slots, -1)), totals, base_logits, mask > 0)
 
 
 class SlotEncoder(nn.Module):
@@ -56,14 +56,14 @@ class SlotEncoder(nn.Module):
 class SlotNetwork(nn.Module):
     """Actor and critic, apart from each other.
 
-    Logits are `prior_scale` x the prior's + a residual, which is 0 before anything is learned: the agent begins as
-    its prior. The order of the slots does not matter: permuted slots give permuted logits.
+    Logits are `base_scale` x the base policy's + a residual, which is 0 before anything is learned: the agent begins as
+    its base policy. The order of the slots does not matter: permuted slots give permuted logits.
     """
 
-    def __init__(self, slots: int, *, hidden: int = 32, prior_scale: float = 0.4) -> None:
+    def __init__(self, slots: int, *, hidden: int = 32, base_scale: float = 0.4) -> None:
         """Make the layers; those that give the residual give 0."""
         super().__init__()
-        self.slots, self.prior_scale = slots, prior_scale
+        self.slots, self.base_scale = slots, base_scale
         pooled = 2 * hidden + len(TOTALS)
         self.actor = SlotEncoder(hidden)
         self.context = nn.Linear(pooled, hidden)
@@ -80,7 +80,7 @@ class SlotNetwork(nn.Module):
         )
 
     def residual(self, seen: Observation) -> Tensor:
-        """Return what is added to the prior's logits, (B, K + 1)."""
+        """Return what is added to the base policy's logits, (B, K + 1)."""
         each, pooled = self.actor(seen)
         context = relu(self.context(pooled))
         joined = relu(self.from_slot(each) + self.from_context(context).unsqueeze(1))
@@ -89,7 +89,7 @@ class SlotNetwork(nn.Module):
     def forward_actor(self, flat: Tensor) -> Tensor:
         """Return the logits (B, K + 1) of a (B, n) batch, those of illegal actions out of reach."""
         seen = Observation.of(flat, self.slots)
-        logits = self.prior_scale * seen.prior + self.residual(seen)
+        logits = self.base_scale * seen.base_logits + self.residual(seen)
         return logits.masked_fill(~seen.legal, FORBIDDEN)
 
     def forward_critic(self, flat: Tensor) -> Tensor:

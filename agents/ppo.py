@@ -66,9 +66,9 @@ class TimedPPO(PPO):
 class SlotPolicy(ActorCriticPolicy):
     """A `SlotNetwork` as Stable-Baselines3 wants it. The mask is in the observation: no caller can forget it."""
 
-    def __init__(self, *args: Any, slots: int, hidden: int, prior_scale: float, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, slots: int, hidden: int, base_scale: float, **kwargs: Any) -> None:
         """Remember the network's size."""
-        self._size = {"slots": slots, "hidden": hidden, "prior_scale": prior_scale}
+        self._size = {"slots": slots, "hidden": hidden, "base_scale": base_scale}
         super().__init__(*args, **kwargs)
 
     @property

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from simulator.choice import check, choice
-from simulator.policy import PRIOR, Ranking
+from simulator.policy import BASE_POLICY, Ranking
 
 
 @dataclass(frozen=True)
@@ -22,17 +22,17 @@ class Training:
     learning_seed: int | None = choice(None, least=0)
     """Decides first weights, sampled actions and batches; the scenario's seed, if not given."""
     reward: Literal["rollout_advantage", "jct"] = "rollout_advantage"
-    """By how much an action beats the prior's own, or minus the time that jobs spend in the system."""
+    """By how much an action beats the base policy's own, or minus the time that jobs spend in the system."""
     tau_s: float | None = choice(4 * 3600.0, above=0)
     """Time constant by which what comes later counts less, s: of rollouts and of PPO's discount; None for none."""
-    exponent: float = PRIOR.exponent
-    """Of a job's GPUs in the prior's order; see baselines.xion_threshold."""
-    margin: float = choice(PRIOR.margin, least=0)
-    """Overheads by which a preemption must pay under the prior."""
-    prior_scale: float = choice(0.4, least=0)
-    """How strongly the prior's choice is preferred before anything is learned; 0 begins from nothing."""
+    exponent: float = BASE_POLICY.exponent
+    """Of a job's GPUs in the base policy's order; see baselines.xion_threshold."""
+    margin: float = choice(BASE_POLICY.margin, least=0)
+    """Overheads by which a preemption must pay under the base policy."""
+    base_scale: float = choice(0.4, least=0)
+    """How strongly the base policy's choice is preferred before anything is learned; 0 begins from nothing."""
     queue_slots: int = choice(16, least=1)
-    """Queued jobs that the agent sees and may start, the first in the prior's order."""
+    """Queued jobs that the agent sees and may start, the first in the base policy's order."""
     hidden: int = choice(32, least=1)
     """Width of the layers that every slot shares."""
     learning_rate: float = choice(2.5e-3, above=0)
@@ -59,7 +59,7 @@ class Training:
         check(self)
 
     @property
-    def prior(self) -> Ranking:
+    def base_policy(self) -> Ranking:
         """The heuristic from which learning begins."""
         return Ranking("weighted", "if_it_pays", exponent=self.exponent, margin=self.margin)
 

@@ -17,10 +17,10 @@ from evaluation.comparison import compare
 from workloads import Scenario
 
 HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion_threshold")
-"""What every agent is held against, beside its prior."""
+"""What every agent is held against, beside its base policy."""
 
 SHOWN = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_goodput_share")
-SAMPLING_SEED = 0  # the same draws at every validation, so that a curve shows the agent and not the luck
+SAMPLING_SEED = 0  # the same draws at every validation, so that a curve shows the agent and not chance
 
 
 class Score(NamedTuple):
@@ -29,9 +29,9 @@ class Score(NamedTuple):
     numbers: dict[str, float]
     """Means over windows of some numbers of `evaluation.results.summarise`."""
     ratios: dict[str, float]
-    """Mean over windows of its mean JCT / that of the prior and of each heuristic."""
+    """Mean over windows of its mean JCT / that of the base policy and of each heuristic."""
     agreement: float
-    """Share of decisions in which it does what its prior would."""
+    """Share of decisions in which it does what its base policy would."""
 
 
 class Validation:
@@ -44,7 +44,7 @@ class Validation:
         self._gpus = workloads[0].cluster.num_gpus
         choices = training.environment() | {"reward": "jct", "split": "validation", "count": count}
         self._envs = [GPUClusterEnv(asdict(scenario), **choices) for _ in range(count)]
-        policies = {"prior": training.prior} | {name: baselines.load(name) for name in HEURISTICS}
+        policies = {"base_policy": training.base_policy} | {name: baselines.load(name) for name in HEURISTICS}
         makers = {name: lambda policy=policy: baselines.make(policy) for name, policy in policies.items()}
         self._others = {
             name: results.summarise(table, gpus=self._gpus)
@@ -68,7 +68,7 @@ def play(
 ) -> tuple[pd.DataFrame, float]:
     """Play environment i on its window i to the end, all side by side; greedily without a generator.
 
-    Returns the results table and the share of decisions that the prior would have taken too.
+    Returns the results table and the share of decisions that the base policy would have taken too.
     """
     observations = np.stack([env.reset(options={"window": env.windows[i]})[0] for i, env in enumerate(envs)])
     going = np.arange(len(envs))

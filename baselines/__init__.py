@@ -1,7 +1,7 @@
 """Policies that do not learn, one module each: `policy` is a `Ranking`, a function of the view, or a class.
 
 `fifo` is `baselines/fifo.py`; what they share is in `lib`.
-Policies whose names end in `_oracle` are told what no scheduler knows. A module may publish, beside its policy, the
+Policies whose names end in `_oracle` use what no scheduler knows. A module may have, beside its policy, the
 `GRID` of settings among which `benchmarks/tune.py` searches: values by the name of a field. What it found is `tuned`.
 """
 
@@ -26,7 +26,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> "Policy | type":
-    """Return a policy by its name here, or somebody's own by `package.module:attribute`.
+    """Return a policy by its name here, or one of another package by `package.module:attribute`.
 
     A class is returned as it is: `make` turns it into an instance. ValueError if there is no such policy.
     """
@@ -46,13 +46,13 @@ def make(policy: "Policy | type") -> "Policy":
 
 
 def grid(name: str) -> Mapping[str, Sequence[Any]]:
-    """Return the settings that a policy here publishes to be searched; none if it has no thresholds."""
+    """Return the settings that a policy here offers to the search; none if it has no thresholds."""
     found: Mapping[str, Sequence[Any]] = getattr(import_module(f"baselines.{name}"), "GRID", {})
     return found
 
 
 def vary(policy: "Policy | type", **settings: Any) -> "Policy | type":
-    """Return a policy with other settings than it is published with: a class, or a ranking."""
+    """Return a policy with other settings than the default: a class, or a ranking."""
     if not settings:
         return policy
     varied: Policy = partial(policy, **settings) if isinstance(policy, type) else replace(policy, **settings)  # type: ignore[type-var]

@@ -11,7 +11,7 @@ EARLIER = ", searched on windows of an earlier version"
 
 
 class Tuned(NamedTuple):
-    """A policy by name, the settings found for it, none where the published did best, and where they are from."""
+    """A policy by name, the settings found for it (none where its defaults did best), and where they are from."""
 
     policy: str
     settings: dict[str, Any]
@@ -19,7 +19,7 @@ class Tuned(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What to call it beside the published policy."""
+        """What to call it beside the policy with default settings."""
         return f"tuned:{self.policy}"
 
     @property
@@ -31,7 +31,7 @@ class Tuned(NamedTuple):
     def told(self) -> str:
         """What the search found, in a sentence."""
         found = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
-        return f"{self.label}: {self.policy} {'with ' + found if found else 'as published'}, {self.source}."
+        return f"{self.label}: {self.policy} {'with ' + found if found else 'with default settings'}, {self.source}."
 
 
 def searched(workload: str) -> list[str]:

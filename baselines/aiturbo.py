@@ -1,14 +1,14 @@
-"""AITurbo (HPDC 2021): jobs whose end can be foretold are resized by what a worker or server is worth, others are not.
+"""AITurbo (HPDC 2021): jobs whose end can be predicted are resized by what a worker or server is worth, others are not.
 
 The abstract gives a least-attained-service queue for unpredictable jobs, a model of speed for predictable ones, and
 feedback queues by Borda count that combine the two, on GPUs and CPU cores alike. The numbers are those of the same
-laboratory's later prototype; that the rank of benefit runs from the largest, that votes are positions, and that what
-is infeasible never counts as a step, where its code does otherwise, is inferred. A prototype restarts every job in
-every round; here only a job whose shape changes pays. Ours: a step must also save more than the restart costs; while
-nobody waits for GPUs, service costs nothing, so that steps are judged by time alone (else jobs shrink beside idle
-GPUs); a predictable job without a step has no second vote either; CPU workers are taken by a job that has waited so
-long that as long again on them would be worth a restart. In each of the feedback queues jobs come by the same points
-that decide on the queue, so the queues order nothing that points would not.
+laboratory's later prototype; that the rank of benefit runs from the largest, that votes are positions, and that what is
+infeasible never counts as a step, where its code does otherwise, is inferred. A prototype restarts every job in every
+round; here only a job whose shape changes pays. Our choice: a step must also save more than the restart costs; while no
+job waits for GPUs, service costs nothing, so that steps are judged by time alone (else jobs shrink beside idle GPUs); a
+predictable job without a step has no second vote either; CPU workers are taken by a job that has waited so long that as
+long again on them would be worth a restart. In each of the feedback queues jobs come by the same points that decide on
+the queue, so the queues order nothing that points would not.
 """
 
 from typing import TYPE_CHECKING, Literal
@@ -44,7 +44,8 @@ class Aiturbo:
     ) -> None:
         """Choose what to leave out.
 
-        borda: else least attained service alone. elastic: else no job changes its size. predictable: whom to adjust.
+        borda: else least attained service alone. elastic: else no job changes its size. predictable: which jobs to
+        adjust.
         servers_on_gpus: each takes a GPU, as in that laboratory's Tiresias, not cores.
         """
         self._borda, self._elastic, self._cpu_workers = borda, elastic, cpu_workers

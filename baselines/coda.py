@@ -6,12 +6,12 @@ of GPUs by 20.8 %, and CPU jobs do not queue longer (CODA, IEEE ICDCS 2020, pp. 
 and nothing else is public. Inferred:
 
 - allocator (`lib.tuning`): a job starts with few cores; in windows of a minute it is given more while its GPUs become
-  busier, then fewer as long as they stay as busy. Where cores are short, who makes most of one gets it first;
+  busier, then fewer as long as they stay as busy. Where cores are short, they are given by marginal gain per core;
 - eliminator (`lib.throttling`): where the memory of a node is too slow, the CPU job that draws most is throttled, by
-  measured bandwidth alone: GPUs that idle for want of cores throttle nobody;
+  measured bandwidth alone: GPUs that idle for want of cores throttle no job;
 - arrays (`lib.arrays`): CPU jobs, and jobs of each number of GPUs, queue apart, first in, first out, and none blocks
   another. Either side has a reserve of cores, lends what it does not need, and takes it back by shrinking the borrower:
-  nobody is paused.
+  no job is paused.
 
 A scheduler is not told here what kind of model a job trains, so all start with as many cores. Without tuning they get
 what they ask. Without arrays all wait in one queue, and CPU jobs until cores are left over.

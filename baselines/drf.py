@@ -1,8 +1,8 @@
-"""Dominant resource fairness: next is who has the least of what they have most of (Ghodsi et al., NSDI 2011).
+"""Dominant resource fairness: next is a job of the user with the smallest dominant share (Ghodsi et al., NSDI 2011).
 
-Progressive filling over users, by their shares of GPUs, of CPU cores where these are given out, and of GPU memory. A
-user's jobs come in the order of submission; a user whose job does not fit is passed over. Nobody is paused, so
-shares even out only as jobs end: that and the third resource are ours. Where a trace tells no users it is FIFO.
+Progressive filling over users, by their shares of GPUs, of CPU cores where these are allocated, and of GPU memory. A
+user's jobs come in the order of submission; a user whose job does not fit is passed over. No job is paused, so
+shares even out only as jobs end: that and the third resource are our choice. Where a trace tells no users it is FIFO.
 """
 
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def policy(view: "View") -> Action:
-    """Start the first job that fits of the user with the least dominant share who has one, or wait."""
+    """Start the first job that fits of the user with the smallest dominant share that has one, or wait."""
     queue = view.queue
     shares = dominant_shares(view)[view.jobs.user[queue]]
     return start_first(view, queue[np.argsort(shares, kind="stable")].tolist()) or Wait()

@@ -1,4 +1,4 @@
-"""First in, first out: by submission, nobody is paused.
+"""First in, first out: by submission, no job is paused.
 
 General knowledge. Whether a head that does not fit blocks those behind it is the scenario's discipline.
 """

@@ -1,11 +1,11 @@
 """First in, first out on shared GPUs, knowing nothing of memory: jobs run out of it and begin anew.
 
-What Xonar's claim is made against (IEEE CLOUD 2022, abstract: jobs run out of GPU memory, the unlucky one restarts
-from scratch). Read in the authors' prototype (github.com/pengujoa/Xonar): a place takes the head of the queue as
-soon as it is free, and the head blocks all others; its own FIFO has a memory test, see `packed_fifo`. Inferred:
-empty GPUs first, then those with fewest jobs; who failed keeps its turn, so on one pair of GPUs it restarts in its
-place, beside the same job; after three failures it gets GPUs of its own (`baselines.lib.sharing`), or two jobs of
-hours could destroy each other's work for ever.
+What Xonar's claim is made against (IEEE CLOUD 2022, abstract: jobs run out of GPU memory, the unlucky one restarts from
+scratch). Read in the authors' prototype (github.com/pengujoa/Xonar): a place takes the head of the queue as soon as it
+is free, and the head blocks all others; its own FIFO has a memory test, see `packed_fifo`. Inferred: empty GPUs first,
+then those with fewest jobs; a job that failed keeps its turn, so on one pair of GPUs it restarts in its place, beside
+the same job; after three failures it gets GPUs of its own (`baselines.lib.sharing`), or two jobs of hours could destroy
+each other's work for ever.
 """
 
 from dataclasses import dataclass

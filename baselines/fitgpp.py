@@ -1,10 +1,10 @@
-"""FIFO in which a short trial does not wait: it displaces the long job that is smallest and quickest to pause.
+"""FIFO in which a short trial job does not wait: it displaces the long job that is smallest and quickest to pause.
 
 Claim: preempting those long jobs that can be resumed without much delay cuts the 95th percentile of the slowdown of
-trial jobs under FIFO by 96.6 % (FitGpp; Yabuuchi et al., OpML 2019, abstract). Recalled, unverified: the score,
-size / largest size + 4 x grace period / longest grace period, size being the norm of a job's shares of a node; who has
-least is paused, P = 1 times at most. Ours: trials are profiled at `trial_s` at most; the grace period is the pause;
-where no single job makes room on one node the trial waits.
+trial jobs under FIFO by 96.6 % (FitGpp; Yabuuchi et al., OpML 2019, abstract). From memory, not checked against the
+paper: the score, size / largest size + 4 x grace period / longest grace period, size being the norm of a job's shares
+of a node; the job with the lowest is paused, P = 1 times at most. Our choice: trials are profiled at `trial_s` at most;
+the grace period is the pause; where no single job makes room on one node the trial waits.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from simulator.policy import Action, Placement, Preempt, Start, Wait
 if TYPE_CHECKING:
     from simulator.view import View
 
-WEIGHT, MOST_PAUSES = 4.0, 1  # of grace periods; of a job (P): recalled, unverified
+WEIGHT, MOST_PAUSES = 4.0, 1  # of grace periods; of a job (P)
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """First in, first out, with the same number of CPU cores for every GPU, whatever a job asks for.
 
-General practice, and what CODA must beat: nobody can ask for too many cores, and nobody gets all that it could use.
+General practice, and what CODA must beat: no job can ask for too many cores, and none gets all that it could use.
 Three a GPU is the share to which Synergy's measurements are relative (OSDI 2022). CPU jobs get what they ask for.
-Where a node has fewer for each GPU, it is those; where cores are not given out it is FIFO.
+Where a node has fewer for each GPU, it is those; where cores are not allocated it is FIFO.
 """
 
 from dataclasses import dataclass

@@ -1,11 +1,11 @@
 """First in, first out, with two jobs on GPUs that both leave idle, parted again if that proves slower.
 
-Claim: look at jobs while they run, and pack, part or move them by what is measured (Gandiva, OSDI 2018). Recalled,
-the text not at hand: jobs of low utilisation and memory are packed, on the GPUs least used, and parted if together
-they get less done. Ours: low is a sum of profiled utilisations up to `most_busy`; what is done is measured as
-utilisation over `window_s`, of both against that of the resident before, or 1 where it has run for less; the later
-job leaves by a pause, with all that costs, and the two are not packed again. Left out: time slices, which suspend
-a job in about a second where a pause here takes what the scenario says; migration; growing.
+Claim: look at jobs while they run, and pack, part or move them by what is measured (Gandiva, OSDI 2018). From memory,
+not checked against the paper: jobs of low utilisation and memory are packed, on the GPUs least used, and parted if
+together they get less done. Our choice: low is a sum of profiled utilisations up to `most_busy`; what is done is
+measured as utilisation over `window_s`, of both against that of the first job before, or 1 where it has run for less;
+the later job leaves by a pause, with all that costs, and the two are not packed again. Left out: time slices, which
+suspend a job in about a second where a pause here takes what the scenario says; migration; growing.
 """
 
 from dataclasses import dataclass, field
@@ -30,12 +30,12 @@ class Gandiva:
     _apart: list[list[int]] = field(default_factory=list)
 
     def __call__(self, view: "View") -> Action:
-        """Part who gets less done together, start what fits alone, then pack, then wait for the next reading."""
+        """Part jobs that get less done together, start what fits alone, then pack, then wait for the next reading."""
         self._trials = [trial for trial in self._trials if trial.goes_on(view)]
         while due := [trial for trial in self._trials if view.now >= trial.began_s + self.window_s]:
             self._trials.remove(due[0])
             if due[0].is_worse(view):
-                self._apart.append([due[0].resident, due[0].guest])
+                self._apart.append([due[0].host, due[0].guest])
                 return Preempt(due[0].guest)
         order = view.queue
         if start := alone(view, order) or self._pack(view, order):
@@ -45,11 +45,11 @@ class Gandiva:
     def _pack(self, view: "View", order: np.ndarray) -> Start | None:
         order = order[[not view.just_paused(job) for job in order]]
         groups = open_groups(view)
-        resident = groups.residents[:, 0]
-        total = view.jobs.duty[resident][:, None] + view.jobs.duty[order]
+        first = groups.members[:, 0]
+        total = view.jobs.duty[first][:, None] + view.jobs.duty[order]
         allowed = (total <= self.most_busy) & (groups.sizes == 1)[:, None]
         for pair in self._apart:
-            allowed &= ~(np.isin(resident, pair)[:, None] & np.isin(order, pair))
+            allowed &= ~(np.isin(first, pair)[:, None] & np.isin(order, pair))
         cost = np.where(allowed, by_rank(order, total), np.inf)
         if start := cheapest(view, groups, order, cost, view.gpus.unclaimed_memory_gib):
             host = int(view.gpus.first_owner[start.placement.gpus[0]])

@@ -4,16 +4,17 @@ Claim: jobs gain very differently by a faster type, so a policy that knows each 
 better than one that takes GPUs to be alike. Its "least attained service" is max-min fairness: shares X of time, of each
 job on each type, that maximise the least of GPUs x throughput(X) / throughput(equal time on every GPU), where no job
 has more than all of its time and no type gives more GPUs than it has. The authors' code states that, and a round: of
-all (job, type) the largest X / time received first, a job on one type, and on the same GPUs if it can. Recalled,
-unverified: rounds of 6 min; that their count of time begins anew with each X, and only a deficit is carried over.
+all (job, type) the largest X / time received first, a job on one type, and on the same GPUs if it can. From memory, not
+checked against the paper: rounds of 6 min; that their count of time begins anew with each X, and only a deficit is
+carried over.
 
 Inferred: what the least leaves over goes to the largest sum; X is summed, like the time received, since a job came, or
-newcomers would go first until they had received as much as anybody. Ours: GPUs are never given where a job has no
-share, which their code does with what is left over, since here moving on costs minutes; who has no turn in a round but
-is in nobody's way runs on; between rounds what fits starts where it has a share, and nobody is paused; a job goes to
-another type as `Resize` does; a gang for which no type has GPUs enough has a share of all together. Throughputs are as
-profiled. Objective `throughput`, the largest sum: as theirs, but for gains over equal time. Left out: two jobs on a
-GPU, throughputs to be estimated, weights, groups with shares of their own.
+newcomers would go first until they had received as much as any other. Our choice: GPUs are never given where a job has
+no share, which their code does with what is left over, since here moving on costs minutes; a job that has no turn in a
+round but is in no other's way runs on; between rounds what fits starts where it has a share, and no job is paused; a
+job goes to another type as `Resize` does; a gang for which no type has GPUs enough has a share of all together.
+Throughputs are as profiled. Objective `throughput`, the largest sum: as theirs, but for gains over equal time. Left
+out: two jobs on a GPU, throughputs to be estimated, weights, groups with shares of their own.
 """
 
 from collections.abc import Iterator

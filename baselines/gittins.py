@@ -2,10 +2,10 @@
 
 Claim: where the distribution of sizes is known, but not each job's, order by the Gittins index of attained service a:
 the most, over d, of P(size - a <= d) / E[min(size - a, d)] among sizes beyond a (Gittins, JRSS B 1979; Tiresias-G, NSDI
-2019). Sizes and service are GPUs x time, in few steps, lest equal jobs take turns; recalled, unverified: d ends with
-a step. Ours: steps at LAS' limits and then doubling, d to the end of one or beyond all; inside a step FIFO. Sizes are
-those of the jobs that have ended, once `enough` have, which are the shorter ones at first; before, the profiles of
-those that have come. Steps that fewer than `fewest` go beyond come last. Rounds and victims are as in `tiresias`.
+2019). Sizes and service are GPUs x time, in few steps, lest equal jobs take turns; from memory, not checked against the
+paper: d ends with a step. Our choice: steps at LAS' limits and then doubling, d to the end of one or beyond all; inside
+a step FIFO. Sizes are those of the jobs that have ended, once `enough` have, which are the shorter ones at first;
+before, the profiles of those that came. Steps that fewer than `fewest` pass come last. Rounds, victims: `tiresias`.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Least attained service: three queues by GPU-seconds, FIFO within each, no estimates (Tiresias, NSDI 2019).
 
-The limits are those in Tiresias' simulator. Ours: whom to pause, as for every ranking (docs/rules.md). Left out: its
-way back to the top queue for jobs that starve.
+The limits are those in Tiresias' simulator. Our choice: which jobs to pause, as for every ranking (docs/rules.md). Left
+out: its way back to the top queue for jobs that starve.
 """
 
 from simulator.policy import Ranking

@@ -1,11 +1,11 @@
 """Shortest service first on shared GPUs, where two jobs share if neither is too busy for it.
 
-Claim: queueing by predicted time and packing by a coarse class of utilisation, without touching a job that runs,
-is enough to beat schedulers that pause (Lucid, ASPLOS 2023). Recalled, unverified: priority by predicted
-duration x GPUs, nobody is paused, classes 0, 1 and 2, pairs up to a sum of 2. Inferred, for the text was not at
-hand: classes by profiled utilisation alone, at these limits (Lucid learns them, from memory utilisation too); an
-empty GPU is better than any partner, then the least sum; jobs that do not fit are passed by; memory must suffice.
-Left out: its profiling stage and its learned predictions, in place of which the scenario's estimates stand.
+Claim: queueing by predicted time and packing by a coarse class of utilisation, without touching a job that runs, is
+enough to beat schedulers that pause (Lucid, ASPLOS 2023). From memory, not checked against the paper: priority by
+predicted duration x GPUs, no job is paused, classes 0, 1 and 2, pairs up to a sum of 2. Inferred: classes by profiled
+utilisation alone, at these limits (Lucid learns them, from memory utilisation too); an empty GPU is better than any
+partner, then the least sum; jobs that do not fit are passed by; memory must suffice. Left out: its profiling stage and
+its learned predictions, in place of which the scenario's estimates stand.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from simulator.policy import Action, Wait
 if TYPE_CHECKING:
     from simulator.view import View
 
-MOST = 2  # sum of the classes of jobs that share
+MOST_CLASSES = 2  # sum of the classes of jobs that share
 
 
 @dataclass
@@ -39,8 +39,8 @@ class Lucid:
             return start
         groups = open_groups(view)
         busy = np.searchsorted(self.limits, view.jobs.duty, side="right")
-        total = np.where(groups.residents >= 0, busy[groups.residents], 0).sum(axis=1)[:, None] + busy[order]
-        cost = np.where(total <= MOST, by_rank(order, total), np.inf)
+        total = np.where(groups.members >= 0, busy[groups.members], 0).sum(axis=1)[:, None] + busy[order]
+        cost = np.where(total <= MOST_CLASSES, by_rank(order, total), np.inf)
         return cheapest(view, groups, order, cost, view.gpus.unclaimed_memory_gib) or Wait()
 
 

@@ -1,12 +1,12 @@
 """Let jobs share GPUs by the best matching of all that run with all that wait, instead of pair after pair.
 
-Claim: jobs that need different resources at a time run interleaved, and a maximum-weight matching finds who with
-whom (Muri, SIGCOMM 2022). Recalled, without the text at hand: the weight is the interleaving efficiency, the mean
-share of time in which resources are in use; for the two told of here, the GPU and all else, and a job a beside b,
+Claim: jobs that need different resources at a time run interleaved, and a maximum-weight matching finds the pairs
+(Muri, SIGCOMM 2022). From memory, not checked against the paper: the weight is the interleaving efficiency, the mean
+share of time in which resources are in use; for the two modelled here, the GPU and all else, and a job a beside b,
 
     (A_a + I_a + A_b + I_b) / (2 T),   T = max(A_a, I_b) + max(I_a, A_b),
 
-with A and I the milliseconds of an iteration in which a job's GPUs are busy and idle. In a small form, ours: jobs
+with A and I the milliseconds of an iteration in which a job's GPUs are busy and idle. A small form is our choice: jobs
 that run keep their GPUs, so the matching has two sides; as many pairs as can be, of those the best; empty GPUs
 first, by arrival; memory as in `xonar`. Left out: groups of up to four, regrouping by pauses, order by service.
 With `score=7` this is `xonar` with the best matching in place of its greedy one.
@@ -48,12 +48,12 @@ class Muri:
 
 
 def idling(view: "View", groups: Groups, jobs: np.ndarray) -> np.ndarray:
-    """Return 1 - the interleaving efficiency of jobs beside the residents of GPUs (groups, jobs); the mean of these."""
-    seats = groups.residents[:, :, None]
-    a, b = profile(view, seats), profile(view, jobs)
+    """Return 1 - the interleaving efficiency of jobs beside the jobs on GPUs (groups, jobs); the mean of these."""
+    there = groups.members[:, :, None]
+    a, b = profile(view, there), profile(view, jobs)
     period = np.maximum(a.active, b.idle) + np.maximum(a.idle, b.active)
     used = (a.active + a.idle + b.active + b.idle) / np.where(period > 0, 2 * period, 1.0)
-    mean: np.ndarray = np.where(seats >= 0, 1 - used, 0.0).sum(axis=1) / np.maximum(groups.sizes, 1)[:, None]
+    mean: np.ndarray = np.where(there >= 0, 1 - used, 0.0).sum(axis=1) / np.maximum(groups.sizes, 1)[:, None]
     return mean
 
 

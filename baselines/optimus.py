@@ -1,10 +1,10 @@
 """Optimus (EuroSys 2018): every interval each worker and server goes to the job whose remaining time it cuts most.
 
-Recalled, without the text at hand: each job starts from one worker and one server; then, one at a time, the worker or
-server that cuts remaining time most for the share it takes of the scarcer resource is given, until nothing fits
-or gains. Inferred: jobs get their first worker in the order of arrival; what cannot run with one worker starts from the
-fewest it can run with; a job that comes between two intervals starts so where there is room. Ours: a job whose share
-has not changed is not restarted.
+From memory, not checked against the paper: each job starts from one worker and one server; then, one at a time, the
+worker or server that cuts remaining time most for the share it takes of the scarcer resource is given, until nothing
+fits or gains. Inferred: jobs get their first worker in the order of arrival; what cannot run with one worker starts
+from the fewest it can run with; a job that comes between two intervals starts so where there is room. Our choice: a job
+whose share has not changed is not restarted.
 """
 
 from typing import TYPE_CHECKING, NamedTuple

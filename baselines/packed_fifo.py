@@ -2,8 +2,9 @@
 
 Half of Xonar: the test that ends failures, without the choice of partners. Read in the authors' prototype
 (github.com/pengujoa/Xonar): the test, GPU by GPU, and that its stored FIFO waits until the head passes it
-(`strict=True`). That later jobs pass a head that does not is ours, and the default, so that what Xonar gains over
-it comes from whom it chooses. Inferred: empty GPUs first, then those with fewest jobs. Without sharing it is FIFO.
+(`strict=True`). That later jobs pass a head that does not is our choice, and the default, so that what Xonar gains over
+it comes from its choice of partners. Inferred: empty GPUs first, then those with fewest jobs. Without sharing it is
+FIFO.
 """
 
 from dataclasses import dataclass

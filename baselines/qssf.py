@@ -1,10 +1,10 @@
-"""Quasi-shortest service first: by the GPU-time that a user's earlier jobs foretell; nobody is paused.
+"""Quasi-shortest service first: by the GPU-time that a user's earlier jobs predict; no job is paused.
 
 Claim: users repeat themselves, so history orders the queue nearly as well as the true run times would (QSSF in Helios,
-SC 2021). Recalled, unverified: priority is GPUs x a weighted sum of a learned prediction, in place of which the profile
-stands here, and of a rolling estimate over the user's like jobs that have ended, for a new user over everybody's. Ours:
-both are of logarithms, as run times differ by orders of magnitude; alike are jobs of as many GPUs, to a factor of two;
-without any history it is the profile alone. Left out: names, which a scheduler here is not told.
+SC 2021). From memory, not checked against the paper: priority is GPUs x a weighted sum of a learned prediction, in
+place of which the profile stands here, and of a rolling estimate over the user's like jobs that have ended, for a new
+user over all users'. Our choice: both are of logarithms, as run times differ by orders of magnitude; alike are jobs of
+as many GPUs, to a factor of two; without any history it is the profile alone. Left out: names, not told here.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from simulator.vocabulary import DONE
 if TYPE_CHECKING:
     from simulator.view import View
 
-ANYBODY = -1
+ANY_USER = -1
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Qssf:
 
     def _predicted_s(self, user: int, gpus: int, estimate_s: float) -> float:
         size, profile = gpus.bit_length(), float(np.log(max(estimate_s, 1.0)))
-        past = self._rolling.get((user, size), self._rolling.get((ANYBODY, size), profile))
+        past = self._rolling.get((user, size), self._rolling.get((ANY_USER, size), profile))
         return float(np.exp(self.history * past + (1 - self.history) * profile))
 
     def _learn(self, view: "View") -> None:
@@ -53,7 +53,7 @@ class Qssf:
         for job in np.flatnonzero(new).tolist():
             size = int(view.jobs.num_gpus[job]).bit_length()
             ran = float(np.log(max(view.jobs.ran_s[job], 1.0)))
-            for like in ((int(view.jobs.user[job]), size), (ANYBODY, size)):
+            for like in ((int(view.jobs.user[job]), size), (ANY_USER, size)):
                 self._rolling[like] = ran + (1 - self.newest) * (self._rolling.get(like, ran) - ran)
 
 

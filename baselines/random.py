@@ -1,6 +1,6 @@
-"""Start what fits in uniformly random order and pause nobody: a floor line.
+"""Start what fits in uniformly random order and pause no job: a floor line.
 
-Ours. It never leaves a GPU idle that a waiting job could use, so a win over it comes from order alone.
+Our own baseline. It never leaves a GPU idle that a waiting job could use, so a win over it comes from order alone.
 """
 
 from typing import TYPE_CHECKING

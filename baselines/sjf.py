@@ -1,6 +1,6 @@
-"""Shortest job first: by estimated run time, nobody is paused.
+"""Shortest job first: by estimated run time, no job is paused.
 
-General knowledge. What selective preemption must beat where pauses are dear.
+General knowledge. What selective preemption must beat where preemption overhead is high.
 """
 
 from simulator.policy import Ranking

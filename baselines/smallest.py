@@ -1,4 +1,4 @@
-"""Start the job with fewest GPUs that fits and pause nobody: a floor line.
+"""Start the job with fewest GPUs that fits and pause no job: a floor line.
 
 General knowledge. What a size alone, without any estimate, is good for; wide gangs wait. CPU jobs come first.
 """

@@ -1,4 +1,4 @@
-"""Shortest remaining service first: by estimated remaining time x GPUs, pausing whoever comes later.
+"""Shortest remaining service first: by estimated remaining time x GPUs, pausing the jobs that come later.
 
 General knowledge; the name is Tiresias' (NSDI 2019). Blind to what pausing and loading cost.
 """

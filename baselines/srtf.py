@@ -1,4 +1,4 @@
-"""Shortest remaining time first: by estimated remaining run time, pausing whoever comes later.
+"""Shortest remaining time first: by estimated remaining run time, pausing the jobs that come later.
 
 General knowledge. Blind to what pausing and loading cost: the order that Xion's abstract argues against.
 """

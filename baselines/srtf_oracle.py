@@ -1,4 +1,4 @@
-"""Shortest remaining time first, told the true remaining time: what perfect estimates would give SRTF.
+"""Shortest remaining time first, an oracle that uses the true remaining time: what perfect estimates would give SRTF.
 
 General knowledge. No scheduler has this information, hence the name's ending. Blind to the cost of pauses.
 """

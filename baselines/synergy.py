@@ -1,10 +1,10 @@
 """Take CPU cores from jobs that do not need their share and give them to those that can use more.
 
 Claim: jobs differ in how much they depend on CPU and memory; profiled once, insensitive jobs give up what exceeds
-their need, sensitive ones get it, and nobody is slower than with a share in proportion to its GPUs (Synergy,
+their need, sensitive ones get it, and no job is slower than with a share in proportion to its GPUs (Synergy,
 OSDI 2022, abstract and general knowledge). Here that is its best-effort tuning over FIFO, for cores alone.
 
-Ours: a profile over cores is nothing that a scheduler here is given, so a job starts with its proportional share and
+Our choice: a scheduler here is given no profile over cores, so a job starts with its proportional share and
 is measured while it runs, as in `coda`; cores are divided at once, not in rounds of 300 s; CPU jobs, which it does not
 know, wait in the same queue for what is left over and keep it.
 """

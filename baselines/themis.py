@@ -1,13 +1,14 @@
 """The job that is treated worst first, by its time in the cluster over what it would take alone; GPUs are leased.
 
-Claim: fair is who ends no later than with a share of its own; GPUs whose lease is over go to those furthest from it,
-at the price of some efficiency (Themis, NSDI 2020, general knowledge). Recalled, unverified: leases of 20 minutes.
+Claim: a job is treated fairly if it ends no later than with a share of its own; GPUs whose lease is over go to the jobs
+furthest from that, at the price of some efficiency (Themis, NSDI 2020, general knowledge). From memory, not checked
+against the paper: leases of 20 minutes.
 
 Inferred, with rho = (time since submission + time left) / (time run + time left), as if it held its GPUs from now on:
-the largest rho comes first; while a lease lasts nobody is paused, and who is not paused then stays until somebody with
+the largest rho comes first; while a lease lasts the job is not paused, and afterwards it stays until a job with
 a larger rho needs the GPUs. Time left is as estimated. A job with GPUs of its own stands for a fair share, which would
 change all rho by about the same factor. Left out: auctions, in which jobs bid for GPUs close together, and the filter
-by which only the worst part may bid; apps of several jobs. Rounds, and who is paused, are as in `tiresias`.
+by which only the worst part may bid; apps of several jobs. Rounds, and which jobs are paused, are as in `tiresias`.
 """
 
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ LEASE_S = 1200.0
 
 @dataclass
 class Themis:
-    """One episode of the policy. lease_s: for which nobody is paused; round_s: between two rounds."""
+    """One episode of the policy. lease_s: for which a job is not paused; round_s: between two rounds."""
 
     lease_s: float = LEASE_S
     round_s: float = ROUND_S

@@ -3,9 +3,10 @@
 Claim: without knowing how long jobs run, those first that have had least service, GPUs x time, cuts the mean completion
 time; a few queues instead of a continuous order avoid thrash. Its simulator has three, cut at 3,250 and 7,200 GPU-s,
 FIFO inside, and sends a job back to the top once it has waited since its last run for `starve` times what it has run;
-AITurbo's code asks again every 240 s and at arrivals. Recalled, unverified: its service is counted anew from then; 8.
-Inferred: what it has run is all of it, or a demoted job would come back too often for what a pause costs; FIFO is by
-submission; victims are chosen as in `lib.grants`. Left out: consolidation by the skew of a model's tensors.
+AITurbo's code asks again every 240 s and at arrivals. From memory, not checked against the paper: its service is
+counted anew from then; `starve` is 8. Inferred: what it has run is all of it, or a demoted job would come back too
+often for what a pause costs; FIFO is by submission; victims are chosen as in `lib.grants`. Left out: consolidation by
+the skew of a model's tensors.
 """
 
 from dataclasses import dataclass

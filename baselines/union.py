@@ -2,17 +2,17 @@
 
 Claims nothing of its own: it puts together what the papers do one by one, where all of it counts (`docs/mixed.md`).
 
-- Sharing, as Xonar and Lucid: beside those with whom it loses least by profiled duty, and they by it, never beyond the
-  profiled memory; GPUs of its own are better where the queue is short.
-- Preemption, by Xion's derived rule: the first in order of remaining time may take the seat of one who runs, or of
-  several, if what it gains exceeds `caution` times what they and all that wait lose.
+- Sharing, as Xonar and Lucid: a job runs beside those with which it loses least by profiled duty, and they least by it,
+  never beyond the profiled memory; GPUs of its own are better where the queue is short.
+- Preemption, by Xion's derived rule: the first in order of remaining time may take the place of a running job, or of
+  several, if its gain exceeds `caution` times the loss of these and of all that wait.
 - Sizing, as AITurbo and Optimus by speeds fitted to profiles: a job starts with as many workers as cost it and those
-  that wait least; once nobody waits, who gains most by more GPUs, or by GPUs of its own, restarts there.
-- Cores, as CODA: who waits for its input by its profile gets what it lacks, others give up what they do not need;
+  that wait least; once no job waits, the one that gains most by more GPUs, or by GPUs of its own, restarts there.
+- Cores, as CODA: a job that is input-bound by its profile gets what it lacks, others give up what they do not need;
   CPU jobs keep what they ask for, and are throttled only where a node's memory is too slow.
 
-Ours: how they fit together, and the price of a GPU (`lib.union_places`). Left out: servers and workers on CPUs, types
-of GPUs. The defaults were found on training episodes of `mixed`; how, `docs/mixed.md` says.
+Our choice: how they fit together, and the price of a GPU (`lib.union_places`). Left out: servers and workers on CPUs,
+types of GPUs. The defaults were found on training windows of `mixed`; how, `docs/mixed.md` says.
 """
 
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ class Union:
         self._kept: dict[int, Offer] = {}  # seats that are being freed, by the job they are for
 
     def __call__(self, view: "View") -> Action:
-        """Start what fits, displace whom it pays to displace, move who can grow, divide the cores, then wait."""
+        """Start what fits, displace jobs where it pays, move jobs that can grow, divide the cores, then wait."""
         if self._instant != view.instant:
             self._instant, self._moves, self._is_fed = view.instant, [], False
             self._hopeless: set[int] = set()
@@ -110,7 +110,7 @@ class Union:
         return [start] if start else []
 
     def _start(self, view: "View", seats: Seats, held: "Holders | None", order: list[int]) -> list[Action]:
-        """Start who has waited for a seat to be freed, else the first in order that finds one."""
+        """Start the job that has waited for its place to be freed, else the first in order that finds one."""
         for job, kept in list(self._kept.items()):
             here = seats.here[list(kept.gpus)]
             if not ((here >= 0) & (view.jobs.phase[here] == PAUSING)).any():
@@ -158,7 +158,7 @@ class Union:
         return list(map(Preempt, swap.victims))
 
     def _move(self, view: "View", seats: Seats, waiting: int) -> list[Action]:
-        """Give free GPUs that nobody waits for to who gains most by them."""
+        """Give free GPUs for which no job waits to the job that gains most by them."""
         if not self.sizing or waiting:
             return []
         jobs = view.preemptible

@@ -1,4 +1,4 @@
-"""Start the job with most GPUs that fits and pause nobody: GPUs are filled, whoever waits; a floor line.
+"""Start the job with most GPUs that fits and pause no job: GPUs are filled, whichever job waits; a floor line.
 
 General knowledge. It leaves as few GPUs idle now as a look at one job at a time can, and asks nothing else: the gap to
 other policies shows that idle GPUs are not what jobs wait for. CPU jobs come last.

@@ -1,4 +1,4 @@
-"""Preempt only when it pays, weighing what everybody concerned gains and loses.
+"""Preempt only when it pays, weighing what all jobs concerned gain and lose.
 
 Claim: schedulers favour least remaining time, but pausing and loading a job take up to hundreds of seconds;
 then SRTF is ineffective and FIFO sometimes better; preempt only when that is beneficial (Xion, IEEE CLOUD
@@ -7,7 +7,7 @@ time, P and L the seconds to pause and to load, g the GPUs, G those of the clust
 
 - order: E = R, + L if the job was paused before; queued jobs start in that order while they fit;
 - j, the first that does not fit, may displace running jobs V with R > E_j: the set that makes room for the
-  least cost, the sum of (P + L) g. Nobody is displaced while GPUs are being freed for j;
+  least cost, the sum of (P + L) g. No job is displaced while GPUs are being freed for j;
 - gain = t_w - t_p, the wait for natural ends less the slowest pause; loss = sum over V of t_p + E_j + L;
   queue = cost / G x the number of others waiting whose memory fits those GPUs;
 - j displaces V if gain - loss - queue > margin.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Xion:
     """One episode of the policy.
 
-    rule: what is compared, see above. count_queue: whether overhead is charged to those who wait as well.
+    rule: what is compared, see above. count_queue: whether overhead is charged to the jobs that wait as well.
     q_min_s: seconds since its last start that a victim must have run. margin_s: seconds to be won at least.
     """
 
@@ -48,7 +48,7 @@ class Xion:
         self._moves: list[Action] = []  # still to be made, the last first
 
     def __call__(self, view: "View") -> Action:
-        """Start what fits in order, then displace whom it pays to displace, then wait."""
+        """Start what fits in order, then displace jobs where it pays, then wait."""
         if self._instant != view.instant:
             self._instant = view.instant
             self._displaced = []

@@ -8,9 +8,9 @@ not fit displaces victims if
 
 with overhead = pause + load; the load of a job that was paused counts in its own time. Margin 1, the
 default, is the literal break-even, "the gap in remaining time exceeds the overhead". `threshold("srsf", 8)`
-(`simulator.policy.PRIOR`, as which agents begin) is a choice of ours, not the paper's, tuned on training windows with
-noisy estimates, where a gain of one overhead is often an error. `baselines.xion` weighs what everybody concerned
-gains and loses instead.
+(`simulator.policy.BASE_POLICY`, as which agents begin) is our choice, not the paper's, tuned on training windows with
+noisy estimates, where a gain of one overhead is often an error. `baselines.xion` weighs what all jobs concerned
+gain and lose instead.
 """
 
 from typing import Literal
@@ -21,7 +21,7 @@ EXPONENT = {"srtf": 0.0, "sqrt": 0.5, "srsf": 1.0}  # of the number of GPUs
 
 
 def threshold(order: Literal["srtf", "sqrt", "srsf"] = "srtf", margin: float = 1.0) -> Ranking:
-    """Return the policy with a margin in overheads; 0 ignores overheads, infinity never pauses anybody.
+    """Return the policy with a margin in overheads; 0 ignores overheads, infinity never pauses a job.
 
     order: by remaining time (`srtf`), times the root of the job's GPUs (`sqrt`), or times its GPUs (`srsf`).
     """

@@ -10,7 +10,7 @@ prototype of 2022 (github.com/pengujoa/Xonar), for places of two jobs on one pai
 - on empty GPUs the first in order of arrival starts; beside another, the one with the least score.
 
 With A and I the milliseconds of an iteration in which a job's GPUs are busy and idle, r = A / I, u = A / (A + I),
-a the resident and b the one that waits, the scores that were tried are
+a the job there and b the one that waits, the scores that were tried are
 
     1  |A_a - I_b| + |I_a - A_b|      4  |A_a - I_b|             7  |ln(r_a r_b)|
     2  |I_a - A_b|                    5  2 |u_a + u_b - 1|       8  |2 - (ln r_a + .4) - (ln r_b + .4)|
@@ -20,8 +20,8 @@ a the resident and b the one that waits, the scores that were tried are
 1, 2 and 4 ignore the period: 20 + 20 ms and 2 + 2 s look made for each other. Profiled memory is what an
 allocator took that doubles what it has: more than a job needs, so some that would fit are kept apart.
 
-Inferred: which GPUs a gang of any size shares (all with the same residents, see `lib.sharing`); of all jobs and GPUs
-the pair of least score; with several residents the sum over them. Added: `patience_s`, since a job that needs much
+Inferred: which GPUs a gang of any size shares (all with the same jobs on them, see `lib.sharing`); of all jobs and GPUs
+the pair of least score; with several jobs there the sum over them. Added: `patience_s`, since a job that needs much
 memory can be passed by for ever. Not taken over, as slips: that a chosen partner counts as having r = 1 at the
 next choice, that a place without a fitting job closes, that every GPU counts the memory of the first worker.
 """
@@ -55,7 +55,7 @@ SCORES["prototype"] = SCORES[3]  # wired in its last commit
 class Xonar:
     """One episode of the policy.
 
-    score: a number from the list above, or "prototype". patience_s: who has waited longer lets no other job with
+    score: a number from the list above, or "prototype". patience_s: a job that has waited longer lets no other with
         GPUs start before it; infinite for no such ageing, as in the prototype.
     """
 
@@ -83,10 +83,10 @@ class Xonar:
 
 
 def scores_beside(view: "View", groups: Groups, jobs: np.ndarray, score: int | str) -> np.ndarray:
-    """Return the scores (groups, jobs) of jobs beside the residents of GPUs: the sums over these."""
-    seats = groups.residents[:, :, None]
-    each = SCORES[score](profile(view, seats), profile(view, jobs))
-    summed: np.ndarray = np.where(seats >= 0, each, 0.0).sum(axis=1)
+    """Return the scores (groups, jobs) of jobs beside the jobs on GPUs: the sums over these."""
+    members = groups.members[:, :, None]
+    each = SCORES[score](profile(view, members), profile(view, jobs))
+    summed: np.ndarray = np.where(members >= 0, each, 0.0).sum(axis=1)
     return summed
 
 

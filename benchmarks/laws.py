@@ -1,7 +1,7 @@
 """Check the ledger's laws after every event: `python benchmarks/laws.py [--events 1000000] [--trace-file FILE]`.
 
 Every ranking of `baselines/` runs over windows until so many events have been checked. After each instant no GPU may
-be held twice, free counts must equal what is held, gangs be whole, each job in one phase, nobody have more progress
+be held twice, free counts must equal what is held, gangs be whole, each job in one phase, no job have more progress
 than work, and the clock not have run back; at the end the integral of jobs present must be the sum of completion times.
 """
 

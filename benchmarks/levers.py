@@ -1,8 +1,8 @@
-"""What each lever is worth where all count: `python benchmarks/levers.py [--trials 20] [--seed 0] [--processes 1]`.
+"""What each lever is worth where all count: `python benchmarks/levers.py [--windows 20] [--seed 0] [--processes 1]`.
 
-On test trials of the workload `mixed`: `union`, the same with each lever taken away, the papers' policies, which pull
-one lever each, and some that everybody knows. A ratio is that of mean JCT to union's in the same trial, averaged; its
-interval is the paired bootstrap over trials. Above 1, union is better.
+On test windows of the workload `mixed`: `union`, the same with each lever taken away, the papers' policies, which pull
+one lever each, and some that are widely known. A ratio is that of mean JCT to union's in the same window, averaged; its
+interval is the paired bootstrap over windows. Above 1, union is better.
 """
 
 import argparse
@@ -44,7 +44,7 @@ COLUMNS = {
 
 
 def policies() -> "dict[str, Maker]":
-    """Return the makers of all policies that are compared, those of papers as published."""
+    """Return the makers of all policies that are compared, those of papers with default settings."""
     made: dict[str, Maker] = {UNION: Union}
     made |= {without(lever): maker for lever, maker in LEVERS.items()}
     return made | {name: partial(baselines.make, baselines.load(name)) for name in (*PAPERS, *KNOWN)}
@@ -60,7 +60,7 @@ def table(found: Found) -> "Table":
     from rich import box
     from rich.table import Table
 
-    title = f"Test trials of {WORKLOAD} ({found.counts()[WORKLOAD]}), seconds"
+    title = f"Test windows of {WORKLOAD} ({found.counts()[WORKLOAD]}), seconds"
     shown = Table(title=title, title_justify="left", box=box.HORIZONTALS, show_edge=False)
     shown.add_column("policy", vertical="bottom")
     for heading in ("JCT /\nunion's", "95 %\ninterval", *(heading for heading, _ in COLUMNS.values())):
@@ -86,12 +86,12 @@ def verdicts(found: Found) -> Iterator[str]:
 def main(args: Sequence[str] | None = None) -> None:
     """Simulate, and print the table and what follows from it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--windows", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=1)
     chosen = parser.parse_args(args)
     scenario = replace(named(WORKLOAD), seed=chosen.seed)
-    setting = Setting(WORKLOAD, windows(scenario, "test", chosen.trials), policies())
+    setting = Setting(WORKLOAD, windows(scenario, "test", chosen.windows), policies())
     found = simulate([setting], processes=chosen.processes)
     out = report.console(sys.stdout)
     out.print(table(found))

@@ -48,7 +48,7 @@ def mix(table: pd.DataFrame) -> Figures:
 
 
 def durations(table: pd.DataFrame) -> Figures:
-    """Return quantiles of the duration by GPU bucket, and the GPUs held if nobody waited."""
+    """Return quantiles of the duration by GPU bucket, and the GPUs held if no job waited."""
     span = table["submit_s"].iloc[-1] - table["submit_s"].iloc[0]
     held = float((table["num_gpus"] * table["duration_s"]).sum() / span)
     cells = {name: table["duration_s"][members(table, name)] for name in BUCKETS}
@@ -56,7 +56,7 @@ def durations(table: pd.DataFrame) -> Figures:
         f"duration, {name} GPUs, {level:.0%}": float(cell.quantile(level))
         for name, cell in cells.items()
         for level in LEVELS
-    } | {"GPUs held if nobody waited": held}
+    } | {"GPUs held if no job waited": held}
 
 
 def burstiness(submit_s: npt.NDArray[np.float64]) -> Figures:
@@ -161,7 +161,7 @@ def of_log(file: Path) -> pd.DataFrame:
 
 
 def of_generator(seed: int, jobs: int) -> pd.DataFrame:
-    """Return generated jobs, with a column of who passed."""
+    """Return generated jobs, with a column of which passed."""
     table = traces.load("philly", seed=seed, jobs=jobs)
     return table.assign(passed=(table["status"] == "Pass").astype(int))
 

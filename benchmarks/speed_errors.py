@@ -32,7 +32,7 @@ Floats = npt.NDArray[np.float64]
 Points = pd.DataFrame  # of `what`, `measured`, and what was computed; those of a `setting` count as one
 
 SPEEDS, PAIRS, PAUSES = "speed_measurements.csv", "colocation.csv", "preemption_measurements.csv"
-PLENTY = 10_000  # cores of a node
+PLENTY_OF_CORES = 10_000  # cores of a node
 AT_ONCE = 256  # jobs, or pairs of them, in one episode: what its smallest record holds
 BENDS_AT = 0.943  # demand from which hardware.csv's fit slows RTX 3090s down; the kernel's is 1
 IN_TOKENS = ("gnmt", "tacotron2", "transformer_big", "transformer_xl_base")  # rates of them count tokens
@@ -99,7 +99,7 @@ def iterations(settings: pd.DataFrame, links: dict[str, float] | None = None) ->
     shapes = settings[["num_gpus", "nodes"]].to_numpy(int)
     for gpus, nodes in np.unique(shapes, axis=0).tolist():
         sizes = tuple(gpus // nodes + (node < gpus % nodes) for node in range(nodes))
-        memory, cores = (16.0,) * nodes, (PLENTY,) * nodes
+        memory, cores = (16.0,) * nodes, (PLENTY_OF_CORES,) * nodes
         machines = Cluster("measured", sizes, memory, cores, node_types=(), **(links or {}))
         rows = np.flatnonzero((shapes == (gpus, nodes)).all(axis=1))
         for part in np.array_split(rows, 1 + len(rows) // AT_ONCE):

@@ -1,9 +1,9 @@
 """Score all policies on all workloads: `python benchmarks/table.py [--windows N] [--processes P]`.
 
-Rows are the policies of `baselines/` as published and, where a search found other settings (`benchmarks/tune.py`), as
-tuned; columns are the workloads of `workloads/`: both are found by themselves. The table is written into
-docs/results.md and, without the rows of each policy as tuned, README.md, between its marks, and every number into
-docs/results.csv.
+Rows are the policies of `baselines/` with their default settings and, where a search found other settings
+(`benchmarks/tune.py`), as tuned; columns are the workloads of `workloads/`: both are found by themselves. The table is
+written into docs/results.md and, without the rows of each policy as tuned, README.md, between its marks, and every
+number into docs/results.csv.
 """
 
 import argparse
@@ -28,13 +28,13 @@ ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python benchmarks/table.py"
 SEARCH = "python benchmarks/tune.py"
 REFERENCE = "fifo"
-TUNED = "tuned"  # the row of whatever did best on validation windows
+TUNED = "tuned"  # the row of what did best on validation windows
 WINDOWS = {"coda_mix": 4, "large": 4, "xion_small": 40, "xonar_memory": 100, "xonar_mix": 100}
 OTHERWISE = 20
 TABLE, ABOUT = "all policies", "all workloads"  # what stands between the marks
 LONGEST_REASON = 120
 DIGITS_IN_BRIEF = 2
-AS_PUBLISHED = "as published"
+DEFAULT = "default settings"
 NOT_RUN = "\N{EN DASH}"
 
 
@@ -60,7 +60,7 @@ class Cell(NamedTuple):
 
 
 def rows(workload: str) -> list[Row]:
-    """Return the policies to simulate on a workload: all as published, and those that were tuned to something else."""
+    """Return the policies to simulate on a workload: all with default settings, and those tuned to something else."""
     found = [Row(name, name, {}) for name in baselines.names()]
     tuned = [each for each in found_for(workload) if each.settings]
     return found + [Row(f"{each.policy}, {TUNED}", each.policy, each.settings) for each in tuned]
@@ -105,10 +105,10 @@ def column(name: str, workloads: Sequence[Workload], processes: int) -> Iterator
 
 
 def of_search(workload: str, cells: Sequence[Cell]) -> Iterator[Cell]:
-    """Yield cells that need no simulation: policies that are best as published, and which did best in validation."""
+    """Yield cells that need no simulation: policies whose defaults are best, and which did best in validation."""
     tuned = found_for(workload)
     yield from (
-        Cell(workload, f"{each.policy}, {TUNED}", reason=AS_PUBLISHED) for each in tuned if not each.settings
+        Cell(workload, f"{each.policy}, {TUNED}", reason=DEFAULT) for each in tuned if not each.settings
     )
     if tuned:
         name, settings, _ = baselines.tuned(workload)
@@ -126,7 +126,7 @@ def table(cells: Sequence[Cell], digits: int = 3) -> list[str]:
     at = {(cell.workload, cell.policy): cell for cell in cells}
     workloads = list(dict.fromkeys(cell.workload for cell in cells))
     labels = sorted(
-        {cell.policy for cell in cells if cell.reason != AS_PUBLISHED},
+        {cell.policy for cell in cells if cell.reason != DEFAULT},
         key=lambda label: (oracle(label), label == TUNED, label),
     )
     best = {
@@ -135,8 +135,8 @@ def table(cells: Sequence[Cell], digits: int = 3) -> list[str]:
     }
     lines = [f"| policy | {' | '.join(workloads)} |", f"|---|{'---|' * len(workloads)}"]
     for label in labels:
-        if oracle(label) and not any(line.startswith("| *told") for line in lines):
-            lines.append(f"| *told the true run times:* |{' |' * len(workloads)}")
+        if oracle(label) and not any(line.startswith("| *oracle") for line in lines):
+            lines.append(f"| *oracle: uses true run times:* |{' |' * len(workloads)}")
         texts = [text(at.get((name, label)), best[name], digits) for name in workloads]
         lines.append(f"| {label} | {' | '.join(texts)} |")
     usual = [f"{at[name, REFERENCE].mean_jct_s:,.0f} s" for name in workloads]
@@ -144,7 +144,7 @@ def table(cells: Sequence[Cell], digits: int = 3) -> list[str]:
 
 
 def oracle(label: str) -> bool:
-    """Tell whether a row is of a policy that is told the true run times."""
+    """Tell whether a row is of a policy that uses the true run times."""
     return label.endswith("_oracle")
 
 
@@ -158,7 +158,7 @@ def text(cell: Cell | None, best: float, digits: int) -> str:
     if cell is None:
         return ""
     if cell.reason:
-        return "=" if cell.reason == AS_PUBLISHED else NOT_RUN
+        return "=" if cell.reason == DEFAULT else NOT_RUN
     if cell.ratio == cell.low == cell.high == 1 or cell.policy == REFERENCE:
         return "1"
     ratio, low, high = (f"{number:.{digits}f}" for number in (cell.ratio, cell.low, cell.high))
@@ -167,10 +167,10 @@ def text(cell: Cell | None, best: float, digits: int) -> str:
 
 
 def notes(cells: Sequence[Cell], command: str) -> list[str]:
-    """Say how to read the table, by which command it was made, what was tuned, and who could not run."""
+    """Say how to read the table, by which command it was made, what was tuned, and which policies could not run."""
     count = {cell.workload: cell.windows for cell in cells if cell.policy == REFERENCE}
-    few = [name for name, windows in count.items() if windows < remarks.ENOUGH]
-    narrow = f" Over fewer than {remarks.ENOUGH} windows an interval is too narrow." * bool(few)
+    few = [name for name, windows in count.items() if windows < remarks.FULL_WINDOWS]
+    narrow = f" Over fewer than {remarks.FULL_WINDOWS} windows an interval is too narrow." * bool(few)
     found = [f"{name}: {_with(*baselines.tuned(name)[:2])}" for name in count if baselines.searched(name)]
     earlier = any(baselines.tuned(name).earlier for name in count if baselines.searched(name))
     sizes = ", ".join(f"{name} {windows}" for name, windows in count.items())
@@ -180,19 +180,17 @@ def notes(cells: Sequence[Cell], command: str) -> list[str]:
         f"Test windows (seed 0): {sizes}.{narrow}",
         "",
         f"Settings of rows marked {TUNED} were searched on training windows by `{SEARCH}`; = where nothing "
-        f"better than the published was found, empty where nothing was searched. A bare 1 is {REFERENCE}'s own result "
-        f"in every window. The row {TUNED} is what did best on validation windows: "
+        "better than the default settings was found, empty where nothing was searched. A bare 1 is "
+        f"{REFERENCE}'s own result in every window. The row {TUNED} is what did best on validation windows: "
         f"{'; '.join(found) or 'none yet'}.{' Searched on windows of an earlier version.' * earlier}",
     ]
-    wrong = [cell for cell in cells if cell.reason not in ("", AS_PUBLISHED)]
+    wrong = [cell for cell in cells if cell.reason not in ("", DEFAULT)]
     failed = [f"- {cell.policy} on {cell.workload}: {cell.reason}" for cell in wrong]
     return [*lines, *(["", f"{NOT_RUN}: could not run.", "", *failed] if failed else [])]
 
 
 def _with(policy: str, settings: dict[str, Any]) -> str:
-    return (
-        f"{policy} ({', '.join(f'{name} = {value}' for name, value in settings.items()) or 'as published'})"
-    )
+    return f"{policy} ({', '.join(f'{name} = {value}' for name, value in settings.items()) or DEFAULT})"
 
 
 def about(name: str, workloads: Sequence[Workload]) -> list[str]:

@@ -26,7 +26,7 @@ COMMAND = "python benchmarks/tune.py"
 FOLDER = Path(baselines.__file__).parent / "tuned"
 BUDGET = 100_000  # simulated events
 RUNS = 12  # of FIFO on all training windows would use the budget up: so many windows there are
-FEWEST, MOST = 2, 40  # windows
+FEWEST_WINDOWS, MOST_WINDOWS = 2, 40  # windows
 
 
 class Sample(NamedTuple):
@@ -41,9 +41,9 @@ def sample(workload: str, budget: int, seed: int) -> Sample:
     scenario = replace(named(workload), seed=seed)
     training: list[Workload] = []
     events = 0
-    for load in islice(accepted(scenario, "train", most=MOST * MOST_TRIED), MOST):
+    for load in islice(accepted(scenario, "train", most=MOST_WINDOWS * MOST_TRIED), MOST_WINDOWS):
         events += search.counted(partial(made, search.REFERENCE), {}, load)[1]
-        if events > budget // RUNS and len(training) >= FEWEST:
+        if events > budget // RUNS and len(training) >= FEWEST_WINDOWS:
             break
         training.append(load)
     return Sample(training, windows(scenario, "validation", len(training)))
@@ -67,8 +67,8 @@ def tune(name: str, on: Sample, budget: int, seed: int, processes: int) -> dict[
         "settings": found.best,
         "training": kept.score,
         "validation": best.score,
-        "published": {"training": found.training[0].score, "validation": found.validation[0].score},
-        "settings_tried": len(found.training) - 1,  # beside the published
+        "default": {"training": found.training[0].score, "validation": found.validation[0].score},
+        "settings_tried": len(found.training) - 1,  # beside the default
         "settings_on_all_windows": sum(len(each.ratios) == len(on.training) for each in found.training) - 1,
         "settings_in_grid": math.prod(map(len, grid.values())),
         "events": found.events,
@@ -113,8 +113,8 @@ def write(
 
 def line(found: dict[str, Any]) -> str:
     """Say what was found of a policy."""
-    settings = ", ".join(f"{key}={value}" for key, value in found["settings"].items()) or "as published"
-    scores = [f"{each['training']:.3f} {each['validation']:.3f}" for each in (found["published"], found)]
+    settings = ", ".join(f"{key}={value}" for key, value in found["settings"].items()) or "default settings"
+    scores = [f"{each['training']:.3f} {each['validation']:.3f}" for each in (found["default"], found)]
     tried = (
         f"{found['settings_tried']} of {found['settings_in_grid']} others, {found['settings_on_all_windows']} on all "
         f"windows, {found['events']:,} events"
@@ -123,7 +123,7 @@ def line(found: dict[str, Any]) -> str:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Tune policies for workloads and print, for each, its scores as published and as found."""
+    """Tune policies for workloads and print, for each, its scores with default settings and as found."""
     workloads = workload_names()
     tunable = [name for name in baselines.names() if baselines.grid(name)]
     parser = argparse.ArgumentParser(
@@ -140,7 +140,7 @@ def main(args: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--out", default=str(FOLDER), help="folder to write to")
     chosen = parser.parse_args(args)
-    print("mean JCT / FIFO's, on training and on validation windows: as published -> as found")
+    print("mean JCT / FIFO's, on training and on validation windows: default settings -> as found")
     for workload in chosen.workload:
         tune_all(workload, chosen.policy, chosen)
 

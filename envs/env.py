@@ -15,7 +15,7 @@ from envs.slots import Slots
 from simulator.choice import changed
 from simulator.episode import Episode, run
 from simulator.kernel import calls
-from simulator.policy import PRIOR, Ranking
+from simulator.policy import BASE_POLICY, Ranking
 from simulator.walks import adopt
 from traces import find
 from workloads import Scenario, Split, Workload, whole, windows
@@ -35,13 +35,12 @@ def shared_windows(scenario: Scenario, split: Split, count: int) -> tuple[Worklo
 class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
     """Schedule deep-learning jobs on a GPU cluster, one window of a trace an episode.
 
-    ## Observation
-    `tables` (Dict, the default) or `slots` (flat Box). Both show the first K queued jobs in the prior's order, with
-    profiled features, whether they fit, and the victims they would need; and totals. `tables` adds the share of
-    free memory of each GPU and of free cores of each node, and the R running jobs with most time remaining, each
-    with its preemption cost; `slots` adds the prior's logits and the mask. Times are log1p(s / 60) / 4; see
-    `simulator.kernel.features` for each column. A job beyond K is unseen until there is room (`info["unseen"]` counts
-    them), but for the prior's own choice, which takes the last slot.
+    ## Observation `tables` (Dict, the default) or `slots` (flat Box). Both show the first K queued jobs in the base
+    policy's order, with profiled features, whether they fit, and the victims they would need; and totals. `tables` adds
+    the share of free memory of each GPU and of free cores of each node, and the R running jobs with most time
+    remaining, each with its preemption cost; `slots` adds the base policy's logits and the mask. Times are log1p(s /
+    60) / 4; see `simulator.kernel.features` for each column. A job beyond K is unseen until there is room
+    (`info["unseen"]` counts them), but for the base policy's own choice, which takes the last slot.
 
     ## Actions
     `primitive` (the default): start slot i by placement rule p, pause running slot r, or wait. `pick`: start slot k,
@@ -51,20 +50,20 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
 
     ## Reward
     `jct`: minus the integral of jobs present, over `info["scale"]` (s), so that the undiscounted return times the
-    scale is minus the total JCT. `rollout_advantage` (with `pick`): by how much the action beats the prior, over
+    scale is minus the total JCT. `rollout_advantage` (with `pick`): by how much the action beats the base policy, over
     the same scale. `info["elapsed"]` (s) is how long the step took; with `pick`, `info["agrees"]` tells whether it was
-    the prior's own choice.
+    the base policy's own choice.
 
     ## Start and end
     A window is drawn at reset, or named by `options={"window": n}`, n being its number within the split, as in
     `info["window"]` and results tables; `windows` are all. The episode terminates when all jobs are done.
-    `info` then holds `mean_jct_s` and `jct_ratio`, to the prior on the same window. It is truncated after 1,000
+    `info` then holds `mean_jct_s` and `jct_ratio`, to the base policy on the same window. It is truncated after 1,000
     instants a job, which only endless pausing and restarting reaches.
 
     ## Arguments
     scenario: fields of `workloads._scenario.Scenario`. split, count: which windows; a `whole` trace is the same episode
     in every split. observation, action, reward: names of modules. queue_slots, running_slots: K and R. exponent,
-    margin: the prior, see `baselines.xion_threshold`.
+    margin: the base policy, see `baselines.xion_threshold`.
     tau_s: time constant of rollouts, s; None for none.
     """
 
@@ -81,14 +80,14 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         reward: str = "jct",
         queue_slots: int = 16,
         running_slots: int = 16,
-        exponent: float = PRIOR.exponent,
-        margin: float = PRIOR.margin,
+        exponent: float = BASE_POLICY.exponent,
+        margin: float = BASE_POLICY.margin,
         tau_s: float | None = 3600.0,
         render_mode: str | None = None,
     ) -> None:
         """Choose the windows; nothing is simulated before the first reset."""
         self.render_mode = render_mode
-        self.prior = Ranking("weighted", "if_it_pays", exponent=exponent, margin=margin)
+        self.base_policy = Ranking("weighted", "if_it_pays", exponent=exponent, margin=margin)
         found = shared_windows(changed(Scenario(), scenario or {}), split, count)
         self._workloads = {load.window.number: load for load in found}
         self.windows = tuple(self._workloads)
@@ -122,16 +121,16 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
             raise ValueError(f"there is no window {number} among the {len(self.windows)}: {there}")
         self.workload = self._workloads[number]
         self.episode = self.workload.episode(rows=BEFORE + 1)
-        adopt(self.episode.states, 0, self.episode.jobs, self.prior)
-        self._scale = self.prior_jct(number)
+        adopt(self.episode.states, 0, self.episode.jobs, self.base_policy)
+        self._scale = self.base_jct(number)
         self._pass_over()
         self.action_space.opening &= self._mask
         return self._observe(), self._info()
 
-    def prior_jct(self, number: int) -> float:
-        """Return the mean JCT of the prior on a window, s."""
+    def base_jct(self, number: int) -> float:
+        """Return the mean JCT of the base policy on a window, s."""
         if number not in self._scales:
-            episode = run(self.prior, self._workloads[number].episode())
+            episode = run(self.base_policy, self._workloads[number].episode())
             self._scales[number] = mean_jct(episode)
         return self._scales[number]
 

@@ -21,7 +21,7 @@ OF_THE_PARSER = ("--tyro-print-completion", "--tyro-write-completion")
 def read(kind: type[C], args: Sequence[str], *, command: str, about: str) -> C:
     """Return the choices in the flags, which override those of the file and the workload that they name.
 
-    Whoever asks for help, or for the completion of a shell, gets that, and SystemExit. ValueError says what a flag
+    A request for help, or for the completion of a shell, is answered, and then SystemExit. ValueError says what a flag
     cannot be.
     """
     wanted = [arg for arg in args if arg in HELP]

@@ -1,4 +1,4 @@
-"""What the two commands share: how they end, and what they show on stderr while somebody waits."""
+"""What the two commands share: how they end, and what they show on stderr while the user waits."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence

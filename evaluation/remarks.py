@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 USED = {part: tuple(column.name for column in COLUMNS if part in column.parts) for part in PARTS}
 """The columns that each part of physics reads, beside those that a trace must have."""
 
-ENOUGH = 20
+FULL_WINDOWS = 20
 """Windows from which the bootstrap's interval is as wide as it claims; see `evaluation.comparison.compare`."""
 
 DROPPED = ("jobs larger than the cluster dropped: ", "CPU jobs taken out, since cpu_jobs is off: ")
@@ -79,7 +79,7 @@ def footnotes(
     policies: Mapping[str, Policy | type],
     reference: str,
 ) -> list[str]:
-    """Say how to read the table, which policies left the discipline, and what was measured and filled in."""
+    """Say how to read the table, which policies have a discipline of their own, and what was measured and filled in."""
     scenario = workloads[0].scenario
     return [
         *_reading(summaries, reference, len(workloads)),
@@ -101,7 +101,9 @@ def _reading(summaries: Mapping[str, pd.DataFrame], reference: str, count: int) 
     if len(summaries) > 1:
         pairing = ": the windows' own ratios, averaged, and its bootstrap over windows" if count > 1 else ""
         narrow = (
-            f" Over fewer than {ENOUGH} windows the interval is too narrow." if 1 < count < ENOUGH else ""
+            f" Over fewer than {FULL_WINDOWS} windows the interval is too narrow."
+            if 1 < count < FULL_WINDOWS
+            else ""
         )
         lines.append(f"Mean JCT / {reference}'s{pairing}; below 1 is shorter than {reference}'s.{narrow}")
     return lines
@@ -150,7 +152,7 @@ def _disciplines(policies: Mapping[str, Policy | type], scenario: Scenario) -> l
         )
     free = [name for name in policies if name not in rankings or rankings[name].preempt == "if_it_pays"]
     if free and scenario.discipline != "skip":
-        lines.append(f"Decide for themselves who waits, whatever the discipline: {', '.join(free)}.")
+        lines.append(f"Decide for themselves which jobs wait, whatever the discipline: {', '.join(free)}.")
     return lines
 
 

@@ -75,7 +75,7 @@ def _each(tasks: Sequence[Callable[[], pd.DataFrame]], processes: int) -> Iterat
 
 
 def score(tables: Mapping[str, pd.DataFrame], workloads: Sequence["Workload"]) -> dict[str, pd.DataFrame]:
-    """Return each policy's summary, one row a window; with fairness where the trace tells who owns a job."""
+    """Return each policy's summary, one row a window; with fairness where the trace tells the owners of jobs."""
     machines = workloads[0].cluster
     known = [name for name in ("user", "vc") if all(name in load.table for load in workloads)]
     owned = [load.table[["job_id", *known]].assign(window=load.window.number) for load in workloads]
@@ -89,7 +89,7 @@ def score(tables: Mapping[str, pd.DataFrame], workloads: Sequence["Workload"]) -
 def bounds(workloads: Sequence["Workload"]) -> pd.DataFrame:
     """Return, like a summary, the `mean_jct_s` that no schedule of a window can beat; no rows where none is known.
 
-    A job may run faster than its duration says where cores are given out, and beside another where GPUs are shared.
+    A job may run faster than its duration says where cores are allocated, and beside another where GPUs are shared.
     """
     if not workloads[0].scenario.has_bound:
         workloads = ()

@@ -1,7 +1,7 @@
 """Search: settings of a policy tried on training windows, as far as a budget of simulated events goes.
 
-An event is an instant that a simulation handles; whoever learns from simulations, by search or by gradient, can be
-given the same number of them. Which settings there are is published as a grid beside the policy.
+An event is an instant that a simulation handles; what learns from simulations, by search or by gradient, can be
+given the same number of them. Which settings there are is declared as a grid beside the policy.
 """
 
 import math
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 REFERENCE = Ranking("submit")
 ROUNDS = 3  # of a search, each with a like share of the budget
 GROWTH = 4  # times as many windows in each as in the one before
-FINALISTS = 5  # settings that the validation windows choose among, the published ones apart
+FINALISTS = 5  # settings that the validation windows choose among, the default ones apart
 
 Settings = dict[str, Any]
 Grid = Mapping[str, Sequence[Any]]
 Make = Callable[..., Policy]
-"""Makes a policy anew, with settings as keywords; without any as it is published."""
+"""Makes a policy anew, with settings as keywords; without any, the default."""
 
 
-class Trial(NamedTuple):
+class Tried(NamedTuple):
     """Settings and how they did: mean JCT / FIFO's in each window so far, and the events simulated for that."""
 
     settings: Settings
@@ -46,17 +46,17 @@ class Trial(NamedTuple):
 class Outcome(NamedTuple):
     """What a search found: the best settings, all that were tried in their order, and those that were validated.
 
-    `training` and `validation` begin with the published settings, which are written as none.
+    `training` and `validation` begin with the default settings, which are written as none.
     """
 
     best: Settings
-    training: list[Trial]
-    validation: list[Trial]
+    training: list[Tried]
+    validation: list[Tried]
 
     @property
     def events(self) -> int:
         """Events simulated on training windows: what the budget was for."""
-        return sum(trial.events for trial in self.training)
+        return sum(each.events for each in self.training)
 
 
 def search(
@@ -69,24 +69,24 @@ def search(
     seed: int = 0,
     processes: int = 1,
 ) -> Outcome:
-    """Try the published settings and those of the grid, as far as a budget of events goes, and return what was found.
+    """Try the default settings and those of the grid, as far as a budget of events goes, and return what was found.
 
-    Of the best few after the last round of `race`, and the published, the validation windows choose; those they cannot
-    tell apart rank as published. The same whatever the number of processes. ValueError if a window is of another split
-    than its argument says, or if the budget is too small for the published settings.
+    Of the best few after the last round of `race`, and the default, the validation windows choose; those they cannot
+    tell apart keep the default. The same whatever the number of processes. ValueError if a window is of another split
+    than its argument says, or if the budget is too small for the default settings.
     """
     from joblib import Parallel
 
     check_split(training, "train")
     check_split(validation, "validation")
     with Parallel(processes) as parallel:
-        published, *others = race(Course(make, training, parallel), grid, budget, seed)
-        whole = [trial for trial in others if len(trial.ratios) == len(training)]
-        few = sorted(whole, key=lambda trial: trial.score)[:FINALISTS]
+        default, *others = race(Course(make, training, parallel), grid, budget, seed)
+        whole = [each for each in others if len(each.ratios) == len(training)]
+        few = sorted(whole, key=lambda each: each.score)[:FINALISTS]
         course = Course(make, validation, parallel)
-        validated = [course.run(Trial(trial.settings), len(validation)) for trial in (published, *few)]
-    best = min(validated, key=lambda trial: trial.score)
-    return Outcome(best.settings, [published, *others], validated)
+        validated = [course.run(Tried(each.settings), len(validation)) for each in (default, *few)]
+    best = min(validated, key=lambda each: each.score)
+    return Outcome(best.settings, [default, *others], validated)
 
 
 class Course:
@@ -97,42 +97,42 @@ class Course:
         self.make, self.workloads, self._parallel = make, workloads, parallel
         self._usual = fifo(workloads, parallel)
 
-    def run(self, trial: Trial, count: int) -> Trial:
+    def run(self, each: Tried, count: int) -> Tried:
         """Return what comes of settings on the first so many windows, of which some may have been run before."""
-        done = len(trial.ratios)
-        jct, events = simulate(self.make, trial.settings, self.workloads[done:count], self._parallel)
+        done = len(each.ratios)
+        jct, events = simulate(self.make, each.settings, self.workloads[done:count], self._parallel)
         ratios = (jct / self._usual[done:count]).tolist()
-        return Trial(trial.settings, (*trial.ratios, *ratios), trial.events + int(events.sum()))
+        return Tried(each.settings, (*each.ratios, *ratios), each.events + int(events.sum()))
 
 
-def race(course: Course, grid: Grid, budget: int, seed: int) -> list[Trial]:
-    """Return all settings that were tried as far as each came, the published first, which are run on all windows.
+def race(course: Course, grid: Grid, budget: int, seed: int) -> list[Tried]:
+    """Return all settings that were tried as far as each came, the default first, which are run on all windows.
 
     Successive halving (Jamieson and Talwalkar, AISTATS 2016): the settings of the grid, in random order, are run on the
-    first few windows, those who did best there on more, best first, then on all; each round until the next settings
+    first few windows, those that did best there on more, best first, then on all; each round until the next settings
     would exceed its share of what is left of the budget. A grid that changes nothing in the first round is given up.
     """
     count = len(course.workloads)
-    published = course.run(Trial({}), count)
-    if (left := budget - published.events) < 0:
+    default = course.run(Tried({}), count)
+    if (left := budget - default.events) < 0:
         raise ValueError(f"a budget of {budget:,} events is too small to simulate a policy once")
     usual = course.make()
-    others = [Trial(each) for each in candidates(grid, seed) if each and course.make(**each) != usual]
-    tried: list[Trial] = []
+    others = [Tried(each) for each in candidates(grid, seed) if each and course.make(**each) != usual]
+    tried: list[Tried] = []
     for later in reversed(range(ROUNDS)):
         windows, share = math.ceil(count / GROWTH**later), left // (later + 1)
-        done = list(within(share, others, (course.run(trial, windows) for trial in others)))
+        done = list(within(share, others, (course.run(each, windows) for each in others)))
         left -= sum(after.events - before.events for before, after in zip(others, done, strict=False))
-        passed = {str(trial.settings): trial for trial in done}
-        tried = [passed.get(str(trial.settings), trial) for trial in tried] or done
-        if all(trial.ratios == published.ratios[:windows] for trial in done):
+        passed = {str(each.settings): each for each in done}
+        tried = [passed.get(str(each.settings), each) for each in tried] or done
+        if all(each.ratios == default.ratios[:windows] for each in done):
             break
-        others = sorted(done, key=lambda trial: trial.score)
-    return [published, *tried]
+        others = sorted(done, key=lambda each: each.score)
+    return [default, *tried]
 
 
-def within(budget: int, before: Sequence[Trial], found: Iterator[Trial]) -> Iterator[Trial]:
-    """Yield trials while what they took more than before stays within a budget of events."""
+def within(budget: int, before: Sequence[Tried], found: Iterator[Tried]) -> Iterator[Tried]:
+    """Yield results while what they took more than before stays within a budget of events."""
     for old, new in zip(before, found, strict=True):
         budget -= new.events - old.events
         if budget < 0:
@@ -147,7 +147,7 @@ def check_split(workloads: Sequence["Workload"], split: "Split") -> None:
 
 
 def candidates(grid: Grid, seed: int) -> Iterator[Settings]:
-    """Yield the published settings, written as none, and then every combination of the grid in random order."""
+    """Yield the default settings, written as none, and then every combination of the grid in random order."""
     yield {}
     sizes = [len(values) for values in grid.values()]
     for number in stream(seed, "settings").permutation(math.prod(sizes)).tolist() if sizes else ():

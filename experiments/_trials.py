@@ -51,8 +51,8 @@ def changed(
     ]
 
 
-def published(*names: str) -> dict[str, Maker]:
-    """Return policies of `baselines/` as they are published."""
+def by_default(*names: str) -> dict[str, Maker]:
+    """Return policies of `baselines/` with their default settings."""
     return {name: partial(baselines.make, baselines.load(name)) for name in names}
 
 

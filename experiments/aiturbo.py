@@ -1,4 +1,4 @@
-"""AITurbo: resize the jobs that can be foretold, and keep parameter servers off the GPUs (Zhao et al., HPDC 2021).
+"""AITurbo: resize the jobs that can be predicted, and keep parameter servers off the GPUs (Zhao et al., HPDC 2021).
 
 Claim: mean JCT is 3 times shorter than the state of the art's. Whose that is the abstract does not say; held here
 against Tiresias whose parameter servers take a GPU each, as in a later prototype of the same lab, which gives AITurbo's
@@ -28,7 +28,7 @@ from experiments._claims import Claim
 from experiments._figure import Look
 from experiments._paper import Paper
 from experiments._tables import share, times
-from experiments._trials import Found, Setting, changed, drawn, published
+from experiments._trials import Found, Setting, by_default, changed, drawn
 from simulator import readings
 from simulator.kernel import calls
 from simulator.kernel.layout import MOST_SERVERS
@@ -71,7 +71,7 @@ USUAL = at(trace.LOAD)
 def settings(trials: int, seed: int) -> list[Setting]:
     """Return the usual load with AITurbo's parts left out, other loads, and on fewer trials other workloads."""
     loads = drawn("aiturbo_ps", trials, seed)
-    policies = published("fifo", "las", "srtf") | {
+    policies = by_default("fifo", "las", "srtf") | {
         OPTIMUS: Optimus,
         ASTRAY: partial(Optimus, error=log(3)),
         TIRESIAS: Tiresias,
@@ -186,16 +186,16 @@ def errors_of_fit(load: Workload) -> Iterator[dict[str, str | float]]:
     """Yield by how much of an iteration the model of speed is off, on the mean over shapes, for each job of a trial.
 
     profiled: on GPUs, in the shapes measured; others: on GPUs, in all others that there may be; on_cpu: on cores, in
-    any; worst: in the worst of all. least_ms: the shortest iteration that it foretells.
+    any; worst: in the worst of all. least_ms: the shortest iteration that it predicts.
     """
     episode = load.episode()
     shapes = np.array(list(product(range(1, trace.MOST_WORKERS + 1), range(1, MOST_SERVERS + 1), (0, 1))))
     on_cpu, source = shapes[:, 2] == 1, source_of(episode.view)
     for job, model in enumerate(load.table["model"]):
         profile = readings.profile(source, job)
-        foretold = seconds(fit(profile), *shapes.T)
+        predicted = seconds(fit(profile), *shapes.T)
         truth = [calls.iteration(episode.states, 0, episode.jobs, job, *shape) for shape in shapes.tolist()]
-        error = np.abs(foretold / truth - 1)
+        error = np.abs(predicted / truth - 1)
         known = (shapes[:, None] == profile[None, :, :3]).all(axis=2).any(axis=1)
         yield {
             "model": model,
@@ -203,7 +203,7 @@ def errors_of_fit(load: Workload) -> Iterator[dict[str, str | float]]:
             "others": error[~known & ~on_cpu].mean(),
             "on_cpu": error[on_cpu].mean(),
             "worst": error.max(),
-            "least_ms": 1000 * foretold.min(),
+            "least_ms": 1000 * predicted.min(),
         }
 
 
@@ -250,7 +250,7 @@ def remarks(found: Found) -> list[str]:
         "none so, it has no elasticity.",
         f"Shorter than AITurbo's is the mean JCT there of: {'; '.join(shorter) or 'none of the others'}.",
         f"The model of speed is off by {profiled} of an iteration in the shapes profiled, with an error of 5 %, and by "
-        f"{others} in others; the shortest iteration it foretells takes {errors['least_ms'].min():.0f} ms.",
+        f"{others} in others; the shortest iteration it predicts takes {errors['least_ms'].min():.0f} ms.",
     ]
 
 

@@ -2,7 +2,7 @@
 
 Claim: pausing and loading a job take up to hundreds of seconds; then shortest remaining time first (SRTF) is
 ineffective and FIFO sometimes better; Xion, which preempts only when that is beneficial, has a mean JCT 19 %
-shorter and a mean wait 1.64 times shorter. The abstract does not say than whose; held here against SRTF.
+shorter and a mean wait 1.64 times shorter. The abstract does not say against which scheduler; held here against SRTF.
 
 Inferred: the rule (see baselines/xion.py) and the workload. Jobs of a quarter of an hour come one by one to two
 slots, each fills one, at a load of 0.8; to pause and load one takes 200 s (median). Estimates are exact for every
@@ -23,7 +23,7 @@ from experiments._claims import Claim
 from experiments._figure import Look
 from experiments._paper import Paper
 from experiments._tables import share, times
-from experiments._trials import Found, Setting, changed, drawn, published
+from experiments._trials import Found, Setting, by_default, changed, drawn
 from workloads import Workload, filled, prepare
 from workloads.xion_small import with_overhead
 
@@ -61,14 +61,14 @@ def settings(trials: int, seed: int) -> list[Setting]:
         WITHOUT_QUEUE: partial(Xion, count_queue=False),
         GAP_ALONE: partial(Xion, rule="gap", count_queue=False),
     }
-    policies = published(*KNOWN, "xion")
+    policies = by_default(*KNOWN, "xion")
     found = [Setting(USUAL, workloads, policies)]
     for seconds in (*OVERHEADS_S, ENDLESS_S):
         more = rules if seconds == USUAL_S else {GAP: rules[GAP]}
         loads = changed(few, partial(with_overhead, median_s=seconds))
         found.append(Setting(overhead(seconds), loads, policies | more))
     heavy = [heavy_tailed(load) for load in few]
-    return [*found, Setting(HEAVY, heavy, published("fifo_strict") | policies)]
+    return [*found, Setting(HEAVY, heavy, by_default("fifo_strict") | policies)]
 
 
 def heavy_tailed(load: Workload) -> Workload:

@@ -4,10 +4,10 @@ Claim: jobs that share GPUs without regard to memory run out of it, and the unlu
 queue by profiles ends that, and the tail of completion times is 44 % shorter. The tail is not defined in what
 we know: here it is the 95th percentile of a trial's JCTs, and the longest beside it. Held against `fifo_blind`.
 
-Inferred: 10 or 30 jobs wait for one pair of 32 GB GPUs, at most two at a time, as in the authors' prototype, drawn
-like their 600 profiles (mix) or like those above 8 GB (memory). Two that want more than a whole GPU slow each other
-down in proportion, and by 4 % for the company. "Unlucky" is read as anybody on the GPU; the victim begins anew
-after 25 s. Iterations decide who suits whom and nothing else: what jobs exchange takes no time here.
+Inferred: 10 or 30 jobs wait for one pair of 32 GB GPUs, at most two at a time, as in the authors' prototype, drawn like
+their 600 profiles (mix) or like those above 8 GB (memory). Two that want more than a whole GPU slow each other down in
+proportion, and by a fixed 4 % per co-located job. "Unlucky" is read as any job on the GPU; the victim begins anew after
+25 s. Iterations decide which jobs suit each other and nothing else: what jobs exchange takes no time here.
 """
 
 from functools import partial
@@ -23,7 +23,7 @@ from experiments import _figure, _tables
 from experiments._claims import Claim
 from experiments._figure import Look
 from experiments._paper import Paper
-from experiments._trials import Found, Setting, changed, drawn, published
+from experiments._trials import Found, Setting, by_default, changed, drawn
 from simulator.physics import CONTENTION
 
 if TYPE_CHECKING:
@@ -57,10 +57,10 @@ def peaking(name: str, share: float) -> str:
 def settings(trials: int, seed: int) -> list[Setting]:
     """Return the four sets with all policies, then what changes the cost of running out of memory.
 
-    That cost is nothing to a policy under which nobody does, so only the blind one runs again.
+    That cost is nothing to a policy under which no job does, so only the blind one runs again.
     """
     policies = (
-        published(ALONE, BLIND) | {HEAD: partial(PackedFifo, strict=True)} | published(FIRST_FIT, XONAR)
+        by_default(ALONE, BLIND) | {HEAD: partial(PackedFifo, strict=True)} | by_default(FIRST_FIT, XONAR)
     )
     scores = {f"xonar, score {score}": partial(Xonar, score) for score in OTHER_SCORES}
     found = []
@@ -72,10 +72,10 @@ def settings(trials: int, seed: int) -> list[Setting]:
         costs |= {delayed(name, seconds): {"restart_delay": seconds} for seconds in DELAYS_S[1:]}
         costs |= {peaking(name, peak): {"peak_at": peak} for peak in PEAKS[1:]}
         found += [
-            Setting(other, changed(loads, **choices), published(BLIND)) for other, choices in costs.items()
+            Setting(other, changed(loads, **choices), by_default(BLIND)) for other, choices in costs.items()
         ]
         profiled = changed(loads, contention=CONTENTION, contention_loss=0.0)
-        found.append(Setting(f"{name}, {PROFILED}", profiled, published(BLIND, XONAR)))
+        found.append(Setting(f"{name}, {PROFILED}", profiled, by_default(BLIND, XONAR)))
     return found
 
 
@@ -142,7 +142,7 @@ def _crossing(found: Found, name: str) -> str:
 
 
 def claims(found: Found) -> list[Claim]:
-    """Return that nobody runs out of memory, how much shorter the tail is, and what the choice of partners does."""
+    """Return that no job runs out of memory, how much shorter the tail is, and what the choice of partners does."""
     failures = {policy: _over_all(found, policy, "oom_restarts") for policy in (BLIND, XONAR)}
     shared = _over_all(found, XONAR, "shared_gpu_hours")
     blind = "Under blind FIFO, jobs run out of memory more than 0 times a trial."
@@ -193,8 +193,9 @@ def remarks(found: Found) -> list[str]:
     newcomer = {name: tail(found, name, against=f"{name}, {NEWCOMER}").mean for name in SETS}
     reached = sum(newcomer[name] >= FLOORS[name.split()[0]] for name in SETS)
     return [
-        f"Who fails decides much: if it is the newcomer, which has nothing to lose yet, {reached} of {len(SETS)} sets "
-        "reach the floor for p95. That anybody may fail was settled after both had been tried.",
+        "Which job fails decides much: if it is the newcomer, which has nothing to lose yet, "
+        f"{reached} of {len(SETS)} sets reach the floor for p95. That any job may fail was settled after both "
+        "had been tried.",
         f"Most of the gain is the memory test: first fit with that test has this share of it: {parts}.",
         "With 10 or 30 jobs all there at once, the longest JCT is the makespan.",
     ]

@@ -1,4 +1,4 @@
-"""A choice: a field of a frozen dataclass, declared with what it may be, and checked whoever makes it."""
+"""A choice: a field of a frozen dataclass, declared with what it may be, and checked wherever it is made."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping

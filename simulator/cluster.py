@@ -119,7 +119,7 @@ def together(name: str, parts: Sequence[Cluster]) -> Cluster:
 def philly() -> Cluster:
     """Return the cluster of the Philly trace as its machine list has it: 552 nodes, 2,490 GPUs.
 
-    321 nodes of 2 GPUs with 12 GB, then 231 of 8 with 24 GB; cores are ours, the trace does not tell them.
+    321 nodes of 2 GPUs with 12 GB, then 231 of 8 with 24 GB; cores are our assumption, the trace does not tell them.
     """
     gpus = (2,) * 321 + (8,) * 231
     memory = (12.0,) * 321 + (24.0,) * 231

@@ -70,7 +70,7 @@ def add_types(jobs: np.ndarray, table: "pd.DataFrame", cluster: Cluster, physics
 def cores_asked(jobs: np.ndarray, table: "pd.DataFrame", cluster: Cluster, *, given_out: bool) -> np.ndarray:
     """Return the cores that each job asks for, for each GPU, or as a whole if it has none.
 
-    At most its GPUs' share of the node; where cores are given out, at most what the largest node can give a job
+    At most its GPUs' share of the node; where cores are allocated, at most what the largest node can give a job
     that comes to it alone, one core being kept for each other GPU, and at least one. Parameter servers come on top.
     """
     gpus = table["num_gpus"].to_numpy()

@@ -12,7 +12,7 @@ class Placement(NamedTuple):
     """The GPUs a job gets, by index, and CPU cores; what has no GPU gets a node instead.
 
     cores: for each GPU, those of parameter servers included, or as a whole for a CPU job; None for what it asks for, or
-    fewer if they are not to be had. Where a start waits for GPUs it gets as many of them as there are then.
+    fewer if they are not available. Where a start waits for GPUs it gets as many of them as there are then.
     workers: None for one on each GPU, or without GPUs for as many as the job asks for. If they are fewer than the
     GPUs, its parameter servers have the others; else they have cores beside the workers.
     servers: None for as many as it asks for.
@@ -77,9 +77,11 @@ class Ranking:
 
     key: `submit`; `estimate` of the run time; `remaining` of it; `remaining_area`, times GPUs; `level` of attained
         GPU-seconds; `true_remaining`, for oracles; `weighted`: (remaining + load if paused) x GPUs ** `exponent`.
-    preempt: never; `by_order`, whoever comes first runs; `if_it_pays`: victims are paused for a job that does not
-        fit if their mean remaining time exceeds the sum over them of its own and `margin` x their overhead.
-    discipline: fixed for this ranking, else the scenario's.
+    preempt: never; `by_order`, the job that comes first runs; `if_it_pays`, cost-aware: victims are paused for a job
+        that does not fit if their mean remaining time exceeds the sum over them of its own and `margin` x their
+        overhead.
+    discipline: fixed for this ranking, else the scenario's: `skip` is greedy (blocked jobs are skipped), `strict` is
+        strict FIFO, `easy` is EASY backfilling.
     levels: attained GPU-seconds at which `level` rises.
     """
 
@@ -92,13 +94,13 @@ class Ranking:
 
     @property
     def is_oracle(self) -> bool:
-        """Whether it is told what no scheduler knows."""
+        """Whether it uses what no scheduler knows."""
         return self.key.startswith("true_")
 
     def __call__(self, view: "View") -> Action:
-        """Return the next move of this instant's walk."""
+        """Return the next move of this instant's scheduling pass."""
         return view.next_move(self)
 
 
-PRIOR = Ranking("weighted", "if_it_pays", exponent=1.0, margin=8.0)
+BASE_POLICY = Ranking("weighted", "if_it_pays", exponent=1.0, margin=8.0)
 """The heuristic that agents begin as: of the threshold family, tuned on training windows of Philly's generator."""

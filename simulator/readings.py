@@ -15,9 +15,11 @@ from simulator.kernel.layout import (
 from simulator.source import Source
 from traces import stream
 
-BUSY_ERROR_S = 0.85  # standard error of a reading of busy seconds: 2 points of utilisation over 60 s; ours
-BANDWIDTH_ERROR = 0.02  # standard error of a reading of bandwidth, as a share of it; ours
-PROFILE_ERROR = 0.05  # deviation of the logarithm of a profiled iteration: ours
+BUSY_ERROR_S = (
+    0.85  # standard error of a reading of busy seconds: 2 points of utilisation over 60 s; our assumption
+)
+BANDWIDTH_ERROR = 0.02  # standard error of a reading of bandwidth, as a share of it; our assumption
+PROFILE_ERROR = 0.05  # deviation of the logarithm of a profiled iteration: our assumption
 
 
 def is_cpu_job(source: Source) -> np.ndarray:

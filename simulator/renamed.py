@@ -17,6 +17,7 @@ FIELDS = {
     "drain_every": Now("drain_every_h", "in hours"),
     "drain_notice": Now("drain_notice_h", "in hours"),
     "drain_length": Now("drain_length_h", "in hours"),
+    "prior_scale": Now("base_scale"),
 }
 """Fields by their old name, each with the same meaning and unit as before."""
 

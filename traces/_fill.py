@@ -1,6 +1,6 @@
 """What a trace does not tell, drawn from public measurements of training jobs.
 
-The figures are those of `data/models.csv` and `data/hardware.csv`; `data/SOURCES.md` tells who published
+The figures are those of `data/models.csv` and `data/hardware.csv`; `data/SOURCES.md` tells which authors published
 them. Every column has a random stream of its own, by its name, so a column that the trace does have changes no
 other's draws, nor does a new column; a job's values depend on the seed, its row and the rows before it. Users,
 virtual clusters, states and logged starts cannot be drawn: where a trace has none, the filled table has none.
@@ -24,18 +24,21 @@ _NOISE = "preemption noise, lognormal sigma"
 _STORAGE = "checkpoint storage bandwidth, shared NFS"
 
 RUN_GAP_S = 60.0  # jobs of one run come at most so far apart (philly_statistics.json, batch_gap_60s)
-BATCH_SPREAD = 0.25  # deviation of the logarithm of a batch size about its model's default: ours
-TEARDOWN_S = 2.0  # a pause ends processes as well as writing a checkpoint: ours
-RESTART_S = (LEAST_START_S, 600.0)  # least and most that pause and load take together: ours
-PREDICTABLE_SHARE = 0.7  # of the jobs: ours
+BATCH_SPREAD = 0.25  # deviation of the logarithm of a batch size about its model's default: our choice
+TEARDOWN_S = 2.0  # a pause ends processes as well as writing a checkpoint: our choice
+RESTART_S = (LEAST_START_S, 600.0)  # least and most that pause and load take together: our choice
+PREDICTABLE_SHARE = 0.7  # of the jobs: our assumption
 CRASH_SHARE = (
     0.185  # of long jobs: those of Philly with a gap in their run (philly_statistics.json, restarts)
 )
 CRASH_LEAST_S = 3600.0  # those are of an hour at least
 WORKER_CORES = 5  # of a worker without GPU (Aiturbo-vGPU's pods)
-MOST_LOSS = 0.5  # of a profile's scaling: ours
-GROWTH = 2  # times the workers asked for that a job can use: ours
-ERRORS = (0.25, 1.0)  # deviation of the logarithm of the profiled duration, predictable or not: ours
+MOST_LOSS = 0.5  # of a profile's scaling: our choice
+GROWTH = 2  # times the workers asked for that a job can use: our assumption
+ERRORS = (
+    0.25,
+    1.0,
+)  # deviation of the logarithm of the profiled duration, predictable or not: our assumption
 
 
 @dataclass(frozen=True)

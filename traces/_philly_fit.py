@@ -18,7 +18,7 @@ Ints = npt.NDArray[np.int64]
 
 PROBE_VC = "11cb48"
 
-# Ours, tuned until benchmarks/philly_fidelity.py printed the log's figures. Pairs are (small, large) batches.
+# Our choice, tuned until benchmarks/philly_fidelity.py printed the log's figures. Pairs are (small, large) batches.
 SMALL_TAIL = 2.5  # P(small batch >= n) = n^-2.5
 _LARGE = 0.13  # share of 1-GPU batches that are large
 _LEVEL = (1.5, 0.75)  # deviation of 1-GPU levels; that of others is 1

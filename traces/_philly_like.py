@@ -2,8 +2,8 @@
 
 Like jobs come in batches, seconds apart. Each virtual cluster has two streams of them: small batches on any
 number of GPUs, and large ones of 1-GPU jobs, which bring most jobs. A stream is a Poisson process whose rate
-follows the hour, the weekday and two moods of its own, one of hours and one of days. Some batches go on with
-the work of the stream's last: same GPUs, same level of duration, same luck.
+follows the hour, the weekday and two rate modulations of its own, one of hours and one of days. Some batches go on with
+the work of the stream's last: same GPUs, same level of duration, same pass probability.
 
 A level is Gaussian. All levels that share a GPU bucket and a status form a mixture with a known distribution
 function, which maps them onto the published quantiles; so durations are right by construction, as are, on
@@ -27,11 +27,16 @@ _BEFORE_H = 2 * _WEEK_H  # the first job is any job of so long: most windows of 
 _WARM_UP_H = 3  # batches that began so early may still be coming in when the first job is drawn
 _DEFAULT_JOBS = 4_000
 
-# Ours, tuned until benchmarks/philly_fidelity.py printed the log's figures. Pairs are (small, large) batches.
+# Our choice, tuned until benchmarks/philly_fidelity.py printed the log's figures. Pairs are (small, large) batches.
 _CONTINUES = (0.4, 0.8)  # share of batches that go on with the last one's work
 _WITHIN = ((0.15, 0.9), (0.3, 1.5))  # share of a level's variance inside its batch: parameters of a beta
-_MOODS = (((0.6, 0.7), (0.97, 0.5)), ((0.85, 1.3), (0.98, 0.6)))  # correlation by hour, deviation of log rate
-_LUCK = 0.26  # a batch's chance to pass: Beta(0.26 p, 0.26 (1 - p)), so most batches pass or fail as one
+_MODULATIONS = (
+    ((0.6, 0.7), (0.97, 0.5)),
+    ((0.85, 1.3), (0.98, 0.6)),
+)  # correlation by hour, deviation of log rate
+_PASS_CORRELATION = (
+    0.26  # a batch's chance to pass: Beta(0.26 p, 0.26 (1 - p)), so most batches pass or fail as one
+)
 _GAP_S, _GAP_SPREAD = 6.0, 0.8  # gaps of a batch are exponential; median and log deviation of their mean
 _GAP_MOST_S = 60.0
 _PROBE_EVERY_S = 600
@@ -77,22 +82,24 @@ def _stretch(rng: np.random.Generator, philly: Philly, hours: int) -> dict[str, 
 def _starts(rng: np.random.Generator, philly: Philly, hours: int) -> tuple[Ints, Floats]:
     """Draw the stream and the time of every batch, ordered by both."""
     week = philly.week[(rng.integers(_WEEK_H) + np.arange(hours)) % _WEEK_H]
-    moods = np.concatenate([_mood(rng, len(philly.clusters), hours, *scales) for scales in _MOODS])
-    counts = rng.poisson(philly.batches_per_hour[:, None] * week * moods)
+    modulations = np.concatenate(
+        [_modulation(rng, len(philly.clusters), hours, *scales) for scales in _MODULATIONS]
+    )
+    counts = rng.poisson(philly.batches_per_hour[:, None] * week * modulations)
     stream, hour = np.divmod(np.repeat(np.arange(counts.size), counts.ravel()), hours)
     start_s = (hour + rng.random(len(hour))) * _HOUR_S
     return stream, start_s[np.lexsort((start_s, stream))]
 
 
-def _mood(rng: np.random.Generator, streams: int, hours: int, *scales: tuple[float, float]) -> Floats:
+def _modulation(rng: np.random.Generator, streams: int, hours: int, *scales: tuple[float, float]) -> Floats:
     """Draw relative rates [stream, hour] of mean 1: a product of lognormal autoregressions."""
     log_rate = np.zeros((hours, streams))
     for correlation, deviation in scales:
-        mood = rng.standard_normal((hours, streams))
-        mood[1:] *= np.sqrt(1 - correlation**2)
+        modulation = rng.standard_normal((hours, streams))
+        modulation[1:] *= np.sqrt(1 - correlation**2)
         for hour in range(1, hours):
-            mood[hour] += correlation * mood[hour - 1]
-        log_rate += deviation * mood - deviation**2 / 2
+            modulation[hour] += correlation * modulation[hour - 1]
+        log_rate += deviation * modulation - deviation**2 / 2
     return np.exp(log_rate).T
 
 
@@ -107,11 +114,11 @@ def _batched(
     count = np.sum(rng.random(len(stream))[:, None] > philly.gpus_up_to[stream, :-1], axis=1)[work]
     bucket = philly.bucket[count]
     chance = philly.passes[stream, bucket]
-    luck = rng.beta(_LUCK * chance, _LUCK * (1 - chance))[work]
+    pass_probability = rng.beta(_PASS_CORRELATION * chance, _PASS_CORRELATION * (1 - chance))[work]
     level = rng.standard_normal(len(stream))[work]
     within = rng.beta(*np.take(_WITHIN, large, axis=0).T)[work]
     batch = np.repeat(np.arange(len(stream)), _sizes(rng, philly, stream))
-    passed = (rng.random(len(batch)) < luck[batch]).astype(int)
+    passed = (rng.random(len(batch)) < pass_probability[batch]).astype(int)
     levels = np.sqrt(1 - within)[batch] * level[batch]
     levels += np.sqrt(within)[batch] * rng.standard_normal(len(batch))
     levels = philly.shift[stream[batch]] + philly.spread[stream, bucket][batch] * levels

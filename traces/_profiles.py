@@ -15,7 +15,7 @@ DATA = Path(__file__).parent / "data"
 STATISTICS = DATA / "philly_statistics.json"
 NO_MODEL = "none"
 STAND_IN = "resnet50"
-LEAST_START_S = 5.0  # that a job takes to start up: ours
+LEAST_START_S = 5.0  # that a job takes to start up: our choice
 FIGURES = (
     "alpha_s",
     "amp_gain_V100",

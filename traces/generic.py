@@ -1,4 +1,4 @@
-"""A CSV file in the job table's own columns: anybody's log, without a module of its own."""
+"""A CSV file in the job table's own columns: any cluster's log, without a module of its own."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 _EPOCH = datetime(1970, 1, 1)
 _NO_TIME = (None, "", "None")
 _BLANKS = re.compile(r"[ \t\r\n]*")
-_MACHINES = {  # the list's column: ours, its type, what a cell looks like, in a pattern and in words
+_MACHINES = {  # the list's column: our column, its type, what a cell looks like, in a pattern and in words
     "machineId": ("machine_id", str, r"(\S+)", "a name"),
     "number of GPUs": ("num_gpus", int, r"(\d{1,4})", "a whole number"),
     "single GPU mem": ("gpu_memory_gib", float, r"(\d{1,4})GB", "gigabytes like 24GB"),
@@ -65,13 +65,13 @@ def machine_list(file: File) -> pd.DataFrame:
         if name not in header:
             raise TraceError(file, 1, name, f"only {quote(', '.join(header))}", f"a column named {name}")
     known = [(header.index(name), name, *_MACHINES[name]) for name in _MACHINES if name in header]
-    machines: dict[str, list[str | int | float]] = {ours: [] for _, _, ours, *_ in known}
+    machines: dict[str, list[str | int | float]] = {own: [] for _, _, own, *_ in known}
     for line, row in rows:
-        for place, name, ours, kind, pattern, words in known:
+        for place, name, own, kind, pattern, words in known:
             cell = re.fullmatch(pattern, row[place], re.ASCII)
             if not cell:
                 raise TraceError(file, line, name, quote(row[place]), words)
-            machines[ours].append(kind(cell[1]))
+            machines[own].append(kind(cell[1]))
     return pd.DataFrame(machines)
 
 

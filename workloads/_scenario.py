@@ -67,7 +67,8 @@ class Rules:
     placement: Literal["first_fit", "best_fit", "spread", "pooled"] = "best_fit"
     """Which node a job gets; pooled ignores node borders."""
     discipline: Literal["skip", "strict", "easy"] = "skip"
-    """What happens behind a job that does not fit: it is skipped, blocks the queue, or is backfilled around."""
+    """What happens behind a job that does not fit. skip: greedy, it is skipped; strict: strict FIFO, it blocks the
+    queue; easy: EASY backfilling."""
     physics: str = choice(USUAL, expected=parts_expected)
     """all, none, or, joined by commas: memory, preemption, estimates, sharing, locality, cores, bandwidth, cpu_jobs,
     elastic, gpu_types, failures."""

@@ -1,4 +1,4 @@
-"""A job table made ready for a cluster: what it lacks filled in, what can never run found at the door."""
+"""A job table made ready for a cluster: what it lacks filled in, infeasible jobs rejected before the run."""
 
 from dataclasses import dataclass
 from functools import lru_cache

@@ -5,16 +5,17 @@ of 29 networks on CIFAR-10 and ImageNet. The quantiles of duty, memory and run t
 the median iteration (317 ms) and the way jobs are queued: all at once. Read out of their code: a job is 100
 iterations on two GPUs, one worker on each; its parameter servers run on CPUs and are left out here.
 
-Inferred by us: jobs whose GPUs are busy less than half of the time have the longest iterations (the networks listed
+Inferred: jobs whose GPUs are busy less than half of the time have the longest iterations (the networks listed
 as such take 0.9 to 2.4 s), and no other tie of iteration and duty; a rank correlation of 0.2 between duty and memory,
-"positively but weakly tied"; the quantiles that no one printed, namely the ends and those of the iteration. A job
+"positively but weakly tied"; the quantiles that are not printed, namely the ends and those of the iteration. A job
 whose iterations are longer runs longer, rank by rank.
 
 Where this departs: iterations and run times do not agree in the source, since 100 iterations of the median take 32 s
 and the median run 56 s, which counts starting up; so a job's run time is drawn from its own quantiles and is not 100
-times active + idle. Only their ratio decides how jobs slow one another down. The median busy time comes out 7 %
-above the source's 239 ms. Memory is not tied to length, though of 44 printed settings the larger take longer (rank
-correlation 0.47). The prototype takes a GPU to hold 32,000 MB; ours holds 32 GiB, and 1,000 MB are written as 1 GiB.
+times active + idle. Only their ratio decides how jobs slow one another down. The median busy time comes out 7 % above
+the source's 239 ms. Memory is not tied to length, though of 44 printed settings the larger take longer (rank
+correlation 0.47). The prototype takes a GPU to hold 32,000 MB; here one holds 32 GiB, and 1,000 MB are written as 1
+GiB.
 """
 
 from __future__ import annotations

@@ -6,21 +6,21 @@ same lab (github.com/MaoZzzzz/Aiturbo-vGPU): 40 % of jobs turn predictable, at a
 one or two servers a job; five cores a server or worker; and how many times slower a worker on five cores is, for the
 six models where its fits give a figure that can be.
 
-Ours: everything else, fixed before AITurbo had been run. `duration_s` is the run time in the shape asked for, not
-GPU-seconds: a median of 4,500 s and a deviation of 1.2 of its logarithm come near what the data set has as run times
-(43 % below an hour, there 40 %; 99 % below 73,000 s, there 71,000 s), but for its many very short ones. It is drawn
-apart from the number of GPUs and from when a job turns predictable, which tells nothing of its length. Arrivals are
-Poisson; the load is what GPU-seconds the workers ask for bring over those that 16 GPUs have, servers not counted.
+Our assumptions: everything else, fixed before AITurbo had been run. `duration_s` is the run time in the shape asked
+for, not GPU-seconds: a median of 4,500 s and a deviation of 1.2 of its logarithm come near what the data set has as run
+times (43 % below an hour, there 40 %; 99 % below 73,000 s, there 71,000 s), but for its many very short ones. It is
+drawn apart from the number of GPUs and from when a job turns predictable, which tells nothing of its length. Arrivals
+are Poisson; the load is what GPU-seconds the workers ask for bring over those that 16 GPUs have, servers not counted.
 Estimates err by a lognormal factor, as those of any trace: by 1 (deviation of its logarithm) until a job is
-predictable, by 0.25 from then on. To pause and load a job takes a minute on average: 62 s were measured a preemption
-on Tiresias' testbed (as the code of Lucid, ASPLOS 2023, quotes it); its spread and split are those of `xion_small`. A
-job can have up to 8 workers, as many as anybody asks for.
+predictable, by 0.25 from then on. To pause and load a job takes a minute on average: 62 s were measured a preemption on
+Tiresias' testbed (as the code of Lucid, ASPLOS 2023, quotes it); its spread and split are those of `xion_small`. A job
+can have up to 8 workers, as many as any asks for.
 
 Iterations and what they exchange are those of `data/models.csv`, so users ask for shapes that may suit a model badly,
 as the prototype's do: through one server, eight workers of the VGGs are slower than one.
 
 A GPU has 16 cores, as on the prototype's testbed (two nodes of two GPUs and 32 cores): a worker's five, and the ten of
-two servers, so that any job as asked fits wherever it has its GPUs. Four nodes of four GPUs are ours.
+two servers, so that any job as asked fits wherever it has its GPUs. Four nodes of four GPUs are our choice.
 """
 
 from __future__ import annotations

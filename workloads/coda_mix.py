@@ -4,12 +4,12 @@ From CODA's abstract: clusters run DNN training and CPU jobs; the cores that tra
 count; CPU jobs disturb training through what they share, such as memory bandwidth. Its cluster and trace are not
 public. Inferred: ten nodes of eight GPUs and 40 cores, and the figures below.
 
-Ours: all rates, shares and distributions. The nine models are those of `data/models.csv` whose input need was fitted
-to Synergy's measurements, which are the only public curves of speed over cores: four of vision, two of speech and
-audio, three of language. Two that Synergy measured are left out: alexnet, which could use some 40 cores a GPU, all that
-a node has, and the language model lstm, to keep nine. Synergy trained in mixed precision and so do these jobs, else
-the GPUs would be too slow to need the cores that its curves show. Users ask for cores at random, but an 8-GPU job for
-no more than five a GPU, which is its whole node; `duration_s` is the run time with the cores asked.
+Our assumptions: all rates, shares and distributions. The nine models are those of `data/models.csv` whose input need
+was fitted to Synergy's measurements, which are the only public curves of speed over cores: four of vision, two of
+speech and audio, three of language. Two that Synergy measured are left out: alexnet, which could use some 40 cores a
+GPU, all that a node has, and the language model lstm, to keep nine. Synergy trained in mixed precision and so do these
+jobs, else the GPUs would be too slow to need the cores that its curves show. Users ask for cores at random, but an
+8-GPU job for no more than five a GPU, which is its whole node; `duration_s` is the run time with the cores asked.
 
 Run times are drawn, and the load of 1.1 is counted, with plenty of cores: then more work is offered than any policy
 gets done in the day, so that utilisation tells how well the GPUs are fed and not how many jobs came.

@@ -17,10 +17,10 @@ each is taken from a trace or a profile, or lies between those of several (`docs
 - CPU jobs: 12 % of all (AITurbo's data set 11.7 %, PAI 17.8 %), each as in `coda_mix`.
 
 `duration_s` is the run time with the GPUs and cores asked for. Submissions are spread so that every episode is offered
-the same load, which counts those run times on GPUs that nobody shares.
+the same load, which counts those run times on GPUs that are not shared.
 
-Two jobs slow each other down as Gavel measured it on V100s, and by 4 % for the company (Lucid's pairs: 3 to 5 %).
-Nodes have six cores a GPU: the V100 machines of Alibaba's PAI have 96 hyper-threads for eight. GPUs are alike and
+Two jobs slow each other down as Gavel measured it on V100s, and by a fixed 4 % per co-located job (Lucid's pairs: 3 to
+5 %). Nodes have six cores a GPU: the V100 machines of Alibaba's PAI have 96 hyper-threads for eight. GPUs are alike and
 nothing fails, for neither is a lever.
 """
 
@@ -44,7 +44,7 @@ Ints = npt.NDArray[np.int64]
 
 MACHINES = cluster("4x8")
 JOBS = 240
-LOAD = 1.1  # of the GPUs; ours, as in `coda_mix`
+LOAD = 1.1  # of the GPUs; our choice, as in `coda_mix`
 SWING = 0.6
 ALONE = (
     0.47  # of the runs have one job and sizes are geometric: 1 - 0.47 ** 2 = 78 % of jobs are in larger ones

@@ -1,9 +1,9 @@
 """Jobs for Xion's regime: short ones of like length on few slots, where pausing and loading cost a fifth of a job.
 
 From Xion's abstract: pausing and loading cost up to hundreds of seconds, and then preferring short jobs stops paying.
-Its jobs and machines are not public; all figures below are ours, found by trying where the claims hold: Poisson
-arrivals, lognormal lengths, each job fills one slot (one GPU), and pause + load is lognormal, split 40 to 60. A slot is
-a slot wherever it is: a paused job may resume in either, and SRTF always pauses the job with most left.
+Its jobs and machines are not public; all figures below are our assumptions, found by trying where the claims hold:
+Poisson arrivals, lognormal lengths, each job fills one slot (one GPU), and pause + load is lognormal, split 40 to 60.
+Slots are placement-insensitive: a paused job may resume in either, and SRTF always pauses the job with most left.
 """
 
 from __future__ import annotations

@@ -11,7 +11,9 @@ from workloads import xonar_mix
 from workloads._invented import count
 from workloads._xonar_like import generate
 
-ABOVE_GIB = 8.0  # ours: two such jobs overflow a GPU of 32 GiB in 36 % of pairs, against 12 % of any two
+ABOVE_GIB = (
+    8.0  # our choice: two such jobs overflow a GPU of 32 GiB in 36 % of pairs, against 12 % of any two
+)
 
 scenario = replace(xonar_mix.scenario, trace="xonar_memory")
 

@@ -1,7 +1,7 @@
 """Xonar's experiment: ten jobs at once, of all its settings, on one pair of 32 GB GPUs, at most two on each.
 
-The jobs are those of `_xonar_like`. Two that want more than a GPU slow each other down in proportion, and by 4 % for
-the company. Where memory runs over anybody on the GPU may be the unlucky one.
+The jobs are those of `_xonar_like`. Two that want more than a GPU slow each other down in proportion, and by a fixed
+4 % per co-located job. Where memory runs over, any job on the GPU may be the victim.
 """
 
 from __future__ import annotations

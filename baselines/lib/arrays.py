@@ -1,7 +1,7 @@
-"""Who gets how many CPU cores, given how many each job wants: the reserves and loans of CODA's arrays, inferred.
+"""How many CPU cores each job gets, given how many each wants: the reserves and loans of CODA's arrays, inferred.
 
 On each node some cores for each GPU are reserved for jobs with GPUs, the rest is for CPU jobs. What one side leaves
-idle the other borrows, and gives back by shrinking, nobody being paused: a job that has more than the reserve of its
+idle the other borrows, and gives back by shrinking, without a pause: a job that has more than the reserve of its
 GPUs when a CPU job comes, the CPU job that came last when a job with GPUs needs its reserve.
 """
 
@@ -15,7 +15,7 @@ from simulator.vocabulary import OPEN
 if TYPE_CHECKING:
     from simulator.view import View
 
-LEAST_SHARE = 0.5  # of the cores it asks for, that a CPU job keeps whoever needs them; ours
+LEAST_SHARE = 0.5  # of the cores it asks for, that a CPU job keeps in any case; our choice
 ROUNDING = 1e-6
 
 
@@ -23,7 +23,7 @@ class Holders(NamedTuple):
     """The running jobs, each array over them but `room`, and the cores of each node that they have or could have.
 
     on: (jobs, nodes), GPUs of a job on a node; 1 for a CPU job. places: the same, as pairs of a node and how many.
-    want: cores for each of those; what a CPU job asks for. servers: of these, those of parameter servers, which nobody
+    want: cores for each of those; what a CPU job asks for. servers: of these, those of parameter servers, which no job
     can take. gain: how much a job makes of one. since_s: when it began.
     """
 
@@ -39,7 +39,7 @@ class Holders(NamedTuple):
 
 
 def holders(view: "View", want: np.ndarray, gain: np.ndarray) -> Holders:
-    """Return who holds cores where, given what the running jobs want to be fed with."""
+    """Return which job holds cores where, given what the running jobs want to be fed with."""
     jobs = view.running
     servers = view.jobs.server_cores[jobs]
     is_cpu, nodes = view.jobs.is_cpu_job[jobs], view.jobs.node[jobs]
@@ -64,10 +64,10 @@ def divide(
 ) -> np.ndarray:
     """Return the cores that each running job is to have, in whole numbers.
 
-    Everybody has one and its servers', CPU jobs the least share of what they ask for; then the reserve is given out,
-    then CPU jobs get what they ask for, in the order of their starts, then those who make most of a core what they
-    want.
-    taken: cores of each node that somebody else will have.
+    Each job has one and its servers', CPU jobs the least share of what they ask for; then the reserve is allocated,
+    then CPU jobs get what they ask for, in the order of their starts, then, by marginal gain per core, the others what
+    they want.
+    taken: cores of each node that other jobs will have.
     """
     least = np.clip(np.ceil(least_share * held.want), 1, held.want)
     cores = np.where(held.is_cpu, least, 1.0 + held.servers)

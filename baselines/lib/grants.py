@@ -1,9 +1,9 @@
-"""An order carried out: who keeps its GPUs, who is paused, who starts, and on which GPUs.
+"""An order carried out: which jobs keep their GPUs, are paused or start, and on which GPUs.
 
-A policy says in which order jobs come and how many GPUs each is to have. A running job keeps its GPUs where nobody
+A policy says in which order jobs come and how many GPUs each is to have. A running job keeps its GPUs where no job
 before it needs them; a queued one starts where the scenario's rule puts it on free GPUs, else it waits for GPUs of a
 node that pauses in flight will free, else the fewest jobs that come after it are paused, the last in order of equally
-many. GPUs that are being freed for a job are kept for it. CPU jobs start where they fit; nobody is paused for them.
+many. GPUs that are being freed for a job are kept for it. CPU jobs start where they fit; no job is paused for them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from simulator.view import View
 
 ROUND_S = 240.0  # Tiresias' interval in AITurbo's code
-GLANCE_S = 60.0  # ours; the shorter wait that agents have too
+GLANCE_S = 60.0  # our choice; the shorter wait that agents have too
 ROUNDING = 1e-6  # of sums of cores
 
 
@@ -50,8 +50,8 @@ class Part(NamedTuple):
 class Ledger(NamedTuple):
     """By node: the GPUs that are free, those that pauses in flight will free, and those of each job in question.
 
-    place: of each job, in order. cost: of pausing each, the same for all. cores: spare on each node once all pauses in
-    flight have ended and what is reserved has started. gain: what a GPU of each job adds to them.
+    place: of each job, in order. cost: of pausing each, the same for all. cores: unreserved on each node once all
+    pauses in flight have ended and what is reserved has started. gain: what a GPU of each job adds to them.
     """
 
     free: list[list[int]]
@@ -68,24 +68,24 @@ class Ledger(NamedTuple):
             held.pop(job, None)
 
     def most(self, node: int) -> int:
-        """Return how many GPUs of a node are to be had at most."""
+        """Return how many GPUs of a node are available at most."""
         return len(self.free[node]) + len(self.freeing[node]) + sum(map(len, self.held[node].values()))
 
     def gpus(self, node: int, victims: Iterable[int]) -> list[int]:
-        """Return the GPUs of a node that are to be had once these are paused, the free ones first."""
+        """Return the GPUs of a node that are available once these are paused, the free ones first."""
         freed = [gpu for victim in victims for gpu in self.held[node].get(victim, ())]
         return self.free[node] + self.freeing[node] + freed
 
     def cores_with(self, node: int, victims: Iterable[int]) -> float:
-        """Return the cores of a node that are spare once these are paused."""
+        """Return the cores of a node that are unreserved once these are paused."""
         gains = (len(self.held[node].get(victim, ())) * self.gain[victim] for victim in victims)
         return float(self.cores[node] + sum(gains))
 
 
 class Rounds:
-    """The moves of a policy that settles who runs at each arrival, and every so often while jobs wait for GPUs.
+    """The moves of a policy that settles which jobs run at each arrival, and every so often while jobs wait for GPUs.
 
-    In between, what fits starts in the same order and nobody is paused. A round may be late by less than GLANCE_S.
+    In between, what fits starts in the same order and no job is paused. A round may be late by less than GLANCE_S.
     """
 
     def __init__(self, order: Callable[["View"], Sequence[Wish]], every_s: float = ROUND_S) -> None:
@@ -139,7 +139,7 @@ def by(view: "View", *keys: np.ndarray, gpus: np.ndarray | None = None) -> list[
 def grants(view: "View", wishes: Sequence[Wish], *, pausing: bool = True) -> Iterator[Action]:
     """Yield the pauses and starts of this instant, each of which is to be made before the next is asked for.
 
-    wishes: of queued and running jobs, in order; whoever runs and has no wish keeps what it has.
+    wishes: of queued and running jobs, in order; a job that runs and has no wish keeps what it has.
     pausing: whether running jobs may be paused; else they keep what they have.
     """
     queued, cores = set(view.queue.tolist()), view.jobs.cores_each.tolist()
@@ -155,8 +155,8 @@ def grants(view: "View", wishes: Sequence[Wish], *, pausing: bool = True) -> Ite
                 ledger.keep(wish.job)
         if wish.job not in queued:
             continue
-        demand = wish.gpus, cores[wish.job], view.can_hold(wish.job).tobytes() if unlike else b""
-        if demand in hopeless or view.just_paused(wish.job):
+        request_class = wish.gpus, cores[wish.job], view.can_hold(wish.job).tobytes() if unlike else b""
+        if request_class in hopeless or view.just_paused(wish.job):
             continue
         if placement := view.place(wish.job, gpus=wish.gpus):
             ledger = None
@@ -166,7 +166,7 @@ def grants(view: "View", wishes: Sequence[Wish], *, pausing: bool = True) -> Ite
         room = make_room(view, wish, ledger) or Room([], [])
         start = Start(wish.job, _with_servers(view, wish, Placement(tuple(sorted(room.gpus)))))
         if not room.gpus or is_too_early(view, room, start):
-            hopeless.add(demand)
+            hopeless.add(request_class)
             continue
         ledger = None
         after = [job for job in after if job not in room.victims]
@@ -231,8 +231,12 @@ def by_node(view: "View", wish: Wish, able: np.ndarray) -> list[int]:
 
 
 def ledger_of(view: "View", jobs: Sequence[int]) -> Ledger:
-    """Return who holds what, as far as it is to be had for a job if some of these are paused."""
-    nodes, holder, heir = range(len(view.nodes.num_gpus)), view.gpus.first_owner, view.gpus.reserved_for
+    """Return which job holds what, as far as it is available to a job if some of these are paused."""
+    nodes, holder, reserved_for = (
+        range(len(view.nodes.num_gpus)),
+        view.gpus.first_owner,
+        view.gpus.reserved_for,
+    )
     pausing = (holder >= 0) & (view.jobs.phase[holder] == PAUSING)
     place, cores, gain = (
         np.full(len(view.jobs.phase), -1.0),
@@ -243,12 +247,12 @@ def ledger_of(view: "View", jobs: Sequence[int]) -> Ledger:
     if view.cpu_limited:
         cores, gain = view.nodes.unreserved_cores.copy(), view.jobs.cores_now - 1
         change = np.where(pausing, gain[holder], 0.0) - np.where(
-            heir >= 0, view.jobs.cores_each[heir] - 1, 0.0
+            reserved_for >= 0, view.jobs.cores_each[reserved_for] - 1, 0.0
         )
         np.add.at(cores, view.gpus.node, change)
     cost = np.ones(len(place))
     ledger = Ledger([[] for _ in nodes], [[] for _ in nodes], [{} for _ in nodes], place, cost, cores, gain)
-    open_to_one = (heir == NOBODY) & (view.gpus.num_jobs <= 1)
+    open_to_one = (reserved_for == NOBODY) & (view.gpus.num_jobs <= 1)
     free, held = open_to_one & (holder < 0), open_to_one & (holder >= 0) & (place[holder] >= 0)
     for kind, lists in (free, ledger.free), (open_to_one & pausing, ledger.freeing):
         for gpu, node in zip(np.flatnonzero(kind).tolist(), view.gpus.node[kind].tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Turns on GPUs of a type: which jobs are on which, how fast they are there, and who is paused, moved or started.
+"""Turns on GPUs of a type: which jobs are on which, how fast they are there, and which are paused, moved or started.
 
 The last kind of a cluster is all its GPUs together, for gangs that no type has GPUs enough for; elsewhere it is unused.
 """
@@ -91,8 +91,8 @@ class Kinds:
 def take(view: "View", kinds: Kinds, turns: Sequence[Turn], *, pausing: bool) -> Iterator[Action]:
     """Yield the pauses, moves and starts of this instant, each of which is to be made before the next is asked for.
 
-    turns: in order, any number of a job, of which the first for which there is room counts. Who runs on that kind
-    keeps its GPUs. pausing: whether running jobs may be paused, and go to another kind.
+    turns: in order, any number of a job, of which the first for which there is room counts. A job that runs on that
+    kind keeps its GPUs. pausing: whether running jobs may be paused, and go to another kind.
     """
     on, cores, hopeless = (
         kinds.held(view),
@@ -102,17 +102,19 @@ def take(view: "View", kinds: Kinds, turns: Sequence[Turn], *, pausing: bool) ->
     waiting = {job for job in view.queue.tolist() if not view.just_paused(job)}
     stays = {turn.job: place for place, turn in enumerate(turns) if on[turn.job] == turn.kind}
     may_go = alone(view, view.preemptible).tolist() if pausing else []
-    after = sorted(may_go, key=lambda job: stays.get(job, len(turns)))  # last who has no turn where it is
+    after = sorted(
+        may_go, key=lambda job: stays.get(job, len(turns))
+    )  # last those that have no turn where they are
     for job, kind in turns:
         if job in after and on[job] == kind:
             after.remove(job)  # it keeps its GPUs
-        demand = kind, int(view.jobs.num_gpus[job]), cores[job], view.can_hold(job).tobytes()
-        if demand in hopeless or not (job in waiting or job in after):
+        request_class = kind, int(view.jobs.num_gpus[job]), cores[job], view.can_hold(job).tobytes()
+        if request_class in hopeless or not (job in waiting or job in after):
             continue
         room = _room(view, kinds, Turn(job, kind), [other for other in after if other != job])
         move = _onto(room.gpus, job, starts=job in waiting) if room else None
         if not room or not move or is_too_early(view, room, move):
-            hopeless.add(demand)
+            hopeless.add(request_class)
             continue
         yield from map(Preempt, room.victims)
         after = [other for other in after if other not in room.victims]

@@ -25,7 +25,7 @@ def start_first(view: "View", order: Iterable[int], cores: float | None = None) 
 
 
 def cores_for_each(view: "View", cores: float) -> float | None:
-    """Return so many cores a GPU, or what every node has for each; None, as asked, where cores are not given out."""
+    """Return so many cores a GPU, or what every node has for each; None, as asked, where cores are not allocated."""
     if not view.cpu_limited:
         return None
     share = view.nodes.cores / view.nodes.num_gpus.clip(min=1)

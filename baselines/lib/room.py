@@ -1,4 +1,4 @@
-"""Room for jobs, in an order: which GPUs, or which node's cores, each gets that nobody before it was given."""
+"""Room for jobs, in an order: which GPUs, or which node's cores, each gets that no job before it was given."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -21,10 +21,10 @@ class Grant(NamedTuple):
 
 
 class Room:
-    """What a walk can still give: GPUs by node, the first to be taken first, and cores beyond one for each GPU."""
+    """What a pass can still give: GPUs by node, the first to be taken first, and cores beyond one for each GPU."""
 
     def __init__(self, now: Now, order: Sequence[int], movable: dict[int, Shape]) -> None:
-        """Take stock; `order` is that of all who want something, `movable` what running jobs have that may change."""
+        """Take stock; `order` is that of all jobs with a wish, `movable` what running jobs have that may change."""
         self._now, self.feeding = now, cores_feeding(now)
         place = {job: number for number, job in enumerate(order)}
         self._node, self._holder = now.gpus.node.tolist(), now.gpus.first_owner.tolist()
@@ -50,7 +50,7 @@ class Room:
             gpus.sort(key=self._kind.__getitem__)
 
     def grant(self, wish: Wish) -> Grant | None:
-        """Give a job the first of its shapes for which there is room, or what it has if nobody has been given that."""
+        """Give a job the first of its shapes for which there is room, or what it has if that is not given away."""
         shapes = [*wish.shapes, *([self._shape[wish.job]] if wish.job in self._held else [])]
         for shape in shapes:
             if grant := self._find(wish.job, shape):
@@ -83,7 +83,7 @@ class Room:
         return Grant(shape, tuple(sorted(gpus))) if gpus else None
 
     def _same(self, job: int, shape: Shape) -> Grant | None:
-        """Return what a running job holds, if nobody has been given any of it."""
+        """Return what a running job holds, if no other has been given any of it."""
         gpus = self._held[job]
         grant = Grant(shape, tuple(gpus), int(self._now.jobs.node[job]))
         there = not self._taken.intersection(gpus)
@@ -115,7 +115,7 @@ class Room:
         return found
 
     def _spread(self, job: int, wanted: int, each: float, able: Sequence[int]) -> list[int]:
-        """Return GPUs of several nodes, of those with most that nobody holds first, as far as there are cores."""
+        """Return GPUs of several nodes, of those with most that no job holds first, as far as there are cores."""
         free = [sum(self._kind[gpu][0] == FREE for gpu in gpus) for gpus in self._open]
         gpus = sorted(
             (gpu for node in able for gpu in self._open[node]),
@@ -151,7 +151,7 @@ class Room:
 
 
 def _cores_left(now: Now, feeding: Sequence[float], movable: Iterable[int]) -> np.ndarray:
-    """Return the cores of each node beyond one for each GPU, and beyond what those keep who are not in question."""
+    """Return the cores of each node beyond one for each GPU, and beyond what jobs keep that are not in question."""
     if not now.view.cpu_limited:
         return np.full(len(now.nodes.num_gpus), np.inf)
     left: np.ndarray = now.nodes.cores - now.nodes.num_gpus.astype(float)
@@ -162,6 +162,6 @@ def _cores_left(now: Now, feeding: Sequence[float], movable: Iterable[int]) -> n
     on_cores = np.flatnonzero(stays & (now.jobs.node != NOBODY))
     np.subtract.at(left, now.jobs.node[on_cores], now.jobs.cores_now[on_cores])
     for gpu in np.flatnonzero(now.gpus.reserved_for >= 0).tolist():
-        heir = int(now.gpus.reserved_for[gpu])
-        left[now.gpus.node[gpu]] -= cores_each(feeding[heir], held(now, heir)) - 1
+        reserved_for = int(now.gpus.reserved_for[gpu])
+        left[now.gpus.node[gpu]] -= cores_each(feeding[reserved_for], held(now, reserved_for)) - 1
     return left

@@ -1,12 +1,12 @@
-"""A plan of shapes carried out: who keeps its GPUs, who is paused, restarted in another shape, or started, and where.
+"""A plan of shapes carried out: which jobs keep their GPUs, are paused, restarted in another shape or started.
 
-A policy says in which order jobs come and, for each, which shapes would do, the best first. One walk in that order
-gives each job the first shape for which there is room on GPUs, and cores, that nobody before it has been given: its own
+A policy says in which order jobs come and, for each, which shapes would do, the best first. One pass in that order
+gives each job the first shape for which there is room on GPUs, and cores, that no job before it has been given: its own
 first, then free ones, then those that pauses in flight will free, then those of the jobs that come last. A job stays on
 the node where it disturbs fewest others, and among those where least is left; jobs with parameter servers, which are as
 fast wherever their workers are, and those larger than any node are spread where one node has no room. Then running jobs
-that got nothing are paused, those whose shape or GPUs have changed are restarted, and queued ones start; nobody
-else is touched. CPU jobs start where they fit.
+that got nothing are paused, those whose shape or GPUs have changed are restarted, and queued ones start; no other
+job is touched. CPU jobs start where they fit.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 class Rounds:
     """The moves of a policy that makes a plan every so often, when a job turns predictable, comes or ends.
 
-    In between, what fits starts in the order of a plan and nobody is touched; nor is ever a job that has not yet run
-    for a round since it last began: whoever is restarted gets something done (ours). A round may be late by less than
-    GLANCE_S.
+    In between, what fits starts in the order of a plan and no job is touched; nor is ever a job that has not yet run
+    for a round since it last began: a job that is restarted gets something done (our choice). A round may be late by
+    less than GLANCE_S.
     """
 
     def __init__(self, plan: Callable[[Now, bool], Sequence[Wish]], every_s: float) -> None:
@@ -117,7 +117,7 @@ def moves(now: Now, wishes: Sequence[Wish], movable: np.ndarray) -> Iterator[Act
 
 
 def _restarts(now: Now, grants: dict[int, Grant]) -> Iterator[Action]:
-    """Yield restarts, those first whose GPUs nobody holds that is yet to be restarted.
+    """Yield restarts, those first whose GPUs no job holds that is yet to be restarted.
 
     Where jobs are to have each other's GPUs the last in order is paused.
     """

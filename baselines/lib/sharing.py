@@ -1,6 +1,6 @@
 """Which GPUs a job may share, and the starts that come of it.
 
-A gang shares GPUs that have all the same residents, so that it is slowed down by one group of jobs and not by the
+A gang shares GPUs that have all the same members, so that it is slowed down by one group of jobs and not by the
 worst of many. A job that ran out of memory `ALONE_AFTER` times gets its GPUs alone, whatever the policy.
 """
 
@@ -14,8 +14,10 @@ from simulator.vocabulary import NOBODY
 if TYPE_CHECKING:
     from simulator.view import View
 
-ALONE_AFTER = 3  # ours; without an end to it two jobs could destroy each other's work for ever
-LARGEST_LOG = 7.0  # ours; of the ratio of active to idle: the largest that Xonar's authors met is 852, e^6.7
+ALONE_AFTER = 3  # our choice; without an end to it two jobs could destroy each other's work for ever
+LARGEST_LOG = (
+    7.0  # our choice; of the ratio of active to idle: the largest that Xonar's authors met is 852, e^6.7
+)
 
 
 class Profile(NamedTuple):
@@ -31,23 +33,23 @@ class Profile(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """GPUs with the same residents and room for one more, group by group.
+    """GPUs with the same members and room for one more, group by group.
 
-    residents: (groups, `max_share`) jobs, -1 for none. gpus: those of each group.
+    members: (groups, `max_share`) jobs, -1 for none. gpus: those of each group.
     """
 
-    residents: np.ndarray
+    members: np.ndarray
     gpus: list[np.ndarray]
 
     @property
     def sizes(self) -> np.ndarray:
-        """How many residents each group has."""
-        size: np.ndarray = (self.residents >= 0).sum(axis=1)
+        """How many members each group has."""
+        size: np.ndarray = (self.members >= 0).sum(axis=1)
         return size
 
 
 def alone(view: "View", order: np.ndarray) -> Start | None:
-    """Start the first job that fits on GPUs nobody holds, or a CPU job on a node, by the scenario's rule."""
+    """Start the first job that fits on GPUs that no job holds, or a CPU job on a node, by the scenario's rule."""
     fitting = order[np.isin(order, view.startable)]
     placement = view.place(int(fitting[0])) if len(fitting) else None
     return Start(int(fitting[0]), placement) if placement else None
@@ -62,16 +64,16 @@ def profile(view: "View", jobs: np.ndarray) -> Profile:
 
 
 def open_groups(view: "View") -> Groups:
-    """Return the GPUs that take one more job, those of the earliest residents first."""
+    """Return the GPUs that take one more job, those of the earliest members first."""
     here = np.sort(view.gpus.jobs, axis=1)[:, ::-1]
     failing = (here >= 0) & (view.jobs.oom_restarts[here] >= ALONE_AFTER)
     room = (
         (view.gpus.num_jobs > 0) & (view.gpus.num_jobs < view.max_share) & (view.gpus.reserved_for == NOBODY)
     )
     gpus = np.flatnonzero(room & ~failing.any(axis=1))
-    residents, group = np.unique(here[gpus], axis=0, return_inverse=True)
+    members, group = np.unique(here[gpus], axis=0, return_inverse=True)
     group = group.reshape(-1)
-    return Groups(residents, [gpus[group == k] for k in range(len(residents))])
+    return Groups(members, [gpus[group == k] for k in range(len(members))])
 
 
 def can_join(view: "View", groups: Groups, jobs: np.ndarray, left: np.ndarray) -> np.ndarray:
@@ -137,23 +139,23 @@ def by_rank(order: np.ndarray, preference: np.ndarray) -> np.ndarray:
 class Trial:
     """Two jobs that share GPUs, watched from when both run."""
 
-    def __init__(self, resident: int, guest: int, window_s: float, view: "View") -> None:
-        """Note what the resident got done before: its utilisation, or 1 where it has run for less than a window."""
-        self.resident, self.guest = resident, guest
-        ran = float(view.jobs.ran_s[resident])
-        self.before = float(view.jobs.busy_s[resident]) / ran if ran >= window_s else 1.0
+    def __init__(self, host: int, guest: int, window_s: float, view: "View") -> None:
+        """Note what the host got done before: its utilisation, or 1 where it has run for less than a window."""
+        self.host, self.guest = host, guest
+        ran = float(view.jobs.ran_s[host])
+        self.before = float(view.jobs.busy_s[host]) / ran if ran >= window_s else 1.0
         self.began_s = np.inf
         self.busy_s = 0.0
 
     def goes_on(self, view: "View") -> bool:
         """Tell whether both still hold their GPUs; begin to measure once both run."""
-        pair = [self.resident, self.guest]
+        pair = [self.host, self.guest]
         runs = np.isin(pair, view.running)
         if runs.all() and np.isinf(self.began_s):
             self.began_s, self.busy_s = view.now, float(view.jobs.busy_s[pair].sum())
         return bool((runs | np.isin(pair, view.loading)).all())
 
     def is_worse(self, view: "View") -> bool:
-        """Tell whether the two together got less done than the resident before."""
-        done = float(view.jobs.busy_s[[self.resident, self.guest]].sum()) - self.busy_s
+        """Tell whether the two together got less done than the host before."""
+        done = float(view.jobs.busy_s[[self.host, self.guest]].sum()) - self.busy_s
         return done < self.before * (view.now - self.began_s)

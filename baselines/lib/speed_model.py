@@ -8,7 +8,7 @@ seconds: computing, whose batch is divided among the workers, and its fixed part
 worker and each server costs; and what computing costs more without GPUs. No th is negative, so no iteration takes
 less than nothing, none is faster on CPU cores, and computing is never slower with a worker more. (With the coefficients
 that the authors' laboratory published, T is at or below 0 for many shapes of 11 of its 14 models.) The form is
-Optimus'; the terms for CPU workers are ours, in place of a curve of efficiency by cores: theirs always have 5.
+Optimus'; the terms for CPU workers are our choice, in place of a curve of efficiency by cores: theirs always have 5.
 """
 
 from typing import TYPE_CHECKING
@@ -97,13 +97,13 @@ def terms(workers: np.ndarray, servers: np.ndarray, on_cpu: np.ndarray) -> np.nd
 
 
 def seconds(fitted: np.ndarray, workers: Counts, servers: Counts, on_cpu: Counts) -> np.ndarray:
-    """Return the seconds of an iteration that coefficients (..., `NUM_TERMS`) foretell for shapes: as in `terms`."""
+    """Return the seconds of an iteration that coefficients (..., `NUM_TERMS`) predict for shapes: as in `terms`."""
     divided, fixed, exchange, worker, server, slower, slower_fixed = np.moveaxis(fitted, -1, 0)
     on_gpu = (
         divided / workers + fixed + workers * (exchange / np.maximum(servers, 1) + worker) + server * servers
     )
-    foretold: np.ndarray = on_gpu + on_cpu * (slower / workers + slower_fixed)
-    return foretold
+    predicted: np.ndarray = on_gpu + on_cpu * (slower / workers + slower_fixed)
+    return predicted
 
 
 def mean_error(fitted: np.ndarray, shapes: np.ndarray, true_s: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""Who is to run slower so that the memory of a node keeps up: CODA's contention eliminator, inferred."""
+"""Which CPU jobs are to run slower so that the memory of a node keeps up: CODA's contention eliminator, inferred."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ from simulator.policy import Throttle
 if TYPE_CHECKING:
     from simulator.view import View
 
-LEVELS = 10  # of Intel's memory bandwidth allocation, in steps of 10 %; recalled, unverified
+LEVELS = 10  # of Intel's memory bandwidth allocation, in steps of 10 %; from memory, not checked against the manual
 
 
 def throttling(view: "View", relaxed: float = 0.95) -> Throttle | None:

@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from simulator.view import View
 
-GROWTH = 1.5  # at least, from one number of cores to the next; ours
+GROWTH = 1.5  # at least, from one number of cores to the next; our choice
 
 Readings = dict[float, float]  # share of time in which a job's GPUs were busy, by cores a GPU
 

@@ -11,7 +11,7 @@ from simulator.policy import Action
 if TYPE_CHECKING:
     from simulator.view import View
 
-HUNGRY = (
+INPUT_BOUND = (
     1.1  # a measured iteration so many times its GPUs' time waits for its input: twice the profiler's error
 )
 WHOLE = 1.0  # CPU jobs keep all they ask for
@@ -28,21 +28,21 @@ class Feeder:
         """Know no job yet. reserve: cores for each GPU of which its job is sure."""
         self.tuner = Tuner()
         self._reserve = reserve
-        self._hunger: dict[int, float] = {}
+        self._factor: dict[int, float] = {}
 
-    def hunger(self, view: "View", job: int) -> float:
+    def input_bound_factor(self, view: "View", job: int) -> float:
         """Return how many times its GPUs' time an iteration took, with the cores asked for and fewest workers."""
-        if job not in self._hunger:
+        if job not in self._factor:
             rows = view.profile(job)
             rows = rows[rows[:, 2] == 0]
             few = rows[np.argmin(rows[:, 0])]
             gpu_s = (view.jobs.active_ms[job] + view.jobs.idle_ms[job]) / 1000
             whole = view.jobs.num_gpus[job] * gpu_s
-            self._hunger[job] = float(few[3] * few[0] / whole) if whole > 0 else 1.0
-        return self._hunger[job]
+            self._factor[job] = float(few[3] * few[0] / whole) if whole > 0 else 1.0
+        return self._factor[job]
 
     def holders(self, view: "View", crowding: dict[int, float]) -> Holders:
-        """Return who holds cores where, and what the running jobs want; crowding: of each of them."""
+        """Return which job holds cores where, and what the running jobs want; crowding: of each of them."""
         want, gain = self.tuner.wishes(view)
         running = view.running
         asked_cores = view.jobs.cores_each[running] - view.jobs.server_cores[running]
@@ -51,9 +51,9 @@ class Feeder:
         ):
             if not gpus:
                 continue
-            if (hunger := self.hunger(view, job)) > HUNGRY:
-                want[row] = np.ceil(asked * hunger / crowding.get(job, 1.0))
-                gain[row] = 1 / max(asked * hunger, 1.0)
+            if (input_bound_factor := self.input_bound_factor(view, job)) > INPUT_BOUND:
+                want[row] = np.ceil(asked * input_bound_factor / crowding.get(job, 1.0))
+                gain[row] = 1 / max(asked * input_bound_factor, 1.0)
             else:
                 want[row] = min(want[row], np.ceil(asked))
         return held_by(view, want, gain)
@@ -74,7 +74,7 @@ class Feeder:
 
 
 def held_by(view: "View", want: np.ndarray, gain: np.ndarray) -> Holders:
-    """Return who holds cores where; as `_arrays.holders`, but for jobs that share GPUs."""
+    """Return which job holds cores where; as `_arrays.holders`, but for jobs that share GPUs."""
     jobs = view.running
     is_cpu, nodes = view.jobs.is_cpu_job[jobs], view.jobs.node[jobs]
     on = np.zeros((len(jobs), len(view.nodes.num_gpus)))

@@ -1,4 +1,4 @@
-"""The choices of `union`: where a job starts, whom to pause for it, and who moves to GPUs that nobody needs.
+"""The choices of `union`: where a job starts, which to pause for it, and which moves to GPUs that no other needs.
 
 Time on GPUs has a price, seconds that others wait for each second of a GPU, which grows with the queue: a job is given
 as many workers as make its own time and what it costs others least. All times are estimates.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from simulator.view import View
 
 ROUNDING = 1e-6
-SETTLED_S = 60.0  # who has run for less is neither paused nor moved
+SETTLED_S = 60.0  # a job that has run for less is neither paused nor moved
 
 
 class Swap(NamedTuple):
@@ -37,7 +37,7 @@ def best_offer(
 ) -> Offer | None:
     """Return the seats with the least cost to a job and to others, None if there are none good enough.
 
-    most_slow: times its time as asked that it may take. cores: that it must find for each worker, if more than one.
+    most_slow: its largest time over that as asked. cores: those it must find for each worker, if more than one.
     """
     crowd = seats.crowding(job, view.can_hold(job))
     if np.isinf(crowd).all():
@@ -51,7 +51,7 @@ def best_offer(
             if workers > len(slow) or pace * slow[workers - 1] > most_slow:
                 continue
             owned = min(workers, free)
-            if cores > 1 and seats.spare[node] + owned + ROUNDING < cores * workers:
+            if cores > 1 and seats.unreserved_cores[node] + owned + ROUNDING < cores * workers:
                 continue
             offer = Offer(tuple(ranked[:workers].tolist()), slow[workers - 1], owned)
             cost = pace * offer.slowdown * (1 + price * owned)
@@ -65,9 +65,9 @@ def best_offer(
 def worthwhile(
     view: "View", seats: Seats, job: int, ways: Ways, *, price: float, caution: float, waiting: int
 ) -> Swap | None:
-    """Return whom to pause for a job that has no seat, if that pays; the rule is Xion's (`baselines.xion`).
+    """Return the jobs to pause for one that has no share slot, if that pays; the rule is Xion's (`baselines.xion`).
 
-    What the job gains, by starting after the pause and not when somebody ends, must exceed `caution` times what others
+    What the job gains, by starting after the pause and not when another ends, must exceed `caution` times what others
     lose: each victim until the job has ended, and its load; all that wait, the overhead.
     """
     running = view.preemptible
@@ -77,7 +77,7 @@ def worthwhile(
     if not len(able):
         return None
     crowd = seats.crowding(job, view.can_hold(job))
-    opens_s, leaver, after = seats.openings(job, crowd, set(able.tolist()), view.can_hold(job))
+    opens_s, evicted, after = seats.openings(job, crowd, set(able.tolist()), view.can_hold(job))
     pause_s, load_s, width = view.jobs.pause_s, view.jobs.load_s, view.jobs.gpus_now
     area = (pause_s + load_s) * width
     wanted, pace = min(ways, key=lambda way: way[1] * (1 + price * way[0]))
@@ -87,14 +87,14 @@ def worthwhile(
     for workers, pace in ways:
         for gpus in seats.nodes:
             free = gpus[np.isfinite(crowd[gpus])].tolist()
-            offers = [(int(v), int((leaver[gpus] == v).sum())) for v in np.unique(leaver[gpus]) if v >= 0]
+            offers = [(int(v), int((evicted[gpus] == v).sum())) for v in np.unique(evicted[gpus]) if v >= 0]
             found = (
                 cheapest(workers - len(free), offers, area, seats.left_s) if workers <= len(gpus) else None
             )
             if found is None or not found.jobs:
                 continue
             victims = list(found.jobs)
-            chosen = [*free, *gpus[np.isin(leaver[gpus], victims)].tolist()][:workers]
+            chosen = [*free, *gpus[np.isin(evicted[gpus], victims)].tolist()][:workers]
             slow = float(np.where(np.isfinite(crowd[chosen]), crowd[chosen], after[chosen]).max())
             mine_s = pause_s[victims].max() + pace * slow * seats.left_s[job]
             loss_s = (mine_s + load_s[victims]).sum() + (waiting - 1) * area[victims].sum() / len(crowd)
@@ -109,7 +109,7 @@ def worth_moving(
 ) -> Move | None:
     """Return the running job that gains most by having free GPUs, with its own or instead of them; None if none does.
 
-    It must win `growth` times what its restart takes. Whom it leaves behind wins too.
+    It must win `growth` times what its restart takes. The jobs that it leaves behind win too.
     """
     if not seats.empty.any():
         return None
@@ -126,7 +126,7 @@ def worth_moving(
             if workers < len(its) or gain <= most:
                 continue
             for node, gpus in enumerate(seats.nodes):
-                own = [gpu for gpu in its if seats.company[gpu] == 1 and seats.node[gpu] == node]
+                own = [gpu for gpu in its if seats.num_jobs[gpu] == 1 and seats.node[gpu] == node]
                 chosen = [*own, *gpus[seats.empty[gpus]].tolist()][:workers]
                 if len(chosen) == workers and able[node] and set(chosen) != set(its):
                     best, most = Move(job, tuple(chosen)), gain

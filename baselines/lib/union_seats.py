@@ -1,7 +1,8 @@
-"""Where a job can sit: on GPUs of its own, beside others, or in the place of somebody who is paused for it.
+"""Where a job can run: on GPUs of its own, in a share slot beside others, or in the place of a job paused for it.
 
 Two jobs on a GPU are taken to slow each other down by 0.48 for each GPU's worth of profiled demand beyond one, as the
-median of Gavel's pairs on V100s, and by 4 % for the company, as Lucid's; a gang is as slow as on its worst GPU.
+median of Gavel's pairs on V100s, and by a fixed 4 % per co-located job, as Lucid's; a gang is as slow as on its worst
+GPU.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from simulator.vocabulary import LOADING, PAUSING, QUEUED
 if TYPE_CHECKING:
     from simulator.view import View
 
-CONTENTION, COMPANY = 0.48, 0.04
+CONTENTION, LOSS_PER_JOB = 0.48, 0.04
 NOBODY = -1
 WIDTHS = (1, 2, 4, 8, 16)  # and what a job asks for
 ROUNDING = 1e-6
@@ -27,7 +28,7 @@ Ways = Sequence[tuple[int, float]]
 
 
 class Offer(NamedTuple):
-    """GPUs for a job, how much slower than alone it runs there, and how many of them it shares with nobody."""
+    """GPUs for a job, how much slower than alone it runs there, and how many of them it has alone."""
 
     gpus: tuple[int, ...]
     slowdown: float
@@ -66,28 +67,31 @@ class Paces:
 
 
 class Seats:
-    """Who sits where at one moment, read once, and what another job would find there.
+    """Which jobs are on which GPUs at one moment, read once, and what another would find there. A seat: a share slot.
 
-    claimed: GPUs that are kept for somebody. most_busy: sum of duties of jobs that may share; 0 for no sharing.
+    claimed: GPUs that are kept for a job. most_busy: sum of duties of jobs that may share; 0 for no sharing.
     left_s: seconds each job has to go: a queued one as asked and alone, with its load, others as things are.
     """
 
     def __init__(self, view: "View", paces: Paces, claimed: set[int], most_busy: float) -> None:
         """Read the view."""
         self.now, self.most_busy = view.now, most_busy
-        self.here, self.company = view.gpus.jobs, np.asarray(view.gpus.num_jobs)
+        self.here, self.num_jobs = view.gpus.jobs, np.asarray(view.gpus.num_jobs)
         self.duty, self.memory = view.jobs.duty, np.asarray(view.jobs.profiled_memory_gib)
-        self.touchy = np.asarray(view.jobs.oom_restarts) >= ALONE_AFTER
-        self.room_gib, self.spare = view.gpus.unclaimed_memory_gib, np.asarray(view.nodes.unreserved_cores)
+        self.oom_prone = np.asarray(view.jobs.oom_restarts) >= ALONE_AFTER
+        self.room_gib, self.unreserved_cores = (
+            view.gpus.unclaimed_memory_gib,
+            np.asarray(view.nodes.unreserved_cores),
+        )
         self.node = np.asarray(view.gpus.node)
         self.nodes = [np.flatnonzero(self.node == node) for node in range(len(view.nodes.num_gpus))]
         taken, phase = self.here >= 0, np.asarray(view.jobs.phase)
         self.demand = np.where(taken, self.duty[self.here], 0.0).sum(axis=1)
         self.kept = np.asarray(view.gpus.reserved_for) != NOBODY
         self.kept[list(claimed)] = True
-        self.empty = (self.company == 0) & ~self.kept
-        leaving = (taken & ((phase[self.here] == PAUSING) | self.touchy[self.here])).any(axis=1)
-        self.open = (self.company > 0) & (self.company < view.max_share) & ~self.kept & ~leaving
+        self.empty = (self.num_jobs == 0) & ~self.kept
+        leaving = (taken & ((phase[self.here] == PAUSING) | self.oom_prone[self.here])).any(axis=1)
+        self.open = (self.num_jobs > 0) & (self.num_jobs < view.max_share) & ~self.kept & ~leaving
         self.gpus: dict[int, list[int]] = {}
         for gpu, seat in np.argwhere(taken).tolist():
             self.gpus.setdefault(int(self.here[gpu, seat]), []).append(gpu)
@@ -102,27 +106,27 @@ class Seats:
         self.left_s = np.where(phase == PAUSING, view.jobs.pause_s - held_s, self.left_s)
 
     def _worst(self, gpus: list[int]) -> float:
-        return max(slowdown(self.demand[gpu], self.company[gpu] - 1) for gpu in gpus)
+        return max(slowdown(self.demand[gpu], self.num_jobs[gpu] - 1) for gpu in gpus)
 
     def crowding(self, job: int, able: np.ndarray) -> np.ndarray:
         """Return how much slower than alone a job would run on each GPU; infinite where it cannot. able: nodes."""
         demand = self.demand + self.duty[job]
         fits = self.open & (self.room_gib >= self.memory[job]) & (demand <= self.most_busy)
-        beside = 1 + CONTENTION * np.maximum(demand - 1, 0) + COMPANY * self.company
-        found = np.where(fits & ~self.touchy[job], beside, np.inf)
+        beside = 1 + CONTENTION * np.maximum(demand - 1, 0) + LOSS_PER_JOB * self.num_jobs
+        found = np.where(fits & ~self.oom_prone[job], beside, np.inf)
         found[self.empty] = 1.0
         found[~able[self.node]] = np.inf
         return found
 
     def harm_s(self, job: int, offer: Offer) -> float:
-        """Return the seconds that residents lose beside a job while both run."""
+        """Return the seconds that jobs on its GPUs lose beside a job while both run."""
         chosen, total = set(offer.gpus), 0.0
         others = {other for gpu in offer.gpus for other in self.here[gpu].tolist() if other >= 0}
         for other in others:
             after = max(
                 slowdown(
                     self.demand[gpu] + self.duty[job] * (gpu in chosen),
-                    self.company[gpu] - 1 + (gpu in chosen),
+                    self.num_jobs[gpu] - 1 + (gpu in chosen),
                 )
                 for gpu in self.gpus[other]
             )
@@ -133,57 +137,57 @@ class Seats:
     def openings(
         self, job: int, crowd: np.ndarray, able: set[int], holds: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return of each GPU when a job finds a seat if nobody is paused, whom to pause for one, and its slowdown then.
+        """Return of each GPU when it has a seat for a job without a pause, which to pause for one, and the slowdown.
 
-        able: who may be paused; -1 where that is nobody. holds: nodes on which the job fits.
+        able: the jobs that may be paused; -1 where there is none. holds: nodes on which the job fits.
         """
         opens_s = np.where(np.isfinite(crowd), 0.0, np.inf)
-        leaver, after = np.full(len(crowd), NOBODY), np.full(len(crowd), np.inf)
+        evicted, after = np.full(len(crowd), NOBODY), np.full(len(crowd), np.inf)
         for gpu in np.flatnonzero(holds[self.node] & ~self.kept & np.isinf(crowd)).tolist():
-            residents = [other for other in self.here[gpu].tolist() if other >= 0]
-            if not residents:
+            others_here = [other for other in self.here[gpu].tolist() if other >= 0]
+            if not others_here:
                 continue
-            opens_s[gpu] = max(self.left_s[other] for other in residents)
+            opens_s[gpu] = max(self.left_s[other] for other in others_here)
             longest = 0.0
-            for other in residents:
+            for other in others_here:
                 slow = self._without(job, gpu, other)
                 if np.isinf(slow):
                     continue
                 opens_s[gpu] = min(opens_s[gpu], self.left_s[other])
                 if other in able and self.left_s[other] > longest:
-                    longest, leaver[gpu], after[gpu] = self.left_s[other], other, slow
-        return opens_s, leaver, after
+                    longest, evicted[gpu], after[gpu] = self.left_s[other], other, slow
+        return opens_s, evicted, after
 
-    def _without(self, job: int, gpu: int, leaver: int) -> float:
-        """Return a job's slowdown on a GPU that somebody has left; infinite if it cannot sit there even then."""
-        others = self.company[gpu] - 1
+    def _without(self, job: int, gpu: int, evicted: int) -> float:
+        """Return a job's slowdown on a GPU from which another is evicted; infinite if it cannot run there even then."""
+        others = self.num_jobs[gpu] - 1
         if not others:
             return 1.0
-        demand = self.demand[gpu] - self.duty[leaver] + self.duty[job]
-        room = self.room_gib[gpu] + self.memory[leaver] >= self.memory[job]
-        shy = self.touchy[[job, *self.here[gpu][self.here[gpu] >= 0]]].any()
-        return slowdown(demand, others) if room and not shy and demand <= self.most_busy else np.inf
+        demand = self.demand[gpu] - self.duty[evicted] + self.duty[job]
+        room = self.room_gib[gpu] + self.memory[evicted] >= self.memory[job]
+        blocked = self.oom_prone[[job, *self.here[gpu][self.here[gpu] >= 0]]].any()
+        return slowdown(demand, others) if room and not blocked and demand <= self.most_busy else np.inf
 
     def relief_s(self, job: int) -> float:
-        """Return the seconds that those beside a job gain if it leaves them."""
+        """Return the seconds that the jobs beside a job gain if it leaves them."""
         others = {other for gpu in self.gpus[job] for other in self.here[gpu].tolist() if other >= 0} - {job}
         crowd, left = self.crowd[job], min((self.left_s[other] for other in (*others, job)), default=0.0)
         return float((crowd - 1) / crowd * left) if others else 0.0
 
     def cores_lacking(self, gpus: tuple[int, ...]) -> np.ndarray:
         """Return how many cores of each node others must give up so that a job has one beside them on each GPU."""
-        shared = np.array([gpu for gpu in gpus if self.company[gpu] > 0], int)
+        shared = np.array([gpu for gpu in gpus if self.num_jobs[gpu] > 0], int)
         wanted = np.bincount(self.node[shared], minlength=len(self.nodes)).astype(float)
-        return np.where(self.spare + ROUNDING < wanted, wanted, 0.0)
+        return np.where(self.unreserved_cores + ROUNDING < wanted, wanted, 0.0)
 
     def can_take(self, job: int, gpus: list[int], seats: int) -> bool:
         """Tell whether GPUs that were kept for a job have a seat, and memory, for it now."""
-        shared = self.company[gpus] > 0
+        shared = self.num_jobs[gpus] > 0
         return bool(
-            (self.company[gpus] < seats).all() and (self.room_gib[gpus] >= self.memory[job])[shared].all()
+            (self.num_jobs[gpus] < seats).all() and (self.room_gib[gpus] >= self.memory[job])[shared].all()
         )
 
 
 def slowdown(demand: float, others: float) -> float:
     """Return how much slower than alone jobs run on a GPU of which so much is demanded, beside so many others."""
-    return float(1 + CONTENTION * max(demand - 1, 0.0) + COMPANY * others) if others > 0 else 1.0
+    return float(1 + CONTENTION * max(demand - 1, 0.0) + LOSS_PER_JOB * others) if others > 0 else 1.0

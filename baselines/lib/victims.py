@@ -1,4 +1,4 @@
-"""Whom to pause for a job that does not fit, and how long it would wait if nobody were paused.
+"""Which jobs to pause for one that does not fit, and how long it would wait without a pause.
 
 A gang that some node could hold stays on one; a larger one takes whole nodes of the largest size and the
 rest of its GPUs on one more, as the placement rules do where nodes are alike.
@@ -46,19 +46,19 @@ def alone(view: "View", jobs: np.ndarray) -> np.ndarray:
 
 
 def free_at(view: "View", effort: np.ndarray) -> np.ndarray:
-    """Return the seconds until each GPU is free, by the estimates, if nobody new is started or paused.
+    """Return the seconds until each GPU is free, by the estimates, if no further job is started or paused.
 
     effort: seconds that each job would hold GPUs, from its start to its end. A reserved GPU is free when its
-        heir ends.
+        next job ends.
     """
     ends = view.jobs.remaining_s.copy()
     loading, pausing = view.loading, view.pausing
     ends[loading] += view.jobs.phase_began_s[loading] + view.jobs.load_s[loading] - view.now
     ends[pausing] = view.jobs.phase_began_s[pausing] + view.jobs.pause_s[pausing] - view.now
     free = np.where(view.gpus.first_owner >= 0, ends[view.gpus.first_owner], 0.0)
-    for heir in np.unique(view.gpus.reserved_for[view.gpus.reserved_for >= 0]):
-        inherited = view.gpus.reserved_for == heir
-        free[inherited] = free[inherited].max() + effort[heir]
+    for reserved_for in np.unique(view.gpus.reserved_for[view.gpus.reserved_for >= 0]):
+        inherited = view.gpus.reserved_for == reserved_for
+        free[inherited] = free[inherited].max() + effort[reserved_for]
     return free
 
 

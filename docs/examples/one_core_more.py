@@ -12,7 +12,7 @@ GAIN = 0.06  # what a core must add: two measured windows differ by about .03 by
 
 
 class OneCoreMore:
-    """One episode of the policy; it remembers what it measured of each job, and whom it is done with."""
+    """One episode of the policy; it remembers what it measured of each job, and which jobs are settled."""
 
     def __init__(self) -> None:
         self._window: dict[int, tuple[float, float]] = {}  # when it began, busy seconds then

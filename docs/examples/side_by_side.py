@@ -1,4 +1,4 @@
-"""First in, first out; who finds no free GPU runs beside another job where memory and work allow it."""
+"""First in, first out; a job that finds no free GPU runs beside another job where memory and work allow it."""
 
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ def policy(view: "View") -> Action:
 
 def beside_others(view: "View", job: int) -> Placement | None:
     """Return GPUs of one node whose memory and time have room for one job more, or None."""
-    here = view.gpus.jobs  # (GPUs, seats), -1 where a seat is empty
+    here = view.gpus.jobs  # (GPUs, share slots), -1 where a slot is empty
     busy = np.where(here >= 0, view.jobs.duty[here], 0.0).sum(axis=1)
     room = (view.gpus.unclaimed_memory_gib >= view.jobs.profiled_memory_gib[job]) & (
         busy + view.jobs.duty[job] <= 1.0

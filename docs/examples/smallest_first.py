@@ -1,4 +1,4 @@
-"""Start the job with fewest GPUs that fits, and pause nobody."""
+"""Start the job with fewest GPUs that fits, and pause no job."""
 
 from typing import TYPE_CHECKING
 

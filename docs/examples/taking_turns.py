@@ -1,4 +1,4 @@
-"""Who waits gets a turn: a job that has run for an hour is paused for one that needs no more GPUs than it has."""
+"""Waiting jobs get a turn: a job that has run for an hour is paused for one that needs no more GPUs than it has."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ class TakingTurns:
         self._ended: dict[int, float] = {}
 
     def __call__(self, view: "View") -> Action:
-        """Start who has waited longest for a turn, or pause who has had one, or wait."""
+        """Start the job that has waited longest for a turn, or pause one that has had its turn, or wait."""
         waiting = sorted(view.queue.tolist(), key=lambda job: self._ended.get(job, view.jobs.submit_s[job]))
         for job in waiting:
             if not view.just_paused(job) and (placement := view.place(job)):

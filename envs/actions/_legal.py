@@ -7,7 +7,7 @@ from gymnasium.spaces import Discrete
 
 
 class Legal(Discrete[np.int64]):
-    """Discrete(n) of which `sample()` draws legal actions only, for all who sample without a mask.
+    """Discrete(n) of which `sample()` draws legal actions only, for samplers without a mask.
 
     mask: int8 (n,), 1 where an action is legal now. opening: the same, but legal at the start of every episode so
     far. The first draw after `seed` is legal there too, since the checkers draw it before they reset.

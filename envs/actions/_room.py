@@ -199,7 +199,7 @@ def _has_room(draft: Draft, view: View, shape: Shape, kinds: np.ndarray) -> bool
 
 
 def _room_with_cores(view: View, gpus: list[int], kinds: np.ndarray, left: np.ndarray, cores: float) -> int:
-    """Return how many more GPUs that nobody frees can be had with so many cores each; -1 if not even the named.
+    """Return how many more free GPUs there are with so many cores each; -1 if not even the named.
 
     On each node those without a job come first: each brings the core that is kept for it.
     """

@@ -4,15 +4,15 @@ import numpy as np
 from gymnasium.spaces import Box
 
 # Beyond them lies only the absurd: a time of e^64 minutes, a gang that displaces 65 jobs.
-LEAST, MOST = -1.0, 16.0
+LOWEST_FEATURE, HIGHEST_FEATURE = -1.0, 16.0
 
 
 def features(size: int) -> Box:
     """Return the space of so many features."""
-    return Box(LEAST, MOST, (size,), np.float32)
+    return Box(LOWEST_FEATURE, HIGHEST_FEATURE, (size,), np.float32)
 
 
 def flat(table: np.ndarray) -> np.ndarray:
     """Return a table of features as a new vector, row by row, within the bounds."""
-    vector: np.ndarray = np.clip(table, LEAST, MOST).ravel()
+    vector: np.ndarray = np.clip(table, LOWEST_FEATURE, HIGHEST_FEATURE).ravel()
     return vector

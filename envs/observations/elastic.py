@@ -1,4 +1,4 @@
-"""What the elastic actions need to see: the tables, who shares, how well jobs are fed, shapes, and what is in hand."""
+"""What the elastic actions need to see: tables, which jobs share, how well they are fed, shapes, the partial action."""
 
 import numpy as np
 from gymnasium.spaces import Box, Dict
@@ -25,7 +25,7 @@ RUNNING = (
     "resizes",
     *SPEEDS,
 )  # of each running slot
-GPU = ("residents", "duty", "unclaimed_memory", "reserved", "named", "own")  # of each GPU
+GPU = ("num_jobs", "duty", "unclaimed_memory", "reserved", "named", "own")  # of each GPU
 NODE = ("spare_cores", "bandwidth", "closed", "down_in", *GPU_TYPES)  # of each node
 DRAFT = ("moves", "workers", "servers", "on_cores", "apart", "cores", "named")
 

@@ -1,4 +1,4 @@
-"""The queue's slots as one flat vector, with the prior's logits and the mask: what the scoring network reads."""
+"""The queue's slots as one flat vector, with the base policy's logits and the mask: what the scoring network reads."""
 
 import numpy as np
 from gymnasium.spaces import Box
@@ -10,12 +10,12 @@ from simulator.view import View
 
 
 class Flat:
-    """[K x queue features, totals, K + 1 prior logits, K + 1 mask]; goes with the action `pick`."""
+    """[K x queue features, totals, K + 1 base policy's logits, K + 1 mask]; goes with the action `pick`."""
 
     def space(self, slots: Slots, view: View) -> Box:
         """Return the observation space."""
         seen = _bounds.features(slots.queue_features.size + slots.totals.size)
-        actions = len(slots.prior)
+        actions = len(slots.base_logits)
         low = [seen.low, np.full(actions, A_RANK * actions), np.zeros(actions)]
         high = [seen.high, np.full(actions, OWN_CHOICE), np.ones(actions)]
         return Box(np.concatenate(low, dtype=np.float32), np.concatenate(high, dtype=np.float32))
@@ -23,7 +23,7 @@ class Flat:
     def __call__(self, slots: Slots, view: View, mask: np.ndarray) -> np.ndarray:
         """Return the vector as it is now."""
         seen = [_bounds.flat(slots.queue_features), _bounds.flat(slots.totals)]
-        return np.concatenate([*seen, slots.prior, mask], dtype=np.float32)
+        return np.concatenate([*seen, slots.base_logits, mask], dtype=np.float32)
 
 
 observation = Flat()

@@ -1,7 +1,8 @@
 """What an agent is paid: a module for each kind, with one function `reward(before, action, after, rollout)`.
 
 `before` and `after` are moments of the episode; `action` is the number chosen; `rollout()` returns by how many
-job-seconds, discounted in time, the action beats the prior's own choice. Rewards are divided by the window's scale.
+job-seconds, discounted in time, the action beats the base policy's own choice. Rewards are divided by the window's
+scale.
 """
 
 from typing import NamedTuple

@@ -1,9 +1,9 @@
-"""By how much the action beats the prior's own choice, measured by simulating both futures.
+"""By how much the action beats the base policy's own choice, measured by simulating both futures.
 
-The performance difference lemma: with time constant tau, J(policy) - J(prior) is the expected discounted sum of the
-prior's advantages along the policy's path. It is 0 whenever the action is the prior's own. Undiscounted, the
-rewards of an episode add up to the prior's total JCT minus the policy's. The true future is used as any simulator
-uses it; no policy sees it.
+The performance difference lemma: with time constant tau, J(policy) - J(base policy) is the expected discounted sum of
+the base policy's advantages along the policy's path. It is 0 whenever the action is the base policy's own.
+Undiscounted, the rewards of an episode add up to the base policy's total JCT minus the policy's. The true future is
+used as any simulator uses it; no policy sees it.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """What Python may call: each takes the records, the index of one, and the jobs, and changes the record in place.
 
 Passing the array and an index is cheap, if its dtype is the very object that `simulator.kernel.layout` gives; one that
-is equal is compared field by field, at each call. Passing a record is dear.
+is equal is compared field by field, at each call. Passing a record is slow.
 """
 
 import numpy as np
@@ -38,7 +38,7 @@ def next_event(states, e, jobs):
 
 @entry
 def walk(states, e, jobs):
-    """Carry out the rule in force at this instant."""
+    """Carry out the active ranking at this instant."""
     rules.walk(states[e], jobs)
 
 
@@ -50,7 +50,7 @@ def adopt(states, e, jobs, key, exponent, margin, preempt):
 
 @entry
 def run_rule(states, e, jobs):
-    """Carry out the rule in force to the end; tell whether every job ended."""
+    """Carry out the active ranking to the end; tell whether every job ended."""
     return rules.run_rule(states[e], jobs)
 
 
@@ -74,7 +74,7 @@ def step_cost(s, jobs, origin, tau):
 
 @compiled
 def cost_from(s, jobs, origin, tau):
-    """Carry out the rule in force from this instant on; return the discounted job-seconds from here."""
+    """Carry out the active ranking from this instant on; return the discounted job-seconds from here."""
     cost = 0.0
     rules.walk(s, jobs)
     while s.num_done < s.num_jobs and s.clock - origin < HORIZON * tau:
@@ -88,7 +88,7 @@ def cost_from(s, jobs, origin, tau):
 
 @entry
 def rollout(states, e, jobs, tau):
-    """Carry out the rule in force from this very instant on and return the discounted integral of jobs present.
+    """Carry out the active ranking from this very instant on and return the discounted integral of jobs present.
 
     Integral of exp(-(u - now) / tau) n(u) du in job-seconds, cut at 4 tau; with infinite tau the plain integral to
     the end, so that its differences are differences of total JCT.
@@ -99,7 +99,7 @@ def rollout(states, e, jobs, tau):
 
 @entry
 def advantage(states, e, scratch, jobs, job, tau):
-    """Return by how many discounted job-seconds picking `job` (-1: waiting) now beats the rule in force.
+    """Return by how many discounted job-seconds picking `job` (-1: waiting) now beats the active ranking.
 
     Both futures are simulated from here on the record `scratch`: the rule alone, and the pick followed by the rule.
     """
@@ -142,7 +142,7 @@ def cores_asked(states, e, jobs, job, count, workers, servers):
 def start_as(states, e, jobs, job, gpus, cores, node, workers, servers):
     """Start a queued job on these GPUs or this node, or reserve GPUs that are pausing for it.
 
-    cores: 0 for those it asks for in that shape, which it has in any case where cores are not given out.
+    cores: 0 for those it asks for in that shape, which it has in any case where cores are not allocated.
     workers, servers: 0 and -1 where they are left open.
     """
     workers, servers = shapes.meant(jobs, job, len(gpus), workers, servers)
@@ -166,7 +166,7 @@ def iteration(states, e, jobs, job, workers, servers, on_cpu):
     s = states[e]
     if on_cpu:
         return speed.iteration_on_cpu(s, jobs, job, workers, servers)
-    return speed.iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, speed.PLENTY, 1)
+    return speed.iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, speed.PLENTY_OF_CORES, 1)
 
 
 @entry
@@ -223,9 +223,9 @@ def queued_jobs(states, e, out):
     """List the queued jobs, in no particular order; return their number."""
     s = states[e]
     count = 0
-    for demand in range(s.num_classes):
-        begin = s.queue_start[demand]
-        for at in range(begin, begin + s.queue_size[demand]):
+    for request_class in range(s.num_classes):
+        begin = s.queue_start[request_class]
+        for at in range(begin, begin + s.queue_size[request_class]):
             out[count] = s.queue[at]
             count += 1
     return count
@@ -233,12 +233,12 @@ def queued_jobs(states, e, out):
 
 @entry
 def startable(states, e, jobs, out):
-    """List the queued jobs that fit and may start now, one look a demand; return their number."""
+    """List the queued jobs that fit and may start now, one look a request_class; return their number."""
     s = states[e]
     count = 0
-    for demand in range(s.num_classes):
-        size = s.queue_size[demand]
-        begin = s.queue_start[demand]
+    for request_class in range(s.num_classes):
+        size = s.queue_size[request_class]
+        begin = s.queue_start[request_class]
         if size > 0 and place_job(s, jobs, s.queue[begin]):
             for at in range(begin, begin + size):
                 if s.last_action_instant[s.queue[at]] != s.instant:
@@ -254,10 +254,10 @@ def misfits(states, e, jobs, out):
     open_all(s)
     count = 0
     for job in range(s.num_jobs):
-        demand = jobs[job].request_class
-        if s.exhausted[demand] == 0:
-            s.exhausted[demand] = 1 if place_job(s, jobs, job) else 2
-        if s.exhausted[demand] == 2:
+        request_class = jobs[job].request_class
+        if s.exhausted[request_class] == 0:
+            s.exhausted[request_class] = 1 if place_job(s, jobs, job) else 2
+        if s.exhausted[request_class] == 2:
             out[count] = job
             count += 1
     return count

@@ -75,8 +75,8 @@ def leaves_room_for(s, jobs, head, job):
 @compiled
 def something_fits(s, jobs):
     """Tell whether any queued job fits now."""
-    for demand in range(s.num_classes):
-        if s.queue_size[demand] > 0 and place(s, jobs, s.queue[s.queue_start[demand]]):
+    for request_class in range(s.num_classes):
+        if s.queue_size[request_class] > 0 and place(s, jobs, s.queue[s.queue_start[request_class]]):
             return True
     return False
 
@@ -85,9 +85,9 @@ def something_fits(s, jobs):
 def first_harmless(s, jobs, head, shadow):
     """Return the first queued job that fits now and cannot delay the head, or NOBODY."""
     best = NOBODY
-    for demand in range(s.num_classes):
-        size = s.queue_size[demand]
-        begin = s.queue_start[demand]
+    for request_class in range(s.num_classes):
+        size = s.queue_size[request_class]
+        begin = s.queue_start[request_class]
         if size == 0 or not place(s, jobs, s.queue[begin]):
             continue
         spare = leaves_room_for(s, jobs, head, s.queue[begin])

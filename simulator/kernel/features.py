@@ -73,7 +73,7 @@ TOTALS = (
     *(f"wait_for_{g}" for g in WAITS),
     "arrivals_last_hour",
 )
-OWN_CHOICE, A_RANK, WAIT_LOGIT = 3.0, -1.2, -1.2  # the prior's logits, before they are scaled
+OWN_CHOICE, A_RANK, WAIT_LOGIT = 3.0, -1.2, -1.2  # the base policy's logits, before they are scaled
 
 
 @compiled
@@ -98,11 +98,11 @@ def insert(s, listed, count, most, job):
 
 @compiled
 def first_in_order(s, slots, out):
-    """List the first `slots` queued jobs in the order of the rule in force; return how many there are."""
+    """List the first `slots` queued jobs in the order of the active ranking; return how many there are."""
     count = 0
-    for demand in range(s.num_classes):
-        begin = s.queue_start[demand]
-        for at in range(begin, begin + s.queue_size[demand]):
+    for request_class in range(s.num_classes):
+        begin = s.queue_start[request_class]
+        for at in range(begin, begin + s.queue_size[request_class]):
             count = insert(s, out, count, slots, s.queue[at])
     return count
 
@@ -122,7 +122,7 @@ def most_remaining(s, jobs, slots, out):
 
 @compiled
 def sort_ends(s, jobs):
-    """Sort the active jobs by when they should free their GPUs, into `rivals`; return their number."""
+    """Sort the active jobs by when they should free their GPUs, into `candidates`; return their number."""
     count = 0
     for k in range(s.num_active):
         job = s.events[k]
@@ -248,9 +248,9 @@ def describe_running(s, jobs, job, out):
 def describe_totals(s, jobs, num_ends, slots, out):
     """Write the totals; `sort_ends` has been called."""
     queued_area = 0.0
-    for demand in range(s.num_classes):
-        begin = s.queue_start[demand]
-        for at in range(begin, begin + s.queue_size[demand]):
+    for request_class in range(s.num_classes):
+        begin = s.queue_start[request_class]
+        for at in range(begin, begin + s.queue_size[request_class]):
             job = s.queue[at]
             queued_area += remaining_now(s, jobs, job) * jobs[job].num_gpus
     area = 0.0
@@ -297,21 +297,21 @@ def show(s, listed, count, job):
 
 
 @compiled
-def write_prior(own, listed, count, slots, out):
-    """Write the logits of the rule in force: its own choice highest, then the slots by rank."""
+def write_base_logits(own, listed, count, slots, out):
+    """Write the logits of the active ranking: its own choice highest, then the slots by rank."""
     out[slots] = OWN_CHOICE if own == NOBODY else WAIT_LOGIT
     for k in range(count):
         out[k] = OWN_CHOICE if listed[k] == own else A_RANK * k
 
 
 @entry
-def observe_queue(states, e, jobs, listed, features, totals, mask, prior):
+def observe_queue(states, e, jobs, listed, features, totals, mask, base_logits):
     """Describe the first queued jobs in order; `mask[k]` tells which could be picked, the last is left alone.
 
     The rule's own choice is always among them: in the last slot, if it comes later in the order.
 
     listed: int64 (K,), the jobs, -1 beyond the queue. features: float32 (K, len(QUEUE_FEATURES)). totals: float32
-    (len(TOTALS),). mask: int8 (K + 1,). prior: float32 (K + 1,). Returns how many slots are used.
+    (len(TOTALS),). mask: int8 (K + 1,). base_logits: float32 (K + 1,). Returns how many slots are used.
     """
     s = states[e]
     slots = len(listed)
@@ -319,7 +319,7 @@ def observe_queue(states, e, jobs, listed, features, totals, mask, prior):
     features[:] = 0.0
     totals[:] = 0.0
     mask[:] = 0
-    prior[:] = 0.0
+    base_logits[:] = 0.0
     num_ends = sort_ends(s, jobs)
     describe_totals(s, jobs, num_ends, slots, totals)
     count = first_in_order(s, slots, listed)
@@ -327,7 +327,7 @@ def observe_queue(states, e, jobs, listed, features, totals, mask, prior):
     show(s, listed, count, own)
     for k in range(count):
         mask[k] = describe_queued(s, jobs, num_ends, listed[k], k / slots, features[k])
-    write_prior(own, listed, count, slots, prior)
+    write_base_logits(own, listed, count, slots, base_logits)
     return count
 
 

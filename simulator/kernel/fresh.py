@@ -28,9 +28,9 @@ def fresh(
 ) -> np.ndarray:
     """Return `rows` records, the first ready for the first instant, the others blank for clones.
 
-    `jobs` has the dtype JOB, sorted by submission; its `demand`, and what is left open, are written here. `choices`
-    are scalar fields of the record: the rule in force, `tick`, `exact`, `pooled`. ValueError where the tiers do not
-    reach or memory sizes are too many.
+    `jobs` has the dtype JOB, sorted by submission; its `request_class`, and what is left open, are written here.
+    `choices` are scalar fields of the record: the active ranking, `tick`, `exact`, `pooled`. ValueError where the tiers
+    do not reach or memory sizes are too many.
     """
     size = tier(len(jobs), len(node_gpus), int(sum(node_gpus)))
     states = np.zeros(rows, state_dtype(size))
@@ -97,7 +97,7 @@ def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: 
 
 
 def lay_out_queues(s: np.record, jobs: np.ndarray) -> None:
-    """Give each demand (GPUs, cores, and which nodes can hold it) its stretch of the queue."""
+    """Give each request class (GPUs, cores, and which nodes can hold it) its part of the queue."""
     level = np.searchsorted(s.level_memory[: s.num_levels], jobs["gpu_memory_gib"])
     if s.cpu_limited:
         jobs["cores_each"] = np.maximum(jobs["cores_each"], LEAST_CORES)

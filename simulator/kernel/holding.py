@@ -38,7 +38,7 @@ from simulator.kernel.speed import bank, cores_of_servers
 
 @compiled
 def release(s, jobs, job):
-    """Take back all that the job holds; a GPU that is reserved becomes its heir's."""
+    """Take back all that the job holds; a GPU that is reserved goes to the job it is reserved for."""
     note_change_around(s, job)
     count_cores(s, job)
     slot = s.first_slot[job]
@@ -59,18 +59,18 @@ def release(s, jobs, job):
 
 @compiled
 def pass_on(s, gpu):
-    """Count a GPU that nobody holds any more as free, or as there for its heir, who is ready with the last."""
-    heir = s.reserved_for[gpu]
-    if heir == CLOSED:
+    """Count a GPU that no job holds any more as free, or as there for the job that it is reserved for."""
+    reserved_for = s.reserved_for[gpu]
+    if reserved_for == CLOSED:
         tidy_cores(s, s.gpu_node[gpu])
         return
-    if heir == NOBODY:
+    if reserved_for == NOBODY:
         count_free(s, gpu, 1)
         tidy_cores(s, s.gpu_node[gpu])
         return
-    s.awaited[heir] -= 1
-    if s.awaited[heir] == 0 and s.phase[heir] == RESERVED:
-        s.ready[s.num_ready] = heir
+    s.awaited[reserved_for] -= 1
+    if s.awaited[reserved_for] == 0 and s.phase[reserved_for] == RESERVED:
+        s.ready[s.num_ready] = reserved_for
         s.num_ready += 1
 
 

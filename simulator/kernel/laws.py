@@ -50,7 +50,7 @@ def reserves(s, gpus):
 def legal_start(states, e, jobs, job, gpus, cores, node, workers, servers):
     """Return 0 if a queued job may start on these GPUs with so many cores each, else the number of the reason.
 
-    cores: 0 for as many as it asks for, or fewer where they are not to be had. node: of a job without GPUs.
+    cores: 0 for as many as it asks for, or fewer where they are not available. node: of a job without GPUs.
     workers, servers: 0 and -1 where they are left open.
     """
     s = states[e]

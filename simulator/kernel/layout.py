@@ -28,7 +28,7 @@ DISCIPLINES = ("skip", "strict", "easy")
 # How a rule treats running jobs: leaves them, displaces them by its order, or displaces them if that pays.
 NEVER, BY_ORDER, IF_IT_PAYS = range(3)
 
-MOST_FAILURES = 1000  # of a job by itself or with its nodes; who fails more often never ends
+MOST_FAILURES = 1000  # of a job by itself or with its nodes; one that fails more often never ends
 
 # Which job fails when the memory of a GPU runs over, in the order of `Parameters.oom_victim`.
 NEWCOMER, ANYONE, GROWER = range(3)
@@ -39,7 +39,7 @@ MULTIPLIER, MODULUS = 48_271, 2**31 - 1
 CHARGED, GROWING = 1, 2  # memory is taken; is about to be
 
 MAX_LEVELS = 8  # distinct GPU memory sizes of a cluster, and limits of a ranking by level
-NOBODY, CLOSED = -1, -2  # nobody holds, or inherits, a GPU; its node is closed
+NOBODY, CLOSED = -1, -2  # no job holds a GPU, or has it reserved; its node is closed
 OPEN, DRAINING, DOWN = range(3)  # nodes: jobs may start; none may, those there run on; nothing runs
 
 GPU_TYPES = ("v100", "k80", "p100", "t4", "rtx2080ti", "rtx3090", "a100")  # the first is the reference
@@ -49,7 +49,7 @@ ROUNDING = 1e-9  # of sums of cores and of GiB
 MOST_SERVERS = 10  # of a job (as there)
 
 DERIVED = [
-    ("user", "i8"),  # number of who submitted it; all the same where that is not known
+    ("user", "i8"),  # number of its user; all the same where that is not known
     ("request_class", "i8"),  # jobs of one class ask for the same GPUs, memory and cores: one queue each
     (
         "cores_each",
@@ -116,7 +116,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("pooled", "i8"),
     # physics
     *FIELDS,  # the parameters, as they are declared
-    ("cpu_limited", "i8"),  # 1 where nobody gets cores that are not there
+    ("cpu_limited", "i8"),  # 1 where no job gets cores that are not there
     ("varying", "i8"),  # 1 where the speed of a running job may change
     ("bandwidth_binds", "i8"),  # 1 where host memory can be short of bandwidth
     ("intra_gbs", "f8"),  # GB/s between GPUs of a node
@@ -133,7 +133,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("seed", "i8"),
     ("dice", "i8"),  # the last number drawn
     ("num_begun", "i8"),  # starts so far
-    # the rule in force: what orders the queue, and what a walk does
+    # the active ranking: what orders the queue, and what a scheduling pass does
     ("key", "i8"),
     ("exponent", "f8"),
     ("margin", "f8"),
@@ -192,18 +192,18 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("preemptions", "i4", ("jobs",)),
     ("first_slot", "i4", ("jobs",)),  # chain of the slots it holds
     ("awaited", "i4", ("jobs",)),  # reserved GPUs that are still held
-    ("order", "f8", ("jobs",)),  # its key under the rule in force
+    ("order", "f8", ("jobs",)),  # its key under the active ranking
     ("place_in_queue", "i4", ("jobs",)),
     ("event_at", "f8", ("jobs",)),  # s; its next event
     ("place_in_events", "i4", ("jobs",)),
-    # queues: a heap for each demand, one behind the other
+    # queues: a heap for each request class, one behind the other
     ("queue", "i4", ("jobs",)),
     ("queue_start", "i4", ("jobs",)),
     ("queue_size", "i4", ("jobs",)),
-    ("exhausted", "i1", ("jobs",)),  # demands that found no place in the present walk
+    ("exhausted", "i1", ("jobs",)),  # request classes that found no place in the present pass
     ("events", "i4", ("jobs",)),  # heap of the active jobs by their next event
     # GPUs
-    ("first_owner", "i4", ("gpus",)),  # the resident of longest standing
+    ("first_owner", "i4", ("gpus",)),  # the job that has held it longest
     ("num_jobs_on", "i4", ("gpus",)),
     ("job_in", "i4", ("slots",)),
     ("next_slot", "i4", ("slots",)),  # of the same job
@@ -226,24 +226,24 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("free_cores", "f8", ("nodes",)),
     ("unreserved_cores", "f8", ("nodes",)),  # those not kept for GPUs without a job, one each
     ("demanded_gbs", "f8", ("nodes",)),  # GB/s that running jobs draw
-    ("changed", "i1", ("nodes",)),  # 1 where who runs here, or how, has changed
+    ("changed", "i1", ("nodes",)),  # 1 where the jobs that run here, or how, have changed
     ("changes", "i4", ("nodes",)),  # list of those
     ("num_changes", "i8"),
     ("num_levels", "i8"),
     ("level_memory", "f8", (MAX_LEVELS,)),  # GiB, ascending
     ("level_largest", "i4", (MAX_LEVELS,)),  # GPUs of the largest node with at least that memory
     ("bucket", "i4", (MAX_LEVELS, "gpus + 1")),  # nodes of a memory size with so many free GPUs
-    # scratch of a walk
+    # scratch of a scheduling pass
     ("room", "i4", (3, "nodes")),  # GPUs a node could give: free; free or pausing; all not granted
-    ("core_room", "f8", (3, "nodes")),  # spare cores to go with them
+    ("core_room", "f8", (3, "nodes")),  # unreserved cores to go with them
     ("open", "i1", ("gpus",)),  # the least stage at which a GPU may be granted, 0 for none
     ("taken", "i1", ("nodes",)),
     ("chosen_node", "i4", ("nodes",)),
     ("chosen_gpus", "i4", ("nodes",)),
     ("num_chosen", "i8"),
-    ("gpus", "i4", ("gpus",)),  # the GPUs of a placement, or of all placements of a walk
+    ("gpus", "i4", ("gpus",)),  # the GPUs of a placement, or of all placements of a pass
     ("inherited", "i4", ("gpus",)),
-    ("candidates", "i4", ("jobs",)),  # heap of running jobs that a walk may displace
+    ("candidates", "i4", ("jobs",)),  # heap of running jobs that a pass may displace
     ("granted", "i4", ("jobs",)),
     ("granted_from", "i4", ("jobs",)),
     ("victims", "i4", ("gpus",)),

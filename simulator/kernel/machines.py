@@ -1,4 +1,4 @@
-"""Who holds what: GPUs and their slots, memory, and CPU cores."""
+"""What jobs hold: GPUs and their slots, memory, and CPU cores."""
 
 from simulator.kernel._compile import compiled
 from simulator.kernel.layout import CHARGED, CLOSED, MAX_SHARE, NOBODY, ROUNDING
@@ -163,7 +163,7 @@ def count_cores(s, job):
 
 
 @compiled
-def oldest_resident(s, gpu):
+def oldest_job_on(s, gpu):
     """Return the job that has held a GPU longest, or NOBODY."""
     oldest = NOBODY
     for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
@@ -175,12 +175,12 @@ def oldest_resident(s, gpu):
 
 @compiled
 def leave_slot(s, jobs, job, slot):
-    """Take a slot and its memory back; tell whether nobody is left on the GPU."""
+    """Take a slot and its memory back; tell whether no job is left on the GPU."""
     gpu = slot // MAX_SHARE
     node = s.gpu_node[gpu]
     s.job_in[slot] = NOBODY
     s.num_jobs_on[gpu] -= 1
-    s.first_owner[gpu] = oldest_resident(s, gpu)
+    s.first_owner[gpu] = oldest_job_on(s, gpu)
     take_cores(s, node, -s.core_count[job])
     note_change(s, node)
     if s.num_jobs_on[gpu] > 0:

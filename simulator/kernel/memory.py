@@ -1,4 +1,4 @@
-"""GPU memory: who takes it when, and who fails where it runs over."""
+"""GPU memory: when jobs take it, and which job fails where it runs over."""
 
 from simulator.kernel._compile import compiled
 from simulator.kernel.layout import ANYONE, CHARGED, GROWER, MAX_SHARE, MODULUS, MULTIPLIER, NOBODY, ROUNDING

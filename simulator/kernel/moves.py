@@ -54,7 +54,7 @@ def start_placed(s, jobs, job):
 
 @compiled
 def start(s, jobs, job):
-    """Start a queued job where the rule in force puts it; tell whether it fitted."""
+    """Start a queued job where the placement rule puts it; tell whether it fitted."""
     if not place(s, jobs, job):
         return False
     start_placed(s, jobs, job)

@@ -79,7 +79,7 @@ def change(s, jobs, node):
 
 @compiled
 def close(s, jobs, node):
-    """Let nothing start on a node any more; whoever waits for its GPUs is queued again."""
+    """Let nothing start on a node any more; a job that waits for its GPUs is queued again."""
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         if s.reserved_for[gpu] >= 0:
             give_up(s, jobs, s.reserved_for[gpu])

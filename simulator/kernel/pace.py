@@ -7,7 +7,7 @@ from simulator.kernel._compile import compiled
 from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING
 from simulator.kernel.machines import note_change_around
 from simulator.kernel.shapes import is_rigid
-from simulator.kernel.speed import bank, company_of, demand_on, set_speed
+from simulator.kernel.speed import bank, demand_on, set_speed, shared_fraction_of
 
 
 @compiled
@@ -101,7 +101,7 @@ def run(s, jobs, job):
     s.phase_began[job] = s.clock
     s.banked[job] = s.clock
     keep(s, job)
-    s.shared_fraction[job] = company_of(s, jobs, job)
+    s.shared_fraction[job] = shared_fraction_of(s, jobs, job)
     set_speed(s, jobs, job)
     note_change_around(s, job)
     plan(s, jobs, job)
@@ -110,15 +110,15 @@ def run(s, jobs, job):
 @compiled
 def retune(s, jobs, job):
     """Find the speed of a running job again after a change around it."""
-    company = company_of(s, jobs, job)
+    shared = shared_fraction_of(s, jobs, job)
     rate, used = s.rate[job], s.efficiency[job]
     set_speed(s, jobs, job)
-    if rate == s.rate[job] and used == s.efficiency[job] and company == s.shared_fraction[job]:
+    if rate == s.rate[job] and used == s.efficiency[job] and shared == s.shared_fraction[job]:
         return
     new_rate, new_used = s.rate[job], s.efficiency[job]
     s.rate[job], s.efficiency[job] = rate, used
     bank(s, job)
-    s.rate[job], s.efficiency[job], s.shared_fraction[job] = new_rate, new_used, company
+    s.rate[job], s.efficiency[job], s.shared_fraction[job] = new_rate, new_used, shared
     plan(s, jobs, job)
 
 

@@ -52,7 +52,7 @@ class Parameters:
     drain_length_h: float = parameter(2.0, part="failures", above=0)
     """Hours that a drained node is down."""
     checkpoint_every: float = parameter(1800.0, part="failures", above=0)
-    """Seconds of progress between two checkpoints, to the last of which a job falls back that fails."""
+    """Seconds of progress between two checkpoints, to the last of which a failed job falls back."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be; ChoiceError names each field."""

@@ -49,7 +49,7 @@ def free_on(s, node):
 
 @compiled
 def gpus_on(s, job, node):
-    """Count the GPUs that a job holds on a node and that nobody else has reserved."""
+    """Count the GPUs that a job holds on a node and that are not reserved for another."""
     count = 0
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         if s.first_owner[gpu] == job and s.reserved_for[gpu] == NOBODY:
@@ -188,10 +188,10 @@ def note_who_may_be_displaced(s, jobs, effort):
 
 @compiled
 def find_victims(s, jobs, job):
-    """Find whom to pause for a job that does not fit; return their number in `victims`, 0 if there is no way.
+    """Find the jobs to pause for one that does not fit; return their number in `victims`, 0 if there is no way.
 
     `gpus` then names the GPUs the job would get. A gang that fits one node looks at each node; a larger one
-    takes whole nodes, the largest first, and a stretch of one more. Nobody is paused for a CPU job.
+    takes whole nodes, the largest first, and a part of one more. No job is paused for a CPU job.
     """
     if jobs[job].num_gpus == 0:
         return 0
@@ -255,7 +255,7 @@ def most_gain(s, jobs):
     """Largest remaining time less `margin` x overhead of a running job.
 
     If displacing pays, it pays for the victim with most time remaining alone, so a newcomer that needs as much as
-    this or more cannot displace anybody, and the search is spared.
+    this or more cannot displace any, and the search is spared.
     """
     most = -np.inf
     for k in range(s.num_active):
@@ -269,7 +269,7 @@ def most_gain(s, jobs):
 def next_pick(s, jobs):
     """Return the job that the rule in force would pick next at this instant, or NOBODY to wait.
 
-    One attempt a demand: if the first of it finds no place, or was paused at this very instant, equal demands behind
+    One attempt a request class: if the first of it finds no place, or was paused at this very instant, those behind
     it are passed over.
     """
     open_all(s)

@@ -1,4 +1,4 @@
-"""Which GPUs a job gets: the placement rules, over whatever GPUs a walk may hand out."""
+"""Which GPUs a job gets: the placement rules, over whatever GPUs a pass may allocate."""
 
 from simulator.kernel._compile import compiled
 from simulator.kernel.layout import BEST_FIT, FIRST_FIT, NOBODY, ROUNDING
@@ -12,7 +12,7 @@ def can_hold(s, jobs, job, node):
 
 @compiled
 def has_cores(s, jobs, job, node, count, cores):
-    """Tell whether a node has the cores that `count` of the job's GPUs ask for; `cores[node]` are spare.
+    """Tell whether a node has the cores that `count` of the job's GPUs ask for; `cores[node]` are unreserved.
 
     One core for each of the GPUs has been kept for it.
     """
@@ -92,7 +92,7 @@ def choose(s, node, count):
 
 @compiled
 def choose_nodes(s, jobs, job, room, cores):
-    """Find nodes for the whole gang, `room[node]` GPUs and `cores[node]` spare cores on each; tell whether it fits.
+    """Find nodes for the whole gang, `room[node]` GPUs and `cores[node]` cores on each; tell whether it fits.
 
     A gang that some node could hold stays on one. A larger one takes idle nodes of the largest size that does
     not exceed what is missing, and the rule for the rest.
@@ -133,7 +133,7 @@ def free_gpus_of_choice(s, jobs, job):
 
 @compiled
 def choose_for_cpu_job(s, jobs, job, cores):
-    """Find a node for a CPU job by the rule in force, `cores[node]` being spare; tell whether there is one."""
+    """Find a node for a CPU job by the placement rule, `cores[node]` being unreserved; tell whether there is one."""
     best = NOBODY
     for node in range(s.num_nodes):
         if s.closed[node] or cores[node] + ROUNDING < jobs[job].cores_each:
@@ -148,7 +148,7 @@ def choose_for_cpu_job(s, jobs, job, cores):
 
 @compiled
 def place(s, jobs, job):
-    """Place a job by the rule in force; tell whether it fits.
+    """Place a job by the placement rule; tell whether it fits.
 
     Its GPUs, all free, are then the first in `gpus`; the node of a CPU job is the first in `chosen_node`.
     """

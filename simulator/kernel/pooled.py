@@ -10,7 +10,7 @@ from simulator.kernel.rankings import gather_rivals, next_in_order
 
 @compiled
 def not_granted_yet(s, jobs, num_rivals):
-    """GPUs that are free, in flight, or held by rivals."""
+    """GPUs that are free, in flight, or held by preemption candidates."""
     count = s.num_free
     for k in range(s.num_active):
         if s.phase[s.events[k]] == PAUSING:

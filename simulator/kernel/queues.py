@@ -1,4 +1,4 @@
-"""The queue: a heap for each demand, in the order of the rule in force."""
+"""The queue: a heap for each request_class, in the order of the active ranking."""
 
 from simulator.kernel import heaps
 from simulator.kernel._compile import compiled
@@ -33,7 +33,7 @@ def estimate_now(s, jobs, job):
 
 @compiled
 def remaining_now(s, jobs, job):
-    """Seconds of run time left, in the shape the job asks for, as everybody estimates it."""
+    """Seconds of run time left, in the shape the job asks for, as every policy estimates it."""
     attained = attained_now(s, job)
     if s.exact:
         return jobs[job].duration_s - attained
@@ -49,7 +49,7 @@ def cost_to_finish(s, jobs, job):
 
 @compiled
 def order_of(s, jobs, job):
-    """Return the job's key under the rule in force; it is constant while the job is queued."""
+    """Return the job's key under the active ranking; it is constant while the job is queued."""
     if s.key == SUBMIT:
         return 0.0
     if s.key == ESTIMATE:
@@ -67,27 +67,31 @@ def order_of(s, jobs, job):
 
 @compiled
 def enqueue(s, jobs, job):
-    """Put a job into the queue of its demand."""
-    demand = jobs[job].request_class
+    """Put a job into the queue of its request_class."""
+    request_class = jobs[job].request_class
     s.order[job] = order_of(s, jobs, job)
-    heaps.push(s.queue, s.queue_start[demand], s.queue_size[demand], s.place_in_queue, s.order, job)
-    s.queue_size[demand] += 1
+    heaps.push(
+        s.queue, s.queue_start[request_class], s.queue_size[request_class], s.place_in_queue, s.order, job
+    )
+    s.queue_size[request_class] += 1
 
 
 @compiled
 def dequeue(s, jobs, job):
-    """Take a job out of the queue of its demand."""
-    demand = jobs[job].request_class
-    heaps.remove(s.queue, s.queue_start[demand], s.queue_size[demand], s.place_in_queue, s.order, job)
-    s.queue_size[demand] -= 1
+    """Take a job out of the queue of its request_class."""
+    request_class = jobs[job].request_class
+    heaps.remove(
+        s.queue, s.queue_start[request_class], s.queue_size[request_class], s.place_in_queue, s.order, job
+    )
+    s.queue_size[request_class] -= 1
 
 
 @compiled
 def reorder(s, jobs):
-    """Rebuild the queue after a change of the rule in force."""
-    for demand in range(s.num_classes):
-        start = s.queue_start[demand]
-        for size in range(s.queue_size[demand]):
+    """Rebuild the queue after a change of the active ranking."""
+    for request_class in range(s.num_classes):
+        start = s.queue_start[request_class]
+        for size in range(s.queue_size[request_class]):
             job = s.queue[start + size]
             s.order[job] = order_of(s, jobs, job)
             heaps.rise(s.queue, start, s.place_in_queue, s.order, size)
@@ -95,18 +99,18 @@ def reorder(s, jobs):
 
 @compiled
 def open_all(s):
-    """Begin a walk: every demand may find a place."""
-    for demand in range(s.num_classes):
-        s.exhausted[demand] = 0
+    """Begin a scheduling pass: every request_class may find a place."""
+    for request_class in range(s.num_classes):
+        s.exhausted[request_class] = 0
 
 
 @compiled
 def first_open(s):
-    """Return the first queued job in order among the demands that are not shut, or NOBODY."""
+    """Return the first queued job in order among the request classes that are not shut, or NOBODY."""
     first = NOBODY
-    for demand in range(s.num_classes):
-        if s.queue_size[demand] > 0 and not s.exhausted[demand]:
-            job = s.queue[s.queue_start[demand]]
+    for request_class in range(s.num_classes):
+        if s.queue_size[request_class] > 0 and not s.exhausted[request_class]:
+            job = s.queue[s.queue_start[request_class]]
             if first == NOBODY or heaps.before(s.order, job, first):
                 first = job
     return first

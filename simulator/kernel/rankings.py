@@ -1,4 +1,4 @@
-"""Rankings carried out: one walk over the jobs in key order at each instant."""
+"""Rankings carried out: one scheduling pass over the jobs in key order at each instant."""
 
 from simulator.kernel import heaps
 from simulator.kernel._compile import compiled
@@ -61,8 +61,8 @@ def offer(s, job, stage):
 
 
 @compiled
-def open_gpus(s, num_rivals):
-    """Open to grants the GPUs that are free, in flight, or held by rivals."""
+def open_gpus(s, num_candidates):
+    """Open to grants the GPUs that are free, in flight, or held by preemption candidates."""
     for node in range(s.num_nodes):
         for stage in range(3):
             s.room[stage, node] = s.free[node]
@@ -72,7 +72,7 @@ def open_gpus(s, num_rivals):
     for k in range(s.num_active):
         if s.phase[s.events[k]] == PAUSING:
             offer(s, s.events[k], IN_FLIGHT)
-    for k in range(num_rivals):
+    for k in range(num_candidates):
         offer(s, s.candidates[k], DISPLACING)
 
 
@@ -102,7 +102,7 @@ def keeps_its_gpus(s, job):
 
 @compiled
 def grant_cores(s, jobs, job):
-    """Grant a queued CPU job cores that are spare; return the node, or NOBODY."""
+    """Grant a queued CPU job unreserved cores; return the node, or NOBODY."""
     if not choose_for_cpu_job(s, jobs, job, s.core_room[0]):
         return NOBODY
     node = s.chosen_node[0]
@@ -138,16 +138,16 @@ def grant(s, jobs, job, given):
 
 
 @compiled
-def next_in_order(s, num_rivals):
-    """Return the next job of the walk, queued or rival, or NOBODY."""
+def next_in_order(s, num_candidates):
+    """Return the next job of the pass, queued or a candidate, or NOBODY."""
     job = first_open(s)
-    if num_rivals > 0 and (job == NOBODY or heaps.before(s.order, s.candidates[0], job)):
+    if num_candidates > 0 and (job == NOBODY or heaps.before(s.order, s.candidates[0], job)):
         return s.candidates[0]
     return job
 
 
 @compiled
-def walk_grants(s, jobs, num_rivals):
+def walk_grants(s, jobs, num_candidates):
     """Grant GPUs in key order; return how many queued jobs were granted and how many must pause.
 
     Granted jobs leave the queue for the list `granted`; those to be displaced are listed in `victims`.
@@ -156,11 +156,11 @@ def walk_grants(s, jobs, num_rivals):
     num_victims = 0
     given = 0
     closed = False
-    job = next_in_order(s, num_rivals)
+    job = next_in_order(s, num_candidates)
     while job != NOBODY:
         if s.phase[job] == RUNNING:
-            heaps.remove(s.candidates, 0, num_rivals, s.place_in_queue, s.order, job)
-            num_rivals -= 1
+            heaps.remove(s.candidates, 0, num_candidates, s.place_in_queue, s.order, job)
+            num_candidates -= 1
             granted = keeps_its_gpus(s, job)
             if not granted:
                 s.victims[num_victims] = job
@@ -178,13 +178,13 @@ def walk_grants(s, jobs, num_rivals):
                 s.exhausted[jobs[job].request_class] = 1
         if not granted and s.discipline == STRICT:
             closed = True
-        job = next_in_order(s, num_rivals)
+        job = next_in_order(s, num_candidates)
     return num_granted, num_victims
 
 
 @compiled
 def all_free(s, gpus):
-    """Tell whether nobody holds any of these GPUs."""
+    """Tell whether no job holds any of these GPUs."""
     for gpu in gpus:
         if s.first_owner[gpu] != NOBODY:
             return False
@@ -193,7 +193,7 @@ def all_free(s, gpus):
 
 @compiled
 def has_its_cores(s, jobs, job, gpus, node):
-    """Tell whether the cores of a CPU job, or of a job's servers, are still there: others of the walk may have them."""
+    """Tell whether the cores of a CPU job, or of a job's servers, are still there: others of the pass may have them."""
     if jobs[job].num_gpus > 0:
         return can_serve(s, gpus, jobs[job].num_gpus, jobs[job].servers)
     return jobs[job].cores_each <= s.unreserved_cores[node] + ROUNDING
@@ -218,7 +218,7 @@ def carry_out(s, jobs, num_granted, num_victims):
 def start_while_fitting(s, jobs):
     """Start, in order, the queued jobs up to the first that finds no free GPUs; return that one, or NOBODY.
 
-    A walk grants free GPUs first, so that what runs cannot matter before a job finds none.
+    A pass grants free GPUs first, so that what runs cannot matter before a job finds none.
     """
     job = first_open(s)
     while job != NOBODY and start(s, jobs, job):
@@ -237,15 +237,15 @@ def count_pausing(s):
 
 @compiled
 def walk_all(s, jobs):
-    """One walk of a preemptive ranking over queued and running jobs."""
+    """One scheduling pass of a preemptive ranking over queued and running jobs."""
     open_all(s)
     head = start_while_fitting(s, jobs)
     if head == NOBODY:
         return
-    num_rivals = gather_rivals(s, jobs, head)
-    if num_rivals == 0 and count_pausing(s) == 0:
+    num_candidates = gather_rivals(s, jobs, head)
+    if num_candidates == 0 and count_pausing(s) == 0:
         walk_queue(s, jobs)
         return
-    open_gpus(s, num_rivals)
-    num_granted, num_victims = walk_grants(s, jobs, num_rivals)
+    open_gpus(s, num_candidates)
+    num_granted, num_victims = walk_grants(s, jobs, num_candidates)
     carry_out(s, jobs, num_granted, num_victims)

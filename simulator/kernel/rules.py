@@ -1,4 +1,4 @@
-"""A rule in force: take it on, carry it out at an instant, and run it to the end of an episode."""
+"""The active ranking: take it on, carry it out at an instant, and run it to the end of an episode."""
 
 from simulator.kernel._compile import compiled
 from simulator.kernel.easy import walk_easy
@@ -12,7 +12,7 @@ from simulator.kernel.rankings import walk_all, walk_queue
 
 @compiled
 def walk(s, jobs):
-    """Carry out the rule in force at this instant."""
+    """Carry out the active ranking at this instant."""
     if s.num_queued == 0:
         return
     if s.preempt == IF_IT_PAYS:
@@ -40,7 +40,7 @@ def adopt(s, jobs, key, exponent, margin, preempt):
 
 @compiled
 def run_rule(s, jobs):
-    """Carry out the rule in force from here until every job is done."""
+    """Carry out the active ranking from here until every job is done."""
     while s.num_done < s.num_jobs:
         if not advance(s, jobs):
             return False

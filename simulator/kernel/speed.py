@@ -19,7 +19,7 @@ from simulator.kernel._compile import compiled
 from simulator.kernel.layout import MAX_SHARE, MOST_SERVERS, NOBODY, RUNNING, SERVER_CORES
 from simulator.kernel.placement import largest_node, place
 
-PLENTY = 1e9  # cores
+PLENTY_OF_CORES = 1e9  # cores
 
 
 @compiled
@@ -80,7 +80,7 @@ def feeding(s, jobs, job):
 
 @compiled
 def crowding_on(s, jobs, gpu):
-    """Slowdown of computing on a GPU by its running residents: 1 where they demand no more than there is."""
+    """Slowdown of computing on a GPU by the jobs that run on it: 1 where they demand no more than there is."""
     demand = 0.0
     running = 0
     for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
@@ -143,7 +143,7 @@ def fed_now(s, jobs, job, by_type):
     if by_type == 1.0 and workers == jobs[job].num_gpus and servers == jobs[job].servers:
         return jobs[job].ideal_iteration_s
     nodes = (s.width[job] - 1) // largest_node(s, jobs, job) + 1
-    return iteration_time(s, jobs, job, workers, servers, by_type, 1.0, PLENTY, nodes)
+    return iteration_time(s, jobs, job, workers, servers, by_type, 1.0, PLENTY_OF_CORES, nodes)
 
 
 @compiled
@@ -178,17 +178,18 @@ def greatest_rate(s, jobs, job):
     if s.typed:
         slowdown = 1.0 / max([row.type_speed[s.node_type[node]] for node in range(s.num_nodes)])
     least = row.iteration_s
+    plenty = PLENTY_OF_CORES
     for workers in range(row.min_workers, row.max_workers + 1):
         for servers in range(row.servers > 0, MOST_SERVERS * (row.servers > 0) + 1):
-            least = min(least, iteration_time(s, jobs, job, workers, servers, slowdown, 1.0, PLENTY, 1))
-            least = min(least, iteration_time(s, jobs, job, workers, servers, slowdown, 1.0, PLENTY, workers))
+            least = min(least, iteration_time(s, jobs, job, workers, servers, slowdown, 1.0, plenty, 1))
+            least = min(least, iteration_time(s, jobs, job, workers, servers, slowdown, 1.0, plenty, workers))
             if row.cpu_slowdown > 0:
                 least = min(least, iteration_on_cpu(s, jobs, job, workers, servers))
     return row.iteration_s / least
 
 
 @compiled
-def company_of(s, jobs, job):
+def shared_fraction_of(s, jobs, job):
     """Share of a job's GPUs that it does not have alone."""
     if s.max_share == 1 or s.width[job] == 0:
         return 0.0
@@ -251,4 +252,6 @@ def set_iterations(s, jobs):
         workers, servers = jobs[job].num_gpus, jobs[job].servers
         cores = jobs[job].cores_each - cores_of_servers(servers, workers, workers)
         jobs[job].iteration_s = iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, cores, nodes)
-        jobs[job].ideal_iteration_s = iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, PLENTY, nodes)
+        jobs[job].ideal_iteration_s = iteration_time(
+            s, jobs, job, workers, servers, 1.0, 1.0, PLENTY_OF_CORES, nodes
+        )

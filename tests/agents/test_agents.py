@@ -1,4 +1,4 @@
-"""Agents begin as their prior, score every slot alike, break no rule, and are policies like any other."""
+"""Agents begin as their base policy, score every slot alike, break no rule, and are policies like any other."""
 
 import numpy as np
 import pandas as pd
@@ -37,7 +37,7 @@ def permuted(flat: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
     parts = [
         seen.slots[:, order].flatten(1),
         seen.totals,
-        seen.prior[:, actions],
+        seen.base_logits[:, actions],
         seen.legal[:, actions].float(),
     ]
     return torch.cat(parts, dim=1)
@@ -60,16 +60,18 @@ def test_an_empty_slot_changes_nothing(scenario: Scenario) -> None:
     few = seen.slots[:, :, 0].sum(1) < TINY.queue_slots
     assert few.any()
     one_less = [seen.slots[few, :-1].flatten(1), seen.totals[few]]
-    both = [part[few][:, [*range(TINY.queue_slots - 1), -1]] for part in (seen.prior, seen.legal.float())]
+    both = [
+        part[few][:, [*range(TINY.queue_slots - 1), -1]] for part in (seen.base_logits, seen.legal.float())
+    ]
     wide = network.residual(Observation.of(flat[few], TINY.queue_slots))
     narrow = network.residual(Observation.of(torch.cat([*one_less, *both], 1), TINY.queue_slots - 1))
     torch.testing.assert_close(wide[:, :-2], narrow[:, :-1], rtol=1e-5, atol=1e-5)
 
 
-def test_an_untrained_agent_is_its_prior(scenario: Scenario) -> None:
+def test_an_untrained_agent_is_its_base_policy(scenario: Scenario) -> None:
     env = env_of(scenario)
     table, agreement = play([env], new_network(TINY))
-    alone = run(TINY.prior, env.workload.episode())
+    alone = run(TINY.base_policy, env.workload.episode())
     pd.testing.assert_frame_equal(table, env.workload.results(alone))
     assert agreement == 1.0
 

@@ -82,7 +82,7 @@ def test_a_better_order_is_learned(tmp_path: Path, reward: Literal["rollout_adva
         validation_windows=2,
         validate_every=100_000,
         reward=reward,
-        exponent=-8.0,  # a prior that starts the large jobs first
+        exponent=-8.0,  # a base policy that starts the large jobs first
         margin=1e9,
         queue_slots=8,
         environments=8,
@@ -93,8 +93,8 @@ def test_a_better_order_is_learned(tmp_path: Path, reward: Literal["rollout_adva
     seen: list[Validated] = []
     learn(small_first(tmp_path), training, tmp_path / "run", validated=seen.append)
     ratios = [validated.greedy.ratios for validated in seen]
-    assert ratios[0]["prior"] == 1.0
-    assert ratios[-1]["prior"] < 0.5
+    assert ratios[0]["base_policy"] == 1.0
+    assert ratios[-1]["base_policy"] < 0.5
     assert ratios[-1]["srtf"] == pytest.approx(1.0, abs=0.01)
 
 
@@ -122,9 +122,9 @@ def test_a_run_leaves_curves_checkpoints_and_the_best_agent(scenario: Scenario, 
     kept = sorted(folder.name for folder in (tmp_path / "checkpoints").iterdir())
     assert kept == ["step-000000384", "step-000000512", "step-000000640"]
     assert len(list(tmp_path.glob("events.out.tfevents.*"))) == 1
-    ratios = [validated.greedy.ratios["prior"] for validated in seen]
+    ratios = [validated.greedy.ratios["base_policy"] for validated in seen]
     assert min(ratios) == next(
-        validated.greedy.ratios["prior"] for validated in reversed(seen) if validated.best
+        validated.greedy.ratios["base_policy"] for validated in reversed(seen) if validated.best
     )
     assert agent_folder.load(best).training == replace(training, learning_seed=0)
 
@@ -135,10 +135,15 @@ def test_curves_show_what_was_promised(scenario: Scenario, tmp_path: Path) -> No
     learn(scenario, TINY, tmp_path)
     events = EventAccumulator(str(tmp_path)).Reload()
     tags = set(events.Tags()["scalars"])
-    numbers = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_goodput_share", "agrees_with_prior")
-    ratios = [f"ratio_to_{name}" for name in ("prior", "fifo", "sjf", "srtf", "las", "xion_threshold")]
+    numbers = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_goodput_share", "agreement_with_base_policy")
+    ratios = [f"ratio_to_{name}" for name in ("base_policy", "fifo", "sjf", "srtf", "las", "xion_threshold")]
     wanted = {f"validation_{how}/{name}" for how in ("greedy", "sampled") for name in (*numbers, *ratios)}
-    wanted |= {"rollout/mean_reward", "rollout/agrees_with_prior", "train/approx_kl", "train/entropy_loss"}
+    wanted |= {
+        "rollout/mean_reward",
+        "rollout/agreement_with_base_policy",
+        "train/approx_kl",
+        "train/entropy_loss",
+    }
     assert wanted <= tags
 
 

@@ -55,7 +55,7 @@ def env_of(scenario: Scenario, training: Training = TINY, **choices: Any) -> GPU
 
 
 def opinionated(training: Training = TINY, seed: int = 0) -> SlotNetwork:
-    """Return a network whose residual is random instead of 0, so that it often disagrees with the prior."""
+    """Return a network whose residual is random instead of 0, so that it often disagrees with the base policy."""
     torch.manual_seed(seed)
     network = new_network(training)
     for layer in (network.score, network.wait):

@@ -48,11 +48,11 @@ def test_it_learns_and_says_how_the_agent_stands(command: Command, trace: str, t
     run = tmp_path / "run"
     code, out, error = command("--trace-file", trace, *FEW, "--out", run)
     assert (code, error) == (0, "")
-    assert re.findall(r"^step +([\d,]+): mean JCT / prior's", out, re.MULTILINE) == ["0", "256", "512"]
+    assert re.findall(r"^step +([\d,]+): mean JCT / base policy's", out, re.MULTILINE) == ["0", "256", "512"]
     rows = re.findall(r"^(\w+) +[\d,.]+ ", out, re.MULTILINE)
-    assert rows == ["agent", "prior", "fifo", "sjf", "srtf", "las", "xion", "xion_threshold"]
+    assert rows == ["agent", "base_policy", "fifo", "sjf", "srtf", "las", "xion", "xion_threshold"]
     assert re.search(
-        r"windows: (better than|worse than|not distinguishable from|too few windows to tell it from) its prior",
+        r"windows: (better than|worse than|not distinguishable from|too few windows to tell it from) its base policy",
         out,
     )
     assert f"tensorboard --logdir {run}" in out

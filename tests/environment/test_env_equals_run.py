@@ -38,8 +38,8 @@ def direct(env: GPUClusterEnv, ranking: Ranking) -> pd.DataFrame:
     return env.workload.results(run(ranking, env.workload.episode()))
 
 
-def by_the_prior(env: GPUClusterEnv, observation: np.ndarray) -> int:
-    """Choose the highest of the prior's logits, as an untrained agent does."""
+def by_the_base_policy(env: GPUClusterEnv, observation: np.ndarray) -> int:
+    """Choose the highest of the base policy's logits, as an untrained agent does."""
     logits = observation[-2 * len(env.action_masks()) : -len(env.action_masks())]
     return int(logits.argmax())
 
@@ -62,7 +62,7 @@ def by(key: Callable[[GPUClusterEnv, int], float]) -> Choose:
 @pytest.mark.parametrize("physics", PHYSICS)
 @pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("margin", [0.0, 1.0, 8.0, float("inf")])
-def test_the_prior_alone_is_its_heuristic(
+def test_the_base_policy_alone_is_its_heuristic(
     exponent: float, margin: float, physics: str, tmp_path: Path
 ) -> None:
     pauses = 0.0
@@ -70,7 +70,7 @@ def test_the_prior_alone_is_its_heuristic(
         chosen = tiny.scenario(tmp_path, tiny.jobs(seed=seed), physics=physics)
         env = tiny.make(chosen, action="pick", observation="slots", exponent=exponent, margin=margin)
         ranking = Ranking("weighted", "if_it_pays", exponent=exponent, margin=margin)
-        played = driven(env, by_the_prior)
+        played = driven(env, by_the_base_policy)
         assert_frame_equal(played, direct(env, ranking), check_exact=True)
         pauses += played["preemptions"].sum()
     assert (pauses > 0) == (margin < float("inf"))
@@ -81,7 +81,7 @@ def test_so_it_is_under_other_rules_of_placement(placement: str, tmp_path: Path)
     env = tiny.make(
         tiny.scenario(tmp_path, placement=placement), action="pick", observation="slots", margin=1.0
     )
-    assert_frame_equal(driven(env, by_the_prior), direct(env, env.prior), check_exact=True)
+    assert_frame_equal(driven(env, by_the_base_policy), direct(env, env.base_policy), check_exact=True)
 
 
 def test_so_it_is_window_by_window(tmp_path: Path) -> None:
@@ -89,9 +89,9 @@ def test_so_it_is_window_by_window(tmp_path: Path) -> None:
     chosen = tiny.scenario(tmp_path, table, whole=False, all_windows=True, jobs=tiny.COUNT)
     env = tiny.make(chosen, count=3, action="pick", observation="slots")
     for window in (2, 0, 1, 2):
-        played = driven(env, by_the_prior, window)
-        assert_frame_equal(played, direct(env, env.prior), check_exact=True)
-        assert env.prior_jct(window) == played["jct_s"].mean()
+        played = driven(env, by_the_base_policy, window)
+        assert_frame_equal(played, direct(env, env.base_policy), check_exact=True)
+        assert env.base_jct(window) == played["jct_s"].mean()
 
 
 @pytest.mark.parametrize("physics", PHYSICS)
@@ -114,11 +114,11 @@ def test_primitive_moves_make_a_ranking(
 
 @pytest.mark.parametrize("slots", [1, 2, 5])
 @pytest.mark.parametrize("physics", PHYSICS)
-def test_the_prior_needs_no_more_than_a_slot(physics: str, slots: int, tmp_path: Path) -> None:
+def test_the_base_policy_needs_no_more_than_a_slot(physics: str, slots: int, tmp_path: Path) -> None:
     """Its own choice is always seen, whatever else is cut off."""
     chosen = tiny.scenario(tmp_path, physics=physics)
     env = tiny.make(chosen, action="pick", observation="slots", queue_slots=slots, margin=1.0)
-    assert_frame_equal(driven(env, by_the_prior), direct(env, env.prior), check_exact=True)
+    assert_frame_equal(driven(env, by_the_base_policy), direct(env, env.base_policy), check_exact=True)
 
 
 @pytest.mark.parametrize("kind", ["primitive", "pick"])

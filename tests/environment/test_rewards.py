@@ -38,10 +38,10 @@ def test_the_return_is_minus_the_total_jct(kind: str, physics: str, slots: int, 
 
 
 @pytest.mark.parametrize("reward", modules("envs.rewards"))
-def test_the_scale_is_the_priors_mean_jct(reward: str, tmp_path: Path) -> None:
+def test_the_scale_is_the_base_policys_mean_jct(reward: str, tmp_path: Path) -> None:
     env = tiny.make(tiny.scenario(tmp_path), action="pick", reward=reward)
     *_, last = tiny.wander(env)
-    results = env.workload.results(run(env.prior, env.workload.episode()))
+    results = env.workload.results(run(env.base_policy, env.workload.episode()))
     assert last.info["scale"] == results["jct_s"].mean()
     assert last.info["jct_ratio"] == env.results()["jct_s"].mean() / results["jct_s"].mean()
 
@@ -53,7 +53,7 @@ def test_the_time_that_passed_adds_up(tmp_path: Path) -> None:
     assert passed == pytest.approx(results["finish_s"].max() - results["submit_s"].min())
 
 
-# Advantages over the prior.
+# Advantages over the base policy.
 
 
 @pytest.mark.parametrize("slots", [FEW, tiny.COUNT])
@@ -64,8 +64,8 @@ def test_undiscounted_advantages_add_up_to_the_difference_of_total_jct(
 ) -> None:
     for seed in range(3):
         chosen = tiny.scenario(tmp_path, tiny.jobs(seed=seed), physics=physics)
-        prior = {"exponent": exponent, "margin": margin}
-        env = tiny.make(chosen, **ADVANTAGE, **prior, tau_s=None, queue_slots=slots)
+        base = {"exponent": exponent, "margin": margin}
+        env = tiny.make(chosen, **ADVANTAGE, **base, tau_s=None, queue_slots=slots)
         steps = list(tiny.wander(env, seed))
         scale = steps[0].info["scale"]
         difference = scale * tiny.COUNT - total_jct(env)
@@ -74,7 +74,7 @@ def test_undiscounted_advantages_add_up_to_the_difference_of_total_jct(
 
 
 @pytest.mark.parametrize("tau_s", [None, 900.0])
-def test_the_priors_own_choice_is_worth_nothing(tau_s: float | None, tmp_path: Path) -> None:
+def test_the_base_policys_own_choice_is_worth_nothing(tau_s: float | None, tmp_path: Path) -> None:
     env = tiny.make(tiny.scenario(tmp_path), **ADVANTAGE, tau_s=tau_s)
     steps = list(tiny.wander(env))[1:]
     assert all(seen.reward == 0 for seen in steps if seen.info["agrees"])
@@ -94,7 +94,7 @@ def test_simulating_the_own_choice_finds_that_too(tau_s: float, tmp_path: Path) 
 def cost(env: GPUClusterEnv, tau_s: float, action: int | None) -> float:
     """Sum over jobs the discounted seconds each is present within four time constants.
 
-    From now on, after an action, or that of the prior, the prior decides to the end.
+    From now on, after an action, or that of the base policy, the base policy decides to the end.
     """
     states, jobs = env.episode.states[:1].copy(), env.episode.jobs
     now = env.episode.view.now

@@ -36,7 +36,7 @@ def restless(
 
 
 def after(draft: Draft, field: str, way: int, view: View) -> Draft | None:
-    """Return what is in hand after a change; None where it was settled, or would go back."""
+    """Return the partial action after a change; None where it was settled, or would go back."""
     ways = draft.ways | {field: way}
     settled = draft.gpus or "cores" in draft.ways or view.jobs.is_cpu_job[draft.job]
     if draft.gpus or draft.ways.get(field, way) != way or (settled and field != "cores"):
@@ -63,7 +63,7 @@ def servers_of(shape: Shape) -> float:
 
 
 def agrees(then: Shape, draft: Draft) -> bool:
-    """Tell whether a shape can still become of what is in hand."""
+    """Tell whether a shape can still become of the partial action."""
     if draft.gpus or "cores" in draft.ways:
         return then == draft.shape
     pairs = zip(Shape._fields, then, draft.shape, strict=True)
@@ -72,7 +72,7 @@ def agrees(then: Shape, draft: Draft) -> bool:
 
 
 def wholes(draft: Draft, view: View) -> Iterator[Draft]:
-    """Yield all that what is in hand can become, legal or not."""
+    """Yield all that the partial action can become, legal or not."""
     job, gpus = draft.job, len(view.gpus.first_owner)
     workers = range(int(view.jobs.min_workers[job]), int(view.jobs.max_workers[job]) + 1)
     servers = range(1, MOST_SERVERS + 1) if view.jobs.servers[job] else [0]
@@ -99,7 +99,7 @@ def wholes(draft: Draft, view: View) -> Iterator[Draft]:
 
 
 def possible(draft: Draft, view: View) -> bool:
-    """Try all that what is in hand can become."""
+    """Try all that the partial action can become."""
     nodes = range(len(view.nodes.num_gpus))
     return any(
         view.why_not(whole_action(whole, node)) is None

@@ -107,7 +107,7 @@ def test_the_best_is_bold_oracles_stand_last_and_who_cannot_run_has_a_dash() -> 
         "| fifo | 1 |",
         "| same | 1 |",
         "| srtf | **0.500** (0.400-0.600) |",
-        "| *told the true run times:* | |",
+        "| *oracle: uses true run times:* | |",
         "| aged_oracle | 0.300 (0.200-0.400) |",
         "| *fifo's mean JCT* | 1,000 s |",
     ]

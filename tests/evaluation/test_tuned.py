@@ -50,7 +50,7 @@ def found(training: list[Workload], validation: list[Workload]) -> Outcome:
 # The search.
 
 
-def test_the_published_settings_come_first_and_then_each_of_the_grid_once() -> None:
+def test_the_default_settings_come_first_and_then_each_of_the_grid_once() -> None:
     grid = {"a": (1, 2, 3), "b": ("x", "y")}
     first, *others = candidates(grid, seed=0)
     assert first == {}
@@ -70,7 +70,7 @@ def test_a_score_is_the_mean_ratio_to_fifo_and_events_are_instants(
     assert trial.events == sum(events for _, events in pairs)
 
 
-def test_validation_chooses_among_the_published_and_the_best_few(found: Outcome) -> None:
+def test_validation_chooses_among_the_default_and_the_best_few(found: Outcome) -> None:
     assert len(found.training) == 1 + 4
     assert found.training[0].settings == found.validation[0].settings == {}
     assert found.best == min(found.validation, key=lambda trial: trial.score).settings
@@ -106,9 +106,9 @@ def test_who_does_best_on_a_few_windows_is_run_on_more(
     many = windows(SMALL, "train", 16)
     grid = {"margin": (0.5, 2.0, 8.0, 32.0, 1e9), "exponent": (0.5, 1.0)}
     budget = search.search(threshold, {}, many, validation, budget=10**6).events * 7 // 2
-    published, *others = search.search(threshold, grid, many, validation, budget=budget).training
+    default, *others = search.search(threshold, grid, many, validation, budget=budget).training
     reached = [len(trial.ratios) for trial in others]
-    assert len(published.ratios) == 16
+    assert len(default.ratios) == 16
     assert [count for count in (1, 4, 16) if count in reached] == [1, 4, 16]
     for few, more in ((1, 4), (4, 16)):
         left = [trial for trial in others if len(trial.ratios) == few]
@@ -197,7 +197,7 @@ def test_tuning_one_policy_leaves_what_was_found_of_others(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", TUNABLE)
-def test_a_published_grid_has_settings_that_the_policy_takes(name: str) -> None:
+def test_a_declared_grid_has_settings_that_the_policy_takes(name: str) -> None:
     grid = baselines.grid(name)
     assert 2 <= math.prod(map(len, grid.values())) < 10**6
     make = partial(tune.made, baselines.load(name))
@@ -207,7 +207,7 @@ def test_a_published_grid_has_settings_that_the_policy_takes(name: str) -> None:
 
 
 @pytest.mark.parametrize("workload", KEPT)
-def test_what_is_kept_is_of_the_published_grids_and_within_its_budget(workload: str) -> None:
+def test_what_is_kept_is_of_the_declared_grids_and_within_its_budget(workload: str) -> None:
     kept = json.loads((tune.FOLDER / f"{workload}.json").read_text(encoding="utf-8"))
     assert kept["best"] == min(kept["policies"], key=lambda name: kept["policies"][name]["validation"])
     for name, each in kept["policies"].items():
@@ -215,7 +215,7 @@ def test_what_is_kept_is_of_the_published_grids_and_within_its_budget(workload: 
         assert not settings or settings.keys() == grid.keys()
         assert [key for key, value in settings.items() if value not in grid[key]] == []
         assert each["events"] <= kept["budget"]
-        assert each["validation"] <= each["published"]["validation"]
+        assert each["validation"] <= each["default"]["validation"]
 
 
 def test_a_varied_policy_is_of_the_same_kind_with_other_numbers() -> None:
@@ -246,7 +246,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_best_stands_beside_what_is_published(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_best_stands_beside_the_default(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = ["--policy", "tuned", "--workload", "xonar_mix", "--windows", "2", "--out", str(kept / "out")]
     assert main(args) == 0
     out = capsys.readouterr().out

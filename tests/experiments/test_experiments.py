@@ -22,7 +22,7 @@ from evaluation.numbers import NUMBERS
 from experiments import Found, Setting, _tables, coda, xion, xonar
 from experiments._claims import Claim, Needs
 from experiments._figure import apart
-from experiments._trials import changed, drawn, published
+from experiments._trials import by_default, changed, drawn
 from traces import modules
 from workloads import Scenario
 from workloads.coda_mix import HEAVY_SHARE
@@ -185,7 +185,7 @@ def test_nobody_depends_on_what_running_out_of_memory_costs_if_nobody_does() -> 
     usual = drawn("xonar_memory", 2, seed=0)
     dear = changed(usual, restart_delay=600.0, peak_at=0.5, oom_victim="newcomer")
     found = experiments.simulate(
-        [Setting(name, loads, published("xonar")) for name, loads in {"usual": usual, "dear": dear}.items()]
+        [Setting(name, loads, by_default("xonar")) for name, loads in {"usual": usual, "dear": dear}.items()]
     )
     assert found.other_ends(("usual", "xonar"), ("dear", "xonar")).mean == 0
 

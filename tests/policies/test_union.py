@@ -85,14 +85,14 @@ def test_without_cores_nobody_has_others_than_it_asks_for() -> None:
 
 
 def test_a_short_job_takes_the_seat_of_a_long_one_if_that_pays() -> None:
-    """A 0-100, pause -110, B 110-210, load -230, A 230-9130; with dear restarts B waits for A's end."""
+    """A 0-100, pause -110, B 110-210, load -230, A 230-9130; with costly restarts B waits for A's end."""
     work = jobs((0, 1, 9000), (100, 1, 100), pause_s=10, load_s=20)
     assert finishes(Union(), work, 1) == [9130, 210]
     assert finishes(Union(), jobs((0, 1, 9000), (100, 1, 100), pause_s=8000, load_s=8000), 1) == [9000, 9100]
 
 
 def test_jobs_that_leave_each_other_time_share() -> None:
-    """Two that want 0.4 of a GPU each run together at once, and are 4 % slower for the company by their own guess."""
+    """Two that want 0.4 of a GPU each run together at once, a fixed 4 % slower per co-located job, as it guesses."""
     work = jobs((0, 1, 1000), (0, 1, 1000))
     assert finishes(Union(), work, 1, max_share=2) == [1000, 1000]
     assert finishes(Union(sharing=False), work, 1, max_share=2) == [1000, 2000]
@@ -134,5 +134,5 @@ def test_a_job_grows_once_nobody_waits() -> None:
 
 
 @pytest.mark.parametrize("name", GRID)
-def test_the_grid_holds_what_is_published(name: str) -> None:
+def test_the_grid_holds_the_default(name: str) -> None:
     assert getattr(Union(), name) in GRID[name]
