@@ -274,10 +274,11 @@ def _profiled_memory(job: _Filling) -> Floats:
 
 def _deadline(job: _Filling) -> Floats:
     """Return submission + (1 + slack) x estimated run time, which tells no truth; none unless asked for."""
-    mean = job.choices.get("deadline_slack", 0.0)
+    if not (mean := job.choices.get("deadline_slack", 0.0)):
+        return np.zeros(job.rows)
     slack = 2 * mean * job.stream("deadline_s").random(job.rows)
     due: Floats = job.table["submit_s"] + (1 + slack) * job.table["profiled_duration_s"]
-    return due if mean else np.zeros(job.rows)
+    return due
 
 
 _DRAWS: dict[str, Callable[[_Filling], npt.NDArray[Any]]] = {
