@@ -6,7 +6,7 @@ is equal is compared field by field, at each call. Passing a record is slow.
 
 import numpy as np
 
-from simulator.kernel import events, moves, outages, paying, rules, shapes, speed
+from simulator.kernel import actions, cost_aware, events, outages, pausing, scheduling, shapes, speed
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.layout import NOBODY
 from simulator.kernel.placement import place as place_job
@@ -39,19 +39,19 @@ def next_event(states, e, jobs):
 @entry
 def walk(states, e, jobs):
     """Carry out the active ranking at this instant."""
-    rules.walk(states[e], jobs)
+    scheduling.walk(states[e], jobs)
 
 
 @entry
 def adopt(states, e, jobs, key, exponent, margin, preempt):
     """Take on another rule."""
-    rules.adopt(states[e], jobs, key, exponent, margin, preempt)
+    scheduling.adopt(states[e], jobs, key, exponent, margin, preempt)
 
 
 @entry
 def run_rule(states, e, jobs):
     """Carry out the active ranking to the end; tell whether every job ended."""
-    return rules.run_rule(states[e], jobs)
+    return scheduling.run_rule(states[e], jobs)
 
 
 @compiled
@@ -76,13 +76,13 @@ def step_cost(s, jobs, origin, tau):
 def cost_from(s, jobs, origin, tau):
     """Carry out the active ranking from this instant on; return the discounted job-seconds from here."""
     cost = 0.0
-    rules.walk(s, jobs)
+    scheduling.walk(s, jobs)
     while s.num_done < s.num_jobs and s.clock - origin < HORIZON * tau:
         step = step_cost(s, jobs, origin, tau)
         if step < 0:
             break
         cost += step
-        rules.walk(s, jobs)
+        scheduling.walk(s, jobs)
     return cost
 
 
@@ -114,7 +114,7 @@ def advantage(states, e, scratch, jobs, job, tau):
     if job == NOBODY:
         cost = max(step_cost(s, jobs, origin, tau), 0.0)
     else:
-        paying.pick(s, jobs, job)
+        cost_aware.pick(s, jobs, job)
     return alone - (cost + cost_from(s, jobs, origin, tau))
 
 
@@ -148,7 +148,7 @@ def start_as(states, e, jobs, job, gpus, cores, node, workers, servers):
     workers, servers = shapes.meant(jobs, job, len(gpus), workers, servers)
     if cores == 0 or not states[e].cpu_limited:
         cores = shapes.cores_asked(jobs, job, len(gpus), workers, servers)
-    moves.start_as(states[e], jobs, job, gpus, workers, servers, cores, node)
+    actions.start_as(states[e], jobs, job, gpus, workers, servers, cores, node)
 
 
 @entry
@@ -157,7 +157,7 @@ def move(states, e, jobs, job, gpus, cores, node, workers, servers):
     workers, servers = shapes.meant(jobs, job, len(gpus), workers, servers)
     if cores == 0 or not states[e].cpu_limited:
         cores = shapes.cores_asked(jobs, job, len(gpus), workers, servers)
-    moves.move(states[e], jobs, job, gpus, workers, servers, cores, node)
+    actions.move(states[e], jobs, job, gpus, workers, servers, cores, node)
 
 
 @entry
@@ -179,43 +179,43 @@ def fastest(states, e, jobs, out):
 @entry
 def resize(states, e, jobs, job, cores):
     """Give a running job another number of cores."""
-    moves.resize(states[e], jobs, job, cores)
+    actions.resize(states[e], jobs, job, cores)
 
 
 @entry
 def throttle(states, e, job, level):
     """Let a running CPU job run at a share of its speed."""
-    moves.throttle(states[e], job, level)
+    actions.throttle(states[e], job, level)
 
 
 @entry
 def start(states, e, jobs, job):
     """Start a queued job where the placement rule puts it; tell whether it fitted."""
-    return moves.start(states[e], jobs, job)
+    return actions.start(states[e], jobs, job)
 
 
 @entry
 def pause(states, e, jobs, job):
     """Begin to pause a running job."""
-    moves.pause(states[e], jobs, job)
+    pausing.pause(states[e], jobs, job)
 
 
 @entry
 def pick(states, e, jobs, job):
     """Start a queued job, displacing the victims the search finds if it must; tell whether it could."""
-    return paying.pick(states[e], jobs, job)
+    return cost_aware.pick(states[e], jobs, job)
 
 
 @entry
 def next_pick(states, e, jobs):
     """Return the job the threshold rule would pick next, or -1 to wait."""
-    return paying.next_pick(states[e], jobs)
+    return cost_aware.next_pick(states[e], jobs)
 
 
 @entry
 def find_victims(states, e, jobs, job):
     """Return how many victims would make room for a job that does not fit, 0 if there is no way."""
-    return paying.find_victims(states[e], jobs, job)
+    return cost_aware.find_victims(states[e], jobs, job)
 
 
 @entry

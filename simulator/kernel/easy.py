@@ -4,8 +4,8 @@ import numpy as np
 
 from simulator.kernel import heaps
 from simulator.kernel._compile import compiled
+from simulator.kernel.actions import start, start_placed
 from simulator.kernel.layout import MAX_SHARE, NOBODY
-from simulator.kernel.moves import start, start_placed
 from simulator.kernel.placement import choose_nodes, place
 from simulator.kernel.queues import estimate_now, first_open, open_all
 

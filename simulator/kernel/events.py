@@ -5,7 +5,6 @@ import numpy as np
 from simulator.kernel._compile import compiled
 from simulator.kernel.holding import (
     book_overhead,
-    end_pause,
     fall_back,
     fill,
     join_queue,
@@ -14,7 +13,8 @@ from simulator.kernel.holding import (
 )
 from simulator.kernel.layout import DONE, GROWING, LOADING, PAUSING, RESTARTING, RUNNING
 from simulator.kernel.outages import change_nodes
-from simulator.kernel.pace import (
+from simulator.kernel.pausing import end_pause
+from simulator.kernel.progress import (
     crash_time,
     finish_time,
     grow_time,

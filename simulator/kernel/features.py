@@ -8,9 +8,9 @@ import numpy as np
 
 from simulator.kernel import heaps
 from simulator.kernel._compile import compiled, entry
+from simulator.kernel.cost_aware import LEAST_RUN, find_victims, next_pick, overhead_of, pays, worth
 from simulator.kernel.layout import LOADING, NOBODY, PAUSING, RESTARTING, RUNNING
-from simulator.kernel.moves import may_pause
-from simulator.kernel.paying import LEAST_RUN, find_victims, next_pick, overhead_of, pays, worth
+from simulator.kernel.pausing import may_pause
 from simulator.kernel.placement import place
 from simulator.kernel.queues import attained_now, cost_to_finish, estimate_now, remaining_now
 

@@ -30,7 +30,7 @@ from simulator.kernel.machines import (
     tidy_cores,
 )
 from simulator.kernel.memory import charge, grows_later, victim_on
-from simulator.kernel.pace import keep, retire, run, schedule
+from simulator.kernel.progress import run, schedule
 from simulator.kernel.queues import enqueue
 from simulator.kernel.shapes import ask_again, plan_shape, take_shape
 from simulator.kernel.speed import bank, cores_of_servers
@@ -275,23 +275,6 @@ def restart_later(s, jobs, job):
     s.phase[job] = RESTARTING
     s.phase_began[job] = s.clock
     schedule(s, job, s.clock + s.restart_delay)
-
-
-@compiled
-def end_pause(s, jobs, job):
-    """End a pause: the GPUs are free, the job waits, or goes on where GPUs are kept for it."""
-    keep(s, job)
-    release(s, jobs, job)
-    retire(s, job)
-    s.phase_began[job] = s.clock
-    if not s.moves[job]:
-        join_queue(s, jobs, job)
-        return
-    s.moves[job] = 0
-    s.phase[job] = RESERVED
-    if s.awaited[job] == 0:
-        s.ready[s.num_ready] = job
-        s.num_ready += 1
 
 
 @compiled

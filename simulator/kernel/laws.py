@@ -3,6 +3,7 @@
 import numpy as np
 
 from simulator.kernel._compile import compiled, entry
+from simulator.kernel.actions import must_wait_for
 from simulator.kernel.layout import (
     CHARGED,
     CLOSED,
@@ -20,7 +21,6 @@ from simulator.kernel.layout import (
     RUNNING,
 )
 from simulator.kernel.machines import available_cores
-from simulator.kernel.moves import must_wait_for
 from simulator.kernel.shapes import cores_asked, is_rigid, is_shape, meant
 from simulator.kernel.speed import cores_of_servers
 

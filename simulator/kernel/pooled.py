@@ -2,8 +2,9 @@
 
 from simulator.kernel import heaps
 from simulator.kernel._compile import compiled
+from simulator.kernel.actions import start
 from simulator.kernel.layout import NOBODY, PAUSING, RUNNING, STRICT
-from simulator.kernel.moves import pause, start
+from simulator.kernel.pausing import pause
 from simulator.kernel.queues import dequeue, enqueue, first_open, open_all
 from simulator.kernel.rankings import gather_rivals, next_in_order
 

@@ -2,10 +2,11 @@
 
 from simulator.kernel import heaps
 from simulator.kernel._compile import compiled
+from simulator.kernel.actions import start, start_on
 from simulator.kernel.holding import can_serve
 from simulator.kernel.layout import MAX_SHARE, NOBODY, PAUSING, ROUNDING, RUNNING, STRICT
 from simulator.kernel.machines import is_alone, is_free, is_on_closed
-from simulator.kernel.moves import may_pause, pause, start, start_on
+from simulator.kernel.pausing import may_pause, pause
 from simulator.kernel.placement import choose_for_cpu_job, choose_nodes
 from simulator.kernel.queues import dequeue, enqueue, first_open, open_all, order_of
 

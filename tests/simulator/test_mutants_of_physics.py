@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from simulator import kernel
-from simulator.kernel import holding, machines, memory, moves, outages, pace, shapes, speed
+from simulator.kernel import actions, holding, machines, memory, outages, progress, shapes, speed
 from simulator.kernel.layout import DONE, LOADING, MAX_SHARE, NOBODY, RUNNING
 from tests.cases.mixed_jobs import Whims
 from tests.conftest import ROOT
@@ -209,13 +209,13 @@ def who_loads_draws_bandwidth(s, jobs, node, sound=speed.demand_on):
     return total
 
 
-@instead_of(pace.is_affected)
+@instead_of(progress.is_affected)
 def a_gang_notices_its_first_node_only(s, job):
     node = s.node_of[job] if s.first_slot[job] == NOBODY else s.gpu_node[s.first_slot[job] // MAX_SHARE]
     return s.changed[node] == 1
 
 
-@instead_of(pace.rise_time)
+@instead_of(progress.rise_time)
 def levels_rise_with_progress(s, jobs, job):
     if s.level[job] >= s.num_limits or s.width[job] == 0:
         return math.inf
@@ -223,7 +223,7 @@ def levels_rise_with_progress(s, jobs, job):
     return s.banked[job] + rest / s.rate[job]
 
 
-@instead_of(pace.rise_time)
+@instead_of(progress.rise_time)
 def levels_rise_with_the_gpus_held_now(s, jobs, job):
     if s.level[job] >= s.num_limits or s.width[job] == 0:
         return math.inf
@@ -231,19 +231,19 @@ def levels_rise_with_the_gpus_held_now(s, jobs, job):
     return s.banked[job] + s.limits[s.level[job]] / s.width[job] - ran
 
 
-@instead_of(pace.crash_time)
+@instead_of(progress.crash_time)
 def nobody_fails_by_itself(s, jobs, job):
     return math.inf
 
 
-@instead_of(pace.predict_time)
-def estimates_become_good_with_time(s, jobs, job, sound=pace.predict_time):
+@instead_of(progress.predict_time)
+def estimates_become_good_with_time(s, jobs, job, sound=progress.predict_time):
     due = jobs[job].predictable_from * jobs[job].duration_s
     ran = s.attained_s[job] + s.delay_s[job]
     return s.banked[job] + max(due - ran, 0.0) if sound(s, jobs, job) < math.inf else math.inf
 
 
-@instead_of(pace.grow_time)
+@instead_of(progress.grow_time)
 def memory_grows_with_time(s, jobs, job):
     rest = s.peak_at * jobs[job].duration_s - s.attained_s[job] - s.delay_s[job]
     return math.inf if s.charged[job] else s.banked[job] + max(rest, 0.0)
@@ -275,7 +275,7 @@ def kept_cores_are_not_for_who_comes(s, gpus):
     return max(min(s.unreserved_cores[node] / number for node, number in count.items()), 0.0)
 
 
-@instead_of(moves.must_wait_for)
+@instead_of(actions.must_wait_for)
 def who_pauses_is_joined(s, gpu):
     return s.num_jobs_on[gpu] >= s.max_share and not running_on(s, gpu, RUNNING, LOADING)
 

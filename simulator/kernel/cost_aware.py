@@ -8,9 +8,10 @@ free; an infinite margin never preempts.
 import numpy as np
 
 from simulator.kernel._compile import compiled
+from simulator.kernel.actions import start, start_on
 from simulator.kernel.layout import NOBODY, QUEUED, ROUNDING, RUNNING
 from simulator.kernel.machines import is_alone
-from simulator.kernel.moves import may_pause, pause, start, start_on
+from simulator.kernel.pausing import may_pause, pause
 from simulator.kernel.placement import can_hold, largest_node, place
 from simulator.kernel.queues import cost_to_finish, first_open, open_all, remaining_now
 from simulator.kernel.speed import cores_of_servers

@@ -1,10 +1,10 @@
 """The active ranking: take it on, carry it out at an instant, and run it to the end of an episode."""
 
 from simulator.kernel._compile import compiled
+from simulator.kernel.cost_aware import walk_paying
 from simulator.kernel.easy import walk_easy
 from simulator.kernel.events import advance
 from simulator.kernel.layout import BY_ORDER, EASY, IF_IT_PAYS
-from simulator.kernel.paying import walk_paying
 from simulator.kernel.pooled import walk_pool
 from simulator.kernel.queues import reorder
 from simulator.kernel.rankings import walk_all, walk_queue

@@ -1,14 +1,13 @@
-"""The things a policy can do to a job: start it, reserve GPUs for it, pause it, move it, or change its cores."""
+"""The things a policy can do to a job but for pausing it: start it, reserve GPUs for it, move it, change its cores."""
 
 from simulator.kernel._compile import compiled
-from simulator.kernel.holding import begin, end_pause, reserve, start_ready
-from simulator.kernel.layout import MAX_SHARE, NOBODY, PAUSING, RESERVED, RUNNING
+from simulator.kernel.holding import begin, reserve, start_ready
+from simulator.kernel.layout import MAX_SHARE, NOBODY, PAUSING, RESERVED
 from simulator.kernel.machines import count_cores, note_change_around, take_cores
-from simulator.kernel.pace import schedule
+from simulator.kernel.pausing import save
 from simulator.kernel.placement import place
 from simulator.kernel.queues import dequeue
 from simulator.kernel.shapes import take_shape
-from simulator.kernel.speed import bank
 
 
 @compiled
@@ -62,42 +61,12 @@ def start(s, jobs, job):
 
 
 @compiled
-def pause(s, jobs, job):
-    """Begin to pause a running job; it holds its GPUs until the pause is done."""
-    s.preemptions[job] += 1
-    s.num_pauses += 1
-    save(s, jobs, job)
-
-
-@compiled
-def save(s, jobs, job):
-    """Let a running job save its progress and stop."""
-    bank(s, job)
-    s.saved[job] = 1
-    s.last_action_instant[job] = s.instant
-    if jobs[job].pause_s > 0:
-        s.phase[job] = PAUSING
-        s.phase_began[job] = s.clock
-        note_change_around(s, job)
-        schedule(s, job, s.clock + jobs[job].pause_s)
-    else:
-        end_pause(s, jobs, job)
-        start_ready(s, jobs)
-
-
-@compiled
 def move(s, jobs, job, gpus, workers, servers, cores, node):
     """Let a running job pause and go on with these GPUs, or this node, in this shape; they are kept for it."""
     s.resizes[job] += 1
     s.moves[job] = 1
     reserve(s, job, gpus, workers, servers, cores, node)
     save(s, jobs, job)
-
-
-@compiled
-def may_pause(s, job):
-    """Tell whether a job runs and was not started at this very instant."""
-    return s.phase[job] == RUNNING and s.last_action_instant[job] != s.instant
 
 
 @compiled
