@@ -163,7 +163,7 @@ def verdicts(summaries: "dict[str, pd.DataFrame]") -> list[str]:
         if name == "agent":
             continue
         found = compare(summaries["agent"], summary)
-        which = f"its {name}" if name == "base_policy" else name
+        which = "its base policy" if name == "base_policy" else name
         lines.append(
             f"  {found.ratio:.4f} ({found.low:.4f}-{found.high:.4f}), lower in {found.wins} of "
             f"{found.windows} windows: {words(found)} {which}"
