@@ -105,8 +105,9 @@ def test_the_same_seed_gives_the_same_weights(scenario: Scenario, tmp_path: Path
         last = sorted((tmp_path / name / "checkpoints").iterdir())[-1]
         return (last / agent_folder.WEIGHTS).read_bytes()
 
-    assert weights("first", 3) == weights("second", 3)
-    assert weights("first again", 3) != weights("other", 4)
+    first = weights("first", 3)
+    assert first == weights("second", 3)
+    assert first != weights("other", 4)
 
 
 def test_a_run_leaves_curves_checkpoints_and_the_best_agent(scenario: Scenario, tmp_path: Path) -> None:

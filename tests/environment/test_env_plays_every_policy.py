@@ -17,9 +17,10 @@ from simulator.policy import Action, Placement, Policy, Preempt, Ranking, Resize
 from simulator.view import View
 from tests.cases import tiny
 from tests.cases.shaped_jobs import TROUBLES, Whims, shaped
+from tests.cases.turns import in_turn
 
 JOBS = 20  # of those that change their shape: each takes many small steps
-PHYSICS = ("all", "none", "memory,preemption,estimates", "sharing,cpu_jobs")
+LESS = ("none", "memory,preemption,estimates", "sharing,cpu_jobs")
 
 
 class NoSuchCores(Exception):  # noqa: N818 - nothing went wrong
@@ -127,8 +128,9 @@ def directly(env: GPUClusterEnv, policy: Policy) -> Any:
     return env.workload.results(run(policy, episode, step_by_step=True, oracle=True))
 
 
-@pytest.mark.parametrize("physics", PHYSICS)
-@pytest.mark.parametrize("name", baselines.names())
+@pytest.mark.parametrize(
+    ("name", "physics"), [*((name, "all") for name in baselines.names()), *in_turn(LESS)]
+)
 def test_every_policy_is_played_step_by_step(name: str, physics: str, tmp_path: Path) -> None:
     chosen = tiny.scenario(tmp_path, tiny.mixed(0), physics=physics)
     env = tiny.make(chosen, action="elastic", tau_s=None)

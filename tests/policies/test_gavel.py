@@ -4,6 +4,7 @@
 others are named.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -139,7 +140,7 @@ def test_who_runs_moves_to_the_faster_gpu_in_the_round_after_it_is_free() -> Non
 
 
 def test_gangs_are_on_one_type_and_nobody_is_paused_between_rounds() -> None:
-    work = windows(named("two_types"), "train", 1)[0]
+    work = windows(replace(named("two_types"), jobs=100), "train", 1)[0]
     policy = Watched()
     run(policy, work.episode())
     assert policy.most_types == 1

@@ -27,7 +27,7 @@ KINDS = [
 PHYSICS = ("all", "estimates")
 # Who has lost progress had made more than it has, so that another truth may have been over by then.
 NOTHING_LOST = "memory,preemption,estimates,locality,cores,bandwidth,cpu_jobs,elastic"
-MOMENTS = 6  # of an episode, at which the truth is replaced
+MOMENTS = 4  # of an episode, at which the truth is replaced
 HONEST = [name for name in baselines.names() if not name.endswith("_oracle")]
 
 

@@ -60,7 +60,7 @@ def test_a_workload_of_200_jobs(base: Rules) -> None:
 
 @pytest.mark.parametrize("base", BASE, ids=name)
 def test_workloads_of_40_jobs(base: Rules) -> None:
-    assert_equal(base, range(1, 9), 40)
+    assert_equal(base, range(1, 4), 40)
 
 
 @pytest.mark.slow  # the reference takes four minutes for these thousand workloads
@@ -72,7 +72,7 @@ def test_fourteen_workloads_of_200_jobs(base: Rules) -> None:
 def test_the_workloads_tie_and_preempt() -> None:
     counts = []
     for base in BASE:
-        for jobs, rules in workloads(base, range(3), 200):
+        for jobs, rules in workloads(base, range(1), 200):
             assert len({job.submit_s for job in jobs}) < len(jobs)
             assert len({job.duration_s for job in jobs}) < len(jobs)
             if base.preempt:

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from simulator.walks import next_move
 from tests.accounts.ledger import Ledger
 from tests.accounts.reference import Job, Node, Rules
 from tests.cases.scenarios import MIXED, Restless, episode_of, random_jobs
+from tests.cases.turns import in_turn
 from tests.conftest import ROOT
 
 LEVELS = (3250.0, 7200.0)
@@ -39,8 +41,9 @@ RANKINGS = {
     "pays-area": Ranking("weighted", "if_it_pays", exponent=1.0, margin=0.0),
     "pays-never": Ranking("weighted", exponent=0.5),
 }
-PLAYED = [f"restless-{seed}" for seed in range(4)] + names()
+RESTLESS = [f"restless-{seed}" for seed in range(4)]
 PLACEMENTS = ("first_fit", "best_fit", "spread", "pooled")
+USUAL = ("best_fit", "pooled")
 
 
 def fresh(seed: int, placement: str, count: int = 60) -> Episode:
@@ -63,14 +66,16 @@ def account(policy: str, placement: str, seed: int = 0, count: int = 60) -> Ledg
     return ledger.walk(found) if isinstance(found, Ranking) else ledger.play(found)
 
 
-@pytest.mark.parametrize("policy", [*RANKINGS, *PLAYED])
-def test_all_laws_hold(policy: str) -> None:
-    assert [account(policy, placement).broken for placement in ("best_fit", "pooled")] == [{}, {}]
+@pytest.mark.parametrize(
+    ("policy", "placement"), [*product([*RANKINGS, *RESTLESS], USUAL), *in_turn(USUAL)], ids=str
+)
+def test_all_laws_hold(policy: str, placement: str) -> None:
+    assert account(policy, placement).broken == {}
 
 
 @pytest.mark.slow  # some 100,000 events with all checks after each: minutes
 @pytest.mark.parametrize("placement", PLACEMENTS)
-@pytest.mark.parametrize("policy", [*RANKINGS, *PLAYED])
+@pytest.mark.parametrize("policy", [*RANKINGS, *RESTLESS, *names()])
 def test_all_laws_hold_in_longer_episodes(policy: str, placement: str) -> None:
     assert account(policy, placement, seed=1, count=300).broken == {}
 
@@ -102,6 +107,7 @@ def digest(policy: str) -> str:
 def test_the_same_seed_gives_the_same_results_in_another_process() -> None:
     policies = ["submit-easy", "remaining", "level", "pays", "restless"]
     code = f"from tests.simulator.test_laws import digest; print(*map(digest, {policies}))"
+    here = [digest(policy) for policy in policies]
     for seed in ("0", "1"):
         environment = os.environ | {"PYTHONHASHSEED": seed}
         done = subprocess.run(
@@ -112,7 +118,7 @@ def test_the_same_seed_gives_the_same_results_in_another_process() -> None:
             text=True,
             check=True,
         )
-        assert done.stdout.split() == [digest(policy) for policy in policies]
+        assert done.stdout.split() == here
 
 
 # What a view shows.

@@ -184,15 +184,10 @@ def plant(monkeypatch: pytest.MonkeyPatch, call: str, fault: Fault) -> None:
     monkeypatch.setattr(module, call, faulty)
 
 
-def broken_laws(seeds: range) -> set[str]:
-    """Return the laws that some of a few restless episodes break."""
-    broken: set[str] = set()
-    for seed in seeds:
-        jobs = random_jobs(np.random.default_rng(seed), 40)
-        broken |= set(
-            Ledger(episode_of(jobs, MIXED, Rules("submit", preempt=False))).play(Restless(seed)).broken
-        )
-    return broken
+def broken_laws(seed: int) -> set[str]:
+    """Return the laws that a restless episode breaks."""
+    jobs = random_jobs(np.random.default_rng(seed), 40)
+    return set(Ledger(episode_of(jobs, MIXED, Rules("submit", preempt=False))).play(Restless(seed)).broken)
 
 
 @pytest.mark.parametrize(
@@ -200,10 +195,10 @@ def broken_laws(seeds: range) -> set[str]:
 )
 def test_fault_is_found(monkeypatch: pytest.MonkeyPatch, call: str, found_by: str, fault: Fault) -> None:
     plant(monkeypatch, call, fault)
-    assert found_by in broken_laws(range(2))
+    assert any(found_by in broken_laws(seed) for seed in range(2))
 
 
 @pytest.mark.parametrize("call", sorted({call for call, _, _ in FAULTS}))
 def test_nothing_is_found_where_nothing_is_planted(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     plant(monkeypatch, call, lambda *_: None)
-    assert broken_laws(range(2)) == set()
+    assert [broken_laws(seed) for seed in range(2)] == [set(), set()]

@@ -1,0 +1,17 @@
+"""Policies that take turns: each is tried in one of several ways, and in the rest of them with `-m slow`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import baselines
+
+
+def in_turn(ways: Sequence[str]) -> list[Any]:
+    """Return every pair of a policy and a way; where the way is another policy's turn, marked as slow."""
+    return [
+        pytest.param(name, way, marks=() if turn == number % len(ways) else pytest.mark.slow)
+        for number, name in enumerate(baselines.names())
+        for turn, way in enumerate(ways)
+    ]
