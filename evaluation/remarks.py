@@ -148,10 +148,10 @@ def _disciplines(policies: Mapping[str, Policy | type], scenario: Scenario) -> l
     if scenario.discipline == "easy":
         bent = [name for name, each in rankings.items() if each.preempt == "by_order" and not each.discipline]
         lines += (
-            [f"Ran as skip, since easy is not for rankings that pause: {', '.join(bent)}."] if bent else []
+            [f"Ran as greedy, since easy is not for rankings that pause: {', '.join(bent)}."] if bent else []
         )
     free = [name for name in policies if name not in rankings or rankings[name].preempt == "if_it_pays"]
-    if free and scenario.discipline != "skip":
+    if free and scenario.discipline != "greedy":
         lines.append(f"Decide for themselves which jobs wait, whatever the discipline: {', '.join(free)}.")
     return lines
 

@@ -13,11 +13,11 @@ from simulator.kernel.layout import (
     DISCIPLINES,
     EASY,
     GPU_TYPES,
+    GREEDY,
     JOB,
     MAX_LEVELS,
     MOST_FAILURES,
     PLACEMENTS,
-    SKIP,
     Tier,
     state_dtype,
 )
@@ -50,7 +50,7 @@ class Episode:
         cluster: Cluster,
         *,
         placement: str = "best_fit",
-        discipline: str = "skip",
+        discipline: str = "greedy",
         exact: bool = False,
         tick_s: float = TICK_S,
         levels: tuple[float, ...] = (),
@@ -212,9 +212,9 @@ def misfits(states: np.ndarray, jobs: np.ndarray) -> np.ndarray:
 
 
 def discipline_of(ranking: Ranking, chosen: int) -> int:
-    """Return the discipline under which a ranking runs: its own, the chosen, or skip for easy with preemption."""
+    """Return the discipline under which a ranking runs: its own, the chosen, or greedy for easy with preemption."""
     wanted = DISCIPLINES.index(ranking.discipline) if ranking.discipline else chosen
-    return SKIP if wanted == EASY and ranking.preempt != "never" else wanted
+    return GREEDY if wanted == EASY and ranking.preempt != "never" else wanted
 
 
 def asking(policy: Policy, episode: Episode) -> Callable[[], Action]:

@@ -80,7 +80,7 @@ class Ranking:
     preempt: never; `by_order`, the job that comes first runs; `if_it_pays`, cost-aware: victims are paused for a job
         that does not fit if their mean remaining time exceeds the sum over them of its own and `margin` x their
         overhead.
-    discipline: fixed for this ranking, else the scenario's: `skip` is greedy (blocked jobs are skipped), `strict` is
+    discipline: fixed for this ranking, else the scenario's: `greedy` skips blocked jobs, `strict` is
         strict FIFO, `easy` is EASY backfilling.
     levels: attained GPU-seconds at which `level` rises.
     """
@@ -89,7 +89,7 @@ class Ranking:
     preempt: Preemption = "never"
     exponent: float = 0.0
     margin: float = float("inf")
-    discipline: Literal["skip", "strict", "easy"] | None = None
+    discipline: Literal["greedy", "strict", "easy"] | None = None
     levels: tuple[float, ...] = ()
 
     @property

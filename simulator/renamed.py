@@ -21,7 +21,7 @@ FIELDS = {
 }
 """Fields by their old name, each with the same meaning and unit as before."""
 
-VALUES: dict[tuple[str, str], str] = {}
+VALUES = {("discipline", "skip"): "greedy"}
 """Words by the name that their field has now, and their old form; several words in a field are joined by commas."""
 
 

@@ -66,8 +66,8 @@ class Rules:
     Philly's own for its trace under --whole."""
     placement: Literal["first_fit", "best_fit", "spread", "pooled"] = "best_fit"
     """Which node a job gets; pooled ignores node borders."""
-    discipline: Literal["skip", "strict", "easy"] = "skip"
-    """What happens behind a job that does not fit. skip: greedy, it is skipped; strict: strict FIFO, it blocks the
+    discipline: Literal["greedy", "strict", "easy"] = "greedy"
+    """What happens behind a job that does not fit. greedy: it is skipped; strict: strict FIFO, it blocks the
     queue; easy: EASY backfilling."""
     physics: str = choice(USUAL, expected=parts_expected)
     """all, none, or, joined by commas: memory, preemption, estimates, sharing, locality, cores, bandwidth, cpu_jobs,

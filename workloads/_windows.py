@@ -27,7 +27,7 @@ ACCEPTED_RANGE = (1.3, 2.5)
 ACCEPTANCE: dict[str, Any] = {
     "physics": "memory,preemption,estimates",
     "placement": "best_fit",
-    "discipline": "skip",
+    "discipline": "greedy",
     "tick": 300.0,
 }
 """Fields of the scenario in which windows are accepted, whatever is chosen or usual for the policies there."""

@@ -22,8 +22,8 @@ KEYS = ("submit", "estimate", "remaining", "remaining_area", "level", "true_rema
 FIRST_FIT, BEST_FIT, SPREAD, POOLED = range(4)
 PLACEMENTS = ("first_fit", "best_fit", "spread", "pooled")
 
-SKIP, STRICT, EASY = range(3)
-DISCIPLINES = ("skip", "strict", "easy")
+GREEDY, STRICT, EASY = range(3)
+DISCIPLINES = ("greedy", "strict", "easy")
 
 # How a rule treats running jobs: leaves them, displaces them by its order, or displaces them if that pays.
 NEVER, BY_ORDER, IF_IT_PAYS = range(3)

@@ -37,13 +37,13 @@ class Rules(NamedTuple):
     """The ranking and how it is carried out; `levels` are limits in GPU-seconds, rising.
 
     key: submit, estimate, remaining, remaining_area, level or true_remaining; placement: first_fit, best_fit,
-    spread or pooled; discipline: skip, strict or easy.
+    spread or pooled; discipline: greedy, strict or easy.
     """
 
     key: str
     preempt: bool
     placement: str = "best_fit"
-    discipline: str = "skip"
+    discipline: str = "greedy"
     memory: bool = True
     preemption: bool = True
     estimates: bool = True

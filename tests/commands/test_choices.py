@@ -214,13 +214,12 @@ def test_choices_of_an_older_file_are_read_by_the_names_of_now(tmp_path: Path) -
 
 
 def test_a_word_with_a_new_form_is_told_it_and_read_from_older_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setitem(renamed.VALUES, ("discipline", "lax"), "skip")
-    with pytest.raises(ValueError, match="discipline 'lax': expected 'skip', as it is called now"):
-        read("--discipline", "lax")
-    (tmp_path / "old.json").write_text('{"discipline": "lax"}')
-    assert read("--config", tmp_path / "old.json").scenario.discipline == "skip"
+    with pytest.raises(ValueError, match="discipline 'skip': expected 'greedy', as it is called now"):
+        read("--discipline", "skip")
+    (tmp_path / "old.json").write_text('{"discipline": "skip"}')
+    assert read("--config", tmp_path / "old.json").scenario.discipline == "greedy"
 
 
 def test_one_of_several_words_may_have_a_new_form(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -255,7 +255,7 @@ def test_a_run_is_never_written_over(command: Command, tiny: Path, tmp_path: Pat
 
 def test_preemptive_rankings_under_easy_are_named(command: Command, crowded: Path, tmp_path: Path) -> None:
     out = command("--policy", "xion", *windows_of(crowded, tmp_path, "--discipline", "easy"))[1]
-    assert "Ran as skip, since easy is not for rankings that pause: srtf, las." in out
+    assert "Ran as greedy, since easy is not for rankings that pause: srtf, las." in out
     assert "whatever the discipline: xion." in out
 
 

@@ -24,8 +24,8 @@ LEVELS = (3250.0, 7200.0)  # GPU-seconds
 BASE = [
     Rules(key, preempt, placement, discipline, levels=LEVELS)
     for preempt, keys, disciplines in (
-        (False, UNPREEMPTIVE, ("skip", "strict", "easy")),
-        (True, PREEMPTIVE, ("skip", "strict")),
+        (False, UNPREEMPTIVE, ("greedy", "strict", "easy")),
+        (True, PREEMPTIVE, ("greedy", "strict")),
     )
     for key, placement, discipline in itertools.product(keys, PLACEMENTS, disciplines)
 ]

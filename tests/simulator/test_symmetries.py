@@ -19,12 +19,12 @@ EXACT = [
     Rules(key, preempt, placement, discipline, estimates=False, levels=LEVELS)
     for (key, preempt, discipline), placement in itertools.product(
         [
-            ("submit", False, "skip"),
+            ("submit", False, "greedy"),
             ("submit", False, "strict"),
             ("estimate", False, "easy"),
-            ("remaining", True, "skip"),
+            ("remaining", True, "greedy"),
             ("remaining_area", True, "strict"),
-            ("level", True, "skip"),
+            ("level", True, "greedy"),
         ],
         ["best_fit", "spread", "pooled"],
     )

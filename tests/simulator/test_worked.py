@@ -37,7 +37,7 @@ def finishes(outcomes: list[Outcome]) -> list[float]:
     return [outcome.finish_s for outcome in outcomes]
 
 
-@pytest.mark.parametrize(("discipline", "ends"), [("skip", [10, 37, 7, 27]), ("strict", [10, 20, 25, 40])])
+@pytest.mark.parametrize(("discipline", "ends"), [("greedy", [10, 37, 7, 27]), ("strict", [10, 20, 25, 40])])
 def test_fifo_passes_the_head_or_waits(simulate: Simulate, discipline: str, ends: list[float]) -> None:
     """B needs all four GPUs. Under skip, C and D use the one beside A, so all four are free only at 27.
 
@@ -248,7 +248,7 @@ def test_a_grant_is_made_anew_and_never_takes_what_loads(simulate: Simulate) -> 
 
 
 @pytest.mark.parametrize("placement", ["best_fit", "pooled"])
-@pytest.mark.parametrize(("discipline", "d"), [("strict", 40), ("skip", 32), ("easy", 32)])
+@pytest.mark.parametrize(("discipline", "d"), [("strict", 40), ("greedy", 32), ("easy", 32)])
 def test_strict_bars_queued_jobs(simulate: Simulate, discipline: str, d: int, placement: str) -> None:
     """C (3 GPUs) has no room while A runs. Strict bars D from the free GPU 3; B, behind D in order, runs on.
 
@@ -338,7 +338,7 @@ def test_time_adds_up_and_gpus_are_never_oversold(simulate: Simulate, seed: int)
     jobs = [j._replace(estimate_s=j.duration_s * draw.uniform(0.3, 3.0), gpu_memory_gib=10.0) for j in jobs]
     rules = draw.choice([FIFO, SJF, SRTF, SRSF, LAS])._replace(
         placement=draw.choice(["first_fit", "best_fit", "spread", "pooled"]),
-        discipline=draw.choice(["skip", "strict", "easy"]),
+        discipline=draw.choice(["greedy", "strict", "easy"]),
         estimates=draw.random() < 0.5,
         tick_s=7.5,
     )
