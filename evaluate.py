@@ -183,10 +183,10 @@ def evaluate(
     folder: Path,
 ) -> None:
     """Simulate, print the table, and fill the run folder."""
-    from evaluation import remarks, report
+    from evaluation import footnotes, report
 
     out = report.console(sys.stdout)
-    for line in remarks.heading(workloads):
+    for line in footnotes.heading(workloads):
         out.print(line)
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     with progress("simulating", len(makers) * len(workloads)) as moved:
@@ -202,7 +202,7 @@ def evaluate(
     learned = any(Path(policy).is_dir() for policy in {*evaluation.policy} - {*baselines.names()})
     if evaluation.scenario.whole and evaluation.scenario.trace_file and learned:
         out.print("The agent may have learned on the first part of this trace.")
-    notes = remarks.footnotes(workloads, summaries, policies, reference)
+    notes = footnotes.footnotes(workloads, summaries, policies, reference)
     searched = [found.told for policy in evaluation.policy if (found := tuned(evaluation, policy))]
     for line in (*searched, *notes, f"Run folder: {folder}"):
         out.print(line)

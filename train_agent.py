@@ -131,7 +131,7 @@ def score(wanted: Run, best: Path, folder: Path) -> None:
 
     from agents import load_policy
     from envs.env import shared_windows
-    from evaluation import remarks, report
+    from evaluation import footnotes, report
 
     policies: dict[str, Policy | type] = {
         "agent": load_policy(best),
@@ -145,10 +145,10 @@ def score(wanted: Run, best: Path, folder: Path) -> None:
     bounds = report.bounds(workloads)
     run_folder.write_run(folder, results, report.document(summaries, bounds, "agent"))
     out = report.console(sys.stdout)
-    for line in remarks.heading(workloads):
+    for line in footnotes.heading(workloads):
         out.print(line)
     out.print(report.table(summaries, bounds, "agent"))
-    for line in (*remarks.footnotes(workloads, summaries, policies, "agent"), *verdicts(summaries)):
+    for line in (*footnotes.footnotes(workloads, summaries, policies, "agent"), *verdicts(summaries)):
         out.print(line)
     print(f"See how it learned: tensorboard --logdir {folder}")
     print(f"Score the agent again: python evaluate.py --policy {best}")
@@ -173,7 +173,7 @@ def verdicts(summaries: "dict[str, pd.DataFrame]") -> list[str]:
 
 def words(found: "Comparison") -> str:
     """Put a comparison into words, as far as its windows carry."""
-    from evaluation.remarks import FULL_WINDOWS
+    from evaluation.footnotes import FULL_WINDOWS
 
     if found.windows < FULL_WINDOWS:
         return "too few windows to tell it from"

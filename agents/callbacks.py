@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 
-from agents import folder as agent_folder
-from agents.folder import Agent
+from agents import saved_agent
 from agents.ppo import SlotPolicy
+from agents.saved_agent import Agent
 from agents.validation import Score, Validation
 
 CHECKPOINTS_KEPT = 3
@@ -132,12 +132,12 @@ class Validator(BaseCallback):
             "validation_ratio_to_base_policy": validated.greedy.ratios["base_policy"],
         }
         checkpoints = self._out / CHECKPOINTS
-        agent_folder.save(checkpoints / f"step-{validated.step:09d}", agent, about=about)
+        saved_agent.save(checkpoints / f"step-{validated.step:09d}", agent, about=about)
         kept = sorted(each for each in checkpoints.iterdir() if re.fullmatch(r"step-\d+", each.name))
         for old in kept[:-CHECKPOINTS_KEPT]:
             shutil.rmtree(old)
         if validated.best:
-            agent_folder.save(self._out / BEST, agent, about=about)
+            saved_agent.save(self._out / BEST, agent, about=about)
 
 
 def row_of(score: Score) -> dict[str, float]:

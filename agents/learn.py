@@ -11,8 +11,8 @@ from stable_baselines3.common.logger import configure
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.callbacks import BEST, Curves, Ticker, Validated, Validator
-from agents.folder import Agent, new_network
 from agents.ppo import SlotPolicy, TimedBuffer, TimedPPO
+from agents.saved_agent import Agent, new_network
 from agents.training import Training
 from agents.validation import Validation
 from envs.env import GPUClusterEnv

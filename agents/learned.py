@@ -4,8 +4,8 @@ from pathlib import Path
 
 import torch
 
-from agents import folder as agent_folder
-from agents.folder import Agent
+from agents import saved_agent
+from agents.saved_agent import Agent
 from envs.actions.pick import action as pick
 from envs.observations.slots import observation
 from envs.slots import Slots
@@ -28,7 +28,7 @@ class Learned:
     @classmethod
     def load(cls, folder: str | Path) -> "Learned":
         """Return the agent of a folder as a policy."""
-        return cls(agent_folder.load(folder))
+        return cls(saved_agent.load(folder))
 
     def __call__(self, view: View) -> Action:
         """Return the next move of the pick in progress, else the first of the next pick, else Wait."""

@@ -13,8 +13,8 @@ import numpy as np
 import baselines
 from simulator.episode import Episode
 from simulator.kernel import calls, laws
+from simulator.next_moves import adopt
 from simulator.policy import Ranking
-from simulator.walks import adopt
 from workloads import Scenario, windows
 
 

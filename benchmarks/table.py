@@ -19,7 +19,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 
 import baselines
-from evaluation import remarks, search
+from evaluation import footnotes, search
 from evaluation.comparison import compare
 from workloads import Workload, named, windows
 from workloads import names as workload_names
@@ -169,8 +169,8 @@ def text(cell: Cell | None, best: float, digits: int) -> str:
 def notes(cells: Sequence[Cell], command: str) -> list[str]:
     """Say how to read the table, by which command it was made, what was tuned, and which policies could not run."""
     count = {cell.workload: cell.windows for cell in cells if cell.policy == REFERENCE}
-    few = [name for name, windows in count.items() if windows < remarks.FULL_WINDOWS]
-    narrow = f" Over fewer than {remarks.FULL_WINDOWS} windows an interval is too narrow." * bool(few)
+    few = [name for name, windows in count.items() if windows < footnotes.FULL_WINDOWS]
+    narrow = f" Over fewer than {footnotes.FULL_WINDOWS} windows an interval is too narrow." * bool(few)
     found = [f"{name}: {_with(*baselines.tuned(name)[:2])}" for name in count if baselines.searched(name)]
     earlier = any(baselines.tuned(name).earlier for name in count if baselines.searched(name))
     sizes = ", ".join(f"{name} {windows}" for name, windows in count.items())
@@ -195,7 +195,7 @@ def _with(policy: str, settings: dict[str, Any]) -> str:
 
 def about(name: str, workloads: Sequence[Workload]) -> list[str]:
     """Say what a workload simulates, and which of its numbers are measured or drawn."""
-    said = [*remarks.heading(workloads), *remarks.origins(workloads[0].table, workloads[0].scenario)]
+    said = [*footnotes.heading(workloads), *footnotes.origins(workloads[0].table, workloads[0].scenario)]
     return [
         f"### {name}",
         "",

@@ -15,8 +15,8 @@ from envs.slots import Slots
 from simulator.choice import changed
 from simulator.episode import Episode, run
 from simulator.kernel import calls
+from simulator.next_moves import adopt
 from simulator.policy import BASE_POLICY, Ranking
-from simulator.walks import adopt
 from traces import find
 from workloads import Scenario, Split, Workload, whole, windows
 

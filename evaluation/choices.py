@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_origin
 
 from evaluation.run_folder import CHOICES
-from simulator import renamed
+from simulator import old_names
 from simulator.choice import changed, flag, hints, names, what
 from traces import unknown
 from workloads import Scenario, named
@@ -95,7 +95,7 @@ def _choice(written: str, texts: Sequence[str], kind: type) -> tuple[str, Any]:
             )
         return plain, plain == name
     if name not in known:
-        wanted = renamed.hint(name, as_flag=True) or unknown("flag", flag(name), flag_names(kind))
+        wanted = old_names.hint(name, as_flag=True) or unknown("flag", flag(name), flag_names(kind))
         raise ValueError(wanted)
     return name, _value(written, texts, name, kind)
 
@@ -154,7 +154,7 @@ def from_file(file: str | Path, kind: type) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in content.items():
         flat |= value if isinstance(value, dict) else {name: value}
-    return {name: _of_json(name, value, kind) for name, value in renamed.current(flat).items()}
+    return {name: _of_json(name, value, kind) for name, value in old_names.current(flat).items()}
 
 
 def _of_json(name: str, value: Any, kind: type) -> Any:

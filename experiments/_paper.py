@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluation import remarks, run_folder
+from evaluation import footnotes, run_folder
 from experiments import _figure, _tables
 from experiments._claims import Claim
 from experiments._trials import Found, Setting
@@ -39,7 +39,7 @@ class Paper:
         """Say what the paper claims and what is simulated in the first setting."""
         yield self.about.strip()
         yield ""
-        yield from remarks.heading(settings[0].workloads)
+        yield from footnotes.heading(settings[0].workloads)
 
     def report(self, found: Found) -> Iterator["str | Table"]:
         """Yield tables, claims and remarks, in the order in which they are printed."""

@@ -29,7 +29,7 @@ from experiments._figure import Look
 from experiments._paper import Paper
 from experiments._tables import share, times
 from experiments._trials import Found, Setting, by_default, changed, drawn
-from simulator import readings
+from simulator import measurements
 from simulator.kernel import calls
 from simulator.kernel.layout import MOST_SERVERS
 from simulator.source import source_of
@@ -192,7 +192,7 @@ def errors_of_fit(load: Workload) -> Iterator[dict[str, str | float]]:
     shapes = np.array(list(product(range(1, trace.MOST_WORKERS + 1), range(1, MOST_SERVERS + 1), (0, 1))))
     on_cpu, source = shapes[:, 2] == 1, source_of(episode.view)
     for job, model in enumerate(load.table["model"]):
-        profile = readings.profile(source, job)
+        profile = measurements.profile(source, job)
         predicted = seconds(fit(profile), *shapes.T)
         truth = [calls.iteration(episode.states, 0, episode.jobs, job, *shape) for shape in shapes.tolist()]
         error = np.abs(predicted / truth - 1)

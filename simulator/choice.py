@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from types import NoneType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from simulator import renamed
+from simulator import old_names
 from traces import did_you_mean, unknown
 
 C = TypeVar("C")
@@ -96,7 +96,7 @@ def fault(kind: type, name: str, value: object) -> str | None:
     hint, optional = hints(kind)[name]
     if value is None:
         return None if optional else what(hint)
-    if isinstance(value, str) and (now := renamed.word(name, value)) != value:
+    if isinstance(value, str) and (now := old_names.word(name, value)) != value:
         return f"{now!r}, as it is called now"
     if get_origin(hint) is Literal and value not in get_args(hint):
         return what(hint) + did_you_mean(str(value), get_args(hint))
@@ -178,7 +178,7 @@ def changed(choices: C, given: Mapping[str, Any]) -> C:
     kind: type = type(choices)
     for name in given:
         if name not in names(kind):
-            raise ValueError(renamed.hint(name) or unknown("choice", name, names(kind)))
+            raise ValueError(old_names.hint(name) or unknown("choice", name, names(kind)))
     own = {name: value for name, value in given.items() if name in hints(kind)}
     for group in (name for name in hints(kind) if is_group(kind, name)):
         inside: Any = getattr(choices, group)

@@ -1,6 +1,6 @@
 """What a view shows of jobs, of GPUs and of nodes."""
 
-from simulator import readings
+from simulator import measurements
 from simulator.columns import Column, Entities, Reading
 from traces import COLUMNS
 
@@ -26,23 +26,23 @@ class Jobs(Entities):
     failures = Column("state", "failures", "How often a job has failed by itself or with a node.")
     throttle = Column("state", "throttle", "Level of a CPU job; 1 is none.")
     node = Column("state", "node_of", "Node of an active job that has no GPU, else -1.")
-    is_cpu_job = Reading(readings.is_cpu_job)
-    is_predictable = Reading(readings.is_predictable)
-    estimate_s = Reading(readings.estimate_s)
-    attained_s = Reading(readings.attained_s)
-    remaining_s = Reading(readings.remaining_s)
-    workers_now = Reading(readings.workers_now)
-    servers_now = Reading(readings.servers_now)
-    gpus_now = Reading(readings.gpus_now)
-    cores_now = Reading(readings.cores_now)
-    server_cores = Reading(readings.server_cores)
-    gpu_seconds = Reading(readings.gpu_seconds)
-    core_seconds = Reading(readings.core_seconds)
-    duty = Reading(readings.duty)
-    ran_s = Reading(readings.ran_s)
-    busy_s = Reading(readings.busy_s)
-    drawn_gbs = Reading(readings.drawn_gbs)
-    must_load = Reading(readings.must_load)
+    is_cpu_job = Reading(measurements.is_cpu_job)
+    is_predictable = Reading(measurements.is_predictable)
+    estimate_s = Reading(measurements.estimate_s)
+    attained_s = Reading(measurements.attained_s)
+    remaining_s = Reading(measurements.remaining_s)
+    workers_now = Reading(measurements.workers_now)
+    servers_now = Reading(measurements.servers_now)
+    gpus_now = Reading(measurements.gpus_now)
+    cores_now = Reading(measurements.cores_now)
+    server_cores = Reading(measurements.server_cores)
+    gpu_seconds = Reading(measurements.gpu_seconds)
+    core_seconds = Reading(measurements.core_seconds)
+    duty = Reading(measurements.duty)
+    ran_s = Reading(measurements.ran_s)
+    busy_s = Reading(measurements.busy_s)
+    drawn_gbs = Reading(measurements.drawn_gbs)
+    must_load = Reading(measurements.must_load)
 
 
 for _column in COLUMNS:
@@ -62,8 +62,8 @@ class Gpus(Entities):
         "state", "reserved_for", "The job each GPU is kept for; -1 for none, -2 where the node is closed."
     )
     free_memory_gib = Column("state", "free_memory", "Measured free memory of each GPU, GiB.")
-    unclaimed_memory_gib = Reading(readings.unclaimed_memory_gib)
-    jobs = Reading(readings.jobs_on_gpus)
+    unclaimed_memory_gib = Reading(measurements.unclaimed_memory_gib)
+    jobs = Reading(measurements.jobs_on_gpus)
 
 
 class Nodes(Entities):
@@ -81,5 +81,5 @@ class Nodes(Entities):
         "state", "unreserved_cores", "Free CPU cores but for one for each GPU without a job."
     )
     closed = Column("state", "closed", "Whether jobs may start on a node: OPEN, DRAINING or DOWN.")
-    down_at_s = Reading(readings.down_at_s)
-    drawn_gbs = Reading(readings.node_drawn_gbs)
+    down_at_s = Reading(measurements.down_at_s)
+    drawn_gbs = Reading(measurements.node_drawn_gbs)

@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator.cluster import Cluster
 from simulator.kernel import calls
-from simulator.kernel.fresh import fresh
+from simulator.kernel.initial_state import fresh
 from simulator.kernel.layout import (
     DISCIPLINES,
     EASY,
@@ -22,11 +22,11 @@ from simulator.kernel.layout import (
     state_dtype,
 )
 from simulator.legality import as_arrays
+from simulator.next_moves import adopt, next_move
 from simulator.physics import Physics
 from simulator.policy import Action, Policy, Preempt, Ranking, Resize, Start, Throttle, Wait
 from simulator.source import Source, source_of
 from simulator.view import View
-from simulator.walks import adopt, next_move
 from traces import stream
 
 TICK_S = 300.0

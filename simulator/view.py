@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from simulator import readings
+from simulator import measurements
 from simulator.entities import Gpus, Jobs, Nodes
 from simulator.kernel.layout import LOADING, PAUSING, RUNNING
 from simulator.legality import why_not
+from simulator.next_moves import next_move, picked, place, put_in_force
 from simulator.policy import Action, Placement, Ranking
 from simulator.slots import Slots
 from simulator.source import Source, look, source_of
-from simulator.walks import next_move, picked, place, put_in_force
 
 
 class View:
@@ -126,7 +126,7 @@ class View:
 
         A few shapes, each with a lognormal error of 5 % that is the same whenever it is read.
         """
-        return readings.profile(self._arrived(job), job)
+        return measurements.profile(self._arrived(job), job)
 
     def place(self, job: int, cores: float | None = None, *, gpus: int | None = None) -> Placement | None:
         """Return where the scenario's rule would start a job on free GPUs, None if it does not fit.

@@ -15,9 +15,9 @@ from traces._registry import did_you_mean, find, modules, unknown
 if TYPE_CHECKING:
     import pandas as pd
 
-    from traces._column import Column
+    from traces._column_type import Column
     from traces._columns import COLUMNS
-    from traces._fill import ERRORS, MOST_LOSS, WORKER_CORES, fill, runs
+    from traces._fill_missing import ERRORS, MOST_LOSS, WORKER_CORES, fill, runs
     from traces._profiles import NO_MODEL, STATISTICS, models, speed_on
     from traces._streams import seed_from, stream
     from traces._table import TraceError, check, first
@@ -52,11 +52,11 @@ VERSION = 1
 """Of all that is drawn, that of `GPUCluster-v1`: raised whenever the same seed comes to give other results."""
 
 _LATER = (
-    dict.fromkeys(("ERRORS", "MOST_LOSS", "WORKER_CORES", "fill", "runs"), "_fill")
+    dict.fromkeys(("ERRORS", "MOST_LOSS", "WORKER_CORES", "fill", "runs"), "_fill_missing")
     | dict.fromkeys(("NO_MODEL", "STATISTICS", "models", "speed_on"), "_profiles")
     | dict.fromkeys(("TraceError", "check", "first"), "_table")
     | dict.fromkeys(("seed_from", "stream"), "_streams")
-    | {"COLUMNS": "_columns", "Column": "_column"}
+    | {"COLUMNS": "_columns", "Column": "_column_type"}
 )
 
 if not TYPE_CHECKING:  # else a checker would believe in any name

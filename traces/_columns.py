@@ -1,14 +1,14 @@
 """Every column of the job table, declared once: its unit and rules, how it is filled in, who reads it and who sees it.
 
 The checks of a file, the simulator's array of jobs, what a policy sees and the notes under a table are made from these
-rows. A column that is filled in is drawn by the function of its name in `traces._fill`.
+rows. A column that is filled in is drawn by the function of its name in `traces._fill_missing`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from traces._column import Column
+from traces._column_type import Column
 
 GPUS = "a whole number of GPUs from 1 to 1,000,000 (0 only where kind is cpu)"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from traces._column import LIMITS, Column
+from traces._column_type import LIMITS, Column
 from traces._columns import COLUMNS, GPUS
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from simulator.kernel.cost_aware import walk_paying
 from simulator.kernel.easy import walk_easy
 from simulator.kernel.events import advance
 from simulator.kernel.layout import BY_ORDER, EASY, IF_IT_PAYS
-from simulator.kernel.pooled import walk_pool
+from simulator.kernel.pooled_gpus import walk_pool
 from simulator.kernel.queues import reorder
 from simulator.kernel.rankings import walk_all, walk_queue
 

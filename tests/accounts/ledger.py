@@ -9,8 +9,8 @@ import numpy as np
 from simulator.episode import Episode, asking, discipline_of
 from simulator.kernel import calls, laws
 from simulator.kernel.layout import DONE, FUTURE, LOADING, PAUSING, QUEUED, RESERVED, RUNNING
+from simulator.next_moves import adopt
 from simulator.policy import Action, Policy, Ranking, Wait
-from simulator.walks import adopt
 
 ROUNDING = 1e-9  # of sums of many times
 

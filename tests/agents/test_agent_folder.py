@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents import folder as agent_folder
-from agents import load_policy
-from agents.folder import CHOICES, WEIGHTS, Agent
+from agents import load_policy, saved_agent
+from agents.saved_agent import CHOICES, WEIGHTS, Agent
 from tests.cases.crowd import TINY, opinionated
 from workloads import Scenario
 
@@ -20,7 +19,7 @@ SCENARIO = Scenario(cluster="2x8", jobs=40)
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     """Return the folder of an agent."""
-    agent_folder.save(tmp_path / "agent", Agent(opinionated(), TINY, SCENARIO), about={"step": 7})
+    saved_agent.save(tmp_path / "agent", Agent(opinionated(), TINY, SCENARIO), about={"step": 7})
     return tmp_path / "agent"
 
 
@@ -31,7 +30,7 @@ def rewrite(folder: Path, change: dict[str, object]) -> None:
 
 
 def test_what_is_read_is_what_was_written(saved: Path) -> None:
-    agent = agent_folder.load(saved)
+    agent = saved_agent.load(saved)
     assert (agent.training, agent.scenario) == (TINY, SCENARIO)
     written, read = opinionated().state_dict(), agent.network.state_dict()
     assert written.keys() == read.keys()
@@ -39,7 +38,7 @@ def test_what_is_read_is_what_was_written(saved: Path) -> None:
 
 
 def test_nothing_else_is_left_in_the_folder(saved: Path) -> None:
-    agent_folder.save(saved, Agent(opinionated(seed=1), TINY, SCENARIO))
+    saved_agent.save(saved, Agent(opinionated(seed=1), TINY, SCENARIO))
     assert sorted(file.name for file in saved.iterdir()) == [CHOICES, WEIGHTS]
 
 
@@ -49,13 +48,13 @@ def test_a_failed_write_keeps_the_agent_before(saved: Path, monkeypatch: pytest.
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space"):
-        agent_folder.save(saved, Agent(opinionated(seed=1), TINY, SCENARIO))
-    kept = agent_folder.load(saved).network.state_dict()
+        saved_agent.save(saved, Agent(opinionated(seed=1), TINY, SCENARIO))
+    kept = saved_agent.load(saved).network.state_dict()
     assert all(torch.equal(kept[name], weights) for name, weights in opinionated().state_dict().items())
 
 
 def test_other_features_are_refused(saved: Path) -> None:
-    rewrite(saved, {"layout": agent_folder.LAYOUT | {"totals": ["free_share"]}})
+    rewrite(saved, {"layout": saved_agent.LAYOUT | {"totals": ["free_share"]}})
     with pytest.raises(ValueError, match="trained with other totals"):
         load_policy(saved)
 
@@ -86,7 +85,7 @@ def test_choices_that_cannot_be_are_refused(saved: Path, change: dict[str, objec
 
 def test_choices_by_names_of_before_are_read(saved: Path) -> None:
     rewrite(saved, {"scenario": {"jobs": 40, "node_mtbf": 7.0, "drain_length": 0.5}})
-    assert agent_folder.load(saved).scenario == Scenario(jobs=40, node_mtbf_h=7.0, drain_length_h=0.5)
+    assert saved_agent.load(saved).scenario == Scenario(jobs=40, node_mtbf_h=7.0, drain_length_h=0.5)
 
 
 @pytest.mark.parametrize("content", [b"", b"not JSON", b"[" * 100_000, b"\xff\xfe", b"null"])
@@ -138,7 +137,7 @@ def test_nothing_in_the_folder_is_executed(saved: Path, tmp_path: Path) -> None:
 
 def test_wider_weights_than_the_choices_say_are_refused(saved: Path, tmp_path: Path) -> None:
     wide = replace(TINY, hidden=48)
-    agent_folder.save(tmp_path / "wide", Agent(opinionated(wide), wide, SCENARIO))
+    saved_agent.save(tmp_path / "wide", Agent(opinionated(wide), wide, SCENARIO))
     (tmp_path / "wide" / WEIGHTS).replace(saved / WEIGHTS)
     with pytest.raises(ValueError, match="does not hold this agent's weights"):
         load_policy(saved)

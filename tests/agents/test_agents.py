@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 import torch
 
-from agents.folder import Agent, new_network
 from agents.learned import Learned
 from agents.network import Observation
+from agents.saved_agent import Agent, new_network
 from agents.validation import play
 from simulator.episode import run
 from tests.cases.crowd import TINY, crowded, env_of, opinionated

@@ -11,7 +11,7 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Discrete
 
-from agents import folder as agent_folder
+from agents import saved_agent
 from agents.callbacks import Validated
 from agents.learn import learn, new_model
 from agents.ppo import TimedBuffer
@@ -103,7 +103,7 @@ def test_the_same_seed_gives_the_same_weights(scenario: Scenario, tmp_path: Path
         training = replace(TINY, learning_seed=seed)
         learn(scenario, training, tmp_path / name)
         last = sorted((tmp_path / name / "checkpoints").iterdir())[-1]
-        return (last / agent_folder.WEIGHTS).read_bytes()
+        return (last / saved_agent.WEIGHTS).read_bytes()
 
     first = weights("first", 3)
     assert first == weights("second", 3)
@@ -127,7 +127,7 @@ def test_a_run_leaves_curves_checkpoints_and_the_best_agent(scenario: Scenario, 
     assert min(ratios) == next(
         validated.greedy.ratios["base_policy"] for validated in reversed(seen) if validated.best
     )
-    assert agent_folder.load(best).training == replace(training, learning_seed=0)
+    assert saved_agent.load(best).training == replace(training, learning_seed=0)
 
 
 def test_curves_show_what_was_promised(scenario: Scenario, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from agents.folder import new_network
 from agents.network import SlotNetwork
+from agents.saved_agent import new_network
 from agents.training import Training
 from envs.env import GPUClusterEnv
 from workloads import Scenario

@@ -14,7 +14,7 @@ import pytest
 from agents.training import Training
 from evaluate import Evaluation
 from evaluation import choices, run_folder
-from simulator import renamed
+from simulator import old_names
 from simulator.choice import ChoiceError, changed, check, hints, names
 from simulator.cluster import cluster
 from simulator.kernel.layout import ANYONE, GROWER, NEWCOMER, STATE, state_dtype, tier
@@ -223,16 +223,16 @@ def test_a_word_with_a_new_form_is_told_it_and_read_from_older_files(
 
 
 def test_one_of_several_words_may_have_a_new_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(renamed.VALUES, ("physics", "share"), "sharing")
-    assert renamed.current({"physics": "memory,share"}) == {"physics": "memory,sharing"}
+    monkeypatch.setitem(old_names.VALUES, ("physics", "share"), "sharing")
+    assert old_names.current({"physics": "memory,share"}) == {"physics": "memory,sharing"}
     with pytest.raises(ChoiceError, match="expected 'memory,sharing', as it is called now"):
         Scenario(physics="memory,share")
 
 
 def test_every_new_name_exists_and_no_old_one_does() -> None:
     known = {name for kind in KINDS for name in names(kind)}
-    assert {now.name for now in renamed.FIELDS.values()} <= known
-    assert not renamed.FIELDS.keys() & known
+    assert {now.name for now in old_names.FIELDS.values()} <= known
+    assert not old_names.FIELDS.keys() & known
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import baselines
-from agents import folder as agent_folder
-from agents.folder import Agent
+from agents import saved_agent
+from agents.saved_agent import Agent
 from evaluate import Evaluation, chosen, main, read_choices
 from evaluation import choices, results
 from simulator.cluster import cluster
@@ -114,7 +114,7 @@ def test_a_policy_is_never_in_the_table_twice() -> None:
 def test_two_agents_of_one_name_are_two_rows(tmp_path: Path) -> None:
     agents = [tmp_path / run / "mine" / "best" for run in ("one", "two")]
     for agent in agents:
-        agent_folder.save(agent, Agent(opinionated(), TINY, Scenario()))
+        saved_agent.save(agent, Agent(opinionated(), TINY, Scenario()))
     policies, reference = chosen(read_choices(["--policy", *map(str, agents)]))
     assert list(policies) == ["mine_best", str(agents[1])]
     assert reference == "mine_best"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from evaluation import remarks, report, results, run_folder
+from evaluation import footnotes, report, results, run_folder
 from simulator.policy import Ranking
 from tests.cases.some_jobs import some_jobs
 from traces import fill
@@ -96,17 +96,17 @@ def test_a_lone_policy_has_no_ratio(workloads: list[Workload], tables: dict[str,
     summaries = report.score({"fifo": tables["fifo"]}, workloads)
     out = printed(
         report.table(summaries, report.bounds(workloads), "fifo"),
-        *remarks.footnotes(workloads, summaries, {"fifo": FIFO}, "fifo"),
+        *footnotes.footnotes(workloads, summaries, {"fifo": FIFO}, "fifo"),
     )
     assert "fifo's" not in out
 
 
 def test_exact_estimates_are_said_at_the_top(workloads: list[Workload]) -> None:
-    assert "estimates: exact" in remarks.heading(workloads)
+    assert "estimates: exact" in footnotes.heading(workloads)
 
 
 def test_columns_without_effect_are_not_listed(workloads: list[Workload]) -> None:
-    lines = "\n".join(remarks.origins(workloads[0].table, Scenario(physics="memory")))
+    lines = "\n".join(footnotes.origins(workloads[0].table, Scenario(physics="memory")))
     assert "gpu_memory_gib" in lines
     assert "pause_s" not in lines
     assert "Measured: submit_s, num_gpus, duration_s." in lines
@@ -118,7 +118,7 @@ def test_jobs_dropped_are_summed_over_windows() -> None:
     table.attrs["notes"] = ["columns ignored: 'a'"]
     loads = [prepare(table, scenario, window=Window("test", number)) for number in (0, 1)]
     dropped = 2 * int((table["num_gpus"] > 4).sum())
-    assert remarks._notes(loads) == [
+    assert footnotes._notes(loads) == [
         "Note: columns ignored: 'a'.",
         f"Note: jobs larger than the cluster dropped: {dropped}.",
     ]

@@ -21,9 +21,9 @@ from simulator.cluster import uniform
 from simulator.episode import Episode, run
 from simulator.kernel import laws
 from simulator.kernel.layout import JOB
+from simulator.measurements import BUSY_ERROR_S
 from simulator.physics import Physics
 from simulator.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
-from simulator.readings import BUSY_ERROR_S
 from simulator.view import View
 
 EPS, DROP, WINDOW_S = 0.04, 0.1, 60.0

@@ -118,7 +118,7 @@ SURE, UNSURE = {"predictable_from": 0.0}, {"predictable_from": 1.0}
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let profilers measure without error."""
-    monkeypatch.setattr("simulator.readings.PROFILE_ERROR", 0.0)
+    monkeypatch.setattr("simulator.measurements.PROFILE_ERROR", 0.0)
 
 
 @pytest.mark.usefixtures("exact")

@@ -16,10 +16,10 @@ from baselines import load, make, names
 from simulator.episode import Episode, discipline_of
 from simulator.kernel import calls
 from simulator.kernel.layout import DONE, JOB
+from simulator.next_moves import next_move
 from simulator.policy import Action, Placement, Preempt, Ranking, Start, Wait
 from simulator.source import Source, source_of
 from simulator.view import View
-from simulator.walks import next_move
 from tests.accounts.ledger import Ledger
 from tests.accounts.reference import Job, Node, Rules
 from tests.cases.scenarios import MIXED, Restless, episode_of, random_jobs

@@ -13,8 +13,8 @@ import pytest
 
 from simulator.episode import Episode, discipline_of, run
 from simulator.kernel import calls, laws
+from simulator.next_moves import adopt
 from simulator.policy import Action, Preempt, Ranking, Resize, Start, Throttle, Wait
-from simulator.walks import adopt
 from tests.accounts.lives import OPEN
 from tests.accounts.twins import Twins
 from tests.cases.mixed_jobs import OUTAGES, TYPES, Later, Whims, mixed_table, workload

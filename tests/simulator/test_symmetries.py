@@ -8,8 +8,8 @@ import pytest
 
 from simulator.episode import Episode
 from simulator.kernel import calls
+from simulator.next_moves import adopt
 from simulator.policy import Action, Placement, Ranking, Start
-from simulator.walks import adopt
 from tests.accounts.ledger import Ledger
 from tests.accounts.reference import Job, Node, Outcome, Rules
 from tests.cases.scenarios import MIXED, Restless, compiled, episode_of, outcomes, random_jobs

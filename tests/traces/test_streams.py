@@ -20,7 +20,8 @@ from evaluation import report
 from simulator.policy import Ranking
 from tests.cases.some_jobs import some_jobs
 from tests.project.test_architecture import product as product_sources
-from traces import _fill, _streams, seed_from, stream
+from traces import _fill_missing as _fill
+from traces import _streams, seed_from, stream
 from workloads import Scenario, Split, Window, prepare, seed_of_jobs, whole, windows
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -14,7 +14,7 @@ from safetensors.torch import save as tensor_bytes
 
 from agents.network import SlotNetwork
 from agents.training import Training
-from simulator import renamed
+from simulator import old_names
 from simulator.choice import changed
 from simulator.kernel.features import QUEUE_FEATURES, TOTALS
 from workloads import Scenario
@@ -103,7 +103,7 @@ def _read(usual: C, content: object, folder: Path) -> C:
     if not isinstance(content, dict):
         raise ValueError(f"{folder / CHOICES}: these are not the choices of a {kind}: {content!r:.200}")
     try:
-        return changed(usual, renamed.current(content))
+        return changed(usual, old_names.current(content))
     except ValueError as error:
         raise ValueError(f"{folder / CHOICES}: these are not the choices of a {kind}: {error}") from None
 
