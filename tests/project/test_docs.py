@@ -160,3 +160,31 @@ def test_cores_are_added_while_they_help(tmp_path: Path) -> None:
     run(watched, load.episode())
     assert asked == {3.0: 1, 4.0: 1, 5.0: 1, 6.0: 2, 7.0: 1}
     assert held[-1] == 6.0
+
+
+FOLDERS: tuple[str, ...] = (
+    "agents",
+    "baselines",
+    "benchmarks",
+    "docs",
+    "envs",
+    "evaluation",
+    "experiments",
+    "simulator",
+)
+FOLDERS += ("tests", "traces", "workloads")
+PLACEHOLDERS = ("NAME", "mine")  # names of files that a reader is told to write
+
+
+def test_every_file_that_the_docs_name_exists() -> None:
+    folders = (ROOT / "docs", ROOT / "traces" / "data", ROOT)
+    pages = [page for folder in folders for page in folder.glob("*.md") if page.name != "CHANGELOG.md"]
+    pattern = rf"`((?:{'|'.join(FOLDERS)})/[\w./]+)`"
+    named = {
+        (page.name, Path(path))
+        for page in pages
+        for path in re.findall(pattern, page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 20
+    wanting = {(page, str(path)) for page, path in named if not (ROOT / path).exists()}
+    assert {(page, path) for page, path in wanting if Path(path).stem not in PLACEHOLDERS} == set()
