@@ -159,6 +159,7 @@ def _disciplines(policies: Mapping[str, Policy | type], scenario: Scenario) -> l
 def origins(table: pd.DataFrame, scenario: Scenario) -> list[str]:
     """Say which columns that matter here were measured, and from what the others were drawn."""
     used = [column for part, columns in USED.items() if part in scenario.parts for column in columns]
+    used += [column.name for column in COLUMNS if column.asked_by and getattr(scenario, column.asked_by)]
     reasons: dict[str, list[str]] = {}
     for column, origin in table.attrs.get("origin", {}).items():
         if column in used or column in ("submit_s", "num_gpus", "duration_s"):

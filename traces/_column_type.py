@@ -43,7 +43,8 @@ class Column:
     """One column of the job table.
 
     least: the smallest value, itself excluded if `above`. filled: how it is drawn where a trace lacks it; empty for a
-    column that cannot be drawn. parts: the parts of physics for which it matters.
+    column that cannot be drawn. parts: the parts of physics for which it matters. asked_by: the choice of a scenario
+    that has it drawn, and without which it holds nothing.
     simulated: whether the simulator has a field of this name for each job; with none of its parts on, that field holds
     `neutral` (a number, or the name of a column above), unless it is read `always`. gpus_only: 0 for a CPU job.
     estimate_of: the column that it equals where estimates are off. shown: whether policies see it.
@@ -61,6 +62,7 @@ class Column:
     expects: str = ""
     filled: str = ""
     parts: tuple[str, ...] = ()
+    asked_by: str = ""
     simulated: bool = False
     always: bool = False
     neutral: float | str = 0.0
