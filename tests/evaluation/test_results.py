@@ -90,7 +90,8 @@ def test_a_cut_table_is_not_summarised_by_accident() -> None:
 def test_every_column_of_a_summary_is_declared() -> None:
     owners = pd.DataFrame({"job_id": ["a", "b", "c"], "user": ["u", "u", "v"], "vc": ["x", "y", "z"]})
     one_without = episode(num_gpus=[1, 2, 0], busy_s=[900.0, 100.0, 0.0], core_s=[1.0, 2.0, 3.0])
-    summary = summarise(table(**one_without), gpus=2, cores=12, owners=owners)
+    due = table(**one_without).assign(deadline_s=2000.0)
+    summary = summarise(due, gpus=2, cores=12, owners=owners)
     assert list(summary) == ["window", "seed", *NUMBERS]
 
 

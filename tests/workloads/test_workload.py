@@ -194,7 +194,7 @@ def test_parts_are_switched_off_each_by_itself(physics: str, tmp_path: Path) -> 
             "physics 'memory,preemtion': expected .*; did you mean 'preemption'",
         ),
         ({"placement": "bestfit"}, "placement 'bestfit': expected .*; did you mean 'best_fit'"),
-        ({"discipline": "fifo"}, "discipline 'fifo': expected skip, strict, easy"),
+        ({"discipline": "fifo"}, "discipline 'fifo': expected greedy, strict, easy"),
         ({"cluster": "huge"}, "cluster 'huge' is unknown: give NxG"),
         ({"trace": "phily"}, "no trace 'phily' among .*; did you mean 'philly'"),
     ],
