@@ -185,7 +185,7 @@ def test_what_is_masked_raises_and_changes_nothing_and_the_rest_does_not(
 
 def test_random_steps_come_to_an_end(tmp_path: Path) -> None:
     """An instant has no end of steps only if something can be done again and again at it."""
-    env, seen = restless(tmp_path, 3, 1500)
+    env, seen = restless(tmp_path, 3, 900)
     counts: dict[int, int] = {}
     for step in seen:
         assert step.observation in env.observation_space
