@@ -275,12 +275,12 @@ def test_help_lists_every_flag_once_and_imports_nothing_heavy() -> None:
 
 def test_real_philly_jobs(command: Command, shared_data: Path, tmp_path: Path) -> None:
     file = shared_data / "philly" / "philly_jobs_first75.csv.gz"
-    few = ("--cluster", "4x8", "--jobs", 128, "--windows", 2)
+    few = ("--cluster", "4x8", "--jobs", 64, "--windows", 2)
     code, out, _ = command("--policy", "all", "--trace-file", file, *few, "--out", tmp_path / "out")
     assert code == 0
     assert "Measured: submit_s, num_gpus, duration_s." in out
     for name in baselines.names():
-        assert len(jobs_of(tmp_path / "out", name)) == 2 * 128
+        assert len(jobs_of(tmp_path / "out", name)) == 2 * 64
 
 
 def test_a_named_workload_chooses_and_flags_override_it() -> None:
