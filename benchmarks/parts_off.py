@@ -6,14 +6,13 @@ see `per_window.py`.
 """
 
 from dataclasses import replace
-from typing import Any
 
+from simulator.old_names import BEFORE
 from workloads import Scenario
 
 SINCE = frozenset({"startup", "links", "exchange", "profiles"})  # parts of physics
-BEFORE: dict[str, Any] = {"pressure_from": 1.0, "pressure_at_full": 1.0}
 
 
 def as_before(scenario: Scenario) -> Scenario:
-    """Return the same jobs and machines under the physics of version 1."""
+    """Return the same jobs and machines under the physics of version 1; as old run folders are read."""
     return replace(scenario, physics=",".join(sorted(scenario.parts - SINCE)) or "none", **BEFORE)
