@@ -148,7 +148,9 @@ class Twins:
         columns["must load"] = of_those(waits, seen.must_load, [life.saved for life in here])
         for book, column, open_in in BANKED:
             closed = [job for job, life in enumerate(lives) if life.phase not in open_in]
-            columns[book] = of_those(closed, state[column][: len(lives)], [life.spent[book] for life in lives])
+            columns[book] = of_those(
+                closed, state[column][: len(lives)], [life.spent[book] for life in lives]
+            )
         return columns | self.of_shapes(here) | self.of_estimates(here)
 
     def of_shapes(self, here: list[Life]) -> Columns:
