@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,14 @@ class _Filling:
     @property
     def rows(self) -> int:
         return len(self.table["num_gpus"])
+
+    @cached_property
+    def profiles(self) -> npt.NDArray[np.int64]:
+        """The row of each job's model among the profiles; one without a profile borrows resnet50's."""
+        index = models().index
+        (stand_in,) = index.get_indexer(pd.Index([STAND_IN]))
+        row = index.get_indexer(pd.Index(self.table["model"]))
+        return np.where(row < 0, stand_in, row)
 
 
 def fill(
@@ -122,11 +131,8 @@ def _model(job: _Filling) -> npt.NDArray[Any]:
 
 
 def _profile(job: _Filling, figure: str) -> Floats:
-    """Look up a figure of each job's model; one without a profile borrows resnet50's."""
-    figures = models()
-    (stand_in,) = figures.index.get_indexer(pd.Index([STAND_IN]))
-    row = figures.index.get_indexer(pd.Index(job.table["model"]))
-    return figures[figure].to_numpy()[np.where(row < 0, stand_in, row)]
+    """Look up a figure of each job's model."""
+    return models()[figure].to_numpy()[job.profiles]
 
 
 def _batch(job: _Filling) -> Floats:
