@@ -136,7 +136,7 @@ def document(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, refere
 def gaps_closed(
     summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference: str
 ) -> dict[str, float]:
-    """Return the share of the gap between the reference and the bound, in mean JCT, that each closes; {} without a gap."""
+    """Return the share of the gap in mean JCT between the reference and the bound that each closes; {} without one."""
     jct_s = {name: float(results.pool(each)["mean_jct_s"]) for name, each in summaries.items()}
     least_s = float(results.pool(bounds)["mean_jct_s"])
     if jct_s[reference] <= least_s * (1 + ROUNDING):
