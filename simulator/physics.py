@@ -21,7 +21,7 @@ class Physics(Parameters):
     """What the simulator does where jobs meet on a GPU or a node: its parameters, and what is switched on.
 
     cores: whether no job gets cores that are not there, and cores decide about speed. bandwidth: whether jobs compete
-    for the memory of their node. links: whether they share the links between nodes. typed: whether GPUs differ in speed.
+    for the memory of their node. links: whether they share links between nodes. typed: whether GPUs differ in speed.
     """
 
     max_share: int = _off("max_share")

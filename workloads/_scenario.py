@@ -121,11 +121,6 @@ class Scenario(Parameters, Rules):
         return self.cluster or own
 
     @property
-    def has_bound(self) -> bool:
-        """Whether a lower bound on the mean JCT is known: no GPU is shared, and none is faster than its job expects."""
-        return not self.parts & {"sharing", "cores", "elastic", "gpu_types"}
-
-    @property
     def parts(self) -> frozenset[str]:
         """The parts of physics that are on."""
         return parts_of(self.physics)
