@@ -29,8 +29,11 @@ def now(ground: Ground, life: Life, pressure: dict[int, float]) -> float:
     sync_s = exchange_s(task, life.shape, len(spread), ground.cluster)
     if not spread:
         return iteration_s(task, life.shape, 1.0, 1.0, 1.0, 1.0, sync_s)
-    duties = [[ground.lives[k].task.duty for k in ground.residents(gpu, "running")] for gpu in life.gpus]
-    crowd = max(crowding(here, ground.physics) for here in duties)
+    beside = [
+        [other.task for k in ground.residents(gpu, "running") if (other := ground.lives[k]) is not life]
+        for gpu in life.gpus
+    ]
+    crowd = max(crowding(task, others, ground.physics) for others in beside)
     cores = life.cores - life.shape.server_cores if ground.physics.cores else task.cores
     worst = max(pressure[node] for node in spread)
     return iteration_s(task, life.shape, crowd, type_speed(ground, life), worst, cores, sync_s)
