@@ -56,7 +56,7 @@ class Xion:
             return self._moves.pop()
         if not len(queue := view.queue):
             return Wait()
-        effort = view.jobs.remaining_s + view.jobs.load_s * view.jobs.must_load  # E
+        effort = view.jobs.remaining_s + view.jobs.loading_s  # E
         fitting = self._allowed(view.startable)
         if len(fitting) and (placement := view.place(job := first(fitting, effort))):
             return Start(job, placement)

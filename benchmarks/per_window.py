@@ -3,8 +3,9 @@
 `python benchmarks/per_window.py [--policy NAME ...] [--workload NAME ...] [--processes P]` simulates the first four
 test windows of every workload under six policies and compares each mean JCT, and a digest of all finish times, with
 `per_window.csv`, exit code 1 where one differs; `--write` makes that file anew. A change of what is simulated makes it
-anew in the same commit and says so; whatever only moves or renames things must find it unchanged. `--old-streams` draws
-as version 0 did (see `old_streams.py`) and compares with `per_window_v0.csv`, whose windows were drawn so.
+anew in the same commit and says so; whatever only moves or renames things must find it unchanged. `--parts-off`
+takes off what physics has gained since version 1 (see `parts_off.py`) and compares with `per_window_v1.csv`;
+`--old-streams` draws as version 0 did besides (see `old_streams.py`) and compares with `per_window_v0.csv`.
 """
 
 import argparse
@@ -24,10 +25,11 @@ from workloads import Workload, named, windows
 from workloads import names as workload_names
 
 FILE = Path(__file__).with_suffix(".csv")
-FILE_V0 = FILE.with_name("per_window_v0.csv")
+FILE_V0, FILE_V1 = FILE.with_name("per_window_v0.csv"), FILE.with_name("per_window_v1.csv")
 POLICIES = ("srtf", "xonar", "coda", "aiturbo", "lucid", "union")
 WINDOWS = 4
-OLD = "old_streams" if __name__ == "__main__" else "benchmarks.old_streams"  # beside a script, no package is
+HERE = "" if __name__ == "__main__" else "benchmarks."  # beside a script, no package is
+OLD_STREAMS, PARTS_OFF = f"{HERE}old_streams", f"{HERE}parts_off"
 
 
 class Cell(NamedTuple):
@@ -43,7 +45,7 @@ class Cell(NamedTuple):
 def cell(workload: str, number: int, load: Workload, policy: str, old: bool) -> Cell:
     """Simulate a policy on a window; where it cannot run, the kind of error stands for the mean JCT."""
     if old:  # in this process, which may be a new one
-        import_module(OLD).install()
+        import_module(OLD_STREAMS).install()
     try:
         episode = run(baselines.make(baselines.load(policy)), load.episode())
         table = load.results(episode)
@@ -54,11 +56,17 @@ def cell(workload: str, number: int, load: Workload, policy: str, old: bool) -> 
     return Cell(workload, str(number), policy, repr(float(table["jct_s"].mean())), digest)
 
 
-def measured(workloads: Sequence[str], policies: Sequence[str], processes: int, old: bool) -> list[Cell]:
-    """Return every cell, in the order of the file, with old streams or with today's."""
+def measured(
+    workloads: Sequence[str], policies: Sequence[str], processes: int, *, old: bool, off: bool
+) -> list[Cell]:
+    """Return every cell, in the order of the file, with old streams or today's, and all physics or the first."""
     if old:
-        import_module(OLD).install()
-    loads = {name: windows(named(name), "test", WINDOWS) for name in workloads}
+        import_module(OLD_STREAMS).install()
+    scenarios = {name: named(name) for name in workloads}
+    if off:
+        as_before = import_module(PARTS_OFF).as_before
+        scenarios = {name: as_before(scenario) for name, scenario in scenarios.items()}
+    loads = {name: windows(scenario, "test", WINDOWS) for name, scenario in scenarios.items()}
     tasks = [
         delayed(cell)(name, number, load, policy, old)
         for name in workloads
@@ -92,12 +100,14 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=1)
     either = parser.add_mutually_exclusive_group()
     either.add_argument("--write", action="store_true")
+    either.add_argument("--parts-off", action="store_true")
     either.add_argument("--old-streams", action="store_true")
     chosen = parser.parse_args(args)
-    file = FILE_V0 if chosen.old_streams else FILE
+    old, off = chosen.old_streams, chosen.old_streams or chosen.parts_off
+    file = FILE_V0 if old else FILE_V1 if off else FILE
     if not (chosen.write or file.is_file()):
         parser.error(f"there is no {file.name} to compare with: --write makes it")
-    cells = measured(chosen.workload, chosen.policy, chosen.processes, chosen.old_streams)
+    cells = measured(chosen.workload, chosen.policy, chosen.processes, old=old, off=off)
     if chosen.write:
         write(cells)
         return 0

@@ -42,6 +42,7 @@ class Jobs(Entities):
     ran_s = Reading(measurements.ran_s)
     busy_s = Reading(measurements.busy_s)
     drawn_gbs = Reading(measurements.drawn_gbs)
+    loading_s = Reading(measurements.loading_s)
     must_load = Reading(measurements.must_load)
 
 

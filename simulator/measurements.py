@@ -90,8 +90,8 @@ def core_seconds(source: Source) -> np.ndarray:
 
 def duty(source: Source) -> np.ndarray:
     """Share of its GPUs' time that a job alone keeps them busy, as profiled; 0 for a CPU job."""
-    active_ms = source.declared("active_ms")
-    whole = active_ms + source.declared("idle_ms")
+    active_ms = source.declared("profiled_active_ms")
+    whole = active_ms + source.declared("profiled_idle_ms")
     share: np.ndarray = active_ms / np.where(whole > 0, whole, 1.0)
     return share
 
@@ -123,9 +123,18 @@ def drawn_gbs(source: Source) -> np.ndarray:
     asked = np.maximum(source.declared("cores_each"), 1e-9)
     cores = np.where(on_cpu, source.present("core_count") / asked, 1.0)
     draws = (source.present("phase") == RUNNING) & (on_cpu | (source.present("width") > 0))
-    drawn = source.declared("gbs_each") * cores * source.present("throttle") * draws
+    each = np.empty(source.arrived)
+    calls.drawn_by_each(source.states, 0, source.jobs, each)
+    drawn = each * cores * source.present("throttle") * draws
     read: np.ndarray = drawn * (1.0 + BANDWIDTH_ERROR * source.errors("drawn_gbs")[: source.arrived])
     return read
+
+
+def loading_s(source: Source) -> np.ndarray:
+    """Seconds that a job holds GPUs without progress when it starts: it loads what was saved, or starts up."""
+    seconds = np.empty(source.arrived)
+    calls.loading(source.states, 0, source.jobs, seconds)
+    return seconds
 
 
 def must_load(source: Source) -> np.ndarray:

@@ -24,18 +24,18 @@ FIELDS = {
 VALUES = {("discipline", "skip"): "greedy"}
 """Words by the name that their field has now, and their old form; several words in a field are joined by commas."""
 
-
-WITHOUT = {"contention_form": "excess"}
-"""What a scenario that was saved before there was such a choice means by not having it: what was simulated then."""
-
-SAVED = {"trace", "trace_file", "cluster", "placement", "discipline", "physics", "tick", "seed"}
-"""Fields that every saved scenario has; a file that lacks one is written by hand, and the defaults of now hold."""
+BEFORE: dict[str, Any] = {"pressure_from": 1.0, "pressure_at_full": 1.0, "contention_form": "excess"}
+"""What was simulated before these choices had a name, where that is not what they are by default."""
+NAMED_BEFORE = "checkpoint_every"  # the last choice of physics that was named before those
 
 
 def current(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return choices of an older file by the names, and with the words, that they have now."""
-    if given.keys() >= SAVED:
-        given = WITHOUT | dict(given)
+    """Return choices of an older file by the names, and with the words, that they have now.
+
+    One that holds all choices of physics there were then means what was simulated then.
+    """
+    if NAMED_BEFORE in given:
+        given = {**BEFORE, **given}
     by_name = {FIELDS[name].name if name in FIELDS else name: value for name, value in given.items()}
     if len(by_name) < len(given):
         twice = next(

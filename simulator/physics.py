@@ -21,18 +21,21 @@ class Physics(Parameters):
     """What the simulator does where jobs meet on a GPU or a node: its parameters, and what is switched on.
 
     cores: whether no job gets cores that are not there, and cores decide about speed. bandwidth: whether jobs compete
-    for the memory of their node. typed: whether GPUs differ in speed.
+    for the memory of their node. links: whether jobs share the links between nodes. exchange: whether exchanging takes
+    cores and memory of nodes. typed: whether GPUs differ in speed.
     """
 
     max_share: int = _alone()
     cores: bool = False
     bandwidth: bool = False
+    links: bool = False
+    exchange: bool = False
     typed: bool = False
 
     @property
     def needs_nodes(self) -> bool:
         """Whether it matters which GPUs a job has, so that the cluster cannot be one pool."""
-        return self.max_share > 1 or self.cores or self.bandwidth
+        return self.max_share > 1 or self.cores or self.bandwidth or self.links
 
     @property
     def nodes_close(self) -> bool:
@@ -43,16 +46,19 @@ class Physics(Parameters):
         """Refuse a placement that ignores nodes where they matter; ValueError."""
         if placement == "pooled" and (self.needs_nodes or self.typed or self.nodes_close):
             raise ValueError(
-                "pooled ignores node borders: it goes with no sharing, cores, bandwidth, CPU jobs, GPU types, or "
-                "nodes that fail"
+                "pooled ignores node borders: it goes with no sharing, cores, bandwidth, links, CPU jobs, GPU types, "
+                "or nodes that fail"
             )
 
     def fields(self, cluster: Cluster) -> dict[str, Any]:
         """Return the fields of an episode's record that say so."""
+        none = {} if self.exchange else {"exchange_core_s": 0.0, "exchange_passes": 0.0}
         return {
             **recorded(self),
+            **none,
             "cpu_limited": self.cores,
             "bandwidth_binds": self.bandwidth,
+            "shares_links": self.links,
             "varying": self.needs_nodes,
             "typed": self.typed,
             "failing": self.nodes_close,

@@ -178,6 +178,13 @@ def _load(job: _Filling) -> Floats:
     return _restart(job)[1]
 
 
+def _startup(job: _Filling) -> Floats:
+    """Draw the seconds that a start from nothing takes."""
+    noise = np.exp(default(_NOISE) * job.stream("pause_s").standard_normal(job.rows))
+    seconds: Floats = np.rint(_profile(job, "startup_s") * noise) * (job.table["num_gpus"] > 0)
+    return seconds
+
+
 def _iteration(job: _Filling) -> tuple[Floats, Floats]:
     """Return the milliseconds of one iteration on a V100, alpha + beta * batch, GPU busy and idle."""
     whole = 1e3 * (_profile(job, "alpha_s") + _profile(job, "beta_s_per_sample_V100_fp32") * _batch(job))
@@ -269,7 +276,29 @@ def _crash_at(job: _Filling) -> Floats:
 
 
 def _profiled_memory(job: _Filling) -> Floats:
-    return np.array(job.table["gpu_memory_gib"], float)
+    error = job.choices.get("memory_error", 0.0)
+    noise = np.exp(error * job.stream("profiled_memory_gib").standard_normal(job.rows)) if error else 1.0
+    profiled: Floats = np.minimum(job.table["gpu_memory_gib"] * noise, job.largest_gpu_gib)
+    return profiled
+
+
+def _profiled_iteration(job: _Filling) -> tuple[Floats, Floats]:
+    """Return milliseconds of an iteration, GPU busy and idle: its length exact, the share with an error."""
+    active, idle = (np.array(job.table[name], float) for name in ("active_ms", "idle_ms"))
+    if not (error := job.choices.get("duty_error", 0.0)):
+        return active, idle
+    noise = np.exp(error * job.stream("profiled_active_ms").standard_normal(job.rows))
+    both = active * noise + idle
+    busy = np.divide(active * noise, both, out=np.zeros(job.rows), where=both > 0)
+    return (active + idle) * busy, (active + idle) * (1 - busy)
+
+
+def _profiled_active(job: _Filling) -> Floats:
+    return _profiled_iteration(job)[0]
+
+
+def _profiled_idle(job: _Filling) -> Floats:
+    return _profiled_iteration(job)[1]
 
 
 def _deadline(job: _Filling) -> Floats:
@@ -289,11 +318,14 @@ _DRAWS: dict[str, Callable[[_Filling], npt.NDArray[Any]]] = {
     "checkpoint_gib": _checkpoint,
     "pause_s": _pause,
     "load_s": _load,
+    "startup_s": _startup,
     "predictable_from": _predictable_from,
     "profiled_duration_s": _profiled_duration,
     "profiled_memory_gib": _profiled_memory,
     "active_ms": _active,
     "idle_ms": _idle,
+    "profiled_active_ms": _profiled_active,
+    "profiled_idle_ms": _profiled_idle,
     "input_core_s": _input,
     "sync_gb": _sync,
     "bandwidth_gbs": _bandwidth,

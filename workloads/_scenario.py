@@ -19,24 +19,32 @@ PARTS = (
     "elastic",
     "gpu_types",
     "failures",
+    "startup",
+    "links",
+    "exchange",
+    "profiles",
 )
 USUAL = "memory,preemption,estimates"
+STANDARD = f"{USUAL},sharing,locality,cores,bandwidth,elastic,startup,links,exchange,profiles"
+SETS = {"all": ",".join(PARTS), "none": "", "exclusive": USUAL, "standard": STANDARD}
+"""Parts of physics that go by one name."""
+
+DUTY_ERROR, MEMORY_ERROR = 0.25, 0.02  # our assumption
 
 Split = Literal["train", "validation", "test"]
 
 
 def parts_of(physics: str) -> frozenset[str]:
     """Return the parts of physics that a text names, whether or not they exist."""
-    if physics in ("all", "none"):
-        return frozenset(PARTS if physics == "all" else ())
-    return frozenset(part.strip() for part in physics.split(","))
+    names = SETS.get(physics, physics).split(",")
+    return frozenset(part.strip() for part in names if part or physics not in SETS)
 
 
 def parts_expected(physics: str) -> str | None:
     """Return which parts of physics are expected where a text names others, else None."""
     wrong = sorted(parts_of(physics) - set(PARTS))
-    hints = "".join(did_you_mean(part, ("all", "none", *PARTS)) for part in wrong)
-    return f"all, none, or, joined by commas, {', '.join(PARTS)}{hints}" if wrong else None
+    hints = "".join(did_you_mean(part, (*SETS, *PARTS)) for part in wrong)
+    return f"{', '.join(SETS)}, or, joined by commas, {', '.join(PARTS)}{hints}" if wrong else None
 
 
 class Window(NamedTuple):
@@ -70,8 +78,9 @@ class Rules:
     """What happens behind a job that does not fit. greedy: it is skipped; strict: strict FIFO, it blocks the
     queue; easy: EASY backfilling."""
     physics: str = choice(USUAL, expected=parts_expected)
-    """all, none, or, joined by commas: memory, preemption, estimates, sharing, locality, cores, bandwidth, cpu_jobs,
-    elastic, gpu_types, failures."""
+    """all, none, exclusive (the default: memory, preemption, estimates), standard (every lever of jobs on GPUs), or,
+    joined by commas: memory, preemption, estimates, sharing, locality, cores, bandwidth, cpu_jobs, elastic, gpu_types,
+    failures, startup, links, exchange, profiles."""
     jobs: int = choice(512, least=1)
     """Consecutive jobs of a window; with --whole, jobs of a generator."""
     whole: bool = False
@@ -86,6 +95,10 @@ class Rules:
     """Seconds between the instants at which policies are asked although nothing has happened."""
     deadline_slack: float = choice(0.0, least=0)
     """Mean slack of the deadlines that are drawn where a trace has none, in estimated run times; 0 draws none."""
+    duty_error: float = choice(DUTY_ERROR, least=0)
+    """Deviation of the log odds of a profiled duty, where profiles is on and a trace has no profiles."""
+    memory_error: float = choice(MEMORY_ERROR, least=0)
+    """Deviation of the logarithm of a profiled memory, likewise."""
     drop_too_large: bool = False
     """Drop jobs that the empty cluster could never hold, and count them, instead of stopping."""
     seed: int = choice(0, least=0)

@@ -1,7 +1,7 @@
 """A job table made ready for a cluster: what it lacks filled in, infeasible jobs rejected before the run."""
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from os import PathLike
 from typing import Any
@@ -85,7 +85,9 @@ def physics_of(jobs: np.ndarray, machines: Cluster, scenario: Scenario) -> Physi
 def physics(scenario: Scenario, *, cores: bool, typed: bool) -> Physics:
     """Return the physics of a scenario; cores may be given out without deciding about speed."""
     numbers = acting(scenario, scenario.parts)
-    return Physics(**numbers, cores=cores, bandwidth="bandwidth" in scenario.parts, typed=typed)
+    on = scenario.parts
+    named = {part: part in on for part in ("bandwidth", "links", "exchange")}
+    return Physics(**numbers, **named, cores=cores, typed=typed)
 
 
 def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFrame:
@@ -96,13 +98,28 @@ def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFram
         capped.attrs = table.attrs
         table = capped
     own = {name: value for name, value in vars(scenario).items() if name != "seed"}
-    return traces.fill(
-        table,
+    if "profiles" not in scenario.parts:
+        own |= {"duty_error": 0.0, "memory_error": 0.0}
+    missing = partial(
+        traces.fill,
         seed=seed,
         largest_gpu_gib=machines.largest_gpu_gib,
         cores_per_gpu=max(1, int(machines.cores_per_gpu)),
         **own,
     )
+    if "startup" in scenario.parts and "startup_s" not in table:
+        table = started_apart(table, missing(table)["startup_s"])
+    return missing(table)
+
+
+def started_apart(table: pd.DataFrame, startup_s: "pd.Series[float]") -> pd.DataFrame:
+    """Return the jobs with these start-ups, taken out of their run times, of which half is left: a log counts both."""
+    rest_s = np.maximum(table["duration_s"] - startup_s, table["duration_s"] / 2)
+    apart = table.assign(startup_s=startup_s, duration_s=rest_s)
+    how = next(column.filled for column in traces.COLUMNS if column.name == "startup_s")
+    origin = table.attrs.get("origin", dict.fromkeys(table.columns, "measured"))
+    apart.attrs = {**table.attrs, "origin": {**origin, "startup_s": f"filled: {how}"}}
+    return apart
 
 
 def prepare(table: pd.DataFrame, scenario: Scenario, *, window: Window = WHOLE) -> Workload:

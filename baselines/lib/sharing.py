@@ -57,7 +57,7 @@ def alone(view: "View", order: np.ndarray) -> Start | None:
 
 def profile(view: "View", jobs: np.ndarray) -> Profile:
     """Return the profiles of jobs."""
-    active, idle = view.jobs.active_ms[jobs], view.jobs.idle_ms[jobs]
+    active, idle = view.jobs.profiled_active_ms[jobs], view.jobs.profiled_idle_ms[jobs]
     tiny = np.finfo(float).tiny
     log_ratio = np.log(np.maximum(active, tiny)) - np.log(np.maximum(idle, tiny))
     return Profile(active, idle, view.jobs.duty[jobs], np.clip(log_ratio, -LARGEST_LOG, LARGEST_LOG))

@@ -36,7 +36,7 @@ class Feeder:
             rows = view.profile(job)
             rows = rows[rows[:, 2] == 0]
             few = rows[np.argmin(rows[:, 0])]
-            gpu_s = (view.jobs.active_ms[job] + view.jobs.idle_ms[job]) / 1000
+            gpu_s = (view.jobs.profiled_active_ms[job] + view.jobs.profiled_idle_ms[job]) / 1000
             whole = view.jobs.num_gpus[job] * gpu_s
             self._factor[job] = float(few[3] * few[0] / whole) if whole > 0 else 1.0
         return self._factor[job]

@@ -96,13 +96,12 @@ class Seats:
         for gpu, seat in np.argwhere(taken).tolist():
             self.gpus.setdefault(int(self.here[gpu, seat]), []).append(gpu)
         self.crowd = {job: self._worst(gpus) for job, gpus in self.gpus.items()}
-        self.left_s = view.jobs.remaining_s + np.where(
-            phase == QUEUED, view.jobs.load_s * view.jobs.must_load, 0.0
-        )
+        loading_s = view.jobs.loading_s
+        self.left_s = view.jobs.remaining_s + np.where(phase == QUEUED, loading_s, 0.0)
         for job, gpus in self.gpus.items():
             self.left_s[job] *= paces.of(view, job, len(gpus)) * self.crowd[job]
         held_s = view.now - view.jobs.phase_began_s
-        self.left_s += np.where(phase == LOADING, view.jobs.load_s - held_s, 0.0)
+        self.left_s += np.where(phase == LOADING, loading_s - held_s, 0.0)
         self.left_s = np.where(phase == PAUSING, view.jobs.pause_s - held_s, self.left_s)
 
     def _worst(self, gpus: list[int]) -> float:

@@ -53,7 +53,7 @@ def free_at(view: "View", effort: np.ndarray) -> np.ndarray:
     """
     ends = view.jobs.remaining_s.copy()
     loading, pausing = view.loading, view.pausing
-    ends[loading] += view.jobs.phase_began_s[loading] + view.jobs.load_s[loading] - view.now
+    ends[loading] += view.jobs.phase_began_s[loading] + view.jobs.loading_s[loading] - view.now
     ends[pausing] = view.jobs.phase_began_s[pausing] + view.jobs.pause_s[pausing] - view.now
     free = np.where(view.gpus.first_owner >= 0, ends[view.gpus.first_owner], 0.0)
     for reserved_for in np.unique(view.gpus.reserved_for[view.gpus.reserved_for >= 0]):

@@ -8,9 +8,9 @@ import numpy as np
 
 from simulator.kernel import actions, cost_aware, events, outages, pausing, scheduling, shapes, speed
 from simulator.kernel._compile import compiled, entry
-from simulator.kernel.layout import NOBODY
+from simulator.kernel.layout import NOBODY, RUNNING
 from simulator.kernel.placement import place as place_job
-from simulator.kernel.queues import attained_now, open_all, remaining_now, reorder
+from simulator.kernel.queues import attained_now, loading_time, open_all, remaining_now, reorder
 
 HORIZON = 4.0  # rollouts are cut after so many time constants
 
@@ -166,14 +166,23 @@ def iteration(states, e, jobs, job, workers, servers, on_cpu):
     s = states[e]
     if on_cpu:
         return speed.iteration_on_cpu(s, jobs, job, workers, servers)
-    return speed.iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, speed.PLENTY_OF_CORES, 1)
+    return speed.iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, speed.PLENTY_OF_CORES, 1, 1.0)
 
 
 @entry
 def fastest(states, e, jobs, out):
-    """Write the seconds that each job needs at least: its run time at the greatest speed of any shape."""
+    """Write the seconds that each job needs at least: to start up, and to run at the greatest speed of any shape."""
     for job in range(states[e].num_jobs):
-        out[job] = jobs[job].duration_s / speed.greatest_rate(states[e], jobs, job)
+        out[job] = jobs[job].startup_s + jobs[job].duration_s / speed.greatest_rate(states[e], jobs, job)
+
+
+@entry
+def drawn_by_each(states, e, jobs, out):
+    """Write the GB/s that each job that has arrived draws where it runs, for each GPU, or asks for without GPUs."""
+    s = states[e]
+    for job in range(s.num_arrived):
+        on_gpus = s.width[job] > 0 and s.phase[job] == RUNNING
+        out[job] = speed.drawn_by_each(s, jobs, job) if on_gpus else jobs[job].gbs_each
 
 
 @entry
@@ -261,6 +270,13 @@ def misfits(states, e, jobs, out):
             out[count] = job
             count += 1
     return count
+
+
+@entry
+def loading(states, e, jobs, out):
+    """Write the seconds that every job that has arrived holds GPUs without progress when it starts."""
+    for job in range(states[e].num_arrived):
+        out[job] = loading_time(states[e], jobs, job)
 
 
 @entry

@@ -31,7 +31,7 @@ from simulator.kernel.machines import (
 )
 from simulator.kernel.memory import charge, grows_later, victim_on
 from simulator.kernel.progress import run, schedule
-from simulator.kernel.queues import enqueue
+from simulator.kernel.queues import enqueue, loading_time
 from simulator.kernel.shapes import ask_again, plan_shape, take_shape
 from simulator.kernel.speed import bank, cores_of_servers
 
@@ -160,7 +160,7 @@ def can_serve(s, gpus, workers, servers):
 
 @compiled
 def begin(s, jobs, job, gpus, cores, node):
-    """Let a job hold free GPUs, or cores of a node: it runs, or loads first what a pause has saved.
+    """Let a job hold free GPUs, or cores of a node: it starts up, or loads what a pause has saved, and then runs.
 
     Its shape has been set.
     """
@@ -171,12 +171,13 @@ def begin(s, jobs, job, gpus, cores, node):
         hold_cores(s, job, node, cores)
     if not grows_later(s, jobs, job):
         s.charged[job] = GROWING
+    idle_s = loading_time(s, jobs, job)
     if np.isnan(s.start_s[job]):
         s.start_s[job] = s.clock
-    if s.saved[job] and jobs[job].load_s > 0:
+    if idle_s > 0:
         s.phase[job] = LOADING
         s.phase_began[job] = s.clock
-        schedule(s, job, s.clock + jobs[job].load_s)
+        schedule(s, job, s.clock + idle_s)
     else:
         run(s, jobs, job)
     note_change_around(s, job)

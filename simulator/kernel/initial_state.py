@@ -12,6 +12,8 @@ USUAL = (
     ("min_workers", "num_gpus"),
     ("max_workers", "num_gpus"),
     ("predicted_duration_s", "profiled_duration_s"),
+    ("profiled_active_ms", "active_ms"),
+    ("profiled_idle_ms", "idle_ms"),
 )
 """What a field holds that is left open: another."""
 

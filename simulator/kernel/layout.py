@@ -124,6 +124,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("cpu_limited", "i8"),  # 1 where no job gets cores that are not there
     ("varying", "i8"),  # 1 where the speed of a running job may change
     ("bandwidth_binds", "i8"),  # 1 where host memory can be short of bandwidth
+    ("shares_links", "i8"),  # 1 where jobs share the links between nodes
     ("intra_gbs", "f8"),  # GB/s between GPUs of a node
     ("inter_gbs", "f8"),  # GB/s between nodes
     ("intra_s", "f8"),  # s of an iteration for each further GPU of a node
@@ -231,6 +232,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("free_cores", "f8", ("nodes",)),
     ("unreserved_cores", "f8", ("nodes",)),  # those not kept for GPUs without a job, one each
     ("demanded_gbs", "f8", ("nodes",)),  # GB/s that running jobs draw
+    ("links_busy", "f8", ("nodes",)),  # sum of the shares of time that running jobs need its links
     ("changed", "i1", ("nodes",)),  # 1 where the jobs that run here, or how, have changed
     ("changes", "i4", ("nodes",)),  # list of those
     ("num_changes", "i8"),

@@ -11,6 +11,15 @@ CONTENTION = 0.62
 """How much jobs on V100s slow one another where they take turns: fitted to Gavel's pairs, in hardware.csv."""
 CONTENTION_OF_EXCESS = 0.48
 """The same for each GPU's worth of demand beyond one: the median of those pairs, in hardware.csv."""
+PRESSURE_AT_FULL = 1.67
+"""Slowdown of what goes through host memory that is drawn in full: Kelp (HPCA 2019) lost 40 % of speed there."""
+PRESSURE_FROM = 0.5  # our choice: neighbours in caches and queues are felt before all bandwidth is drawn
+EXCHANGE_CORE_S = 0.8
+"""Core-seconds a GB: one core carries 82 to 98 % of what a parameter server does (Aiturbo-vGPU's curves); that its
+network is one of 10 Gb/s, 1.25 GB/s, is our assumption."""
+EXCHANGE_PASSES = (
+    4.0  # our assumption: written from a GPU, read for the network, written from it, read for a GPU
+)
 HOUR = 3600.0  # s
 
 
@@ -32,7 +41,7 @@ class Parameters:
 
     max_share: int = parameter(2, part="sharing", off=1, least=1, most=MAX_SHARE)
     """Jobs that may hold a GPU at the same time, where sharing is on."""
-    oom_victim: Literal["newcomer", "random", "grower"] = parameter("newcomer", part="sharing")
+    oom_victim: Literal["newcomer", "random", "grower"] = parameter("grower", part="sharing")
     """Which job fails where the memory of a shared GPU runs over: the last to come, any, or the one that has just
     grown."""
     restart_delay: float = parameter(25.0, above=0)
@@ -47,6 +56,16 @@ class Parameters:
     GPU's worth of demand beyond one (excess: 0.48 for V100s); the default is that of V100s."""
     contention_loss: float = parameter(0.0, part="sharing", least=0)
     """Slowdown on a shared GPU for each co-located job, whatever it demands."""
+    pressure_from: float = parameter(PRESSURE_FROM, part="bandwidth", off=1.0, least=0, most=1)
+    """Share of the bandwidth of a node's memory from which on what goes through it is slowed."""
+    pressure_at_full: float = parameter(PRESSURE_AT_FULL, part="bandwidth", off=1.0, least=1)
+    """Slowdown of that where all of the bandwidth is drawn; rises evenly to there, and with the demand beyond."""
+    exchange_core_s: float = parameter(EXCHANGE_CORE_S, part="exchange", off=0.0, least=0)
+    """Core-seconds for each GB that a job exchanges between nodes or with parameter servers."""
+    exchange_passes: float = parameter(EXCHANGE_PASSES, part="exchange", off=0.0, least=0)
+    """How often such a GB goes through the memory of its node."""
+    profiling: float = parameter(0.0, part="profiles", least=0)
+    """Seconds that a job holds its GPUs for its profile, when it first starts."""
     node_mtbf_h: float = parameter(0.0, part="failures", least=0, zero_is_never=True)
     """Hours a node is up on average before it fails, where failures are on; 0 for nodes that never do."""
     node_repair_h: float = parameter(4.0, part="failures", above=0)

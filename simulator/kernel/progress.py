@@ -7,7 +7,7 @@ from simulator.kernel._compile import compiled
 from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING
 from simulator.kernel.machines import note_change_around
 from simulator.kernel.shapes import is_rigid
-from simulator.kernel.speed import bank, demand_on, set_speed, shared_fraction_of
+from simulator.kernel.speed import bank, demand_on, links_busy_on, set_speed, shared_fraction_of
 
 
 @compiled
@@ -127,6 +127,7 @@ def refresh(s, jobs):
     """Find all speeds again where something has changed."""
     for k in range(s.num_changes):
         s.demanded_gbs[s.changes[k]] = demand_on(s, jobs, s.changes[k])
+        s.links_busy[s.changes[k]] = links_busy_on(s, jobs, s.changes[k])
     for k in range(s.num_active):
         s.noted[k] = s.events[k]
     for k in range(s.num_active):

@@ -1,5 +1,7 @@
 """The queue: a heap for each request_class, in the order of the active ranking."""
 
+import numpy as np
+
 from simulator.kernel import heaps
 from simulator.kernel._compile import compiled
 from simulator.kernel.layout import (
@@ -41,9 +43,18 @@ def remaining_now(s, jobs, job):
 
 
 @compiled
+def loading_time(s, jobs, job):
+    """Seconds that a job holds GPUs when it starts before it runs: it loads what a pause has saved, or starts up."""
+    if s.saved[job]:
+        return jobs[job].load_s
+    begins = np.isnan(s.start_s[job]) and jobs[job].num_gpus > 0
+    return jobs[job].startup_s + (s.profiling if begins else 0.0)
+
+
+@compiled
 def cost_to_finish(s, jobs, job):
-    """Seconds of GPUs held until the end: what remains, and the load of what a pause has saved."""
-    load = jobs[job].load_s if s.phase[job] != RUNNING and s.saved[job] else 0.0
+    """Seconds of GPUs held until the end: what remains, and what comes before it runs."""
+    load = loading_time(s, jobs, job) if s.phase[job] != RUNNING else 0.0
     return remaining_now(s, jobs, job) + load
 
 

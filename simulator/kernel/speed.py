@@ -4,12 +4,15 @@ An iteration of a job of w workers on GPUs over N nodes, with c cores a GPU to f
 
     t_iter = max(t_gpu * work * crowding / type_speed, input * w0 / w * pressure / c) + t_sync
     work   = (1 + a (w - 1)) / w  over the same with the w0 workers that it asks for
-    t_sync = 2 (w - 1) / w * traffic / B + L_intra * (w / N - 1) + L_inter * (N - 1),   0 where w = 1
+    t_sync = X / B + L_intra * (w / N - 1) + L_inter * (N - 1),   X = 2 (w - 1) / w * traffic,   0 where w = 1
              2 traffic * w / p / B_inter   where it exchanges through p parameter servers
 
-seconds, B being the bandwidth inside a node where N = 1, else between nodes. A worker without GPU computes for
-t_gpu * work * slowdown instead of the maximum. A running job makes progress at the rate t_iter at the reference
-(V100s, alone, in the shape and with the cores asked, as close together as can be) over t_iter now.
+seconds, B being the bandwidth inside a node where N = 1, else between nodes. Between nodes the transfer, X / B, takes
+as many times longer as the links are asked for by all that cross there, and no less than the hosts take for it:
+X * h * pressure / (c w / N), or 2 traffic * h * pressure / c with servers, h being the core-seconds of a GB.
+A worker without GPU computes for t_gpu * work * slowdown instead of the maximum. A running job makes progress at the
+rate t_iter at the reference (V100s, alone, in the shape and with the cores asked, as close together as can be) over
+t_iter now.
 The formula and its figures are fitted to public measurements; `benchmarks/speed_errors.py` prints how well it does.
 """
 
@@ -23,16 +26,42 @@ PLENTY_OF_CORES = 1e9  # cores
 
 
 @compiled
-def sync_time(s, jobs, job, k, servers, nodes):
-    """Seconds of an iteration in which k workers on so many nodes exchange what they have learned."""
+def transfer_time(s, jobs, job, k, servers, nodes):
+    """Seconds of an iteration in which links carry what k workers on so many nodes exchange, if no other job does."""
     traffic = jobs[job].sync_gb
     if servers > 0:
         return 2 * traffic * k / servers / s.inter_gbs
-    if k < 2 or traffic == 0:  # what exchanges nothing does not wait for links either
-        return 0.0
     speed = s.intra_gbs if nodes == 1 else s.inter_gbs
-    hops = s.intra_s * (k / nodes - 1) + s.inter_s * (nodes - 1)
-    return 2 * (k - 1) / k * traffic / speed + hops
+    return 2 * (k - 1) / k * traffic / speed
+
+
+@compiled
+def through_host(jobs, job, k, servers, nodes):
+    """GB of an iteration that the host of each worker takes in and gives out: none where GPUs exchange directly."""
+    if servers > 0:
+        return 2 * jobs[job].sync_gb
+    return 2 * (k - 1) / k * jobs[job].sync_gb * nodes / k if nodes > 1 else 0.0
+
+
+@compiled
+def sync_time(s, jobs, job, k, servers, nodes, crossing, pressure, cores):
+    """Seconds of an iteration in which k workers on so many nodes exchange what they have learned.
+
+    crossing: how many times the links between nodes are asked for.
+    """
+    if jobs[job].sync_gb == 0 or (
+        servers == 0 and k < 2
+    ):  # what exchanges nothing does not wait for links either
+        return 0.0
+    transfer = transfer_time(s, jobs, job, k, servers, nodes)
+    if nodes > 1:
+        transfer *= crossing
+    if s.exchange_core_s > 0:
+        host = through_host(jobs, job, k, servers, nodes) * s.exchange_core_s * pressure / cores
+        transfer = max(transfer, host)
+    if servers > 0:
+        return transfer
+    return transfer + (s.intra_s * (k / nodes - 1) + s.inter_s * (nodes - 1))
 
 
 @compiled
@@ -46,13 +75,13 @@ def work_of_each(jobs, job, workers):
 
 
 @compiled
-def iteration_time(s, jobs, job, workers, servers, slowdown, pressure, cores, nodes):
+def iteration_time(s, jobs, job, workers, servers, slowdown, pressure, cores, nodes, crossing):
     """Seconds of an iteration on GPUs; slowdown of computing."""
     row = jobs[job]
     computing = row.gpu_s * work_of_each(jobs, job, workers) * slowdown
     if row.input_core_s > 0:
         computing = max(computing, row.input_core_s * (row.num_gpus / workers) * pressure / cores)
-    return computing + sync_time(s, jobs, job, workers, servers, nodes)
+    return computing + sync_time(s, jobs, job, workers, servers, nodes, crossing, pressure, cores)
 
 
 @compiled
@@ -60,7 +89,7 @@ def iteration_on_cpu(s, jobs, job, workers, servers):
     """Seconds of an iteration of workers without GPUs."""
     row = jobs[job]
     computing = row.gpu_s * work_of_each(jobs, job, workers) * row.cpu_slowdown
-    return computing + sync_time(s, jobs, job, workers, servers, 1)
+    return computing + sync_time(s, jobs, job, workers, servers, 1, 1.0, 1.0, PLENTY_OF_CORES)
 
 
 @compiled
@@ -104,8 +133,47 @@ def crowding_on(s, jobs, gpu, victim):
 
 @compiled
 def pressure_on(s, node):
-    """How many times the bandwidth of a node's memory is demanded, at least 1."""
-    return max(s.demanded_gbs[node] / s.node_gbs, 1.0)
+    """How many times longer what goes through a node's memory takes than where nothing else does."""
+    used = s.demanded_gbs[node] / s.node_gbs
+    if used <= s.pressure_from:
+        return 1.0
+    risen = (min(used, 1.0) - s.pressure_from) / (1.0 - s.pressure_from) if s.pressure_from < 1.0 else 1.0
+    return max(used, 1.0) * (1.0 + (s.pressure_at_full - 1.0) * risen)
+
+
+@compiled
+def link_share(s, jobs, job):
+    """Share of its time that an active job alone needs the links between its nodes."""
+    if s.span[job] < 2 or jobs[job].sync_gb == 0 or (s.servers[job] == 0 and s.workers[job] < 2):
+        return 0.0
+    workers, servers, nodes, cores = s.workers[job], s.servers[job], s.span[job], feeding(s, jobs, job)
+    by_type = slowdown_by_type(s, jobs, job)
+    alone = iteration_time(s, jobs, job, workers, servers, by_type, 1.0, cores, nodes, 1.0)
+    return transfer_time(s, jobs, job, workers, servers, nodes) / alone
+
+
+@compiled
+def links_busy_on(s, jobs, node):
+    """Sum of the shares of their time that the jobs that run on a node and beyond need its links."""
+    total = 0.0
+    if not s.shares_links:
+        return total
+    for k in range(s.num_active):
+        job = s.events[k]
+        if s.phase[job] == RUNNING and s.span[job] > 1 and is_on(s, job, node):
+            total += link_share(s, jobs, job)
+    return total
+
+
+@compiled
+def is_on(s, job, node):
+    """Tell whether a job holds GPUs of a node."""
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        if s.gpu_node[slot // MAX_SHARE] == node:
+            return True
+        slot = s.next_slot[slot]
+    return False
 
 
 @compiled
@@ -133,6 +201,7 @@ def iteration_now(s, jobs, job, by_type):
     """Seconds of an iteration of an active job where and how it runs now: its worst GPU and node bind."""
     crowding = 1.0
     pressure = 1.0
+    crossing = 1.0
     if s.varying:
         slot = s.first_slot[job]
         while slot != NOBODY:
@@ -140,9 +209,11 @@ def iteration_now(s, jobs, job, by_type):
             if s.num_jobs_on[gpu] > 1:
                 crowding = max(crowding, crowding_on(s, jobs, gpu, job))
             pressure = max(pressure, pressure_on(s, s.gpu_node[gpu]))
+            crossing = max(crossing, s.links_busy[s.gpu_node[gpu]])
             slot = s.next_slot[slot]
     workers, servers, cores = s.workers[job], s.servers[job], feeding(s, jobs, job)
-    return iteration_time(s, jobs, job, workers, servers, crowding * by_type, pressure, cores, s.span[job])
+    slowdown = crowding * by_type
+    return iteration_time(s, jobs, job, workers, servers, slowdown, pressure, cores, s.span[job], crossing)
 
 
 @compiled
@@ -152,7 +223,7 @@ def fed_now(s, jobs, job, by_type):
     if by_type == 1.0 and workers == jobs[job].num_gpus and servers == jobs[job].servers:
         return jobs[job].ideal_iteration_s
     nodes = (s.width[job] - 1) // largest_node(s, jobs, job) + 1
-    return iteration_time(s, jobs, job, workers, servers, by_type, 1.0, PLENTY_OF_CORES, nodes)
+    return iteration_time(s, jobs, job, workers, servers, by_type, 1.0, PLENTY_OF_CORES, nodes, 1.0)
 
 
 @compiled
@@ -190,8 +261,10 @@ def greatest_rate(s, jobs, job):
     plenty = PLENTY_OF_CORES
     for workers in range(row.min_workers, row.max_workers + 1):
         for servers in range(row.servers > 0, MOST_SERVERS * (row.servers > 0) + 1):
-            least = min(least, iteration_time(s, jobs, job, workers, servers, slowdown, 1.0, plenty, 1))
-            least = min(least, iteration_time(s, jobs, job, workers, servers, slowdown, 1.0, plenty, workers))
+            least = min(least, iteration_time(s, jobs, job, workers, servers, slowdown, 1.0, plenty, 1, 1.0))
+            least = min(
+                least, iteration_time(s, jobs, job, workers, servers, slowdown, 1.0, plenty, workers, 1.0)
+            )
             if row.cpu_slowdown > 0:
                 least = min(least, iteration_on_cpu(s, jobs, job, workers, servers))
     return row.iteration_s / least
@@ -226,8 +299,19 @@ def bank(s, job):
 
 
 @compiled
+def drawn_by_each(s, jobs, job):
+    """GB/s that an active job on GPUs draws from host memory for each: for its input, and for what it exchanges."""
+    drawn = jobs[job].gbs_each
+    if s.exchange_passes > 0 and jobs[job].sync_gb > 0:
+        moved = through_host(jobs, job, s.workers[job], s.servers[job], s.span[job])
+        servers_too = 2.0 if s.servers[job] > 0 else 1.0
+        drawn += s.exchange_passes * servers_too * moved / jobs[job].iteration_s
+    return drawn
+
+
+@compiled
 def demand_on(s, jobs, node):
-    """GB/s that running jobs draw from a node's memory, each at the speed it has alone."""
+    """GB/s that running jobs draw from a node's memory, each at the speed it has alone as asked."""
     total = 0.0
     if not s.bandwidth_binds:
         return total
@@ -235,7 +319,7 @@ def demand_on(s, jobs, node):
     for slot in range(begin, begin + MAX_SHARE * s.node_gpus[node]):
         job = s.job_in[slot]
         if job != NOBODY and s.phase[job] == RUNNING:
-            total += jobs[job].gbs_each
+            total += drawn_by_each(s, jobs, job)
     for k in range(s.num_active):
         job = s.events[k]
         if s.node_of[job] == node and s.phase[job] == RUNNING and jobs[job].num_gpus == 0:
@@ -260,7 +344,7 @@ def set_iterations(s, jobs):
         nodes = nodes_of[jobs[job].request_class]
         workers, servers = jobs[job].num_gpus, jobs[job].servers
         cores = jobs[job].cores_each - cores_of_servers(servers, workers, workers)
-        jobs[job].iteration_s = iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, cores, nodes)
+        jobs[job].iteration_s = iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, cores, nodes, 1.0)
         jobs[job].ideal_iteration_s = iteration_time(
-            s, jobs, job, workers, servers, 1.0, 1.0, PLENTY_OF_CORES, nodes
+            s, jobs, job, workers, servers, 1.0, 1.0, PLENTY_OF_CORES, nodes, 1.0
         )

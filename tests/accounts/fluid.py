@@ -219,13 +219,20 @@ class Fluid:
         self.seen["servers on GPUs"] += shape.gpus > shape.workers
         life.gpus = tuple(sorted(placement.gpus))
         life.node = -1 if placement.gpus or placement.node is None else placement.node
-        life.touched, life.turn, self.starts = self.instant, self.starts, self.starts + 1
-        life.phase, life.end = "loading", self.clock + life.task.load_s * life.saved
+        begins, life.turn, self.starts = life.turn < 0, self.starts, self.starts + 1
+        life.touched = self.instant
+        life.phase, life.end = "loading", self.clock + self.idle_s(life, begins)
         life.mark()
         alone = all(self.ground.residents(gpu) == [self.lives.index(life)] for gpu in life.gpus)
         if alone or self.peak_s(life) - life.progress <= TINY:
             self.grow(self.lives.index(life))
         self.end_what_is_due()
+
+    def idle_s(self, life: Life, begins: bool) -> float:
+        """Return how long a job holds what it has before it runs."""
+        if life.saved:
+            return life.task.load_s
+        return life.task.startup_s + (self.physics.profiling if begins and life.task.gpus else 0.0)
 
     def are_enough(self, life: Life, placement: Placement, cores: float) -> bool:
         """Tell whether a job can run with so many cores."""

@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import traces
 from simulator.cluster import GPU_MEMORY_GIB, Cluster
 from simulator.physics import Physics
@@ -37,6 +39,7 @@ class Task(NamedTuple):
     cores: float  # a GPU, to feed it; of the whole CPU job
     pause_s: float
     load_s: float
+    startup_s: float
     gpu_s: float  # of an iteration
     duty: float
     input_core_s: float
@@ -79,6 +82,7 @@ def tasks(work: Workload) -> list[Task]:
                 cores=asked_cores(gpus, servers, row["cpu_cores"], work.cluster, work.physics),
                 pause_s=row["pause_s"] if "preemption" in parts else 0.0,
                 load_s=row["load_s"] if "preemption" in parts else 0.0,
+                startup_s=row["startup_s"] if on_gpu and "startup" in parts else 0.0,
                 gpu_s=whole / 1000,
                 duty=row["active_ms"] / whole if whole else 0.0,
                 input_core_s=row["input_core_s"] if on_gpu and parts & {"cores", "bandwidth"} else 0.0,
@@ -162,19 +166,35 @@ def work_of(task: Task, workers: int) -> float:
     return each[0] / each[1]
 
 
-def exchange_s(task: Task, shape: Shape, nodes: int, cluster: Cluster) -> float:
-    """Return the time that a job exchanges data in one iteration on so many nodes."""
-    if task.sync_gb == 0:
-        return 0.0
+class Exchange(NamedTuple):
+    """What an iteration exchanges: s on links that nobody else uses, s of hops, GB through the host of each worker."""
+
+    links_s: float = 0.0
+    hops_s: float = 0.0
+    host_gb: float = 0.0
+    between_nodes: bool = False
+
+    def takes_s(self, physics: Physics, crossing: float, pressure: float, cores: float) -> float:
+        """Return the seconds that it takes beside what else uses the links and the memory of its nodes."""
+        by_links = self.links_s * (crossing if self.between_nodes else 1.0)
+        by_hosts = self.host_gb * physics.exchange_core_s * pressure / cores
+        return max(by_links, by_hosts) + self.hops_s
+
+
+def exchange(task: Task, shape: Shape, nodes: int, cluster: Cluster) -> Exchange:
+    """Return what a job exchanges in one iteration on so many nodes."""
+    nodes = max(1, nodes)
+    if task.sync_gb == 0 or (shape.workers == 1 and not shape.servers):
+        return Exchange()
     if shape.servers:
-        return 2 * task.sync_gb * shape.workers / (shape.servers * cluster.inter_gbs)
-    workers, nodes = shape.workers, max(1, nodes)
-    if workers == 1:
-        return 0.0
-    bandwidth = cluster.inter_gbs if nodes > 1 else cluster.intra_gbs
-    ring_s = 2 * (workers - 1) / workers * task.sync_gb / bandwidth
-    hops_ms = cluster.intra_ms * (workers / nodes - 1) + cluster.inter_ms * (nodes - 1)
-    return ring_s + hops_ms / 1000
+        pushed_and_pulled = 2 * task.sync_gb
+        by_each = pushed_and_pulled * shape.workers / shape.servers
+        return Exchange(by_each / cluster.inter_gbs, 0.0, pushed_and_pulled, nodes > 1)
+    around = 2 * (shape.workers - 1) / shape.workers * task.sync_gb
+    hops_ms = cluster.intra_ms * (shape.workers / nodes - 1) + cluster.inter_ms * (nodes - 1)
+    if nodes == 1:
+        return Exchange(around / cluster.intra_gbs, hops_ms / 1000)
+    return Exchange(around / cluster.inter_gbs, hops_ms / 1000, around / (shape.workers / nodes), True)
 
 
 def iteration_s(
@@ -211,17 +231,28 @@ def fed_s(task: Task, shape: Shape, speed: float, cluster: Cluster) -> float:
     nodes = math.ceil(shape.gpus / able(task, cluster)[0])
     if shape == task.shape:
         nodes = nodes_alone(task, cluster)
-    sync_s = exchange_s(task, shape, nodes, cluster)
-    return iteration_s(task, shape, 1.0, speed, 1.0, math.inf, sync_s)
+    sync = exchange(task, shape, nodes, cluster)
+    return iteration_s(task, shape, 1.0, speed, 1.0, math.inf, sync.links_s + sync.hops_s)
 
 
-def reference_s(task: Task, cluster: Cluster) -> float:
+def reference_s(task: Task, cluster: Cluster, physics: Physics) -> float:
     """Return the time of an iteration alone, with the cores asked, where the rule puts a job on the empty cluster."""
-    sync_s = exchange_s(task, task.shape, nodes_alone(task, cluster), cluster)
+    sync_s = exchange(task, task.shape, nodes_alone(task, cluster), cluster).takes_s(
+        physics, 1.0, 1.0, task.cores
+    )
     return iteration_s(task, task.shape, 1.0, 1.0, 1.0, task.cores, sync_s)
 
 
 def pressures(drawn_gbs: Mapping[int, float], physics: Physics, cluster: Cluster) -> dict[int, float]:
-    """Return by how much the memory of each node is overdrawn, 1 where it is not."""
-    limit = cluster.bandwidth_gbs if physics.bandwidth else float("inf")
-    return {node: max(1.0, drawn / limit) for node, drawn in drawn_gbs.items()}
+    """Return how many times longer what goes through the memory of each node takes than where nobody else is."""
+    if not physics.bandwidth:
+        return dict.fromkeys(drawn_gbs, 1.0)
+    return {node: pressure_at(drawn / cluster.bandwidth_gbs, physics) for node, drawn in drawn_gbs.items()}
+
+
+def pressure_at(used: float, physics: Physics) -> float:
+    """Return it where so much of the bandwidth is drawn: on a line from one point to another, then in proportion."""
+    begin, full = physics.pressure_from, physics.pressure_at_full
+    if used >= 1:
+        return full * used
+    return float(np.interp(used, [begin, 1.0], [1.0, full])) if used > begin else 1.0

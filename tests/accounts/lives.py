@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from simulator.cluster import Cluster
 from simulator.physics import Physics
 from simulator.policy import Placement
-from tests.accounts.formulas import Shape, Task, wanted_cores
+from tests.accounts.formulas import Shape, Task, exchange, reference_s, wanted_cores
 
 HOLDING = ("running", "loading", "pausing")
 OPEN, DRAINING, DOWN = range(3)
@@ -145,6 +145,16 @@ class Ground:
             life, task = self.lives[job], self.lives[job].task
             if not task.gpus:
                 drawn[life.node] += task.bandwidth_gbs * life.cores / task.cores * life.level
+            each = task.bandwidth_gbs / max(1, task.gpus) + self.exchanged_gbs(life)
             for node, count in self.on_nodes(life.gpus).items():
-                drawn[node] += task.bandwidth_gbs * count / task.gpus
+                drawn[node] += each * count
         return drawn
+
+    def exchanged_gbs(self, life: Life) -> float:
+        """Return what a job draws for each GPU to exchange, at the speed it would have alone as asked for."""
+        sync = exchange(life.task, life.shape, len(self.on_nodes(life.gpus)), self.cluster)
+        if not sync.host_gb:
+            return 0.0
+        ends = 2 if life.shape.servers else 1
+        whole_s = reference_s(life.task, self.cluster, self.physics)
+        return self.physics.exchange_passes * ends * sync.host_gb / whole_s

@@ -1,42 +1,68 @@
 """How fast each job runs beside the others, found anew whenever it is asked for."""
 
-from tests.accounts.formulas import crowding, exchange_s, fed_s, iteration_s, pressures, reference_s
+from tests.accounts.formulas import crowding, exchange, fed_s, iteration_s, pressures, reference_s
 from tests.accounts.lives import Ground, Life
 
 
 def speeds_of(ground: Ground) -> dict[int, tuple[float, float]]:
     """Return, for each running job, its progress a second, and the utilisation that its GPUs show."""
     pressure = pressures(ground.drawn_gbs(), ground.physics, ground.cluster)
-    return {job: speed(ground, ground.lives[job], pressure) for job in ground.those("running")}
+    links = busy_links(ground)
+    return {job: speed(ground, ground.lives[job], pressure, links) for job in ground.those("running")}
 
 
-def speed(ground: Ground, life: Life, pressure: dict[int, float]) -> tuple[float, float]:
-    """Return the progress a second, and the utilisation, of a job on nodes of such a pressure."""
+def busy_links(ground: Ground) -> dict[int, float]:
+    """Return for each node the sum of the shares of their time that those who cross there would need its links."""
+    busy = dict.fromkeys(range(ground.cluster.num_nodes), 0.0)
+    for job in ground.those("running") if ground.physics.links else ():
+        life = ground.lives[job]
+        spread = ground.on_nodes(life.gpus)
+        if len(spread) > 1:
+            sync = exchange(life.task, life.shape, len(spread), ground.cluster)
+            alone_s = seconds(ground, life, 1.0, 1.0, 1.0)
+            for node in spread:
+                busy[node] += sync.links_s / alone_s
+    return busy
+
+
+def speed(
+    ground: Ground, life: Life, pressure: dict[int, float], links: dict[int, float]
+) -> tuple[float, float]:
+    """Return the progress a second, and the utilisation, of a job on nodes of such a pressure and such links."""
     task = life.task
     if not task.gpus:
         slower = pressure[life.node] if task.bandwidth_gbs else 1.0
         return life.cores / task.cores * life.level / slower, 0.0
-    now_s = now(ground, life, pressure)
+    now_s = now(ground, life, pressure, links)
     if not now_s:
         return 1.0, 1.0
     fed = fed_s(task, life.shape, type_speed(ground, life), ground.cluster)
-    return reference_s(task, ground.cluster) / now_s, fed / now_s
+    return reference_s(task, ground.cluster, ground.physics) / now_s, fed / now_s
 
 
-def now(ground: Ground, life: Life, pressure: dict[int, float]) -> float:
+def now(ground: Ground, life: Life, pressure: dict[int, float], links: dict[int, float]) -> float:
     """Return the seconds that a job with workers needs for an iteration."""
-    task, spread = life.task, ground.on_nodes(life.gpus)
-    sync_s = exchange_s(task, life.shape, len(spread), ground.cluster)
+    spread = ground.on_nodes(life.gpus)
     if not spread:
-        return iteration_s(task, life.shape, 1.0, 1.0, 1.0, 1.0, sync_s)
+        sync = exchange(life.task, life.shape, 0, ground.cluster)
+        return iteration_s(life.task, life.shape, 1.0, 1.0, 1.0, 1.0, sync.links_s + sync.hops_s)
     beside = [
         [other.task for k in ground.residents(gpu, "running") if (other := ground.lives[k]) is not life]
         for gpu in life.gpus
     ]
-    crowd = max(crowding(task, others, ground.physics) for others in beside)
-    cores = life.cores - life.shape.server_cores if ground.physics.cores else task.cores
+    crowd = max(crowding(life.task, others, ground.physics) for others in beside)
     worst = max(pressure[node] for node in spread)
-    return iteration_s(task, life.shape, crowd, type_speed(ground, life), worst, cores, sync_s)
+    crossing = max(1.0, *(links[node] for node in spread))
+    return seconds(ground, life, crowd, worst, crossing)
+
+
+def seconds(ground: Ground, life: Life, crowd: float, pressure: float, crossing: float) -> float:
+    """Return the seconds of an iteration on the GPUs that a job has, at such slowdowns."""
+    task, nodes = life.task, len(ground.on_nodes(life.gpus))
+    cores = life.cores - life.shape.server_cores if ground.physics.cores else task.cores
+    sync = exchange(task, life.shape, nodes, ground.cluster)
+    sync_s = sync.takes_s(ground.physics, crossing, pressure, cores)
+    return iteration_s(task, life.shape, crowd, type_speed(ground, life), pressure, cores, sync_s)
 
 
 def type_speed(ground: Ground, life: Life) -> float:

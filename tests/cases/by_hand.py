@@ -19,6 +19,8 @@ SHARED = "memory,preemption,sharing"
 CORES = "memory,preemption,cores,cpu_jobs"
 EVERYTHING = "memory,preemption,sharing,locality,cores,bandwidth,cpu_jobs"
 
+SUDDEN = {"pressure_from": 1.0, "pressure_at_full": 1.0}  # memory slows nobody before it is full
+
 BUSY = {"active_ms": 90.0, "idle_ms": 10.0}
 # Four cores bring input as fast as the GPU takes it, 0.1 s an iteration
 FED = {"input_core_s": 0.4, "cpu_cores": 4}
@@ -65,7 +67,7 @@ def played(
     **choices: Any,
 ) -> pd.DataFrame:
     """Return the results of jobs started as written; `tests/accounts/fluid.py` must agree throughout."""
-    work = workload(table_of(*jobs), cluster, physics=physics, **choices)
+    work = workload(table_of(*jobs), cluster, physics=physics, **(SUDDEN | choices))
     twins = Twins(work)
     assert twins.play(Script(lines)) == []
     return work.results(twins.episode)

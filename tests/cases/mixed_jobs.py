@@ -16,6 +16,7 @@ from workloads import Scenario, Workload
 
 SMALL = Cluster("small", (4, 2, 2), (16.0, 16.0, 24.0), (20, 10, 16), bandwidth_gbs=40.0)
 TYPES = replace(SMALL, node_types=("v100", "k80", "a100"))
+SLOW = replace(SMALL, inter_gbs=1.0)
 OUTAGES: dict[str, Any] = {  # of nodes, in hours; s of progress between checkpoints
     "node_mtbf_h": 0.7,
     "node_repair_h": 0.05,
@@ -48,8 +49,11 @@ def mixed_table(rng: np.random.Generator, count: int, *, cpu_share: float = 0.25
             "profiled_memory_gib": np.where(gpus > 0, rng.uniform(2, 13, count), 0.0),
             "active_ms": np.where(gpus > 0, whole * duty, 0.0),
             "idle_ms": np.where(gpus > 0, whole * (1 - duty), 0.0),
+            "profiled_active_ms": np.where(gpus > 0, whole * duty**1.2, 0.0),
+            "profiled_idle_ms": np.where(gpus > 0, whole * (1 - duty**1.2), 0.0),
             "pause_s": pays[0] * rng.uniform(1, 40, count),
             "load_s": pays[1] * rng.uniform(1, 40, count),
+            "startup_s": np.where(gpus > 0, duration % 30 * (duration % 3 > 1), 0.0),
             "predictable_from": rng.choice([0.0, 1.0, 0.25, 0.66], count),
             "bandwidth_gbs": rng.choice([0.0, 5.0, 20.0], count) * rng.uniform(0.5, 1.5, count),
             "input_core_s": np.where(gpus > 0, rng.choice([0.0, 0.1, 0.4], count), 0.0),
@@ -177,6 +181,7 @@ USUAL: dict[str, Any] = {
     "gpu_memory_gib": 1.0,
     "pause_s": 0.0,
     "load_s": 0.0,
+    "startup_s": 0.0,
     "active_ms": 50.0,
     "idle_ms": 50.0,
     "predictable_from": 0.0,
@@ -202,4 +207,6 @@ def table_of(*jobs: dict[str, Any]) -> pd.DataFrame:
         row.setdefault("profiled_duration_s", row["duration_s"])
         row.setdefault("predicted_duration_s", row["duration_s"])
         row.setdefault("profiled_memory_gib", row["gpu_memory_gib"])
+        row.setdefault("profiled_active_ms", row["active_ms"])
+        row.setdefault("profiled_idle_ms", row["idle_ms"])
     return pd.DataFrame(rows)

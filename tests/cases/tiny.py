@@ -39,6 +39,7 @@ def jobs(count: int = COUNT, seed: int = 0) -> pd.DataFrame:
             "profiled_duration_s": np.ceil(duration * rng.lognormal(0.0, 0.7, count)),
             "pause_s": pause,
             "load_s": load,
+            "startup_s": np.where(duration % 2 > 0, duration % 19, 0.0),
             "predictable_from": rng.integers(0, 2, count).astype(float),
         }
     )

@@ -221,10 +221,10 @@ def test_choices_of_an_older_file_are_read_by_the_names_of_now(tmp_path: Path) -
 
 def test_what_an_older_run_did_not_know_means_what_was_simulated_then(tmp_path: Path) -> None:
     """A file written by hand that lacks it means the default of now."""
-    saved = {name: value for name, value in vars(Scenario()).items() if name not in old_names.WITHOUT}
+    saved = {name: value for name, value in vars(Scenario()).items() if name not in old_names.BEFORE}
     for content in (saved, {"scenario": saved, "policy": ["las"]}):
         (tmp_path / "choices.json").write_text(json.dumps(content))
-        assert read("--config", tmp_path).scenario == changed(Scenario(), old_names.WITHOUT)
+        assert read("--config", tmp_path).scenario == changed(Scenario(), old_names.BEFORE)
     (tmp_path / "choices.json").write_text('{"seed": 3, "physics": "all"}')
     assert read("--config", tmp_path).scenario == Scenario(seed=3, physics="all")
     assert old_names.current(vars(Scenario())) == vars(Scenario())

@@ -17,7 +17,7 @@ from simulator.next_moves import adopt
 from simulator.policy import Action, Preempt, Ranking, Resize, Start, Throttle, Wait
 from tests.accounts.lives import OPEN
 from tests.accounts.twins import Twins
-from tests.cases.mixed_jobs import OUTAGES, TYPES, Later, Whims, mixed_table, workload
+from tests.cases.mixed_jobs import OUTAGES, SLOW, TYPES, Later, Whims, mixed_table, workload
 from tests.conftest import ROOT
 from tests.simulator.test_laws import memory_of
 
@@ -28,8 +28,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "three a GPU": {"max_share": 3, "oom_victim": "random", "contention": 1.0, "contention_loss": 0.1}
     | OUTAGES,
     "late peaks": {"max_share": 4, "oom_victim": "grower", "peak_at": 0.4},
-    "late peaks, newcomers": {"max_share": 3, "peak_at": 0.2, "physics": f"{PLAIN},{MEETING},failures"}
-    | {"contention_form": "excess", "contention": 0.48},
+    "late peaks, newcomers": {"max_share": 3, "peak_at": 0.2, "oom_victim": "newcomer"}
+    | {"physics": f"{PLAIN},{MEETING},failures", "contention_form": "excess", "contention": 0.48},
     "late peaks, anyone": {"oom_victim": "random", "peak_at": 0.7, "restart_delay": 3.0} | OUTAGES,
     "sharing": {"physics": f"{PLAIN},sharing"},
     "sharing over links": {"physics": "memory,sharing,locality,preemption", "contention_loss": 0.2},
@@ -38,6 +38,10 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "elastic": {"physics": "memory,preemption,elastic"},
     "elastic, cores": {"physics": f"{PLAIN},elastic,cores,cpu_jobs,bandwidth,locality"},
     "failures": {"physics": f"{PLAIN},failures,elastic"} | OUTAGES,
+    "links": {"physics": f"{PLAIN},locality,links,sharing", "cluster": SLOW},
+    "exchange": {"physics": f"{PLAIN},cores,bandwidth,exchange,locality,elastic", "cluster": SLOW}
+    | {"exchange_core_s": 4.0},
+    "start-up": {"physics": f"{PLAIN},startup,profiles,sharing,failures", "profiling": 20.0} | OUTAGES,
     "types": {"physics": f"{PLAIN},gpu_types,sharing", "cluster": TYPES, "max_share": 4},
 }
 LEVELS = (300.0, 900.0)

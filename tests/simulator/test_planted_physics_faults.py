@@ -21,7 +21,7 @@ from tests.simulator.test_laws_physics import twins_of
 from tests.simulator.test_planted_faults import Fault, Record, just_done, plant
 
 PLAYED = [
-    ("late peaks, newcomers", 0),
+    ("late peaks, newcomers", 1),
     ("elastic", 0),
     ("failures", 0),
     ("all", 0),
@@ -30,6 +30,9 @@ PLAYED = [
     ("three a GPU", 0),
     ("sharing", 0),
     ("types", 1),
+    ("links", 0),
+    ("exchange", 0),
+    ("start-up", 0),
 ]
 
 FAULTS: list[tuple[str, str, Fault]] = []  # the call after which something is wrong, and what then differs
@@ -255,6 +258,46 @@ def gpu_seconds_are_those_of_the_gpus_asked_for(now, before, jobs):
 @planted_in("start_as", found_by="progress")
 def every_gpu_is_of_the_fastest_type(now, before, jobs, *passed):
     now.node_type[: now.num_nodes] = 6
+
+
+# Start-up, links, and what is exchanged through hosts.
+
+
+@planted_in("start_as", found_by="phase")
+def nobody_starts_up(now, before, jobs, job, *passed):
+    if now.phase[job] == LOADING and not now.saved[job]:
+        now.phase[job] = RUNNING
+
+
+@planted_in("advance", found_by="the next instant")
+def a_start_takes_as_long_as_a_load(now, before, jobs):
+    jobs["startup_s"] = jobs["load_s"]
+
+
+@planted_in("advance", found_by="phase")
+def a_profile_is_taken_at_no_cost(now, before, jobs):
+    now.profiling = 0.0
+
+
+@planted_in("advance", found_by="progress")
+def links_are_enough_for_all(now, before, jobs):
+    now.shares_links = 0
+    now.links_busy[:] = 0.0
+
+
+@planted_in("advance", found_by="progress")
+def an_exchange_needs_no_core(now, before, jobs):
+    now.exchange_core_s = 1e-9
+
+
+@planted_in("advance", found_by="progress")
+def an_exchange_draws_nothing_from_memory(now, before, jobs):
+    now.exchange_passes = 0.0
+
+
+@planted_in("advance", found_by="progress")
+def memory_slows_nobody_before_it_is_full(now, before, jobs):
+    now.pressure_from = 1.0
 
 
 # Failures.

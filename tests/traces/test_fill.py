@@ -51,7 +51,7 @@ FOLLOWS = {
     "predictable_from": {"profiled_duration_s", "predicted_duration_s"},
     "profiled_duration_s": {"predicted_duration_s"},
     "cpu_cores": {"bandwidth_gbs"},
-    "active_ms": {"bandwidth_gbs", "cpu_slowdown"},
+    "active_ms": {"bandwidth_gbs", "cpu_slowdown", "profiled_active_ms", "profiled_idle_ms"},
 }
 
 

@@ -173,16 +173,20 @@ def test_cpu_jobs_are_taken_out_unless_they_are_simulated(tmp_path: Path) -> Non
 # Physics.
 
 
-@pytest.mark.parametrize("physics", ["none", "all", *PARTS, "memory,estimates", "estimates, preemption"])
+@pytest.mark.parametrize("physics", ["none", "all", *PARTS, "memory,estimates", "estimates, profiles"])
 def test_parts_are_switched_off_each_by_itself(physics: str, tmp_path: Path) -> None:
     table = tiny.jobs()
     work = made(tmp_path, table, physics=physics)
     on = {part: physics == "all" or part in physics for part in PARTS}
     estimates = table["profiled_duration_s" if on["estimates"] else "duration_s"]
     assert work.jobs["profiled_duration_s"].tolist() == estimates.tolist()
-    assert work.jobs["profiled_memory_gib"].tolist() == (table["gpu_memory_gib"] * on["memory"]).tolist()
+    exact = work.jobs["profiled_memory_gib"] == table["gpu_memory_gib"] * on["memory"]
+    assert bool(exact.all()) != (on["profiles"] and on["memory"] and on["estimates"])
     assert work.jobs["pause_s"].tolist() == (table["pause_s"] * on["preemption"]).tolist()
     assert work.jobs["load_s"].tolist() == (table["load_s"] * on["preemption"]).tolist()
+    assert work.jobs["startup_s"].tolist() == (table["startup_s"] * on["startup"]).tolist()
+    exact = work.jobs["profiled_active_ms"] == work.jobs["active_ms"]
+    assert bool(exact.all()) != (on["profiles"] and on["estimates"])
     assert bool(work.episode().state.exact) != on["estimates"]
 
 
