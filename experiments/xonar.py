@@ -24,7 +24,7 @@ from experiments._claims import Claim
 from experiments._figure import Look
 from experiments._paper import Paper
 from experiments._trials import Found, Setting, by_default, changed, drawn
-from simulator.physics import CONTENTION
+from simulator.physics import CONTENTION_OF_EXCESS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +74,7 @@ def settings(trials: int, seed: int) -> list[Setting]:
         found += [
             Setting(other, changed(loads, **choices), by_default(BLIND)) for other, choices in costs.items()
         ]
-        profiled = changed(loads, contention=CONTENTION, contention_loss=0.0)
+        profiled = changed(loads, contention=CONTENTION_OF_EXCESS, contention_loss=0.0)
         found.append(Setting(f"{name}, {PROFILED}", profiled, by_default(BLIND, XONAR)))
     return found
 

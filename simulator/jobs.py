@@ -9,6 +9,9 @@ from simulator.cluster import Cluster
 from simulator.kernel.layout import GPU_TYPES, JOB, SERVER_CORES
 from traces import COLUMNS
 
+COMMON_GIB = 4.0  # of a job that takes turns as measured; the same scale as `Parameters.contention`
+PAIRS_GIB = (1.0, 16.0)  # least and most of the jobs of Gavel's pairs, about
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -37,6 +40,7 @@ def jobs_array(table: "pd.DataFrame", cluster: Cluster, physics: frozenset[str])
     whole = jobs["active_ms"] + jobs["idle_ms"]
     jobs["gpu_s"] = whole / 1000
     jobs["duty"] = jobs["active_ms"] / np.where(whole > 0, whole, 1.0)
+    add_turns(jobs)
     add_types(jobs, table, cluster, physics)
     return jobs
 
@@ -67,6 +71,17 @@ def add_types(jobs: np.ndarray, table: "pd.DataFrame", cluster: Cluster, physics
     if "gpu_types" in physics and set(cluster.types) != {GPU_TYPES[0]}:
         for number, name in enumerate(GPU_TYPES):
             jobs["type_speed"][:, number] = traces.speed_on(name, table["model"])
+
+
+def add_turns(jobs: np.ndarray) -> None:
+    """Write how much each job slows others on a GPU, and how long it holds one, where jobs take turns.
+
+    The more memory a job needs, the larger its kernels: by the root of its memory over that of a common job, within
+    what the measured pairs had. One whose memory is not simulated counts as a common one.
+    """
+    memory = np.where(jobs["gpu_memory_gib"] > 0, jobs["gpu_memory_gib"], COMMON_GIB)
+    jobs["push"] = jobs["duty"] * np.sqrt(np.clip(memory, *PAIRS_GIB) / COMMON_GIB)
+    jobs["grip"] = jobs["gpu_s"] ** 0.25
 
 
 def cores_asked(jobs: np.ndarray, table: "pd.DataFrame", cluster: Cluster, *, given_out: bool) -> np.ndarray:

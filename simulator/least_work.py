@@ -16,7 +16,9 @@ progress takes at least where others slow its computing x times (`least_gpu_seco
 (base + by_duty x duty) x a(y), for some y >= 1. Since a(x) rises, and a(x) / x falls, a(y) / a(x) <= max(y / x, 1), and
 all jobs on a GPU together count in a second at most
 
-    sum of (base + by_duty x duty) x max(y / x, 1)   <=   `greatest_total`, over any company on a GPU.
+    sum of (base + by_duty x duty) x max(y / x, 1)   <=   `greatest_total`, over any company on a GPU,
+
+x being no less for any of them than for whoever is slowed least in a company of so many, or so much demand.
 
 With y = 1 and by_duty = 0 these are GPU-seconds alone, over as many jobs as may share a GPU. Where types of GPU differ,
 a(y) is that of one type, and the GPUs of another count as often as for the job that gains most there.
@@ -30,6 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simulator.kernel import calls
+from simulator.kernel.layout import TURNS
 
 if TYPE_CHECKING:
     from simulator.episode import Episode
@@ -79,15 +82,30 @@ def _on_gpus(episode: "Episode") -> Iterator[np.ndarray]:
     """Yield what each job takes of all GPUs for a second of progress, relaxation by relaxation."""
     duty, most = episode.jobs["duty"], int(episode.state.max_share)
     greatest = float(duty.max())
-    crowded = calls.crowding(episode.states, 0, most * greatest, most)
+    least_wait, longest_wait = _waits(episode)
+    turns = episode.state.contention_form == TURNS
+    beyond = (most - 1) * longest_wait if turns else max(most * greatest - 1, 0.0)
+    crowded = calls.crowding(episode.states, 0, beyond, most)
     for slowdown in sorted({1.0, crowded}):
         least = _least(episode, slowdown).on_gpus
         for kind in np.unique(_types(episode)).tolist():
             capacity = _capacity(episode, least, kind)
             for base, by_duty in WEIGHTS if most > 1 else WEIGHTS[:1]:
-                total = calls.greatest_total(episode.states, 0, base, by_duty, greatest, slowdown)
+                total = calls.greatest_total(episode.states, 0, base, by_duty, greatest, least_wait, slowdown)
                 takes = (base + by_duty * duty) * least[:, kind]
                 yield takes / (total * capacity) if takes.any() else takes
+
+
+def _waits(episode: "Episode") -> tuple[float, float]:
+    """Return the least and the most that a job on GPUs waits for another there where they take turns."""
+    on_gpus = episode.jobs[episode.jobs["num_gpus"] > 0]
+    if not len(on_gpus):
+        return 0.0, 0.0
+    push, grip = on_gpus["push"], on_gpus["grip"]
+    both = grip.min() + grip.max()
+    if both <= 0:
+        return 0.0, 0.0
+    return float(push.min() * 2 * grip.min() / both), float(push.max() * 2 * grip.max() / both)
 
 
 def _capacity(episode: "Episode", least: np.ndarray, kind: int) -> float:

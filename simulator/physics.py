@@ -5,9 +5,9 @@ from typing import Any
 
 from simulator.choice import declared
 from simulator.cluster import Cluster
-from simulator.kernel.parameters import CONTENTION, Parameters, acting, recorded
+from simulator.kernel.parameters import CONTENTION, CONTENTION_OF_EXCESS, Parameters, acting, recorded
 
-__all__ = ["CONTENTION", "Physics", "acting"]
+__all__ = ["CONTENTION", "CONTENTION_OF_EXCESS", "Physics", "acting"]
 
 
 def _off(name: str) -> Any:

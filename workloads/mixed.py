@@ -35,6 +35,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from simulator.cluster import cluster
+from simulator.physics import CONTENTION_OF_EXCESS
 from traces import ERRORS, MOST_LOSS, NO_MODEL, STATISTICS, fill, models, stream
 from workloads._invented import count, invented
 from workloads._scenario import Scenario
@@ -68,6 +69,8 @@ scenario = Scenario(
     cluster=MACHINES.name,
     physics="memory,preemption,estimates,sharing,locality,cores,bandwidth,cpu_jobs,elastic,startup,links,exchange,profiles",
     max_share=2,
+    contention_form="excess",
+    contention=CONTENTION_OF_EXCESS,
     contention_loss=0.04,
     jobs=JOBS,
     all_windows=True,

@@ -21,6 +21,7 @@ scenario = Scenario(
     cluster="1x2-32gb",
     physics="memory,sharing",
     max_share=2,
+    contention_form="excess",
     contention=1.0,
     contention_loss=0.04,
     oom_victim="random",

@@ -203,15 +203,15 @@ def least_seconds(states, e, jobs, slowdown, on_gpus, on_cores, without_gpus):
 
 
 @entry
-def greatest_total(states, e, base, by_duty, duty, slowdown):
+def greatest_total(states, e, base, by_duty, duty, waits, slowdown):
     """Return the most that a GPU can give at once to jobs that count `base + by_duty x duty`."""
-    return least.greatest_total(states[e], base, by_duty, duty, slowdown)
+    return least.greatest_total(states[e], base, by_duty, duty, waits, slowdown)
 
 
 @entry
-def crowding(states, e, demand, running):
-    """Return the slowdown of computing where so many jobs demand so much of a GPU together."""
-    return speed.crowding(states[e], demand, running)
+def crowding(states, e, beyond, running):
+    """Return the slowdown of computing where so many jobs run on a GPU; beyond: see `speed.crowding_on`."""
+    return speed.crowding(states[e], beyond, running)
 
 
 @entry

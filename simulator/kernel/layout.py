@@ -33,6 +33,9 @@ MOST_FAILURES = 1000  # of a job by itself or with its nodes; one that fails mor
 # Which job fails when the memory of a GPU runs over, in the order of `Parameters.oom_victim`.
 NEWCOMER, ANYONE, GROWER = range(3)
 
+# How jobs on a GPU slow one another, in the order of `Parameters.contention_form`.
+TURNS, EXCESS = range(2)
+
 # A generator of whole numbers that is the same everywhere (Park and Miller, CACM 31(10), 1988).
 MULTIPLIER, MODULUS = 48_271, 2**31 - 1
 
@@ -59,6 +62,8 @@ DERIVED = [
     ("type_speed", "f8", (len(GPU_TYPES),)),  # of its computing on each type of GPU
     ("duty", "f8"),  # active / (active + idle), the share that it takes of a GPU that it has alone
     ("gpu_s", "f8"),  # s of an iteration on the GPU, alone
+    ("push", "f8"),  # how much it slows others on a GPU: its duty, more for one that needs much memory
+    ("grip", "f8"),  # how long it holds a GPU that others share: gpu_s ** (1 / 4)
     ("iteration_s", "f8"),  # s of an iteration alone, with the cores asked, as close together as can be
     ("ideal_iteration_s", "f8"),  # s of the same iteration with plenty of cores
 ]

@@ -6,7 +6,7 @@ Each is the least over all shapes, types of GPU and numbers of nodes, with all c
 import numpy as np
 
 from simulator.kernel._compile import compiled
-from simulator.kernel.layout import LEAST_CORES, MOST_SERVERS
+from simulator.kernel.layout import LEAST_CORES, MOST_SERVERS, TURNS
 from simulator.kernel.shapes import cores_asked
 from simulator.kernel.speed import PLENTY_OF_CORES, crowding, iteration_on_cpu, iteration_time
 
@@ -100,16 +100,18 @@ def least_core_seconds(s, jobs, job, gpu_seconds):
 
 
 @compiled
-def greatest_total(s, base, by_duty, duty, slowdown):
+def greatest_total(s, base, by_duty, duty, waits, slowdown):
     """Return the most that a GPU can give at once to the jobs on it, in units of progress alone on it at a slowdown.
 
-    A job counts `base + by_duty x its duty`, no job having a greater duty than `duty`. Jobs that demand U of a GPU
-    together are slowed `crowding(U)` times; the less crowded, the less than `slowdown / crowding` they gain. Between
-    U = 1 and the most that n jobs demand a ratio of linear functions has its greatest value at one end.
+    A job counts `base + by_duty x its duty`, no job having a greater duty than `duty`; the less crowded, the less than
+    `slowdown / crowding` jobs gain. Where they take turns each waits for each other `waits` at least. Where jobs demand
+    U of a GPU together their slowdown follows from that: between U = 1 and the most that n jobs demand a ratio of
+    linear functions has its greatest value at one end.
     """
     most = 0.0
     for running in range(1, s.max_share + 1):
         for demand in (min(1.0, running * duty), running * duty):
-            slower = max(slowdown / crowding(s, demand, running), 1.0)
+            beyond = waits * (running - 1) if s.contention_form == TURNS else max(demand - 1.0, 0.0)
+            slower = max(slowdown / crowding(s, beyond, running), 1.0)
             most = max(most, (base * running + by_duty * demand) * slower)
     return most

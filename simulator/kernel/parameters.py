@@ -7,8 +7,10 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 from simulator.choice import ChoiceError, Wrong, check, choice, hints
 
 MAX_SHARE = 4  # slots a GPU: slot k of GPU g is number MAX_SHARE * g + k
-CONTENTION = 0.48
-"""Slowdown of V100s for each GPU's worth of demand beyond one: the median of Gavel's pairs, in hardware.csv."""
+CONTENTION = 0.62
+"""How much jobs on V100s slow one another where they take turns: fitted to Gavel's pairs, in hardware.csv."""
+CONTENTION_OF_EXCESS = 0.48
+"""The same for each GPU's worth of demand beyond one: the median of those pairs, in hardware.csv."""
 PRESSURE_AT_FULL = 1.67
 """Slowdown of what goes through host memory that is drawn in full: Kelp (HPCA 2019) lost 40 % of speed there."""
 PRESSURE_FROM = 0.5  # our choice: neighbours in caches and queues are felt before all bandwidth is drawn
@@ -46,8 +48,12 @@ class Parameters:
     """Seconds after which a job that has failed is queued again."""
     peak_at: float = parameter(0.0, part="sharing", least=0, below=1)
     """Share of its run after which a job that joins others on a GPU needs its peak memory."""
+    contention_form: Literal["turns", "excess"] = parameter("turns", part="sharing")
+    """How jobs slow one another on a shared GPU. turns: each by the others', the more the longer these hold the GPU;
+    excess: all alike, by what is demanded beyond one GPU's worth."""
     contention: float = parameter(CONTENTION, part="sharing", least=0)
-    """Slowdown on a shared GPU for each GPU's worth of demand beyond one; the default is that of V100s."""
+    """Slowdown on a shared GPU by another job that keeps it busy and is like oneself, of 4 GiB (turns), or for each
+    GPU's worth of demand beyond one (excess: 0.48 for V100s); the default is that of V100s."""
     contention_loss: float = parameter(0.0, part="sharing", least=0)
     """Slowdown on a shared GPU for each co-located job, whatever it demands."""
     pressure_from: float = parameter(PRESSURE_FROM, part="bandwidth", off=1.0, least=0, most=1)

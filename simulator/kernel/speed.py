@@ -19,7 +19,7 @@ The formula and its figures are fitted to public measurements; `benchmarks/speed
 import numpy as np
 
 from simulator.kernel._compile import compiled
-from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING, SERVER_CORES
+from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING, SERVER_CORES, TURNS
 from simulator.kernel.placement import largest_node, place
 
 PLENTY_OF_CORES = 1e9  # cores
@@ -108,24 +108,33 @@ def feeding(s, jobs, job):
 
 
 @compiled
-def crowding(s, demand, running):
-    """Slowdown of computing where so many jobs run on a GPU and demand so much of it together."""
+def crowding(s, beyond, running):
+    """Slowdown of a job's computing where so many jobs run on a GPU; beyond: see `crowding_on`."""
     if running < 2:
         return 1.0
-    return 1.0 + s.contention * max(demand - 1.0, 0.0) + s.contention_loss * (running - 1)
+    return 1.0 + s.contention * beyond + s.contention_loss * (running - 1)
 
 
 @compiled
-def crowding_on(s, jobs, gpu):
-    """Slowdown of computing on a GPU by the jobs that run on it: 1 where they demand no more than there is."""
+def crowding_on(s, jobs, gpu, victim):
+    """Slowdown of a job's computing on a GPU by the jobs that run there: 1 where it runs alone.
+
+    1 + contention * beyond + contention_loss * others, beyond being what is demanded of it beyond one GPU, or the
+    sum over the others of push * 2 grip / (grip + own grip): who holds the GPU long is waited for and waits little.
+    """
     demand = 0.0
+    waited = 0.0
     running = 0
     for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
         job = s.job_in[slot]
         if job != NOBODY and s.phase[job] == RUNNING:
-            demand += jobs[job].duty
             running += 1
-    return crowding(s, demand, running)
+            demand += jobs[job].duty
+            if job != victim and jobs[job].push > 0:
+                grip = jobs[job].grip
+                waited += jobs[job].push * 2.0 * grip / (grip + jobs[victim].grip)
+    beyond = waited if s.contention_form == TURNS else max(demand - 1.0, 0.0)
+    return crowding(s, beyond, running)
 
 
 @compiled
@@ -204,7 +213,7 @@ def iteration_now(s, jobs, job, by_type):
         while slot != NOBODY:
             gpu = slot // MAX_SHARE
             if s.num_jobs_on[gpu] > 1:
-                crowding = max(crowding, crowding_on(s, jobs, gpu))
+                crowding = max(crowding, crowding_on(s, jobs, gpu, job))
             pressure = max(pressure, pressure_on(s, s.gpu_node[gpu]))
             crossing = max(crossing, s.links_busy[s.gpu_node[gpu]])
             slot = s.next_slot[slot]

@@ -140,10 +140,24 @@ def fewest_cores(task: Task, shape: Shape) -> float:
     return 1.0 + shape.server_cores
 
 
-def crowding(duties: Iterable[float], physics: Physics) -> float:
-    """Return the slowdown of computation on one GPU with running residents of these duties."""
-    here = list(duties)
-    return 1 + physics.contention * max(0.0, sum(here) - 1) + physics.contention_loss * (len(here) - 1)
+def crowding(task: Task, others: Iterable[Task], physics: Physics) -> float:
+    """Return the slowdown of a task's computation on one GPU beside running residents."""
+    beside = list(others)
+    match physics.contention_form:
+        case "excess":
+            beyond = max(0.0, task.duty + sum(other.duty for other in beside) - 1)
+        case "turns":
+            beyond = sum(waiting(task, other) for other in beside)
+    return 1 + physics.contention * beyond + physics.contention_loss * len(beside)
+
+
+def waiting(task: Task, other: Task) -> float:
+    """Return how much a task waits for the turns of another: most for one of long iterations and much memory."""
+    if other.duty == 0:
+        return 0.0
+    own, its = (math.sqrt(math.sqrt(each.gpu_s)) for each in (task, other))
+    memory = min(max(other.memory_gib, 1.0), 16.0) if other.memory_gib else 4.0
+    return other.duty * math.sqrt(memory) / 2 * its / ((own + its) / 2)
 
 
 def work_of(task: Task, workers: int) -> float:

@@ -46,8 +46,11 @@ def now(ground: Ground, life: Life, pressure: dict[int, float], links: dict[int,
     if not spread:
         sync = exchange(life.task, life.shape, 0, ground.cluster)
         return iteration_s(life.task, life.shape, 1.0, 1.0, 1.0, 1.0, sync.links_s + sync.hops_s)
-    duties = [[ground.lives[k].task.duty for k in ground.residents(gpu, "running")] for gpu in life.gpus]
-    crowd = max(crowding(here, ground.physics) for here in duties)
+    beside = [
+        [other.task for k in ground.residents(gpu, "running") if (other := ground.lives[k]) is not life]
+        for gpu in life.gpus
+    ]
+    crowd = max(crowding(life.task, others, ground.physics) for others in beside)
     worst = max(pressure[node] for node in spread)
     crossing = max(1.0, *(links[node] for node in spread))
     return seconds(ground, life, crowd, worst, crossing)

@@ -1,5 +1,6 @@
 """A choice is declared once, is checked whoever makes it, and survives the way to a file and back."""
 
+import json
 import math
 import re
 import subprocess
@@ -17,7 +18,7 @@ from evaluation import choices, run_folder
 from simulator import old_names
 from simulator.choice import ChoiceError, changed, check, hints, names
 from simulator.cluster import cluster
-from simulator.kernel.layout import ANYONE, GROWER, NEWCOMER, STATE, state_dtype, tier
+from simulator.kernel.layout import ANYONE, EXCESS, GROWER, NEWCOMER, STATE, TURNS, state_dtype, tier
 from simulator.kernel.parameters import PARAMETERS, Parameters, recorded
 from simulator.physics import Physics, acting
 from tests.conftest import ROOT
@@ -152,6 +153,11 @@ def test_the_kernel_numbers_victims_in_the_order_of_their_declaration() -> None:
     }
 
 
+def test_the_kernel_numbers_forms_of_contention_in_the_order_of_their_declaration() -> None:
+    assert get_args(hints(Parameters)["contention_form"][0]) == ("turns", "excess")
+    assert (TURNS, EXCESS) == (0, 1)
+
+
 def test_the_record_takes_every_field_of_physics() -> None:
     names = state_dtype(tier(1, 1, 1)).names or ()
     assert set(Physics().fields(cluster("1x1"))) <= set(names)
@@ -211,6 +217,17 @@ def test_choices_of_an_older_file_are_read_by_the_names_of_now(tmp_path: Path) -
     found = read("--config", tmp_path)
     assert found.policy == ("las",)
     assert found.scenario == Scenario(node_mtbf_h=3.0, drain_notice_h=0.5)
+
+
+def test_what_an_older_run_did_not_know_means_what_was_simulated_then(tmp_path: Path) -> None:
+    """A file written by hand that lacks it means the default of now."""
+    saved = {name: value for name, value in vars(Scenario()).items() if name not in old_names.BEFORE}
+    for content in (saved, {"scenario": saved, "policy": ["las"]}):
+        (tmp_path / "choices.json").write_text(json.dumps(content))
+        assert read("--config", tmp_path).scenario == changed(Scenario(), old_names.BEFORE)
+    (tmp_path / "choices.json").write_text('{"seed": 3, "physics": "all"}')
+    assert read("--config", tmp_path).scenario == Scenario(seed=3, physics="all")
+    assert old_names.current(vars(Scenario())) == vars(Scenario())
 
 
 def test_a_word_with_a_new_form_is_told_it_and_read_from_older_files(

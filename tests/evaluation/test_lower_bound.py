@@ -22,7 +22,8 @@ ROUNDING = 1e-9
 
 def bound(jobs: np.ndarray, gpus: int = 1, cluster: Cluster | None = None, **physics: Any) -> float:
     """Return the bound of jobs on one node."""
-    return lower_bound(Episode(jobs, cluster or uniform(1, gpus), exact=True, physics=Physics(**physics)))
+    chosen = Physics(**{"contention_form": "excess"} | physics)
+    return lower_bound(Episode(jobs, cluster or uniform(1, gpus), exact=True, physics=chosen))
 
 
 def episodes(seeds: range, count: int) -> Iterator[Episode]:
@@ -75,7 +76,7 @@ def planted(fault: Callable[[pytest.MonkeyPatch], None]) -> Callable[[pytest.Mon
 
 @planted
 def a_gpu_serves_one_job(patch: pytest.MonkeyPatch) -> None:
-    def alone(states: Any, e: int, base: float, by_duty: float, duty: float, slowdown: float) -> float:
+    def alone(states: Any, e: int, base: float, by_duty: float, duty: float, *rest: float) -> float:
         return base + by_duty * duty
 
     patch.setattr(calls, "greatest_total", alone)
@@ -213,6 +214,10 @@ def test_half_of_the_contention_is_gained_by_sharing() -> None:
     """Together they make 4/3 s of progress a second: mean moments 3.75 and 11.25 s, and 5 s after each."""
     jobs = work((0, 1, 10), (0, 1, 10))
     assert bound(jobs, max_share=2, contention=0.5) == pytest.approx(12.5)
+    jobs["push"] = jobs["grip"] = (
+        1.0  # in turns each waits for the other as long as it would run: as much as above
+    )
+    assert bound(jobs, max_share=2, contention=0.5, contention_form="turns") == pytest.approx(12.5)
 
 
 def test_an_elastic_job_has_its_best_width() -> None:

@@ -42,7 +42,7 @@ SHARING: dict[str, New] = {
     "gandiva": partial(Gandiva, most_busy=2.0, window_s=30.0),
 }
 ONE, PAIR = uniform(1, 1, 32), uniform(1, 2, 32)
-SHARED = Physics(max_share=2, contention=1.0)
+SHARED = Physics(max_share=2, contention_form="excess", contention=1.0)
 
 
 def jobs(*rows: tuple[float, int, float, float, float]) -> np.ndarray:

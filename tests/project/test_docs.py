@@ -133,7 +133,8 @@ def test_jobs_run_side_by_side_where_memory_and_work_allow(tmp_path: Path) -> No
     table = tiny.jobs(3).assign(submit_s=0.0, num_gpus=8, duration_s=100.0, gpu_memory_gib=[6.0, 6.0, 12.0])
     table = table.assign(active_ms=30.0, idle_ms=70.0)
     found = results_of(
-        "side_by_side", workload(tmp_path, table=table, cluster="1x8", physics="memory,sharing")
+        "side_by_side",
+        workload(tmp_path, table=table, cluster="1x8", physics="memory,sharing", contention=0.0),
     )
     assert found["start_s"].tolist() == [0.0, 0.0, 100.0]
     assert found["shared_s"].tolist() == [100.0, 100.0, 0.0]

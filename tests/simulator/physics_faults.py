@@ -221,6 +221,16 @@ def workers_scale_without_loss(now, before, jobs):
     jobs["scaling_loss"] = 0.0
 
 
+@planted_in("advance", found_by="progress")
+def who_needs_much_memory_is_waited_for_no_longer(now, before, jobs):
+    jobs["push"] = jobs["duty"]
+
+
+@planted_in("advance", found_by="progress")
+def all_hold_a_shared_gpu_alike(now, before, jobs):
+    jobs["grip"] = 1.0
+
+
 @planted_in("advance", found_by="area")
 def gpu_seconds_are_those_of_the_gpus_asked_for(now, before, jobs):
     done = just_done(now, before)

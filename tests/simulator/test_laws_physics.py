@@ -29,7 +29,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     | OUTAGES,
     "late peaks": {"max_share": 4, "oom_victim": "grower", "peak_at": 0.4},
     "late peaks, newcomers": {"max_share": 3, "peak_at": 0.2, "oom_victim": "newcomer"}
-    | {"physics": f"{PLAIN},{MEETING},failures"},
+    | {"physics": f"{PLAIN},{MEETING},failures", "contention_form": "excess", "contention": 0.48},
     "late peaks, anyone": {"oom_victim": "random", "peak_at": 0.7, "restart_delay": 3.0} | OUTAGES,
     "sharing": {"physics": f"{PLAIN},sharing"},
     "sharing over links": {"physics": "memory,sharing,locality,preemption", "contention_loss": 0.2},

@@ -13,11 +13,12 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from simulator import kernel
 from simulator.kernel import actions, holding, machines, memory, outages, progress, shapes, speed
-from simulator.kernel.layout import DONE, LOADING, MAX_SHARE, NOBODY, RUNNING
+from simulator.kernel.layout import DONE, LOADING, MAX_SHARE, NOBODY, RUNNING, TURNS
 from tests.cases.mixed_jobs import Whims
 from tests.conftest import ROOT
 from tests.simulator.test_laws_physics import CONFIGS, twins_of
@@ -44,27 +45,46 @@ def running_on(s: Any, gpu: int, *phases: int) -> Any:
     return [job for job in seats if job != NOBODY and s.phase[job] in (phases or (RUNNING,))]
 
 
-def crowding(s: Any, jobs: Any, here: Any) -> Any:
-    """Return the slowdown of computing by these jobs."""
-    demand = sum(jobs[job].duty for job in here)
-    return 1 + s.contention * max(demand - 1, 0) + s.contention_loss * (len(here) - 1)
+@instead_of(speed.crowding_on)
+def who_loads_or_pauses_slows_too(s, jobs, gpu, victim, sound=speed.crowding_on):
+    here = running_on(s, gpu, *range(DONE))
+    phases = s.phase.copy()
+    s.phase[here] = RUNNING
+    found = sound(s, jobs, gpu, victim)
+    s.phase[:] = phases
+    return found
 
 
 @instead_of(speed.crowding_on)
-def who_loads_or_pauses_slows_too(s, jobs, gpu):
-    return crowding(s, jobs, running_on(s, gpu, *range(DONE)))
+def co_runners_cost_nothing_by_themselves(s, jobs, gpu, victim, sound=speed.crowding_on):
+    return sound(s, jobs, gpu, victim) - s.contention_loss * max(len(running_on(s, gpu)) - 1, 0)
 
 
 @instead_of(speed.crowding_on)
-def co_runners_cost_nothing_by_themselves(s, jobs, gpu):
-    here = running_on(s, gpu)
-    return 1 + s.contention * max(sum(jobs[job].duty for job in here) - 1, 0)
-
-
-@instead_of(speed.crowding_on)
-def two_halves_are_faster_than_one_whole(s, jobs, gpu):
+def two_halves_are_faster_than_one_whole(s, jobs, gpu, victim, sound=speed.crowding_on):
+    if s.contention_form == TURNS:
+        return sound(s, jobs, gpu, victim)
     here = running_on(s, gpu)
     return 1 + s.contention * (sum(jobs[job].duty for job in here) - 1) if here else 1.0
+
+
+@instead_of(speed.crowding_on)
+def a_job_waits_for_itself(s, jobs, gpu, victim, sound=speed.crowding_on):
+    return sound(s, jobs, gpu, NOBODY) if s.contention_form == TURNS else sound(s, jobs, gpu, victim)
+
+
+@instead_of(speed.crowding_on)
+def all_on_a_gpu_wait_alike(s, jobs, gpu, victim, sound=speed.crowding_on):
+    return max(sound(s, jobs, gpu, job) for job in running_on(s, gpu) or [victim])
+
+
+@instead_of(speed.crowding_on)
+def the_strong_wait_for_the_weak(s, jobs, gpu, victim, sound=speed.crowding_on):
+    grips = jobs["grip"].copy()
+    jobs["grip"] = 1 / np.maximum(grips, 1e-9)
+    found = sound(s, jobs, gpu, victim)
+    jobs["grip"] = grips
+    return found
 
 
 @instead_of(speed.sync_time)

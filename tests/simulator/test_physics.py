@@ -210,7 +210,7 @@ def test_a_reserved_gpu_waits_for_the_last_who_pauses_on_it() -> None:
         40: [Start(0, on(1))],
         100: [Start(3, on(1))],
     }
-    results = played(jobs, lines, physics=EVERYTHING)
+    results = played(jobs, lines, physics=EVERYTHING, contention_form="excess")
     assert ends(results) == [120, 140, 100, 180]
     assert booked(results, 1, "start_s wait_s") == [40, 40]
 

@@ -3,6 +3,7 @@
 A is the first job of the list. Those of duty 90/10 are busy 90 ms of an iteration and idle 10.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,12 @@ import pytest
 
 from simulator.policy import Preempt, Start, Wait
 from tests.accounts.twins import Twins
-from tests.cases.by_hand import BUSY, ONE, SHARED, TWO, Lines, booked, ends, job, on, played
+from tests.cases import by_hand
+from tests.cases.by_hand import BUSY, ONE, SHARED, TWO, Lines, booked, ends, job, on
 from tests.cases.mixed_jobs import table_of, workload
+
+played = partial(by_hand.played, contention_form="excess")
+in_turns = partial(by_hand.played, contention_form="turns")
 
 # Sharing a GPU.
 
@@ -46,6 +51,41 @@ def test_every_co_runner_costs_its_loss_until_it_leaves() -> None:
     jobs = [job(100, active_ms=20.0, idle_ms=80.0), job(100, active_ms=20.0, idle_ms=80.0), job(40)]
     lines: Lines = {0: [Start(0, on(0)), Start(1, on(0)), Start(2, on(0))]}
     assert ends(played(jobs, lines, max_share=3, contention_loss=0.25)) == [135, 135, 60]
+
+
+def test_in_turns_a_job_waits_for_the_other_by_its_duty_and_memory() -> None:
+    """Contention .8, iterations alike. A waits .8 x .9 x sqrt(9 / 4) = 1.08 for B, and B .8 x .5 x sqrt(1 / 4) = .2.
+
+    B is 1.2 times slower and ends at 120. A has 120 / 2.08 by then, and runs the rest alone.
+    """
+    jobs = [job(100), job(100, gpu_memory_gib=9.0, **BUSY)]
+    results = in_turns(jobs, {0: [Start(0, on(0)), Start(1, on(0))]}, contention=0.8)
+    assert ends(results) == [120 + 100 - 120 / 2.08, 120]
+
+
+def test_in_turns_who_holds_the_gpu_long_is_waited_for_and_waits_little() -> None:
+    """Contention 1. Iterations of 1.6 and 129.6 ms hold it as 1 to 3: A waits 2 x 3 / 4 for B, and B 2 x 1 / 4.
+
+    A is 2.5 times slower: 0-150. B has 150 / 1.5 = 100 by then and 20 to go: 0-170.
+    """
+    busy = {"idle_ms": 0.0, "gpu_memory_gib": 4.0}
+    jobs = [job(60, active_ms=1.6, **busy), job(120, active_ms=129.6, **busy)]
+    results = in_turns(jobs, {0: [Start(0, on(0)), Start(1, on(0))]}, contention=1.0)
+    assert ends(results) == [150, 170]
+
+
+def test_in_turns_a_job_waits_for_every_other() -> None:
+    """Contention .5, three of 4 GiB, busy for .9: each is 1 + .5 x 1.8 = 1.9 times slower, and .1 more by the loss."""
+    jobs = [job(100, gpu_memory_gib=4.0, **BUSY) for _ in range(3)]
+    lines: Lines = {0: [Start(each, on(0)) for each in range(3)]}
+    assert ends(in_turns(jobs, lines, max_share=3, contention=0.5, contention_loss=0.05)) == [200] * 3
+
+
+def test_in_turns_a_job_of_unknown_memory_is_a_common_one() -> None:
+    """Without the part memory nobody has any: contention .5 x duty .9 as with 4 GiB, so 1.45 times slower."""
+    jobs = [job(100, gpu_memory_gib=9.0, **BUSY) for _ in range(2)]
+    lines: Lines = {0: [Start(0, on(0)), Start(1, on(0))]}
+    assert ends(in_turns(jobs, lines, physics="sharing", contention=0.5)) == [145, 145]
 
 
 def test_the_worst_of_its_gpus_sets_the_pace_of_a_gang() -> None:
