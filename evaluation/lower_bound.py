@@ -28,12 +28,11 @@ def lower_bound(episode: "Episode") -> float:
     startup_s = episode.jobs["startup_s"]
     from_s = episode.jobs["submit_s"] - episode.jobs["submit_s"].min() + startup_s  # no progress before
     least_s = episode.fastest_s - startup_s
-    found = [
-        _mean_jct(from_s, work, least_s, relaxed)
-        for work in least_works(episode)
-        for relaxed in (_by_remaining_work, _by_mean_moment)
-    ]
-    return float(startup_s.mean()) + max([float(least_s.mean()), *found])
+    best = float(least_s.mean())
+    for work in least_works(episode):
+        for relaxed in (_by_mean_moment, _by_remaining_work):
+            best = _mean_jct(from_s, work, least_s, relaxed, best)
+    return float(startup_s.mean()) + best
 
 
 def gap_closed(baseline: float, policy: float, bound: float) -> float:
@@ -48,18 +47,21 @@ Relaxed = Callable[[Seconds, Seconds, Seconds], Seconds]
 """Returns JCTs whose sum no schedule beats, of jobs submitted then, with so much work and at least that time."""
 
 
-def _mean_jct(submit_s: Seconds, work: Seconds, least_s: Seconds, relaxed: Relaxed) -> float:
-    """Return the greatest bound found by letting fewer and fewer jobs meet: those that would queue."""
+def _mean_jct(submit_s: Seconds, work: Seconds, least_s: Seconds, relaxed: Relaxed, known: float) -> float:
+    """Return the greatest bound found by letting fewer and fewer jobs meet: those that would queue.
+
+    known: a bound; the search ends where these JCTs, none below its least time, have no greater mean.
+    """
     meet = work > 0
-    best = 0.0
     for _ in range(ROUNDS):
         jct_s = least_s.copy()
         jct_s[meet] = relaxed(submit_s[meet], work[meet], least_s[meet])
-        best = max(best, float(jct_s.mean()))
-        if (queue := meet & (jct_s > least_s)).sum() == meet.sum():
+        known = max(known, float(jct_s.mean()))
+        queue = meet & (jct_s > least_s)
+        if queue.sum() == meet.sum() or float(np.maximum(jct_s, least_s).mean()) <= known:
             break
         meet = queue
-    return best
+    return known
 
 
 def _by_remaining_work(submit_s: Seconds, work: Seconds, least_s: Seconds) -> Seconds:

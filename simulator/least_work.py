@@ -110,9 +110,11 @@ def _waits(episode: "Episode") -> tuple[float, float]:
 
 def _capacity(episode: "Episode", least: np.ndarray, kind: int) -> float:
     """Return how many GPUs of one type those of all types are worth, each to the job that gains most there."""
-    state, total = episode.state, 0.0
-    for node, there in enumerate(_types(episode)):
-        able = (least[:, there] > 0) & (episode.jobs["gpu_memory_gib"] <= state.node_memory[node])
-        worth = (least[able, kind] / least[able, there]).max(initial=0.0)
-        total += float(state.node_gpus[node] * worth)
+    memory, gpus = episode.state.node_memory, episode.state.node_gpus
+    nodes = np.column_stack([_types(episode), memory[: len(_types(episode))], gpus[: len(_types(episode))]])
+    total = 0.0
+    for (there, gib, width), count in zip(*np.unique(nodes, axis=0, return_counts=True), strict=True):
+        able = (least[:, int(there)] > 0) & (episode.jobs["gpu_memory_gib"] <= gib)
+        worth = (least[able, kind] / least[able, int(there)]).max(initial=0.0)
+        total += float(count * width * worth)
     return total

@@ -172,8 +172,10 @@ def iteration(states, e, jobs, job, workers, servers, on_cpu):
 @entry
 def fastest(states, e, jobs, out):
     """Write the seconds that each job needs at least: to start up, and to run at the greatest speed of any shape."""
+    room = least.room_of(states[e])
     for job in range(states[e].num_jobs):
-        out[job] = jobs[job].startup_s + jobs[job].duration_s / least.greatest_rate(states[e], jobs, job)
+        rate = least.greatest_rate(states[e], jobs, job, room)
+        out[job] = jobs[job].startup_s + jobs[job].duration_s / rate
 
 
 @entry
@@ -193,12 +195,13 @@ def least_seconds(states, e, jobs, slowdown, on_gpus, on_cores, without_gpus):
     of one with GPUs, and of one without them; infinite where it must have some, or cannot.
     """
     s = states[e]
+    room = least.room_of(s)
     for job in range(s.num_jobs):
         alone = np.inf
         for kind in range(on_gpus.shape[1]):
             by_type = 1.0 / jobs[job].type_speed[kind] if s.typed else 1.0
-            on_gpus[job, kind] = least.least_gpu_seconds(s, jobs, job, slowdown * by_type)
-            alone = min(alone, least.least_gpu_seconds(s, jobs, job, by_type))
+            on_gpus[job, kind] = least.least_gpu_seconds(s, jobs, job, slowdown * by_type, room)
+            alone = min(alone, least.least_gpu_seconds(s, jobs, job, by_type, room))
         on_cores[job], without_gpus[job] = least.least_core_seconds(s, jobs, job, alone)
 
 

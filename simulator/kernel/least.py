@@ -12,20 +12,25 @@ from simulator.kernel.speed import PLENTY_OF_CORES, crowding, iteration_on_cpu, 
 
 
 @compiled
-def most_cores(s, gpus):
-    """Return the most cores for each of so many GPUs of a node: every other GPU there has one, or it is kept for it."""
-    if not s.cpu_limited:
-        return PLENTY_OF_CORES
-    return max([s.node_cores[node] - s.node_gpus[node] for node in range(s.num_nodes)]) / gpus + 1.0
+def room_of(s):
+    """Return the GPUs of the largest node, and the most cores of a node beside one for each GPU."""
+    largest, spare = 1, 0.0
+    for node in range(s.num_nodes):
+        largest = max(largest, s.node_gpus[node])
+        spare = max(spare, s.node_cores[node] - s.node_gpus[node])
+    return largest, spare if s.cpu_limited else PLENTY_OF_CORES
 
 
 @compiled
-def shortest_iteration(s, jobs, job, workers, servers, slowdown):
-    """Seconds of an iteration of so many workers on GPUs so much slower, on as many nodes as suits it best."""
-    largest = max([s.node_gpus[node] for node in range(s.num_nodes)])
+def shortest_iteration(s, jobs, job, workers, servers, slowdown, room):
+    """Seconds of an iteration of so many workers on GPUs so much slower, on as many nodes as suits it best.
+
+    Each other GPU of a node has a core, or one is kept for it.
+    """
+    largest, spare = room
     least = np.inf
     for nodes in range((workers - 1) // largest + 1, min(workers, s.num_nodes) + 1):
-        cores = most_cores(s, (workers - 1) // nodes + 1)
+        cores = spare / ((workers - 1) // nodes + 1) + 1.0
         on_these = iteration_time(s, jobs, job, workers, servers, slowdown, 1.0, cores, nodes, 1.0)
         least = min(least, on_these)
     return least
@@ -38,10 +43,10 @@ def server_counts(row):
 
 
 @compiled
-def greatest_rate(s, jobs, job):
+def greatest_rate(s, jobs, job, room):
     """Return the greatest speed that a job can have, over that at the reference: its best shape and type of GPU.
 
-    A CPU job has no more than the cores it asks for.
+    A CPU job has no more than the cores it asks for. room: that of the nodes, as `room_of` tells.
     """
     row = jobs[job]
     if row.num_gpus == 0 or row.iteration_s <= 0:
@@ -52,14 +57,14 @@ def greatest_rate(s, jobs, job):
     least = row.iteration_s
     for workers in range(row.min_workers, row.max_workers + 1):
         for servers in server_counts(row):
-            least = min(least, shortest_iteration(s, jobs, job, workers, servers, slowdown))
+            least = min(least, shortest_iteration(s, jobs, job, workers, servers, slowdown, room))
             if row.cpu_slowdown > 0:
                 least = min(least, iteration_on_cpu(s, jobs, job, workers, servers))
     return row.iteration_s / least
 
 
 @compiled
-def least_gpu_seconds(s, jobs, job, slowdown):
+def least_gpu_seconds(s, jobs, job, slowdown, room):
     """Return the GPU-seconds that a job on GPUs takes for a second of progress at least; 0 for a CPU job.
 
     slowdown: of its computing, by the type of GPU and by others on it.
@@ -70,7 +75,7 @@ def least_gpu_seconds(s, jobs, job, slowdown):
     least = np.inf
     for workers in range(row.min_workers, row.max_workers + 1):
         for servers in server_counts(row):
-            iteration_s = shortest_iteration(s, jobs, job, workers, servers, slowdown)
+            iteration_s = shortest_iteration(s, jobs, job, workers, servers, slowdown, room)
             least = min(least, workers * iteration_s)
     return least / row.iteration_s
 
