@@ -13,7 +13,6 @@ import argparse
 import sys
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from rich import box
 from rich.table import Table
@@ -21,25 +20,20 @@ from rich.table import Table
 ROOT = str(Path(__file__).resolve().parent.parent)
 sys.path[:0] = [] if ROOT in sys.path else [ROOT]  # where it is run by its path, not by its module
 
-import traces  # noqa: E402
 from benchmarks.measured_pairs import PAIRS, colocation  # noqa: E402
+from benchmarks.measured_pauses import PAUSES, preemption  # noqa: E402
 from benchmarks.measured_speeds import (  # noqa: E402
     SPEEDS,
     Points,
     cores,
     gangs,
     measurements,
-    parameters,
     single_gpu,
     spread,
     synchronisation,
 )
 from evaluation import report  # noqa: E402
 
-PAUSES = "preemption_measurements.csv"
-TACC = ("lstm", "recoder", "resnet18", "resnet50", "transformer")
-SIMPLE_CNNS = ("alexnet", "googlenet", "inception_v3", "inception_v4", "vgg11", "vgg16", "vgg19")
-TIRESIAS = (*SIMPLE_CNNS, "resnet50", "resnet101", "resnet152")
 STATED = {
     "GPU: all, by setting": "17.2 (11.8)",
     "GPU: fp32 and tf32, by setting": "13.9 (9.4)",
@@ -64,42 +58,21 @@ NOTES = {
     "pair": "Slowdown on a shared GPU, of both jobs. Fitted: k to each type of GPU; left out: to the pairs without the "
     "models of a pair. Stated for hidden demands fitted to each model (Gavel), or for excess beyond 0.943 (RTX3090). "
     "Gavel tells no utilisation: its jobs have their profiles'.",
-    "restart": "Seconds that a restart takes in all, as filled. Sia's are what the profiles were fitted to.",
+    "restart": "Seconds that a restart, or a first start, takes: means over jobs like those measured, or quantiles. "
+    "Left out: how much of its data a start opens again, or the constant, one for all, is fitted to the other sources; "
+    "the noise is TACC's. Sia's are what dear costs were fitted to; Salus's start-ups are in the profiles.",
 }
-
-
-def preemption(folder: Path) -> Points:
-    """Return seconds that a restart takes in all: of models, and over jobs of several."""
-    told = pd.read_csv(folder / PAUSES)
-    rows = []
-    for name, what, seconds in told[["model", "what", "seconds"]].itertuples(index=False):
-        model = name.split(" ")[0]
-        if what == "checkpoint+restart, total" and model in set(parameters("models.csv")["model"]):
-            rows.append(("Sia, by model", seconds, float(restarts(model).median())))
-        if what == "preemption, mean":
-            rows.append(("mean of Tiresias's CNNs", seconds, float(restarts(*TIRESIAS).mean())))
-        if what.startswith("preemption overhead, quantile 0"):
-            level = float(what.split(" ")[-1])
-            rows.append(("quantiles on TACC", seconds, float(restarts(*TACC).quantile(level))))
-    return pd.DataFrame(rows, columns=["what", "measured", "as filled"]).astype({"measured": float})
-
-
-def restarts(*models: str, each: int = 1000) -> "pd.Series[float]":
-    """Draw, as traces are filled, the seconds that jobs on one GPU take to pause and to load."""
-    jobs = pd.DataFrame({"model": np.repeat(np.array(models, object), each), "num_gpus": 1})
-    filled = traces.fill(jobs.assign(submit_s=0.0, duration_s=3600.0), seed=0, largest_gpu_gib=32.0)
-    return filled[["pause_s", "load_s"]].sum(axis="columns")
 
 
 def table(part: str, points: Points) -> Table:
     """Return the errors of each row of a part, and of what was held against them."""
     shown = Table(box=box.HORIZONTALS, padding=(0, 1, 0, 0), show_edge=False)
-    schemes = [str(name) for name in points if name not in ("what", "measured", "setting")]
+    schemes = [str(name) for name in points if name not in ("what", "measured", "setting", "constant")]
     shown.add_column("", no_wrap=True)
     for heading in ("points", *schemes, "constant", "stated"):
         shown.add_column(heading, justify="right", no_wrap=True)
     for what, rows in points.groupby("what", sort=False):
-        middle = pd.Series(rows["measured"].median(), rows.index)
+        middle = rows.get("constant", pd.Series(rows["measured"].median(), rows.index))
         texts = [error(rows, computed) for computed in (*(rows[name] for name in schemes), middle)]
         counted = rows["setting"].nunique() if "setting" in rows else 0
         shown.add_row(str(what), f"{counted or len(rows):,}", *texts, STATED.get(f"{part}: {what}", ""))

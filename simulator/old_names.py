@@ -24,7 +24,9 @@ FIELDS = {
 VALUES = {("discipline", "skip"): "greedy"}
 """Words by the name that their field has now, and their old form; several words in a field are joined by commas."""
 
-BEFORE: dict[str, Any] = {"pressure_from": 1.0, "pressure_at_full": 1.0, "contention_form": "excess"}
+BEFORE: dict[str, Any] = {"pressure_from": 1.0, "pressure_at_full": 1.0, "contention_form": "excess"} | {
+    "restart_cost": "dear"
+}
 """What was simulated before these choices had a name, where that is not what they are by default."""
 NAMED_BEFORE = "checkpoint_every"  # the last choice of physics that was named before those
 

@@ -22,12 +22,17 @@ from traces._profiles import LEAST_START_S, NO_MODEL, STAND_IN, Floats, default,
 from traces._streams import stream
 
 _NOISE = "preemption noise, lognormal sigma"
+_SPREAD = "preemption noise of mean 1, lognormal sigma"
 _STORAGE = "checkpoint storage bandwidth, shared NFS"
 
 RUN_GAP_S = 60.0  # jobs of one run come at most so far apart (philly_statistics.json, batch_gap_60s)
 BATCH_SPREAD = 0.25  # deviation of the logarithm of a batch size about its model's default: our choice
 TEARDOWN_S = 2.0  # a pause ends processes as well as writing a checkpoint: our choice
-RESTART_S = (LEAST_START_S, 600.0)  # least and most that pause and load take together: our choice
+REOPENED = default("share of data_reopen_s in a restart")
+RESTART_S = (
+    LEAST_START_S,
+    600.0,
+)  # least and most of a dear restart; most of a start, and of a transfer: our choice
 PREDICTABLE_SHARE = 0.7  # of the jobs: our assumption
 CRASH_SHARE = (
     0.185  # of long jobs: those of Philly with a gap in their run (philly_statistics.json, restarts)
@@ -162,18 +167,53 @@ def _checkpoint(job: _Filling) -> Floats:
 
 
 def _restart(job: _Filling) -> tuple[Floats, Floats]:
-    """Draw the seconds that a pause and a load take.
+    """Draw the seconds that a pause and a load take: as measured, or where `restart_cost` is dear as by Sia alone.
+
+    As measured the load is the start-up and the checkpoint's read, the pause its write and a teardown.
+    """
+    if job.choices.get("restart_cost") == "dear":
+        return _dear_restart(job)
+    start, noise = _start(job)
+    transfer = np.rint(_write(job) * noise)
+    return transfer + TEARDOWN_S, start + transfer
+
+
+def _start(job: _Filling) -> tuple[Floats, Floats]:
+    """Draw the seconds from a process to the first iteration, without a checkpoint, and the factor that they have.
+
+    Start-up + a tenth of the data's reopening, times (1 + 0.15 log2 GPUs), times lognormal noise of mean 1.
+    """
+    spread = default(_SPREAD)
+    noise = np.exp(spread * job.stream("pause_s").standard_normal(job.rows) - spread**2 / 2) * _wider(job)
+    once = _profile(job, "startup_s") + REOPENED * _profile(job, "data_reopen_s")
+    most = (RESTART_S[1] - TEARDOWN_S) / (once + 2 * _write(job))
+    return np.rint(once * np.minimum(noise, most)), np.minimum(noise, most)
+
+
+def _dear_restart(job: _Filling) -> tuple[Floats, Floats]:
+    """Draw the seconds that a pause and a load take where a start reopens all its data, as in Sia's constants.
 
     Together startup + checkpoint written + checkpoint read + data reopened, times (1 + 0.15 log2 GPUs), times
     lognormal noise of median 1. The pause is the write, and a teardown out of the rest.
     """
-    write = job.table["checkpoint_gib"] * 2**30 / (default(_STORAGE) * 1e9)
+    write = _write(job)
     once = 2 * write + _profile(job, "startup_s") + _profile(job, "data_reopen_s")
-    workers = 1 + 0.15 * np.log2(np.maximum(job.table["num_gpus"], 1))
     noise = np.exp(default(_NOISE) * job.stream("pause_s").standard_normal(job.rows))
-    whole = np.rint(np.clip(once * workers * noise, *RESTART_S))
+    whole = np.rint(np.clip(once * _wider(job) * noise, *RESTART_S))
     pause = np.minimum(np.rint(whole * write / once + TEARDOWN_S), whole)
     return pause, whole - pause
+
+
+def _write(job: _Filling) -> Floats:
+    """Return the seconds in which a checkpoint is written to shared storage, or read from it."""
+    seconds: Floats = job.table["checkpoint_gib"] * 2**30 / (default(_STORAGE) * 1e9)
+    return seconds
+
+
+def _wider(job: _Filling) -> Floats:
+    """Return how much longer a job of its GPUs takes to restart than one of one GPU."""
+    longer: Floats = 1 + 0.15 * np.log2(np.maximum(job.table["num_gpus"], 1))
+    return longer
 
 
 def _pause(job: _Filling) -> Floats:
@@ -185,9 +225,9 @@ def _load(job: _Filling) -> Floats:
 
 
 def _startup(job: _Filling) -> Floats:
-    """Draw the seconds that a start from nothing takes."""
-    noise = np.exp(default(_NOISE) * job.stream("pause_s").standard_normal(job.rows))
-    seconds: Floats = np.rint(_profile(job, "startup_s") * noise) * (job.table["num_gpus"] > 0)
+    """Draw the seconds that a start from nothing takes: a load without its checkpoint, and never more than a load."""
+    start = _start(job)[0] * (job.table["num_gpus"] > 0)
+    seconds: Floats = np.minimum(start, job.table["load_s"])
     return seconds
 
 

@@ -99,6 +99,9 @@ class Rules:
     """Deviation of the log odds of a profiled duty, where profiles is on and a trace has no profiles."""
     memory_error: float = choice(MEMORY_ERROR, least=0)
     """Deviation of the logarithm of a profiled memory, likewise."""
+    restart_cost: Literal["measured", "dear"] = "measured"
+    """What a pause and a load take where a trace does not tell: measured, as all public measurements together; dear, as
+    in Sia's alone, some four times as long."""
     drop_too_large: bool = False
     """Drop jobs that the empty cluster could never hold, and count them, instead of stopping."""
     seed: int = choice(0, least=0)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,7 @@ ACCEPTANCE: dict[str, Any] = {
     "tick": 300.0,
 }
 """Fields of the scenario in which windows are accepted, whatever is chosen or usual for the policies there."""
+ACCEPTED_COST: Literal["dear"] = "dear"  # of restarts there, whatever is chosen: the lists were made so
 SHARES: dict[Split, tuple[float, float]] = {
     "train": (0.0, 0.6),
     "validation": (0.6, 0.8),
@@ -64,15 +65,23 @@ def windows(scenario: Scenario, split: Split, count: int) -> list[Workload]:
 def accepted(scenario: Scenario, split: Split, *, most: int) -> Iterator[Workload]:
     """Yield the accepted windows of a split in their fixed order, looking at `most` candidates at the most."""
     known = kept_list(scenario, split)
-    make = of_file(scenario, split) if scenario.trace_file else of_generator(scenario, split)
+    make = judged = made(scenario, split)
+    if not scenario.all_windows and scenario.restart_cost != ACCEPTED_COST:
+        judged = made(replace(scenario, restart_cost=ACCEPTED_COST), split)
     for number in range(most):
         if not scenario.all_windows and number in known and not in_range(known[number]):
             continue
         table = make(number)
         if table is None:
             return
-        if scenario.all_windows or number in known or in_range(jct_over_run_time(table, scenario)):
+        if scenario.all_windows or number in known or in_range(ratio_of(judged(number), scenario)):
             yield prepare(table, scenario, window=Window(split, number))
+
+
+def ratio_of(table: pd.DataFrame | None, scenario: Scenario) -> float:
+    """Return mean JCT / mean run time of a window that there is."""
+    assert table is not None, "what restarts cost decides about no job"
+    return jct_over_run_time(table, scenario)
 
 
 def in_range(value: float) -> bool:
@@ -92,6 +101,11 @@ def jct_over_run_time(table: pd.DataFrame, scenario: Scenario) -> float:
 
 
 Make = Callable[[int], pd.DataFrame | None]
+
+
+def made(scenario: Scenario, split: Split) -> Make:
+    """Return what makes the filled table of a numbered window."""
+    return of_file(scenario, split) if scenario.trace_file else of_generator(scenario, split)
 
 
 def of_generator(scenario: Scenario, split: Split) -> Make:
@@ -160,7 +174,7 @@ def write_list(scenario: Scenario, counts: dict[Split, int]) -> Path:
         out = csv.writer(lines)
         out.writerow(("split", "number", "jct_over_run_time", "mean_duration_s"))
         for split, count in counts.items():
-            make = of_generator(scenario, split)
+            make = of_generator(replace(scenario, restart_cost=ACCEPTED_COST), split)
             for number in range(count):
                 table = make(number)
                 assert table is not None, "a generator never ends"

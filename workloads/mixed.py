@@ -9,7 +9,7 @@ each is taken from a trace or a profile, or lies between those of several (`docs
 - run times: Philly's quantiles for each number of GPUs, between a minute and six hours;
 - models: all of `data/models.csv` alike, as where a log is filled in, but for alexnet, which could use some 40 cores a
   GPU; in mixed precision, for which V100s are made and in which the public curves of speed over cores were measured;
-  memory, exchange, restarts and scaling follow from the model;
+  memory, exchange, restarts (dear ones) and scaling follow from the model;
 - cores: 2 to 6 a GPU whatever is trained (AITurbo's data set: mean 4.3, quartiles 3 and 5; in PAI 84 % ask for more
   than they use);
 - estimates: good at once for 45 % of jobs, after a share of the run for 40 %, never for 15 % (AITurbo's data set and
@@ -69,6 +69,7 @@ scenario = Scenario(
     cluster=MACHINES.name,
     physics="memory,preemption,estimates,sharing,locality,cores,bandwidth,cpu_jobs,elastic,startup,links,exchange,profiles",
     max_share=2,
+    restart_cost="dear",
     contention_form="excess",
     contention=CONTENTION_OF_EXCESS,
     contention_loss=0.04,

@@ -112,7 +112,7 @@ def test_what_obeys_the_formula_has_no_error(invented: Path, capsys: pytest.Capt
     assert cells(printed, "RTX3090")[0] == "2"
     assert cells(printed, "RTX3090")[1] == "0.0 (0.0)"
     assert cells(printed, "mean of Tiresias's CNNs")[0] == "1"
-    assert cells(printed, "quantiles on TACC")[0] == "1"
+    assert cells(printed, "quantiles on TACC")[0] == "2"
 
 
 def test_points_of_a_setting_count_as_one() -> None:
