@@ -1,11 +1,11 @@
-"""How Philly's batches come and what their jobs share: the block `batch_process` of the statistics, and what fits it.
+"""How Philly's batches come and what their jobs share: statistics of the log, and the parameters that fit them.
 
     python -m benchmarks.philly_batches [--file jobs.csv.gz [--write]]
 
 The file is a table with `submitted_time, submit_s, num_gpus, duration_s, vc, passed`; of it the days on which the
-generator was fitted are used. `--write` puts the block into `traces/data/philly_statistics.json`. Without a file the
-block is read from there. Either way the parameters that fit it are printed, beside those in force, which are these,
-rounded (`traces/_philly_parameters.py`).
+generator was fitted are used. `--write` puts the blocks `batch_process` and `windows` into
+`traces/data/philly_statistics.json`. Without a file the former is read from there. Either way the parameters that fit
+it are printed; those of `traces/_philly_parameters.py` are these, rounded.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import pandas as pd
 from scipy.optimize import least_squares
 from scipy.special import ndtri
 
-from benchmarks.philly_fidelity import BUCKETS, members, of_log
+from benchmarks.philly_fidelity import BUCKETS, cut, members, of_log, windows
 from traces import STATISTICS, runs
 
 Floats = npt.NDArray[np.float64]
@@ -36,6 +36,12 @@ DEFINITION = (
     "among jobs of the same class, GPU bucket and passed flag. Autocorrelations: of the mean scores of successive "
     "batches of a virtual cluster. Rates: pairs of batches of a virtual cluster so many hours apart, over those "
     "expected by hour and weekday, less 1"
+)
+
+WINDOWS_ARE = (
+    "100 windows of 512 consecutive jobs, evenly apart; ratio: mean JCT over mean run time under SRTF on 64 GPUs, by "
+    "which windows are accepted; utilisation: GPU-seconds of run time over GPUs x makespan there; see "
+    "benchmarks/philly_fidelity.py"
 )
 
 
@@ -73,7 +79,8 @@ def block(log: pd.DataFrame) -> dict[str, Any]:
 
 def with_batches(log: pd.DataFrame) -> pd.DataFrame:
     """Return the jobs but for the probe's, with their batch, its class, their score and hour since a Monday."""
-    jobs = log.assign(batch=runs(*(log[name].to_numpy() for name in ("vc", "num_gpus", "submit_s"))))
+    jobs = log.copy()
+    jobs["batch"] = runs(log["vc"].to_numpy(), log["num_gpus"].to_numpy(), log["submit_s"].to_numpy())
     size = jobs.groupby("batch")["vc"].transform("size")
     times = pd.to_datetime(jobs["submitted_time"])
     jobs["hour"] = (times - times.iloc[0].normalize()).dt.total_seconds() / 3600
@@ -83,8 +90,10 @@ def with_batches(log: pd.DataFrame) -> pd.DataFrame:
     )
     like_probe = (jobs["vc"] == "11cb48") & (jobs["num_gpus"] == 1) & (size == 1)
     at = jobs["submit_s"][(jobs["vc"] == "11cb48") & (jobs["num_gpus"] == 1)].to_numpy()
-    jobs = jobs[~(like_probe & (near(jobs["submit_s"] - PROBE_S, at) | near(jobs["submit_s"] + PROBE_S, at)))]
-    return jobs.assign(score=scores(jobs))
+    probe = like_probe & (near(jobs["submit_s"] - PROBE_S, at) | near(jobs["submit_s"] + PROBE_S, at))
+    kept: pd.DataFrame = jobs[~probe].copy()
+    kept["score"] = scores(kept)
+    return kept
 
 
 def near(times: pd.Series, at: Floats) -> Any:
@@ -171,9 +180,12 @@ def like_earlier(found: dict[str, float]) -> tuple[float, float]:
     """
     wanted = np.array(list(found.values()))
     lags = [int(lag) for lag in found]
-    fit = least_squares(
-        lambda at: at[2] * same_work(at[0], at[1])[lags] - wanted, (0.6, 0.7, 0.8), bounds=(0, (1, 9, 1))
-    )
+
+    def misses(at: Floats) -> Floats:
+        off: Floats = at[2] * same_work(at[0], at[1])[lags] - wanted
+        return off
+
+    fit = least_squares(misses, (0.6, 0.7, 0.8), bounds=(0, (1, 9, 1)))
     return fit.x[0], fit.x[1]
 
 
@@ -197,11 +209,12 @@ def modulations(found: dict[str, float]) -> Any:
     Of lognormal modulations the correlation of the rates is exp(sum of deviation^2 * correlation^hours) - 1.
     """
     wanted, hours = np.log1p(list(found.values())), np.array([int(lag) for lag in found])
-    fit = least_squares(
-        lambda at: at[1] ** 2 * at[0] ** hours + at[3] ** 2 * at[2] ** hours - wanted,
-        (0.5, 0.7, 0.98, 0.5),
-        bounds=((0, 0, 0.9, 0), (0.9, 3, 0.999, 3)),
-    )
+
+    def misses(at: Floats) -> Floats:
+        off: Floats = at[1] ** 2 * at[0] ** hours + at[3] ** 2 * at[2] ** hours - wanted
+        return off
+
+    fit = least_squares(misses, (0.5, 0.7, 0.98, 0.5), bounds=((0, 0, 0.9, 0), (0.9, 3, 0.999, 3)))
     return tuple(map(tuple, fit.x.reshape(2, 2)))
 
 
@@ -220,7 +233,9 @@ def main() -> None:
     process = block(of_log(choices.file)) if choices.file else statistics["batch_process"]
     print(json.dumps(process, indent=1))
     if choices.file and choices.write:
-        STATISTICS.write_text(json.dumps(statistics | {"batch_process": process}, indent=1) + "\n")
+        look = {name: rounded(figure) for name, figure in windows(cut(of_log(choices.file))).items()}
+        added = {"batch_process": process, "windows": {"definition": WINDOWS_ARE, **look}}
+        STATISTICS.write_text(json.dumps(statistics | added, indent=1) + "\n")
     for name, values in fitted(process).items():
         print(f"{name:12}", json.dumps(values, default=float))
 

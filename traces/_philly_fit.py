@@ -165,9 +165,10 @@ def _passed_jobs(statistics: dict[str, Any], jobs: Floats, counted: bool) -> Flo
     if not counted:
         return by_bucket
     kinds = statistics["batch_process"]["classes"]
-    one_gpu = [kinds[kind]["passed_share"] * jobs[place] for kind, place in _ONE_GPU.items()]
-    small, large = by_bucket[0] * np.array(one_gpu) / sum(one_gpu)
-    return np.r_[small, by_bucket[1:], large]
+    small, large = (kinds[kind]["passed_share"] * jobs[place] for kind, place in _ONE_GPU.items())
+    divided: Floats = np.r_[by_bucket, by_bucket[0] * large / (small + large)]
+    divided[0] -= divided[-1]
+    return divided
 
 
 def _passes(statistics: dict[str, Any], jobs: Floats, counted: bool) -> Floats:
