@@ -28,6 +28,7 @@ LARGE = 10  # jobs in a large batch, at least
 CLASSES = ("small_1gpu", "large_1gpu", "more_gpus")
 LAGS = (1, 2, 3, 5, 10, 20, 50)
 RATE_LAGS_H = (0, 1, 2, 3, 6, 12, 24, 48, 72)
+TURNS = 60  # each shrinks what is left to find by the share of batches that go on
 FEWEST = 25  # batches of a cluster that has a succession, or a rate, to look at
 PROBE_S, PROBE_OFF_S = 600, 2
 DEFINITION = (
@@ -189,7 +190,7 @@ def like_earlier(found: dict[str, float]) -> tuple[float, float]:
     return fit.x[0], fit.x[1]
 
 
-def same_work(continues: float, recent: float, lags: int = 600) -> Floats:
+def same_work(continues: float, recent: float, lags: int = 300) -> Floats:
     """Return the chances [lag] that two batches of a stream do the same work.
 
     They do if the later one goes on with a batch that does: chance[k] = continues * sum over m of
@@ -197,10 +198,16 @@ def same_work(continues: float, recent: float, lags: int = 600) -> Floats:
     """
     back = np.arange(1.0, lags + 1) ** -recent
     back -= np.arange(2.0, lags + 2) ** -recent
-    matrix = np.eye(lags)
-    for lag in range(1, lags):
-        np.subtract.at(matrix[lag], np.abs(lag - np.arange(1, lags)), continues * back[: lags - 1])
-    return np.linalg.solve(matrix, np.eye(lags)[0])
+    lag = np.arange(lags)
+    earlier, later = lag[:, None] - lag - 1, lag[:, None] + lag - 1  # m - 1 where |k - m| is the column
+    chances = np.where(earlier >= 0, back[np.maximum(earlier, 0)], 0)
+    chances += np.where((lag > 0) & (later < lags), back[np.clip(later, 0, lags - 1)], 0)
+    chances[0] = 0
+    same = np.zeros(lags)
+    same[0] = 1.0
+    for _ in range(TURNS):
+        same[1:] = continues * (chances[1:] * same).sum(axis=1)
+    return same
 
 
 def modulations(found: dict[str, float]) -> Any:

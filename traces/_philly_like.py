@@ -2,8 +2,9 @@
 
 Like jobs come in batches, seconds apart. Each virtual cluster has two streams of them: small batches on any
 number of GPUs, and large ones of 1-GPU jobs, which bring most jobs. A stream is a Poisson process whose rate
-follows the hour, the weekday and two rate modulations of its own, one of hours and one of days. Some batches go on with
-the work of the stream's last: same GPUs, same level of duration, same pass probability.
+follows the hour, the weekday and two rate modulations of its own, one of hours and one of days. Most batches go on with
+the work of an earlier one of their stream, the likelier the later it came: same GPUs, same level of duration, same
+pass probability. What the statistics leave open stands in `_philly_parameters.py`.
 
 A level is Gaussian. All levels that share a GPU bucket and a status form a mixture with a known distribution
 function, which maps them onto the published quantiles; so durations are right by construction, as are, on
