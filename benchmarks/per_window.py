@@ -66,8 +66,9 @@ def measured(
         import_module(OLD_STREAMS).install()
     scenarios = {name: named(name) for name in workloads}
     if off:
-        as_before = import_module(PARTS_OFF).as_before
-        scenarios = {name: as_before(scenario) for name, scenario in scenarios.items()}
+        before = import_module(PARTS_OFF)
+        before.install()
+        scenarios = {name: before.as_before(scenario) for name, scenario in scenarios.items()}
     loads = {name: windows(scenario, "test", WINDOWS) for name, scenario in scenarios.items()}
     tasks = [
         delayed(cell)(name, number, load, policy, old)
