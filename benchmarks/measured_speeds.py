@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from simulator.cluster import Cluster
+from simulator.cluster import FIELDS, Cluster
 from simulator.episode import Episode
 from simulator.jobs import jobs_array
 from simulator.physics import Physics
@@ -35,6 +35,14 @@ FITTED = {
     "sia QuadroRTX6000": "QuadroRTX6000 PCIe",
 }
 """Links that hardware.csv fitted to a measured cluster; for others there are those of `simulator.cluster.Cluster`."""
+BY_LINKS = {
+    "seconds": "measured",
+    "fitted": "links\nfitted",
+    "default": "links by\ndefault",
+    "named": "links\nnamed",
+    "left_out": "links named\nleft out",
+}
+"""Columns of gangs, and what they are called in a table."""
 
 
 def arrays(settings: pd.DataFrame, machines: Cluster, *parts: str) -> np.ndarray:
@@ -77,7 +85,7 @@ def profiles(model: "pd.Series[str]") -> pd.DataFrame:
 def fitted_links(cluster: str) -> dict[str, float]:
     """Return what hardware.csv says of a measured cluster, as fields of `Cluster`."""
     rows = parameters("hardware.csv").set_index("name").loc[FITTED[cluster]]
-    fields = {"B_intra": "intra_gbs", "B_inter": "inter_gbs", "L_intra": "intra_ms", "L_inter": "inter_ms"}
+    fields = dict(zip(("B_intra", "B_inter", "L_intra", "L_inter"), FIELDS, strict=True))
     return dict(zip(rows["parameter"].map(fields), rows["value"].str.strip(">").astype(float), strict=True))
 
 
@@ -150,10 +158,10 @@ def gangs(speeds: pd.DataFrame) -> pd.DataFrame:
 def synchronisation(many: pd.DataFrame) -> Points:
     """Return iterations on several GPUs over that on one."""
     many = many[many["who"] != "chronus"].sort_values("cluster", kind="stable")
-    columns = {"measured": "seconds", "links fitted": "fitted", "links by default": "default"}
-    points = pd.DataFrame({name: many[column] / many["gpu_s"] for name, column in columns.items()})
+    points = pd.DataFrame({name: many[column] / many["gpu_s"] for column, name in BY_LINKS.items()})
     points["what"], points["no exchange"] = many["cluster"], 1.0
-    best = points.fillna({"links fitted": points["links by default"]})
+    by_default = points[BY_LINKS["default"]]
+    best = points.fillna(dict.fromkeys(points.columns[points.isna().any()], by_default))
     held_out = many["source"].str.contains("scalability")
     whole = [best[~held_out].assign(what="all"), best[held_out].assign(what="held out")]
     return pd.concat([points[~held_out], *whole])
@@ -161,10 +169,10 @@ def synchronisation(many: pd.DataFrame) -> Points:
 
 def spread(many: pd.DataFrame) -> Points:
     """Return iterations over several nodes over that of the same job on one."""
-    near = many[many["nodes"] == 1].groupby("key")[["seconds", "fitted", "default"]].mean()
+    near = many[many["nodes"] == 1].groupby("key")[list(BY_LINKS)].mean()
     far = many[(many["nodes"] > 1) & many["key"].isin(near.index)].sort_values("cluster", kind="stable")
     ratio = far[list(near)] / near.loc[far["key"]].set_index(far.index)
-    ratio.columns = pd.Index(["measured", "links fitted", "links by default"])
+    ratio = ratio.rename(columns=BY_LINKS)
     ratio["what"], ratio["no difference"] = far["cluster"], 1.0
     return ratio
 

@@ -1,9 +1,9 @@
 """Physics and generator as they were before they were held against measurements (version 1), for checking alone.
 
 `as_before(scenario)` takes off what physics has gained since, by choices that everybody has: parts are not named, and
-numbers are what they were without a name, as older run folders are read. `install()` draws Philly's jobs with
-the former parameters, in this process; the lists of accepted windows are of today's, so windows are accepted by simulation. What
-was simulated with version 1 must then come out again to the last digit; see `per_window.py`.
+numbers are what they were without a name, as older run folders are read. `install()` draws Philly's jobs with the
+parameters of then, in this process; the lists of accepted windows are of today's, so windows are accepted by
+simulation. What was simulated with version 1 must then come out again to the last digit; see `per_window.py`.
 """
 
 from dataclasses import replace

@@ -20,6 +20,7 @@ from rich.table import Table
 ROOT = str(Path(__file__).resolve().parent.parent)
 sys.path[:0] = [] if ROOT in sys.path else [ROOT]  # where it is run by its path, not by its module
 
+from benchmarks.measured_links import by_name  # noqa: E402
 from benchmarks.measured_pairs import PAIRS, colocation  # noqa: E402
 from benchmarks.measured_pauses import PAUSES, preemption  # noqa: E402
 from benchmarks.measured_speeds import (  # noqa: E402
@@ -52,7 +53,8 @@ NOTES = {
     "GPU": "Seconds of an iteration on one GPU. Constant: the median of each model. Stated for 140 settings, not quite "
     "these. The worst on V100s is Sia's NCF, which waits for its host.",
     "gang": "Seconds on several GPUs over those on one. Stated for 14,221 points, more than are in these files, after "
-    "fits to each cluster and to its single GPUs. Held out: Sia's scalability files.",
+    "fits to each cluster and to its single GPUs. Held out: Sia's scalability files. Named: the links of its kind, "
+    "fitted to all clusters of that kind, or, left out, to the others. Constant: the cluster's own median.",
     "nodes": "Seconds on several nodes over those of the same job on one. Chronus tells neither GPU, batch nor links.",
     "cores": "Speed with 1 to 24 cores a GPU over that with 3. Stated for knee and cap fitted to each model.",
     "pair": "Slowdown on a shared GPU, of both jobs. Fitted: k to each type of GPU; left out: to the pairs without the "
@@ -97,6 +99,7 @@ def main(args: list[str] | None = None) -> int:
         return 2
     speeds = measurements(folder)
     many = gangs(speeds)
+    many = many.join(by_name(many))
     parts = {"GPU": single_gpu(speeds), "gang": synchronisation(many), "nodes": spread(many)}
     parts |= {"cores": cores(speeds), "pair": colocation(folder)}
     parts |= {"restart": preemption(folder)} if (folder / PAUSES).is_file() else {}

@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from traces import did_you_mean
@@ -20,8 +20,24 @@ GPU_MEMORY_GIB = {
 }  # as in traces/data/hardware.csv
 CORES_PER_GPU = 6  # of the presets: 48 a node of eight
 
-_TYPES = "|".join(GPU_MEMORY_GIB)
-_UNIFORM = re.compile(rf"(\d+)x(\d+)(?:-({_TYPES}))?(?:-(\d+(?:\.\d+)?)gb)?(?:-(\d+)c)?", re.ASCII)
+LINKS = {
+    "nvlink-ib": (29.0, 7.6, 0.0, 0.0),
+    "nvlink-ethernet": (29.0, 0.6, 0.0, 0.9),
+    "pcie-ib": (6.0, 1.15, 1.7, 0.0),
+    "pcie-ethernet": (1.9, 0.6, 2.8, 0.9),
+}
+"""Links by name: GB/s between the GPUs of a node and between nodes, ms for each further GPU there and further node.
+
+Each is fitted to measured clusters of its kind, which count the same; NVLink with Ethernet is put together from two.
+`benchmarks/measured_links.py` tells of which, `docs/rules.md` with which errors.
+"""
+
+FIELDS = ("intra_gbs", "inter_gbs", "intra_ms", "inter_ms")  # of a cluster, in that order
+
+_TYPES, _LINKS = "|".join(GPU_MEMORY_GIB), "|".join(LINKS)
+_UNIFORM = re.compile(
+    rf"(\d+)x(\d+)(?:-({_TYPES}))?(?:-(\d+(?:\.\d+)?)gb)?(?:-(\d+)c)?(?:-({_LINKS}))?", re.ASCII
+)
 
 
 @dataclass(frozen=True)
@@ -89,12 +105,14 @@ def uniform(
     memory_gib: float | None = None,
     cores: int | None = None,
     gpu_type: str | None = None,
+    links: str | None = None,
 ) -> Cluster:
     """Return `nodes` like nodes of `gpus` GPUs each: by default V100s, the memory of their type, 6 cores a GPU."""
     name = f"{nodes}x{gpus}"
     name += "" if gpu_type is None else f"-{gpu_type}"
     name += "" if memory_gib is None else f"-{memory_gib:g}gb"
     name += "" if cores is None else f"-{cores}c"
+    name += "" if links is None else f"-{links}"
     if nodes < 1 or gpus < 1:
         raise ValueError(f"a cluster of {nodes}x{gpus} has no GPU")
     memory_gib = GPU_MEMORY_GIB[gpu_type or REFERENCE] if memory_gib is None else memory_gib
@@ -102,17 +120,25 @@ def uniform(
         raise ValueError(f"cluster {name}: a GPU needs memory")
     cores = CORES_PER_GPU * gpus if cores is None else cores
     types = () if gpu_type is None else (gpu_type,) * nodes
-    return Cluster(name, (gpus,) * nodes, (memory_gib,) * nodes, (cores,) * nodes, node_types=types)
+    plain = Cluster(name, (gpus,) * nodes, (memory_gib,) * nodes, (cores,) * nodes, node_types=types)
+    if links is None:
+        return plain
+    intra_gbs, inter_gbs, intra_ms, inter_ms = LINKS[links]
+    return replace(plain, intra_gbs=intra_gbs, inter_gbs=inter_gbs, intra_ms=intra_ms, inter_ms=inter_ms)
 
 
 def together(name: str, parts: Sequence[Cluster]) -> Cluster:
-    """Return one cluster of the nodes of several."""
+    """Return one cluster of the nodes of several, all with the same links; ValueError where these differ."""
+    links = {tuple(getattr(part, field) for field in FIELDS) for part in parts}
+    if len(links) > 1:
+        raise ValueError(f"cluster {name}: all parts have the same links: name them at the end of each")
     return Cluster(
         name,
         tuple(gpus for part in parts for gpus in part.node_gpus),
         tuple(memory for part in parts for memory in part.node_gpu_memory_gib),
         tuple(cores for part in parts for cores in part.node_cores),
         node_types=tuple(gpu_type for part in parts for gpu_type in part.types),
+        **dict(zip(FIELDS, links.pop(), strict=True)),
     )
 
 
@@ -129,9 +155,10 @@ def philly() -> Cluster:
 def cluster(name: str) -> Cluster:
     """Return the cluster of a name: `philly`, `NxG` (nodes x GPUs), or a CSV file of nodes.
 
-    `NxG` may go on with the type of the GPUs, the memory of each in GiB and the cores of a node, in this order:
-    `4x8-k80`, `1x2-32gb`, `10x8-40c`, `1x2-v100-32gb-20c`; several such are joined by `+`. The CSV has a row a node:
-    `gpus, gpu_memory_gib, cores`, and `gpu_type` if not V100s. ValueError says what names exist.
+    `NxG` may go on with the type of the GPUs, the memory of each in GiB, the cores of a node and the links, in this
+    order: `4x8-k80`, `1x2-32gb`, `10x8-40c`, `1x2-v100-32gb-20c`, `8x8-nvlink-ethernet` (one of `LINKS`); several such
+    are joined by `+`. The CSV has a row a node: `gpus, gpu_memory_gib, cores`, and `gpu_type` if not V100s. ValueError
+    says what names exist.
     """
     if name == "philly":
         return philly()
@@ -153,10 +180,12 @@ def _in_lower_case(name: str) -> tuple[str, ...]:
     return (small,) if all(_UNIFORM.fullmatch(part) for part in small.split("+")) else ()
 
 
-def named(nodes: str, gpus: str, gpu_type: str | None, memory_gib: str | None, cores: str | None) -> Cluster:
+def named(
+    nodes: str, gpus: str, gpu_type: str | None, memory_gib: str | None, cores: str | None, links: str | None
+) -> Cluster:
     """Return the cluster of the parts of a name."""
     memory = float(memory_gib) if memory_gib else None
-    return uniform(int(nodes), int(gpus), memory, int(cores) if cores else None, gpu_type)
+    return uniform(int(nodes), int(gpus), memory, int(cores) if cores else None, gpu_type, links)
 
 
 def from_csv(file: Path) -> Cluster:

@@ -8,9 +8,7 @@ virtual clusters, states and logged starts cannot be drawn: where a trace has no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,21 +16,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from traces._columns import COLUMNS
-from traces._profiles import LEAST_START_S, NO_MODEL, STAND_IN, Floats, default, models
-from traces._streams import stream
-
-_NOISE = "preemption noise, lognormal sigma"
-_SPREAD = "preemption noise of mean 1, lognormal sigma"
-_STORAGE = "checkpoint storage bandwidth, shared NFS"
+from traces._filling import Filling as _Filling
+from traces._filling import profile as _profile
+from traces._profiles import NO_MODEL, STAND_IN, Floats, models
+from traces._restarts import load, pause, startup
 
 RUN_GAP_S = 60.0  # jobs of one run come at most so far apart (philly_statistics.json, batch_gap_60s)
 BATCH_SPREAD = 0.25  # deviation of the logarithm of a batch size about its model's default: our choice
-TEARDOWN_S = 2.0  # a pause ends processes as well as writing a checkpoint: our choice
-REOPENED = default("share of data_reopen_s in a restart")
-RESTART_S = (
-    LEAST_START_S,
-    600.0,
-)  # least and most of a dear restart; most of a start, and of a transfer: our choice
 PREDICTABLE_SHARE = 0.7  # of the jobs: our assumption
 CRASH_SHARE = (
     0.185  # of long jobs: those of Philly with a gap in their run (philly_statistics.json, restarts)
@@ -45,32 +35,6 @@ ERRORS = (
     0.25,
     1.0,
 )  # deviation of the logarithm of the profiled duration, predictable or not: our assumption
-
-
-@dataclass(frozen=True)
-class _Filling:
-    """A table that is being filled, column by column, and a random stream for each."""
-
-    table: dict[str, npt.NDArray[Any]]
-    largest_gpu_gib: float
-    cores_per_gpu: int
-    seed: int
-    choices: Mapping[str, Any]
-
-    def stream(self, column: str) -> np.random.Generator:
-        return stream(self.seed, "column", column)
-
-    @property
-    def rows(self) -> int:
-        return len(self.table["num_gpus"])
-
-    @cached_property
-    def profiles(self) -> npt.NDArray[np.int64]:
-        """The row of each job's model among the profiles; one without a profile borrows resnet50's."""
-        index = models().index
-        (stand_in,) = index.get_indexer(pd.Index([STAND_IN]))
-        row = index.get_indexer(pd.Index(self.table["model"]))
-        return np.where(row < 0, stand_in, row)
 
 
 def fill(
@@ -135,11 +99,6 @@ def _model(job: _Filling) -> npt.NDArray[Any]:
     return np.where(gpus > 0, fits.to_numpy(object)[choice], NO_MODEL).astype(object)
 
 
-def _profile(job: _Filling, figure: str) -> Floats:
-    """Look up a figure of each job's model."""
-    return models()[figure].to_numpy()[job.profiles]
-
-
 def _batch(job: _Filling) -> Floats:
     """Draw batch sizes about the models' defaults, no larger than fits the largest GPU."""
     drawn = np.exp(BATCH_SPREAD * job.stream("gpu_memory_gib").standard_normal(job.rows))
@@ -164,71 +123,6 @@ def _cpu_cores(job: _Filling) -> npt.NDArray[np.int64]:
 
 def _checkpoint(job: _Filling) -> Floats:
     return _profile(job, "checkpoint_MB") * 1e6 / 2**30
-
-
-def _restart(job: _Filling) -> tuple[Floats, Floats]:
-    """Draw the seconds that a pause and a load take: as measured, or where `restart_cost` is dear as by Sia alone.
-
-    As measured the load is the start-up and the checkpoint's read, the pause its write and a teardown.
-    """
-    if job.choices.get("restart_cost") == "dear":
-        return _dear_restart(job)
-    start, noise = _start(job)
-    transfer = np.rint(_write(job) * noise)
-    return transfer + TEARDOWN_S, start + transfer
-
-
-def _start(job: _Filling) -> tuple[Floats, Floats]:
-    """Draw the seconds from a process to the first iteration, without a checkpoint, and the factor that they have.
-
-    Start-up + a tenth of the data's reopening, times (1 + 0.15 log2 GPUs), times lognormal noise of mean 1.
-    """
-    spread = default(_SPREAD)
-    noise = np.exp(spread * job.stream("pause_s").standard_normal(job.rows) - spread**2 / 2) * _wider(job)
-    once = _profile(job, "startup_s") + REOPENED * _profile(job, "data_reopen_s")
-    most = (RESTART_S[1] - TEARDOWN_S) / (once + 2 * _write(job))
-    return np.rint(once * np.minimum(noise, most)), np.minimum(noise, most)
-
-
-def _dear_restart(job: _Filling) -> tuple[Floats, Floats]:
-    """Draw the seconds that a pause and a load take where a start reopens all its data, as in Sia's constants.
-
-    Together startup + checkpoint written + checkpoint read + data reopened, times (1 + 0.15 log2 GPUs), times
-    lognormal noise of median 1. The pause is the write, and a teardown out of the rest.
-    """
-    write = _write(job)
-    once = 2 * write + _profile(job, "startup_s") + _profile(job, "data_reopen_s")
-    noise = np.exp(default(_NOISE) * job.stream("pause_s").standard_normal(job.rows))
-    whole = np.rint(np.clip(once * _wider(job) * noise, *RESTART_S))
-    pause = np.minimum(np.rint(whole * write / once + TEARDOWN_S), whole)
-    return pause, whole - pause
-
-
-def _write(job: _Filling) -> Floats:
-    """Return the seconds in which a checkpoint is written to shared storage, or read from it."""
-    seconds: Floats = job.table["checkpoint_gib"] * 2**30 / (default(_STORAGE) * 1e9)
-    return seconds
-
-
-def _wider(job: _Filling) -> Floats:
-    """Return how much longer a job of its GPUs takes to restart than one of one GPU."""
-    longer: Floats = 1 + 0.15 * np.log2(np.maximum(job.table["num_gpus"], 1))
-    return longer
-
-
-def _pause(job: _Filling) -> Floats:
-    return _restart(job)[0]
-
-
-def _load(job: _Filling) -> Floats:
-    return _restart(job)[1]
-
-
-def _startup(job: _Filling) -> Floats:
-    """Draw the seconds that a start from nothing takes: a load without its checkpoint, and never more than a load."""
-    start = _start(job)[0] * (job.table["num_gpus"] > 0)
-    seconds: Floats = np.minimum(start, job.table["load_s"])
-    return seconds
 
 
 def _iteration(job: _Filling) -> tuple[Floats, Floats]:
@@ -362,9 +256,9 @@ _DRAWS: dict[str, Callable[[_Filling], npt.NDArray[Any]]] = {
     "gpu_memory_gib": _gpu_memory,
     "cpu_cores": _cpu_cores,
     "checkpoint_gib": _checkpoint,
-    "pause_s": _pause,
-    "load_s": _load,
-    "startup_s": _startup,
+    "pause_s": pause,
+    "load_s": load,
+    "startup_s": startup,
     "predictable_from": _predictable_from,
     "profiled_duration_s": _profiled_duration,
     "profiled_memory_gib": _profiled_memory,

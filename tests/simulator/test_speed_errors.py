@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.measured_links import links_of
 from benchmarks.measured_pairs import slowdowns
 from benchmarks.measured_speeds import SPEEDS, iterations
 from benchmarks.speed_errors import error, main
@@ -86,6 +87,17 @@ def test_iterations_are_those_of_the_formula() -> None:
     assert iterations(settings).tolist() == iterations(settings, default).tolist()
 
 
+def test_links_that_made_the_measurements_are_found_again() -> None:
+    """Two clusters of one kind, exactly as 10 and 2 GB/s, 1 and 3 ms a hop; two points of them are far off."""
+    links = dict(zip(("intra_gbs", "inter_gbs", "intra_ms", "inter_ms"), (10.0, 2.0, 1.0, 3.0), strict=True))
+    shapes = [(2, 1), (4, 1), (8, 1), (8, 2), (16, 2), (16, 4)] * 6
+    jobs = pd.DataFrame(shapes, columns=["num_gpus", "nodes"]).assign(gpu_s=0.1, input_core_s=0.0, cores=1.0)
+    jobs["sync_gb"] = np.linspace(0.1, 1.0, len(jobs))
+    jobs["seconds"] = iterations(jobs, links) * np.where(jobs.index < 2, 3.0, 1.0)
+    jobs["cluster"] = np.where(jobs.index % 2, "sia V100", "muri V100")
+    np.testing.assert_allclose(links_of(jobs, "nvlink-ib"), list(links.values()), rtol=0.02)
+
+
 def test_slowdowns_are_those_of_the_formulas_in_as_many_episodes_as_it_takes() -> None:
     """In turns: of iterations of 1.6 and 129.6 ms, and of 1 and 9 GiB; the roots of the roots are as 1 to 3."""
     duty = np.tile([0.9, 0.8, 0.3, 0.4, 1.0, 1.0], 200)
@@ -104,8 +116,8 @@ def test_what_obeys_the_formula_has_no_error(invented: Path, capsys: pytest.Capt
     assert cells(printed, "V100, fp32")[:2] == ["2", "0.0 (0.0)"]
     near, far = (100 * (1 - ALONE_S / seconds) for seconds in (NEAR_S, FAR_S))
     nothing, mean = f"{(near + far) / 2:.1f}", "0.0 (0.0)"
-    assert cells(printed, "all")[:3] == ["2", mean, mean]
-    assert cells(printed, "all")[3].split(" ")[0] == nothing
+    assert cells(printed, "all")[:5] == ["2", mean, mean, mean, mean]
+    assert cells(printed, "all")[5].split(" ")[0] == nothing
     assert cells(printed, "held out")[:2] == ["1", "50.0 (50.0)"]
     assert cells(printed, "chronus")[:2] == ["1", "0.0 (0.0)"]
     assert cells(printed, "flat")[:2] == ["2", "0.0 (0.0)"]

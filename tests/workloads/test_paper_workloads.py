@@ -286,10 +286,25 @@ def test_a_name_tells_memory_and_cores(name: str, memory_gib: float, cores: int)
     assert machines.node_cores == (cores,) * 2
 
 
+def test_a_name_tells_the_links_of_all_its_parts() -> None:
+    """Without them they are as ever; parts with others cannot be one cluster."""
+    fields = ("intra_gbs", "inter_gbs", "intra_ms", "inter_ms")
+    linked, plain = cluster("2x4-k80-32gb-40c-pcie-ethernet"), cluster("2x4")
+    assert linked.name == "2x4-k80-32gb-40c-pcie-ethernet"
+    assert [getattr(linked, field) for field in fields] == [1.9, 0.6, 2.8, 0.9]
+    assert [getattr(plain, field) for field in fields] == [26.0, 5.0, 1.0, 2.3]
+    assert cluster("2x4+1x2-k80").intra_gbs == plain.intra_gbs
+    both = cluster("2x4-nvlink-ib+1x2-k80-nvlink-ib")
+    assert (both.inter_gbs, both.num_gpus) == (7.6, 10)
+    with pytest.raises(ValueError, match="all parts have the same links"):
+        cluster("2x4-nvlink-ib+2x4")
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
         ("1x2-20c-32gb", "unknown: give NxG"),
+        ("1x2-nvlink", "unknown: give NxG"),
         ("1x2-32g", "unknown: give NxG"),
         ("1x2-0gb", "a GPU needs memory"),
         ("1x8-7c", "node 0 has 7 cores for 8 GPUs, and needs one for each"),
