@@ -353,6 +353,14 @@ def test_the_parameters_are_those_that_fit_what_is_published() -> None:
     assert np.ravel(used.modulations[0]) == pytest.approx(np.ravel(found["modulations"][0]), abs=0.005)
 
 
+def test_the_generator_before_draws_its_jobs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mean run times of test windows 0-2, as the list of accepted windows that was made with it has them."""
+    monkeypatch.setattr(_philly_parameters, "in_force", _philly_parameters.FORMER)
+    for number, listed_s in enumerate((3737.979, 2529.807, 16763.268)):
+        table = traces.load("philly", seed=traces.seed_from(0, "jobs", "test", number), jobs=512)
+        assert table["duration_s"].mean() == pytest.approx(listed_s, abs=1e-3)
+
+
 def test_what_is_published_of_batches_is_the_logs(shared_data: Path) -> None:
     log = of_log(shared_data / "philly" / "philly_jobs_first75.csv.gz")
     assert block(log) == STATISTICS["batch_process"]
