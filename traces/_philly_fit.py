@@ -62,18 +62,14 @@ def fit(parameters: Parameters) -> Philly:
     jobs[list(clusters).index(PROBE_VC), 0] -= probe["jobs"]
     streams, size, large_size = _streams(jobs, statistics, parameters)
     total = streams.sum(axis=1, keepdims=True)
-    in_bucket = np.stack([streams[:, bucket == place].sum(axis=1) for place in range(len(buckets))], axis=1)
     counted = parameters.large_share is None
-    if counted:  # 1-GPU jobs of large batches are a bucket of their own, the last
-        in_bucket = np.c_[in_bucket, np.zeros(len(streams))]
-        in_bucket[len(clusters) :] = np.roll(in_bucket[len(clusters) :], -1, axis=1)
+    in_bucket = _in_buckets(streams, bucket, len(buckets), counted)
     by_cluster = in_bucket.reshape(2, len(clusters), -1).sum(axis=0)
     passes = np.tile(_passes(statistics, by_cluster, counted), (2, 1))
     shift = np.tile(_shift(statistics, by_cluster, counted), 2)
     spread = np.full(in_bucket.shape, parameters.level[2])
     spread[:, 0] = np.repeat(parameters.level[:2], len(clusters))
-    if counted:
-        spread[:, -1] = parameters.level[1]
+    spread[:, -1] = parameters.level[1] if counted else spread[:, -1]
     grid = np.linspace(-9, 9, 721)
     hour, day = (np.array(arrivals[f"share_by_{unit}"]) for unit in ("hour_of_day", "day_of_week_mon0"))
     return Philly(
@@ -126,6 +122,15 @@ def _streams(
         np.concatenate([np.full(len(jobs), small), large]),
         np.concatenate([np.zeros(len(jobs)), exponential]),
     )
+
+
+def _in_buckets(streams: Floats, bucket: Ints, buckets: int, counted: bool) -> Floats:
+    """Return jobs [stream, bucket]; as counted, 1-GPU jobs of large batches are a bucket of their own, the last."""
+    jobs = np.stack([streams[:, bucket == place].sum(axis=1) for place in range(buckets)], axis=1)
+    if counted:
+        jobs = np.c_[jobs, np.zeros(len(streams))]
+        jobs[len(streams) // 2 :] = np.roll(jobs[len(streams) // 2 :], -1, axis=1)
+    return jobs
 
 
 def _large_batches(statistics: dict[str, Any]) -> tuple[Floats, Floats]:
