@@ -193,16 +193,16 @@ def evaluate(
         results = report.simulate(
             makers, workloads, processes=evaluation.processes, done=partial(one_more, moved)
         )
-    summaries = report.score(results, workloads)
+    bounds = report.bounds(workloads)
+    summaries = report.score(results, workloads, bounds)
     if "all" in evaluation.policy:
         summaries = dict(sorted(summaries.items(), key=lambda item: item[1]["mean_jct_s"].mean()))
-    bounds = report.bounds(workloads)
     run_folder.write_run(folder, results, report.document(summaries, bounds, reference))
     out.print("", report.table(summaries, bounds, reference), "")
     learned = any(Path(policy).is_dir() for policy in {*evaluation.policy} - {*baselines.names()})
     if evaluation.scenario.whole and evaluation.scenario.trace_file and learned:
         out.print("The agent may have learned on the first part of this trace.")
-    notes = footnotes.footnotes(workloads, summaries, policies, reference)
+    notes = footnotes.footnotes(workloads, summaries, policies, reference, bounds)
     searched = [found.told for policy in evaluation.policy if (found := tuned(evaluation, policy))]
     for line in (*searched, *notes, f"Run folder: {folder}"):
         out.print(line)

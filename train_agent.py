@@ -141,14 +141,14 @@ def score(wanted: Run, best: Path, folder: Path) -> None:
     workloads = shared_windows(wanted.scenario, "test", wanted.test_windows)
     makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     results = report.simulate(makers, workloads)
-    summaries = report.score(results, workloads)
     bounds = report.bounds(workloads)
+    summaries = report.score(results, workloads, bounds)
     run_folder.write_run(folder, results, report.document(summaries, bounds, "agent"))
     out = report.console(sys.stdout)
     for line in footnotes.heading(workloads):
         out.print(line)
     out.print(report.table(summaries, bounds, "agent"))
-    for line in (*footnotes.footnotes(workloads, summaries, policies, "agent"), *verdicts(summaries)):
+    for line in (*footnotes.footnotes(workloads, summaries, policies, "agent", bounds), *verdicts(summaries)):
         out.print(line)
     print(f"See how it learned: tensorboard --logdir {folder}")
     print(f"Score the agent again: python evaluate.py --policy {best}")

@@ -8,8 +8,8 @@ Claims nothing of its own: it puts together what the papers do one by one, where
   several, if its gain exceeds `caution` times the loss of these and of all that wait.
 - Sizing, as AITurbo and Optimus by speeds fitted to profiles: a job starts with as many workers as cost it and those
   that wait least; once no job waits, the one that gains most by more GPUs, or by GPUs of its own, restarts there.
-- Cores, as CODA: a job that is input-bound by its profile gets what it lacks, others give up what they do not need;
-  CPU jobs keep what they ask for, and are throttled only where a node's memory is too slow.
+- Cores, as CODA: what each job needs is found by trying, whatever it asks for, and others give up what they do not
+  need; CPU jobs keep what they ask for, and are throttled only where a node's memory is too slow.
 
 Our choice: how they fit together, and the price of a GPU (`lib.union_places`). Left out: servers and workers on CPUs,
 types of GPUs. The defaults were found on training windows of `mixed`; how, `docs/mixed.md` says.
@@ -86,7 +86,7 @@ class Union:
         self._kept = {job: offer for job, offer in self._kept.items() if view.jobs.phase[job] == QUEUED}
         kept = {gpu for offer in self._kept.values() for gpu in offer.gpus}
         seats = Seats(view, self._paces, kept, self.most_busy * self.sharing)
-        held = self._feeder.holders(view, seats.crowd) if self._feeds else None
+        held = self._feeder.holders(view) if self._feeds else None
         queue = view.queue
         on_cpu = view.jobs.num_gpus[queue] == 0
         jobs = queue[~on_cpu]

@@ -1,8 +1,9 @@
 """The streams of `GPUCluster-v0`, for checking alone: each name mapped back to the seed that was drawn from then.
 
 `install()` puts them in the place of `traces._streams.entropy`, in this process. What was simulated with version 0 must
-then come out again to the last digit, so that whatever else has changed since is seen; see `per_window.py`. The lists
-of accepted windows are of today's streams: they are left out of use, and windows are accepted by simulation.
+then come out again to the last digit, so that whatever else has changed since is seen; see `per_window.py`. Philly's
+generator had other parameters then: they are put in force too. The lists of accepted windows are of today's jobs: they
+are left out of use, and windows are accepted by simulation.
 """
 
 from typing import Any, SupportsIndex
@@ -10,7 +11,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from simulator.kernel.layout import MODULUS, MULTIPLIER
-from traces import _streams
+from traces import _philly_parameters, _streams
 from workloads import _windows
 
 SEEDS_A_SCENARIO = 100_000_000
@@ -84,4 +85,5 @@ def entropy(seed: SupportsIndex, *names: str | SupportsIndex) -> Any:
 def install() -> None:
     """Draw in this process as version 0 did, and take no window for accepted that was not simulated."""
     _streams.entropy = entropy
+    _philly_parameters.in_force = _philly_parameters.FORMER
     _windows.kept_list = lambda scenario, split: {}

@@ -1,18 +1,29 @@
-"""The physics as it was before it was held against measurements (version 1), for checking alone.
+"""Physics and generator as they were before they were held against measurements (version 1), for checking alone.
 
-`as_before(scenario)` takes off what has come since, by choices that everybody has: new parts are not named, new numbers
-are set to what they were without a name. What was simulated with version 1 must then come out again to the last digit;
-see `per_window.py`.
+`as_before(scenario)` takes off what physics has gained since, by choices that everybody has: parts are not named, and
+numbers are what they were without a name, as older run folders are read. `install()` draws Philly's jobs with the
+parameters of then, in this process; the lists of accepted windows are of today's, so windows are accepted by
+simulation. What was simulated with version 1 must then come out again to the last digit; see `per_window.py`.
 """
 
 from dataclasses import replace
 
+from simulator.kernel.parameters import CONTENTION, CONTENTION_OF_EXCESS
 from simulator.old_names import BEFORE
-from workloads import Scenario
+from traces import _philly_parameters
+from workloads import Scenario, _windows
 
 SINCE = frozenset({"startup", "links", "exchange", "profiles"})  # parts of physics
 
 
 def as_before(scenario: Scenario) -> Scenario:
-    """Return the same jobs and machines under the physics of version 1; as old run folders are read."""
-    return replace(scenario, physics=",".join(sorted(scenario.parts - SINCE)) or "none", **BEFORE)
+    """Return the same workload under the physics of version 1."""
+    contention = CONTENTION_OF_EXCESS if scenario.contention == CONTENTION else scenario.contention
+    parts = ",".join(sorted(scenario.parts - SINCE)) or "none"
+    return replace(scenario, **BEFORE | {"physics": parts, "contention": contention})
+
+
+def install() -> None:
+    """Draw jobs in this process as they were drawn with version 1, and accept windows by simulation."""
+    _philly_parameters.in_force = _philly_parameters.FORMER
+    _windows.kept_list = lambda scenario, split: {}

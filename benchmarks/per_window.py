@@ -2,15 +2,17 @@
 
 `python benchmarks/per_window.py [--policy NAME ...] [--workload NAME ...] [--processes P]` simulates the first four
 test windows of every workload under six policies and compares each mean JCT, and a digest of all finish times, with
-`per_window.csv`, exit code 1 where one differs; `--write` makes that file anew. A change of what is simulated makes it
-anew in the same commit and says so; whatever only moves or renames things must find it unchanged. `--parts-off`
-takes off what physics has gained since version 1 (see `parts_off.py`) and compares with `per_window_v1.csv`;
-`--old-streams` draws as version 0 did besides (see `old_streams.py`) and compares with `per_window_v0.csv`.
+`per_window.csv`, exit code 1 where one differs; `--write` makes that file anew, or only the rows of these policies and
+workloads. A change of what is simulated makes it anew in the same commit and says so; whatever only moves or renames
+things must find it unchanged. `--parts-off` takes off what physics has gained since version 1 (see `parts_off.py`) and
+compares with `per_window_v1.csv`; `--old-streams` draws as version 0 did besides (see `old_streams.py`) and compares
+with `per_window_v0.csv`.
 """
 
 import argparse
 import csv
 import hashlib
+import itertools
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -64,8 +66,9 @@ def measured(
         import_module(OLD_STREAMS).install()
     scenarios = {name: named(name) for name in workloads}
     if off:
-        as_before = import_module(PARTS_OFF).as_before
-        scenarios = {name: as_before(scenario) for name, scenario in scenarios.items()}
+        before = import_module(PARTS_OFF)
+        before.install()
+        scenarios = {name: before.as_before(scenario) for name, scenario in scenarios.items()}
     loads = {name: windows(scenario, "test", WINDOWS) for name, scenario in scenarios.items()}
     tasks = [
         delayed(cell)(name, number, load, policy, old)
@@ -81,6 +84,14 @@ def kept(file: Path) -> dict[tuple[str, ...], Cell]:
     """Return the cells of a file by workload, window and policy."""
     with file.open(newline="") as lines:
         return {cell[:3]: cell for cell in (Cell(**row) for row in csv.DictReader(lines))}
+
+
+def with_others(cells: Sequence[Cell]) -> list[Cell]:
+    """Return these cells and those of the file that were not simulated, in the order of the file."""
+    known = kept(FILE) if FILE.is_file() else {}
+    whole = known | {cell[:3]: cell for cell in cells}
+    keys = itertools.product(workload_names(), map(str, range(WINDOWS)), POLICIES)
+    return [whole[key] for key in keys if key in whole]
 
 
 def write(cells: Sequence[Cell]) -> None:
@@ -109,7 +120,7 @@ def main(args: Sequence[str] | None = None) -> int:
         parser.error(f"there is no {file.name} to compare with: --write makes it")
     cells = measured(chosen.workload, chosen.policy, chosen.processes, old=old, off=off)
     if chosen.write:
-        write(cells)
+        write(with_others(cells))
         return 0
     before = kept(file)
     changed = [cell for cell in cells if before[cell[:3]] != cell]

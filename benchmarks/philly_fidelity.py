@@ -1,15 +1,17 @@
 """How like Philly the generated jobs are: figures of the log beside those of the generator.
 
-    python benchmarks/philly_fidelity.py [--file jobs.csv.gz] [--seed 0] [--seeds 5]
+    python benchmarks/philly_fidelity.py [--file jobs.csv.gz] [--seed 0] [--seeds 5] [--former]
 
 The file is a table with `submit_s, num_gpus, duration_s, vc, passed` (1 or 0) and, where it has
-`submitted_time`, is cut to the days that the generator was fitted on. Without it the log's side are the
-published statistics, which know nothing of windows. Of several seeds the mean, the least and the greatest are
-printed: a busy day is chance.
+`submitted_time`, is cut to the days that the generator was fitted on. Without it the log's side are the published
+statistics. Of several seeds the mean, the least and the greatest are
+printed: a busy day is chance. Windows are cut from each of these tables as from the log, and last, drawn with a seed
+each, as they are simulated. `--former` is the generator before (`traces/_philly_parameters.py`).
 """
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,10 @@ import numpy.typing as npt
 import pandas as pd
 
 import traces
-from traces import STATISTICS, runs
-from workloads import Scenario, filled
-from workloads._windows import jct_over_run_time
+from simulator.episode import run
+from traces import STATISTICS, _philly_parameters, runs
+from workloads import Scenario, filled, prepare
+from workloads._windows import ACCEPTANCE, SRTF, in_range
 
 Figures = dict[str, float]
 
@@ -31,6 +34,7 @@ LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 SIZE_LEVELS = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 LAGS = (1, 10, 200)
 WINDOW, WINDOWS = 512, 100
+RATIO, UTILISATION = "JCT / run time", "GPU utilisation"
 
 
 def figures(table: pd.DataFrame) -> Figures:
@@ -90,29 +94,40 @@ def batches(table: pd.DataFrame) -> Figures:
 
 
 def windows(tables: list[pd.DataFrame]) -> Figures:
-    """Return what windows of consecutive jobs look like, and how they contend on 64 GPUs under SRTF."""
-    spans = [(table["submit_s"].iloc[-1] - table["submit_s"].iloc[0]) / 3600 for table in tables]
-    means = [table["duration_s"].mean() / 3600 for table in tables]
-    tops = [table["duration_s"].nlargest(WINDOW // 20).sum() / table["duration_s"].sum() for table in tables]
+    """Return what windows of consecutive jobs look like, all and those accepted, on 64 GPUs under SRTF."""
+    every = pd.DataFrame([window(table, seed) for seed, table in enumerate(tables)])
+    accepted = every[[in_range(ratio) for ratio in every[RATIO]]]
+    found = {"share of windows accepted": len(accepted) / len(every)}
+    for which, some in (("all", every), ("accepted", accepted)):
+        for name in every:
+            for level in (0.1, 0.5, 0.9):
+                found[f"{name}, {which}, {level:.0%}"] = float(some[name].quantile(level))
+        found[f"{UTILISATION}, {which}, mean"] = float(some[UTILISATION].mean())
+    return found
+
+
+def window(table: pd.DataFrame, seed: int) -> Figures:
+    """Return the figures of one window, in hours, and those of SRTF on it under the rules of acceptance."""
+    jobs = traces.check(table[["job_id", "submit_s", "num_gpus", "duration_s", "vc"]].reset_index(drop=True))
     scenario = Scenario()
-    columns = ["job_id", "submit_s", "num_gpus", "duration_s", "vc"]
-    ratios = [
-        jct_over_run_time(filled(traces.check(table[columns]), scenario, seed=seed), scenario)
-        for seed, table in enumerate(tables)
-    ]
-    named = {
-        "window span (h)": spans,
-        "window mean duration (h)": means,
-        "window share of top 5 % jobs": tops,
-        "mean JCT / mean run time of windows, SRTF": ratios,
+    filled_in = filled(jobs, scenario, seed=seed)
+    workload = prepare(filled_in, replace(scenario, drop_too_large=True, **ACCEPTANCE))
+    finish_s = run(SRTF, workload.episode()).state.finish_s[: len(workload.jobs)]
+    submit_s, duration_s, gpus = (workload.jobs[name] for name in ("submit_s", "duration_s", "num_gpus"))
+    makespan_s = finish_s.max() - submit_s.min()
+    return {
+        "span (h)": (submit_s.max() - submit_s.min()) / 3600,
+        "mean duration (h)": duration_s.mean() / 3600,
+        "share of longest 5 %": np.sort(duration_s)[-(WINDOW // 20) :].sum() / duration_s.sum(),
+        RATIO: (finish_s - submit_s).mean() / duration_s.mean(),
+        UTILISATION: (gpus * duration_s).sum() / (workload.cluster.num_gpus * makespan_s),
     }
-    found = {
-        f"{name}, {level:.0%}": float(np.quantile(cells, level))
-        for name, cells in named.items()
-        for level in (0.1, 0.5, 0.9)
-    }
-    accepted = np.mean([1.3 <= value <= 2.5 for value in ratios])
-    return found | {"share of windows with mean JCT / mean run time of 1.3-2.5": float(accepted)}
+
+
+def cut(table: pd.DataFrame) -> list[pd.DataFrame]:
+    """Return windows of a table, evenly apart."""
+    starts = np.linspace(0, len(table) - WINDOW, WINDOWS).astype(int)
+    return [table[start : start + WINDOW] for start in starts]
 
 
 def published() -> Figures:
@@ -138,7 +153,8 @@ def published() -> Figures:
     found["share of jobs in batches >= 10"] = batch["share_of_jobs_in_batches_of_10_or_more"]
     found["log duration variance between batches"] = batch["log_duration_variance_explained_by_batch"]
     found["median log duration deviation in batches"] = batch["within_batch_log_duration_std_median"]
-    return found | {f"log duration autocorrelation, {lag}": succession[str(lag)] for lag in LAGS}
+    found |= {f"log duration autocorrelation, {lag}": succession[str(lag)] for lag in LAGS}
+    return found | {name: figure for name, figure in statistics["windows"].items() if name != "definition"}
 
 
 def members(table: pd.DataFrame, bucket: str) -> "pd.Series[bool]":
@@ -172,24 +188,29 @@ def main() -> None:
     flags.add_argument("--file", type=Path, help="the log's job table; the published statistics without it")
     flags.add_argument("--seed", type=int, default=0)
     flags.add_argument("--seeds", type=int, default=5, help="how many, from --seed on")
+    flags.add_argument("--former", action="store_true", help="the generator before")
     choices = flags.parse_args()
+    if choices.former:
+        _philly_parameters.in_force = _philly_parameters.FORMER
     log, jobs = published(), 82_163
     if choices.file:
         table = of_log(choices.file)
         jobs = len(table)
-        starts = np.linspace(0, jobs - WINDOW, WINDOWS).astype(int)
-        log = figures(table) | windows([table[start : start + WINDOW] for start in starts])
+        log = figures(table) | windows(cut(table))
     seeds = range(choices.seed, choices.seed + choices.seeds)
-    drawn = pd.DataFrame([figures(of_generator(seed, jobs)) for seed in seeds])
+    tables = [of_generator(seed, jobs) for seed in seeds]
+    drawn = pd.DataFrame([figures(table) | windows(cut(table)) for table in tables])
     apart = [traces.seed_from(choices.seed, "window", number) for number in range(WINDOWS)]
-    contention = windows([of_generator(seed, WINDOW) for seed in apart])
-    print(f"{'':44}{'philly':>11}{'generator':>11}{'least':>11}{'greatest':>11}")
+    alone = windows([of_generator(seed, WINDOW) for seed in apart])
+    print(f"{'':44}{'philly':>11}{'generator':>11}{'least':>11}{'greatest':>11}{'alone':>11}")
     for name, cells in drawn.items():
-        found = (log.get(str(name), np.nan), cells.mean(), cells.min(), cells.max())
+        found = [log.get(str(name), np.nan), cells.mean(), cells.min(), cells.max()]
+        found += [alone[str(name)]] if name in alone else []
         print(f"{name!s:44}" + "".join(f"{number:11.4g}" for number in found))
-    print(f"\n{WINDOWS} windows of {WINDOW} jobs, the generator's with a seed each")
-    for name, number in contention.items():
-        print(f"{name:44}{log.get(name, np.nan):11.4g}{number:11.4g}")
+    print(
+        f"\nOf {WINDOWS} windows of {WINDOW} jobs: JCT / run time is of the means, under SRTF, by which windows are "
+        "accepted; GPU utilisation is GPU-seconds of run time over GPUs x makespan; alone: windows with a seed each."
+    )
 
 
 if __name__ == "__main__":

@@ -64,8 +64,8 @@ JUDGED = {
 NOTES = {
     "repeats": "How far apart repeated measurements of one setting are: so exact a profile can be. None repeats GPU "
     "utilisation, which is shown over batch sizes instead, or memory, of which a line in the batch errs by 2.5 %.",
-    "GPU": "Seconds of an iteration on one GPU, in sample. Constant: the median of each model. Stated for 140 settings, "
-    "not quite these. The worst on V100s is Sia's NCF, which waits for its host.",
+    "GPU": "Seconds of an iteration on one GPU, in sample. Constant: the median of each model. Stated for 140 settings "
+    "(not quite these). The worst on V100s is Sia's NCF, which waits for its host.",
     "gang": ("links by\ndefault", f"links named{HELD_OUT}"),
     "nodes": ("links by\ndefault", f"links named{HELD_OUT}"),
     "cores": ("as profiled",),

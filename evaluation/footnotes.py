@@ -78,12 +78,13 @@ def footnotes(
     summaries: Mapping[str, pd.DataFrame],
     policies: Mapping[str, Policy | type],
     reference: str,
+    bounds: pd.DataFrame,
 ) -> list[str]:
     """Say how to read the table, which policies have a discipline of their own, and what was measured and filled in."""
     scenario = workloads[0].scenario
     return [
         *_reading(summaries, reference, len(workloads)),
-        *_bound(scenario),
+        *_bound(summaries, reference, bounds),
         *_contention(summaries, scenario),
         *_disciplines(policies, scenario),
         *origins(workloads[0].table, scenario),
@@ -119,14 +120,12 @@ def _shares(summaries: Mapping[str, pd.DataFrame]) -> str:
     return said
 
 
-def _bound(scenario: Scenario) -> list[str]:
-    if not scenario.has_bound:
-        return [
-            "No lower bound on JCT is known where GPUs are shared or not alike, or speed depends on more than them."
-        ]
-    return [
-        "Lower bound: no schedule has a shorter mean JCT (SRPT on one machine as fast as the whole cluster)."
-    ]
+def _bound(summaries: Mapping[str, pd.DataFrame], reference: str, bounds: pd.DataFrame) -> list[str]:
+    """Say what the bound is, and how much of the gap to it each policy closes, where there is one to compare with."""
+    line = "Lower bound: no schedule has a shorter mean JCT, whatever it shares, sizes or moves; none need reach it."
+    closed = report.gaps_closed(summaries, bounds, reference)
+    shares = [f"{name} {100 * share:.0f} %" for name, share in closed.items() if name != reference]
+    return [f"{line} Of {reference}'s gap to it, closed: {', '.join(shares)}." if shares else line]
 
 
 def _contention(summaries: Mapping[str, pd.DataFrame], scenario: Scenario) -> list[str]:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from evaluation import results
 from evaluation.comparison import compare
+from evaluation.lower_bound import gap_closed, lower_bound
 from evaluation.numbers import shown as shown_numbers
 from simulator.episode import run
 from simulator.policy import Policy
@@ -22,6 +23,7 @@ Maker = Callable[[], Policy]
 """Makes a policy anew for each episode."""
 
 BOUND = "lower bound"
+ROUNDING = 1e-9  # of mean JCTs, as a share
 LONGEST_HEADING = 14
 PLAIN_WIDTH, LEAST_WIDTH = (
     120,
@@ -74,45 +76,72 @@ def _each(tasks: Sequence[Callable[[], pd.DataFrame]], processes: int) -> Iterat
     return parallel
 
 
-def score(tables: Mapping[str, pd.DataFrame], workloads: Sequence["Workload"]) -> dict[str, pd.DataFrame]:
-    """Return each policy's summary, one row a window; with fairness where the trace tells the owners of jobs."""
+def score(
+    tables: Mapping[str, pd.DataFrame], workloads: Sequence["Workload"], least: pd.DataFrame | None = None
+) -> dict[str, pd.DataFrame]:
+    """Return each policy's summary, one row a window; with fairness where the trace tells the owners of jobs.
+
+    least: the bounds, if they are known. RuntimeError where a mean JCT is below its bound, which cannot be.
+    """
     machines = workloads[0].cluster
     known = [name for name in ("user", "vc") if all(name in load.table for load in workloads)]
     owned = [load.table[["job_id", *known]].assign(window=load.window.number) for load in workloads]
     owners = pd.concat(owned) if known else None
-    return {
+    summaries = {
         name: results.summarise(table, gpus=machines.num_gpus, cores=sum(machines.node_cores), owners=owners)
         for name, table in tables.items()
     }
+    refuse_impossible(summaries, bounds(workloads) if least is None else least)
+    return summaries
 
 
 def bounds(workloads: Sequence["Workload"]) -> pd.DataFrame:
-    """Return, like a summary, the `mean_jct_s` that no schedule of a window can beat; no rows where none is known.
-
-    A job may run faster than its duration says where cores are allocated, and beside another where GPUs are shared.
-    """
-    if not workloads[0].scenario.has_bound:
-        workloads = ()
+    """Return, like a summary, the `mean_jct_s` that no schedule of a window can beat."""
     return pd.DataFrame(
         {
             "window": [load.window.number for load in workloads],
             "seed": [load.scenario.seed for load in workloads],
-            "mean_jct_s": [results.lower_bound(load.table, load.cluster.num_gpus) for load in workloads],
+            "mean_jct_s": [lower_bound(load.episode()) for load in workloads],
         }
     )
+
+
+def refuse_impossible(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame) -> None:
+    """Raise RuntimeError where a mean JCT is below what no schedule can beat."""
+    for name, summary in summaries.items():
+        both = summary.merge(bounds, on=["window", "seed"], suffixes=("", "_least"), validate="one_to_one")
+        wrong = both[both["mean_jct_s"] < both["mean_jct_s_least"] * (1 - ROUNDING)]
+        if len(wrong):
+            window, jct_s, least_s = wrong[["window", "mean_jct_s", "mean_jct_s_least"]].iloc[0]
+            raise RuntimeError(
+                f"{name} has a mean JCT of {jct_s:g} s in window {window:.0f}, and no schedule has one below "
+                f"{least_s:g} s: something has changed the simulation behind its back"
+            )
 
 
 def document(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference: str) -> dict[str, Any]:
     """Return every number as plain JSON: means over windows, ratios to the reference, and window by window."""
     return {
         "reference": reference,
-        "lower_bound_mean_jct_s": float(results.pool(bounds)["mean_jct_s"]) if len(bounds) else None,
+        "lower_bound_mean_jct_s": float(results.pool(bounds)["mean_jct_s"]),
+        f"gap_closed_from_{reference}": gaps_closed(summaries, bounds, reference),
         "mean_over_windows": {name: results.pool(each).to_dict() for name, each in summaries.items()},
         f"mean_jct_s / {reference}'s": {
             name: compare(each, summaries[reference])._asdict() for name, each in summaries.items()
         },
         "by_window": {name: each.to_dict("records") for name, each in summaries.items()},
     }
+
+
+def gaps_closed(
+    summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference: str
+) -> dict[str, float]:
+    """Return the share of the gap in mean JCT between the reference and the bound that each closes; {} without one."""
+    jct_s = {name: float(results.pool(each)["mean_jct_s"]) for name, each in summaries.items()}
+    least_s = float(results.pool(bounds)["mean_jct_s"])
+    if jct_s[reference] <= least_s * (1 + ROUNDING):
+        return {}
+    return {name: gap_closed(jct_s[reference], own_s, least_s) for name, own_s in jct_s.items()}
 
 
 def table(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference: str) -> "Table":
@@ -140,9 +169,8 @@ def table(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference
             shown.add_row(name, *number_texts(results.pool(each), numbers), *ratio)
         if not oracle:
             shown.add_section()
-    if len(bounds):
-        ratio = ratio_texts(bounds, summaries[reference]) if compared else ()
-        shown.add_row(BOUND, *number_texts(results.pool(bounds), numbers), *ratio)
+    ratio = ratio_texts(bounds, summaries[reference]) if compared else ()
+    shown.add_row(BOUND, *number_texts(results.pool(bounds), numbers), *ratio)
     return shown
 
 

@@ -1,11 +1,8 @@
-"""The numbers of results tables: means, tails, shares and counts, each window by itself, and a bound on them."""
+"""The numbers of results tables: means, tails, shares and counts, each window by itself."""
 
-import heapq
 import math
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from evaluation.numbers import EPISODE, NUMBERS, Windows
 from simulator.results import refuse_unfinished
@@ -57,27 +54,6 @@ def pool(summary: pd.DataFrame) -> pd.Series:
     return windows.mean()
 
 
-def lower_bound(jobs: pd.DataFrame, gpus: int) -> float:
-    """Return a mean JCT in seconds that no schedule of a job table on `gpus` GPUs can beat.
-
-    Valid while a GPU serves one job at a time and no job runs faster than its `duration_s` says: then a job
-    needs its duration, and the cluster is at most one machine that does `gpus` GPU-seconds a second, on which
-    shortest remaining work first is optimal (Schrage 1968). The bound is the larger of the two means.
-    Placement, preemption costs, lost work and slower GPUs only make schedules worse. Not valid with GPU
-    sharing, elastic jobs, or GPUs faster than the reference. CPU jobs count with their duration. Raises
-    `ValueError` for a job larger than the cluster.
-    """
-    duration = jobs["duration_s"].to_numpy(float)
-    wanted = jobs["num_gpus"].to_numpy(float)
-    if (wanted > gpus).any():
-        raise ValueError(f"a job asks for {wanted.max():.0f} GPUs and the cluster has {gpus}: drop it first")
-    on_gpus = wanted > 0
-    submit = jobs["submit_s"].to_numpy(float)[on_gpus]
-    pooled = _srpt_total_jct(submit, (wanted * duration)[on_gpus] / gpus)
-    ideal = duration[on_gpus].sum()
-    return float((max(pooled, ideal) + duration[~on_gpus].sum()) / len(jobs))
-
-
 def _fairness(windows: Windows, owners: pd.DataFrame) -> pd.DataFrame:
     jobs = windows.results.assign(slowdown=windows.slowdown)
     known = [owner for owner in _OWNERS if owner in owners]
@@ -97,29 +73,3 @@ def _fairness(windows: Windows, owners: pd.DataFrame) -> pd.DataFrame:
 
 def _jain(values: pd.Series) -> float:
     return float(values.sum() ** 2 / (len(values) * (values**2).sum()))
-
-
-def _srpt_total_jct(submit: NDArray[np.float64], work: NDArray[np.float64]) -> float:
-    """Return the summed JCT on one machine of speed 1 that always serves the least remaining work.
-
-    The shortest of the queue stays the shortest while it is served, so a heap of remaining work is all that
-    is needed, whichever job it belongs to.
-    """
-    if not len(submit):
-        return 0.0
-    order = np.argsort(submit, kind="stable")
-    arrivals = submit[order] - submit.min()
-    remaining: list[float] = []
-    clock = completions = 0.0
-    for arrival, amount in zip(arrivals.tolist(), work[order].tolist(), strict=True):
-        while remaining and clock + remaining[0] <= arrival:
-            clock += heapq.heappop(remaining)
-            completions += clock
-        if remaining:
-            heapq.heapreplace(remaining, remaining[0] - (arrival - clock))
-        clock = arrival
-        heapq.heappush(remaining, amount)
-    for amount in sorted(remaining):
-        clock += amount
-        completions += clock
-    return completions - float(arrivals.sum())

@@ -22,6 +22,8 @@ def jobs_array(table: "pd.DataFrame", cluster: Cluster, physics: frozenset[str])
     A column of which no part is on holds its neutral value (see `traces.COLUMNS`), and without `estimates` policies are
     told the truth. The rest follows from these: what it asks for of cores, bandwidth and types of GPU.
     """
+    table = table.copy(deep=False)
+    table.attrs = {}  # pandas copies the notes, deeply, with every column that is read
     jobs = np.zeros(len(table), JOB)
     for column in (column for column in COLUMNS if column.simulated):
         jobs[column.name] = as_simulated(column, jobs, table, physics)

@@ -10,9 +10,9 @@ from simulator.kernel.parameters import CONTENTION, CONTENTION_OF_EXCESS, Parame
 __all__ = ["CONTENTION", "CONTENTION_OF_EXCESS", "Physics", "acting"]
 
 
-def _alone() -> Any:
-    """Return the field `max_share` with one job a GPU as its default."""
-    about = declared(Parameters)["max_share"].metadata
+def _off(name: str) -> Any:
+    """Return the field of a parameter with what does nothing as its default."""
+    about = declared(Parameters)[name].metadata
     return field(default=about["off"], metadata=about)
 
 
@@ -21,15 +21,17 @@ class Physics(Parameters):
     """What the simulator does where jobs meet on a GPU or a node: its parameters, and what is switched on.
 
     cores: whether no job gets cores that are not there, and cores decide about speed. bandwidth: whether jobs compete
-    for the memory of their node. links: whether jobs share the links between nodes. exchange: whether exchanging takes
-    cores and memory of nodes. typed: whether GPUs differ in speed.
+    for the memory of their node. links: whether they share links between nodes. typed: whether GPUs differ in speed.
     """
 
-    max_share: int = _alone()
+    max_share: int = _off("max_share")
+    pressure_from: float = _off("pressure_from")
+    pressure_at_full: float = _off("pressure_at_full")
+    exchange_core_s: float = _off("exchange_core_s")
+    exchange_passes: float = _off("exchange_passes")
     cores: bool = False
     bandwidth: bool = False
     links: bool = False
-    exchange: bool = False
     typed: bool = False
 
     @property
@@ -52,10 +54,8 @@ class Physics(Parameters):
 
     def fields(self, cluster: Cluster) -> dict[str, Any]:
         """Return the fields of an episode's record that say so."""
-        none = {} if self.exchange else {"exchange_core_s": 0.0, "exchange_passes": 0.0}
         return {
             **recorded(self),
-            **none,
             "cpu_limited": self.cores,
             "bandwidth_binds": self.bandwidth,
             "shares_links": self.links,

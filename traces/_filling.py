@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,15 @@ class Filling:
         """Number of jobs."""
         return len(self.table["num_gpus"])
 
+    @cached_property
+    def profiles(self) -> npt.NDArray[np.int64]:
+        """The row of each job's model among the profiles; one without a profile borrows resnet50's."""
+        index = models().index
+        (stand_in,) = index.get_indexer(pd.Index([STAND_IN]))
+        row = index.get_indexer(pd.Index(self.table["model"]))
+        return np.where(row < 0, stand_in, row)
+
 
 def profile(job: Filling, figure: str) -> Floats:
-    """Look up a figure of each job's model; one without a profile borrows resnet50's."""
-    figures = models()
-    (stand_in,) = figures.index.get_indexer(pd.Index([STAND_IN]))
-    row = figures.index.get_indexer(pd.Index(job.table["model"]))
-    return figures[figure].to_numpy()[np.where(row < 0, stand_in, row)]
+    """Look up a figure of each job's model."""
+    return models()[figure].to_numpy()[job.profiles]

@@ -2,8 +2,9 @@
 
 Like jobs come in batches, seconds apart. Each virtual cluster has two streams of them: small batches on any
 number of GPUs, and large ones of 1-GPU jobs, which bring most jobs. A stream is a Poisson process whose rate
-follows the hour, the weekday and two rate modulations of its own, one of hours and one of days. Some batches go on with
-the work of the stream's last: same GPUs, same level of duration, same pass probability.
+follows the hour, the weekday and two rate modulations of its own, one of hours and one of days. Most batches go on with
+the work of an earlier one of their stream, the likelier the later it came: same GPUs, same level of duration, same
+pass probability. What the statistics leave open stands in `_philly_parameters.py`.
 
 A level is Gaussian. All levels that share a GPU bucket and a status form a mixture with a known distribution
 function, which maps them onto the published quantiles; so durations are right by construction, as are, on
@@ -18,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from traces import _streams
-from traces._philly_fit import PROBE_VC, SMALL_TAIL, Floats, Ints, Philly, fit
+from traces import _philly_parameters, _streams
+from traces._philly_fit import PROBE_VC, Floats, Ints, Philly, fit
+from traces._philly_parameters import Parameters
 from traces._table import check
 
 _HOUR_S, _WEEK_H = 3600, 168
@@ -27,20 +29,7 @@ _BEFORE_H = 2 * _WEEK_H  # the first job is any job of so long: most windows of 
 _WARM_UP_H = 3  # batches that began so early may still be coming in when the first job is drawn
 _DEFAULT_JOBS = 4_000
 
-# Our choice, tuned until benchmarks/philly_fidelity.py printed the log's figures. Pairs are (small, large) batches.
-_CONTINUES = (0.4, 0.8)  # share of batches that go on with the last one's work
-_WITHIN = ((0.15, 0.9), (0.3, 1.5))  # share of a level's variance inside its batch: parameters of a beta
-_MODULATIONS = (
-    ((0.6, 0.7), (0.97, 0.5)),
-    ((0.85, 1.3), (0.98, 0.6)),
-)  # correlation by hour, deviation of log rate
-_PASS_CORRELATION = (
-    0.26  # a batch's chance to pass: Beta(0.26 p, 0.26 (1 - p)), so most batches pass or fail as one
-)
-_GAP_S, _GAP_SPREAD = 6.0, 0.8  # gaps of a batch are exponential; median and log deviation of their mean
-_GAP_MOST_S = 60.0
 _PROBE_EVERY_S = 600
-_PROBE_TURNS = 0.25  # share of probes at which it is drawn anew whether it is on
 
 # The statistics do not tell Killed and Failed apart.
 _STATUS = np.array(["Killed or Failed", "Pass"], dtype=object)
@@ -51,11 +40,11 @@ def generate(seed: int, jobs: int | None = None) -> pd.DataFrame:
     jobs = _DEFAULT_JOBS if jobs is None else jobs
     if jobs < 1:
         raise ValueError(f"{jobs} jobs were asked for; at least 1 is needed")
-    philly = fit()
+    philly = fit(_philly_parameters.in_force)
     hours = _BEFORE_H + 72 + jobs // 50  # 67 jobs come in an hour on average
     while True:
         rng = _streams.stream(seed, "philly")
-        table = _stretch(rng, philly, hours)
+        table = _stretch(rng, _streams.stream(seed, "philly works"), philly, hours)
         start = int(rng.integers(np.searchsorted(table["submit_s"], _BEFORE_H * _HOUR_S)))
         if start + jobs <= len(table["submit_s"]):
             break
@@ -67,10 +56,12 @@ def generate(seed: int, jobs: int | None = None) -> pd.DataFrame:
     return check(cut, file="philly generator")
 
 
-def _stretch(rng: np.random.Generator, philly: Philly, hours: int) -> dict[str, npt.NDArray[Any]]:
+def _stretch(
+    rng: np.random.Generator, works: np.random.Generator, philly: Philly, hours: int
+) -> dict[str, npt.NDArray[Any]]:
     """Draw all jobs of so many hours, from a random hour of the week on, in order of submission."""
     stream, start_s = _starts(rng, philly, hours + _WARM_UP_H)
-    kinds = _batched(rng, philly, stream, start_s), _probes(rng, philly, hours + _WARM_UP_H)
+    kinds = _batched(rng, works, philly, stream, start_s), _probes(rng, philly, hours + _WARM_UP_H)
     table = {name: np.concatenate([kind[name] for kind in kinds]) for name in kinds[0]}
     table["submit_s"] = np.floor(table["submit_s"]) - _WARM_UP_H * _HOUR_S
     order = np.argsort(table["submit_s"], kind="stable")
@@ -83,7 +74,7 @@ def _starts(rng: np.random.Generator, philly: Philly, hours: int) -> tuple[Ints,
     """Draw the stream and the time of every batch, ordered by both."""
     week = philly.week[(rng.integers(_WEEK_H) + np.arange(hours)) % _WEEK_H]
     modulations = np.concatenate(
-        [_modulation(rng, len(philly.clusters), hours, *scales) for scales in _MODULATIONS]
+        [_modulation(rng, len(philly.clusters), hours, *scales) for scales in philly.parameters.modulations]
     )
     counts = rng.poisson(philly.batches_per_hour[:, None] * week * modulations)
     stream, hour = np.divmod(np.repeat(np.arange(counts.size), counts.ravel()), hours)
@@ -104,26 +95,29 @@ def _modulation(rng: np.random.Generator, streams: int, hours: int, *scales: tup
 
 
 def _batched(
-    rng: np.random.Generator, philly: Philly, stream: Ints, start_s: Floats
+    rng: np.random.Generator, works: np.random.Generator, philly: Philly, stream: Ints, start_s: Floats
 ) -> dict[str, npt.NDArray[Any]]:
     """Draw the jobs of all batches, batch by batch."""
+    parameters = philly.parameters
     large = (philly.large_size[stream] > 0).astype(int)
-    fresh = rng.random(len(stream)) >= np.take(_CONTINUES, large)
-    fresh[1:] |= stream[1:] != stream[:-1]
-    work = _last(fresh)  # the batch that began the work each batch does
+    fresh = rng.random(len(stream)) >= np.take(parameters.continues, large)
+    back = np.floor((1 - works.random(len(stream))) ** (-1 / np.take(parameters.recent, large)))
+    work = _works(fresh, stream, np.minimum(back, len(stream)).astype(np.int64))
     count = np.sum(rng.random(len(stream))[:, None] > philly.gpus_up_to[stream, :-1], axis=1)[work]
-    bucket = philly.bucket[count]
+    bucket = philly.bucket[large, count]
     chance = philly.passes[stream, bucket]
-    pass_probability = rng.beta(_PASS_CORRELATION * chance, _PASS_CORRELATION * (1 - chance))[work]
+    alike = parameters.pass_correlation
+    pass_probability = rng.beta(alike * chance, alike * (1 - chance))[work]
     level = rng.standard_normal(len(stream))[work]
-    within = rng.beta(*np.take(_WITHIN, large, axis=0).T)[work]
+    kind = np.where(count == 0, large, 2)
+    within = rng.beta(*np.take(parameters.within, kind, axis=0).T)[work]
     batch = np.repeat(np.arange(len(stream)), _sizes(rng, philly, stream))
     passed = (rng.random(len(batch)) < pass_probability[batch]).astype(int)
     levels = np.sqrt(1 - within)[batch] * level[batch]
     levels += np.sqrt(within)[batch] * rng.standard_normal(len(batch))
     levels = philly.shift[stream[batch]] + philly.spread[stream, bucket][batch] * levels
     return {
-        "submit_s": start_s[batch] + _since_start(rng, batch),
+        "submit_s": start_s[batch] + _since_start(rng, parameters, batch),
         "num_gpus": philly.gpus[count[batch]],
         "duration_s": _durations(philly, bucket[batch], passed, levels),
         "vc": philly.clusters[stream[batch] % len(philly.clusters)],
@@ -131,16 +125,27 @@ def _batched(
     }
 
 
+def _works(fresh: npt.NDArray[np.bool_], stream: Ints, back: Ints) -> Ints:
+    """Return for each batch the one that began the work it does: its own, or that of the one so many before it."""
+    batch = np.arange(len(stream))
+    earlier = np.maximum(batch - back, 0)
+    begins = fresh | (stream[earlier] != stream) | (earlier == batch)
+    work = np.where(begins, batch, earlier)
+    while (work[work] != work).any():
+        work = work[work]
+    return work
+
+
 def _sizes(rng: np.random.Generator, philly: Philly, stream: Ints) -> Ints:
     large = 1 + np.floor(rng.exponential(philly.large_size[stream]))
-    small = np.floor((1 - rng.random(len(stream))) ** (-1 / SMALL_TAIL))
+    small = np.floor((1 - rng.random(len(stream))) ** (-1 / philly.parameters.small_tail))
     return np.minimum(np.where(philly.large_size[stream] > 0, large, small), philly.largest).astype(np.int64)
 
 
-def _since_start(rng: np.random.Generator, batch: Ints) -> Floats:
+def _since_start(rng: np.random.Generator, parameters: Parameters, batch: Ints) -> Floats:
     """Draw the seconds from a batch's first job to each of its jobs."""
-    pace = _GAP_S * np.exp(_GAP_SPREAD * rng.standard_normal(int(batch[-1]) + 1))
-    elapsed: Floats = np.cumsum(np.minimum(rng.exponential(pace[batch]), _GAP_MOST_S))
+    pace = parameters.gap_s * np.exp(parameters.gap_spread * rng.standard_normal(int(batch[-1]) + 1))
+    elapsed: Floats = np.cumsum(np.minimum(rng.exponential(pace[batch]), parameters.gap_most_s))
     since: Floats = elapsed - elapsed[_last(np.r_[True, batch[1:] != batch[:-1]])]
     return since
 
@@ -155,7 +160,7 @@ def _durations(philly: Philly, bucket: Ints, passed: Ints, levels: Floats) -> Fl
 
 def _probes(rng: np.random.Generator, philly: Philly, hours: int) -> dict[str, npt.NDArray[Any]]:
     """Draw the periodic jobs of one virtual cluster, on for a while and off for a while."""
-    turns = rng.random(hours * _HOUR_S // _PROBE_EVERY_S) < _PROBE_TURNS
+    turns = rng.random(hours * _HOUR_S // _PROBE_EVERY_S) < philly.parameters.probe_turns
     on_share = philly.probes_per_day * _PROBE_EVERY_S / (24 * _HOUR_S)
     on = (rng.random(len(turns)) < on_share)[_last(turns)]
     submit_s = (np.flatnonzero(on) + rng.random()) * _PROBE_EVERY_S

@@ -29,7 +29,10 @@ STANDARD = f"{USUAL},sharing,locality,cores,bandwidth,elastic,startup,links,exch
 SETS = {"all": ",".join(PARTS), "none": "", "exclusive": USUAL, "standard": STANDARD}
 """Parts of physics that go by one name."""
 
-DUTY_ERROR, MEMORY_ERROR = 0.25, 0.02  # our assumption
+DUTY_ERROR = 0.25
+"""Of the log odds, four points of a duty of 80 %: our assumption. Nobody has published repeats; over batch sizes of one
+model it is 0.97 (Lucid's runs), while throughput repeats within 3 % (Lucid, tf_cnn_benchmarks)."""
+MEMORY_ERROR = 0.025  # a line over batch sizes fits 38 measured models to 2.5 %
 
 Split = Literal["train", "validation", "test"]
 
@@ -122,11 +125,6 @@ class Scenario(Parameters, Rules):
         """The cluster's name once defaults are applied."""
         own = "philly" if self.whole and self.trace_name == "philly" else "8x8"
         return self.cluster or own
-
-    @property
-    def has_bound(self) -> bool:
-        """Whether a lower bound on the mean JCT is known: no GPU is shared, and none is faster than its job expects."""
-        return not self.parts & {"sharing", "cores", "elastic", "gpu_types"}
 
     @property
     def parts(self) -> frozenset[str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,9 +29,9 @@ ACCEPTANCE: dict[str, Any] = {
     "placement": "best_fit",
     "discipline": "greedy",
     "tick": 300.0,
+    "restart_cost": "dear",
 }
 """Fields of the scenario in which windows are accepted, whatever is chosen or usual for the policies there."""
-ACCEPTED_COST: Literal["dear"] = "dear"  # of restarts there, whatever is chosen: the lists were made so
 SHARES: dict[Split, tuple[float, float]] = {
     "train": (0.0, 0.6),
     "validation": (0.6, 0.8),
@@ -66,8 +66,8 @@ def accepted(scenario: Scenario, split: Split, *, most: int) -> Iterator[Workloa
     """Yield the accepted windows of a split in their fixed order, looking at `most` candidates at the most."""
     known = kept_list(scenario, split)
     make = judged = made(scenario, split)
-    if not scenario.all_windows and scenario.restart_cost != ACCEPTED_COST:
-        judged = made(replace(scenario, restart_cost=ACCEPTED_COST), split)
+    if not scenario.all_windows and not is_drawn_as_accepted(scenario):
+        judged = made(replace(scenario, **ACCEPTANCE), split)
     for number in range(most):
         if not scenario.all_windows and number in known and not in_range(known[number]):
             continue
@@ -78,9 +78,14 @@ def accepted(scenario: Scenario, split: Split, *, most: int) -> Iterator[Workloa
             yield prepare(table, scenario, window=Window(split, number))
 
 
+def is_drawn_as_accepted(scenario: Scenario) -> bool:
+    """Tell whether what decides about acceptance is drawn as it is there."""
+    return scenario.restart_cost == ACCEPTANCE["restart_cost"] and "startup" not in scenario.parts
+
+
 def ratio_of(table: pd.DataFrame | None, scenario: Scenario) -> float:
     """Return mean JCT / mean run time of a window that there is."""
-    assert table is not None, "what restarts cost decides about no job"
+    assert table is not None, "what is drawn decides about no job"
     return jct_over_run_time(table, scenario)
 
 
@@ -174,7 +179,7 @@ def write_list(scenario: Scenario, counts: dict[Split, int]) -> Path:
         out = csv.writer(lines)
         out.writerow(("split", "number", "jct_over_run_time", "mean_duration_s"))
         for split, count in counts.items():
-            make = of_generator(replace(scenario, restart_cost=ACCEPTED_COST), split)
+            make = of_generator(replace(scenario, **ACCEPTANCE), split)
             for number in range(count):
                 table = make(number)
                 assert table is not None, "a generator never ends"

@@ -1,7 +1,7 @@
 """A job table made ready for a cluster: what it lacks filled in, infeasible jobs rejected before the run."""
 
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import import_module
 from os import PathLike
 from typing import Any
@@ -19,6 +19,7 @@ from simulator.physics import Physics, acting
 from workloads._scenario import WHOLE, Scenario, Window
 
 ROWS_SHOWN = 10
+RUN_TIMES = ("duration_s", "profiled_duration_s", "predicted_duration_s")
 ROUNDING = 1e-9  # of times, in seconds and as a share
 
 
@@ -86,8 +87,7 @@ def physics(scenario: Scenario, *, cores: bool, typed: bool) -> Physics:
     """Return the physics of a scenario; cores may be given out without deciding about speed."""
     numbers = acting(scenario, scenario.parts)
     on = scenario.parts
-    named = {part: part in on for part in ("bandwidth", "links", "exchange")}
-    return Physics(**numbers, **named, cores=cores, typed=typed)
+    return Physics(**numbers, cores=cores, bandwidth="bandwidth" in on, links="links" in on, typed=typed)
 
 
 def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFrame:
@@ -100,22 +100,21 @@ def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFram
     own = {name: value for name, value in vars(scenario).items() if name != "seed"}
     if "profiles" not in scenario.parts:
         own |= {"duty_error": 0.0, "memory_error": 0.0}
-    missing = partial(
-        traces.fill,
-        seed=seed,
-        largest_gpu_gib=machines.largest_gpu_gib,
-        cores_per_gpu=max(1, int(machines.cores_per_gpu)),
-        **own,
-    )
+    own |= {"seed": seed, "largest_gpu_gib": machines.largest_gpu_gib}
+    own |= {"cores_per_gpu": max(1, int(machines.cores_per_gpu))}
     if "startup" in scenario.parts and "startup_s" not in table:
-        table = started_apart(table, missing(table)["startup_s"])
-    return missing(table)
+        table = started_apart(table, traces.fill(table, **own)["startup_s"])
+    return traces.fill(table, **own)
 
 
 def started_apart(table: pd.DataFrame, startup_s: "pd.Series[float]") -> pd.DataFrame:
-    """Return the jobs with these start-ups, taken out of their run times, of which half is left: a log counts both."""
-    rest_s = np.maximum(table["duration_s"] - startup_s, table["duration_s"] / 2)
-    apart = table.assign(startup_s=startup_s, duration_s=rest_s)
+    """Return the jobs with these start-ups, taken out of run times and their estimates: a log counts both.
+
+    Half of each is left at least.
+    """
+    whole = [name for name in RUN_TIMES if name in table]
+    rest = {name: np.maximum(table[name] - startup_s, table[name] / 2) for name in whole}
+    apart = table.assign(startup_s=startup_s, **rest)
     how = next(column.filled for column in traces.COLUMNS if column.name == "startup_s")
     origin = table.attrs.get("origin", dict.fromkeys(table.columns, "measured"))
     apart.attrs = {**table.attrs, "origin": {**origin, "startup_s": f"filled: {how}"}}

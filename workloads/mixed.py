@@ -16,8 +16,8 @@ each is taken from a trace or a profile, or lies between those of several (`docs
   jobs), with the errors of logs that are filled in;
 - CPU jobs: 12 % of all (AITurbo's data set 11.7 %, PAI 17.8 %), each as in `coda_mix`.
 
-`duration_s` is the run time with the GPUs and cores asked for. Submissions are spread so that every episode is offered
-the same load, which counts those run times on GPUs that are not shared.
+`duration_s` is the run time with the GPUs and cores asked for, from which the start-up is taken out. Submissions are
+spread so that every episode is offered the same load, which counts both on GPUs that are not shared.
 
 Two jobs slow each other down as Gavel measured it on V100s, and by a fixed 4 % per co-located job (Lucid's pairs: 3 to
 5 %). Nodes have six cores a GPU: the V100 machines of Alibaba's PAI have 96 hyper-threads for eight. GPUs are alike and
@@ -67,7 +67,7 @@ NEEDS = ("kind", "gpu_memory_gib", "input_core_s", "sync_gb", "bandwidth_gbs", "
 scenario = Scenario(
     trace="mixed",
     cluster=MACHINES.name,
-    physics="memory,preemption,estimates,sharing,locality,cores,bandwidth,cpu_jobs,elastic",
+    physics="memory,preemption,estimates,sharing,locality,cores,bandwidth,cpu_jobs,elastic,startup,links,exchange,profiles",
     max_share=2,
     restart_cost="dear",
     contention_form="excess",

@@ -1,4 +1,4 @@
-"""How many CPU cores each job is to have where jobs share GPUs: what its profile says it lacks, else by trying."""
+"""How many CPU cores each job is to have where jobs share GPUs: found by trying, as CODA's tuner does."""
 
 from typing import TYPE_CHECKING
 
@@ -11,52 +11,24 @@ from simulator.policy import Action
 if TYPE_CHECKING:
     from simulator.view import View
 
-INPUT_BOUND = (
-    1.1  # a measured iteration so many times its GPUs' time waits for its input: twice the profiler's error
-)
 WHOLE = 1.0  # CPU jobs keep all they ask for
 
 
 class Feeder:
-    """What is known of the need of jobs for cores.
+    """Divides the cores of each node among the jobs on it, by what its tuner finds that they need.
 
-    A job whose measured iteration is longer than its GPUs' time lacks cores, and how many is told by how much longer.
-    Of others the least number is searched for, up to what they ask for.
+    What a job asks for does not count: it has little to do with its need. A wish is bounded by its readings, which end
+    once its GPUs are busy or more cores do not help, and what a job gets by the cores of its nodes.
     """
 
     def __init__(self, reserve: float = 1.0) -> None:
         """Know no job yet. reserve: cores for each GPU of which its job is sure."""
         self.tuner = Tuner()
         self._reserve = reserve
-        self._factor: dict[int, float] = {}
 
-    def input_bound_factor(self, view: "View", job: int) -> float:
-        """Return how many times its GPUs' time an iteration took, with the cores asked for and fewest workers."""
-        if job not in self._factor:
-            rows = view.profile(job)
-            rows = rows[rows[:, 2] == 0]
-            few = rows[np.argmin(rows[:, 0])]
-            gpu_s = (view.jobs.profiled_active_ms[job] + view.jobs.profiled_idle_ms[job]) / 1000
-            whole = view.jobs.num_gpus[job] * gpu_s
-            self._factor[job] = float(few[3] * few[0] / whole) if whole > 0 else 1.0
-        return self._factor[job]
-
-    def holders(self, view: "View", crowding: dict[int, float]) -> Holders:
-        """Return which job holds cores where, and what the running jobs want; crowding: of each of them."""
-        want, gain = self.tuner.wishes(view)
-        running = view.running
-        asked_cores = view.jobs.cores_each[running] - view.jobs.server_cores[running]
-        for row, (job, gpus, asked) in enumerate(
-            zip(running.tolist(), view.jobs.num_gpus[running].tolist(), asked_cores.tolist(), strict=True)
-        ):
-            if not gpus:
-                continue
-            if (input_bound_factor := self.input_bound_factor(view, job)) > INPUT_BOUND:
-                want[row] = np.ceil(asked * input_bound_factor / crowding.get(job, 1.0))
-                gain[row] = 1 / max(asked * input_bound_factor, 1.0)
-            else:
-                want[row] = min(want[row], np.ceil(asked))
-        return held_by(view, want, gain)
+    def holders(self, view: "View") -> Holders:
+        """Return which job holds cores where, and what the running jobs want."""
+        return held_by(view, *self.tuner.wishes(view))
 
     def moves(self, view: "View", held: Holders) -> list[Action]:
         """Return the changes by which the cores are divided anew; jobs with parameter servers keep theirs."""

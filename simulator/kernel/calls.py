@@ -6,7 +6,7 @@ is equal is compared field by field, at each call. Passing a record is slow.
 
 import numpy as np
 
-from simulator.kernel import actions, cost_aware, events, outages, pausing, scheduling, shapes, speed
+from simulator.kernel import actions, cost_aware, events, least, outages, pausing, scheduling, shapes, speed
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.layout import NOBODY, RUNNING
 from simulator.kernel.placement import place as place_job
@@ -172,8 +172,10 @@ def iteration(states, e, jobs, job, workers, servers, on_cpu):
 @entry
 def fastest(states, e, jobs, out):
     """Write the seconds that each job needs at least: to start up, and to run at the greatest speed of any shape."""
+    room = least.room_of(states[e])
     for job in range(states[e].num_jobs):
-        out[job] = jobs[job].startup_s + jobs[job].duration_s / speed.greatest_rate(states[e], jobs, job)
+        rate = least.greatest_rate(states[e], jobs, job, room)
+        out[job] = jobs[job].startup_s + jobs[job].duration_s / rate
 
 
 @entry
@@ -183,6 +185,36 @@ def drawn_by_each(states, e, jobs, out):
     for job in range(s.num_arrived):
         on_gpus = s.width[job] > 0 and s.phase[job] == RUNNING
         out[job] = speed.drawn_by_each(s, jobs, job) if on_gpus else jobs[job].gbs_each
+
+
+@entry
+def least_seconds(states, e, jobs, slowdown, on_gpus, on_cores, without_gpus):
+    """Write what each job takes of a cluster for a second of progress at least.
+
+    on_gpus: (jobs, types), GPU-seconds where others slow its computing so much. on_cores, without_gpus: core-seconds
+    of one with GPUs, and of one without them; infinite where it must have some, or cannot.
+    """
+    s = states[e]
+    room = least.room_of(s)
+    for job in range(s.num_jobs):
+        alone = np.inf
+        for kind in range(on_gpus.shape[1]):
+            by_type = 1.0 / jobs[job].type_speed[kind] if s.typed else 1.0
+            on_gpus[job, kind] = least.least_gpu_seconds(s, jobs, job, slowdown * by_type, room)
+            alone = min(alone, least.least_gpu_seconds(s, jobs, job, by_type, room))
+        on_cores[job], without_gpus[job] = least.least_core_seconds(s, jobs, job, alone)
+
+
+@entry
+def greatest_total(states, e, base, by_duty, duty, waits, slowdown):
+    """Return the most that a GPU can give at once to jobs that count `base + by_duty x duty`."""
+    return least.greatest_total(states[e], base, by_duty, duty, waits, slowdown)
+
+
+@entry
+def crowding(states, e, beyond, running):
+    """Return the slowdown of computing where so many jobs run on a GPU; beyond: see `speed.crowding_on`."""
+    return speed.crowding(states[e], beyond, running)
 
 
 @entry

@@ -19,7 +19,7 @@ The formula and its figures are fitted to public measurements; `benchmarks/speed
 import numpy as np
 
 from simulator.kernel._compile import compiled
-from simulator.kernel.layout import MAX_SHARE, MOST_SERVERS, NOBODY, RUNNING, SERVER_CORES, TURNS
+from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING, SERVER_CORES, TURNS
 from simulator.kernel.placement import largest_node, place
 
 PLENTY_OF_CORES = 1e9  # cores
@@ -108,6 +108,14 @@ def feeding(s, jobs, job):
 
 
 @compiled
+def crowding(s, beyond, running):
+    """Slowdown of a job's computing where so many jobs run on a GPU; beyond: see `crowding_on`."""
+    if running < 2:
+        return 1.0
+    return 1.0 + s.contention * beyond + s.contention_loss * (running - 1)
+
+
+@compiled
 def crowding_on(s, jobs, gpu, victim):
     """Slowdown of a job's computing on a GPU by the jobs that run there: 1 where it runs alone.
 
@@ -125,10 +133,8 @@ def crowding_on(s, jobs, gpu, victim):
             if job != victim and jobs[job].push > 0:
                 grip = jobs[job].grip
                 waited += jobs[job].push * 2.0 * grip / (grip + jobs[victim].grip)
-    if running < 2:
-        return 1.0
     beyond = waited if s.contention_form == TURNS else max(demand - 1.0, 0.0)
-    return 1.0 + s.contention * beyond + s.contention_loss * (running - 1)
+    return crowding(s, beyond, running)
 
 
 @compiled
@@ -243,31 +249,6 @@ def set_speed(s, jobs, job):
     now = iteration_now(s, jobs, job, by_type)
     s.rate[job] = jobs[job].iteration_s / now
     s.efficiency[job] = fed_now(s, jobs, job, by_type) / now
-
-
-@compiled
-def greatest_rate(s, jobs, job):
-    """Return the greatest speed that a job can have, over that at the reference: its best shape and type of GPU.
-
-    Alone, with plenty of cores, close together. A CPU job has no more than the cores it asks for.
-    """
-    row = jobs[job]
-    if row.num_gpus == 0 or row.iteration_s <= 0:
-        return 1.0
-    slowdown = 1.0
-    if s.typed:
-        slowdown = 1.0 / max([row.type_speed[s.node_type[node]] for node in range(s.num_nodes)])
-    least = row.iteration_s
-    plenty = PLENTY_OF_CORES
-    for workers in range(row.min_workers, row.max_workers + 1):
-        for servers in range(row.servers > 0, MOST_SERVERS * (row.servers > 0) + 1):
-            least = min(least, iteration_time(s, jobs, job, workers, servers, slowdown, 1.0, plenty, 1, 1.0))
-            least = min(
-                least, iteration_time(s, jobs, job, workers, servers, slowdown, 1.0, plenty, workers, 1.0)
-            )
-            if row.cpu_slowdown > 0:
-                least = min(least, iteration_on_cpu(s, jobs, job, workers, servers))
-    return row.iteration_s / least
 
 
 @compiled

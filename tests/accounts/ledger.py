@@ -11,6 +11,7 @@ from simulator.kernel import calls, laws
 from simulator.kernel.layout import DONE, FUTURE, LOADING, PAUSING, QUEUED, RESERVED, RUNNING
 from simulator.next_moves import adopt
 from simulator.policy import Action, Policy, Ranking, Wait
+from simulator.source import Record
 
 ROUNDING = 1e-9  # of sums of many times
 
@@ -24,7 +25,7 @@ class Ledger:
 
     def __init__(self, episode: Episode) -> None:
         self.episode = episode
-        self.state = episode.state
+        self.state = Record(episode.states, 0)
         self.jobs = episode.jobs.copy()
         self.count = len(episode.jobs)
         self.broken: dict[str, float] = {}
@@ -47,7 +48,7 @@ class Ledger:
     def walk(self, ranking: Ranking) -> "Ledger":
         """Let the kernel carry out a ranking, instant by instant, to the end of the episode."""
         self.episode.set_levels(ranking.levels)
-        self.state.discipline = discipline_of(ranking, self.episode.discipline)
+        self.episode.state.discipline = discipline_of(ranking, self.episode.discipline)
         adopt(self.episode.states, 0, self.jobs, ranking)
         while not self.episode.done and not self.broken and self.advance():
             calls.walk(self.episode.states, 0, self.jobs)
@@ -89,7 +90,7 @@ class Ledger:
 
     def note(self, laws: Mapping[str, Callable[["Ledger"], Any]]) -> None:
         for name, holds in laws.items():
-            if not np.all(holds(self)):
+            if not np.logical_and.reduce(holds(self), axis=None):
                 self.broken.setdefault(name, float(self.state.clock))
 
     @property
@@ -98,8 +99,7 @@ class Ledger:
 
     def column(self, name: str) -> np.ndarray:
         """Return what the record holds of each job."""
-        column: np.ndarray = self.state[name][: self.count]
-        return column
+        return self.state.array(name)[: self.count]
 
     def jct(self) -> np.ndarray:
         return np.asarray(self.column("finish_s") - self.jobs["submit_s"])
@@ -133,7 +133,8 @@ def who_was_submitted_has_arrived(ledger: Ledger) -> Any:
 
 
 def gang_has_all_or_nothing(ledger: Ledger) -> Any:
-    active = np.isin(ledger.phase, (RUNNING, LOADING, PAUSING))
+    phase = ledger.phase
+    active = (phase == RUNNING) | (phase == LOADING) | (phase == PAUSING)
     return ledger.gpus_by_job(ledger.episode.view.gpus.first_owner) == active * ledger.jobs["num_gpus"]
 
 
@@ -145,7 +146,8 @@ def reservations_are_for_gpus_being_freed(ledger: Ledger) -> Any:
     awaited = (view.gpus.reserved_for >= 0) & (view.gpus.first_owner >= 0)
     for_somebody = ledger.gpus_by_job(view.gpus.reserved_for[awaited]) > 0
     sound = whole & ((for_somebody == reserved) | moving)
-    return np.append(sound, np.isin(view.gpus.first_owner[awaited], view.pausing))
+    holders = view.gpus.first_owner[awaited]
+    return np.append(sound, np.isin(holders, view.pausing)) if len(holders) else sound
 
 
 def memory_adds_up(ledger: Ledger) -> Any:

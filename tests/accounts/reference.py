@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 Gpu = tuple[int, int]  # its node, and its number inside the node
+HOLDING = ("running", "pausing", "loading")
 
 
 class Node(NamedTuple):
@@ -122,13 +123,12 @@ class Simulation:
 
     def free(self) -> set[Gpu]:
         """Return the GPUs that no job holds."""
-        return self.every_gpu - self.gpus_of("running", "pausing", "loading")
+        return self.every_gpu - self.gpus_of(*HOLDING)
 
     def assert_no_gpu_is_held_twice(self) -> None:
         """Assert that GPUs are exclusive, and that a job holds all it asked or none."""
-        holders = self.those("running", "pausing", "loading")
-        assert all(len(p.gpus) == (p.job.num_gpus if p in holders else 0) for p in self.all)
-        assert len(self.gpus_of("running", "pausing", "loading")) == sum(p.job.num_gpus for p in holders)
+        assert all(len(p.gpus) == (p.job.num_gpus if p.phase in HOLDING else 0) for p in self.all)
+        assert len(self.gpus_of(*HOLDING)) == sum(p.job.num_gpus for p in self.those(*HOLDING))
 
     def estimate(self, p: Progress) -> float:
         """Return the run time that policies are told."""
@@ -159,7 +159,7 @@ class Simulation:
 
     def next_instant(self) -> float:
         """Return the time of the next event: an end, an arrival, a level change or a tick."""
-        times = [min(p.end, self.limit_time(p)) for p in self.those("running", "pausing", "loading")]
+        times = [min(p.end, self.limit_time(p)) for p in self.those(*HOLDING)]
         times += [p.job.submit_s for p in self.those("absent")]
         if self.rules.estimates and self.rules.tick_s > 0 and self.those("queued"):
             multiple = int(self.now // self.rules.tick_s) - 1
@@ -171,7 +171,7 @@ class Simulation:
 
     def settle(self) -> None:
         """End what ends now, then let jobs arrive, then raise levels, several at several limits."""
-        for p in self.those("running", "pausing", "loading"):
+        for p in self.those(*HOLDING):
             if p.end <= self.now:
                 self.end_phase(p)
         for p in self.those("absent"):

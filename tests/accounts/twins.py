@@ -31,12 +31,12 @@ HELD = ("reserved", *HOLDING)  # has GPUs, or will have
 
 def of_those(jobs: list[int], seen: np.ndarray, expected: list[Any]) -> tuple[list[Any], list[Any]]:
     """Return two columns with nothing but of those jobs."""
-    wanted = set(jobs)
-    there = [job in wanted for job in range(len(expected))]
-    return (
-        [value if kept else None for value, kept in zip(seen.tolist(), there, strict=False)],
-        [value if kept else None for value, kept in zip(expected, there, strict=True)],
-    )
+    values = seen.tolist()
+    one: list[Any] = [None] * len(expected)
+    other = one.copy()
+    for job in jobs:
+        one[job], other[job] = values[job], expected[job]
+    return one, other
 
 
 class Twins:
@@ -117,53 +117,57 @@ class Twins:
             if seen == expected:
                 continue
             for index, (one, other) in enumerate(zip(seen, expected, strict=True)):
-                close = isinstance(other, float | int) and abs(one - other) <= ROUNDING
-                if one != other and not close:
+                if one != other and not (isinstance(other, float | int) and abs(one - other) <= ROUNDING):
                     where = f"at {self.fluid.clock!r}: {name} of {index}"
                     self.differences.append(f"{where} is {one!r}, expected {other!r}")
 
     def of_jobs(self) -> Columns:
         """Return what is said of each job."""
-        state, view, lives = self.episode.state, self.episode.view, self.fluid.lives
-        here = lives[: len(view.jobs.phase)]
+        state, seen, lives = self.episode.state, self.episode.view.jobs, self.fluid.lives
+        here = lives[: len(seen.phase)]
         columns: Columns = {
-            "phase": ([PHASES[phase] for phase in state.phase[: len(lives)]], [life.phase for life in lives]),
-            "progress": (view.jobs.attained_s.tolist(), [life.progress for life in here]),
-            "run": (view.jobs.ran_s.tolist(), [life.spent["run"] for life in here]),
+            "phase": (
+                [PHASES[phase] for phase in state.phase[: len(lives)].tolist()],
+                [life.phase for life in lives],
+            ),
+            "progress": (seen.attained_s.tolist(), [life.progress for life in here]),
+            "run": (seen.ran_s.tolist(), [life.spent["run"] for life in here]),
             "lost": (state.lost_s[: len(lives)].tolist(), [life.spent["lost"] for life in lives]),
-            "service": (view.jobs.gpu_seconds.tolist(), [life.service for life in here]),
-            "core": (view.jobs.core_seconds.tolist(), [life.spent["core"] for life in here]),
-            "restarts": (view.jobs.oom_restarts.tolist(), [life.ooms for life in here]),
-            "failures": (view.jobs.failures.tolist(), [life.failures for life in here]),
-            "preemptions": (view.jobs.preemptions.tolist(), [life.preemptions for life in here]),
-            "resizes": (view.jobs.resizes.tolist(), [life.resizes for life in here]),
-            "cores": (view.jobs.cores_now.tolist(), [life.cores for life in here]),
+            "service": (seen.gpu_seconds.tolist(), [life.service for life in here]),
+            "core": (seen.core_seconds.tolist(), [life.spent["core"] for life in here]),
+            "restarts": (seen.oom_restarts.tolist(), [life.ooms for life in here]),
+            "failures": (seen.failures.tolist(), [life.failures for life in here]),
+            "preemptions": (seen.preemptions.tolist(), [life.preemptions for life in here]),
+            "resizes": (seen.resizes.tolist(), [life.resizes for life in here]),
+            "cores": (seen.cores_now.tolist(), [life.cores for life in here]),
             "level": (state.level[: len(lives)].tolist(), [life.rank for life in lives]),
-            "throttle": (view.jobs.throttle.tolist(), [life.level for life in here]),
-            "node": (view.jobs.node.tolist(), [life.node for life in here]),
+            "throttle": (seen.throttle.tolist(), [life.level for life in here]),
+            "node": (seen.node.tolist(), [life.node for life in here]),
         }
         waits = [job for job, life in enumerate(here) if life.phase in ("queued", "restarting")]
-        columns["must load"] = of_those(waits, view.jobs.must_load, [life.saved for life in here])
+        columns["must load"] = of_those(waits, seen.must_load, [life.saved for life in here])
         for book, column, open_in in BANKED:
             closed = [job for job, life in enumerate(lives) if life.phase not in open_in]
-            columns[book] = of_those(closed, state[column], [life.spent[book] for life in lives])
+            columns[book] = of_those(
+                closed, state[column][: len(lives)], [life.spent[book] for life in lives]
+            )
         return columns | self.of_shapes(here) | self.of_estimates(here)
 
     def of_shapes(self, here: list[Life]) -> Columns:
         """Return what is said of what jobs hold, will hold, or ask for."""
-        view = self.episode.view
+        seen = self.episode.view.jobs
         shapes = [shape_of(life.task, life.wanted) if life.wanted else life.shape for life in here]
         shown = [job for job, life in enumerate(here) if life.phase != "done"]
         held = [shape.gpus if life.phase in HELD else 0 for shape, life in zip(shapes, here, strict=True)]
         return {
-            "workers": of_those(shown, view.jobs.workers_now, [shape.workers for shape in shapes]),
-            "servers": of_those(shown, view.jobs.servers_now, [shape.servers for shape in shapes]),
-            "GPUs": (view.jobs.gpus_now.tolist(), held),
+            "workers": of_those(shown, seen.workers_now, [shape.workers for shape in shapes]),
+            "servers": of_those(shown, seen.servers_now, [shape.servers for shape in shapes]),
+            "GPUs": (seen.gpus_now.tolist(), held),
         }
 
     def of_estimates(self, here: list[Life]) -> Columns:
         """Return what is said of how long jobs run."""
-        view = self.episode.view
+        seen = self.episode.view.jobs
         told = [life.task.estimates_s[int(life.predictable)] for life in here]
         exact = "estimates" not in self.work.scenario.parts
         rest = [
@@ -172,14 +176,15 @@ class Twins:
         ]
         shown = [job for job, life in enumerate(here) if life.phase != "done"]
         return {
-            "predictable": (view.jobs.is_predictable.tolist(), [life.predictable for life in here]),
-            "estimate": (view.jobs.estimate_s.tolist(), told),
-            "remaining": of_those(shown, view.jobs.remaining_s, rest),
+            "predictable": (seen.is_predictable.tolist(), [life.predictable for life in here]),
+            "estimate": (seen.estimate_s.tolist(), told),
+            "remaining": of_those(shown, seen.remaining_s, rest),
         }
 
     def of_machines(self) -> Columns:
         """Return what is said of GPUs and nodes."""
-        view, ground, outages = self.episode.view, self.fluid.ground, self.fluid.outages
+        ground, outages = self.fluid.ground, self.fluid.outages
+        seen, nodes_seen = self.episode.view.gpus, self.episode.view.nodes
         gpus, nodes = range(len(ground.node_of)), range(ground.cluster.num_nodes)
         here = [ground.residents(gpu) for gpu in gpus]
         closed = [ground.closed[node] > 0 for node in ground.node_of]
@@ -189,20 +194,20 @@ class Twins:
         ]
         return {
             "residents": (
-                [sorted(seats[seats >= 0].tolist()) for seats in view.gpus.jobs],
+                [sorted(seats[seats >= 0].tolist()) for seats in seen.jobs],
                 [sorted(jobs) for jobs in here],
             ),
-            "holder": (view.gpus.first_owner.tolist(), [jobs[0] if jobs else -1 for jobs in here]),
+            "holder": (seen.first_owner.tolist(), [jobs[0] if jobs else -1 for jobs in here]),
             "heir": (
-                view.gpus.reserved_for.tolist(),
+                seen.reserved_for.tolist(),
                 [CLOSED if closed[gpu] else (ground.heirs(gpu) or [-1])[0] for gpu in gpus],
             ),
-            "memory": (view.gpus.free_memory_gib.tolist(), [ground.memory(gpu) for gpu in gpus]),
-            "free cores": (view.nodes.free_cores.tolist(), [ground.free_cores(node) for node in nodes]),
+            "memory": (seen.free_memory_gib.tolist(), [ground.memory(gpu) for gpu in gpus]),
+            "free cores": (nodes_seen.free_cores.tolist(), [ground.free_cores(node) for node in nodes]),
             "spare cores": (
-                view.nodes.unreserved_cores.tolist(),
+                nodes_seen.unreserved_cores.tolist(),
                 [ground.spare_cores(node) for node in nodes],
             ),
-            "closed": (view.nodes.closed.tolist(), ground.closed),
-            "down at": (view.nodes.down_at_s.tolist(), down_at),
+            "closed": (nodes_seen.closed.tolist(), ground.closed),
+            "down at": (nodes_seen.down_at_s.tolist(), down_at),
         }

@@ -165,10 +165,10 @@ def test_the_record_takes_every_field_of_physics() -> None:
 
 def test_a_part_that_is_off_leaves_nothing_of_its_parameters() -> None:
     given = Scenario(max_share=4, peak_at=0.5, node_mtbf_h=2.0, restart_delay=7.0, contention_loss=1.0)
-    assert acting(given, frozenset()) == {**vars(Parameters()), "max_share": 1, "restart_delay": 7.0}
-    assert acting(given, frozenset({"sharing"})) == {
-        **vars(Parameters(max_share=4, peak_at=0.5, restart_delay=7.0, contention_loss=1.0))
-    }
+    off = {each.name: each.off for each in PARAMETERS}
+    assert acting(given, frozenset()) == {**off, "restart_delay": 7.0}
+    alone = {"max_share": 4, "peak_at": 0.5, "contention_loss": 1.0}
+    assert acting(given, frozenset({"sharing"})) == {**off, **alone, "restart_delay": 7.0}
     assert acting(given, frozenset({"failures"}))["node_mtbf_h"] == 2.0
 
 

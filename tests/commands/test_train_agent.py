@@ -5,8 +5,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 import pytest
@@ -44,10 +47,29 @@ def trace(tmp_path: Path) -> str:
     return crowd(tmp_path / "jobs.csv")
 
 
-def test_it_learns_and_says_how_the_agent_stands(command: Command, trace: str, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    code, out, error = command("--trace-file", trace, *FEW, "--out", run)
-    assert (code, error) == (0, "")
+class Run(NamedTuple):
+    """What the command was given, printed and left."""
+
+    trace: str
+    folder: Path
+    code: int
+    out: str
+    error: str
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Train once, for all who only look at what is left."""
+    folder = tmp_path_factory.mktemp("trained")
+    trace = crowd(folder / "jobs.csv")
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as error:
+        code = main(["--trace-file", trace, *FEW, "--out", str(folder / "run")])
+    return Run(trace, folder / "run", code, out.getvalue(), error.getvalue())
+
+
+def test_it_learns_and_says_how_the_agent_stands(trained: Run) -> None:
+    run, out = trained.folder, trained.out
+    assert (trained.code, trained.error) == (0, "")
     assert re.findall(r"^step +([\d,]+): mean JCT / base policy's", out, re.MULTILINE) == ["0", "256", "512"]
     rows = re.findall(r"^(\w+) +[\d,.]+ ", out, re.MULTILINE)
     assert rows == ["agent", "base_policy", "fifo", "sjf", "srtf", "las", "xion", "xion_threshold"]
@@ -62,12 +84,19 @@ def test_it_learns_and_says_how_the_agent_stands(command: Command, trace: str, t
     assert json.loads((run / "choices.json").read_text())["training"]["steps"] == 512
 
 
-def test_the_agent_scores_the_same_again(
-    command: Command, trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run, again = tmp_path / "run", tmp_path / "again"
-    assert command("--trace-file", trace, *FEW, "--out", run)[0] == 0
-    same = ("--trace-file", trace, "--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "3")
+def test_the_agent_scores_the_same_again(trained: Run, tmp_path: Path) -> None:
+    run, again = trained.folder, tmp_path / "again"
+    same = (
+        "--trace-file",
+        trained.trace,
+        "--cluster",
+        "2x8",
+        "--jobs",
+        "40",
+        "--all-windows",
+        "--windows",
+        "3",
+    )
     assert evaluate.main(["--policy", str(run / "best"), *same, "--out", str(again)]) == 0
     pd.testing.assert_frame_equal(
         pd.read_csv(run / "agent" / "jobs.csv"), pd.read_csv(again / f"{run.name}_best" / "jobs.csv")
@@ -75,7 +104,8 @@ def test_the_agent_scores_the_same_again(
 
 
 def test_fewer_windows_than_asked_for_are_enough(command: Command, trace: str, tmp_path: Path) -> None:
-    many = [arg if before != "--windows" else "5000" for before, arg in pairwise(("", *FEW))]
+    other = {"--windows": "5000", "--steps": "256"}
+    many = [other.get(before, arg) for before, arg in pairwise(("", *FEW))]
     code, out, error = command("--trace-file", trace, *many, "--out", tmp_path / "run")
     assert (code, error) == (0, "")
     assert re.search(r"Note: the train part of the trace has \d+ windows, not 5,000", out)

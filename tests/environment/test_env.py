@@ -37,11 +37,11 @@ def steps(kinds: dict[str, str]) -> int:
     return SMALL_STEPS if kinds["action"] == "elastic" else STEPS
 
 
-@pytest.fixture
-def windows(tmp_path: Path) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def windows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return a scenario of several windows; the first jobs of some are submitted together."""
-    table = tiny.jobs(8 * tiny.COUNT)
-    return tiny.scenario(tmp_path, table, whole=False, all_windows=True, jobs=tiny.COUNT)
+    folder, table = tmp_path_factory.mktemp("windows"), tiny.jobs(8 * tiny.COUNT)
+    return tiny.scenario(folder, table, whole=False, all_windows=True, jobs=tiny.COUNT)
 
 
 # The checkers.

@@ -19,7 +19,7 @@ from tests.cases import tiny
 from tests.cases.shaped_jobs import TROUBLES, Whims, shaped
 from tests.cases.turns import in_turn
 
-JOBS = 20  # of those that change their shape: each takes many small steps
+JOBS = 20  # each takes many small steps
 LESS = ("none", "memory,preemption,estimates", "sharing,cpu_jobs")
 
 
@@ -132,7 +132,7 @@ def directly(env: GPUClusterEnv, policy: Policy) -> Any:
     ("name", "physics"), [*((name, "all") for name in baselines.names()), *in_turn(LESS)]
 )
 def test_every_policy_is_played_step_by_step(name: str, physics: str, tmp_path: Path) -> None:
-    chosen = tiny.scenario(tmp_path, tiny.mixed(0), physics=physics)
+    chosen = tiny.scenario(tmp_path, tiny.mixed(0)[:JOBS], physics=physics)
     env = tiny.make(chosen, action="elastic", tau_s=None)
     found = baselines.load(name)
     assert_frame_equal(

@@ -92,11 +92,30 @@ def test_no_policy_beats_the_bound(workloads: list[Workload], tables: dict[str, 
         assert (each["mean_jct_s"] >= least).all()
 
 
+def test_a_mean_below_the_bound_is_refused(
+    workloads: list[Workload], tables: dict[str, pd.DataFrame]
+) -> None:
+    """Every job as if it had never waited: each by itself is possible, all together are not."""
+    alone = tables["srtf"].assign(jct_s=tables["srtf"]["run_s"], wait_s=0.0)
+    with pytest.raises(RuntimeError, match="no schedule has one below"):
+        report.score({"srtf": alone}, workloads)
+
+
+def test_the_gap_closed_is_told(workloads: list[Workload], tables: dict[str, pd.DataFrame]) -> None:
+    summaries, bounds = report.score(tables, workloads), report.bounds(workloads)
+    fifo, srtf = (results.pool(summaries[name])["mean_jct_s"] for name in ("fifo", "srtf"))
+    share = (fifo - srtf) / (fifo - bounds["mean_jct_s"].mean())
+    lines = footnotes.footnotes(workloads, summaries, {"fifo": FIFO, "srtf": SRTF}, "fifo", bounds)
+    assert 0 < share < 1
+    assert any(line.endswith(f"Of fifo's gap to it, closed: srtf {100 * share:.0f} %.") for line in lines)
+    assert report.document(summaries, bounds, "fifo")["gap_closed_from_fifo"]["srtf"] == pytest.approx(share)
+
+
 def test_a_lone_policy_has_no_ratio(workloads: list[Workload], tables: dict[str, pd.DataFrame]) -> None:
     summaries = report.score({"fifo": tables["fifo"]}, workloads)
     out = printed(
         report.table(summaries, report.bounds(workloads), "fifo"),
-        *footnotes.footnotes(workloads, summaries, {"fifo": FIFO}, "fifo"),
+        *footnotes.footnotes(workloads, summaries, {"fifo": FIFO}, "fifo", report.bounds(workloads)),
     )
     assert "fifo's" not in out
 

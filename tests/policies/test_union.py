@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from baselines.union import GRID, Union
-from simulator.cluster import uniform
+from simulator.cluster import Cluster, uniform
 from simulator.episode import Episode, run
 from simulator.kernel.layout import JOB
 from simulator.physics import Physics
@@ -44,6 +44,13 @@ def finishes(policy: Union, work: np.ndarray, gpus: int, max_share: int = 1) -> 
     episode = Episode(work, uniform(1, gpus), exact=True, physics=Physics(max_share=max_share))
     ends: list[float] = run(policy, episode).state.finish_s[: len(work)].tolist()
     return ends
+
+
+def end_on_cores(policy: Union, work: np.ndarray) -> float:
+    """Return when the last job ends on one GPU with eight cores, which decide about speed."""
+    node = Cluster("one", (1,), (16.0,), (8,))
+    episode = Episode(work, node, exact=True, physics=Physics(cores=True))
+    return float(run(policy, episode).state.finish_s[: len(work)].max())
 
 
 def test_all_levers_are_pulled() -> None:
@@ -131,6 +138,13 @@ def test_a_job_grows_once_nobody_waits() -> None:
     run(watched, Episode(work, uniform(1, 4), exact=True))
     assert sizes == sorted(sizes)
     assert len(sizes) > 1
+
+
+def test_a_job_gets_the_cores_that_it_needs_whatever_it_asks_for() -> None:
+    """With one core its iteration takes 4 s instead of 1: with all it needs, 1000 s of it take 250 s."""
+    work = jobs((0, 1, 1000), input_core_s=4.0, cores_each=1.0)
+    assert end_on_cores(Union(), work) < 350
+    assert end_on_cores(Union(cores=False), work) == 1000
 
 
 @pytest.mark.parametrize("name", GRID)

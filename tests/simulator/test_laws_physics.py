@@ -65,9 +65,7 @@ def twins_of(config: str, seed: int, count: int = 20, kind: type[Twins] = Twins)
     return kind(workload(table, **CONFIGS[config], seed=seed), LEVELS)
 
 
-each_config = pytest.mark.parametrize(
-    "config", CONFIGS, scope="module"
-)  # all of one go to one process, mostly
+each_config = pytest.mark.parametrize("config", CONFIGS, scope="module")
 
 
 @cache

@@ -12,9 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import traces
-from benchmarks.philly_fidelity import BUCKETS, batches, burstiness, members
+from benchmarks.philly_batches import block, fitted
+from benchmarks.philly_fidelity import BUCKETS, batches, burstiness, members, of_log
 from tests.cases.bad_input import BAD_LOG, BAD_MACHINES, JOB, Bad
-from traces import philly
+from traces import _philly_parameters, philly
+from workloads import Scenario
+from workloads._windows import in_range, list_file
 
 STATISTICS = json.loads((Path(traces.__file__).parent / "data" / "philly_statistics.json").read_text())
 JOBS = 40_000
@@ -220,8 +223,9 @@ def test_jobs_come_as_often_as_the_logs(drawn: pd.DataFrame) -> None:
 
 @pytest.mark.parametrize("gpus", [1, 2, 4, 8, 16])
 def test_gpu_counts_have_the_logs_shares(drawn: pd.DataFrame, gpus: int) -> None:
+    """Those of 16 GPUs are few, and come by some hundred works."""
     share = STATISTICS["gpu_count"]["share_of_jobs"][str(gpus)]
-    assert (drawn["num_gpus"] == gpus).mean() == pytest.approx(share, rel=0.2)
+    assert (drawn["num_gpus"] == gpus).mean() == pytest.approx(share, rel=0.2 if gpus < 16 else 0.4)
 
 
 @pytest.mark.parametrize("name", list(STATISTICS["virtual_clusters"])[:8])
@@ -288,6 +292,80 @@ def test_the_log_s_probe_comes_every_ten_minutes(drawn: pd.DataFrame) -> None:
         followed = np.isin(at + 600, at)
         per_day.append(followed.sum() / (at[-1] - at[0]) * 86_400)
     assert np.mean(per_day) == pytest.approx(probe["per_day"], rel=0.15)
+
+
+@pytest.fixture(scope="module")
+def counted(drawn: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return of each seed what is published of the log's batches."""
+    table = drawn.assign(passed=(drawn["status"] == "Pass").astype(int))
+    table["submitted_time"] = pd.Timestamp("2017-10-02") + pd.to_timedelta(table["submit_s"], unit="s")
+    return [block(own.reset_index(drop=True)) for _, own in table.groupby("seed")]
+
+
+@pytest.mark.parametrize("half", ["small", "large"])
+def test_work_is_gone_on_with_for_as_long_as_in_the_log(counted: list[dict[str, Any]], half: str) -> None:
+    """The log: mean scores of a cluster's small batches correlate .25 one apart, .06 ten apart; large .48, .17."""
+    published = STATISTICS["batch_process"]["score_autocorrelation"][half]
+    for lag in ("1", "2", "3", "5", "10"):
+        found = np.mean([process["score_autocorrelation"][half][lag] for process in counted])
+        assert found == pytest.approx(published[lag], abs=0.08 if half == "small" else 0.2), lag
+
+
+@pytest.mark.parametrize("kind", ["small_1gpu", "large_1gpu"])
+def test_jobs_of_small_and_of_large_batches_pass_and_last_as_the_logs(
+    counted: list[dict[str, Any]], kind: str
+) -> None:
+    """The log: 64 % of 1-GPU jobs of small batches pass, 84 % of those of large ones, which are never as long."""
+    published = STATISTICS["batch_process"]["classes"][kind]
+    found = [process["classes"][kind] for process in counted]
+    assert np.mean([own["passed_share"] for own in found]) == pytest.approx(
+        published["passed_share"], abs=0.06
+    )
+    levels = STATISTICS["quantile_levels"]
+    for level, apart in ((0.5, 0.4), (0.9, 0.6), (0.99, 0.7)):
+        at = levels.index(level)
+        logs = [np.log(own["duration_s"]["passed"]["quantiles"][at]) for own in found]
+        assert np.mean(logs) == pytest.approx(
+            np.log(published["duration_s"]["passed"]["quantiles"][at]), abs=apart
+        ), level
+
+
+@pytest.mark.parametrize("name", ["6214e9", "6c71a0", "b436b2"])
+def test_large_batches_are_as_many_and_as_large_as_the_logs(
+    counted: list[dict[str, Any]], drawn: pd.DataFrame, name: str
+) -> None:
+    published = STATISTICS["batch_process"]["large_batches"][name]
+    found = [process["large_batches"].get(name, {"batches": 0, "mean_size": 0}) for process in counted]
+    number, jobs = (
+        sum(each)
+        for each in zip(*((own["batches"], own["batches"] * own["mean_size"]) for own in found), strict=True)
+    )
+    days = drawn.groupby("seed")["submit_s"].max().sum() / 86_400
+    assert number / days == pytest.approx(published["batches"] / 51, rel=0.5)
+    assert jobs / number == pytest.approx(published["mean_size"], rel=0.25)
+
+
+def test_the_parameters_are_those_that_fit_what_is_published() -> None:
+    """But for the modulations of large batches, which were set by hand."""
+    found, used = fitted(STATISTICS["batch_process"]), _philly_parameters.TODAY
+    assert used.continues == pytest.approx(found["continues"], abs=0.005)
+    assert used.recent == pytest.approx(found["recent"], abs=0.005)
+    assert np.ravel(used.modulations[0]) == pytest.approx(np.ravel(found["modulations"][0]), abs=0.005)
+
+
+def test_what_is_published_of_batches_is_the_logs(shared_data: Path) -> None:
+    log = of_log(shared_data / "philly" / "philly_jobs_first75.csv.gz")
+    assert block(log) == STATISTICS["batch_process"]
+
+
+def test_windows_contend_as_the_logs_do() -> None:
+    """Mean JCT / mean run time under SRTF: of 1,000 windows listed, against 100 of the log; 1.54 and 2.41."""
+    published = STATISTICS["windows"]
+    listed = pd.read_csv(list_file(Scenario()))["jct_over_run_time"]
+    assert listed.median() == pytest.approx(published["JCT / run time, all, 50%"], abs=0.15)
+    assert listed.quantile(0.9) == pytest.approx(published["JCT / run time, all, 90%"], abs=0.3)
+    share = np.mean([in_range(ratio) for ratio in listed])
+    assert share == pytest.approx(published["share of windows accepted"], abs=0.08)
 
 
 def test_windows_of_512_jobs_look_like_the_logs() -> None:

@@ -148,9 +148,9 @@ def test_the_old_streams_draw_as_version_0_did(monkeypatch: pytest.MonkeyPatch) 
         stream(3, "something", "new")
 
 
-def test_nothing_but_the_streams_has_changed_since_version_0() -> None:
-    """The smallest part of what `benchmarks/per_window.py --old-streams` compares."""
-    args = ["--old-streams", "--policy", "srtf", "--workload", "xonar_mix", "xion_small"]
+def test_nothing_but_streams_and_parameters_has_changed_since_version_0() -> None:
+    """The smallest part of what `benchmarks/per_window.py --old-streams` compares; `quick` has the Philly of then."""
+    args = ["--old-streams", "--policy", "srtf", "--workload", "xonar_mix", "xion_small", "quick"]
     command = [sys.executable, "benchmarks/per_window.py", *args]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert found.stdout.endswith("8 of 8 cells are equal to the digit\n"), found.stdout + found.stderr
+    assert found.stdout.endswith("12 of 12 cells are equal to the digit\n"), found.stdout + found.stderr

@@ -58,7 +58,8 @@ def test_every_episode_is_offered_the_same_load() -> None:
     gpus = cluster(SCENARIO.cluster_name).num_gpus
     assert gpus == mixed.MACHINES.num_gpus
     for table in episodes():
-        work = float((table["num_gpus"] * table["duration_s"]).sum())
+        held_s = table["duration_s"] + table["startup_s"]
+        work = float((table["num_gpus"] * held_s).sum())
         assert mixed.LOAD <= work / (gpus * table["submit_s"].max()) < 1.15 * mixed.LOAD
 
 
@@ -79,7 +80,7 @@ def test_widths_lie_between_phillys_and_helios() -> None:
 
 
 def test_run_times_are_phillys_within_bounds() -> None:
-    run_s = training()["duration_s"]
+    run_s = training()["duration_s"] + training()["startup_s"]
     least, most = mixed.RUN_S
     assert run_s.between(least, most).all()
     assert run_s.mean() / 60 == pytest.approx(45, abs=4)
@@ -127,10 +128,14 @@ def test_estimates_are_good_at_once_later_or_never() -> None:
     turns = table["predictable_from"]
     assert (turns == 0).mean() == pytest.approx(0.45, abs=0.03)
     assert (turns == 1).mean() == pytest.approx(0.15, abs=0.03)
-    error = np.log(table["profiled_duration_s"] / table["duration_s"])
+    held_s, told_s = (
+        table["duration_s"] + table["startup_s"],
+        table["profiled_duration_s"] + table["startup_s"],
+    )
+    error = np.log(told_s / held_s)
     assert error[turns == 0].std() == pytest.approx(0.25, abs=0.02)
     assert error[turns > 0].std() == pytest.approx(1, abs=0.05)
-    late = np.log(table["predicted_duration_s"] / table["duration_s"])
+    late = np.log((table["predicted_duration_s"] + table["startup_s"]) / held_s)
     assert late.std() == pytest.approx(0.25, abs=0.02)
 
 

@@ -127,17 +127,15 @@ def test_nonsense_is_refused(month: Scenario) -> None:
 # The same for all.
 
 
-@pytest.mark.parametrize(
-    "rules",
-    [
+def test_rules_do_not_choose_windows(month: Scenario) -> None:
+    several: list[dict[str, Any]] = [
         {"placement": "pooled"},
         {"placement": "spread", "discipline": "strict"},
         {"physics": "none"},
         {"tick": 1e5},
-    ],
-)
-def test_rules_do_not_choose_windows(rules: dict[str, Any], month: Scenario) -> None:
-    assert names(windows(replace(month, **rules), "train", 60)) == names(windows(month, "train", 60))
+    ]
+    usual = names(windows(month, "train", 60))
+    assert [rules for rules in several if names(windows(replace(month, **rules), "train", 60)) != usual] == []
 
 
 def test_a_job_may_be_too_large_for_the_usual_rules(tmp_path: Path) -> None:
@@ -197,7 +195,7 @@ def test_a_list_spares_the_simulation_and_changes_nothing(
 ) -> None:
     scenario = replace(generated, all_windows=False)
     simulated = windows(scenario, "train", 2)
-    write_list(scenario, {"train": 80})
+    write_list(scenario, {"train": 20})
     monkeypatch.setattr(chosen, "jct_over_run_time", lambda *_: pytest.fail("this window is on the list"))
     listed = windows(scenario, "train", 2)
     assert [window.window for window in listed] == [window.window for window in simulated]

@@ -1,0 +1,110 @@
+"""A mean JCT that no schedule of a workload can beat, with whatever levers, and how much of the way to it is gone."""
+
+import heapq
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.least_work import least_works
+
+if TYPE_CHECKING:
+    from simulator.episode import Episode
+
+Seconds = NDArray[np.float64]
+ROUNDS = 4  # of leaving out jobs that hardly queue
+
+
+def lower_bound(episode: "Episode") -> float:
+    """Return a mean JCT in seconds that no schedule of a fresh episode's workload can beat.
+
+    The largest of several. Each gives some jobs, any, their least time: with the best shape, type of GPU and cores,
+    alone. The others meet on one machine that does what the cluster can do and more: see `simulator.least_work`. There
+    the sum of JCTs is at least that of shortest remaining work first (`_by_remaining_work`), and at least half of the
+    least times more than that of the mean moments of progress (`_by_mean_moment`). Preemption costs, placement, lost
+    work, failures and waits for them only make schedules worse.
+    """
+    startup_s = episode.jobs["startup_s"]
+    from_s = episode.jobs["submit_s"] - episode.jobs["submit_s"].min() + startup_s  # no progress before
+    least_s = episode.fastest_s - startup_s
+    best = float(least_s.mean())
+    for work in least_works(episode):
+        for relaxed in (_by_mean_moment, _by_remaining_work):
+            best = _mean_jct(from_s, work, least_s, relaxed, best)
+    return float(startup_s.mean()) + best
+
+
+def gap_closed(baseline: float, policy: float, bound: float) -> float:
+    """Return the share of the gap between a baseline's mean JCT and the lower bound that a policy closes.
+
+    1 at the bound, which no policy need be able to reach; below 0 where it is worse than the baseline.
+    """
+    return (baseline - policy) / (baseline - bound)
+
+
+Relaxed = Callable[[Seconds, Seconds, Seconds], Seconds]
+"""Returns JCTs whose sum no schedule beats, of jobs submitted then, with so much work and at least that time."""
+
+
+def _mean_jct(submit_s: Seconds, work: Seconds, least_s: Seconds, relaxed: Relaxed, known: float) -> float:
+    """Return the greatest bound found by letting fewer and fewer jobs meet: those that would queue.
+
+    known: a bound; the search ends where these JCTs, none below its least time, have no greater mean.
+    """
+    meet = work > 0
+    for _ in range(ROUNDS):
+        jct_s = least_s.copy()
+        jct_s[meet] = relaxed(submit_s[meet], work[meet], least_s[meet])
+        known = max(known, float(jct_s.mean()))
+        queue = meet & (jct_s > least_s)
+        if queue.sum() == meet.sum() or float(np.maximum(jct_s, least_s).mean()) <= known:
+            break
+        meet = queue
+    return known
+
+
+def _by_remaining_work(submit_s: Seconds, work: Seconds, least_s: Seconds) -> Seconds:
+    """Return the JCTs on one machine of speed 1 that serves the least remaining work (Schrage 1968).
+
+    The shortest of the queue stays the shortest while it is served.
+    """
+    ended = np.zeros(len(work))
+    for job, _, end in _served(submit_s, work, by_remaining=True):
+        ended[job] = end
+    return ended - submit_s
+
+
+def _by_mean_moment(submit_s: Seconds, work: Seconds, least_s: Seconds) -> Seconds:
+    """Return half of each least time more than the mean moment of a job's progress, with the least sum of moments.
+
+    A job that makes no faster progress than in its least time ends at least half of that after the mean moment of its
+    progress. The sum of these is least where one machine of speed 1 serves the job with the least work of all that are
+    there (Eastman, Even and Isaacs 1964 where all come at once; from memory).
+    """
+    moment = np.zeros(len(work))
+    for job, begin, end in _served(submit_s, work, by_remaining=False):
+        moment[job] += (end - begin) * (begin + end) / 2
+    return moment / work - submit_s + least_s / 2
+
+
+def _served(submit_s: Seconds, work: Seconds, *, by_remaining: bool) -> Iterator[tuple[int, float, float]]:
+    """Yield who is served from when to when, on one machine of speed 1: the least (remaining) work of those there."""
+    left = work.tolist()
+    queue: list[tuple[float, int]] = []
+    clock = 0.0
+    for new in [*np.argsort(submit_s, kind="stable").tolist(), None]:
+        until = np.inf if new is None else float(submit_s[new])
+        while queue and clock < until:
+            job = queue[0][1]
+            end = min(clock + left[job], until)
+            yield job, clock, end
+            if clock + left[job] <= until:
+                heapq.heappop(queue)
+            else:
+                left[job] -= end - clock
+                heapq.heapreplace(queue, (left[job] if by_remaining else float(work[job]), job))
+            clock = end
+        if new is not None:
+            clock = until
+            heapq.heappush(queue, (left[new], new))

@@ -1,0 +1,120 @@
+"""How much of a cluster jobs take at least, in any shape and company and on any type of GPU: relaxations of an episode.
+
+A relaxation gives each job an amount of work, in seconds of the whole cluster, such that no schedule does more than one
+second of work a second. So one machine of speed 1 with these jobs can do what any schedule does, and more. Each is
+
+    work = min(s g + (1 - s) c, (1 - s) c'),   g: on GPUs   c: on the cores beside them   c': on cores alone
+
+for a share s from 0 to 1, where g counts the GPUs alone, and c and c' the cores alone: what a schedule does in a second
+adds up to at most s + (1 - s).
+
+Cores. Core-seconds that a job takes at least (`least_core_seconds`), over the cores of the cluster, each of which one
+job holds at a time; only where they are counted.
+
+GPUs. A job of progress rate r on w GPUs makes r / w on each, and r / w <= 1 / a(x), the GPU-seconds that a second of
+progress takes at least where others slow its computing x times (`least_gpu_seconds`). A second of progress is to count
+(base + by_duty x duty) x a(y), for some y >= 1. Since a(x) rises, and a(x) / x falls, a(y) / a(x) <= max(y / x, 1), and
+all jobs on a GPU together count in a second at most
+
+    sum of (base + by_duty x duty) x max(y / x, 1)   <=   `greatest_total`, over any company on a GPU,
+
+x being no less for any of them than for whoever is slowed least in a company of so many, or so much demand.
+
+With y = 1 and by_duty = 0 these are GPU-seconds alone, over as many jobs as may share a GPU. Where types of GPU differ,
+a(y) is that of one type, and the GPUs of another count as often as for the job that gains most there.
+
+What is not counted (pauses, loads, start-ups, lost progress, bandwidth, links, GPU memory, failures) takes only more.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from simulator.kernel import calls
+from simulator.kernel.layout import TURNS
+
+if TYPE_CHECKING:
+    from simulator.episode import Episode
+
+WEIGHTS = ((1.0, 0.0), (1.0, 1.0), (1.0, 2.0), (1.0, 4.0), (0.0, 1.0))  # base, by_duty
+SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)  # s
+
+
+def least_works(episode: "Episode") -> np.ndarray:
+    """Return the work of every job in each relaxation, (relaxations, jobs), s of the whole cluster."""
+    cores = _least(episode, 1.0)
+    total = sum(episode.cluster.node_cores)
+    has_gpus, can_do_without = episode.jobs["num_gpus"] > 0, np.isfinite(cores.without_gpus)
+    beside = np.where(has_gpus, cores.on_cores, 0.0) / total
+    alone = np.where(can_do_without, cores.without_gpus, 0.0) / total
+    works = []
+    for on_gpus in _on_gpus(episode):
+        for share in SHARES if episode.state.cpu_limited else SHARES[:1]:
+            with_gpus = np.where(has_gpus, share * on_gpus + (1 - share) * beside, np.inf)
+            without = np.where(can_do_without, (1 - share) * alone, np.inf)
+            works.append(np.minimum(with_gpus, without) * episode.jobs["duration_s"])
+    return np.unique(works, axis=0)
+
+
+class _Least(NamedTuple):
+    """What jobs take for a second of progress at least: GPU-seconds by type (jobs, types), and core-seconds."""
+
+    on_gpus: np.ndarray
+    on_cores: np.ndarray
+    without_gpus: np.ndarray
+
+
+def _least(episode: "Episode", slowdown: float) -> _Least:
+    """Return what jobs take where others slow their computing so many times."""
+    jobs, types = len(episode.jobs), int(_types(episode).max()) + 1
+    least = _Least(np.empty((jobs, types)), np.empty(jobs), np.empty(jobs))
+    calls.least_seconds(episode.states, 0, episode.jobs, slowdown, *least)
+    return least
+
+
+def _types(episode: "Episode") -> np.ndarray:
+    types: np.ndarray = episode.state.node_type[: episode.state.num_nodes]
+    return types
+
+
+def _on_gpus(episode: "Episode") -> Iterator[np.ndarray]:
+    """Yield what each job takes of all GPUs for a second of progress, relaxation by relaxation."""
+    duty, most = episode.jobs["duty"], int(episode.state.max_share)
+    greatest = float(duty.max())
+    least_wait, longest_wait = _waits(episode)
+    turns = episode.state.contention_form == TURNS
+    beyond = (most - 1) * longest_wait if turns else max(most * greatest - 1, 0.0)
+    crowded = calls.crowding(episode.states, 0, beyond, most)
+    for slowdown in sorted({1.0, crowded}):
+        least = _least(episode, slowdown).on_gpus
+        for kind in np.unique(_types(episode)).tolist():
+            capacity = _capacity(episode, least, kind)
+            for base, by_duty in WEIGHTS if most > 1 else WEIGHTS[:1]:
+                total = calls.greatest_total(episode.states, 0, base, by_duty, greatest, least_wait, slowdown)
+                takes = (base + by_duty * duty) * least[:, kind]
+                yield takes / (total * capacity) if takes.any() else takes
+
+
+def _waits(episode: "Episode") -> tuple[float, float]:
+    """Return the least and the most that a job on GPUs waits for another there where they take turns."""
+    on_gpus = episode.jobs[episode.jobs["num_gpus"] > 0]
+    if not len(on_gpus):
+        return 0.0, 0.0
+    push, grip = on_gpus["push"], on_gpus["grip"]
+    both = grip.min() + grip.max()
+    if both <= 0:
+        return 0.0, 0.0
+    return float(push.min() * 2 * grip.min() / both), float(push.max() * 2 * grip.max() / both)
+
+
+def _capacity(episode: "Episode", least: np.ndarray, kind: int) -> float:
+    """Return how many GPUs of one type those of all types are worth, each to the job that gains most there."""
+    memory, gpus = episode.state.node_memory, episode.state.node_gpus
+    nodes = np.column_stack([_types(episode), memory[: len(_types(episode))], gpus[: len(_types(episode))]])
+    total = 0.0
+    for (there, gib, width), count in zip(*np.unique(nodes, axis=0, return_counts=True), strict=True):
+        able = (least[:, int(there)] > 0) & (episode.jobs["gpu_memory_gib"] <= gib)
+        worth = (least[able, kind] / least[able, int(there)]).max(initial=0.0)
+        total += float(count * width * worth)
+    return total
