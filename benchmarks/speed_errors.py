@@ -11,6 +11,7 @@ those that traces are filled with. An error is |computed / measured - 1| in perc
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -23,6 +24,7 @@ sys.path[:0] = [] if ROOT in sys.path else [ROOT]  # where it is run by its path
 from benchmarks.measured_links import by_name  # noqa: E402
 from benchmarks.measured_pairs import PAIRS, colocation  # noqa: E402
 from benchmarks.measured_pauses import PAUSES, preemption  # noqa: E402
+from benchmarks.measured_repeats import repeats  # noqa: E402
 from benchmarks.measured_speeds import (  # noqa: E402
     SPEEDS,
     Points,
@@ -49,9 +51,33 @@ STATED = {
     "pair: V100": "23",
     "pair: RTX3090": "7.6",
 }
+HELD_OUT = "\nleft out"
+JUDGED = {
+    "GPU": ("alpha + beta b",),
+    "gang": ("links by\ndefault", f"links named{HELD_OUT}"),
+    "nodes": ("links by\ndefault", f"links named{HELD_OUT}"),
+    "cores": ("as profiled",),
+    "pair": (f"turns{HELD_OUT}", f"excess{HELD_OUT}"),
+    "restart": (f"measured{HELD_OUT}",),
+}
+"""What of each part is held against a constant in words: where it was fitted, with the rows left out."""
 NOTES = {
-    "GPU": "Seconds of an iteration on one GPU. Constant: the median of each model. Stated for 140 settings, not quite "
-    "these. The worst on V100s is Sia's NCF, which waits for its host.",
+    "repeats": "How far apart repeated measurements of one setting are: so exact a profile can be. None repeats GPU "
+    "utilisation, which is shown over batch sizes instead, or memory, of which a line in the batch errs by 2.5 %.",
+    "GPU": "Seconds of an iteration on one GPU, in sample. Constant: the median of each model. Stated for 140 settings "
+    "(not quite these). The worst on V100s is Sia's NCF, which waits for its host.",
+    "gang": ("links by\ndefault", f"links named{HELD_OUT}"),
+    "nodes": ("links by\ndefault", f"links named{HELD_OUT}"),
+    "cores": ("as profiled",),
+    "pair": (f"turns{HELD_OUT}", f"excess{HELD_OUT}"),
+    "restart": (f"measured{HELD_OUT}",),
+}
+"""What of each part is held against a constant in words: where it was fitted, with the rows left out."""
+NOTES = {
+    "repeats": "How far apart repeated measurements of one setting are: so exact a profile can be. None repeats GPU "
+    "utilisation, which is shown over batch sizes instead, or memory, of which a line in the batch errs by 2.5 %.",
+    "GPU": "Seconds of an iteration on one GPU. Constant: the median of each model. In sample. Stated for 140 settings, not "
+    "quite these. The worst on V100s is Sia's NCF, which waits for its host.",
     "gang": "Seconds on several GPUs over those on one. Stated for 14,221 points, more than are in these files, after "
     "fits to each cluster and to its single GPUs. Held out: Sia's scalability files. Named: the links of its kind, "
     "fitted to all clusters of that kind, or, left out, to the others. Constant: the cluster's own median.",
@@ -64,6 +90,16 @@ NOTES = {
     "Left out: how much of its data a start opens again, or the constant, one for all, is fitted to the other sources; "
     "the noise is TACC's. Sia's are what dear costs were fitted to; Salus's start-ups are in the profiles.",
 }
+
+
+def plain(cells: pd.DataFrame) -> Table:
+    """Return a table of words and numbers as it is."""
+    shown = Table(box=box.HORIZONTALS, padding=(0, 1, 0, 0), show_edge=False)
+    for name in cells:
+        shown.add_column("" if name == "what" else str(name), justify="left" if name == "what" else "right")
+    for row in cells.itertuples(index=False):
+        shown.add_row(*[f"{cell:.1f}" if isinstance(cell, float) else f"{cell}" for cell in row])
+    return shown
 
 
 def table(part: str, points: Points) -> Table:
@@ -79,6 +115,36 @@ def table(part: str, points: Points) -> Table:
         counted = rows["setting"].nunique() if "setting" in rows else 0
         shown.add_row(str(what), f"{counted or len(rows):,}", *texts, STATED.get(f"{part}: {what}", ""))
     return shown
+
+
+def verdicts(part: str, points: Points) -> Iterator[str]:
+    """Say in words of which rows a part is worse than a constant."""
+    for scheme in JUDGED[part]:
+        beside = (
+            f"constant{HELD_OUT}"
+            if scheme.endswith(HELD_OUT) and f"constant{HELD_OUT}" in points
+            else "constant"
+        )
+        worse, rows = [], 0
+        for what, each in points.groupby("what", sort=False):
+            middle = pd.Series(each["measured"].median(), each.index)
+            computed, constant = (mean_error(each, each.get(name, middle)) for name in (scheme, beside))
+            rows += computed >= 0
+            worse += [str(what)] if computed > constant else []
+        said = (
+            f"Worse than a constant in {len(worse)} of {rows} rows: {', '.join(worse)}"
+            if worse
+            else "Nowhere worse than a constant"
+        )
+        yield f"{said} ({' '.join(scheme.split())}{', both' if beside != 'constant' else ''})."
+
+
+def mean_error(rows: Points, computed: "pd.Series[float]") -> float:
+    """Return the mean error in percent of what was computed for the points of a row, as it is shown."""
+    errors = 100 * (computed / rows["measured"] - 1).abs()
+    if "setting" in rows and rows["setting"].notna().all():
+        errors = errors.groupby(rows["setting"]).mean()
+    return float(errors.mean())
 
 
 def error(rows: Points, computed: "pd.Series[float]") -> str:
@@ -105,7 +171,8 @@ def main(args: list[str] | None = None) -> int:
     parts |= {"restart": preemption(folder)} if (folder / PAUSES).is_file() else {}
     out = report.console(sys.stdout)
     for part, points in parts.items():
-        out.print(NOTES[part], table(part, points), "", sep="\n")
+        out.print(NOTES[part], table(part, points), *verdicts(part, points), "", sep="\n")
+    out.print(NOTES["repeats"], plain(repeats(folder)), sep="\n")
     return 0
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from benchmarks.measured_links import links_of
 from benchmarks.measured_pairs import slowdowns
+from benchmarks.measured_repeats import spread_of
 from benchmarks.measured_speeds import SPEEDS, iterations
-from benchmarks.speed_errors import error, main
+from benchmarks.speed_errors import error, main, verdicts
 from simulator.cluster import Cluster
 
 SCHEMA = (
@@ -125,6 +126,23 @@ def test_what_obeys_the_formula_has_no_error(invented: Path, capsys: pytest.Capt
     assert cells(printed, "RTX3090")[1] == "0.0 (0.0)"
     assert cells(printed, "mean of Tiresias's CNNs")[0] == "1"
     assert cells(printed, "quantiles on TACC")[0] == "2"
+
+
+def test_what_is_worse_than_a_constant_is_said() -> None:
+    """Computed 10 and 30 % off where the best constant is 0 and 50 % off; of `left out` its own constant counts."""
+    points = pd.DataFrame({"what": ["even", "even", "odd", "odd"], "measured": [1.0, 1.0, 1.0, 3.0]})
+    points["alpha + beta b"] = points["measured"] * [1.1, 1.1, 1.3, 1.3]
+    assert list(verdicts("GPU", points)) == ["Worse than a constant in 1 of 2 rows: even (alpha + beta b)."]
+    held_out = points.assign(**{"measured\nleft out": 3.0, "constant\nleft out": 9.0})
+    assert list(verdicts("restart", held_out)) == ["Nowhere worse than a constant (measured left out, both)."]
+
+
+def test_repeats_are_told_by_how_far_they_lie_apart() -> None:
+    """Of the two runs of one setting each is ln(1.21) / 2 from their middle; that deviation is sqrt(2) times it."""
+    rows = pd.DataFrame({"model": ["a", "a", "b"], "seconds": [1.0, 1.21, 5.0]})
+    what, settings, count, deviation, half = spread_of("mine", rows, ["model"], "seconds")
+    assert (what, settings, count) == ("mine", 1, 2)
+    assert (deviation, half) == pytest.approx((100 * np.log(1.21) / 2**0.5, 100 * np.log(1.1)))
 
 
 def test_points_of_a_setting_count_as_one() -> None:
