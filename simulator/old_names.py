@@ -29,6 +29,10 @@ BEFORE: dict[str, Any] = {"pressure_from": 1.0, "pressure_at_full": 1.0, "conten
 }
 """What was simulated before these choices had a name, where that is not what they are by default."""
 NAMED_BEFORE = "checkpoint_every"  # the last choice of physics that was named before those
+ALL_BEFORE = (
+    "memory,preemption,estimates,sharing,locality,cores,bandwidth,cpu_jobs,elastic,gpu_types,failures"
+)
+"""What all parts of physics were then."""
 
 
 def current(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,8 +40,9 @@ def current(given: Mapping[str, Any]) -> dict[str, Any]:
 
     One that holds all choices of physics there were then means what was simulated then.
     """
-    if NAMED_BEFORE in given:
-        given = {**BEFORE, **given}
+    if NAMED_BEFORE in given and not BEFORE.keys() & given.keys():
+        every = {"physics": ALL_BEFORE} if given.get("physics") == "all" else {}
+        given = {**given, **BEFORE, **every}
     by_name = {FIELDS[name].name if name in FIELDS else name: value for name, value in given.items()}
     if len(by_name) < len(given):
         twice = next(

@@ -123,6 +123,20 @@ def test_choices_inside_others_are_of_their_kind(kind: Any) -> None:
         Evaluation(scenario={"jobs": 3})  # type: ignore[arg-type]
 
 
+def test_sets_of_parts_have_names() -> None:
+    assert (
+        Scenario(physics="exclusive") != Scenario()
+        and Scenario(physics="exclusive").parts == Scenario().parts
+    )
+    assert Scenario(physics="all").parts == set(PARTS)
+    standard = Scenario(physics="standard").parts
+    assert set(PARTS) - standard == {"cpu_jobs", "gpu_types", "failures"}
+    with pytest.raises(
+        ChoiceError, match="all, none, exclusive, standard, or, joined by commas.*mean 'standard'"
+    ):
+        Scenario(physics="standart")
+
+
 # Parameters of physics.
 
 
@@ -225,6 +239,8 @@ def test_what_an_older_run_did_not_know_means_what_was_simulated_then(tmp_path: 
     for content in (saved, {"scenario": saved, "policy": ["las"]}):
         (tmp_path / "choices.json").write_text(json.dumps(content))
         assert read("--config", tmp_path).scenario == changed(Scenario(), old_names.BEFORE)
+    (tmp_path / "choices.json").write_text(json.dumps(saved | {"physics": "all"}))
+    assert read("--config", tmp_path).scenario.parts == set(old_names.ALL_BEFORE.split(","))
     (tmp_path / "choices.json").write_text('{"seed": 3, "physics": "all"}')
     assert read("--config", tmp_path).scenario == Scenario(seed=3, physics="all")
     assert old_names.current(vars(Scenario())) == vars(Scenario())
