@@ -64,20 +64,8 @@ JUDGED = {
 NOTES = {
     "repeats": "How far apart repeated measurements of one setting are: so exact a profile can be. None repeats GPU "
     "utilisation, which is shown over batch sizes instead, or memory, of which a line in the batch errs by 2.5 %.",
-    "GPU": "Seconds of an iteration on one GPU, in sample. Constant: the median of each model. Stated for 140 settings "
-    "(not quite these). The worst on V100s is Sia's NCF, which waits for its host.",
-    "gang": ("links by\ndefault", f"links named{HELD_OUT}"),
-    "nodes": ("links by\ndefault", f"links named{HELD_OUT}"),
-    "cores": ("as profiled",),
-    "pair": (f"turns{HELD_OUT}", f"excess{HELD_OUT}"),
-    "restart": (f"measured{HELD_OUT}",),
-}
-"""What of each part is held against a constant in words: where it was fitted, with the rows left out."""
-NOTES = {
-    "repeats": "How far apart repeated measurements of one setting are: so exact a profile can be. None repeats GPU "
-    "utilisation, which is shown over batch sizes instead, or memory, of which a line in the batch errs by 2.5 %.",
-    "GPU": "Seconds of an iteration on one GPU. Constant: the median of each model. In sample. Stated for 140 settings, "
-    "not quite these. The worst on V100s is Sia's NCF, which waits for its host.",
+    "GPU": "Seconds of an iteration on one GPU, in sample. Constant: the median of each model. Stated for 140 "
+    "settings, not quite these. The worst on V100s is Sia's NCF, which waits for its host.",
     "gang": "Seconds on several GPUs over those on one. Stated for 14,221 points, more than are in these files, after "
     "fits to each cluster and to its single GPUs. Held out: Sia's scalability files. Named: the links of its kind, "
     "fitted to all clusters of that kind, or, left out, to the others. Constant: the cluster's own median.",
