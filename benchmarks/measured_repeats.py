@@ -61,9 +61,9 @@ def spread_of(
 ) -> tuple[str, int, int, float, float]:
     """Return the deviation within settings measured twice at least, and that which half of the rows are within."""
     rows = rows[rows[column] > 0]
-    of_setting = rows.fillna(dict.fromkeys(setting, -1)).groupby(setting)[column]
-    log = np.log(rows[column][of_setting.transform("size") > 1])
-    number = rows.fillna(dict.fromkeys(setting, -1)).groupby(setting).ngroup()[log.index]
+    same = rows.groupby(setting, dropna=False)
+    log = np.log(rows[column][same[column].transform("size") > 1])
+    number = same.ngroup()[log.index]
     apart = log - log.groupby(number).transform("mean")
     settings = number.nunique()
     deviation = np.sqrt((apart**2).sum() / max(len(log) - settings, 1))

@@ -35,15 +35,18 @@ def _among(rng: np.random.Generator, jobs: np.ndarray, share: float) -> np.ndarr
     return drawn
 
 
-def _meeting(rng: np.random.Generator, **on: bool) -> Physics:
-    """Draw how jobs slow one another."""
+def _meeting(rng: np.random.Generator, numbers: tuple[float, ...], *, cores: bool, typed: bool) -> Physics:
+    """Return how jobs slow one another by these numbers, in a form that is drawn."""
+    share, contention, loss = numbers
+    form = rng.choice(["excess", "turns"])
     return Physics(
-        max_share=int(rng.integers(1, 4)),
-        contention=float(rng.choice([0.0, 0.48, 1.0, 2.0])),
-        contention_form=rng.choice(["excess", "turns"]),
-        contention_loss=float(rng.choice([0.0, 0.04, 0.3])),
+        max_share=int(share),
+        contention=float(contention),
+        contention_form=form,
+        contention_loss=float(loss),
         links=bool(rng.integers(2)),
-        **on,
+        cores=cores,
+        typed=typed,
     )
 
 
@@ -71,8 +74,9 @@ def some(seed: int, count: int) -> Episode:
     jobs["input_core_s"] = rng.choice([0.0, 1.0, 3.0], count) * (gpus > 0) * rng.integers(2) * cores
     jobs["cores_each"] = rng.integers(1, 3, count) + 5.0 * jobs["servers"] / np.maximum(gpus, 1)
     jobs["type_speed"][:, 1] = rng.choice([0.3, 0.5, 1.2], count)
-    physics = _meeting(rng, cores=cores, typed=len(set(cluster.types)) > 1)
+    numbers = rng.integers(1, 4), rng.choice([0.0, 0.48, 1.0, 2.0]), rng.choice([0.0, 0.04, 0.3])
     add_turns(jobs)
     jobs["grip"] = rng.choice([0.5, 1.0, 2.0], count)
     jobs["startup_s"] = rng.choice([0.0, 2.0], count) * _among(rng, jobs, 0.6)
+    physics = _meeting(rng, numbers, cores=cores, typed=len(set(cluster.types)) > 1)
     return Episode(jobs, cluster, exact=True, physics=physics, placement="first_fit")

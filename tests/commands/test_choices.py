@@ -124,16 +124,11 @@ def test_choices_inside_others_are_of_their_kind(kind: Any) -> None:
 
 
 def test_sets_of_parts_have_names() -> None:
-    assert (
-        Scenario(physics="exclusive") != Scenario()
-        and Scenario(physics="exclusive").parts == Scenario().parts
-    )
+    assert Scenario(physics="exclusive").parts == Scenario().parts
     assert Scenario(physics="all").parts == set(PARTS)
     standard = Scenario(physics="standard").parts
     assert set(PARTS) - standard == {"cpu_jobs", "gpu_types", "failures"}
-    with pytest.raises(
-        ChoiceError, match="all, none, exclusive, standard, or, joined by commas.*mean 'standard'"
-    ):
+    with pytest.raises(ChoiceError, match=r"all, none, exclusive, standard, or, .*mean 'standard'"):
         Scenario(physics="standart")
 
 
