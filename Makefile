@@ -35,6 +35,7 @@ test: $(installed)
 nightly: $(installed)
 	$(python) -m pytest --numprocesses auto -m slow
 	$(python) benchmarks/per_window.py
+	$(python) benchmarks/per_window.py --parts-off
 
 lint: $(installed)
 	$(python) -m ruff check .
