@@ -35,6 +35,19 @@ def is_alone(s, job):
 
 
 @compiled
+def is_on(s, job, node):
+    """Tell whether an active job holds something of a node."""
+    if s.node_of[job] == node:
+        return True
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        if s.gpu_node[slot // MAX_SHARE] == node:
+            return True
+        slot = s.next_slot[slot]
+    return False
+
+
+@compiled
 def is_on_closed(s, job):
     """Tell whether one of a job's GPUs is on a node that is closed."""
     slot = s.first_slot[job]

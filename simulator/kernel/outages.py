@@ -8,8 +8,8 @@ import numpy as np
 
 from simulator.kernel._compile import compiled
 from simulator.kernel.holding import fall_back, give_up, start_ready
-from simulator.kernel.layout import CLOSED, DOWN, DRAINING, MAX_SHARE, MODULUS, MULTIPLIER, NOBODY, OPEN
-from simulator.kernel.machines import count_free, tidy_cores
+from simulator.kernel.layout import CLOSED, DOWN, DRAINING, MODULUS, MULTIPLIER, NOBODY, OPEN
+from simulator.kernel.machines import count_free, is_on, tidy_cores
 
 
 @compiled
@@ -113,19 +113,6 @@ def first_on(s, node):
         if (first == NOBODY or job < first) and is_on(s, job, node):
             first = job
     return first
-
-
-@compiled
-def is_on(s, job, node):
-    """Tell whether an active job holds something of a node."""
-    if s.node_of[job] == node:
-        return True
-    slot = s.first_slot[job]
-    while slot != NOBODY:
-        if s.gpu_node[slot // MAX_SHARE] == node:
-            return True
-        slot = s.next_slot[slot]
-    return False
 
 
 @compiled

@@ -20,6 +20,7 @@ import numpy as np
 
 from simulator.kernel._compile import compiled
 from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING, SERVER_CORES, TURNS
+from simulator.kernel.machines import is_on
 from simulator.kernel.placement import largest_node, place
 
 PLENTY_OF_CORES = 1e9  # cores
@@ -169,17 +170,6 @@ def links_busy_on(s, jobs, node):
         if s.phase[job] == RUNNING and s.span[job] > 1 and is_on(s, job, node):
             total += link_share(s, jobs, job)
     return total
-
-
-@compiled
-def is_on(s, job, node):
-    """Tell whether a job holds GPUs of a node."""
-    slot = s.first_slot[job]
-    while slot != NOBODY:
-        if s.gpu_node[slot // MAX_SHARE] == node:
-            return True
-        slot = s.next_slot[slot]
-    return False
 
 
 @compiled

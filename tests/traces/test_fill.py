@@ -144,6 +144,26 @@ def test_estimates_err_as_they_say() -> None:
     assert abs(error[good].mean()) < 0.01
 
 
+def test_profiles_err_as_asked_and_otherwise_not_at_all() -> None:
+    """The odds of a duty by their own deviation, its iteration not; memory by its own, up to the largest GPU's."""
+    jobs = some_jobs(2000)
+    exact, wrong = filled(jobs), filled(jobs, duty_error=0.25, memory_error=0.025)
+    for name in ("active_ms", "idle_ms", "gpu_memory_gib"):
+        assert exact[name].equals(wrong[name])
+    assert exact["profiled_active_ms"].equals(exact["active_ms"])
+    assert exact["profiled_idle_ms"].equals(exact["idle_ms"])
+    assert exact["profiled_memory_gib"].equals(exact["gpu_memory_gib"])
+    some = (exact["active_ms"] > 0) & (exact["idle_ms"] > 0)
+    odds = [table["profiled_active_ms"][some] / table["profiled_idle_ms"][some] for table in (exact, wrong)]
+    assert np.log(odds[1] / odds[0]).std() == pytest.approx(0.25, rel=0.1)
+    whole = [table["profiled_active_ms"] + table["profiled_idle_ms"] for table in (exact, wrong)]
+    np.testing.assert_allclose(whole[1], whole[0])
+    small = exact["gpu_memory_gib"] < 12
+    memory = np.log(wrong["profiled_memory_gib"] / exact["gpu_memory_gib"])[small]
+    assert memory.std() == pytest.approx(0.025, rel=0.1)
+    assert wrong["profiled_memory_gib"].max() <= 16.0
+
+
 def test_input_and_exchange_are_those_of_the_models_batch() -> None:
     """resnet50 takes 4.15 core-ms an image and 80.3 MiB + 3,000; 40 % of its 102.2 MB are not hidden."""
     table = filled(some_jobs(300, model=["resnet50"] * 300))

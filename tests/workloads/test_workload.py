@@ -190,6 +190,20 @@ def test_parts_are_switched_off_each_by_itself(physics: str, tmp_path: Path) -> 
     assert bool(work.episode().state.exact) != on["estimates"]
 
 
+def test_start_ups_are_taken_out_of_a_logs_run_times(tmp_path: Path) -> None:
+    """Of estimates too; half of each is left, and a table that tells its start-ups stays as it is."""
+    table = tiny.jobs().drop(columns="startup_s")
+    off, on = (made(tmp_path, table, physics=physics).table for physics in ("estimates", "estimates,startup"))
+    assert (on["startup_s"] > 0).any()
+    for name in ("duration_s", "profiled_duration_s"):
+        assert off[name].tolist() == table[name].tolist()
+        rest = np.maximum(table[name] - on["startup_s"], table[name] / 2)
+        assert on[name].tolist() == rest.tolist()
+    assert on.attrs["origin"]["startup_s"].startswith("filled")
+    told = made(tmp_path, tiny.jobs(), physics="estimates,startup").table
+    assert told["duration_s"].tolist() == table["duration_s"].tolist()
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
