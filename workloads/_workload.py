@@ -131,17 +131,21 @@ def prepare(table: pd.DataFrame, scenario: Scenario, *, window: Window = WHOLE) 
         table = without(
             table, (table["num_gpus"] == 0).to_numpy(), "CPU jobs taken out, since cpu_jobs is off"
         )
-    table = without_too_large(table, scenario, machines)
+    jobs = jobs_array(table, machines, scenario.parts)
+    taken = without_too_large(table, jobs, scenario, machines)
     if scenario.target_load is not None:
-        table = scale_arrivals(table, machines.num_gpus, scenario.target_load)
-    work = Workload(table, jobs_array(table, machines, scenario.parts), machines, scenario, window)
+        taken = scale_arrivals(taken, machines.num_gpus, scenario.target_load)
+    if taken is not table:
+        jobs = jobs_array(taken, machines, scenario.parts)
+    work = Workload(taken, jobs, machines, scenario, window)
     work.physics.check(scenario.placement)
     return work
 
 
-def without_too_large(table: pd.DataFrame, scenario: Scenario, machines: Cluster) -> pd.DataFrame:
+def without_too_large(
+    table: pd.DataFrame, jobs: np.ndarray, scenario: Scenario, machines: Cluster
+) -> pd.DataFrame:
     """Return the jobs that the empty cluster could hold; ValueError lists the others unless they are to be dropped."""
-    jobs = jobs_array(table, machines, scenario.parts)
     meeting = physics_of(jobs, machines, scenario)
     too_large = misfits(lay_out(jobs, machines, scenario.placement, **meeting.fields(machines)), jobs)
     if not len(too_large):

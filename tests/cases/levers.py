@@ -74,7 +74,8 @@ def some(seed: int, count: int) -> Episode:
     jobs["input_core_s"] = rng.choice([0.0, 1.0, 3.0], count) * (gpus > 0) * rng.integers(2) * cores
     jobs["cores_each"] = rng.integers(1, 3, count) + 5.0 * jobs["servers"] / np.maximum(gpus, 1)
     jobs["type_speed"][:, 1] = rng.choice([0.3, 0.5, 1.2], count)
-    numbers = rng.integers(1, 4), rng.choice([0.0, 0.48, 1.0, 2.0]), rng.choice([0.0, 0.04, 0.3])
+    drawn = rng.integers(1, 4), rng.choice([0.0, 0.48, 1.0, 2.0]), rng.choice([0.0, 0.04, 0.3])
+    numbers = tuple(float(number) for number in drawn)
     add_turns(jobs)
     jobs["grip"] = rng.choice([0.5, 1.0, 2.0], count)
     jobs["startup_s"] = rng.choice([0.0, 2.0], count) * _among(rng, jobs, 0.6)
