@@ -11,6 +11,9 @@ Claims nothing of its own: it puts together what the papers do one by one, where
 - Cores, as CODA: what each job needs is found by trying, whatever it asks for, and others give up what they do not
   need; CPU jobs keep what they ask for, and are throttled only where a node's memory is too slow.
 
+It takes jobs that share a GPU to slow each other by what they demand beyond it (`--contention-form excess`), with the
+figures of `mixed`; where they take turns it shares too much.
+
 Our choice: how they fit together, and the price of a GPU (`lib.union_places`). Left out: servers and workers on CPUs,
 types of GPUs. The defaults were found on training windows of `mixed`; how, `docs/mixed.md` says.
 """

@@ -49,7 +49,8 @@ def as_simulated(
     column: traces.Column, jobs: np.ndarray, table: "pd.DataFrame", physics: frozenset[str]
 ) -> np.ndarray:
     """Return a column as the kernel reads it; those that it refers to have been written into `jobs`."""
-    if column.estimate_of and "estimates" not in physics:
+    told = {"estimates"} if column.estimate_of == "duration_s" else {"estimates", "profiles"}
+    if column.estimate_of and not physics & told:
         return jobs[column.estimate_of]
     if column.always or physics & set(column.parts):
         cells = table[column.name].to_numpy()

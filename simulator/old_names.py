@@ -24,11 +24,15 @@ FIELDS = {
 VALUES = {("discipline", "skip"): "greedy"}
 """Words by the name that their field has now, and their old form; several words in a field are joined by commas."""
 
-BEFORE: dict[str, Any] = {"pressure_from": 1.0, "pressure_at_full": 1.0, "contention_form": "excess"} | {
-    "restart_cost": "dear"
+BEFORE: dict[str, Any] = {
+    "pressure_from": 1.0,
+    "pressure_at_full": 1.0,
+    "contention_form": "excess",
+    "restart_cost": "dear",
 }
 """What was simulated before these choices had a name, where that is not what they are by default."""
-NAMED_BEFORE = "checkpoint_every"  # the last choice of physics that was named before those
+NAMED_BEFORE = frozenset({"max_share", "oom_victim", "restart_delay", "contention", "contention_loss"})
+"""Choices of physics that a run's file has named since before those."""
 ALL_BEFORE = (
     "memory,preemption,estimates,sharing,locality,cores,bandwidth,cpu_jobs,elastic,gpu_types,failures"
 )
@@ -38,9 +42,10 @@ ALL_BEFORE = (
 def current(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return choices of an older file by the names, and with the words, that they have now.
 
-    One that holds all choices of physics there were then means what was simulated then.
+    One that holds all those of physics there were then, as each that a run has written does, means what was simulated
+    then; one by hand that holds only some means what they are now.
     """
-    if NAMED_BEFORE in given and not BEFORE.keys() & given.keys():
+    if given.keys() >= NAMED_BEFORE and not BEFORE.keys() & given.keys():
         every = {"physics": ALL_BEFORE} if given.get("physics") == "all" else {}
         given = {**given, **BEFORE, **every}
     by_name = {FIELDS[name].name if name in FIELDS else name: value for name, value in given.items()}

@@ -102,22 +102,19 @@ def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFram
         own |= {"duty_error": 0.0, "memory_error": 0.0}
     own |= {"seed": seed, "largest_gpu_gib": machines.largest_gpu_gib}
     own |= {"cores_per_gpu": max(1, int(machines.cores_per_gpu))}
-    if "startup" in scenario.parts and "startup_s" not in table:
-        table = started_apart(table, traces.fill(table, **own)["startup_s"])
-    return traces.fill(table, **own)
+    whole = traces.fill(table, **own)
+    return started_apart(whole) if "startup" in scenario.parts and "startup_s" not in table else whole
 
 
-def started_apart(table: pd.DataFrame, startup_s: "pd.Series[float]") -> pd.DataFrame:
-    """Return the jobs with these start-ups, taken out of run times and their estimates: a log counts both.
+def started_apart(table: pd.DataFrame) -> pd.DataFrame:
+    """Return filled jobs with start-ups of half their estimated run time at most, which are taken out of run times.
 
-    Half of each is left at least.
+    A log counts both. Estimates are of the rest too; half of each is left at least.
     """
-    whole = [name for name in RUN_TIMES if name in table]
-    rest = {name: np.maximum(table[name] - startup_s, table[name] / 2) for name in whole}
+    startup_s = np.minimum(table["startup_s"], table["profiled_duration_s"] / 2)
+    rest = {name: np.maximum(table[name] - startup_s, table[name] / 2) for name in RUN_TIMES}
     apart = table.assign(startup_s=startup_s, **rest)
-    how = next(column.filled for column in traces.COLUMNS if column.name == "startup_s")
-    origin = table.attrs.get("origin", dict.fromkeys(table.columns, "measured"))
-    apart.attrs = {**table.attrs, "origin": {**origin, "startup_s": f"filled: {how}"}}
+    apart.attrs = table.attrs
     return apart
 
 

@@ -172,6 +172,7 @@ def begin(s, jobs, job, gpus, cores, node):
     if not grows_later(s, jobs, job):
         s.charged[job] = GROWING
     idle_s = loading_time(s, jobs, job)
+    s.loading_s[job] = idle_s
     if np.isnan(s.start_s[job]):
         s.start_s[job] = s.clock
     if idle_s > 0:

@@ -191,6 +191,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("saved", "i1", ("jobs",)),  # 1 where progress was saved by a pause, which must be loaded
     ("charged", "i1", ("jobs",)),  # whether its peak memory is taken
     ("oom_restarts", "i4", ("jobs",)),  # how often it ran out of memory
+    ("loading_s", "f8", ("jobs",)),  # s that its last start holds, or held, GPUs before it runs
     ("start_s", "f8", ("jobs",)),  # s; first start, nan before
     ("finish_s", "f8", ("jobs",)),  # s; nan before
     ("wait_s", "f8", ("jobs",)),  # s over all stays in the queue

@@ -7,6 +7,7 @@ from simulator.kernel._compile import compiled
 from simulator.kernel.layout import (
     ESTIMATE,
     LEVEL,
+    LOADING,
     NOBODY,
     REMAINING,
     REMAINING_AREA,
@@ -45,6 +46,8 @@ def remaining_now(s, jobs, job):
 @compiled
 def loading_time(s, jobs, job):
     """Seconds that a job holds GPUs when it starts before it runs: it loads what a pause has saved, or starts up."""
+    if s.phase[job] == LOADING:
+        return s.loading_s[job]
     if s.saved[job]:
         return jobs[job].load_s
     begins = np.isnan(s.start_s[job]) and jobs[job].num_gpus > 0

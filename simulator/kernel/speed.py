@@ -273,7 +273,7 @@ def bank(s, job):
 def drawn_by_each(s, jobs, job):
     """GB/s that an active job on GPUs draws from host memory for each: for its input, and for what it exchanges."""
     drawn = jobs[job].gbs_each
-    if s.exchange_passes > 0 and jobs[job].sync_gb > 0:
+    if s.bandwidth_binds and s.exchange_passes > 0 and jobs[job].sync_gb > 0 and jobs[job].iteration_s > 0:
         moved = through_host(jobs, job, s.workers[job], s.servers[job], s.span[job])
         servers_too = 2.0 if s.servers[job] > 0 else 1.0
         drawn += s.exchange_passes * servers_too * moved / jobs[job].iteration_s

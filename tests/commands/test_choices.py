@@ -236,8 +236,9 @@ def test_what_an_older_run_did_not_know_means_what_was_simulated_then(tmp_path: 
         assert read("--config", tmp_path).scenario == changed(Scenario(), old_names.BEFORE)
     (tmp_path / "choices.json").write_text(json.dumps(saved | {"physics": "all"}))
     assert read("--config", tmp_path).scenario.parts == set(old_names.ALL_BEFORE.split(","))
-    (tmp_path / "choices.json").write_text('{"seed": 3, "physics": "all"}')
-    assert read("--config", tmp_path).scenario == Scenario(seed=3, physics="all")
+    for some in ('{"seed": 3, "physics": "all"}', '{"seed": 3, "physics": "all", "checkpoint_every": 1800}'):
+        (tmp_path / "choices.json").write_text(some)
+        assert read("--config", tmp_path).scenario == Scenario(seed=3, physics="all")
     assert old_names.current(vars(Scenario())) == vars(Scenario())
 
 

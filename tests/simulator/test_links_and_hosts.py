@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from simulator.policy import Preempt, Start
-from tests.cases.by_hand import EVERYTHING, FED, TWO, Lines, at, ends, job, on, played
+from simulator.policy import Preempt, Start, Wait
+from tests.cases.by_hand import EVERYTHING, FED, ONE, TWO, Lines, at, ends, job, on, played
+from tests.cases.mixed_jobs import table_of, workload
 
 HOG = {"num_gpus": 0, "cpu_cores": 4, "bandwidth_gbs": 60.0}
 
@@ -101,3 +102,22 @@ def test_a_start_from_nothing_takes_its_time_and_a_profile_only_once() -> None:
     results = played(jobs, lines, physics=physics, profiling=5.0)
     assert ends(results) == [95, 70]
     assert results["overhead_s"].tolist() == [20, 15]
+
+
+def test_a_policy_sees_how_long_a_start_takes_and_has_taken() -> None:
+    """Of a job that would start now, that loads, and that has a load behind it: the profile is taken once."""
+    work = workload(
+        table_of(job(75, startup_s=10.0, pause_s=2.0, load_s=3.0)),
+        ONE,
+        physics="memory,preemption,startup,profiles",
+        profiling=5.0,
+    )
+    episode = work.episode()
+    seen = []
+    for action in (None, Start(0, on(0)), Wait(20.0), Preempt(0), Wait(5.0), Start(0, on(0))):
+        if action is not None:
+            episode.apply(action)
+        if action is None or isinstance(action, Wait):
+            episode.advance()
+        seen.append(float(episode.view.jobs.loading_s[0]))
+    assert seen == [15, 15, 10, 3, 3, 3]
