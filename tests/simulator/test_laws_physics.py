@@ -32,7 +32,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
     | {"physics": f"{PLAIN},{MEETING},failures", "contention_form": "excess", "contention": 0.48},
     "late peaks, anyone": {"oom_victim": "random", "peak_at": 0.7, "restart_delay": 3.0} | OUTAGES,
     "sharing": {"physics": f"{PLAIN},sharing"},
-    "sharing over links": {"physics": "memory,sharing,locality,preemption", "contention_loss": 0.2},
+    "sharing over links": {"physics": "memory,sharing,locality,preemption", "contention_loss": 0.2}
+    | {"contention_form": "excess"},
     "cores": {"physics": f"{PLAIN},cores,cpu_jobs"},
     "no sharing": {"physics": f"{PLAIN},locality,cores,bandwidth,cpu_jobs"},
     "elastic": {"physics": "memory,preemption,elastic"},

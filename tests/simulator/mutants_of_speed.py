@@ -1,0 +1,182 @@
+"""How fast jobs run and how long they load, made wrong, one thing at a time; what else is, and how, in the test."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from simulator.kernel import queues, speed
+from simulator.kernel.layout import DONE, MAX_SHARE, NOBODY, RUNNING, TURNS
+
+MUTANTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+
+
+def instead_of(sound: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function to be put in the place of another."""
+
+    def register(faulty: Callable[..., Any]) -> Callable[..., Any]:
+        MUTANTS[faulty.__name__] = (sound, faulty)
+        return faulty
+
+    return register
+
+
+def running_on(s: Any, gpu: int, *phases: int) -> Any:
+    """Return the jobs on a GPU that run, or are in one of these phases."""
+    seats = s.job_in[MAX_SHARE * gpu : MAX_SHARE * gpu + MAX_SHARE]
+    return [job for job in seats if job != NOBODY and s.phase[job] in (phases or (RUNNING,))]
+
+
+@instead_of(speed.crowding_on)
+def who_loads_or_pauses_slows_too(s, jobs, gpu, victim, sound=speed.crowding_on):
+    here = running_on(s, gpu, *range(DONE))
+    phases = s.phase.copy()
+    s.phase[here] = RUNNING
+    found = sound(s, jobs, gpu, victim)
+    s.phase[:] = phases
+    return found
+
+
+@instead_of(speed.crowding_on)
+def co_runners_cost_nothing_by_themselves(s, jobs, gpu, victim, sound=speed.crowding_on):
+    return sound(s, jobs, gpu, victim) - s.contention_loss * max(len(running_on(s, gpu)) - 1, 0)
+
+
+@instead_of(speed.crowding_on)
+def two_halves_are_faster_than_one_whole(s, jobs, gpu, victim, sound=speed.crowding_on):
+    if s.contention_form == TURNS:
+        return sound(s, jobs, gpu, victim)
+    here = running_on(s, gpu)
+    beyond = sum(jobs[job].duty for job in here) - 1
+    return 1 + s.contention * beyond + s.contention_loss * (len(here) - 1) if len(here) > 1 else 1.0
+
+
+@instead_of(speed.crowding_on)
+def a_job_waits_for_itself(s, jobs, gpu, victim, sound=speed.crowding_on):
+    return sound(s, jobs, gpu, NOBODY) if s.contention_form == TURNS else sound(s, jobs, gpu, victim)
+
+
+@instead_of(speed.crowding_on)
+def all_on_a_gpu_wait_alike(s, jobs, gpu, victim, sound=speed.crowding_on):
+    return max(sound(s, jobs, gpu, job) for job in running_on(s, gpu) or [victim])
+
+
+@instead_of(speed.crowding_on)
+def the_strong_wait_for_the_weak(s, jobs, gpu, victim, sound=speed.crowding_on):
+    grips = jobs["grip"].copy()
+    jobs["grip"] = 1 / np.maximum(grips, 1e-9)
+    found = sound(s, jobs, gpu, victim)
+    jobs["grip"] = grips
+    return found
+
+
+@instead_of(speed.sync_time)
+def links_are_those_of_one_node(s, jobs, job, k, servers, nodes, *rest, sound=speed.sync_time):
+    return sound(s, jobs, job, k, servers, 1, *rest)
+
+
+@instead_of(speed.sync_time)
+def distance_costs_no_time(s, jobs, job, k, servers, nodes, *rest, sound=speed.sync_time):
+    found = sound(s, jobs, job, k, servers, nodes, *rest)
+    if servers or not found:
+        return found
+    return found - s.intra_s * (k / nodes - 1) - s.inter_s * (nodes - 1)
+
+
+@instead_of(speed.sync_time)
+def servers_exchange_as_a_ring(s, jobs, job, k, servers, *rest, sound=speed.sync_time):
+    return sound(s, jobs, job, k, 0, *rest)
+
+
+@instead_of(speed.sync_time)
+def one_server_is_as_good_as_many(s, jobs, job, k, servers, *rest, sound=speed.sync_time):
+    return sound(s, jobs, job, k, min(servers, 1), *rest)
+
+
+@instead_of(speed.iteration_time)
+def input_is_not_brought_meanwhile(
+    s, jobs, job, workers, servers, slowdown, pressure, cores, nodes, crossing
+):
+    row = jobs[job]
+    bringing = row.input_core_s * row.num_gpus / workers * pressure / cores
+    return (
+        row.gpu_s * speed.work_of_each(jobs, job, workers) * slowdown
+        + bringing
+        + speed.sync_time(s, jobs, job, workers, servers, nodes, crossing, pressure, cores)
+    )
+
+
+@instead_of(speed.iteration_time)
+def input_is_the_same_for_few_workers(
+    s, jobs, job, workers, servers, slowdown, pressure, cores, nodes, crossing
+):
+    row = jobs[job]
+    computing = row.gpu_s * speed.work_of_each(jobs, job, workers) * slowdown
+    sync = speed.sync_time(s, jobs, job, workers, servers, nodes, crossing, pressure, cores)
+    return max(computing, row.input_core_s * pressure / cores) + sync
+
+
+@instead_of(speed.iteration_time)
+def no_gpu_job_waits_for_bandwidth(
+    s, jobs, job, workers, servers, slowdown, pressure, *rest, sound=speed.iteration_time
+):
+    return sound(s, jobs, job, workers, servers, slowdown, 1.0, *rest)
+
+
+@instead_of(speed.sync_time)
+def a_link_is_there_for_each(s, jobs, job, k, servers, nodes, crossing, *rest, sound=speed.sync_time):
+    return sound(s, jobs, job, k, servers, nodes, 1.0, *rest)
+
+
+@instead_of(speed.sync_time)
+def what_is_exchanged_goes_round_memory(
+    s, jobs, job, k, servers, nodes, crossing, pressure, cores, sound=speed.sync_time
+):
+    return sound(s, jobs, job, k, servers, nodes, crossing, 1.0, cores)
+
+
+@instead_of(speed.link_share)
+def a_gang_needs_its_links_all_the_time(s, jobs, job, sound=speed.link_share):
+    return float(sound(s, jobs, job) > 0)
+
+
+@instead_of(speed.through_host)
+def hosts_of_a_wide_gang_carry_all_of_it_each(jobs, job, k, servers, nodes, sound=speed.through_host):
+    return sound(jobs, job, k, servers, k if nodes > 1 else nodes)
+
+
+@instead_of(queues.loading_time)
+def a_start_up_is_as_long_as_a_load(s, jobs, job):
+    return jobs[job].load_s
+
+
+@instead_of(queues.loading_time)
+def a_profile_is_taken_at_each_start(s, jobs, job, sound=queues.loading_time):
+    again = s.profiling if not s.saved[job] and s.start_s[job] == s.start_s[job] else 0.0
+    return sound(s, jobs, job) + again * (jobs[job].num_gpus > 0)
+
+
+@instead_of(speed.work_of_each)
+def workers_do_as_much_each_however_many(jobs, job, workers):
+    return 1.0
+
+
+@instead_of(speed.work_of_each)
+def workers_scale_without_loss(jobs, job, workers):
+    return jobs[job].num_gpus / workers
+
+
+@instead_of(speed.iteration_on_cpu)
+def workers_on_cores_exchange_nothing(s, jobs, job, workers, servers):
+    return jobs[job].gpu_s * speed.work_of_each(jobs, job, workers) * jobs[job].cpu_slowdown
+
+
+@instead_of(speed.cores_of_servers)
+def servers_need_no_cores(servers, workers, width):
+    return 0.0
+
+
+@instead_of(speed.slowdown_by_type)
+def the_first_gpu_sets_the_pace(s, jobs, job):
+    node = s.gpu_node[s.first_slot[job] // MAX_SHARE]
+    return 1 / jobs[job].type_speed[s.node_type[node]] if s.typed else 1.0
