@@ -274,13 +274,20 @@ def test_help_lists_every_flag_once_and_imports_nothing_heavy() -> None:
     assert sorted(listed) == sorted(wanted)
 
 
-def test_real_philly_jobs(command: Command, shared_data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [("fifo", "srtf", "xion"), pytest.param(tuple(baselines.names()), marks=pytest.mark.slow(reason="many"))],
+    ids=len,
+)
+def test_real_philly_jobs(
+    names: tuple[str, ...], command: Command, shared_data: Path, tmp_path: Path
+) -> None:
     file = shared_data / "philly" / "philly_jobs_first75.csv.gz"
     few = ("--cluster", "4x8", "--jobs", 64, "--windows", 1)
-    code, out, _ = command("--policy", "all", "--trace-file", file, *few, "--out", tmp_path / "out")
+    code, out, _ = command("--policy", *names, "--trace-file", file, *few, "--out", tmp_path / "out")
     assert code == 0
     assert "Measured: submit_s, num_gpus, duration_s." in out
-    for name in baselines.names():
+    for name in names:
         assert len(jobs_of(tmp_path / "out", name)) == 64
 
 

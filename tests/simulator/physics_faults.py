@@ -17,14 +17,18 @@ from simulator.kernel.layout import (
 )
 from tests.simulator.test_planted_faults import Fault, Record, just_done
 
-FAULTS: list[tuple[str, str, Fault]] = []  # the call after which something is wrong, and what then differs
+FAULTS: list[tuple[str, str, Fault, str]] = []
+"""The call after which something is wrong, what then differs, what is done wrong, and where to look for it first."""
 
 
-def planted_in(*called: str, found_by: str) -> Callable[[Fault], Fault]:
-    """Register a fault after some calls: a function of the record now, the record before, the jobs and the job."""
+def planted_in(*called: str, found_by: str, first: str = "") -> Callable[[Fault], Fault]:
+    """Register a fault after some calls: a function of the record now, the record before, the jobs and the job.
+
+    first: of the configurations that are played, the one that calls on it.
+    """
 
     def register(fault: Fault) -> Fault:
-        FAULTS.extend((call, found_by, fault) for call in called)
+        FAULTS.extend((call, found_by, fault, first) for call in called)
         return fault
 
     return register
@@ -221,12 +225,12 @@ def workers_scale_without_loss(now, before, jobs):
     jobs["scaling_loss"] = 0.0
 
 
-@planted_in("advance", found_by="progress")
+@planted_in("advance", found_by="progress", first="sharing")
 def who_needs_much_memory_is_waited_for_no_longer(now, before, jobs):
     jobs["push"] = jobs["duty"]
 
 
-@planted_in("advance", found_by="progress")
+@planted_in("advance", found_by="progress", first="sharing")
 def all_hold_a_shared_gpu_alike(now, before, jobs):
     jobs["grip"] = 1.0
 
@@ -237,7 +241,7 @@ def gpu_seconds_are_those_of_the_gpus_asked_for(now, before, jobs):
     now.run_gpu_s[done] = jobs["num_gpus"][done] * (now.attained_s[done] + now.delay_s[done])
 
 
-@planted_in("start_as", found_by="progress")
+@planted_in("start_as", found_by="progress", first="types")
 def every_gpu_is_of_the_fastest_type(now, before, jobs, *passed):
     now.node_type[: now.num_nodes] = 6
 
@@ -245,39 +249,39 @@ def every_gpu_is_of_the_fastest_type(now, before, jobs, *passed):
 # Start-up, links, and what is exchanged through hosts.
 
 
-@planted_in("start_as", found_by="phase")
+@planted_in("start_as", found_by="phase", first="start-up")
 def nobody_starts_up(now, before, jobs, job, *passed):
     if now.phase[job] == LOADING and not now.saved[job]:
         now.phase[job] = RUNNING
 
 
-@planted_in("advance", found_by="the next instant")
+@planted_in("advance", found_by="the next instant", first="start-up")
 def a_start_takes_as_long_as_a_load(now, before, jobs):
     jobs["startup_s"] = jobs["load_s"]
 
 
-@planted_in("advance", found_by="phase")
+@planted_in("advance", found_by="phase", first="start-up")
 def a_profile_is_taken_at_no_cost(now, before, jobs):
     now.profiling = 0.0
 
 
-@planted_in("advance", found_by="progress")
+@planted_in("advance", found_by="progress", first="links")
 def links_are_enough_for_all(now, before, jobs):
     now.shares_links = 0
     now.links_busy[:] = 0.0
 
 
-@planted_in("advance", found_by="progress")
+@planted_in("advance", found_by="progress", first="exchange")
 def an_exchange_needs_no_core(now, before, jobs):
     now.exchange_core_s = 1e-9
 
 
-@planted_in("advance", found_by="progress")
+@planted_in("advance", found_by="progress", first="exchange")
 def an_exchange_draws_nothing_from_memory(now, before, jobs):
     now.exchange_passes = 0.0
 
 
-@planted_in("advance", found_by="progress")
+@planted_in("advance", found_by="progress", first="no sharing")
 def memory_slows_nobody_before_it_is_full(now, before, jobs):
     now.pressure_from = 1.0
 

@@ -52,27 +52,20 @@ SEEN = {"late failure", "no cores", "on cores", "servers on GPUs", "failed runni
 SEEDS = (1, 2)
 
 
-class Uncompared(Twins):
-    """The two where it matters only what happens to them."""
-
-    def compare(self) -> None:
-        """Say nothing of where the accounts differ: it takes two thirds of the time."""
-
-
-def twins_of(config: str, seed: int, count: int = 20, kind: type[Twins] = Twins) -> Twins:
+def twins_of(config: str, seed: int, count: int = 20) -> Twins:
     """Return an episode of random jobs under some of the physics, and the account of it."""
     cpu_share = 0.25 if "cpu_jobs" in CONFIGS[config].get("physics", "cpu_jobs") else 0.0
     table = mixed_table(np.random.default_rng(seed), count, cpu_share=cpu_share)
-    return kind(workload(table, **CONFIGS[config], seed=seed), LEVELS)
+    return Twins(workload(table, **CONFIGS[config], seed=seed), LEVELS)
 
 
 each_config = pytest.mark.parametrize("config", CONFIGS, scope="module")
 
 
 @cache
-def account(config: str, seed: int, moves: int = 250, kind: type[Twins] = Twins) -> Twins:
+def account(config: str, seed: int, moves: int = 250) -> Twins:
     """Return such an episode after a policy without sense, which comes to its senses after so many moves."""
-    twins = twins_of(config, seed, kind=kind)
+    twins = twins_of(config, seed)
     twins.play(Whims(twins.legal, seed, moves))
     return twins
 
@@ -122,7 +115,7 @@ def test_the_accounts_agree_on_many_more(config: str) -> None:
 
 def test_the_episodes_put_the_accounts_to_the_test() -> None:
     """All moves are made, legal and illegal; GPUs are shared by two, three and four; all that can fail does."""
-    episodes = [account(config, seed, kind=Uncompared) for config in CONFIGS for seed in SEEDS]
+    episodes = [account(config, seed) for config in CONFIGS for seed in SEEDS]
     for kind in (Start, Preempt, Resize, Throttle):
         assert min(sum(twins.made[kind, legal] for twins in episodes) for legal in (True, False)) > 20
     assert max(twins.crowd for twins in episodes) == 4

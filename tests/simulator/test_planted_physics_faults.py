@@ -25,22 +25,26 @@ PLAYED = [
 ]
 
 
-def differences() -> Iterator[str]:
-    """Yield where some episodes without sense and their accounts differ."""
-    for config, seed in PLAYED:
+def differences(first: str = "") -> Iterator[str]:
+    """Yield where some episodes without sense and their accounts differ, one configuration before all others."""
+    for config, seed in sorted(PLAYED, key=lambda played: played[0] != first):
         twins = twins_of(config, seed, 16)
         yield from twins.play(Whims(twins.legal, seed, 200))
 
 
 @pytest.mark.parametrize(
-    ("call", "found_by", "fault"), FAULTS, ids=[f"{fault.__name__}-{call}" for call, _, fault in FAULTS]
+    ("call", "found_by", "fault", "first"),
+    FAULTS,
+    ids=[f"{fault.__name__}-{call}" for call, _, fault, _ in FAULTS],
 )
-def test_fault_is_found(monkeypatch: pytest.MonkeyPatch, call: str, found_by: str, fault: Fault) -> None:
+def test_fault_is_found(
+    monkeypatch: pytest.MonkeyPatch, call: str, found_by: str, fault: Fault, first: str
+) -> None:
     plant(monkeypatch, call, fault)
-    assert any(found_by in difference for difference in differences())
+    assert any(found_by in difference for difference in differences(first))
 
 
 def test_nothing_is_found_where_nothing_is_planted(monkeypatch: pytest.MonkeyPatch) -> None:
-    for call in {call for call, _, _ in FAULTS}:
+    for call in {call for call, *_ in FAULTS}:
         plant(monkeypatch, call, lambda *_: None)
     assert list(differences()) == []

@@ -163,6 +163,7 @@ def test_restarts_may_be_missing_and_speeds_may_not(
     assert f"there is no colocation.csv in {invented}" in capsys.readouterr().err
 
 
+@pytest.mark.slow(reason="all public measurements take ten seconds; invented ones are told above")
 def test_public_measurements_give_the_stated_figures(
     shared_data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
