@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.measured_errors import error, main, verdicts
 from benchmarks.measured_links import links_of
 from benchmarks.measured_pairs import slowdowns
 from benchmarks.measured_repeats import spread_of
 from benchmarks.measured_speeds import SPEEDS, iterations
-from benchmarks.speed_errors import error, main, verdicts
 from simulator.cluster import Cluster
 
 SCHEMA = (
