@@ -114,7 +114,7 @@ def busy_s(source: Source) -> np.ndarray:
     The difference of two readings over the seconds between them is the utilisation in between; see BUSY_ERROR_S.
     """
     busy: np.ndarray = source.present("busy_s") + source.present("efficiency") * _since_banked(source)
-    return busy + BUSY_ERROR_S * source.errors("busy_s")[: source.arrived] * (busy > 0)
+    return busy + BUSY_ERROR_S * source.errors("busy_s") * (busy > 0)
 
 
 def drawn_gbs(source: Source) -> np.ndarray:
@@ -126,7 +126,7 @@ def drawn_gbs(source: Source) -> np.ndarray:
     each = np.empty(source.arrived)
     calls.drawn_by_each(source.states, 0, source.jobs, each)
     drawn = each * cores * source.present("throttle") * draws
-    read: np.ndarray = drawn * (1.0 + BANDWIDTH_ERROR * source.errors("drawn_gbs")[: source.arrived])
+    read: np.ndarray = drawn * (1.0 + BANDWIDTH_ERROR * source.errors("drawn_gbs"))
     return read
 
 

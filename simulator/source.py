@@ -5,10 +5,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from simulator.kernel import calls
+from simulator.kernel import calls, noise
 from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING
 from simulator.policy import Action
-from traces import stream
 
 
 class Record:
@@ -132,7 +131,8 @@ class Source:
         """Return standard normal errors of a reading at this instant, the same however often it is read."""
         instant, errors = self._errors.get(reading, (-1, np.empty(0)))
         if instant != self.instant:
-            errors = stream(self.state.seed, reading, self.instant).standard_normal(len(self.jobs))
+            errors = np.empty(self.arrived)
+            noise.errors(self.states, 0, noise.READINGS.index(reading), errors)
             self._errors[reading] = self.instant, errors
         return errors
 

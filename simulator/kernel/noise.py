@@ -1,0 +1,43 @@
+"""Errors of measurement: normal numbers that belong to a reading, an instant and a job, whoever reads them and when.
+
+Nothing is drawn one after the other: each number is a hash of what it belongs to. The mixing function is `lowbias32`
+(C. Wellons, "Prospecting for hash functions", 2018); two of its values make a normal number (Box and Muller, 1958).
+"""
+
+import numpy as np
+
+from simulator.kernel._compile import compiled, entry
+
+BUSY, DRAWN = range(2)  # readings: how busy GPUs were, what is drawn from host memory
+READINGS = ("busy_s", "drawn_gbs")
+WORD = 0xFFFFFFFF
+
+
+@compiled
+def mixed(word):
+    """Return 32 bits that all depend on all of 32."""
+    word ^= word >> 16
+    word = word * 0x7FEB352D & WORD
+    word ^= word >> 15
+    word = word * 0x846CA68B & WORD
+    return word ^ word >> 16
+
+
+@compiled
+def error_of(s, reading, job):
+    """Return the standard normal error of a reading of a job at this instant."""
+    seed, instant = int(s.seed), int(s.instant)
+    word = mixed(seed & WORD)
+    word = mixed(word ^ seed >> 32 & WORD)
+    word = mixed(word ^ (2 * instant + reading & WORD))
+    word = mixed(word ^ int(job))
+    first = (mixed(word ^ 0x9E3779B9) + 0.5) / 2.0**32
+    second = (mixed(word ^ 0x3C6EF372) + 0.5) / 2.0**32
+    return np.sqrt(-2.0 * np.log(first)) * np.cos(2.0 * np.pi * second)
+
+
+@entry
+def errors(states, e, reading, out):
+    """Write the errors of a reading of every job that has arrived."""
+    for job in range(states[e].num_arrived):
+        out[job] = error_of(states[e], reading, job)
