@@ -17,8 +17,8 @@ import numpy as np
 
 from baselines.lib.rounds import Rounds
 from baselines.lib.shapes import Now, Shape, Wish, active, asked, held, smaller
-from baselines.lib.speed_model import Speeds, seconds
 from simulator.policy import Action
+from simulator.speed_model import Speeds, seconds
 from simulator.vocabulary import MOST_SERVERS, NOBODY, QUEUED, RUNNING
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import numpy as np
 
 from baselines.lib.rounds import Rounds
 from baselines.lib.shapes import Now, Shape, Wish, active, asked, cores_each, cores_feeding, smaller
-from baselines.lib.speed_model import Speeds
 from simulator.policy import Action
+from simulator.speed_model import Speeds
 from simulator.vocabulary import CLOSED, MOST_SERVERS, OPEN
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import baselines
-from baselines.union import Union
 from evaluation import report
 from experiments import Found, Setting, simulate
+from simulator.rule import Rule
 from workloads import named, windows
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from evaluation.report import Maker
 
 WORKLOAD, UNION = "mixed", "union"
-LEVERS: dict[str, Callable[[], Union]] = {
-    "sharing": partial(Union, sharing=False),
-    "preemption": partial(Union, preemption=False),
-    "sizing": partial(Union, sizing=False),
-    "cores": partial(Union, cores=False),
+LEVERS: dict[str, Callable[[], Rule]] = {
+    "sharing": partial(Rule, sharing=False),
+    "preemption": partial(Rule, preemption=False),
+    "sizing": partial(Rule, sizing=False),
+    "cores": partial(Rule, cores=False),
 }
 PAPERS = ("xonar", "xion", "aiturbo", "coda")
 KNOWN = ("fifo", "sjf", "srtf", "las", "xion_threshold", "lucid", "synergy", "tiresias", "optimus")
@@ -45,7 +45,7 @@ COLUMNS = {
 
 def policies() -> "dict[str, Maker]":
     """Return the makers of all policies that are compared, those of papers with default settings."""
-    made: dict[str, Maker] = {UNION: Union}
+    made: dict[str, Maker] = {UNION: Rule}
     made |= {without(lever): maker for lever, maker in LEVERS.items()}
     return made | {name: partial(baselines.make, baselines.load(name)) for name in (*PAPERS, *KNOWN)}
 

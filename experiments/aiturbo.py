@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from baselines.aiturbo import Aiturbo
-from baselines.lib.speed_model import fit, seconds
 from baselines.optimus import Optimus
 from baselines.tiresias import Tiresias
 from evaluation.comparison import Estimate, estimate
@@ -33,6 +32,7 @@ from simulator import measurements
 from simulator.kernel import calls
 from simulator.kernel.layout import MOST_SERVERS
 from simulator.source import source_of
+from simulator.speed_model import fit, seconds
 from workloads import Workload
 from workloads import aiturbo_ps as trace
 

@@ -21,10 +21,12 @@ from simulator.kernel.layout import (
     Tier,
     state_dtype,
 )
+from simulator.kernel.rule_memory import memory_dtype, tier_of
 from simulator.legality import as_arrays
 from simulator.next_moves import adopt, next_move
 from simulator.physics import Physics
 from simulator.policy import Action, Policy, Preempt, Ranking, Resize, Start, Throttle, Wait
+from simulator.rule import Rule, run_rule
 from simulator.source import Source, source_of
 from simulator.view import View
 from traces import stream
@@ -88,16 +90,18 @@ class Episode:
         """Return all that a copy needs to go on exactly as this one; the rest is found again."""
         source = source_of(self.view)
         own = {name: value for name, value in vars(self).items() if name not in ("state", "view")}
-        return own | {"rng": source.rng, "moves": (source.moves, source.moves_at)}
+        asked = (source.moves, source.moves_at, source.rule, source.rule_memory)
+        return own | {"rng": source.rng, "asked": asked}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         """Go on from what was kept: records of the kernel's own types, and a view of them."""
-        rng, moves = kept.pop("rng"), kept.pop("moves")
+        rng, asked = kept.pop("rng"), kept.pop("asked")
         vars(self).update(kept)
         self.jobs, self.states = typed_jobs(self.jobs), typed_states(self.states)
         self.state = self.states[0]
         source = Source(self.states, self.jobs, rng)
-        source.moves, source.moves_at = moves
+        source.moves, source.moves_at, source.rule, memory = asked
+        source.rule_memory = typed_memory(memory, self.states)
         self.view = View(source)
 
     def set_levels(self, levels: tuple[float, ...]) -> None:
@@ -155,10 +159,14 @@ class Episode:
                 pause = 0.0 if self.nothing_pending else np.inf
                 self.state.wake = self.state.clock + (pause if seconds is None else seconds)
 
-    def run_whole(self, ranking: Ranking) -> None:
-        """Carry out a ranking inside the kernel, from here to the end."""
-        adopt(self.states, 0, self.jobs, ranking)
-        if not calls.run_rule(self.states, 0, self.jobs):
+    def run_whole(self, policy: Ranking | Rule) -> None:
+        """Carry out a ranking, or a rule over moves, inside the kernel, from here to the end."""
+        if isinstance(policy, Rule):
+            ended = run_rule(policy, self.states, self.jobs)
+        else:
+            adopt(self.states, 0, self.jobs, policy)
+            ended = calls.run_rule(self.states, 0, self.jobs)
+        if not ended:
             raise RuntimeError(self.why_stuck("jobs are left that can never start"))
 
     def why_stuck(self, otherwise: str) -> str:
@@ -184,6 +192,13 @@ def typed_states(states: np.ndarray) -> np.ndarray:
     sizes = states["phase"].shape[1], states["node_gpus"].shape[1], states["first_owner"].shape[1]
     typed = np.empty(len(states), state_dtype(Tier(*sizes)))
     typed[:] = states
+    return typed
+
+
+def typed_memory(memory: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """Return a copy of what a rule keeps whose type is the very object that the kernel knows."""
+    typed = np.empty(len(memory), memory_dtype(tier_of(states)))
+    typed[:] = memory
     return typed
 
 
@@ -237,9 +252,9 @@ def run(policy: Policy, episode: Episode, *, step_by_step: bool = False, oracle:
             )
         episode.set_levels(policy.levels)
         episode.state.discipline = discipline_of(policy, episode.discipline)
-        if not step_by_step:
-            episode.run_whole(policy)
-            return episode
+    if isinstance(policy, Ranking | Rule) and not step_by_step:
+        episode.run_whole(policy)
+        return episode
     ask = asking(policy, episode)
     while not episode.done:
         if not episode.advance():

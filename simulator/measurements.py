@@ -12,13 +12,10 @@ from simulator.kernel.layout import (
     RUNNING,
     SERVER_CORES,
 )
+from simulator.kernel.readings import BANDWIDTH_ERROR, BUSY_ERROR_S
 from simulator.source import Source
 from traces import stream
 
-BUSY_ERROR_S = (
-    0.85  # standard error of a reading of busy seconds: 2 points of utilisation over 60 s; our assumption
-)
-BANDWIDTH_ERROR = 0.02  # standard error of a reading of bandwidth, as a share of it; our assumption
 PROFILE_ERROR = 0.05  # deviation of the logarithm of a profiled iteration: our assumption
 
 
@@ -188,12 +185,17 @@ def _since_banked(source: Source) -> np.ndarray:
 
 def profile(source: Source, job: int) -> np.ndarray:
     """Return what a profiler measured of a job; see `View.profile`."""
-    row = source.jobs[job]
+    return profiled(source.states, source.jobs, job)
+
+
+def profiled(states: np.ndarray, jobs: np.ndarray, job: int) -> np.ndarray:
+    """Return what a profiler measured of a job of the first record; see `View.profile`."""
+    row = jobs[job]
     least, most = int(row["min_workers"]), int(row["max_workers"])
     workers = sorted({w for w in (1, 2, 4, 8, 16, int(row["num_gpus"]), most) if least <= w <= most})
     servers = [p for p in (1, 2, 4, 8) if p <= MOST_SERVERS] if row["servers"] else [0]
     places = (0, 1) if row["cpu_slowdown"] > 0 else (0,)
     shapes = [(w, p, on_cpu) for w in workers for p in servers for on_cpu in places]
-    seconds = np.array([calls.iteration(source.states, 0, source.jobs, job, *shape) for shape in shapes])
-    errors = stream(source.state.seed, "profile", job).standard_normal(len(shapes))
+    seconds = np.array([calls.iteration(states, 0, jobs, job, *shape) for shape in shapes])
+    errors = stream(states["seed"][0], "profile", job).standard_normal(len(shapes))
     return np.column_stack([np.array(shapes, float), seconds * np.exp(PROFILE_ERROR * errors)])

@@ -7,7 +7,7 @@ import numpy as np
 
 from simulator.kernel import calls, noise
 from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING
-from simulator.policy import Action
+from simulator.policy import Action, Policy
 
 
 class Record:
@@ -49,6 +49,8 @@ class Source:
         self._list = np.empty(len(jobs), np.int64)
         self.moves: list[Action] = []
         self.moves_at = -1
+        self.rule: Policy | None = None  # the rule over moves that is asked step by step, and what it keeps
+        self.rule_memory = np.empty(0)
         self.shown = -1  # how many jobs the view's arrays are of
         self._errors: dict[str, tuple[int, np.ndarray]] = {}  # of the readings of an instant, by name
         self._progress_at = (-1, -1)

@@ -98,7 +98,10 @@ def resizes(view: "View", held: Holders, cores: np.ndarray) -> list[Action]:
     """Return the changes to these cores, those that free cores first."""
     change = cores - view.jobs.cores_now[held.jobs]
     rows = np.flatnonzero(abs(change) > ROUNDING)
-    return [Resize(int(held.jobs[row]), float(cores[row])) for row in rows[np.argsort(change[rows])]]
+    return [
+        Resize(int(held.jobs[row]), float(cores[row]))
+        for row in rows[np.argsort(change[rows], kind="stable")]
+    ]
 
 
 def start_on_cores(view: "View", held: Holders, jobs: np.ndarray, reserve: float) -> list[Action]:

@@ -47,7 +47,7 @@ class Curve:
     busier a core makes a GPU.
     """
 
-    want: int
+    want: float
     gain: float = 1.0
     began_s: float = 0.0
     busy_s: float = 0.0
@@ -80,7 +80,7 @@ class Tuner:
     same cores is tuned anew.
     """
 
-    start: int = 3
+    start: float = 3
     window_s: float = 60.0
     eps: float = 0.04
     drop: float = 0.1

@@ -53,7 +53,12 @@ def legal_start(states, e, jobs, job, gpus, cores, node, workers, servers):
     cores: 0 for as many as it asks for, or fewer where they are not available. node: of a job without GPUs.
     workers, servers: 0 and -1 where they are left open.
     """
-    s = states[e]
+    return why_no_start(states[e], jobs, job, gpus, cores, node, workers, servers)
+
+
+@compiled
+def why_no_start(s, jobs, job, gpus, cores, node, workers, servers):
+    """Return 0 if a queued job may start there, else the number of the reason; see `legal_start`."""
     if s.phase[job] != QUEUED:
         return 1
     if s.last_action_instant[job] == s.instant:
@@ -111,7 +116,12 @@ def named_twice(gpus):
 @entry
 def legal_move(states, e, jobs, job, gpus, cores, node, workers, servers):
     """Return 0 if a running job may go on with these GPUs in another shape, else the number of the reason."""
-    s = states[e]
+    return why_no_move(states[e], jobs, job, gpus, cores, node, workers, servers)
+
+
+@compiled
+def why_no_move(s, jobs, job, gpus, cores, node, workers, servers):
+    """Return 0 if a running job may go on there, else the number of the reason; see `legal_move`."""
     if s.phase[job] != RUNNING or jobs[job].num_gpus == 0:
         return 10
     if s.last_action_instant[job] == s.instant:
@@ -135,7 +145,12 @@ def legal_move(states, e, jobs, job, gpus, cores, node, workers, servers):
 @entry
 def legal_resize(states, e, jobs, job, cores):
     """Tell whether a running job may have so many cores, for each of its GPUs or as a whole if it has none."""
-    s = states[e]
+    return may_resize(states[e], jobs, job, cores)
+
+
+@compiled
+def may_resize(s, jobs, job, cores):
+    """Tell whether a running job may have so many cores; see `legal_resize`."""
     least = LEAST_CORES + cores_of_servers(s.servers[job], s.workers[job], s.width[job])
     if s.phase[job] != RUNNING or not s.cpu_limited or not cores >= least:
         return False

@@ -66,6 +66,11 @@ DERIVED = [
     ("grip", "f8"),  # how long it holds a GPU that others share: gpu_s ** (1 / 4)
     ("iteration_s", "f8"),  # s of an iteration alone, with the cores asked, as close together as can be
     ("ideal_iteration_s", "f8"),  # s of the same iteration with plenty of cores
+    (
+        "fitted",
+        "f8",
+        (7,),
+    ),  # coefficients of its profiled speed (`simulator.speed_model`); 0 until asked for
 ]
 """What the simulator keeps of a job beside the columns of the job table."""
 

@@ -22,6 +22,15 @@ def count_free(s, gpu, change):
 
 
 @compiled
+def count_on(s, gpu, job):
+    """Return 1 if a job holds a GPU, else 0."""
+    for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+        if s.job_in[slot] == job:
+            return 1
+    return 0
+
+
+@compiled
 def is_alone(s, job):
     """Tell whether a job has all its GPUs for itself."""
     if s.max_share == 1:

@@ -32,7 +32,6 @@ OF_PAPERS = {
     "coda": 100,
     "aiturbo": 170,
     "optimus": 120,
-    "union": 193,
     "gavel": 140,
 }
 OTHERS = 60

@@ -21,7 +21,7 @@ from simulator.cluster import uniform
 from simulator.episode import Episode, run
 from simulator.kernel import laws
 from simulator.kernel.layout import JOB
-from simulator.measurements import BUSY_ERROR_S
+from simulator.kernel.readings import BUSY_ERROR_S
 from simulator.physics import Physics
 from simulator.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
 from simulator.view import View
@@ -102,7 +102,7 @@ def tuned(busy_at: Callable[[float], float], windows: int, seed: int) -> int:
         curve.begin(begin, BUSY_ERROR_S * rng.standard_normal(), float(curve.want))
         busy_s = WINDOW_S * busy_at(curve.want) + BUSY_ERROR_S * rng.standard_normal()
         curve.end(end, float(busy_s), EPS, DROP)
-    return curve.want
+    return int(curve.want)
 
 
 @pytest.mark.parametrize(

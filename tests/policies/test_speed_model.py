@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baselines.lib.speed_model import NUM_TERMS, Speeds, fit, mean_error, seconds
 from simulator.cluster import Cluster
 from simulator.kernel import calls
+from simulator.speed_model import NUM_TERMS, Speeds, fit, mean_error, seconds
 from simulator.view import View
 from tests.policies.test_elastic_policies import begin
 

@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from baselines.union import GRID, Union
+from baselines.union import GRID
 from simulator.cluster import Cluster, uniform
 from simulator.episode import Episode, run
 from simulator.kernel.layout import JOB
 from simulator.physics import Physics
 from simulator.policy import Action, Placement, Resize, Start
+from simulator.rule import Rule
 from simulator.view import View
 from workloads import named, windows
 
@@ -23,7 +24,7 @@ SCENARIO = replace(named("mixed"), jobs=60)
 def played(**levers: bool) -> pd.DataFrame:
     """Return the results of one training episode of sixty jobs."""
     (load,) = windows(SCENARIO, "train", 1)
-    return load.results(run(Union(**levers), load.episode()))
+    return load.results(run(Rule(**levers), load.episode()))
 
 
 def jobs(*rows: tuple[float, int, float], most: int = 1, **fields: float) -> np.ndarray:
@@ -39,14 +40,14 @@ def jobs(*rows: tuple[float, int, float], most: int = 1, **fields: float) -> np.
     return array
 
 
-def finishes(policy: Union, work: np.ndarray, gpus: int, max_share: int = 1) -> list[float]:
+def finishes(policy: Rule, work: np.ndarray, gpus: int, max_share: int = 1) -> list[float]:
     """Return when each job ends on one node."""
     episode = Episode(work, uniform(1, gpus), exact=True, physics=Physics(max_share=max_share))
     ends: list[float] = run(policy, episode).state.finish_s[: len(work)].tolist()
     return ends
 
 
-def end_on_cores(policy: Union, work: np.ndarray) -> float:
+def end_on_cores(policy: Rule, work: np.ndarray) -> float:
     """Return when the last job ends on one GPU with eight cores, which decide about speed."""
     node = Cluster("one", (1,), (16.0,), (8,))
     episode = Episode(work, node, exact=True, physics=Physics(cores=True))
@@ -79,7 +80,7 @@ def test_without_sizing_everybody_has_what_it_asks_for() -> None:
 def test_without_cores_nobody_has_others_than_it_asks_for() -> None:
     (load,) = windows(SCENARIO, "train", 1)
     episode = load.episode()
-    policy = Union(cores=False)
+    policy = Rule(cores=False)
 
     def watched(view: View) -> Action:
         action = policy(view)
@@ -94,40 +95,40 @@ def test_without_cores_nobody_has_others_than_it_asks_for() -> None:
 def test_a_short_job_takes_the_seat_of_a_long_one_if_that_pays() -> None:
     """A 0-100, pause -110, B 110-210, load -230, A 230-9130; with costly restarts B waits for A's end."""
     work = jobs((0, 1, 9000), (100, 1, 100), pause_s=10, load_s=20)
-    assert finishes(Union(), work, 1) == [9130, 210]
-    assert finishes(Union(), jobs((0, 1, 9000), (100, 1, 100), pause_s=8000, load_s=8000), 1) == [9000, 9100]
+    assert finishes(Rule(), work, 1) == [9130, 210]
+    assert finishes(Rule(), jobs((0, 1, 9000), (100, 1, 100), pause_s=8000, load_s=8000), 1) == [9000, 9100]
 
 
 def test_jobs_that_leave_each_other_time_share() -> None:
     """Two that want 0.4 of a GPU each run together at once, a fixed 4 % slower per co-located job, as it guesses."""
     work = jobs((0, 1, 1000), (0, 1, 1000))
-    assert finishes(Union(), work, 1, max_share=2) == [1000, 1000]
-    assert finishes(Union(sharing=False), work, 1, max_share=2) == [1000, 2000]
+    assert finishes(Rule(), work, 1, max_share=2) == [1000, 1000]
+    assert finishes(Rule(sharing=False), work, 1, max_share=2) == [1000, 2000]
 
 
 def test_jobs_that_do_not_fit_together_do_not_share() -> None:
     work = jobs((0, 1, 1000), (0, 1, 1000), profiled_memory_gib=9.0, gpu_memory_gib=9.0)
-    assert finishes(Union(preemption=False), work, 1, max_share=2) == [1000, 2000]
+    assert finishes(Rule(preemption=False), work, 1, max_share=2) == [1000, 2000]
 
 
 def test_a_job_alone_starts_with_more_workers_than_it_asks_for() -> None:
     """Without any loss two workers do 1000 s of one in 500 s."""
     work = jobs((0, 1, 1000), most=2)
-    assert finishes(Union(), work, 8) == pytest.approx([500], rel=1e-6)
-    assert finishes(Union(sizing=False), work, 8) == [1000]
+    assert finishes(Rule(), work, 8) == pytest.approx([500], rel=1e-6)
+    assert finishes(Rule(sizing=False), work, 8) == [1000]
 
 
 def test_a_job_starts_with_fewer_workers_where_their_time_is_dear() -> None:
     """One worker does 1000 s of two in 2000 / 1.5 s, and takes two thirds of their GPU time."""
     work = jobs((0, 2, 1000), most=1, scaling_loss=0.5)
-    assert finishes(Union(price=0.0), work, 2) == [1000]
-    assert finishes(Union(price=1000.0, growth=1000.0), work, 2) == pytest.approx([2000 / 1.5], rel=1e-6)
+    assert finishes(Rule(price=0.0), work, 2) == [1000]
+    assert finishes(Rule(price=1000.0, growth=1000.0), work, 2) == pytest.approx([2000 / 1.5], rel=1e-6)
 
 
 def test_a_job_grows_once_nobody_waits() -> None:
     """A starts with one GPU, since B waits; once both run there is room for its other workers."""
     work = jobs((0, 2, 9000), (0, 1, 300), most=2, pause_s=5, load_s=5)
-    policy, sizes = Union(price=2.0), []
+    policy, sizes = Rule(price=2.0), []
 
     def watched(view: View) -> Action:
         match action := policy(view):
@@ -143,10 +144,10 @@ def test_a_job_grows_once_nobody_waits() -> None:
 def test_a_job_gets_the_cores_that_it_needs_whatever_it_asks_for() -> None:
     """With one core its iteration takes 4 s instead of 1: with all it needs, 1000 s of it take 250 s."""
     work = jobs((0, 1, 1000), input_core_s=4.0, cores_each=1.0)
-    assert end_on_cores(Union(), work) < 350
-    assert end_on_cores(Union(cores=False), work) == 1000
+    assert end_on_cores(Rule(), work) < 350
+    assert end_on_cores(Rule(cores=False), work) == 1000
 
 
 @pytest.mark.parametrize("name", GRID)
 def test_the_grid_holds_the_default(name: str) -> None:
-    assert getattr(Union(), name) in GRID[name]
+    assert getattr(Rule(), name) in GRID[name]

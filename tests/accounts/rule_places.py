@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from baselines.lib.union_seats import Offer, Seats, Ways
 from baselines.lib.victims import cheapest
+from tests.accounts.rule_seats import Offer, Seats, Ways
 
 if TYPE_CHECKING:
     from simulator.view import View
 
 ROUNDING = 1e-6
-SETTLED_S = 60.0  # a job that has run for less is neither paused nor moved
 
 
 class Swap(NamedTuple):
@@ -33,38 +32,37 @@ class Move(NamedTuple):
 
 
 def best_offer(
-    view: "View", seats: Seats, job: int, ways: Ways, *, price: float, most_slow: float, cores: float
+    view: "View", seats: Seats, job: int, ways: Ways, *, price: float, cores: float
 ) -> Offer | None:
     """Return the seats with the least cost to a job and to others, None if there are none good enough.
 
-    most_slow: its largest time over that as asked. cores: those it must find for each worker, if more than one.
+    cores: those it must find for each worker, if more than one.
     """
     crowd = seats.crowding(job, view.can_hold(job))
     if np.isinf(crowd).all():
         return None
+    rule = seats.rule
     best, least = None, (np.inf, 0, 0)
     left_s = max(float(seats.left_s[job]), 1.0)
     for node, gpus in enumerate(seats.nodes):
         ranked = gpus[np.argsort(crowd[gpus], kind="stable")]
         slow, free = crowd[ranked].tolist(), int(seats.empty[ranked].sum())
         for workers, pace in ways:
-            if workers > len(slow) or pace * slow[workers - 1] > most_slow:
+            if workers > len(slow) or pace * slow[workers - 1] > rule.most_slow:
                 continue
             owned = min(workers, free)
             if cores > 1 and seats.unreserved_cores[node] + owned + ROUNDING < cores * workers:
                 continue
             offer = Offer(tuple(ranked[:workers].tolist()), slow[workers - 1], owned)
-            cost = pace * offer.slowdown * (1 + price * owned)
+            cost = pace * offer.slowdown * (1 + price * (owned + rule.shared_price * (workers - owned)))
             if owned < workers and cost <= least[0]:
-                cost += seats.harm_s(job, offer) / left_s
+                cost += rule.harm * seats.harm_s(job, offer) / left_s
             if (cost, free, node) < least:
                 best, least = offer, (cost, free, node)
     return best
 
 
-def worthwhile(
-    view: "View", seats: Seats, job: int, ways: Ways, *, price: float, caution: float, waiting: int
-) -> Swap | None:
+def worthwhile(view: "View", seats: Seats, job: int, ways: Ways, price: float, waiting: int) -> Swap | None:
     """Return the jobs to pause for one that has no share slot, if that pays; the rule is Xion's (`baselines.xion`).
 
     What the job gains, by starting after the pause and not when another ends, must exceed `caution` times what others
@@ -72,7 +70,7 @@ def worthwhile(
     """
     running = view.preemptible
     longer = seats.left_s[running] > seats.left_s[job]
-    settled = seats.now - view.jobs.phase_began_s[running] >= SETTLED_S
+    settled = seats.now - view.jobs.phase_began_s[running] >= seats.rule.settled
     able = running[(view.jobs.num_gpus[running] > 0) & longer & settled]
     if not len(able):
         return None
@@ -88,41 +86,38 @@ def worthwhile(
         for gpus in seats.nodes:
             free = gpus[np.isfinite(crowd[gpus])].tolist()
             offers = [(int(v), int((evicted[gpus] == v).sum())) for v in np.unique(evicted[gpus]) if v >= 0]
-            found = (
-                cheapest(workers - len(free), offers, area, seats.left_s) if workers <= len(gpus) else None
-            )
-            if found is None or not found.jobs:
+            found = cheapest(workers - len(free), offers, area, seats.left_s)
+            if workers > len(gpus) or found is None or not found.jobs:
                 continue
             victims = list(found.jobs)
             chosen = [*free, *gpus[np.isin(evicted[gpus], victims)].tolist()][:workers]
             slow = float(np.where(np.isfinite(crowd[chosen]), crowd[chosen], after[chosen]).max())
             mine_s = pause_s[victims].max() + pace * slow * seats.left_s[job]
-            loss_s = (mine_s + load_s[victims]).sum() + (waiting - 1) * area[victims].sum() / len(crowd)
-            if ends_s - mine_s - caution * loss_s > most:
-                most = ends_s - mine_s - caution * loss_s
+            delay_s = (waiting - 1) * sum(area[victims].tolist()) / len(crowd)
+            loss_s = sum((mine_s + load_s[victims]).tolist()) + delay_s
+            if ends_s - mine_s - seats.rule.caution * loss_s > most:
+                most = ends_s - mine_s - seats.rule.caution * loss_s
                 best = Swap(victims, Offer(tuple(chosen), slow, 0))
     return best
 
 
-def worth_moving(
-    view: "View", seats: Seats, ways_of: dict[int, Ways], *, price: float, growth: float
-) -> Move | None:
+def worth_moving(view: "View", seats: Seats, ways_of: dict[int, Ways], *, price: float) -> Move | None:
     """Return the running job that gains most by having free GPUs, with its own or instead of them; None if none does.
 
     It must win `growth` times what its restart takes. The jobs that it leaves behind win too.
     """
     if not seats.empty.any():
         return None
-    restart_s = growth * (view.jobs.pause_s + view.jobs.load_s)
+    restart_s = seats.rule.growth * (view.jobs.pause_s + view.jobs.load_s)
     remaining_s = view.jobs.remaining_s
     best, most = None, 0.0
     for job, ways in ways_of.items():
         its = seats.gpus[job]
         crowd, able = seats.crowd[job], view.can_hold(job)
         now_s = seats.left_s[job] + remaining_s[job] * pace_now(ways, len(its)) * crowd * price * len(its)
-        relief_s = seats.relief_s(job)
+        won_s = seats.rule.relief * seats.relief_s(job)
         for workers, pace in ways:
-            gain = now_s - remaining_s[job] * pace * (1 + price * workers) - restart_s[job] + relief_s
+            gain = now_s - remaining_s[job] * pace * (1 + price * workers) - restart_s[job] + won_s
             if workers < len(its) or gain <= most:
                 continue
             for node, gpus in enumerate(seats.nodes):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from baselines.lib.sharing import ALONE_AFTER
-from baselines.lib.speed_model import Speeds, seconds
+from simulator.rule import Rule
+from simulator.speed_model import Speeds, seconds
 from simulator.vocabulary import LOADING, PAUSING, QUEUED
 
 if TYPE_CHECKING:
@@ -69,13 +70,13 @@ class Paces:
 class Seats:
     """Which jobs are on which GPUs at one moment, read once, and what another would find there. A seat: a share slot.
 
-    claimed: GPUs that are kept for a job. most_busy: sum of duties of jobs that may share; 0 for no sharing.
+    claimed: GPUs that are kept for a job.
     left_s: seconds each job has to go: a queued one as asked and alone, with its load, others as things are.
     """
 
-    def __init__(self, view: "View", paces: Paces, claimed: set[int], most_busy: float) -> None:
+    def __init__(self, view: "View", paces: Paces, claimed: set[int], rule: Rule) -> None:
         """Read the view."""
-        self.now, self.most_busy = view.now, most_busy
+        self.now, self.rule, self.most_busy = view.now, rule, rule.most_busy * rule.sharing
         self.here, self.num_jobs = view.gpus.jobs, np.asarray(view.gpus.num_jobs)
         self.duty, self.memory = view.jobs.duty, np.asarray(view.jobs.profiled_memory_gib)
         self.oom_prone = np.asarray(view.jobs.oom_restarts) >= ALONE_AFTER
@@ -120,8 +121,8 @@ class Seats:
     def harm_s(self, job: int, offer: Offer) -> float:
         """Return the seconds that jobs on its GPUs lose beside a job while both run."""
         chosen, total = set(offer.gpus), 0.0
-        others = {other for gpu in offer.gpus for other in self.here[gpu].tolist() if other >= 0}
-        for other in others:
+        others = [other for gpu in offer.gpus for other in self.here[gpu].tolist() if other >= 0]
+        for other in dict.fromkeys(others):
             after = max(
                 slowdown(
                     self.demand[gpu] + self.duty[job] * (gpu in chosen),

@@ -7,6 +7,8 @@ import numpy as np
 from baselines.lib.arrays import ROUNDING, Holders, divide, resizes, start_on_cores
 from baselines.lib.tuning import Tuner
 from simulator.policy import Action
+from simulator.rule import Rule
+from tests.accounts.rule_seats import Seats
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -21,14 +23,16 @@ class Feeder:
     once its GPUs are busy or more cores do not help, and what a job gets by the cores of its nodes.
     """
 
-    def __init__(self, reserve: float = 1.0) -> None:
-        """Know no job yet. reserve: cores for each GPU of which its job is sure."""
-        self.tuner = Tuner()
-        self._reserve = reserve
+    def __init__(self, rule: Rule) -> None:
+        """Know no job yet."""
+        self.tuner = Tuner(start=rule.first_guess)
+        self._rule, self._reserve = rule, rule.reserve
 
-    def holders(self, view: "View") -> Holders:
-        """Return which job holds cores where, and what the running jobs want."""
-        return held_by(view, *self.tuner.wishes(view))
+    def holders(self, view: "View", seats: Seats) -> Holders:
+        """Return which job holds cores where, what the running jobs want, and what they make of it for the shorter."""
+        want, gain = self.tuner.wishes(view)
+        left_s = np.maximum(seats.left_s[view.running], 1.0)
+        return held_by(view, want, gain / left_s**self._rule.shorter_first)
 
     def moves(self, view: "View", held: Holders) -> list[Action]:
         """Return the changes by which the cores are divided anew; jobs with parameter servers keep theirs."""

@@ -1,0 +1,49 @@
+"""Which jobs to pause so that enough GPUs come free, at the least cost."""
+
+import numpy as np
+
+from simulator.kernel._compile import compiled
+from simulator.kernel.layout import NOBODY
+
+
+@compiled
+def is_less(cost, size, left, k, new_cost, new_size, new_left):
+    """Tell whether what costs so much, has so many jobs, and most left, is better than the k-th."""
+    if new_cost != cost[k]:
+        return new_cost < cost[k]
+    if new_size != size[k]:
+        return new_size < size[k]
+    return new_left > left[k]
+
+
+@compiled
+def cheapest(s, jobs, m, wanted, num_offers):
+    """Find the cheapest of all sets of the jobs offered that free so many GPUs; return their number in `victims`.
+
+    It is 0 where none does. A knapsack: `cost[k]` is that of the best set that frees k GPUs, the last one at least so
+    many. What a job costs is the GPU-seconds of its pause and load. The best of several costs least, has fewest jobs,
+    most time to go. Jobs are offered the last first.
+    """
+    cost = np.full(wanted + 1, np.inf)
+    left = np.zeros(wanted + 1)
+    size = np.zeros(wanted + 1, np.int64)
+    sets = np.full((wanted + 1, num_offers + 1), NOBODY, np.int32)
+    cost[0] = 0.0
+    for at in range(num_offers):
+        job = m.offered[at]
+        own = (jobs[job].pause_s + jobs[job].load_s) * s.width[job]
+        for freed in range(wanted - 1, -1, -1):
+            if cost[freed] == np.inf:
+                continue
+            total = min(freed + m.offers_gpus[at], wanted)
+            new_cost, new_left = cost[freed] + own, left[freed] + m.left_s[job]
+            if is_less(cost, size, left, total, new_cost, size[freed] + 1, new_left):
+                cost[total], left[total] = new_cost, new_left
+                sets[total] = sets[freed]
+                sets[total, size[freed]] = job
+                size[total] = size[freed] + 1
+    if cost[wanted] == np.inf:
+        return 0
+    for k in range(size[wanted]):
+        m.victims[k] = sets[wanted, k]
+    return size[wanted]

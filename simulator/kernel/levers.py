@@ -1,0 +1,339 @@
+"""What the rule over moves finds worth doing next: a start, pauses for one, a move, cores, a throttle.
+
+What is decided in one go (pauses for a job, cores given up for a start) is put on a list of moves, which
+`simulator.kernel.rule_over_moves` makes one after another.
+"""
+
+import numpy as np
+
+from simulator.kernel import events
+from simulator.kernel._compile import compiled
+from simulator.kernel.cores import (
+    LEAST_SHARE,
+    WHOLE,
+    change_cores,
+    divide,
+    node_for_cores,
+    note_wishes,
+)
+from simulator.kernel.layout import MAX_SHARE, NOBODY, PAUSING, QUEUED
+from simulator.kernel.offers import best_seats, fill_placement, worth_displacing, worth_moving
+from simulator.kernel.placement import place
+from simulator.kernel.readings import drawn_read, read_bandwidth
+from simulator.kernel.seats import EPS, see
+from simulator.kernel.tuning import list_running, watch
+from simulator.kernel.ways import duty_of, most_on_a_node
+
+WAIT, START, PAUSE, MOVE, CORES, THROTTLE = range(6)
+KINDS = ("wait", "start", "pause", "move", "cores", "throttle")
+
+LEVELS = 10  # of Intel's memory bandwidth allocation, in steps of 10 %; from memory, not checked against the manual
+RELAXED = 0.95  # share of a node's bandwidth below which a CPU job is released
+HOUR = 3600.0
+
+
+@compiled
+def propose(m, kind, job, value):
+    """Put a move on the list."""
+    m.move_kind[m.num_moves] = kind
+    m.move_job[m.num_moves] = job
+    m.move_value[m.num_moves] = value
+    m.num_moves += 1
+
+
+@compiled
+def drop_moves(m):
+    """Forget the moves that have been decided on."""
+    m.num_moves = 0
+    m.next_move = 0
+
+
+@compiled
+def divides(s, m):
+    """Tell whether the rule divides cores."""
+    return m.cores > 0 and s.cpu_limited
+
+
+@compiled
+def is_barred(s, m, job):
+    """Tell whether a queued job may not be tried now: it has been at this instant, or was paused or failed at it."""
+    return m.refused_at[job] == s.instant or s.last_action_instant[job] == s.instant
+
+
+@compiled
+def key_of(s, jobs, m, job):
+    """Return the key of a queued job, smallest first: what it has to go, times its GPUs to a power, and weights."""
+    key = m.left_s[job] * jobs[job].num_gpus ** m.exponent
+    weight = m.by_duty * duty_of(jobs, job)
+    weight += m.by_memory * jobs[job].profiled_memory_gib / s.level_memory[s.num_levels - 1]
+    weight += m.by_doubt * (1 - s.predictable[job])
+    weight += m.by_age * np.log1p((s.clock - jobs[job].submit_s) / HOUR)
+    return key * np.exp(weight)
+
+
+@compiled
+def insert_by_key(m, listed, count, job):
+    """Insert a job into a list that is sorted by (key, job)."""
+    at = count
+    while at > 0:
+        before = listed[at - 1]
+        if m.key[before] < m.key[job] or (m.key[before] == m.key[job] and before < job):
+            break
+        listed[at] = before
+        at -= 1
+    listed[at] = job
+
+
+@compiled
+def sort_queue(s, jobs, m):
+    """List the queued jobs: those with GPUs in order, the others by job."""
+    m.num_order = 0
+    m.num_on_cores = 0
+    for request_class in range(s.num_classes):
+        begin = s.queue_start[request_class]
+        for at in range(begin, begin + s.queue_size[request_class]):
+            job = s.queue[at]
+            if jobs[job].num_gpus > 0:
+                m.key[job] = key_of(s, jobs, m, job)
+                insert_by_key(m, m.order, m.num_order, job)
+                m.num_order += 1
+            else:
+                m.key[job] = 0.0
+                insert_by_key(m, m.on_cores, m.num_on_cores, job)
+                m.num_on_cores += 1
+
+
+@compiled
+def look(s, jobs, m):
+    """Read the state as it is now."""
+    list_running(s, m)
+    if divides(s, m) and m.instant != s.instant:
+        watch(s, jobs, m)
+    if m.instant != s.instant:
+        m.instant = s.instant
+        m.has_divided = 0
+    if m.kept_for != NOBODY and s.phase[m.kept_for] != QUEUED:
+        m.kept_for = NOBODY
+        m.num_kept = 0
+    see(s, jobs, m)
+    if divides(s, m):
+        note_wishes(s, jobs, m)
+    m.lacking[: s.num_nodes] = 0.0
+    sort_queue(s, jobs, m)
+    m.price_now = m.price * (max(m.num_order - 1, 0) + m.expected) / s.num_gpus
+
+
+@compiled
+def is_still_held(s, m):
+    """Tell whether a GPU that is kept is held by a job that pauses."""
+    for k in range(m.num_kept):
+        gpu = m.kept_gpus[k]
+        for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+            if s.job_in[slot] != NOBODY and s.phase[s.job_in[slot]] == PAUSING:
+                return True
+    return False
+
+
+@compiled
+def takes_kept(s, jobs, m, job):
+    """Tell whether the GPUs that were kept for a job have a seat, and memory, for it now."""
+    for k in range(m.num_kept):
+        gpu = m.kept_gpus[k]
+        if s.num_jobs_on[gpu] >= s.max_share:
+            return False
+        if s.num_jobs_on[gpu] > 0 and m.room_gib[gpu] < jobs[job].profiled_memory_gib:
+            return False
+    return True
+
+
+@compiled
+def sit(s, jobs, m, job):
+    """Propose the start of a job on the GPUs noted, after what others must give up so that each has a core."""
+    m.has_divided = 0
+    if divides(s, m):
+        for k in range(m.num_gpus):
+            if s.num_jobs_on[m.gpus[k]] > 0:
+                m.lacking[s.gpu_node[m.gpus[k]]] += 1.0
+        lack = 0.0
+        for node in range(s.num_nodes):
+            if s.unreserved_cores[node] + EPS >= m.lacking[node]:
+                m.lacking[node] = 0.0
+            lack += m.lacking[node]
+        if lack > 0:
+            divide(s, jobs, m, WHOLE)
+            change_cores(s, jobs, m, CORES, True, False)
+    m.node = NOBODY
+    propose(m, START, job, m.new_cores if divides(s, m) and jobs[job].servers == 0 else 0.0)
+
+
+@compiled
+def start_kept(s, jobs, m):
+    """Propose the start of the job whose GPUs were being freed, if they are; tell whether it does."""
+    job = m.kept_for
+    if job == NOBODY or is_still_held(s, m):
+        return False
+    m.kept_for = NOBODY
+    if takes_kept(s, jobs, m, job):
+        fill_placement(m, m.kept_gpus[: m.num_kept])
+        m.num_kept = 0
+        sit(s, jobs, m, job)
+        return True
+    m.num_kept = 0
+    return False
+
+
+@compiled
+def propose_placed(s, jobs, m, job):
+    """Propose the start of a job where the scenario's rule has just placed it, with the cores it asks for."""
+    m.num_gpus = jobs[job].num_gpus
+    m.gpus[: m.num_gpus] = s.gpus[: m.num_gpus]
+    m.node = s.chosen_node[0] if m.num_gpus == 0 else NOBODY
+    propose(m, START, job, 0.0)
+
+
+@compiled
+def start_one(s, jobs, m):
+    """Propose the start of the first in order that finds seats; tell whether one does."""
+    if start_kept(s, jobs, m):
+        return True
+    for at in range(m.num_order):
+        job = m.order[at]
+        if job == m.kept_for or is_barred(s, m, job):
+            continue
+        as_asked = s.cpu_limited and (not divides(s, m) or jobs[job].servers > 0)
+        if best_seats(s, jobs, m, job, jobs[job].cores_each if as_asked else 1.0):
+            sit(s, jobs, m, job)
+            return True
+        beyond_a_node = jobs[job].num_gpus > most_on_a_node(s, jobs, job)
+        if beyond_a_node and m.kept_for == NOBODY and place(s, jobs, job):
+            propose_placed(s, jobs, m, job)
+            return True
+        m.refused_at[job] = s.instant
+    return False
+
+
+@compiled
+def start_on_cores(s, jobs, m):
+    """Propose the start of the first CPU job that finds a node; tell whether one does."""
+    for at in range(m.num_on_cores):
+        job = m.on_cores[at]
+        if s.last_action_instant[job] == s.instant:
+            continue
+        if not divides(s, m):
+            if place(s, jobs, job):
+                propose_placed(s, jobs, m, job)
+                return True
+            continue
+        node = node_for_cores(s, jobs, m, job)
+        m.lacking[: s.num_nodes] = 0.0
+        if node != NOBODY:
+            m.lacking[node] = max(jobs[job].cores_each, 1.0)
+            divide(s, jobs, m, LEAST_SHARE)
+            change_cores(s, jobs, m, CORES, True, False)
+            m.num_gpus = 0
+            m.node = node
+            propose(m, START, job, 0.0)
+            return True
+    return False
+
+
+@compiled
+def displace(s, jobs, m):
+    """Propose the pauses by which the first in order gets seats, if that pays; tell whether it does."""
+    if m.preemption == 0 or m.kept_for != NOBODY or m.num_order == 0:
+        return False
+    job = m.order[0]
+    if s.last_action_instant[job] == s.instant:
+        return False
+    if not worth_displacing(s, jobs, m, job, m.num_order):
+        return False
+    for k in range(m.num_moves):
+        m.move_kind[k] = PAUSE
+    return True
+
+
+@compiled
+def move_one(s, jobs, m):
+    """Propose to give empty GPUs for which no job waits to the job that gains most by them; tell whether one does."""
+    if m.sizing == 0 or m.num_order > 0:
+        return False
+    job = worth_moving(s, jobs, m)
+    if job == NOBODY:
+        return False
+    m.node = NOBODY
+    propose(m, MOVE, job, m.new_cores if divides(s, m) and jobs[job].servers == 0 else 0.0)
+    return True
+
+
+@compiled
+def throttle_one(s, jobs, m):
+    """Propose one step of throttling or of releasing a CPU job; tell whether there is one.
+
+    Where more bandwidth is drawn than a node's memory gives, and jobs on its GPUs may suffer, the CPU job that draws
+    most goes down a level. One goes up again where the node then stays below RELAXED of what it gives.
+    """
+    if not s.bandwidth_binds:
+        return False
+    read_bandwidth(s, jobs, m)
+    down, up = NOBODY, NOBODY
+    most, lowest = 0.0, 2.0
+    for at in range(m.num_running):
+        job = m.running[at]
+        if jobs[job].num_gpus > 0:
+            continue
+        node, level, drawn = s.node_of[job], s.throttle[job], drawn_read(s, jobs, job)
+        slow = m.drawn[node] > s.node_gbs and s.free[node] < s.node_gpus[node]
+        if slow and drawn > most and level > 1.5 / LEVELS:
+            most, down = drawn, job
+        if level < min(lowest, 1.0) and m.drawn[node] + drawn / (level * LEVELS) <= RELAXED * s.node_gbs:
+            lowest, up = level, job
+    job = down if down != NOBODY else up
+    if job == NOBODY:
+        return False
+    step = -1 if down != NOBODY else 1
+    propose(m, THROTTLE, job, (np.round(s.throttle[job] * LEVELS) + step) / LEVELS)
+    return True
+
+
+@compiled
+def feed(s, jobs, m):
+    """Propose how cores are divided anew, once after each change, and a throttle; tell whether there is a change."""
+    if not divides(s, m) or m.has_divided:
+        return False
+    m.has_divided = 1
+    m.lacking[: s.num_nodes] = 0.0
+    divide(s, jobs, m, WHOLE)
+    change_cores(s, jobs, m, CORES, False, True)
+    if m.num_moves > 0:
+        return True
+    found = throttle_one(s, jobs, m)
+    m.has_divided = not found
+    return found
+
+
+@compiled
+def start_anything(s, jobs, m):
+    """Propose the start of the first for which the scenario's rule finds a place, where nothing would happen else."""
+    if events.next_event(s, jobs) < np.inf:
+        return False
+    for at in range(m.num_order):
+        job = m.order[at]
+        if s.last_action_instant[job] != s.instant and place(s, jobs, job):
+            propose_placed(s, jobs, m, job)
+            return True
+    return False
+
+
+@compiled
+def find_moves(s, jobs, m):
+    """Put on the list what to do next; tell whether there is anything."""
+    drop_moves(m)
+    look(s, jobs, m)
+    return (
+        start_on_cores(s, jobs, m)
+        or start_one(s, jobs, m)
+        or displace(s, jobs, m)
+        or move_one(s, jobs, m)
+        or feed(s, jobs, m)
+        or start_anything(s, jobs, m)
+    )

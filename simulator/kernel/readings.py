@@ -1,0 +1,58 @@
+"""What a monitor reads of running jobs, each reading with its error: busy GPUs, bandwidth drawn from host memory."""
+
+from simulator.kernel._compile import compiled
+from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING
+from simulator.kernel.noise import BUSY, DRAWN, error_of
+from simulator.kernel.speed import drawn_by_each
+
+BUSY_ERROR_S = (
+    0.85  # standard error of a reading of busy seconds: 2 points of utilisation over 60 s; our assumption
+)
+BANDWIDTH_ERROR = 0.02  # standard error of a reading of bandwidth, as a share of it; our assumption
+
+
+@compiled
+def busy_read(s, job):
+    """Seconds that a running job's GPUs were busy with it so far, as a monitor reads it."""
+    busy = s.busy_s[job] + s.efficiency[job] * (s.clock - s.banked[job])
+    return busy + BUSY_ERROR_S * error_of(s, BUSY, job) if busy > 0 else busy
+
+
+@compiled
+def drawn_read(s, jobs, job):
+    """GB/s of host memory that a running job draws on each of its GPUs' behalf, as a whole if it has none."""
+    drawn = jobs[job].gbs_each
+    if jobs[job].num_gpus == 0:
+        drawn = drawn * (s.core_count[job] / max(jobs[job].cores_each, 1e-9)) * s.throttle[job]
+    elif s.width[job] > 0:
+        drawn = drawn_by_each(s, jobs, job)
+    else:
+        return 0.0
+    return drawn * (1.0 + BANDWIDTH_ERROR * error_of(s, DRAWN, job))
+
+
+@compiled
+def read_bandwidth(s, jobs, m):
+    """Write what running jobs draw from the memory of each node; they have been listed."""
+    m.drawn[: s.num_nodes] = 0.0
+    for at in range(m.num_running):
+        job = m.running[at]
+        if s.node_of[job] != NOBODY:
+            m.drawn[s.node_of[job]] += drawn_read(s, jobs, job)
+    for slot in range(MAX_SHARE * s.num_gpus):
+        job = s.job_in[slot]
+        if job != NOBODY and s.phase[job] == RUNNING:
+            m.drawn[s.gpu_node[slot // MAX_SHARE]] += drawn_read(s, jobs, job)
+
+
+@compiled
+def is_short_of_bandwidth(s, m, job):
+    """Tell whether the memory of one of a job's nodes gives less than is drawn from it; that has been read."""
+    if not s.bandwidth_binds:
+        return False
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        if m.drawn[s.gpu_node[slot // MAX_SHARE]] > s.node_gbs:
+            return True
+        slot = s.next_slot[slot]
+    return False

@@ -1,0 +1,131 @@
+"""The rule over moves carried out: one move after another at an instant, then time goes on, to the end."""
+
+import numpy as np
+
+from simulator.kernel import actions, events, laws, pausing, shapes
+from simulator.kernel._compile import compiled, entry
+from simulator.kernel.layout import NOBODY, RUNNING
+from simulator.kernel.levers import (
+    CORES,
+    LEVELS,
+    MOVE,
+    PAUSE,
+    START,
+    THROTTLE,
+    WAIT,
+    divides,
+    drop_moves,
+    find_moves,
+)
+from simulator.kernel.readings import read_bandwidth
+from simulator.kernel.tuning import WINDOW_S, begin_windows
+
+
+@compiled
+def is_legal(s, jobs, m, at):
+    """Tell whether a move of the list may be made now."""
+    kind, job, value = m.move_kind[at], m.move_job[at], m.move_value[at]
+    if kind == START:
+        return laws.why_no_start(s, jobs, job, m.gpus[: m.num_gpus], value, m.node, 0, -1) == 0
+    if kind == MOVE:
+        return laws.why_no_move(s, jobs, job, m.gpus[: m.num_gpus], value, m.node, 0, -1) == 0
+    if kind == PAUSE:
+        return pausing.may_pause(s, job)
+    if kind == CORES:
+        return laws.may_resize(s, jobs, job, value)
+    return s.phase[job] == RUNNING and jobs[job].num_gpus == 0 and 1.0 / LEVELS <= value <= 1.0
+
+
+@compiled
+def wait(s, jobs, m):
+    """Note how long to wait: to the next event, or to the end of a window that is watched."""
+    m.wait_s = np.inf
+    if not divides(s, m):
+        return
+    if s.bandwidth_binds:
+        read_bandwidth(s, jobs, m)
+    of_use = begin_windows(s, jobs, m)
+    for at in range(m.num_running):
+        of_use |= s.throttle[m.running[at]] < 1
+    if of_use:
+        m.wait_s = WINDOW_S
+
+
+@compiled
+def decide(s, jobs, m):
+    """Return the kind of the next move, whose place on the list is noted; WAIT if there is none."""
+    if m.instant != s.instant:
+        drop_moves(m)
+    while m.next_move < m.num_moves or find_moves(s, jobs, m):
+        at = m.next_move
+        if is_legal(s, jobs, m, at):
+            m.next_move += 1
+            return m.move_kind[at]
+        kind, job = m.move_kind[at], m.move_job[at]
+        drop_moves(m)
+        if kind != START or m.refused_at[job] == s.instant:
+            break
+        m.refused_at[job] = s.instant
+    wait(s, jobs, m)
+    return WAIT
+
+
+@compiled
+def cores_there(s, jobs, m, job, cores):
+    """Return the cores of a placement: those named, or as many as a job asks for on so many GPUs."""
+    if cores > 0 and s.cpu_limited:
+        return cores
+    workers, servers = shapes.meant(jobs, job, m.num_gpus, 0, -1)
+    return shapes.cores_asked(jobs, job, m.num_gpus, workers, servers)
+
+
+@compiled
+def carry_out(s, jobs, m, kind):
+    """Make the move that has just been decided on; to wait is to say until when."""
+    if kind == WAIT:
+        idle = events.next_event(s, jobs) == np.inf
+        s.wake = s.clock + (0.0 if idle and m.wait_s == np.inf else m.wait_s)
+        return
+    at = m.next_move - 1
+    job, value = m.move_job[at], m.move_value[at]
+    if kind == PAUSE:
+        pausing.pause(s, jobs, job)
+    elif kind == CORES:
+        actions.resize(s, jobs, job, value)
+    elif kind == THROTTLE:
+        actions.throttle(s, job, value)
+    else:
+        gpus = m.gpus[: m.num_gpus]
+        workers, servers = shapes.meant(jobs, job, m.num_gpus, 0, -1)
+        cores = cores_there(s, jobs, m, job, value)
+        if kind == START:
+            actions.start_as(s, jobs, job, gpus, workers, servers, cores, m.node)
+        else:
+            actions.move(s, jobs, job, gpus, workers, servers, cores, NOBODY)
+
+
+@compiled
+def act(s, jobs, m):
+    """Make all moves of this instant, and say until when to wait."""
+    kind = decide(s, jobs, m)
+    while kind != WAIT:
+        carry_out(s, jobs, m, kind)
+        kind = decide(s, jobs, m)
+    carry_out(s, jobs, m, kind)
+
+
+@entry
+def next_move(states, e, memory, k, jobs):
+    """Return the kind of the next move; its place on the list is `next_move - 1`."""
+    return decide(states[e], jobs, memory[k])
+
+
+@entry
+def run_until(states, e, memory, k, jobs, until):
+    """Carry out the rule from the next instant on until a time, or the end; tell whether there was always one."""
+    s, m = states[e], memory[k]
+    while s.num_done < s.num_jobs and s.clock < until:
+        if not events.advance(s, jobs):
+            return False
+        act(s, jobs, m)
+    return True

@@ -1,0 +1,162 @@
+"""The rule over moves written down plainly, against which the compiled one is held, move by move."""
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from baselines.lib.order import start_first
+from baselines.lib.throttling import throttling
+from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
+from simulator.rule import Rule
+from simulator.vocabulary import PAUSING, QUEUED
+from tests.accounts.rule_cores import Feeder
+from tests.accounts.rule_places import best_offer, worth_moving, worthwhile
+from tests.accounts.rule_seats import Offer, Paces, Seats, Ways
+
+if TYPE_CHECKING:
+    from baselines.lib.arrays import Holders
+    from simulator.view import View
+
+WINDOW_S = 60.0  # of CODA's tuner
+
+
+class RuleByHand:
+    """One episode of a rule."""
+
+    def __init__(self, rule: Rule) -> None:
+        """Know nothing yet."""
+        self.rule = rule
+        self._instant = -1
+        self._moves: list[Action] = []
+        self._paces, self._feeder = Paces(), Feeder(rule)
+        self._kept: dict[int, Offer] = {}  # seats that are being freed, by the job they are for
+
+    def __call__(self, view: "View") -> Action:
+        """Start what fits, displace jobs where it pays, move jobs that can grow, divide the cores, then wait."""
+        if self._instant != view.instant:
+            self._instant, self._moves, self._is_fed = view.instant, [], False
+            self._hopeless: set[int] = set()
+            self._feeds = bool(self.rule.cores) and view.cpu_limited
+        while moves := self._moves or self._next(view):
+            self._moves = moves[1:]
+            if view.why_not(moves[0]) is None:
+                return moves[0]
+            self._moves = []
+            if not isinstance(moves[0], Start) or moves[0].job in self._hopeless:
+                break
+            self._hopeless.add(moves[0].job)
+        of_use = self._feeds and self._feeder.tuner.begin(view)
+        throttled = self._feeds and bool((view.jobs.throttle[view.running] < 1).any())
+        return Wait(WINDOW_S) if of_use or throttled else Wait()
+
+    def _next(self, view: "View") -> list[Action]:
+        if self._feeds:
+            self._feeder.tuner.watch(view)
+        self._kept = {job: offer for job, offer in self._kept.items() if view.jobs.phase[job] == QUEUED}
+        kept = {gpu for offer in self._kept.values() for gpu in offer.gpus}
+        seats = Seats(view, self._paces, kept, self.rule)
+        held = self._feeder.holders(view, seats) if self._feeds else None
+        queue = view.queue
+        on_cpu = view.jobs.num_gpus[queue] == 0
+        jobs = queue[~on_cpu]
+        order = sorted(jobs.tolist(), key=lambda job: self._key(view, seats, job))
+        waiting = max(len(order) - 1, 0) + self.rule.expected
+        self._price = self.rule.price * waiting / len(view.gpus.first_owner)
+        return (
+            self._start_cpu_job(view, held, queue[on_cpu])
+            or self._start(view, seats, held, order)
+            or self._displace(view, seats, order)
+            or self._move(view, seats, len(order))
+            or self._feed(view, held)
+            or self._anything(view, order)
+        )
+
+    def _key(self, view: "View", seats: Seats, job: int) -> float:
+        rule, gpus = self.rule, int(view.jobs.num_gpus[job])
+        weight = rule.by_duty * float(view.jobs.duty[job])
+        weight += rule.by_memory * float(view.jobs.profiled_memory_gib[job]) / view.nodes.gpu_memory_gib.max()
+        weight += rule.by_doubt * (1 - int(view.jobs.is_predictable[job]))
+        weight += rule.by_age * math.log1p((view.now - view.jobs.submit_s[job]) / 3600)
+        return float(seats.left_s[job] * math.pow(gpus, rule.exponent) * math.exp(weight))
+
+    def _ways(self, view: "View", job: int) -> Ways:
+        return self._paces.ways(view, job, sizing=bool(self.rule.sizing))
+
+    def _start_cpu_job(self, view: "View", held: "Holders | None", jobs: np.ndarray) -> list[Action]:
+        if held:
+            return self._feeder.start_cpu_job(view, held, jobs)
+        start = start_first(view, jobs.tolist())
+        return [start] if start else []
+
+    def _start(self, view: "View", seats: Seats, held: "Holders | None", order: list[int]) -> list[Action]:
+        """Start the job that has waited for its place to be freed, else the first in order that finds one."""
+        for job, kept in list(self._kept.items()):
+            here = seats.here[list(kept.gpus)]
+            if not ((here >= 0) & (view.jobs.phase[here] == PAUSING)).any():
+                del self._kept[job]
+                if seats.can_take(job, list(kept.gpus), view.max_share):
+                    return self._sit(view, seats, held, job, kept.gpus)
+        for job in order:
+            if job in self._kept or job in self._hopeless or view.just_paused(job):
+                continue
+            as_asked = view.cpu_limited and (not self._feeds or view.jobs.servers[job] > 0)
+            cores = float(view.jobs.cores_each[job]) if as_asked else 1.0
+            if offer := best_offer(view, seats, job, self._ways(view, job), price=self._price, cores=cores):
+                return self._sit(view, seats, held, job, offer.gpus)
+            beyond_a_node = view.jobs.num_gpus[job] > max(view.nodes.num_gpus[view.can_hold(job)], default=0)
+            if beyond_a_node and not self._kept and (placement := view.place(job)):
+                return [Start(job, placement)]
+            self._hopeless.add(job)
+        return []
+
+    def _sit(
+        self, view: "View", seats: Seats, held: "Holders | None", job: int, gpus: tuple[int, ...]
+    ) -> list[Action]:
+        """Return the start of a job, after what others must give up so that each of its workers has a core."""
+        self._is_fed = False
+        lacking = seats.cores_lacking(gpus)
+        moves = self._feeder.shrink(view, held, lacking) if held and lacking.any() else []
+        return [*moves, Start(job, self._placement(view, job, gpus))]
+
+    def _placement(self, view: "View", job: int, gpus: tuple[int, ...]) -> Placement:
+        return Placement(gpus, self.rule.new_cores if self._feeds and not view.jobs.servers[job] else None)
+
+    def _displace(self, view: "View", seats: Seats, order: list[int]) -> list[Action]:
+        """Pause those whose seats the first in order had better have, one job at a time."""
+        if not self.rule.preemption or self._kept or not order or view.just_paused(order[0]):
+            return []
+        ways = self._ways(view, order[0])
+        swap = worthwhile(view, seats, order[0], ways, price=self._price, waiting=len(order))
+        if not swap:
+            return []
+        self._kept[order[0]] = swap.offer
+        return list(map(Preempt, swap.victims))
+
+    def _move(self, view: "View", seats: Seats, waiting: int) -> list[Action]:
+        """Give free GPUs for which no job waits to the job that gains most by them."""
+        if not self.rule.sizing or waiting:
+            return []
+        jobs = view.preemptible
+        jobs = jobs[
+            (view.jobs.num_gpus[jobs] > 0) & (view.now - view.jobs.phase_began_s[jobs] >= self.rule.settled)
+        ]
+        ways = {job: self._ways(view, job) for job in jobs.tolist()}
+        move = worth_moving(view, seats, ways, price=self._price)
+        return [Resize(move.job, placement=self._placement(view, *move))] if move else []
+
+    def _feed(self, view: "View", held: "Holders | None") -> list[Action]:
+        """Divide the cores, once after each change, and throttle."""
+        if not held or self._is_fed:
+            return []
+        self._is_fed = True
+        if moves := self._feeder.moves(view, held):
+            return moves
+        throttle = throttling(view)
+        self._is_fed = throttle is None
+        return [throttle] if throttle else []
+
+    def _anything(self, view: "View", order: list[int]) -> list[Action]:
+        """Start the first that the scenario's rule finds a place for, where nothing would happen otherwise."""
+        start = start_first(view, order) if view.nothing_pending else None
+        return [start] if start else []

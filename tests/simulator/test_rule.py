@@ -1,0 +1,86 @@
+"""The compiled rule over moves does, move by move, what the plain one does, with any weights, on every workload."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from simulator.episode import Episode, run
+from simulator.policy import Action, Policy, Resize, Start
+from simulator.rule import RULE_PARAMETERS, Rule
+from simulator.view import View
+from tests.accounts.rule_by_hand import RuleByHand
+from workloads import Workload, named, names, windows
+
+FEW = 60  # jobs
+STANDARD = "standard"
+
+
+def in_order(action: Action) -> Action:
+    """Return an action with the GPUs of its placement in ascending order."""
+    if isinstance(action, Start | Resize) and action.placement:
+        gpus = tuple(sorted(int(gpu) for gpu in action.placement.gpus))
+        return action._replace(placement=action.placement._replace(gpus=gpus))
+    return action
+
+
+def beside(plain: Policy, rule: Rule) -> Policy:
+    """Return a policy that does what both say, and fails where they differ."""
+
+    def both(view: View) -> Action:
+        expected, action = in_order(plain(view)), in_order(rule(view))
+        assert action == expected, f"at {view.now} s"
+        return action
+
+    return both
+
+
+def any_rule(rng: np.random.Generator, spread: float) -> Rule:
+    """Draw weights around the defaults, switches now and then off."""
+    weights = {}
+    for each in RULE_PARAMETERS:
+        moved = each.default + spread * each.scale * rng.standard_normal()
+        switched = float(rng.random() > 0.1)
+        weights[each.name] = float(np.clip(moved, each.low, each.high)) if each.scale else switched
+    return Rule(**weights)
+
+
+def one_window(workload: str, number: int = 0, **fields: object) -> Workload:
+    """Return a training window of a workload."""
+    scenario = replace(named(workload), jobs=FEW, all_windows=True, **fields)  # type: ignore[arg-type]
+    return windows(scenario, "train", number + 1)[number]
+
+
+def finishes(policy: Policy, load: Workload, *, step_by_step: bool = False) -> list[float]:
+    """Return when each job ends."""
+    episode: Episode = run(policy, load.episode(), step_by_step=step_by_step)
+    ends: list[float] = episode.state.finish_s[: len(episode.jobs)].tolist()
+    return ends
+
+
+@pytest.mark.parametrize("workload", [name for name in names() if name != "large"])
+def test_default_weights_move_by_move_on_every_workload(workload: str) -> None:
+    load = one_window(workload)
+    expected = finishes(beside(RuleByHand(Rule()), Rule()), load)
+    assert finishes(Rule(), load) == expected
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("workload", ["mixed", "philly", "coda_mix"])
+def test_any_weights_move_by_move(workload: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rule = any_rule(rng, rng.choice([0.5, 1.0, 3.0]))
+    physics = {"physics": STANDARD} if workload == "philly" else {}
+    load = one_window(workload, seed % 2, **physics)
+    assert finishes(rule, load) == finishes(beside(RuleByHand(rule), rule), load)
+
+
+def test_step_by_step_is_the_whole_run() -> None:
+    load = one_window("mixed")
+    assert finishes(Rule(), load) == finishes(Rule(), load, step_by_step=True)
+    assert finishes(Rule(price=1), load) != finishes(Rule(), load)
+
+
+def test_weights_out_of_bounds_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"price -1: expected 0 to 1e\+06; caution nan: expected"):
+        Rule(price=-1, caution=float("nan"))
