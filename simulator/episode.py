@@ -44,6 +44,7 @@ class Episode:
     seed: of all that is drawn, up to 63 bits.
     rows: records kept; the first is the episode, the second scratch, any more are the caller's.
     physics: how jobs affect one another.
+    fits: (jobs, terms) coefficients fitted to profiles, zero where they are not known; written once they are.
     """
 
     def __init__(
@@ -59,12 +60,15 @@ class Episode:
         seed: int = 0,
         rows: int = 2,
         physics: Physics = ALONE,
+        fits: np.ndarray | None = None,
     ) -> None:
         """Lay the machines out; nothing has arrived yet."""
         physics.check(placement)
         if len(levels) > MAX_LEVELS:
             raise ValueError(f"{len(levels)} levels: at most {MAX_LEVELS}")
         self.jobs = typed_jobs(jobs)
+        self.fits = self.jobs["fitted"].copy() if fits is None else fits
+        self.jobs["fitted"] = self.fits
         self.cluster = cluster
         self.discipline = DISCIPLINES.index(discipline)
         self.states = lay_out(
@@ -79,10 +83,7 @@ class Episode:
             **physics.fields(cluster),
         )
         self.state = self.states[0]
-        if len(wrong := misfits(self.states, self.jobs)):
-            raise ValueError(
-                f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}"
-            )
+        self._refuse_misfits()
         self.set_levels(levels)
         self.view = View(Source(self.states, self.jobs, stream(seed, "view")))
 
@@ -103,6 +104,12 @@ class Episode:
         source.moves, source.moves_at, source.rule, memory = asked
         source.rule_memory = typed_memory(memory, self.states)
         self.view = View(source)
+
+    def _refuse_misfits(self) -> None:
+        if len(wrong := misfits(self.states, self.jobs)):
+            raise ValueError(
+                f"{len(wrong)} jobs can never run on {self.cluster.name}, the first is job {wrong[0]}"
+            )
 
     def set_levels(self, levels: tuple[float, ...]) -> None:
         """Set the limits of a ranking by level, before the first job starts."""
@@ -163,6 +170,7 @@ class Episode:
         """Carry out a ranking, or a rule over moves, inside the kernel, from here to the end."""
         if isinstance(policy, Rule):
             ended = run_rule(policy, self.states, self.jobs)
+            self.fits[:] = self.jobs["fitted"]
         else:
             adopt(self.states, 0, self.jobs, policy)
             ended = calls.run_rule(self.states, 0, self.jobs)

@@ -1,7 +1,7 @@
 """A job table made ready for a cluster: what it lacks filled in, infeasible jobs rejected before the run."""
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import import_module
 from os import PathLike
 from typing import Any
@@ -16,6 +16,7 @@ from simulator.episode import Episode, lay_out, misfits
 from simulator.jobs import gives_out_cores, jobs_array
 from simulator.kernel.layout import GPU_TYPES
 from simulator.physics import Physics, acting
+from simulator.speed_model import NUM_TERMS
 from workloads._scenario import WHOLE, Scenario, Window
 
 ROWS_SHOWN = 10
@@ -37,6 +38,11 @@ class Workload:
         """Return itself: it never changes."""
         return self
 
+    @cached_property
+    def fits(self) -> np.ndarray:
+        """What is known of each job's speed from its profile, (jobs, terms), once an episode has asked for it."""
+        return np.zeros((len(self.jobs), NUM_TERMS))
+
     def episode(self, rows: int = 2) -> Episode:
         """Return a fresh episode of this workload, with so many records."""
         scenario = self.scenario
@@ -50,6 +56,7 @@ class Workload:
             seed=traces.seed_from(scenario.seed, "episode", *self.window),
             rows=rows,
             physics=self.physics,
+            fits=self.fits,
         )
 
     @property
