@@ -1,0 +1,246 @@
+"""The rule over moves steered: its weights are set now and then, it runs on, and what was won and is seen is told.
+
+Everything seen is a share, a count or a time of the present state that does not grow with the cluster; what depends on
+the length of the window, or on the default run, is for a critic alone.
+"""
+
+import numpy as np
+
+from simulator.kernel import events
+from simulator.kernel._compile import compiled, entry
+from simulator.kernel.features import as_time
+from simulator.kernel.layout import LOADING, PAUSING, RUNNING
+from simulator.kernel.queues import remaining_now
+from simulator.kernel.rule_over_moves import act
+from simulator.kernel.seats import see
+from simulator.kernel.ways import duty_of
+
+LOAD = (
+    "queued",  # jobs with GPUs, log1p / 6
+    "queued_gpus",  # asked, over all GPUs, log1p
+    "queued_time",  # remaining time x GPUs, over all GPUs, time
+    "mean_wait",  # of the queued jobs so far, time
+    "longest_wait",  # time
+    "queued_short",  # share of the queued jobs with less than 10 minutes to go
+    "queued_doubtful",  # share of them whose estimate is not good
+    "queued_wide",  # share of their GPUs asked by jobs of more than one
+    "queued_duty",  # mean profiled duty
+    "queued_on_cores",  # CPU jobs, log1p / 6
+    "running",  # jobs on GPUs, over all GPUs
+    "running_time",  # remaining time x GPUs, over all GPUs, time
+    "running_left",  # mean remaining time, time
+    "running_short",  # share with less than 10 minutes to go
+    "running_restart",  # mean pause and load, time
+    "running_on_cores",  # CPU jobs, log1p / 6
+    "free_gpus",  # share
+    "shared_gpus",  # share
+    "idle_gpus",  # share of GPUs held by jobs that pause or load
+    "demand",  # mean profiled duty on a GPU, over 2
+    "slowdown",  # mean of running jobs by those beside them, less 1
+    "free_memory",  # share
+    "free_cores",  # share
+    "cores_a_gpu",  # / 16
+    "arrivals_10_min",  # log1p / 4
+    "arrivals_1_h",  # log1p / 6
+    "arrived_time_1_h",  # estimated GPU time that came in the last hour, over that of the cluster, log1p
+    "hour_sin",
+    "hour_cos",
+    "gpus",  # log2 / 12
+    "gpus_a_node",  # / 8
+)
+"""What is seen of the load; times are log1p(s / 60) / 4."""
+CRITIC = ("progress", "default_present", "present", "gap")
+"""What a critic may see besides: the share of jobs that have arrived, jobs present in the default run and here (log1p /
+6), and the job-seconds won so far, over all of the default run's."""
+SHORT_S = 600.0
+DAY_S = 86_400.0
+
+
+@compiled
+def describe_queue(s, jobs, m, out):
+    """Write what is seen of the queue into the first ten places."""
+    count, gpus, area, waited, longest = 0, 0, 0.0, 0.0, 0.0
+    short, doubtful, wide, duty, on_cores = 0, 0, 0, 0.0, 0
+    for request_class in range(s.num_classes):
+        begin = s.queue_start[request_class]
+        for at in range(begin, begin + s.queue_size[request_class]):
+            job = s.queue[at]
+            asked = jobs[job].num_gpus
+            if asked == 0:
+                on_cores += 1
+                continue
+            left, wait = remaining_now(s, jobs, job), s.clock - s.phase_began[job]
+            count += 1
+            gpus += asked
+            area += left * asked
+            waited += wait
+            longest = max(longest, wait)
+            short += left < SHORT_S
+            doubtful += not s.predictable[job]
+            wide += asked * (asked > 1)
+            duty += duty_of(jobs, job)
+    each = max(count, 1)
+    out[0] = np.log1p(count) / 6.0
+    out[1] = np.log1p(gpus / s.num_gpus)
+    out[2] = as_time(area / s.num_gpus)
+    out[3] = as_time(waited / each)
+    out[4] = as_time(longest)
+    out[5] = short / each
+    out[6] = doubtful / each
+    out[7] = wide / max(gpus, 1)
+    out[8] = duty / each
+    out[9] = np.log1p(on_cores) / 6.0
+
+
+@compiled
+def describe_running_jobs(s, jobs, m, out):
+    """Write what is seen of the running jobs into the next places; the GPUs have been read."""
+    count, area, lefts, short, restart, slow, on_cores, idle = 0, 0.0, 0.0, 0, 0.0, 0.0, 0, 0
+    for k in range(s.num_active):
+        job = s.events[k]
+        if s.phase[job] == PAUSING or s.phase[job] == LOADING:
+            idle += s.width[job]
+        if s.phase[job] != RUNNING:
+            continue
+        if s.width[job] == 0:
+            on_cores += 1
+            continue
+        left = remaining_now(s, jobs, job)
+        count += 1
+        area += left * s.width[job]
+        lefts += left
+        short += left < SHORT_S
+        restart += jobs[job].pause_s + jobs[job].load_s
+        slow += m.crowd[job] - 1.0
+    each = max(count, 1)
+    out[10] = count / s.num_gpus
+    out[11] = as_time(area / s.num_gpus)
+    out[12] = as_time(lefts / each)
+    out[13] = short / each
+    out[14] = as_time(restart / each)
+    out[15] = np.log1p(on_cores) / 6.0
+    out[18] = idle / s.num_gpus
+    out[20] = slow / each
+
+
+@compiled
+def describe_machines(s, m, out):
+    """Write what is seen of GPUs and nodes; they have been read."""
+    shared, demand, memory, most_memory, cores, most_cores = 0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for gpu in range(s.num_gpus):
+        shared += s.num_jobs_on[gpu] > 1
+        demand += m.demand[gpu]
+        memory += m.room_gib[gpu]
+        most_memory += s.node_memory[s.gpu_node[gpu]]
+    for node in range(s.num_nodes):
+        cores += s.free_cores[node]
+        most_cores += s.node_cores[node]
+    out[16] = s.num_free / s.num_gpus
+    out[17] = shared / s.num_gpus
+    out[19] = demand / s.num_gpus / 2.0
+    out[21] = memory / most_memory
+    out[22] = max(cores, 0.0) / max(most_cores, 1.0)
+    out[23] = most_cores / s.num_gpus / 16.0
+    out[29] = np.log2(s.num_gpus) / 12.0
+    out[30] = s.num_gpus / s.num_nodes / 8.0
+
+
+@compiled
+def describe_arrivals(s, jobs, out):
+    """Write what is seen of the jobs that came lately, and the hour."""
+    recent, area = s.num_arrived, 0.0
+    out[24] = 0.0
+    while recent > 0 and jobs[recent - 1].submit_s > s.clock - 3600.0:
+        recent -= 1
+        out[24] += jobs[recent].submit_s > s.clock - 600.0
+        area += jobs[recent].profiled_duration_s * jobs[recent].num_gpus
+    out[24] = np.log1p(out[24]) / 4.0
+    out[25] = np.log1p(s.num_arrived - recent) / 6.0
+    out[26] = np.log1p(area / (3600.0 * s.num_gpus))
+    turn = 2.0 * np.pi * s.clock / DAY_S
+    out[27] = np.sin(turn)
+    out[28] = np.cos(turn)
+
+
+@compiled
+def describe_load(s, jobs, m, out):
+    """Write what is seen of the load: float32 (len(LOAD),)."""
+    see(s, jobs, m)
+    describe_queue(s, jobs, m, out)
+    describe_running_jobs(s, jobs, m, out)
+    describe_machines(s, m, out)
+    describe_arrivals(s, jobs, out)
+
+
+@compiled
+def job_seconds(s, jobs, finish, time):
+    """Integral of jobs present up to a time in a run in which jobs finish so."""
+    total = 0.0
+    for job in range(s.num_jobs):
+        total += max(min(time, finish[job]) - jobs[job].submit_s, 0.0)
+    return total
+
+
+@compiled
+def present_at(s, jobs, finish, time):
+    """Return the jobs present at a time in a run in which jobs finish so."""
+    count = 0
+    for job in range(s.num_jobs):
+        count += jobs[job].submit_s <= time < finish[job]
+    return count
+
+
+@compiled
+def describe_progress(s, jobs, finish, total, out):
+    """Write what a critic may see: float32 (len(CRITIC),); total: job-seconds of the default run."""
+    out[0] = s.num_arrived / s.num_jobs
+    out[1] = np.log1p(present_at(s, jobs, finish, s.clock)) / 6.0
+    out[2] = np.log1p(s.num_arrived - s.num_done) / 6.0
+    out[3] = (job_seconds(s, jobs, finish, s.clock) - s.present_seconds) / total
+
+
+@compiled
+def go_on(s, jobs, m, until):
+    """Carry out the rule up to the first instant at this time or later, and not at it; tell whether jobs are left.
+
+    At an infinite time to the end. False too where jobs never end.
+    """
+    while s.num_done < s.num_jobs:
+        if not events.advance(s, jobs):
+            return False
+        if s.clock >= until:
+            return True
+        act(s, jobs, m)
+    return False
+
+
+@entry
+def begin_steering(states, e, memory, jobs, load, critic, finish, total):
+    """Move to the first instant and describe it; finish, total: of the default run."""
+    s, m = states[e], memory[e]
+    events.advance(s, jobs[e])
+    describe_load(s, jobs[e], m, load[e])
+    describe_progress(s, jobs[e], finish[e], total[e], critic[e])
+
+
+@entry
+def steer(states, memory, jobs, until, load, critic, finish, total, gain, more):
+    """Let each environment act at this instant and run on to `until`, and describe where it is then.
+
+    The weights have been written into each memory. jobs: (N, J). until: (N,), s. load: (N, len(LOAD)). critic:
+    (N, len(CRITIC)). finish: (N, J), when jobs end in the default run. total: (N,), its job-seconds.
+    gain: (N,), the share of these that was won meanwhile. more: (N,), whether jobs are left.
+    """
+    for e in range(len(states)):
+        if not more[e]:
+            gain[e] = 0.0
+            continue
+        s, m = states[e], memory[e]
+        began, spent = s.clock, s.present_seconds
+        act(s, jobs[e], m)
+        more[e] = go_on(s, jobs[e], m, until[e])
+        end = s.clock if more[e] else np.inf
+        default = job_seconds(s, jobs[e], finish[e], end) - job_seconds(s, jobs[e], finish[e], began)
+        gain[e] = (default - (s.present_seconds - spent)) / total[e]
+        describe_load(s, jobs[e], m, load[e])
+        describe_progress(s, jobs[e], finish[e], total[e], critic[e])
