@@ -21,9 +21,12 @@ class Opening:
     @cached_property
     def episode(self) -> Episode:
         """The window at its beginning."""
-        episode = self.workload.episode()
-        memory_of(DEFAULT, episode.states, episode.jobs)
-        return episode
+        return self.workload.episode()
+
+    @cached_property
+    def memory(self) -> np.ndarray:
+        """What the default rule keeps at its beginning, one record; the jobs' profiles are fitted."""
+        return memory_of(DEFAULT, self.episode.states, self.episode.jobs)
 
     @cached_property
     def default_finish_s(self) -> np.ndarray:
@@ -42,10 +45,10 @@ class Opening:
 
         They are fewer where many jobs come at once.
         """
-        submit_s = self.episode.jobs["submit_s"]
-        at = np.arange(1, count) * len(submit_s) // count
-        later: np.ndarray = np.unique(submit_s[at])
-        return later[later > submit_s[0]]
+        submit_s: np.ndarray = self.episode.jobs["submit_s"]
+        begins = np.unique(submit_s[np.arange(1, count) * len(submit_s) // count])
+        later: np.ndarray = begins[begins > submit_s[0]]
+        return later
 
 
 @lru_cache(maxsize=8)

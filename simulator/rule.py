@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator import measurements
-from simulator.kernel import rule_over_moves
+from simulator.kernel import beliefs, rule_over_moves
 from simulator.kernel.layout import NOBODY
-from simulator.kernel.levers import CORES, MOVE, PAUSE, START, WAIT
-from simulator.kernel.rule_memory import fresh_memory
+from simulator.kernel.rule_memory import CORES, MOVE, PAUSE, START, WAIT, fresh_memory
 from simulator.kernel.rule_parameters import RULE_PARAMETERS, RuleParameter, RuleParameters
 from simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
 from simulator.source import Source, source_of
@@ -22,7 +21,7 @@ from simulator.speed_model import fit
 if TYPE_CHECKING:
     from simulator.view import View
 
-__all__ = ["RULE_PARAMETERS", "Rule", "RuleParameter", "memory_of", "run_rule"]
+__all__ = ["RULE_PARAMETERS", "Rollouts", "Rule", "RuleParameter", "memory_of", "run_rule"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,33 @@ def run_rule(rule: Rule, states: np.ndarray, jobs: np.ndarray) -> bool:
     """Carry out a rule on the first record to the end; tell whether every job ended."""
     memory = memory_of(rule, states, jobs)
     return bool(rule_over_moves.run_until(states, 0, memory, 0, jobs, np.inf))
+
+
+class Rollouts:
+    """Room to carry a rule on from any state without touching it; used again and again."""
+
+    def __init__(self, states: np.ndarray, memory: np.ndarray, jobs: np.ndarray) -> None:
+        """Make room for a record, a memory and jobs like these."""
+        self.states, self.memory = states[:1].copy(), memory[:1].copy()
+        self.jobs = jobs.copy()
+
+    def copy(self, states: np.ndarray, e: int, memory: np.ndarray, k: int, jobs: np.ndarray) -> None:
+        """Take over record e and memory k, and the jobs."""
+        self.states[0], self.memory[0] = states[e], memory[k]
+        self.jobs[:] = jobs
+
+    def imagine(self, seed: int) -> None:
+        """Put what may be believed in place of what is true: run times drawn, no arrivals (`simulator.kernel.beliefs`)."""
+        beliefs.imagine(self.states, 0, self.memory, 0, self.jobs, seed)
+
+    def run(self, until_s: float = np.inf) -> float:
+        """Carry the rule on to a time on the episode's clock, or to the end; return the job-seconds from here.
+
+        At this instant nothing more is done: to begin with what the rule would do at it, ask it before.
+        """
+        spent = float(self.states["present_seconds"][0])
+        rule_over_moves.run_until(self.states, 0, self.memory, 0, self.jobs, until_s)
+        return float(self.states["present_seconds"][0]) - spent
 
 
 def next_move(source: Source) -> Action:

@@ -17,28 +17,15 @@ from simulator.kernel.cores import (
     note_wishes,
 )
 from simulator.kernel.layout import MAX_SHARE, NOBODY, PAUSING, QUEUED
-from simulator.kernel.offers import best_seats, fill_placement, worth_displacing, worth_moving
+from simulator.kernel.offers import best_displacement, best_seats, fill_placement, worth_moving
 from simulator.kernel.placement import place
-from simulator.kernel.readings import drawn_read, read_bandwidth
+from simulator.kernel.rule_memory import CORES, MOVE, PAUSE, START, propose
 from simulator.kernel.seats import EPS, see
+from simulator.kernel.throttling import throttle_one
 from simulator.kernel.tuning import list_running, watch
 from simulator.kernel.ways import duty_of, most_on_a_node
 
-WAIT, START, PAUSE, MOVE, CORES, THROTTLE = range(6)
-KINDS = ("wait", "start", "pause", "move", "cores", "throttle")
-
-LEVELS = 10  # of Intel's memory bandwidth allocation, in steps of 10 %; from memory, not checked against the manual
-RELAXED = 0.95  # share of a node's bandwidth below which a CPU job is released
 HOUR = 3600.0
-
-
-@compiled
-def propose(m, kind, job, value):
-    """Put a move on the list."""
-    m.move_kind[m.num_moves] = kind
-    m.move_job[m.num_moves] = job
-    m.move_value[m.num_moves] = value
-    m.num_moves += 1
 
 
 @compiled
@@ -46,6 +33,7 @@ def drop_moves(m):
     """Forget the moves that have been decided on."""
     m.num_moves = 0
     m.next_move = 0
+    m.is_choice = 0
 
 
 @compiled
@@ -202,10 +190,12 @@ def start_one(s, jobs, m):
             continue
         as_asked = s.cpu_limited and (not divides(s, m) or jobs[job].servers > 0)
         if best_seats(s, jobs, m, job, jobs[job].cores_each if as_asked else 1.0):
+            m.is_choice = 1
             sit(s, jobs, m, job)
             return True
         beyond_a_node = jobs[job].num_gpus > most_on_a_node(s, jobs, job)
         if beyond_a_node and m.kept_for == NOBODY and place(s, jobs, job):
+            m.is_choice = 1
             propose_placed(s, jobs, m, job)
             return True
         m.refused_at[job] = s.instant
@@ -245,11 +235,21 @@ def displace(s, jobs, m):
     job = m.order[0]
     if s.last_action_instant[job] == s.instant:
         return False
-    if not worth_displacing(s, jobs, m, job, m.num_order):
+    if best_displacement(s, jobs, m, job, m.num_order, 0.0) <= 0.0:
         return False
-    for k in range(m.num_moves):
-        m.move_kind[k] = PAUSE
+    m.is_choice = 1
+    displace_for(m, job, m.wanted[: m.num_wanted], m.to_evict[: m.num_evicted])
     return True
+
+
+@compiled
+def displace_for(m, job, gpus, victims):
+    """Propose the pauses of victims, and keep GPUs for a job."""
+    m.kept_for = job
+    m.num_kept = len(gpus)
+    m.kept_gpus[: len(gpus)] = gpus
+    for victim in victims:
+        propose(m, PAUSE, victim, 0.0)
 
 
 @compiled
@@ -260,38 +260,9 @@ def move_one(s, jobs, m):
     job = worth_moving(s, jobs, m)
     if job == NOBODY:
         return False
+    m.is_choice = 1
     m.node = NOBODY
     propose(m, MOVE, job, m.new_cores if divides(s, m) and jobs[job].servers == 0 else 0.0)
-    return True
-
-
-@compiled
-def throttle_one(s, jobs, m):
-    """Propose one step of throttling or of releasing a CPU job; tell whether there is one.
-
-    Where more bandwidth is drawn than a node's memory gives, and jobs on its GPUs may suffer, the CPU job that draws
-    most goes down a level. One goes up again where the node then stays below RELAXED of what it gives.
-    """
-    if not s.bandwidth_binds:
-        return False
-    read_bandwidth(s, jobs, m)
-    down, up = NOBODY, NOBODY
-    most, lowest = 0.0, 2.0
-    for at in range(m.num_running):
-        job = m.running[at]
-        if jobs[job].num_gpus > 0:
-            continue
-        node, level, drawn = s.node_of[job], s.throttle[job], drawn_read(s, jobs, job)
-        slow = m.drawn[node] > s.node_gbs and s.free[node] < s.node_gpus[node]
-        if slow and drawn > most and level > 1.5 / LEVELS:
-            most, down = drawn, job
-        if level < min(lowest, 1.0) and m.drawn[node] + drawn / (level * LEVELS) <= RELAXED * s.node_gbs:
-            lowest, up = level, job
-    job = down if down != NOBODY else up
-    if job == NOBODY:
-        return False
-    step = -1 if down != NOBODY else 1
-    propose(m, THROTTLE, job, (np.round(s.throttle[job] * LEVELS) + step) / LEVELS)
     return True
 
 

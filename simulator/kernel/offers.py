@@ -36,6 +36,43 @@ def fill_placement(m, gpus):
 
 
 @compiled
+def count_empty(s, m, node):
+    """Return how many GPUs of a node are free for anybody."""
+    count = 0
+    for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
+        count += m.is_empty[gpu]
+    return count
+
+
+@compiled
+def cost_there(s, jobs, m, job, node, way, empty, least):
+    """Return what a job costs itself and others in a way on the GPUs of a node ranked first, over its own time.
+
+    Infinite where it would be too slow. empty: GPUs there that are free. What it does to others is left out where that
+    cannot bring the cost below `least`.
+    """
+    workers, pace = m.workers[way], m.pace[way]
+    if workers > s.node_gpus[node]:
+        return np.inf
+    slow = m.slowdown[m.ranked[workers - 1]]
+    if pace * slow > m.most_slow:
+        return np.inf
+    owned = min(workers, empty)
+    cost = pace * slow * (1 + m.price_now * (owned + m.shared_price * (workers - owned)))
+    if owned < workers and cost <= least:
+        left = max(m.left_s[job], 1.0)
+        cost += m.harm * harm_s(s, jobs, m, job, m.ranked[:workers], slow) / left
+    return cost
+
+
+@compiled
+def finds_cores(s, m, node, way, empty, cores):
+    """Tell whether a node has so many cores for each worker; one is kept for each GPU that is free."""
+    workers = m.workers[way]
+    return cores <= 1 or s.unreserved_cores[node] + min(workers, empty) + EPS >= cores * workers
+
+
+@compiled
 def best_seats(s, jobs, m, job, cores):
     """Find the seats with the least cost to a job and to others; tell whether some are good enough.
 
@@ -44,32 +81,18 @@ def best_seats(s, jobs, m, job, cores):
     if not look_for(s, jobs, m, job):
         return False
     find_ways(s, jobs, m, job)
-    found = False
-    least, least_free = np.inf, 0
-    left = max(m.left_s[job], 1.0)
+    least, least_empty = np.inf, 0
     for node in range(s.num_nodes):
         rank_gpus(s, m, node)
-        free = 0
-        for k in range(s.node_gpus[node]):
-            free += m.is_empty[s.node_first[node] + k]
+        empty = count_empty(s, m, node)
         for way in range(m.num_ways):
-            workers, pace = m.workers[way], m.pace[way]
-            if workers > s.node_gpus[node]:
+            if not finds_cores(s, m, node, way, empty, cores):
                 continue
-            slow = m.slowdown[m.ranked[workers - 1]]
-            if pace * slow > m.most_slow:
-                continue
-            owned = min(workers, free)
-            if cores > 1 and s.unreserved_cores[node] + owned + EPS < cores * workers:
-                continue
-            cost = pace * slow * (1 + m.price_now * (owned + m.shared_price * (workers - owned)))
-            if owned < workers and cost <= least:
-                cost += m.harm * harm_s(s, jobs, m, job, m.ranked[:workers], slow) / left
-            if cost < least or (cost == least and found and free < least_free):
-                found = True
-                least, least_free = cost, free
-                fill_placement(m, m.ranked[:workers])
-    return found
+            cost = cost_there(s, jobs, m, job, node, way, empty, least)
+            if cost < least or (cost == least < np.inf and empty < least_empty):
+                least, least_empty = cost, empty
+                fill_placement(m, m.ranked[: m.workers[way]])
+    return least < np.inf
 
 
 @compiled
@@ -176,21 +199,20 @@ def may_displace_any(s, m, job):
 
 
 @compiled
-def worth_displacing(s, jobs, m, job, waiting):
-    """Find the jobs to pause for one that has no seat; tell whether that pays. The rule is Xion's (`baselines.xion`).
+def best_displacement(s, jobs, m, job, waiting, least):
+    """Find the jobs to pause for one that has no seat; return the seconds won, or `least` where none wins more.
 
-    What the job gains, by starting after the pause and not when another ends, must exceed `caution` times what others
-    lose: each victim until the job has ended, and its load; all that wait, the overhead. The pauses are put on the
-    list of moves, and the GPUs are kept for the job.
+    The rule is Xion's (`baselines.xion`): what the job gains, by starting after the pause and not when another ends,
+    less `caution` times what others lose: each victim until the job has ended, and its load; all that wait, the
+    overhead. The victims and the GPUs are noted.
     """
     if not may_displace_any(s, m, job):
-        return False
+        return least
     find_ways(s, jobs, m, job)
     look_for(s, jobs, m, job)
     for gpu in range(s.num_gpus):
         open_gpu(s, jobs, m, job, gpu)
     ends = ends_unaided(s, m, job)
-    most = 0.0
     for way in range(m.num_ways):
         workers, pace = m.workers[way], m.pace[way]
         for node in range(s.num_nodes):
@@ -205,22 +227,20 @@ def worth_displacing(s, jobs, m, job, waiting):
             slow = choose_gpus(s, m, node, workers, num_victims)
             mine = longest_pause(jobs, m, num_victims) + pace * slow * m.left_s[job]
             gain = ends - mine - m.caution * loss_s(s, jobs, m, num_victims, waiting, mine)
-            if gain > most:
-                most = gain
-                note_displacement(m, job, workers, num_victims)
-    return most > 0
+            if gain > least:
+                least = gain
+                note_displacement(m, workers, num_victims, slow)
+    return least
 
 
 @compiled
-def note_displacement(m, job, workers, num_victims):
-    """Put the pauses of the victims just found on the list of moves, in place of any there, and keep the GPUs."""
-    m.kept_for = job
-    m.num_kept = workers
-    for k in range(workers):
-        m.kept_gpus[k] = m.chosen[k]
-    m.num_moves = num_victims
-    for k in range(num_victims):
-        m.move_job[k] = m.victims[k]
+def note_displacement(m, workers, num_victims, slow):
+    """Note the GPUs and the victims just found, and the slowdown there."""
+    m.num_wanted = workers
+    m.wanted[:workers] = m.chosen[:workers]
+    m.num_evicted = num_victims
+    m.to_evict[:num_victims] = m.victims[:num_victims]
+    m.wanted_slowdown = slow
 
 
 @compiled
@@ -257,38 +277,54 @@ def may_move(s, jobs, m, job):
 
 
 @compiled
-def worth_moving(s, jobs, m):
-    """Find the running job that gains most by having empty GPUs, with its own or instead of them, or NOBODY.
+def best_move_of(s, jobs, m, job, least):
+    """Find the empty GPUs, with its own or instead of them, that a running job wins most by; return the seconds won.
 
-    It must win `growth` times what its restart takes. The jobs that it leaves behind win too. The GPUs are noted as a
-    placement; the running jobs have been listed.
+    `least` where none wins more, else the GPUs are noted as a placement. What is won is less `growth` times the
+    restart; the jobs that it leaves behind win too.
     """
-    empty = 0
+    find_ways(s, jobs, m, job)
+    width, remaining = s.width[job], remaining_now(s, jobs, job)
+    relief = relief_s(s, m, job)
+    now = m.left_s[job] + remaining * pace_with(m, width) * m.crowd[job] * m.price_now * width
+    restart = m.growth * (jobs[job].pause_s + jobs[job].load_s)
+    for way in range(m.num_ways):
+        workers = m.workers[way]
+        gain = now - remaining * m.pace[way] * (1 + m.price_now * workers) - restart + m.relief * relief
+        if workers < width or gain <= least:
+            continue
+        for node in range(s.num_nodes):
+            able = s.node_memory[node] >= jobs[job].gpu_memory_gib
+            if workers <= s.node_gpus[node] and its_place(s, m, job, node, workers, able):
+                least = gain
+                fill_placement(m, m.chosen[:workers])
+                break
+    return least
+
+
+@compiled
+def is_any_empty(s, m):
+    """Tell whether a GPU is free for anybody."""
     for gpu in range(s.num_gpus):
-        empty += m.is_empty[gpu]
+        if m.is_empty[gpu]:
+            return True
+    return False
+
+
+@compiled
+def worth_moving(s, jobs, m):
+    """Return the running job that gains most by having empty GPUs, with its own or instead of them, or NOBODY.
+
+    The GPUs are noted as a placement; the running jobs have been listed.
+    """
     best = NOBODY
     most = 0.0
-    if empty == 0:
+    if not is_any_empty(s, m):
         return best
     for at in range(m.num_running):
         job = m.running[at]
-        if not may_move(s, jobs, m, job):
-            continue
-        find_ways(s, jobs, m, job)
-        width, remaining = s.width[job], remaining_now(s, jobs, job)
-        relief = relief_s(s, m, job)
-        now = m.left_s[job] + remaining * pace_with(m, width) * m.crowd[job] * m.price_now * width
-        restart = m.growth * (jobs[job].pause_s + jobs[job].load_s)
-        for way in range(m.num_ways):
-            workers = m.workers[way]
-            gain = now - remaining * m.pace[way] * (1 + m.price_now * workers) - restart + m.relief * relief
-            if workers < width or gain <= most:
-                continue
-            for node in range(s.num_nodes):
-                able = s.node_memory[node] >= jobs[job].gpu_memory_gib
-                if workers <= s.node_gpus[node] and its_place(s, m, job, node, workers, able):
-                    best = job
-                    most = gain
-                    fill_placement(m, m.chosen[:workers])
-                    break
+        if may_move(s, jobs, m, job):
+            gain = best_move_of(s, jobs, m, job, most)
+            if gain > most:
+                best, most = job, gain
     return best

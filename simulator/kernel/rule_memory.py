@@ -4,8 +4,11 @@ from functools import cache
 
 import numpy as np
 
+from simulator.kernel._compile import compiled
 from simulator.kernel.layout import Tier
 from simulator.kernel.rule_parameters import RULE_PARAMETERS
+
+WAIT, START, PAUSE, MOVE, CORES, THROTTLE = range(6)  # kinds of moves
 
 MOST_TRIED = 16  # numbers of cores that are remembered of a job; the one watched least makes room for another
 
@@ -24,6 +27,7 @@ MEMORY: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("num_gpus", "i8"),  # of the placement that belongs to the last of them
     ("gpus", "i4", ("gpus",)),
     ("node", "i8"),
+    ("is_choice", "i1"),  # whether they are a choice among others; else they follow from one, or are of cores
     # GPUs that are being freed for a job
     ("kept_for", "i8"),
     ("num_kept", "i8"),
@@ -66,6 +70,12 @@ MEMORY: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("slow_after", "f8", ("gpus",)),
     ("ranked", "i4", ("gpus",)),
     ("chosen", "i4", ("gpus",)),
+    # scratch: the best displacement so far
+    ("num_wanted", "i8"),
+    ("wanted", "i4", ("gpus",)),
+    ("wanted_slowdown", "f8"),
+    ("num_evicted", "i8"),
+    ("to_evict", "i4", ("gpus",)),
     ("victims", "i4", ("gpus",)),
     ("offered", "i4", ("gpus",)),
     ("offers_gpus", "i4", ("gpus",)),
@@ -74,6 +84,7 @@ MEMORY: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("node_room", "f8", ("nodes",)),  # cores that running jobs hold or could
     ("room_left", "f8", ("nodes",)),
     ("lacking", "f8", ("nodes",)),  # cores that others must give up
+    ("spare", "f8", ("nodes",)),  # cores that could be given up
     ("drawn", "f8", ("nodes",)),  # GB/s, as read
     # scratch: the ways in which a job can run
     ("num_ways", "i8"),
@@ -106,3 +117,12 @@ def fresh_memory(states: np.ndarray, parameters: dict[str, float], rows: int = 1
     memory["instant"] = memory["kept_for"] = memory["node"] = -1
     memory["refused_at"] = memory["watched_at"] = -1
     return memory
+
+
+@compiled
+def propose(m, kind, job, value):
+    """Put a move on the list."""
+    m.move_kind[m.num_moves] = kind
+    m.move_job[m.num_moves] = job
+    m.move_value[m.num_moves] = value
+    m.num_moves += 1

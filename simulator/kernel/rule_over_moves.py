@@ -5,19 +5,10 @@ import numpy as np
 from simulator.kernel import actions, events, laws, pausing, shapes
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.layout import NOBODY, RUNNING
-from simulator.kernel.levers import (
-    CORES,
-    LEVELS,
-    MOVE,
-    PAUSE,
-    START,
-    THROTTLE,
-    WAIT,
-    divides,
-    drop_moves,
-    find_moves,
-)
+from simulator.kernel.levers import divides, drop_moves, find_moves
 from simulator.kernel.readings import read_bandwidth
+from simulator.kernel.rule_memory import CORES, MOVE, PAUSE, START, THROTTLE, WAIT
+from simulator.kernel.throttling import LEVELS
 from simulator.kernel.tuning import WINDOW_S, begin_windows
 
 

@@ -312,10 +312,13 @@ def set_iterations(s, jobs):
         if nodes_of[jobs[job].request_class] == 0:
             place(s, jobs, job)
             nodes_of[jobs[job].request_class] = max(s.num_chosen, 1)
-        nodes = nodes_of[jobs[job].request_class]
-        workers, servers = jobs[job].num_gpus, jobs[job].servers
-        cores = jobs[job].cores_each - cores_of_servers(servers, workers, workers)
-        jobs[job].iteration_s = iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, cores, nodes, 1.0)
-        jobs[job].ideal_iteration_s = iteration_time(
-            s, jobs, job, workers, servers, 1.0, 1.0, PLENTY_OF_CORES, nodes, 1.0
-        )
+        set_iteration(s, jobs, job, nodes_of[jobs[job].request_class])
+
+
+@compiled
+def set_iteration(s, jobs, job, nodes):
+    """Write the seconds of a job's iteration at the reference, on so many nodes, and of that with plenty of cores."""
+    workers, servers, plenty = jobs[job].num_gpus, jobs[job].servers, PLENTY_OF_CORES
+    cores = jobs[job].cores_each - cores_of_servers(servers, workers, workers)
+    jobs[job].iteration_s = iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, cores, nodes, 1.0)
+    jobs[job].ideal_iteration_s = iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, plenty, nodes, 1.0)

@@ -1,0 +1,162 @@
+"""Choose among moves: an action is one of those that are worth considering now, with all levers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium.spaces import Box, Dict
+
+from envs.actions import Legal
+from envs.openings import Opening, openings
+from envs.rule_batch import HIGHEST, LOAD_SPACE, LOWEST, RuleBatch, RuleEnv
+from simulator.choice import changed
+from simulator.kernel import move_steps
+from simulator.kernel.move_list import FEATURES, KINDS, MOST_MOVES, list_dtype
+from workloads import Scenario, Split
+
+QUEUED, RUNNING = 4, 4  # jobs that are looked at
+
+
+class Move(NamedTuple):
+    """A move of the list, in words."""
+
+    kind: str
+    job: int
+    gpus: tuple[int, ...]
+    victims: tuple[int, ...]
+
+
+class Choosing(RuleBatch):
+    """Environments whose actions are places on a list of moves.
+
+    lists: (N,) records of `simulator.kernel.move_list`.
+    """
+
+    def __init__(
+        self,
+        found: Sequence[Opening],
+        count: int,
+        *,
+        queued: int = QUEUED,
+        running: int = RUNNING,
+        most: int = MOST_MOVES,
+    ) -> None:
+        """Make room for so many environments; see `MovesEnv` for the choices."""
+        if not 3 <= most <= MOST_MOVES:
+            raise ValueError(f"most {most}: expected 3 to {MOST_MOVES}")
+        super().__init__(found, count)
+        self.lists = np.zeros(count, list_dtype())
+        self.most, self._sizes = most, np.array([queued, running, most])
+        self.action_space: Legal = Legal(most)
+        rows = Box(LOWEST, HIGHEST, (most, len(FEATURES)), np.float32)
+        mask = Box(0, 1, (most,), np.int8)
+        self.observation_space = Dict({"moves": rows, "load": LOAD_SPACE, "mask": mask})
+
+    def open(self, e: int, opening: Opening) -> None:
+        """Go on to the first choice."""
+        one = slice(e, e + 1)
+        self._step(one, np.array([-1]))
+
+    def step(self, actions: np.ndarray) -> None:
+        """Make the moves chosen, and go on; ValueError where one is not on its list."""
+        wrong = self.more & ((actions < 0) | (actions >= self.lists["num"]))
+        if wrong.any():
+            e = int(np.flatnonzero(wrong)[0])
+            raise ValueError(
+                f"action {actions[e]}: there are {self.lists['num'][e]} moves, see action_masks()"
+            )
+        self._step(slice(None), np.asarray(actions, np.int64))
+
+    def masks(self) -> np.ndarray:
+        """Tell which places of each list hold a move: (N, most), bool."""
+        there: np.ndarray = np.arange(self.most) < self.lists["num"][:, None]
+        return there
+
+    def seen(self) -> Any:
+        """Return the moves, the load, and the mask."""
+        mask = self.masks()
+        moves = np.clip(self.lists["features"][:, : self.most], LOWEST, HIGHEST) * mask[:, :, None]
+        return {"moves": moves, "load": np.clip(self.load, LOWEST, HIGHEST), "mask": mask.astype(np.int8)}
+
+    def moves(self, e: int) -> list[Move]:
+        """Return the moves of an environment, in words."""
+        v = self.lists[e]
+        return [
+            Move(
+                KINDS[v["kind"][k]],
+                int(v["job"][k]),
+                tuple(v["gpus"][k, : v["num_gpus"][k]].tolist()),
+                tuple(v["victims"][k, : v["num_victims"][k]].tolist()),
+            )
+            for k in range(int(v["num"]))
+        ]
+
+    def _step(self, which: slice, chosen: np.ndarray) -> None:
+        records = (
+            self.states[which],
+            self.memory[which],
+            self.lists[which],
+            self.jobs[which],
+            chosen,
+            self._sizes,
+        )
+        seen = self.load[which], self.critic[which]
+        default = self.finish[which], self.total[which]
+        move_steps.step(*records, *seen, *default, self.gain[which], self.more[which])
+
+
+class MovesEnv(RuleEnv):
+    """Choose each move from those that are worth considering: all levers, a few moves at a time.
+
+    ## Observation
+    Dict: `moves`, a row of features for each move (`simulator.kernel.move_list.FEATURES` names them; the first tells
+    which the rule itself would make); `load`, totals as for `SteerEnv`; `mask`, 1 where there is a move.
+
+    ## Action
+    Discrete: a place on the list. Listed are starts of the first `queued` jobs in the rule's order (for each number of
+    workers on the cheapest seats and on GPUs of their own, in the place of the cheapest victims, on CPU cores), moves
+    and pauses of the `running` jobs that would win most, and to wait, for the next event or a minute. `action_masks()`
+    tells how many there are; others raise ValueError. CPU jobs, cores and throttles follow by the rule.
+
+    ## Reward, start and end
+    As for `SteerEnv`. Instants at which there is nothing but to wait are passed over inside.
+    """
+
+    batch: Choosing
+
+    def __init__(
+        self,
+        scenario: Mapping[str, Any] | None = None,
+        *,
+        split: Split = "train",
+        count: int = 64,
+        **choices: Any,
+    ) -> None:
+        """Choose the windows; nothing is simulated before the first reset."""
+        super().__init__(Choosing(openings(changed(Scenario(), scenario or {}), split, count), 1, **choices))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin a window: the one named in `options`, else a random one."""
+        found = super().reset(seed=seed, options=options)
+        self.batch.action_space.opening &= self.action_masks()
+        return found
+
+    def action_masks(self) -> np.ndarray:
+        """Tell which actions are legal now, bool."""
+        mask: np.ndarray = self.batch.masks()[0]
+        return mask
+
+    def moves(self) -> list[Move]:
+        """Return the moves that can be made now, in words, by their numbers."""
+        return self.batch.moves(0)
+
+    @property
+    def own_choice(self) -> int:
+        """The number of the move that the rule would make."""
+        return int(self.batch.lists["own"][0])
+
+    def _info(self) -> dict[str, Any]:
+        self.batch.action_space.mask = self.action_masks().astype(np.int8)
+        return super()._info() | {"action_mask": self.batch.action_space.mask.copy()}

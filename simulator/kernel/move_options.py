@@ -1,0 +1,234 @@
+"""Which moves are worth considering: for the first queued jobs and for the running ones that would win most.
+
+Of a queued job: for each number of workers its cheapest seats, and GPUs of its own; the best displacement; CPU cores
+instead of GPUs. Of a running job: the best other GPUs, with more workers or without those beside it; fewer workers; a
+pause. To wait for the next event, or a minute.
+"""
+
+import numpy as np
+
+from simulator.kernel import events, laws
+from simulator.kernel._compile import compiled
+from simulator.kernel.cores import servers_of, spread
+from simulator.kernel.layout import LEAST_CORES, MAX_SHARE, NOBODY, OPEN
+from simulator.kernel.levers import divides
+from simulator.kernel.move_features import describe_move
+from simulator.kernel.move_list import DISPLACE, MOST_GPUS, MOVE, PAUSE, START, WAIT, WAIT_A_MINUTE, add
+from simulator.kernel.offers import (
+    best_displacement,
+    best_move_of,
+    cost_there,
+    count_empty,
+    finds_cores,
+    may_move,
+)
+from simulator.kernel.seats import EPS, look_for, rank_gpus, relief_s
+from simulator.kernel.shapes import cores_asked
+from simulator.kernel.ways import find_ways, seconds_of
+
+
+@compiled
+def note_spare_cores(s, jobs, m):
+    """Write how many cores of each node running jobs could give up, and those that nobody has."""
+    m.spare[: s.num_nodes] = m.node_room[: s.num_nodes]
+    if not divides(s, m):
+        m.spare[: s.num_nodes] = -np.inf
+        return
+    for at in range(m.num_running):
+        job = m.running[at]
+        least = 1.0 + servers_of(s, job) if jobs[job].num_gpus > 0 else m.wish[job]
+        spread(s, job, least, m.spare)
+
+
+@compiled
+def can_be_fed(s, m, gpus):
+    """Tell whether there is a core for each worker on these GPUs, once others have given up what they can."""
+    if not s.cpu_limited:
+        return True
+    for gpu in gpus:
+        node = s.gpu_node[gpu]
+        shared = 0
+        for other in gpus:
+            shared += s.gpu_node[other] == node and s.num_jobs_on[other] > 0
+        if s.unreserved_cores[node] + EPS < shared * LEAST_CORES and m.spare[node] < shared * LEAST_CORES:
+            return False
+    return True
+
+
+@compiled
+def add_start(s, jobs, m, v, job, gpus, most):
+    """List the start of a job on these GPUs, if it can be fed there."""
+    if not can_be_fed(s, m, gpus):
+        return
+    if jobs[job].servers > 0 and laws.why_no_start(s, jobs, job, gpus, 0.0, NOBODY, 0, -1) > 0:
+        return
+    k = add(v, START, job, gpus, most)
+    if k >= 0:
+        describe_move(s, jobs, m, v, k, 0.0, 0.0, 0.0)
+
+
+@compiled
+def add_starts(s, jobs, m, v, job, most):
+    """List for each number of workers the cheapest seats of a queued job, and GPUs of its own."""
+    if not look_for(s, jobs, m, job):
+        return
+    find_ways(s, jobs, m, job)
+    as_asked = s.cpu_limited and (not divides(s, m) or jobs[job].servers > 0)
+    cores = jobs[job].cores_each if as_asked else 1.0
+    for way in range(m.num_ways):
+        workers = m.workers[way]
+        if workers > MOST_GPUS:
+            continue
+        best, own = np.inf, s.num_gpus + 1
+        for node in range(s.num_nodes):
+            rank_gpus(s, m, node)
+            empty = count_empty(s, m, node)
+            if not finds_cores(s, m, node, way, empty, cores):
+                continue
+            cost = cost_there(s, jobs, m, job, node, way, empty, best)
+            if cost < best:
+                best = cost
+                m.chosen[:workers] = m.ranked[:workers]
+            if cost < np.inf and workers <= empty < own:
+                own = empty
+                m.wanted[:workers] = m.ranked[:workers]
+        if best < np.inf:
+            add_start(s, jobs, m, v, job, m.chosen[:workers], most)
+        if own <= s.num_gpus:
+            add_start(s, jobs, m, v, job, m.wanted[:workers], most)
+
+
+@compiled
+def add_displacement(s, jobs, m, v, job, most):
+    """List the best displacement for a queued job, whether or not it pays."""
+    if m.preemption == 0 or m.kept_for != NOBODY:
+        return
+    won = best_displacement(s, jobs, m, job, m.num_order, -np.inf)
+    if won == -np.inf or m.num_evicted > MOST_GPUS:
+        return
+    k = add(v, DISPLACE, job, m.wanted[: m.num_wanted], most)
+    if k < 0:
+        return
+    v.num_victims[k] = m.num_evicted
+    for at in range(m.num_evicted):
+        v.victims[k, at] = m.to_evict[at]
+    describe_move(s, jobs, m, v, k, m.wanted_slowdown, won, 0.0)
+
+
+@compiled
+def add_start_on_cores(s, jobs, m, v, job, most):
+    """List the start of a job with GPUs on CPU cores, where that is not too slow and a node has them."""
+    if jobs[job].cpu_slowdown <= 0 or not s.cpu_limited:
+        return
+    workers, servers = jobs[job].num_gpus, jobs[job].servers
+    on_gpus = seconds_of(jobs, job, workers, servers, 0.0)
+    if seconds_of(jobs, job, workers, servers, 1.0) > m.most_slow * on_gpus:
+        return
+    asked = cores_asked(jobs, job, 0, workers, servers)
+    for node in range(s.num_nodes):
+        if s.closed[node] == OPEN and s.unreserved_cores[node] + EPS >= asked:
+            k = add(v, START, job, m.chosen[:0], most)
+            if k >= 0:
+                v.node[k] = node
+                describe_move(s, jobs, m, v, k, 0.0, 0.0, 0.0)
+            return
+
+
+@compiled
+def insert_best(m, count, most, job):
+    """Insert a job into the list of those that win most, by `key`; return the new length."""
+    at = count
+    while at > 0 and m.key[m.rows[at - 1]] < m.key[job]:
+        if at < most:
+            m.rows[at] = m.rows[at - 1]
+        at -= 1
+    if at == most:
+        return count
+    m.rows[at] = job
+    return min(count + 1, most)
+
+
+@compiled
+def add_moves_of_running(s, jobs, m, v, count, most):
+    """List what could be done with the running jobs that would win most by empty GPUs."""
+    listed = 0
+    for at in range(m.num_running):
+        job = m.running[at]
+        if may_move(s, jobs, m, job):
+            gain = best_move_of(s, jobs, m, job, -np.inf)
+            m.key[job] = gain if gain > -np.inf else -1e9 - m.left_s[job]
+            listed = insert_best(m, listed, count, job)
+    for at in range(listed):
+        job = m.rows[at]
+        won = best_move_of(s, jobs, m, job, -np.inf)
+        if won > -np.inf and m.sizing > 0 and m.num_gpus <= MOST_GPUS:
+            add_move(s, jobs, m, v, job, m.gpus[: m.num_gpus], won, most)
+        add_shrink(s, jobs, m, v, job, most)
+        if m.preemption > 0:
+            k = add(v, PAUSE, job, m.chosen[:0], most)
+            if k >= 0:
+                describe_move(s, jobs, m, v, k, 0.0, 0.0, relief_s(s, m, job))
+
+
+@compiled
+def add_move(s, jobs, m, v, job, gpus, won, most):
+    """List the move of a running job to these GPUs, if it is legal."""
+    if laws.why_no_move(s, jobs, job, gpus, 0.0, NOBODY, 0, -1) > 0:
+        return
+    k = add(v, MOVE, job, gpus, most)
+    if k >= 0:
+        describe_move(s, jobs, m, v, k, 0.0, won, relief_s(s, m, job))
+
+
+@compiled
+def add_shrink(s, jobs, m, v, job, most):
+    """List the next smaller number of workers for a running job, on GPUs that it has alone."""
+    if m.sizing == 0 or s.width[job] > MOST_GPUS:
+        return
+    find_ways(s, jobs, m, job)
+    fewer = 0
+    for way in range(m.num_ways):
+        if m.workers[way] < s.width[job]:
+            fewer = max(fewer, m.workers[way])
+    count = 0
+    slot = s.first_slot[job]
+    while slot != NOBODY and count < fewer:
+        gpu = slot // MAX_SHARE
+        if s.num_jobs_on[gpu] == 1:
+            m.chosen[count] = gpu
+            count += 1
+        slot = s.next_slot[slot]
+    if fewer > 0 and count == fewer:
+        add_move(s, jobs, m, v, job, m.chosen[:count], 0.0, most)
+
+
+@compiled
+def list_moves(s, jobs, m, v, queued, running, most):
+    """Add to the list what could be done with so many queued and running jobs, and to wait; `most` moves in all.
+
+    The state has been read; the rule's own choice, if it is not to wait, is on the list already.
+    """
+    note_spare_cores(s, jobs, m)
+    room = most - 2
+    for at in range(min(queued, m.num_order)):
+        job = m.order[at]
+        if s.last_action_instant[job] == s.instant or job == m.kept_for:
+            continue
+        add_starts(s, jobs, m, v, job, room)
+        add_displacement(s, jobs, m, v, job, room)
+        add_start_on_cores(s, jobs, m, v, job, room)
+    add_moves_of_running(s, jobs, m, v, running, room)
+    add_waits(s, jobs, m, v, most)
+
+
+@compiled
+def add_waits(s, jobs, m, v, most):
+    """List to wait, if time can go on, or if there is nothing else."""
+    if events.next_event(s, jobs) < np.inf or v.num == 0:
+        for kind in (WAIT, WAIT_A_MINUTE):
+            k = add(v, kind, NOBODY, m.chosen[:0], most)
+            describe_move(s, jobs, m, v, k, 0.0, 0.0, 0.0)
+            if v.own < 0 and kind == WAIT:
+                v.own = k
+    for k in range(v.num):
+        v.features[k, 0] = k == v.own

@@ -1,0 +1,179 @@
+"""Moves chosen one after another: what a choice does, and how the episode goes on to the next choice.
+
+Cores, throttles, CPU jobs, and starts on GPUs that have been kept for a job follow by the rule (`levers`): they are no
+choices. Who always takes the rule's own choice does exactly what the rule does.
+"""
+
+import numpy as np
+
+from simulator.kernel import events, rule_memory
+from simulator.kernel._compile import compiled, entry
+from simulator.kernel.layout import NOBODY
+from simulator.kernel.levers import (
+    displace_for,
+    divides,
+    drop_moves,
+    feed,
+    find_moves,
+    look,
+    propose_placed,
+    sit,
+)
+from simulator.kernel.move_features import describe_move
+from simulator.kernel.move_list import (
+    DISPLACE,
+    MOST_GPUS,
+    MOVE,
+    PAUSE,
+    START,
+    WAIT,
+    WAIT_A_MINUTE,
+    add,
+    clear,
+)
+from simulator.kernel.move_options import list_moves
+from simulator.kernel.offers import fill_placement
+from simulator.kernel.placement import place
+from simulator.kernel.rule_memory import propose
+from simulator.kernel.rule_over_moves import carry_out, is_legal, wait
+from simulator.kernel.steering import describe_load, describe_progress, job_seconds
+
+MINUTE = 60.0
+
+
+@compiled
+def put_own_choice(s, jobs, m, v):
+    """Put what the rule has just decided on first on the list, and take it back."""
+    last = m.num_moves - 1
+    kind, job = m.move_kind[last], m.move_job[last]
+    if m.kept_for != NOBODY and kind == rule_memory.PAUSE:
+        own = add(v, DISPLACE, m.kept_for, m.kept_gpus[: m.num_kept], 1)
+        v.num_victims[own] = m.num_moves
+        for at in range(m.num_moves):
+            v.victims[own, at] = m.move_job[at]
+        m.kept_for = NOBODY
+        m.num_kept = 0
+    elif m.num_gpus > MOST_GPUS or jobs[job].num_gpus > MOST_GPUS:
+        own = add(v, START, job, m.gpus[:0], 1)
+        v.by_rule[own] = 1
+    else:
+        own = add(v, START if kind == rule_memory.START else MOVE, job, m.gpus[: m.num_gpus], 1)
+    v.own = own
+    drop_moves(m)
+    describe_move(s, jobs, m, v, own, 0.0, 0.0, 0.0)
+
+
+@compiled
+def choose(s, jobs, m, v, k):
+    """Decide on the k-th move of the list: put what it takes on the list of moves to be made."""
+    kind, job = v.kind[k], v.job[k]
+    gpus = v.gpus[k, : v.num_gpus[k]]
+    drop_moves(m)
+    m.node = NOBODY
+    if kind in (WAIT, WAIT_A_MINUTE):
+        v.waits = 1
+        v.longest_wait = MINUTE if kind == WAIT_A_MINUTE else np.inf
+    elif kind == DISPLACE:
+        displace_for(m, job, gpus, v.victims[k, : v.num_victims[k]])
+    elif kind == PAUSE:
+        propose(m, rule_memory.PAUSE, job, 0.0)
+    elif kind == MOVE:
+        fill_placement(m, gpus)
+        propose(m, rule_memory.MOVE, job, m.new_cores if divides(s, m) and jobs[job].servers == 0 else 0.0)
+    elif v.by_rule[k]:
+        place(s, jobs, job)
+        propose_placed(s, jobs, m, job)
+    elif len(gpus) == 0:
+        m.num_gpus = 0
+        m.node = v.node[k]
+        propose(m, rule_memory.START, job, 0.0)
+    else:
+        fill_placement(m, gpus)
+        sit(s, jobs, m, job)
+
+
+@compiled
+def make_moves(s, jobs, m, v):
+    """Make the moves that have been decided on; one that is illegal ends the list.
+
+    As for the rule, an illegal start is not tried again at this instant, and any other ends the instant.
+    """
+    while m.next_move < m.num_moves:
+        at = m.next_move
+        kind, job = m.move_kind[at], m.move_job[at]
+        if is_legal(s, jobs, m, at):
+            m.next_move += 1
+            carry_out(s, jobs, m, kind)
+            continue
+        drop_moves(m)
+        if kind != rule_memory.START or m.refused_at[job] == s.instant:
+            v.waits = 1
+            v.longest_wait = np.inf
+        m.refused_at[job] = s.instant
+
+
+@compiled
+def end_instant(s, jobs, m, v):
+    """Divide the cores, and move on to the next instant; tell whether there is one."""
+    going = True
+    while going:
+        drop_moves(m)
+        look(s, jobs, m)
+        going = feed(s, jobs, m)
+        v.waits = 0
+        make_moves(s, jobs, m, v)
+        going &= not v.waits
+    v.waits = 0
+    drop_moves(m)
+    wait(s, jobs, m)
+    m.wait_s = min(m.wait_s, v.longest_wait)
+    carry_out(s, jobs, m, WAIT)
+    return events.advance(s, jobs)
+
+
+@compiled
+def to_choice(s, jobs, m, v, queued, running, most):
+    """Go on until there is something to choose, which is listed; tell whether there is, or the episode has ended."""
+    while s.num_done < s.num_jobs:
+        make_moves(s, jobs, m, v)
+        if v.waits:
+            if not end_instant(s, jobs, m, v):
+                return False
+            continue
+        found = find_moves(s, jobs, m)
+        if found and not m.is_choice:
+            continue
+        clear(v)
+        if found:
+            put_own_choice(s, jobs, m, v)
+        list_moves(s, jobs, m, v, queued, running, most)
+        if v.num > 2 or (v.num == 2 and v.own != 0) or (v.num == 2 and v.kind[0] != WAIT):
+            return True
+        choose(s, jobs, m, v, v.own)
+    return False
+
+
+@entry
+def step(states, memory, lists, jobs, chosen, sizes, load, critic, finish, total, gain, more):
+    """Let each environment make the move chosen, or begin, and go on to its next choice, or to its end.
+
+    chosen: (N,), places on the lists; -1 for an environment that has just been laid out. sizes: how many queued and
+    running jobs are looked at, and how many moves there are at most. The others as for `steering.steer`.
+    """
+    for e in range(len(states)):
+        gain[e] = 0.0
+        if not more[e]:
+            continue
+        s, m, v = states[e], memory[e], lists[e]
+        began, spent = s.clock, s.present_seconds
+        if chosen[e] >= 0:
+            choose(s, jobs[e], m, v, chosen[e])
+        else:
+            v.waits = 0
+            events.advance(s, jobs[e])
+        more[e] = to_choice(s, jobs[e], m, v, sizes[0], sizes[1], sizes[2])
+        end = s.clock if more[e] else np.inf
+        default = job_seconds(s, jobs[e], finish[e], end) - job_seconds(s, jobs[e], finish[e], began)
+        gain[e] = (default - (s.present_seconds - spent)) / total[e]
+        describe_load(s, jobs[e], m, load[e])
+        describe_progress(s, jobs[e], finish[e], total[e], critic[e])

@@ -1,0 +1,170 @@
+"""Choosing among moves: what is listed can be done, does what it says, and the rule's own choices are the rule."""
+
+from dataclasses import asdict, replace
+from functools import cache
+
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from envs.moves import Choosing, Move, MovesEnv
+from envs.openings import Opening
+from simulator.episode import run
+from simulator.kernel import laws
+from simulator.rule import Rule
+from simulator.vocabulary import DONE, LOADING, NOBODY, PAUSING, QUEUED, RESERVED, RUNNING
+from workloads import named, windows
+
+FEW = 60  # jobs
+STARTED = (RESERVED, LOADING, RUNNING, DONE)
+WORKLOADS = {
+    "mixed": {},
+    "philly": {"physics": "standard"},
+    "aiturbo_ps": {},
+    "two_types": {"physics": "all"},
+}
+
+
+@cache
+def opening(workload: str, number: int = 0) -> Opening:
+    """Return a training window of a few jobs, ready to begin."""
+    fields = WORKLOADS[workload] | {"jobs": FEW, "all_windows": True}
+    return Opening(windows(replace(named(workload), **fields), "train", number + 1)[number])  # type: ignore[arg-type]
+
+
+def one(workload: str = "mixed", number: int = 0, **sizes: int) -> Choosing:
+    """Return an environment on a window, begun."""
+    batch = Choosing([opening(workload, number)], 1, **sizes)
+    batch.begin(0, 0)
+    return batch
+
+
+def choose(batch: Choosing, place: int) -> None:
+    batch.step(np.array([place]))
+
+
+def is_done(batch: Choosing, move: Move, before: np.ndarray) -> bool:
+    """Tell whether a move did what it says, at once or as far as a pause allows; a start may run out of memory."""
+    s = batch.states[0]
+    phase = s.phase
+    if move.kind.startswith("wait"):
+        return bool(s.instant > before["instant"])
+    if move.kind == "start":
+        failed = s.oom_restarts[move.job] > before["oom_restarts"][move.job]
+        return bool(failed or phase[move.job] in STARTED)
+    if move.kind == "pause":
+        return bool(s.preemptions[move.job] > before["preemptions"][move.job])
+    if move.kind == "move":
+        return bool(s.resizes[move.job] == before["resizes"][move.job] + 1)
+    return all(s.preemptions[job] == before["preemptions"][job] + 1 for job in move.victims)
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_the_own_choices_are_the_rule(workload: str) -> None:
+    batch = one(workload)
+    while batch.more[0]:
+        assert batch.lists["features"][0, : batch.lists["num"][0], 0].sum() == 1
+        choose(batch, int(batch.lists["own"][0]))
+    played = run(Rule(), opening(workload).workload.episode())
+    assert batch.states[0].finish_s[:FEW].tolist() == played.state.finish_s[:FEW].tolist()
+    assert batch.ended(0)["jct_ratio"] == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_every_listed_move_can_be_made_and_the_laws_hold(workload: str, seed: int) -> None:
+    """Random moves, none twice on a list; what a listed move promises has become of its job."""
+    batch, rng = one(workload), np.random.default_rng(seed)
+    seen, won = set(), 0.0
+    for _ in range(400):
+        moves = batch.moves(0)
+        assert len({(move.kind, move.job, move.gpus) for move in moves}) == len(moves) > 1
+        place = int(rng.integers(len(moves)))
+        before = batch.states[0].copy()
+        assert all(
+            before["phase"][move.job] == QUEUED for move in moves if move.kind in ("start", "displace")
+        )
+        choose(batch, place)
+        won += batch.gain[0]
+        assert is_done(batch, moves[place], before), moves[place]
+        assert laws.check(batch.states, 0, batch.jobs[0]) == 0
+        seen.add(moves[place].kind)
+        if not batch.more[0]:
+            assert won == pytest.approx(1 - batch.ended(0)["jct_ratio"])
+            break
+    assert {"start", "wait"} <= seen
+
+
+def test_what_is_not_listed_is_refused() -> None:
+    batch = one()
+    num = int(batch.lists["num"][0])
+    assert batch.masks()[0].sum() == num == len(batch.moves(0))
+    for place in (-1, num):
+        with pytest.raises(ValueError, match=f"there are {num} moves"):
+            choose(batch, place)
+
+
+def test_a_displacement_gives_the_job_the_gpus_it_names() -> None:
+    """Once its victims have paused, the job runs on what was kept for it."""
+    batch, rng, checked = one("mixed", 1), np.random.default_rng(0), 0
+    while batch.more[0] and checked < 3:
+        moves = batch.moves(0)
+        wanted = [k for k, move in enumerate(moves) if move.kind == "displace"]
+        place = int(rng.choice(wanted)) if wanted else int(batch.lists["own"][0])
+        choose(batch, place)
+        if not wanted:
+            continue
+        move = moves[place]
+        while batch.more[0] and any(batch.states[0].phase[job] == PAUSING for job in move.victims):
+            choose(batch, len(batch.moves(0)) - 1)  # wait a minute
+        held = {gpu for gpu in range(batch.states[0].num_gpus) if move.job in on(batch, gpu)}
+        assert held == set(move.gpus) or batch.states[0].phase[move.job] == DONE
+        checked += 1
+    assert checked == 3
+
+
+def on(batch: Choosing, gpu: int) -> list[int]:
+    """Return the jobs on a GPU."""
+    slots = batch.states[0].job_in[4 * gpu : 4 * gpu + 4]
+    jobs: list[int] = slots[slots != NOBODY].tolist()
+    return jobs
+
+
+def test_a_batch_is_its_environments_one_by_one() -> None:
+    found = [opening("mixed", number) for number in range(3)]
+    batch, rng = Choosing(found, 3), np.random.default_rng(0)
+    singles = [Choosing(found, 1) for _ in range(3)]
+    for e, single in enumerate(singles):
+        batch.begin(e, e)
+        single.begin(0, e)
+    while batch.more.any():
+        places = np.array([rng.integers(max(num, 1)) for num in batch.lists["num"]])
+        batch.step(places)
+        seen = batch.seen()
+        for e, single in enumerate(singles):
+            choose(single, int(places[e]))
+            assert single.gain[0] == batch.gain[e]
+            assert single.more[0] == batch.more[e]
+            for name, part in single.seen().items():
+                assert (part[0] == seen[name][e]).all(), name
+
+
+def test_gymnasium_finds_no_fault() -> None:
+    env = MovesEnv(asdict(replace(named("mixed"), jobs=FEW)), count=2)
+    check_env(env, skip_render_check=True)
+    _, info = env.reset(options={"window": 1})
+    assert info["window"] == 1
+    assert (info["action_mask"] == env.action_masks()).all()
+    assert env.moves()[env.own_choice].kind in ("start", "wait")
+    with pytest.raises(ValueError, match="there is no window 7: 0, 1"):
+        env.reset(options={"window": 7})
+
+
+def test_sizes_bound_the_list() -> None:
+    small = one(queued=1, running=0, most=5)
+    while small.more[0]:
+        assert len(small.moves(0)) <= 5
+        assert len({move.job for move in small.moves(0) if move.kind in ("start", "displace")}) <= 2
+        choose(small, int(small.lists["own"][0]))
+    with pytest.raises(ValueError, match="most 99: expected 3 to 40"):
+        one(most=99)

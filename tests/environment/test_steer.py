@@ -1,0 +1,104 @@
+"""Steering the rule over moves: no offset is the default run, and what is paid is what was won against it."""
+
+from dataclasses import asdict, replace
+from functools import cache
+
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from envs.openings import Opening
+from envs.steer import WEIGHTS, SteerEnv, Steering
+from simulator.episode import run
+from simulator.kernel.steering import LOAD
+from simulator.rule import RULE_PARAMETERS, Rule
+from workloads import named, windows
+
+FEW = 60  # jobs
+SCENARIO = replace(named("mixed"), jobs=FEW)
+
+
+@cache
+def found() -> list[Opening]:
+    """Return two training windows of a few jobs, ready to begin."""
+    return [Opening(load) for load in windows(SCENARIO, "train", 2)]
+
+
+def played(batch: Steering, *actions: float) -> float:
+    """Play a window with actions that are the same for every weight, the last to the end; return the sum of gains."""
+    batch.begin(0, 0)
+    won, step = 0.0, 0
+    while batch.more[0]:
+        batch.step(np.full((1, len(batch.weights)), actions[min(step, len(actions) - 1)]))
+        won, step = won + float(batch.gain[0]), step + 1
+    return won
+
+
+def test_no_offset_is_the_default_run() -> None:
+    batch = Steering(found(), 1)
+    assert played(batch, 0.0) == pytest.approx(0.0, abs=1e-12)
+    assert batch.states[0].finish_s[:FEW].tolist() == found()[0].default_finish_s.tolist()
+
+
+def test_an_offset_held_is_the_rule_with_that_weight() -> None:
+    """An action of 1 moves a weight by three times its scale."""
+    scale = {each.name: each.scale for each in RULE_PARAMETERS}["price"]
+    batch = Steering(found(), 1, weights=("price",))
+    won = played(batch, 1.0)
+    alone = run(Rule(price=4 + 3 * scale), found()[0].workload.episode()).state.finish_s[:FEW]
+    assert batch.states[0].finish_s[:FEW].tolist() == alone.tolist()
+    assert won == pytest.approx(1 - batch.ended(0)["jct_ratio"])
+    assert won != 0
+
+
+def test_decisions_come_at_like_shares_of_arrivals() -> None:
+    env = SteerEnv(asdict(SCENARIO), count=1, decisions=6)
+    env.reset(seed=0)
+    arrived, over = [int(env.batch.states[0].num_arrived)], False
+    while not over:
+        _, _, over, _, _ = env.step(np.zeros(len(WEIGHTS)))
+        arrived.append(int(env.batch.states[0].num_arrived))
+    assert len(arrived) == 7
+    np.testing.assert_array_less(np.abs(np.array(arrived[1:6]) - np.arange(10, 60, 10)), 10)
+    assert arrived[-1] == FEW
+
+
+def test_jobs_that_come_at_once_give_one_decision() -> None:
+    jobs = found()[0].workload.jobs.copy()
+    jobs["submit_s"] = 5.0
+    at_once = Opening(replace(found()[0].workload, jobs=jobs))
+    assert len(at_once.parts(12)) == 0
+
+
+def test_a_batch_is_its_environments_one_by_one() -> None:
+    batch, rng = Steering(found(), 2, privileged=True), np.random.default_rng(0)
+    singles = [Steering(found(), 1, privileged=True) for _ in range(2)]
+    for e, single in enumerate(singles):
+        batch.begin(e, e)
+        single.begin(0, e)
+    while batch.more.any():
+        actions = rng.uniform(-1, 1, (2, len(WEIGHTS)))
+        batch.step(actions)
+        for e, single in enumerate(singles):
+            single.step(actions[e : e + 1])
+            assert single.gain[0] == batch.gain[e]
+            assert (single.seen()["load"][0] == batch.seen()["load"][e]).all()
+            assert (single.seen()["critic"][0] == batch.seen()["critic"][e]).all()
+
+
+def test_gymnasium_finds_no_fault() -> None:
+    check_env(SteerEnv(asdict(SCENARIO), count=2, privileged=True), skip_render_check=True)
+
+
+def test_what_is_seen_knows_no_truth_and_no_length() -> None:
+    """Other run times of jobs to come, and fewer of them, change nothing at the first decision."""
+    load = found()[0].workload
+    later = load.jobs.copy()
+    later["duration_s"][5:] *= 3
+    fewer = replace(load, jobs=load.jobs[:40])
+    batch = Steering([found()[0], Opening(replace(load, jobs=later)), Opening(fewer)], 3)
+    for e in range(3):
+        batch.begin(e, e)
+    assert (batch.load[0] == batch.load[1]).all()
+    assert (batch.load[0] == batch.load[2]).all()
+    assert batch.load.shape == (3, len(LOAD))
