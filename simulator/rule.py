@@ -69,7 +69,7 @@ class Rollouts:
         self.jobs[:] = jobs
 
     def imagine(self, seed: int) -> None:
-        """Put what may be believed in place of what is true: run times drawn, no arrivals (`simulator.kernel.beliefs`)."""
+        """Put what may be believed in place of the truth (`simulator.kernel.beliefs`): drawn run times, no arrivals."""
         beliefs.imagine(self.states, 0, self.memory, 0, self.jobs, seed)
 
     def run(self, until_s: float = np.inf) -> float:
