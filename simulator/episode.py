@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from simulator.policy import Action, Policy, Preempt, Ranking, Resize, Start, Th
 from simulator.source import Source, source_of
 from simulator.view import View
 from traces import stream
+
+if TYPE_CHECKING:
+    from simulator.account import Account
 
 TICK_S = 300.0
 ALONE = Physics()
@@ -155,10 +158,10 @@ class Episode:
                 pause = 0.0 if self.nothing_pending else np.inf
                 self.state.wake = self.state.clock + (pause if seconds is None else seconds)
 
-    def run_whole(self, ranking: Ranking) -> None:
-        """Carry out a ranking inside the kernel, from here to the end."""
+    def run_whole(self, ranking: Ranking, account: "Account | None" = None) -> None:
+        """Carry out a ranking inside the kernel, from here to the end; account: what takes it down, if anything."""
         adopt(self.states, 0, self.jobs, ranking)
-        if not calls.run_rule(self.states, 0, self.jobs):
+        if not (account.run_rule(self) if account else calls.run_rule(self.states, 0, self.jobs)):
             raise RuntimeError(self.why_stuck("jobs are left that can never start"))
 
     def why_stuck(self, otherwise: str) -> str:
@@ -224,12 +227,22 @@ def asking(policy: Policy, episode: Episode) -> Callable[[], Action]:
     return partial(policy, episode.view)
 
 
-def run(policy: Policy, episode: Episode, *, step_by_step: bool = False, oracle: bool = False) -> Episode:
+def run(
+    policy: Policy,
+    episode: Episode,
+    *,
+    step_by_step: bool = False,
+    oracle: bool = False,
+    account: "Account | None" = None,
+) -> Episode:
     """Run a policy on an episode to its end and return the episode.
 
     A ranking runs whole inside the kernel, unless `step_by_step`; both ways give the same results. oracle: whether a
-    ranking may be told the truth; ValueError if it may not and would be.
+    ranking may be told the truth; ValueError if it may not and would be. account: a fresh one, in which what happens is
+    taken down; ValueError if it is not, or if the episode has begun. Results are the same with it.
     """
+    if account:
+        account.begin(episode)
     if isinstance(policy, Ranking):
         if policy.is_oracle and not oracle:
             raise ValueError(
@@ -238,7 +251,7 @@ def run(policy: Policy, episode: Episode, *, step_by_step: bool = False, oracle:
         episode.set_levels(policy.levels)
         episode.state.discipline = discipline_of(policy, episode.discipline)
         if not step_by_step:
-            episode.run_whole(policy)
+            episode.run_whole(policy, account)
             return episode
     ask = asking(policy, episode)
     while not episode.done:
@@ -248,4 +261,6 @@ def run(policy: Policy, episode: Episode, *, step_by_step: bool = False, oracle:
         while not isinstance(action := ask(), Wait):
             episode.apply(action)
         episode.apply(action)
+        if account:
+            account.note(episode)
     return episode
