@@ -32,7 +32,7 @@ HOLDINGS = {
     "job": "row of the job in the job table",
     "from_s": "when it was started",
     "to_s": "when it had to leave, or was done",
-    "gpus": "the GPUs, by index; none for a job on CPU cores",
+    "gpus": "the GPUs, a tuple of their indices in order; none for a job on CPU cores",
     "workers": "workers it had",
     "servers": "parameter servers it had",
     "node": "node of a job that held cores without GPUs, else -1",
@@ -146,7 +146,7 @@ class Account:
         number = np.arange(len(rows))
         first = np.searchsorted(held["holding"], number)
         last = np.searchsorted(held["holding"], number, side="right") - 1
-        lists = [tuple(gpus[begins[row] : ends[row]]) for row in rows]
+        lists = [tuple(sorted(gpus[begins[row] : ends[row]])) for row in rows]
         found = {
             "from_s": held["from_s"][first],
             "to_s": held["to_s"][last],

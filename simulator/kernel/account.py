@@ -339,6 +339,7 @@ def room_for(num_jobs: int, num_gpus: int) -> Kept:
     )
     kept.seen["phase"] = QUEUED
     kept.seen["holding"] = NOBODY
+    kept.seen["throttle"] = 1.0
     return kept
 
 
