@@ -26,101 +26,68 @@ from simulator.kernel.progress import refresh
 
 ENDED, STUCK, FULL = range(3)  # how `run_rule` returns
 
-SEEN = np.dtype(
-    (
-        np.record,
-        np.dtype(
-            [
-                ("since", "f8"),  # s; from when on it has been like this
-                ("began", "i8"),  # the number of its start, like the next four of a job that holds something
-                ("holding", "i8"),  # the row of that start, else NOBODY
-                ("cores", "f8"),  # a GPU, or of the whole job without GPUs
-                ("throttle", "f8"),
-                ("shared", "f8"),  # share of its GPUs that others hold too, while it runs
-                ("phase", "i8"),
-            ],
-            align=True,
-        ),
-    )
-)
-"""What was last seen of a job."""
 
-SEGMENT = np.dtype(
-    (
-        np.record,
-        np.dtype(
-            [
-                ("job", "i8"),
-                ("phase", "i8"),
-                ("from_s", "f8"),
-                ("to_s", "f8"),
-                ("holding", "i8"),  # row of what it held, NOBODY for nothing
-                ("cores", "f8"),
-                ("throttle", "f8"),
-                ("shared", "f8"),
-            ],
-            align=True,
-        ),
-    )
-)
-"""A time in which nothing changed about a job."""
+def _row(**fields: str) -> np.dtype:
+    """Return the type of a row of an account's array: the type of each field."""
+    return np.dtype((np.record, np.dtype(list(fields.items()), align=True)))
 
-HOLDING = np.dtype(
-    (
-        np.record,
-        np.dtype(
-            [
-                ("job", "i8"),
-                ("gpus_end", "i8"),  # its GPUs are those listed before here, from the end of the row before
-                ("workers", "i8"),
-                ("servers", "i8"),
-                ("node", "i8"),  # of a job without GPUs, else NOBODY
-            ],
-            align=True,
-        ),
-    )
-)
-"""What a job held from a start on."""
 
-TOTALS = np.dtype(
-    (
-        np.record,
-        np.dtype(
-            [
-                ("time_s", "f8"),
-                ("present", "i8"),  # jobs submitted and not done
-                ("queued", "i8"),
-                ("reserved", "i8"),
-                ("restarting", "i8"),
-                ("held_gpus", "i8"),  # with any job
-                ("running_gpus", "i8"),  # of running jobs, one for each job on it, like the next two
-                ("idle_gpus", "i8"),  # of jobs that load or pause
-                ("busy_gpus", "f8"),  # sum of GPUs x efficiency of running jobs
-                ("cores", "f8"),  # held by jobs
-                ("memory_gib", "f8"),  # taken on GPUs
-            ],
-            align=True,
-        ),
-    )
+# What was last seen of a job, and since when it has been like this.
+# began: the number of its start. holding: the row of that. cores: a GPU, or of the whole job without GPUs.
+# shared: share of its GPUs that others hold too, while it runs. watched: 1 for a job in `Kept.watched`.
+SEEN = _row(
+    since="f8",
+    phase="i8",
+    began="i8",
+    holding="i8",
+    cores="f8",
+    throttle="f8",
+    shared="f8",
+    watched="i8",
 )
-"""Totals from a time on, until that of the next row."""
 
-COUNTS = np.dtype(
-    (
-        np.record,
-        np.dtype(
-            [(name, "i8") for name in ("watched", "segments", "holdings", "gpus", "totals")], align=True
-        ),
-    )
+# A time in which nothing changed about a job; holding: the row of what it held, NOBODY for nothing.
+SEGMENT = _row(
+    job="i8",
+    phase="i8",
+    from_s="f8",
+    to_s="f8",
+    holding="i8",
+    cores="f8",
+    throttle="f8",
+    shared="f8",
 )
-"""How much of each array is in use."""
+
+# What a job held from a start on. gpus_end: its GPUs are those listed before here, from that of the row before on.
+# node: of a job without GPUs, else NOBODY.
+HOLDING = _row(job="i8", gpus_end="i8", workers="i8", servers="i8", node="i8")
+
+# Totals from a time on: jobs; GPUs that any job holds; GPUs of running jobs, of those that load or pause, and of running
+# ones times efficiency, one that is shared once for each job; cores held; memory taken.
+TOTALS = _row(
+    time_s="f8",
+    present="i8",
+    queued="i8",
+    reserved="i8",
+    restarting="i8",
+    held_gpus="i8",
+    running_gpus="i8",
+    idle_gpus="i8",
+    busy_gpus="f8",
+    cores="f8",
+    memory_gib="f8",
+)
+
+# How much of each array is in use.
+COUNTS = _row(watched="i8", segments="i8", holdings="i8", gpus="i8", totals="i8")
 
 
 class Kept(NamedTuple):
     """The arrays of an account.
 
-    counts: one row of COUNTS. seen: (jobs,) of SEEN. watched: (jobs,), the jobs that held something, or had GPUs kept
-    for them, when last looked at. segments, holdings, gpus, totals: what has been written, and room for more.
+    counts: one row of COUNTS. seen: (jobs,) of SEEN. watched: (jobs,), the jobs that held something, had GPUs kept for
+    them or were restarting when last looked at, by job. segments, holdings, gpus, totals: what has been written, and
+    room for more.
     """
 
     counts: np.ndarray
@@ -162,17 +129,15 @@ def look(s, jobs, kept):
         return False
     if s.num_changes > 0 and s.num_done < s.num_jobs:
         refresh(s, jobs)  # as time does before it goes on, so that this changes nothing
-    counts = kept.counts[0]
-    for k in range(counts.watched):
-        if s.place_in_events[kept.watched[k]] == NOBODY:
-            look_at(s, kept, kept.watched[k])
+    look_again(s, kept)
     for k in range(s.num_active):
-        look_at(s, kept, s.events[k])
-        kept.watched[k] = s.events[k]
-    counts.watched = s.num_active
+        look_anew(s, kept, s.events[k])
     num_reserved = s.num_arrived - s.num_done - s.num_queued - s.num_active
     if num_reserved > 0:
-        look_at_reserved(s, kept)
+        for gpu in range(s.num_gpus):
+            job = s.reserved_for[gpu]
+            if job >= 0 and s.phase[job] == RESERVED:
+                look_anew(s, kept, job)
     write_totals(s, jobs, kept, num_reserved)
     return True
 
@@ -191,22 +156,35 @@ def has_room(s, kept):
 
 
 @compiled
-def look_at_reserved(s, kept):
-    """Look at the jobs that wait for GPUs which are kept for them."""
+def look_again(s, kept):
+    """Look at the jobs that are watched, and watch no longer those that hold nothing and have nothing kept for them."""
     counts = kept.counts[0]
-    for gpu in range(s.num_gpus):
-        job = s.reserved_for[gpu]
-        if job < 0 or s.phase[job] != RESERVED:
-            continue
-        if counts.watched > 0 and kept.watched[counts.watched - 1] == job:
-            continue
-        known = False
-        for k in range(s.num_active, counts.watched):
-            known |= kept.watched[k] == job
-        if not known:
-            look_at(s, kept, job)
-            kept.watched[counts.watched] = job
-            counts.watched += 1
+    count = 0
+    for k in range(counts.watched):
+        job = kept.watched[k]
+        look_at(s, kept, job)
+        if s.place_in_events[job] == NOBODY and s.phase[job] != RESERVED:
+            kept.seen[job].watched = 0
+        else:
+            kept.watched[count] = job
+            count += 1
+    counts.watched = count
+
+
+@compiled
+def look_anew(s, kept, job):
+    """Look at a job that has not been watched, and watch it from now on; by job, so that sums are always in order."""
+    if kept.seen[job].watched:
+        return
+    look_at(s, kept, job)
+    kept.seen[job].watched = 1
+    counts = kept.counts[0]
+    at = counts.watched
+    while at > 0 and kept.watched[at - 1] > job:
+        kept.watched[at] = kept.watched[at - 1]
+        at -= 1
+    kept.watched[at] = job
+    counts.watched += 1
 
 
 @compiled
@@ -290,10 +268,10 @@ def write_totals(s, jobs, kept, num_reserved):
     total.reserved = num_reserved
     restarting, running, idle = 0, 0, 0
     busy, cores, memory = 0.0, 0.0, 0.0
-    for k in range(s.num_active):
-        job = s.events[k]
-        if s.phase[job] == RESTARTING:
-            restarting += 1
+    for k in range(counts.watched):
+        job = kept.watched[k]
+        if s.phase[job] == RESTARTING or s.phase[job] == RESERVED:
+            restarting += s.phase[job] == RESTARTING
             continue
         width = s.width[job]
         cores += s.core_count[job] * max(width, 1)

@@ -28,7 +28,10 @@ HELD = ("loading", "running", "pausing")
 OTHERS = ("whims", "union", "xonar", "aiturbo", "gavel")
 CASES = [
     *((name, "all") for name in (*RANKINGS, *OTHERS)),
-    *(("whims", config) for config in ("three a GPU", "late peaks", "elastic, cores", "failures", "start-up")),
+    *(
+        ("whims", config)
+        for config in ("three a GPU", "late peaks", "elastic, cores", "failures", "start-up")
+    ),
 ]
 SEED = 2
 each_case = pytest.mark.parametrize(("name", "config"), CASES)
