@@ -62,8 +62,8 @@ SEGMENT = _row(
 # node: of a job without GPUs, else NOBODY.
 HOLDING = _row(job="i8", gpus_end="i8", workers="i8", servers="i8", node="i8")
 
-# Totals from a time on: jobs; GPUs that any job holds; GPUs of running jobs, of those that load or pause, and of running
-# ones times efficiency, one that is shared once for each job; cores held; memory taken.
+# Totals from a time on: jobs; GPUs that any job holds; GPUs of running jobs, of those that load or pause, and of
+# running ones times efficiency, one that is shared once for each job; cores held; memory taken.
 TOTALS = _row(
     time_s="f8",
     present="i8",
@@ -130,14 +130,16 @@ def look(s, jobs, kept):
     if s.num_changes > 0 and s.num_done < s.num_jobs:
         refresh(s, jobs)  # as time does before it goes on, so that this changes nothing
     look_again(s, kept)
+    seen = kept.seen
     for k in range(s.num_active):
-        look_anew(s, kept, s.events[k])
+        if not seen[s.events[k]].watched:
+            watch(s, kept, s.events[k])
     num_reserved = s.num_arrived - s.num_done - s.num_queued - s.num_active
     if num_reserved > 0:
         for gpu in range(s.num_gpus):
             job = s.reserved_for[gpu]
-            if job >= 0 and s.phase[job] == RESERVED:
-                look_anew(s, kept, job)
+            if job >= 0 and s.phase[job] == RESERVED and not seen[job].watched:
+                watch(s, kept, job)
     write_totals(s, jobs, kept, num_reserved)
     return True
 
@@ -158,63 +160,75 @@ def has_room(s, kept):
 @compiled
 def look_again(s, kept):
     """Look at the jobs that are watched, and watch no longer those that hold nothing and have nothing kept for them."""
-    counts = kept.counts[0]
+    counts, seen, watched = kept.counts[0], kept.seen, kept.watched
     count = 0
     for k in range(counts.watched):
-        job = kept.watched[k]
-        look_at(s, kept, job)
+        job = watched[k]
+        if not is_as_seen(s, seen[job], job):
+            take_down(s, kept, job)
         if s.place_in_events[job] == NOBODY and s.phase[job] != RESERVED:
-            kept.seen[job].watched = 0
+            seen[job].watched = 0
         else:
-            kept.watched[count] = job
+            watched[count] = job
             count += 1
     counts.watched = count
 
 
 @compiled
-def look_anew(s, kept, job):
-    """Look at a job that has not been watched, and watch it from now on; by job, so that sums are always in order."""
-    if kept.seen[job].watched:
-        return
-    look_at(s, kept, job)
+def watch(s, kept, job):
+    """Watch a job from now on; the jobs are kept in order, so that sums over them do not depend on how they came."""
+    take_down(s, kept, job)
     kept.seen[job].watched = 1
-    counts = kept.counts[0]
+    counts, watched = kept.counts[0], kept.watched
     at = counts.watched
-    while at > 0 and kept.watched[at - 1] > job:
-        kept.watched[at] = kept.watched[at - 1]
+    while at > 0 and watched[at - 1] > job:
+        watched[at] = watched[at - 1]
         at -= 1
-    kept.watched[at] = job
+    watched[at] = job
     counts.watched += 1
 
 
 @compiled
-def look_at(s, kept, job):
-    """Close the segment of a job that is no longer as it was, and begin another."""
+def holds_something(s, job):
+    """Tell whether a job has GPUs or cores."""
+    return s.phase[job] in (LOADING, RUNNING, PAUSING)
+
+
+@compiled
+def shared_of(s, job):
+    """Share of its GPUs that a job does not have alone, while it runs."""
+    return s.shared_fraction[job] if s.phase[job] == RUNNING else 0.0
+
+
+@compiled
+def is_as_seen(s, seen, job):
+    """Tell whether nothing has changed about a job since it was last seen."""
+    if seen.phase != s.phase[job] or not holds_something(s, job):
+        return seen.phase == s.phase[job]
+    return (
+        seen.began == s.began[job]
+        and seen.cores == s.core_count[job]
+        and seen.throttle == s.throttle[job]
+        and seen.shared == shared_of(s, job)
+    )
+
+
+@compiled
+def take_down(s, kept, job):
+    """Close the segment of a job that is not as it was seen, and begin another."""
     seen = kept.seen[job]
-    phase = s.phase[job]
-    holds = phase in (LOADING, RUNNING, PAUSING)
-    shared = s.shared_fraction[job] if phase == RUNNING else 0.0
-    if seen.phase == phase and (
-        not holds
-        or (
-            seen.began == s.began[job]
-            and seen.cores == s.core_count[job]
-            and seen.throttle == s.throttle[job]
-            and seen.shared == shared
-        )
-    ):
-        return
+    holds = holds_something(s, job)
     close(s, kept, job)
     if not holds:
         seen.holding = NOBODY
     elif seen.holding == NOBODY or seen.began != s.began[job]:
         seen.holding = write_holding(s, kept, job)
-    seen.phase = phase
+    seen.phase = s.phase[job]
     seen.since = s.clock
     seen.began = s.began[job]
     seen.cores = s.core_count[job] if holds else 0.0
     seen.throttle = s.throttle[job] if holds else 1.0
-    seen.shared = shared
+    seen.shared = shared_of(s, job)
 
 
 @compiled
@@ -258,7 +272,7 @@ def write_holding(s, kept, job):
 @compiled
 def write_totals(s, jobs, kept, num_reserved):
     """Write the totals from this time on, over those of an earlier instant at the same time."""
-    counts = kept.counts[0]
+    counts, watched = kept.counts[0], kept.watched
     if counts.totals == 0 or kept.totals[counts.totals - 1].time_s < s.clock:
         counts.totals += 1
     total = kept.totals[counts.totals - 1]
@@ -269,7 +283,7 @@ def write_totals(s, jobs, kept, num_reserved):
     restarting, running, idle = 0, 0, 0
     busy, cores, memory = 0.0, 0.0, 0.0
     for k in range(counts.watched):
-        job = kept.watched[k]
+        job = watched[k]
         if s.phase[job] == RESTARTING or s.phase[job] == RESERVED:
             restarting += s.phase[job] == RESTARTING
             continue
