@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from simulator.kernel import account
+from simulator.kernel.account_layout import Kept, room_for, with_more_room
 from simulator.kernel.layout import NOBODY, PHASES
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Account:
 
     def __init__(self) -> None:
         """Take down nothing yet."""
-        self._kept: account.Kept | None = None
+        self._kept: Kept | None = None
 
     def begin(self, episode: "Episode") -> None:
         """Prepare to take an episode down; ValueError if it has begun, or another has been taken down here."""
@@ -81,22 +82,22 @@ class Account:
             raise ValueError(
                 f"the episode has come to {episode.state.clock:g} s: an account begins before its first instant"
             )
-        self._kept = account.room_for(len(episode.jobs), int(episode.state.num_gpus))
+        self._kept = room_for(len(episode.jobs), int(episode.state.num_gpus))
         self._kept.seen["since"] = episode.jobs["submit_s"]
 
     def note(self, episode: "Episode") -> None:
         """Take down what this instant of the episode has changed, when all is done that is done in it."""
         while not account.note(episode.states, 0, episode.jobs, self._arrays):
-            self._kept = account.with_more_room(self._arrays)
+            self._kept = with_more_room(self._arrays)
 
     def run_rule(self, episode: "Episode") -> bool:
         """Carry out the ranking in force to the end of the episode; tell whether every job ended."""
         while (how := account.run_rule(episode.states, 0, episode.jobs, self._arrays)) == account.FULL:
-            self._kept = account.with_more_room(self._arrays)
+            self._kept = with_more_room(self._arrays)
         return bool(how == account.ENDED)
 
     @property
-    def _arrays(self) -> account.Kept:
+    def _arrays(self) -> Kept:
         if self._kept is None:
             raise ValueError("nothing has been taken down: give the account to `simulator.episode.run`")
         return self._kept

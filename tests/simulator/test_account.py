@@ -2,11 +2,12 @@
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -295,6 +296,16 @@ def test_its_tables_have_the_columns_that_are_declared() -> None:
     assert list(account.over_time()) == list(OVER_TIME)
     phases = [set(told(name, config).account.segments()["phase"]) for name, config in CASES]
     assert set.union(*phases) == set(LIVED)
+
+
+def test_the_lines_in_the_docs_run() -> None:
+    text = (ROOT / "docs" / "how_to.md").read_text(encoding="utf-8")
+    lines = re.findall(
+        r"^    (.*)$|^$", text[text.index("    import baselines") :].partition("`SEG")[0], re.MULTILINE
+    )
+    names: dict[str, Any] = {}
+    exec("\n".join(lines), names)
+    assert len(names["account"].holdings()) >= len(names["window"].jobs)
 
 
 def test_it_is_of_one_episode_from_its_beginning() -> None:
