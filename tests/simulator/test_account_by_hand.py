@@ -134,6 +134,22 @@ def test_who_runs_out_of_memory_at_once_has_held_nothing() -> None:
     ]
 
 
+def test_memory_is_taken_when_it_is_needed() -> None:
+    """B, who joins A at 20, needs its 3 GiB from half of its 80 s on, at 60; A is alone and has them at once."""
+    lines: Lines = {0: [Start(0, on(0))], 20: [Start(1, on(0))]}
+    jobs = [job(100, gpu_memory_gib=3.0), job(80, gpu_memory_gib=3.0)]
+    account = account_of(jobs, lines, contention_form="excess", peak_at=0.5)
+    assert totals(account, "time_s", "memory_gib") == [(0, 3), (20, 3), (60, 6), (100, 0)]
+
+
+def test_servers_that_have_gpus_too() -> None:
+    """One worker and one server, each on a GPU: the job holds two."""
+    lines: Lines = {0: [Start(0, on(0, 1, workers=1, servers=1))]}
+    account = account_of([job(100, servers=1)], lines, physics="memory,preemption,elastic")
+    assert [row[3:] for row in held(account, 0, "workers", "servers", "node")] == [(1, 1, -1)]
+    assert totals(account, "held_gpus", "running_gpus")[0] == (2, 2)
+
+
 def test_cores_that_change_while_a_job_runs() -> None:
     """Two cores of four are half speed: 20 s done by 40. Four: 60 s by 80. One: the other 40 take 160 s."""
     lines: Lines = {0: [Start(0, on(0, cores=2.0))], 40: [Resize(0, 4.0)], 80: [Resize(0, 1.0)]}
