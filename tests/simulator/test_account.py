@@ -88,9 +88,10 @@ def test_segments_follow_one_another_from_submission_to_end(name: str, config: s
     episode, account = told(name, config)[1:]
     segments = account.segments()
     assert segments["job"].unique().tolist() == list(range(len(episode.jobs)))
-    for number, life in segments.groupby("job"):
+    for number, submit_s in enumerate(episode.jobs["submit_s"]):
+        life = segments[segments["job"] == number]
         ends = life["to_s"].tolist()
-        assert life["from_s"].tolist() == [episode.jobs["submit_s"][number], *ends[:-1]]
+        assert life["from_s"].tolist() == [submit_s, *ends[:-1]]
         assert ends[-1] == episode.state.finish_s[number]
         assert (seconds(life) > 0).all()
 
@@ -276,10 +277,8 @@ def test_it_means_the_same_with_the_compiler_off() -> None:
 def test_what_is_written_grows_with_what_happens() -> None:
     """Two jobs on one GPU take turns each 10 s: a thousand holdings, and as many times, where room was for a few."""
     work = workload(table_of(job(5000), job(5000)), ONE, physics="memory,preemption")
-    turns: Lines = {}
-    for turn in range(999):
-        turns[10 * turn] = [Preempt((turn + 1) % 2), Start(turn % 2, on(0))][turn == 0 :]
-    turns[9990] = [Start(1, on(0))]
+    turns: Lines = {10 * turn: [Preempt((turn + 1) % 2), Start(turn % 2, on(0))] for turn in range(999)}
+    turns[0], turns[9990] = [Start(0, on(0))], [Start(1, on(0))]
     account = Account()
     episode = run(Script(turns), work.episode(), account=account)
     assert episode.state.finish_s[:2].tolist() == [9990, 10000]

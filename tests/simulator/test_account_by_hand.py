@@ -93,10 +93,10 @@ def test_pauses_and_loads(step_by_step: bool) -> None:
 
 def test_who_comes_and_goes_shares_meanwhile() -> None:
     """Duties .9 + .9 and 1.25 x .8 = 1: half speed together. A 0-140, B 20-100, each of 3 GiB."""
-    busy = {"active_ms": 90.0, "idle_ms": 10.0, "gpu_memory_gib": 3.0}
+    busy: dict[str, Any] = {"active_ms": 90.0, "idle_ms": 10.0, "gpu_memory_gib": 3.0}
     lines: Lines = {0: [Start(0, on(0))], 20: [Start(1, on(0))]}
-    forms = {"contention_form": "excess", "contention": 1.25}
-    account = account_of([job(100, **busy), job(40, **busy)], lines, **forms)
+    jobs = [job(100, **busy), job(40, **busy)]
+    account = account_of(jobs, lines, contention_form="excess", contention=1.25)
     assert life(account, 0, "shared", "holding") == [
         ("running", 0, 20, 0, 0),
         ("running", 20, 100, 1, 0),
@@ -240,7 +240,7 @@ def test_a_job_that_fails_in_another_shape() -> None:
 
 def test_a_node_that_goes_down() -> None:
     """The node is drained at 3960-4140. B 3500-3960, keeps 400 s, waits, loads till 4150 and runs its last 600."""
-    drains = {"drain_every_h": 1.0, "drain_notice_h": 0.1, "drain_length_h": 0.05}
+    drains: dict[str, Any] = {"drain_every_h": 1.0, "drain_notice_h": 0.1, "drain_length_h": 0.05}
     jobs = [job(100), job(1000, submit_s=3500.0, load_s=10.0)]
     lines: Lines = {0: [Start(0, on(0))], 3500: [Start(1, on(0))], 4140: [Start(1, on(0))]}
     account = account_of(jobs, lines, physics=FAILING, checkpoint_every=200.0, **drains)
