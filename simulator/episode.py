@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from simulator.rule import Rule, run_rule
 from simulator.source import Source, source_of
 from simulator.view import View
 from traces import stream
+
+if TYPE_CHECKING:
+    from simulator.account import Account
 
 TICK_S = 300.0
 ALONE = Physics()
@@ -166,14 +169,17 @@ class Episode:
                 pause = 0.0 if self.nothing_pending else np.inf
                 self.state.wake = self.state.clock + (pause if seconds is None else seconds)
 
-    def run_whole(self, policy: Ranking | Rule) -> None:
-        """Carry out a ranking, or a rule over moves, inside the kernel, from here to the end."""
+    def run_whole(self, policy: Ranking | Rule, account: "Account | None" = None) -> None:
+        """Carry out a ranking, or a rule over moves, inside the kernel, from here to the end.
+
+        account: what takes a ranking down, if anything; a rule over moves is asked step by step for one.
+        """
         if isinstance(policy, Rule):
             ended = run_rule(policy, self.states, self.jobs)
             self.fits[:] = self.jobs["fitted"]
         else:
             adopt(self.states, 0, self.jobs, policy)
-            ended = calls.run_rule(self.states, 0, self.jobs)
+            ended = account.run_rule(self) if account else calls.run_rule(self.states, 0, self.jobs)
         if not ended:
             raise RuntimeError(self.why_stuck("jobs are left that can never start"))
 
@@ -247,12 +253,22 @@ def asking(policy: Policy, episode: Episode) -> Callable[[], Action]:
     return partial(policy, episode.view)
 
 
-def run(policy: Policy, episode: Episode, *, step_by_step: bool = False, oracle: bool = False) -> Episode:
+def run(
+    policy: Policy,
+    episode: Episode,
+    *,
+    step_by_step: bool = False,
+    oracle: bool = False,
+    account: "Account | None" = None,
+) -> Episode:
     """Run a policy on an episode to its end and return the episode.
 
     A ranking runs whole inside the kernel, unless `step_by_step`; both ways give the same results. oracle: whether a
-    ranking may be told the truth; ValueError if it may not and would be.
+    ranking may be told the truth; ValueError if it may not and would be. account: a fresh one, in which what happens is
+    taken down; ValueError if it is not, or if the episode has begun. Results are the same with it.
     """
+    if account:
+        account.begin(episode)
     if isinstance(policy, Ranking):
         if policy.is_oracle and not oracle:
             raise ValueError(
@@ -260,8 +276,9 @@ def run(policy: Policy, episode: Episode, *, step_by_step: bool = False, oracle:
             )
         episode.set_levels(policy.levels)
         episode.state.discipline = discipline_of(policy, episode.discipline)
-    if isinstance(policy, Ranking | Rule) and not step_by_step:
-        episode.run_whole(policy)
+    taken_down = isinstance(policy, Rule) and account is not None
+    if isinstance(policy, Ranking | Rule) and not step_by_step and not taken_down:
+        episode.run_whole(policy, account)
         return episode
     ask = asking(policy, episode)
     while not episode.done:
@@ -271,4 +288,6 @@ def run(policy: Policy, episode: Episode, *, step_by_step: bool = False, oracle:
         while not isinstance(action := ask(), Wait):
             episode.apply(action)
         episode.apply(action)
+        if account:
+            account.note(episode)
     return episode

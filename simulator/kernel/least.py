@@ -39,7 +39,7 @@ def shortest_iteration(s, jobs, job, workers, servers, slowdown, room):
 @compiled
 def server_counts(row):
     """Return the numbers of parameter servers that a job can have."""
-    return range(row.servers > 0, MOST_SERVERS * (row.servers > 0) + 1)
+    return range(int(row.servers > 0), MOST_SERVERS * (row.servers > 0) + 1)
 
 
 @compiled

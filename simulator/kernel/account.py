@@ -1,0 +1,237 @@
+"""The account of an episode: what each job did from when to when, what it held, and totals over time.
+
+Nothing else in the kernel knows of it. After each instant `look` compares the record with what was last seen of the
+jobs that hold something or have GPUs kept for them, now or then, and appends what has changed to arrays that its caller
+owns.
+"""
+
+from simulator.kernel import events, scheduling
+from simulator.kernel._compile import compiled, entry
+from simulator.kernel.layout import (
+    CHARGED,
+    LOADING,
+    MAX_SHARE,
+    NOBODY,
+    PAUSING,
+    RESERVED,
+    RESTARTING,
+    RUNNING,
+)
+from simulator.kernel.progress import refresh
+
+ENDED, STUCK, FULL = range(3)  # how `run_rule` returns
+
+
+@entry
+def note(states, e, jobs, kept):
+    """Take down what this instant has changed; tell whether there was room, without which nothing is written."""
+    return look(states[e], jobs, kept)
+
+
+@entry
+def run_rule(states, e, jobs, kept):
+    """Carry out the active ranking to the end, and take down each instant.
+
+    ENDED; STUCK where jobs are left and nothing happens; FULL where there was no room to take down this instant: to be
+    called again when there is.
+    """
+    s = states[e]
+    while look(s, jobs, kept):
+        if s.num_done == s.num_jobs:
+            return ENDED
+        if not events.advance(s, jobs):
+            return STUCK
+        scheduling.walk(s, jobs)
+    return FULL
+
+
+@compiled
+def look(s, jobs, kept):
+    """Take down what this instant has changed, if there is room; tell whether there was."""
+    if not has_room(s, kept):
+        return False
+    if s.num_changes > 0 and s.num_done < s.num_jobs:
+        refresh(s, jobs)  # as time does before it goes on, so that this changes nothing
+    look_again(s, kept)
+    seen = kept.seen
+    for k in range(s.num_active):
+        if not seen[s.events[k]].watched:
+            watch(s, kept, s.events[k])
+    num_reserved = s.num_arrived - s.num_done - s.num_queued - s.num_active
+    if num_reserved > 0:
+        for gpu in range(s.num_gpus):
+            job = s.reserved_for[gpu]
+            if job >= 0 and s.phase[job] == RESERVED and not seen[job].watched:
+                watch(s, kept, job)
+    write_totals(s, jobs, kept, num_reserved)
+    return True
+
+
+@compiled
+def has_room(s, kept):
+    """Tell whether the arrays hold whatever an instant may change."""
+    counts = kept.counts[0]
+    changing = min(counts.watched + s.num_active + s.num_gpus, s.num_jobs)
+    return (
+        counts.segments + changing <= len(kept.segments)
+        and counts.holdings + min(s.num_active, s.num_jobs) <= len(kept.holdings)
+        and counts.gpus + MAX_SHARE * s.num_gpus <= len(kept.gpus)
+        and counts.totals < len(kept.totals)
+    )
+
+
+@compiled
+def look_again(s, kept):
+    """Look at the jobs that are watched, and watch no longer those that hold nothing and have nothing kept for them."""
+    counts, seen, watched = kept.counts[0], kept.seen, kept.watched
+    count = 0
+    for k in range(counts.watched):
+        job = watched[k]
+        if not is_as_seen(s, seen[job], job):
+            take_down(s, kept, job)
+        if s.place_in_events[job] == NOBODY and s.phase[job] != RESERVED:
+            seen[job].watched = 0
+        else:
+            watched[count] = job
+            count += 1
+    counts.watched = count
+
+
+@compiled
+def watch(s, kept, job):
+    """Watch a job from now on; the jobs are kept in order, so that sums over them do not depend on how they came."""
+    take_down(s, kept, job)
+    kept.seen[job].watched = 1
+    counts, watched = kept.counts[0], kept.watched
+    at = counts.watched
+    while at > 0 and watched[at - 1] > job:
+        watched[at] = watched[at - 1]
+        at -= 1
+    watched[at] = job
+    counts.watched += 1
+
+
+@compiled
+def holds_something(s, job):
+    """Tell whether a job has GPUs or cores."""
+    return s.phase[job] in (LOADING, RUNNING, PAUSING)
+
+
+@compiled
+def shared_of(s, job):
+    """Share of its GPUs that a job does not have alone, while it runs."""
+    return s.shared_fraction[job] if s.phase[job] == RUNNING else 0.0
+
+
+@compiled
+def is_as_seen(s, seen, job):
+    """Tell whether nothing has changed about a job since it was last seen."""
+    if seen.phase != s.phase[job] or not holds_something(s, job):
+        return seen.phase == s.phase[job]
+    return (
+        seen.began == s.began[job]
+        and seen.cores == s.core_count[job]
+        and seen.throttle == s.throttle[job]
+        and seen.shared == shared_of(s, job)
+    )
+
+
+@compiled
+def take_down(s, kept, job):
+    """Close the segment of a job that is not as it was seen, and begin another."""
+    seen = kept.seen[job]
+    holds = holds_something(s, job)
+    close(s, kept, job)
+    if not holds:
+        seen.holding = NOBODY
+    elif seen.holding == NOBODY or seen.began != s.began[job]:
+        seen.holding = write_holding(s, kept, job)
+    seen.phase = s.phase[job]
+    seen.since = s.clock
+    seen.began = s.began[job]
+    seen.cores = s.core_count[job] if holds else 0.0
+    seen.throttle = s.throttle[job] if holds else 1.0
+    seen.shared = shared_of(s, job)
+
+
+@compiled
+def close(s, kept, job):
+    """Write how a job has been until now, unless that was no time at all."""
+    seen = kept.seen[job]
+    if seen.since >= s.clock:
+        return
+    counts = kept.counts[0]
+    segment = kept.segments[counts.segments]
+    segment.job = job
+    segment.phase = seen.phase
+    segment.from_s = seen.since
+    segment.to_s = s.clock
+    segment.holding = seen.holding
+    segment.cores = seen.cores
+    segment.throttle = seen.throttle
+    segment.shared = seen.shared
+    counts.segments += 1
+
+
+@compiled
+def write_holding(s, kept, job):
+    """Write what a job has held since its last start; return the row."""
+    counts = kept.counts[0]
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        kept.gpus[counts.gpus] = slot // MAX_SHARE
+        counts.gpus += 1
+        slot = s.next_slot[slot]
+    row = kept.holdings[counts.holdings]
+    row.job = job
+    row.gpus_end = counts.gpus
+    row.workers = s.workers[job]
+    row.servers = s.servers[job]
+    row.node = s.node_of[job]
+    counts.holdings += 1
+    return counts.holdings - 1
+
+
+@compiled
+def write_totals(s, jobs, kept, num_reserved):
+    """Write the totals from this time on, over those of an earlier instant at the same time."""
+    counts, watched = kept.counts[0], kept.watched
+    if counts.totals == 0 or kept.totals[counts.totals - 1].time_s < s.clock:
+        counts.totals += 1
+    total = kept.totals[counts.totals - 1]
+    total.time_s = s.clock
+    total.present = s.num_arrived - s.num_done
+    total.queued = s.num_queued
+    total.reserved = num_reserved
+    restarting, running, idle = 0, 0, 0
+    busy, cores, memory = 0.0, 0.0, 0.0
+    for k in range(counts.watched):
+        job = watched[k]
+        if s.phase[job] == RESTARTING or s.phase[job] == RESERVED:
+            restarting += s.phase[job] == RESTARTING
+            continue
+        width = s.width[job]
+        cores += s.core_count[job] * max(width, 1)
+        if s.charged[job] == CHARGED:
+            memory += jobs[job].gpu_memory_gib * width
+        if s.phase[job] == RUNNING:
+            running += width
+            busy += width * s.efficiency[job]
+        else:
+            idle += width
+    total.restarting = restarting
+    total.running_gpus = running
+    total.idle_gpus = idle
+    total.held_gpus = running + idle if s.max_share == 1 else count_held(s)
+    total.busy_gpus = busy
+    total.cores = cores
+    total.memory_gib = memory
+
+
+@compiled
+def count_held(s):
+    """Count the GPUs that any job holds."""
+    held = 0
+    for gpu in range(s.num_gpus):
+        held += s.num_jobs_on[gpu] > 0
+    return held

@@ -1,0 +1,320 @@
+"""The account of an episode is complete and exact: held against its results, and against what a policy sees."""
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import baselines
+from simulator.account import HOLDINGS, LIVED, OVER_TIME, SEGMENTS, Account
+from simulator.episode import Episode, discipline_of, run
+from simulator.kernel.layout import PHASES
+from simulator.policy import Action, Policy, Preempt, Start, Wait
+from simulator.view import View
+from tests.cases.by_hand import ONE, Lines, Script, job, on
+from tests.cases.mixed_jobs import Whims, table_of, workload
+from tests.conftest import ROOT
+from tests.simulator.test_laws_physics import RANKINGS, twins_of
+from workloads import Workload
+
+HELD = ("loading", "running", "pausing")
+OTHERS = ("whims", "union", "xonar", "aiturbo", "gavel")
+CASES = [
+    *((name, "all") for name in (*RANKINGS, *OTHERS)),
+    *(
+        ("whims", config)
+        for config in ("three a GPU", "late peaks", "elastic, cores", "failures", "start-up")
+    ),
+]
+SEED = 2
+each_case = pytest.mark.parametrize(("name", "config"), CASES)
+
+
+class Told(NamedTuple):
+    """An episode that is over, its account, and the results of its jobs."""
+
+    work: Workload
+    episode: Episode
+    account: Account
+
+    @property
+    def results(self) -> pd.DataFrame:
+        """Return the results table."""
+        return self.work.results(self.episode)
+
+
+def policy_of(name: str, episode: Episode) -> Policy:
+    """Return a policy for an episode: a ranking, one without sense, or a baseline."""
+    if name == "whims":
+        return Whims(lambda action: episode.why_not(action) is None, seed=SEED, moves=250)
+    return RANKINGS[name] if name in RANKINGS else baselines.make(baselines.load(name))
+
+
+@cache
+def told(name: str, config: str, *, step_by_step: bool = False, watched: bool = True) -> Told:
+    """Return what a policy makes of an episode; watched: whether an account is taken down."""
+    work = twins_of(config, SEED, 24).work
+    episode, account = work.episode(), Account()
+    policy = policy_of(name, episode)
+    run(policy, episode, step_by_step=step_by_step, account=account if watched else None)
+    return Told(work, episode, account)
+
+
+def seconds(segments: pd.DataFrame) -> pd.Series:
+    return segments["to_s"] - segments["from_s"]
+
+
+# Against the results.
+
+
+@each_case
+def test_the_record_is_the_same_with_and_without(name: str, config: str) -> None:
+    """In every field but the lists that a pass notes for itself."""
+    one, other = (told(name, config, watched=watched).episode.state for watched in (True, False))
+    fields = [field for field in one.dtype.names or () if field != "noted"]
+    assert [field for field in fields if one[field].tobytes() != other[field].tobytes()] == []
+
+
+@each_case
+def test_segments_follow_one_another_from_submission_to_end(name: str, config: str) -> None:
+    episode, account = told(name, config)[1:]
+    segments = account.segments()
+    assert segments["job"].unique().tolist() == list(range(len(episode.jobs)))
+    for number, submit_s in enumerate(episode.jobs["submit_s"]):
+        life = segments[segments["job"] == number]
+        ends = life["to_s"].tolist()
+        assert life["from_s"].tolist() == [submit_s, *ends[:-1]]
+        assert ends[-1] == episode.state.finish_s[number]
+        assert (seconds(life) > 0).all()
+
+
+@each_case
+def test_a_segment_differs_from_the_one_before(name: str, config: str) -> None:
+    segments = told(name, config).account.segments()
+    same = ["job", "phase", "holding", "cores", "throttle", "shared"]
+    assert not (segments[same] == segments[same].shift()).all(axis=1).any()
+
+
+@each_case
+def test_times_by_phase_are_those_of_the_results(name: str, config: str) -> None:
+    results, segments = told(name, config).results, told(name, config).account.segments()
+    spent = segments.assign(spent=seconds(segments)).pivot_table(
+        "spent", "job", "phase", aggfunc="sum", observed=False, fill_value=0.0
+    )
+    expected = {
+        "wait_s": spent["queued"] + spent["reserved"] + spent["restarting"],
+        "overhead_s": spent["loading"] + spent["pausing"],
+    }
+    for column, values in expected.items():
+        assert results[column].tolist() == pytest.approx(values.tolist()), column
+    assert (results["run_s"] + results["lost_s"]).tolist() == pytest.approx(spent["running"].tolist())
+
+
+@each_case
+def test_gpu_and_core_seconds_are_those_of_the_results(name: str, config: str) -> None:
+    results, segments = told(name, config).results, told(name, config).account.segments()
+    spent, running = seconds(segments), segments["phase"] == "running"
+    width = segments["num_gpus"]
+    for column, area in {
+        "overhead_gpu_s": spent * width * ~running,
+        "shared_s": spent * segments["shared"],
+        "core_s": spent * segments["cores"] * np.maximum(width, 1),
+    }.items():
+        assert results[column].tolist() == pytest.approx(area.groupby(segments["job"]).sum().tolist()), column
+    ran = (results["run_gpu_s"] + results["lost_gpu_s"])[results["kind"] == "gpu"]
+    area = (spent * width * running).groupby(segments["job"]).sum()[results["kind"] == "gpu"]
+    assert ran.tolist() == pytest.approx(area.tolist())
+
+
+@each_case
+def test_no_gpu_is_held_by_more_than_may_share_it(name: str, config: str) -> None:
+    episode, account = told(name, config)[1:]
+    each_gpu = account.holdings().explode("gpus").dropna(subset="gpus")
+    assert set(each_gpu["gpus"]) <= set(range(episode.cluster.num_gpus))
+    for _, here in each_gpu.groupby("gpus"):
+        comes = here["from_s"].map(lambda _: 1), here["to_s"].map(lambda _: -1)
+        moves = pd.concat([comes[1].set_axis(here["to_s"]), comes[0].set_axis(here["from_s"])])
+        assert moves.sort_index(kind="stable").cumsum().max() <= episode.state.max_share
+
+
+@each_case
+def test_totals_add_up_to_the_results(name: str, config: str) -> None:
+    results, (_, episode, account) = told(name, config).results, told(name, config)
+    totals = account.over_time()
+    time, rows = totals["time_s"].to_numpy(), totals[:-1]
+    lasting = np.diff(time)
+    assert (lasting > 0).all()
+    assert totals.drop(columns="time_s").iloc[-1].tolist() == [0] * (len(OVER_TIME) - 1)
+    early = np.diff(np.minimum(time, episode.state.busy_until))
+    expected = {
+        "present": episode.state.present_seconds,
+        "idle_gpus": results["overhead_gpu_s"].sum(),
+        "running_gpus": (results["run_gpu_s"] + results["lost_gpu_s"]).sum(),
+        "cores": results["core_s"].sum(),
+    }
+    for column, sum_s in expected.items():
+        assert (rows[column] * lasting).sum() == pytest.approx(sum_s), column
+    busy = episode.state.busy_gpu_s[: len(episode.jobs)].sum()
+    assert (rows["busy_gpus"] * early).sum() == pytest.approx(busy)
+
+
+@each_case
+def test_totals_are_those_of_the_segments(name: str, config: str) -> None:
+    """At each of their times: jobs in each phase, and the GPUs that anyone holds, with the memory that they need."""
+    episode, account = told(name, config)[1:]
+    segments, holdings, totals = account.segments(), account.holdings(), account.over_time()
+    for row in totals.itertuples():
+        now = segments[(segments["from_s"] <= row.time_s) & (segments["to_s"] > row.time_s)]
+        count = now["phase"].value_counts()
+        assert [row.queued, row.reserved, row.restarting] == [
+            count[phase] for phase in ("queued", "reserved", "restarting")
+        ]
+        assert row.present == len(now)
+        held = now[now["holding"] >= 0]
+        gpus = holdings["gpus"][held["holding"]]
+        assert row.held_gpus == len(set(gpus.explode().dropna()))
+        need = (episode.jobs["gpu_memory_gib"][held["job"]] * held["num_gpus"]).sum()
+        assert row.memory_gib <= need + 1e-9
+        if not episode.state.peak_at:
+            assert row.memory_gib == pytest.approx(need)
+
+
+# Against what a policy sees.
+
+
+Sight = dict[int, tuple[object, ...]]  # phase, GPUs, cores, throttle and node of each job
+NOTHING = ((), 0.0, 1.0, -1)
+
+
+class Watching:
+    """A policy that does as another, and keeps what it sees when all is done that is done at an instant."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.seen: dict[float, Sight] = {}
+
+    def __call__(self, view: View) -> Action:
+        """Ask the other."""
+        if isinstance(action := self.policy(view), Wait):
+            self.seen[view.now] = dict(self.sight(view))
+        return action
+
+    def sight(self, view: View) -> Iterator[tuple[int, tuple[object, ...]]]:
+        """Yield each job that is not done, and what is seen of it."""
+        jobs, here = view.jobs, view.gpus.jobs
+        cores, throttle, node = jobs.cores_now, jobs.throttle, jobs.node
+        for number, phase in enumerate(jobs.phase.tolist()):
+            if PHASES[phase] in HELD:
+                gpus = tuple(np.flatnonzero((here == number).any(axis=1)).tolist())
+                yield number, (PHASES[phase], gpus, cores[number], throttle[number], node[number])
+            elif PHASES[phase] != "done":
+                yield number, (PHASES[phase], *NOTHING)
+
+
+def sights(account: Account, times: Iterable[float]) -> dict[float, Sight]:
+    """Return what an account says of some moments, in the form of what is seen."""
+    segments = account.segments()
+    held = account.holdings()["gpus"].to_dict() | {-1: ()}
+    said = {}
+    for time in times:
+        now = segments[(segments["from_s"] <= time) & (segments["to_s"] > time)]
+        columns = ("phase", "holding", "cores", "throttle", "node")
+        rows = zip(now["job"], *(now[name] for name in columns), strict=True)
+        said[time] = {row[0]: (row[1], held[row[2]], *row[3:]) for row in rows}
+    return said
+
+
+@each_case
+def test_it_says_of_every_moment_what_a_policy_sees(name: str, config: str) -> None:
+    episode, account = twins_of(config, SEED, 24).work.episode(), Account()
+    if name in RANKINGS:  # what watches it is none
+        episode.state.discipline = discipline_of(RANKINGS[name], episode.discipline)
+    watching = Watching(policy_of(name, episode))
+    run(watching, episode, account=account)
+    assert len(watching.seen) > 40
+    assert sights(account, watching.seen) == watching.seen
+
+
+# The same in other ways.
+
+
+def tables(told: Told) -> list[pd.DataFrame]:
+    return [told.account.segments(), told.account.holdings(), told.account.over_time()]
+
+
+@pytest.mark.parametrize("config", ["all", "cores", "no sharing"])
+@pytest.mark.parametrize("name", RANKINGS)
+def test_a_ranking_gives_the_same_whole_and_step_by_step(name: str, config: str) -> None:
+    whole, stepped = (tables(told(name, config, step_by_step=way)) for way in (False, True))
+    for one, other in zip(whole, stepped, strict=True):
+        pd.testing.assert_frame_equal(one, other, check_exact=True)
+
+
+def digest(name: str) -> str:
+    """Return a hash of all that an account holds."""
+    written = (table.to_csv() for table in tables(told(name, "all")))
+    return hashlib.sha256("".join(written).encode()).hexdigest()
+
+
+def test_it_means_the_same_with_the_compiler_off() -> None:
+    names = ["remaining", "whims"]
+    code = f"from tests.simulator.test_account import digest; print(*map(digest, {names}))"
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [digest(name) for name in names]
+
+
+def test_what_is_written_grows_with_what_happens() -> None:
+    """Two jobs on one GPU take turns each 10 s: a thousand holdings, and as many times, where room was for a few."""
+    work = workload(table_of(job(5000), job(5000)), ONE, physics="memory,preemption")
+    turns: Lines = {10 * turn: [Preempt((turn + 1) % 2), Start(turn % 2, on(0))] for turn in range(999)}
+    turns[0], turns[9990] = [Start(0, on(0))], [Start(1, on(0))]
+    account = Account()
+    episode = run(Script(turns), work.episode(), account=account)
+    assert episode.state.finish_s[:2].tolist() == [9990, 10000]
+    holdings = account.holdings()
+    assert holdings["job"].tolist() == [0] * 500 + [1] * 500
+    assert holdings["from_s"].tolist() == [*range(0, 9990, 20), *range(10, 10000, 20)]
+    assert account.over_time()["time_s"].tolist() == [*range(0, 10010, 10)]
+
+
+def test_its_tables_have_the_columns_that_are_declared() -> None:
+    account = told("whims", "all").account
+    assert list(account.segments()) == list(SEGMENTS)
+    assert list(account.holdings()) == list(HOLDINGS)
+    assert list(account.over_time()) == list(OVER_TIME)
+    phases = [set(told(name, config).account.segments()["phase"]) for name, config in CASES]
+    assert set.union(*phases) == set(LIVED)
+
+
+def test_the_lines_in_the_docs_run() -> None:
+    text = (ROOT / "docs" / "how_to.md").read_text(encoding="utf-8")
+    lines = re.findall(
+        r"^    (.*)$|^$", text[text.index("    import baselines") :].partition("`SEG")[0], re.MULTILINE
+    )
+    names: dict[str, Any] = {}
+    exec("\n".join(lines), names)
+    assert len(names["account"].holdings()) >= len(names["window"].jobs)
+
+
+def test_it_is_of_one_episode_from_its_beginning() -> None:
+    work, account = twins_of("all", SEED, 24).work, Account()
+    with pytest.raises(ValueError, match="nothing has been taken down"):
+        account.segments()
+    begun = work.episode()
+    begun.advance()
+    with pytest.raises(ValueError, match="before its first instant"):
+        run(RANKINGS["remaining"], begun, account=account)
+    run(RANKINGS["remaining"], work.episode(), account=account)
+    with pytest.raises(ValueError, match="make another"):
+        run(RANKINGS["remaining"], work.episode(), account=account)
