@@ -71,9 +71,8 @@ def believe(s, jobs, m, job, seed):
     row.gpu_memory_gib = row.profiled_memory_gib
     row.active_ms = row.profiled_active_ms
     row.idle_ms = row.profiled_idle_ms
-    if row.duty > 0:
-        row.push = row.push / row.duty * duty_of(jobs, job)
-        row.duty = duty_of(jobs, job)
+    row.push = row.profiled_push
+    row.duty = duty_of(jobs, job)
     if row.num_gpus > 0 and row.input_core_s > 0:
         cores = m.want[job] if is_known(m, job) else m.first_guess
         row.input_core_s = cores * row.gpu_s

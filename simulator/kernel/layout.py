@@ -63,6 +63,7 @@ DERIVED = [
     ("duty", "f8"),  # active / (active + idle), the share that it takes of a GPU that it has alone
     ("gpu_s", "f8"),  # s of an iteration on the GPU, alone
     ("push", "f8"),  # how much it slows others on a GPU: its duty, more for one that needs much memory
+    ("profiled_push", "f8"),  # the same by what is profiled of it
     ("grip", "f8"),  # how long it holds a GPU that others share: gpu_s ** (1 / 4)
     ("iteration_s", "f8"),  # s of an iteration alone, with the cores asked, as close together as can be
     ("ideal_iteration_s", "f8"),  # s of the same iteration with plenty of cores

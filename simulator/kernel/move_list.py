@@ -52,6 +52,7 @@ LIST = (
     ("own", "i8"),  # the place of the rule's own choice
     ("waits", "i1"),  # whether to wait has been chosen
     ("longest_wait", "f8"),  # s
+    ("default_spent", "f8"),  # job-seconds of the default run so far
     ("kind", "i1", (MOST_MOVES,)),
     ("job", "i4", (MOST_MOVES,)),
     ("node", "i4", (MOST_MOVES,)),  # of a job that starts without GPUs

@@ -165,15 +165,16 @@ def step(states, memory, lists, jobs, chosen, sizes, load, critic, finish, total
         if not more[e]:
             continue
         s, m, v = states[e], memory[e], lists[e]
-        began, spent = s.clock, s.present_seconds
+        spent = s.present_seconds
         if chosen[e] >= 0:
             choose(s, jobs[e], m, v, chosen[e])
         else:
             v.waits = 0
+            v.default_spent = 0.0
             events.advance(s, jobs[e])
         more[e] = to_choice(s, jobs[e], m, v, sizes[0], sizes[1], sizes[2])
-        end = s.clock if more[e] else np.inf
-        default = job_seconds(s, jobs[e], finish[e], end) - job_seconds(s, jobs[e], finish[e], began)
-        gain[e] = (default - (s.present_seconds - spent)) / total[e]
+        default = job_seconds(s, jobs[e], finish[e], s.clock if more[e] else np.inf)
+        gain[e] = (default - v.default_spent - (s.present_seconds - spent)) / total[e]
+        v.default_spent = default
         describe_load(s, jobs[e], m, load[e])
         describe_progress(s, jobs[e], finish[e], total[e], critic[e])

@@ -164,8 +164,7 @@ def describe_arrivals(s, jobs, out):
 
 @compiled
 def describe_load(s, jobs, m, out):
-    """Write what is seen of the load: float32 (len(LOAD),)."""
-    see(s, jobs, m)
+    """Write what is seen of the load: float32 (len(LOAD),). The GPUs have been read (`seats.see`)."""
     describe_queue(s, jobs, m, out)
     describe_running_jobs(s, jobs, m, out)
     describe_machines(s, m, out)
@@ -219,6 +218,7 @@ def begin_steering(states, e, memory, jobs, load, critic, finish, total):
     """Move to the first instant and describe it; finish, total: of the default run."""
     s, m = states[e], memory[e]
     events.advance(s, jobs[e])
+    see(s, jobs[e], m)
     describe_load(s, jobs[e], m, load[e])
     describe_progress(s, jobs[e], finish[e], total[e], critic[e])
 
@@ -242,5 +242,6 @@ def steer(states, memory, jobs, until, load, critic, finish, total, gain, more):
         end = s.clock if more[e] else np.inf
         default = job_seconds(s, jobs[e], finish[e], end) - job_seconds(s, jobs[e], finish[e], began)
         gain[e] = (default - (s.present_seconds - spent)) / total[e]
+        see(s, jobs[e], m)
         describe_load(s, jobs[e], m, load[e])
         describe_progress(s, jobs[e], finish[e], total[e], critic[e])

@@ -47,7 +47,7 @@ def any_rule(rng: np.random.Generator, spread: float) -> Rule:
 
 def one_window(workload: str, number: int = 0, **fields: object) -> Workload:
     """Return a training window of a workload."""
-    scenario = replace(named(workload), jobs=FEW, all_windows=True, **fields)  # type: ignore[arg-type]
+    scenario = replace(named(workload), **{"jobs": FEW, "all_windows": True} | fields)  # type: ignore[arg-type]
     return windows(scenario, "train", number + 1)[number]
 
 
@@ -73,6 +73,18 @@ def test_any_weights_move_by_move(workload: str, seed: int) -> None:
     physics = {"physics": STANDARD} if workload == "philly" else {}
     load = one_window(workload, seed % 2, **physics)
     assert finishes(rule, load) == finishes(beside(RuleByHand(rule), rule), load)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", [name for name in names() if name != "large"])
+def test_two_hundred_weights_move_by_move(workload: str) -> None:
+    """As above, on fewer jobs; minutes a workload."""
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        rule = any_rule(rng, rng.choice([0.5, 1.0, 3.0]))
+        physics = {"physics": STANDARD} if workload == "philly" else {}
+        load = one_window(workload, 0, **physics | {"jobs": 30, "seed": seed})
+        assert finishes(rule, load) == finishes(beside(RuleByHand(rule), rule), load), (seed, rule)
 
 
 def test_step_by_step_is_the_whole_run() -> None:

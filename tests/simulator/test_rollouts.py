@@ -1,0 +1,125 @@
+"""A rollout is what the rule does from any state on; what it imagines depends on nothing that is not known."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from simulator.episode import Episode, run
+from simulator.kernel import laws, rule_over_moves
+from simulator.policy import Action, Policy, Wait
+from simulator.rule import Rollouts, Rule, memory_of
+from simulator.source import source_of
+from simulator.view import View
+from tests.accounts.rule_by_hand import RuleByHand
+from workloads import Workload, named, windows
+
+FEW = 60  # jobs
+RULE = Rule(price=3.0, growth=2.0)
+HIDDEN = ("duration_s", "input_core_s", "gpu_memory_gib", "active_ms", "idle_ms", "duty", "push", "crash_at")
+
+
+@cache
+def window(workload: str = "mixed") -> Workload:
+    """Return a training window of a few jobs."""
+    return windows(replace(named(workload), jobs=FEW, all_windows=True), "train", 1)[0]
+
+
+def midway(load: Workload, share: float = 0.5) -> tuple[Episode, np.ndarray]:
+    """Return an episode under the rule when that share of its jobs has come, and what the rule keeps."""
+    episode = load.episode()
+    memory = memory_of(RULE, episode.states, episode.jobs)
+    until = float(episode.jobs["submit_s"][int(share * FEW)])
+    assert rule_over_moves.run_until(episode.states, 0, memory, 0, episode.jobs, until)
+    return episode, memory
+
+
+def room_for(episode: Episode, memory: np.ndarray) -> Rollouts:
+    """Return a rollout that begins where an episode is."""
+    room = Rollouts(episode.states, memory, episode.jobs)
+    room.copy(episode.states, 0, memory, 0, episode.jobs)
+    return room
+
+
+def play(policy: Policy, episode: Episode, until: float = np.inf) -> None:
+    """Let a policy play on, to the end or to the first instant after a time."""
+    while not episode.done and episode.state.clock < until:
+        assert episode.advance()
+        while not isinstance(action := policy(episode.view), Wait):
+            episode.apply(action)
+        episode.apply(action)
+
+
+@pytest.mark.parametrize("workload", ["mixed", "coda_mix", "philly"])
+@pytest.mark.parametrize("share", [0.2, 0.7])
+def test_a_rollout_to_the_end_is_the_rest_of_the_run(workload: str, share: float) -> None:
+    load = window(workload)
+    episode, memory = midway(load, share)
+    before = episode.states.tobytes(), memory.tobytes(), episode.jobs.tobytes()
+    room = room_for(episode, memory)
+    cost = room.run()
+    whole = run(RULE, load.episode()).state
+    assert room.states[0].finish_s[:FEW].tolist() == whole.finish_s[:FEW].tolist()
+    assert cost == pytest.approx(whole.present_seconds - episode.state.present_seconds)
+    assert (episode.states.tobytes(), memory.tobytes(), episode.jobs.tobytes()) == before
+
+
+def test_a_rollout_without_arrivals_is_what_the_plain_rule_does() -> None:
+    """Both forms are asked up to the middle; then no job comes any more, and each goes on alone."""
+    episode, plain = window().episode(), RuleByHand(RULE)
+
+    def both(view: View) -> Action:
+        plain(view)
+        return RULE(view)
+
+    play(both, episode, float(episode.jobs["submit_s"][FEW // 2]))
+    episode.states["num_jobs"][0] = episode.state.num_arrived
+    room = room_for(episode, source_of(episode.view).rule_memory)
+    room.run()
+    play(plain, episode)
+    found, expected = room.states[0].finish_s, episode.state.finish_s
+    assert np.isfinite(expected).sum() == episode.state.num_arrived
+    assert np.array_equal(found, expected, equal_nan=True)
+
+
+def test_a_rollout_ends_at_a_time() -> None:
+    episode, memory = midway(window())
+    room, until = room_for(episode, memory), float(episode.state.clock) + 600
+    spent = room.run(until)
+    assert room.states[0].clock >= until
+    assert 0 < spent < room_for(episode, memory).run()
+
+
+@pytest.mark.parametrize("workload", ["mixed", "coda_mix"])
+def test_what_is_imagined_knows_no_truth(workload: str) -> None:
+    """Other truths of the jobs that have not ended, and of those to come, lead to the same imagined future."""
+    episode, memory = midway(window(workload))
+    left = np.isnan(episode.state.finish_s[:FEW])
+    costs = []
+    for factor in (1.0, 1.7):
+        room = room_for(episode, memory)
+        for name in HIDDEN:
+            room.jobs[name][left] *= factor
+        room.imagine(seed=3)
+        costs.append(room.run())
+        assert laws.check(room.states, 0, room.jobs) == 0
+        assert room.states[0].num_done == episode.state.num_arrived
+    assert costs[0] == costs[1] > 0
+
+
+def test_what_is_imagined_lasts_longer_than_what_was_attained_and_differs_by_seed() -> None:
+    episode, memory = midway(window())
+    arrived = int(episode.state.num_arrived)
+    left = np.flatnonzero(np.isnan(episode.state.finish_s[:arrived]))
+    attained = episode.view.jobs.attained_s[left]
+    drawn = []
+    for seed in range(200):
+        room = room_for(episode, memory)
+        room.imagine(seed)
+        drawn.append(room.jobs["duration_s"][left])
+        assert (drawn[-1] > attained).all()
+    untouched = attained == 0
+    middle = np.median(drawn, axis=0)[untouched] / episode.view.jobs.estimate_s[left][untouched]
+    np.testing.assert_allclose(middle, 1.0, atol=0.35)  # 200 draws of a deviation of 1 at most
+    assert (np.std(drawn, axis=0) > 0).all()
