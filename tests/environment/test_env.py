@@ -15,7 +15,7 @@ from stable_baselines3.common import env_checker as sb3_checker
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from envs.env import WITH_PICK
+from envs.task import WITH_PICK
 from tests.cases import tiny
 from traces import modules
 
@@ -218,6 +218,7 @@ def test_types_are_pythons_own(kinds: dict[str, str], tmp_path: Path) -> None:
     while True:
         _, reward, terminated, truncated, info = env.step(env.action_space.sample())
         assert [type(value) for value in (reward, terminated, truncated)] == [float, bool, bool]
+        assert info.pop("action_mask").dtype == np.int8
         assert {type(value) for value in info.values()} <= {float, int, bool}
         assert "episode" not in info  # that name is Gymnasium's and Stable-Baselines'
         if terminated:
