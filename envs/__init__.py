@@ -9,7 +9,7 @@ import gymnasium
 
 import workloads
 
-ENV, VECTOR = "envs.env:GPUClusterEnv", "envs.vector:GPUClusterVectorEnv"
+ENV, VECTOR = "envs.env:GPUClusterEnv", "envs.vector:make"
 
 
 def gone(**choices: Any) -> NoReturn:

@@ -121,7 +121,7 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         number = self.task.window(window_named(options), self.np_random)
         self.workload = self.task.workloads[number]
         self.episode = self.task.episode(number)
-        self._scale = self.task.base_jct(number)
+        self._window, self._scale = self.workload.window.number, self.task.base_jct(number)
         self._num_illegal = 0
         self._pass_over()
         self.action_space.opening &= self._mask
@@ -133,15 +133,16 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
 
     def step(self, action: int | np.int64) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Carry out an action, and let time pass to the next choice if it was to wait."""
-        number = self._legal(int(action))
+        number, job = self._legal(int(action)), -1
         if self.task.looks_ahead:
             self.episode.states[BEFORE] = self.episode.states[0]
-        before, choice, _ = self._now()
-        job = int(self._slots.queue[number]) if number < len(self._slots.queue) else -1
+            job = int(self._slots.queue[number]) if number < self.queue_slots else -1
+        before, choice = self._moment, self._choice
         self._carry_out(number)
-        after, _, over = self._now()
+        after, over = self._moment, self._over
         reward = self.task.reward(before, number, after, lambda: self._advantage(number, job, choice))
-        info = self._info() | {"elapsed": after.now - before.now}
+        info = self._info()
+        info["elapsed"] = after.now - before.now
         if self._picks:
             info["agrees"] = number == choice
         return self._observe(), float(reward / self._scale), over == "done", over == "cut", info
@@ -195,14 +196,13 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
             episode.jobs[np.newaxis],
             slots.sights,
             self._actions,
-            slots.queue[np.newaxis],
-            slots.seen[np.newaxis],
-            slots.queue_mask[np.newaxis],
+            *slots.rows,
             self._outcomes,
         )
         self._mask = self.action_space.mask = slots.queue_mask
         if self.task.observation.shows_running:
             slots.refresh_running(episode.states, 0, episode.jobs)
+        self._note()
 
     def _pass_over(self) -> None:
         """Let time pass while waiting is all there is to do, and there is one way to wait."""
@@ -218,6 +218,7 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
                 break
             self._wait()
         stepping.report(self.episode.states, 0, self._slots.own_choice, self._outcomes)
+        self._note()
 
     def _wait(self, seconds: float | None = None) -> None:
         """Let time pass for so many seconds, or to the next instant; with nothing pending, to one at the same time.
@@ -230,26 +231,26 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         moved = self.episode.advance()
         assert moved or self.episode.endless, "something is pending"
 
-    def _now(self) -> tuple[Moment, int, Over]:
-        """Return the moment, the base policy's choice at it, and whether the episode is over."""
-        now, job_seconds, choice, _, instant, done, endless = self._outcomes[0].tolist()
+    def _note(self) -> None:
+        """Note the outcome: the moment, the base policy's choice at it, whether the episode is over, and how."""
+        now, job_seconds, choice, queued, instant, done, endless = self._outcomes[0].tolist()
         cut = endless or instant >= MOST_INSTANTS * len(self.episode.jobs)
-        return Moment(now, job_seconds), int(choice), "done" if done else "cut" if cut else None
+        self._moment, self._choice, self._queued = Moment(now, job_seconds), int(choice), int(queued)
+        self._over: Over = "done" if done else "cut" if cut else None
 
     def _observe(self) -> Any:
         return self.task.observation(self._slots, self.episode.view, self._mask)
 
     def _info(self) -> dict[str, Any]:
-        queued = int(self._outcomes[0, stepping.QUEUED])
-        info = {
+        info: dict[str, Any] = {
             "scale": self._scale,
-            "unseen": max(queued - len(self._slots.queue), 0),
-            "window": self.workload.window.number,
+            "unseen": max(self._queued - self.queue_slots, 0),
+            "window": self._window,
             "action_mask": self._mask.copy(),
         }
         if self.forgives:
             info["illegal"] = self._num_illegal
-        if self._outcomes[0, stepping.DONE]:
+        if self._over == "done":
             mean = mean_jct(self.episode.states[0], self.episode.jobs)
             info |= {"mean_jct_s": mean, "jct_ratio": mean / self._scale}
         return info

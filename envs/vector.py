@@ -1,7 +1,7 @@
 """Many environments, stepped by one compiled call."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from gymnasium.utils import seeding
@@ -158,17 +158,13 @@ class GPUClusterVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
 
     def _legal(self, actions: np.ndarray) -> np.ndarray:
         """Return the actions; the first legal ones in place of others, where that is forgiven."""
-        masks = self._stepper.masks
-        inside = (actions >= 0) & (actions < masks.shape[1])
-        legal = inside & (masks[np.arange(self.num_envs), np.where(inside, actions, 0)] > 0)
-        if legal.all():
+        wrong = illegal(actions, self._stepper.masks) & ~self._over
+        if not wrong.any():
             return actions.copy()
-        wrong = ~legal & ~self._over
-        if wrong.any() and not self.env.forgives:
-            i = int(wrong.argmax())
-            raise ValueError(f"environment {i}: {why_illegal(int(actions[i]))}")
+        if not self.env.forgives:
+            refuse(actions, wrong)
         self._illegal += wrong
-        return np.where(wrong, masks.argmax(axis=1), actions)
+        return np.where(wrong, self._stepper.masks.argmax(axis=1), actions)
 
     def _advantages(self, chosen: np.ndarray, choices: np.ndarray) -> np.ndarray:
         """Return by how many discounted job-seconds each action beats the base policy's own."""
@@ -219,6 +215,19 @@ class GPUClusterVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         return info | {"final_info": final | mine, "_final_info": ended}
 
 
+def illegal(actions: np.ndarray, masks: np.ndarray) -> np.ndarray:
+    """Tell of each environment whether its action is illegal."""
+    inside = (actions >= 0) & (actions < masks.shape[1])
+    wrong: np.ndarray = ~inside | (masks[np.arange(len(masks)), np.where(inside, actions, 0)] == 0)
+    return wrong
+
+
+def refuse(actions: np.ndarray, wrong: np.ndarray) -> NoReturn:
+    """ValueError for the first action that is wrong."""
+    i = int(wrong.argmax())
+    raise ValueError(f"environment {i}: {why_illegal(int(actions[i]))}")
+
+
 def moments(outcomes: np.ndarray) -> Moment:
     """Return the moments at which environments are, an array a field."""
     return Moment(outcomes[:, NOW].copy(), outcomes[:, JOB_SECONDS].copy())
@@ -232,3 +241,12 @@ def refuse_others(task: Task, action: str, observation: str) -> None:
         raise ValueError(
             f"observation {observation!r} is not written in batches for {action!r}: use vectorization_mode='sync'"
         )
+
+
+def make(num_envs: int = 1, *, processes: int = 1, **choices: Any) -> VectorEnv[Any, Any, Any]:
+    """Return a batch of environments, divided among so many processes."""
+    if processes == 1:
+        return GPUClusterVectorEnv(num_envs, **choices)
+    from envs.processes import GPUClusterProcesses
+
+    return GPUClusterProcesses(num_envs, processes, **choices)

@@ -17,15 +17,38 @@ class Slots:
 
     def __init__(self, queue_slots: int, running_slots: int) -> None:
         """Make empty buffers."""
-        self.queue = np.full(queue_slots, -1, np.int64)
-        self.queue_mask = np.zeros(queue_slots + 1, np.int8)
-        self.seen = np.zeros(width(queue_slots), np.float32)
+        self._queues = np.full((1, queue_slots), -1, np.int64)  # as a batch of one
+        self._all_seen = np.zeros((1, width(queue_slots)), np.float32)
+        self._masks = np.zeros((1, queue_slots + 1), np.int8)
         self.running = np.full(running_slots, -1, np.int64)
         self.running_features = np.zeros((running_slots, len(features.RUNNING_FEATURES)), np.float32)
         self.running_mask = np.zeros(running_slots, np.int8)
         self.can_wait = True
         self.sights = np.zeros(0)
         self._jobs = np.zeros(0)
+
+    @property
+    def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The queue, what is seen of it, and its mask, each a row of a table that has no other."""
+        return self._queues, self._all_seen, self._masks
+
+    @property
+    def queue(self) -> np.ndarray:
+        """Job of each slot of the queue."""
+        row: np.ndarray = self._queues[0]
+        return row
+
+    @property
+    def queue_mask(self) -> np.ndarray:
+        """What may be picked."""
+        row: np.ndarray = self._masks[0]
+        return row
+
+    @property
+    def seen(self) -> np.ndarray:
+        """All that is seen of the queue."""
+        row: np.ndarray = self._all_seen[0]
+        return row
 
     @property
     def queue_features(self) -> np.ndarray:
@@ -35,7 +58,7 @@ class Slots:
     @property
     def totals(self) -> np.ndarray:
         """Features of the whole."""
-        begin = len(self.queue) * features.NUM_FEATURES
+        begin = self._queues.shape[1] * features.NUM_FEATURES
         return self.seen[begin : begin + features.NUM_TOTALS]
 
     @property

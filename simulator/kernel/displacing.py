@@ -5,6 +5,7 @@ import numpy as np
 from simulator.kernel._compile import compiled
 from simulator.kernel.actions import start
 from simulator.kernel.cost_aware import (
+    LEAST_RUN,
     displace,
     find_victims,
     leaves_cores,
@@ -14,12 +15,14 @@ from simulator.kernel.cost_aware import (
     unmark,
     worth,
 )
-from simulator.kernel.layout import NOBODY, QUEUED, ROUNDING, WEIGHTED
+from simulator.kernel.events import next_event, next_tick
+from simulator.kernel.layout import NOBODY, QUEUED, ROUNDING, RUNNING, WEIGHTED
 from simulator.kernel.placement import can_hold, choose_nodes, largest_node, place, surely_no_room
-from simulator.kernel.queues import cost_to_finish
+from simulator.kernel.queues import LEAST_SECONDS, LEAST_SHARE, attained_now, cost_to_finish
 from simulator.kernel.sight import FITS, FITS_NOT, UNKNOWN, forget, list_holders, sort_ends
 
 CANNOT, AS_IT_IS = -1, 0  # a job cannot be picked; fits without victims
+CLOSE = 1e-3  # s; times nearer than this may change their order by rounding
 
 
 @compiled
@@ -201,6 +204,39 @@ def surely_no_choice(s, jobs, sight):
         if s.queue_size[request_class] > 0 and not is_hopeless(s, jobs, sight, first):
             return False
     return True
+
+
+@compiled
+def quiet_until(s, jobs, sight):
+    """Return until when time alone makes no job pickable where `surely_no_choice` has just found that none is.
+
+    That holds while nothing ends or arrives, no further job has run for LEAST_RUN, and what remains of those that count
+    falls alike, so that their order stays: all run at speed 1, and none is at the floor of `queues.remaining_now`,
+    from which that rises again. Those count of which more remains than any queued job needs. Then victims are those of
+    now or fewer, and worth less. Minus infinity where that is not so, or where no tick comes before the next event.
+    """
+    until = min(next_event(s, jobs), s.next_closing)
+    if s.num_queued == 0 or s.tick == 0 or s.num_changes > 0 or until <= next_tick(s):
+        return -np.inf
+    before = np.inf
+    for k in range(sight.num_ends - 1, -1, -1):
+        job = sight.ends[k]
+        if s.phase[job] != RUNNING or s.width[job] == 0:
+            continue
+        left, attained = sight.left[k], attained_now(s, job)
+        if s.rate[job] != 1.0:
+            return -np.inf
+        if left <= sight.least_effort:
+            until = min(until, s.clock + sight.least_effort / LEAST_SHARE - attained)
+            continue
+        if before - left < CLOSE:
+            return -np.inf
+        before = left
+        to_floor = min((left - LEAST_SHARE * attained) / (1.0 + LEAST_SHARE), left - LEAST_SECONDS)
+        until = min(until, s.clock + to_floor)
+        if s.clock - s.phase_began[job] < LEAST_RUN:
+            until = min(until, s.phase_began[job] + LEAST_RUN)
+    return until - CLOSE
 
 
 @compiled

@@ -4,7 +4,7 @@ import numpy as np
 
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.describing import describe
-from simulator.kernel.displacing import pick, surely_no_choice
+from simulator.kernel.displacing import pick, quiet_until, surely_no_choice
 from simulator.kernel.events import advance, next_event
 from simulator.kernel.features import NUM_FEATURES, NUM_TOTALS
 from simulator.kernel.looking import look
@@ -40,14 +40,18 @@ def go_on(s, jobs, sight, listed, seen, mask):
     slots = len(listed)
     size = slots * NUM_FEATURES
     features = seen[:size].reshape(slots, NUM_FEATURES)
+    quiet = -np.inf
     while True:
         over = s.num_done == s.num_jobs or s.endless
-        forget(s, sight)
-        if over or (s.num_arrived > 0 and not surely_no_choice(s, jobs, sight)):
-            count, own = look(s, jobs, sight, listed, features, mask)
-            legal = any_legal(mask, slots)
-            if over or legal:
-                break
+        if over or s.clock >= quiet:
+            forget(s, sight)
+            if over or (s.num_arrived > 0 and not surely_no_choice(s, jobs, sight)):
+                count, own = look(s, jobs, sight, listed, features, mask)
+                legal = any_legal(mask, slots)
+                if over or legal:
+                    break
+            else:
+                quiet = quiet_until(s, jobs, sight)
         wait(s, jobs)
     mask[slots] = not legal or next_event(s, jobs) < np.inf
     choice = describe(s, jobs, sight, count, own, listed, seen)
