@@ -92,7 +92,7 @@ def available(scenario: Scenario, split: Split, wanted: int) -> int:
     """Return how many windows of a split there are, at most so many; ValueError if there is none."""
     from itertools import islice
 
-    from envs.env import shared_windows
+    from envs.task import shared_windows
     from workloads import MOST_TRIED, accepted
 
     try:
@@ -130,7 +130,7 @@ def score(wanted: Run, best: Path, folder: Path) -> None:
     from functools import partial
 
     from agents import load_policy
-    from envs.env import shared_windows
+    from envs.task import shared_windows
     from evaluation import footnotes, report
 
     policies: dict[str, Policy | type] = {

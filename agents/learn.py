@@ -2,20 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 
 import torch
 from stable_baselines3.common.callbacks import CallbackList
 from stable_baselines3.common.logger import configure
-from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.callbacks import BEST, Curves, Ticker, Validated, Validator
 from agents.ppo import SlotPolicy, TimedBuffer, TimedPPO
 from agents.saved_agent import Agent, new_network
 from agents.training import Training
 from agents.validation import Validation
-from envs.env import GPUClusterEnv
+from agents.vec_env import ClusterVecEnv
+from envs.vector import GPUClusterVectorEnv
 from traces import stream
 from workloads import Scenario
 
@@ -53,10 +52,10 @@ def seed_of(scenario: Scenario, training: Training) -> int:
 def new_model(scenario: Scenario, training: Training) -> TimedPPO:
     """Return the algorithm with its environments, nothing learned yet."""
     choices = training.environment() | {"reward": training.reward, "count": training.windows}
-    envs = DummyVecEnv([partial(GPUClusterEnv, asdict(scenario), **choices)] * training.environments)
+    envs = GPUClusterVectorEnv(training.environments, asdict(scenario), autoreset="Disabled", **choices)
     return TimedPPO(
         SlotPolicy,
-        envs,
+        ClusterVecEnv(envs),
         learning_rate=lambda left: training.learning_rate * max(left, 0.0),  # the last rollout runs over
         n_steps=training.rollout,
         batch_size=min(training.batch, training.rollout * training.environments),

@@ -1,6 +1,5 @@
 """Validation: an agent plays windows it does not learn on, beside the heuristics, all through one network call."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
@@ -11,7 +10,8 @@ import torch
 import baselines
 from agents.network import SlotNetwork
 from agents.training import Training
-from envs.env import GPUClusterEnv, shared_windows
+from envs.task import shared_windows
+from envs.vector import GPUClusterVectorEnv
 from evaluation import report, results
 from evaluation.comparison import compare
 from workloads import Scenario
@@ -43,7 +43,7 @@ class Validation:
         workloads = shared_windows(scenario, "validation", count)
         self._gpus = workloads[0].cluster.num_gpus
         choices = training.environment() | {"reward": "jct", "split": "validation", "count": count}
-        self._envs = [GPUClusterEnv(asdict(scenario), **choices) for _ in range(count)]
+        self._envs = GPUClusterVectorEnv(count, asdict(scenario), autoreset="Disabled", **choices)
         policies = {"base_policy": training.base_policy} | {name: baselines.load(name) for name in HEURISTICS}
         makers = {name: lambda policy=policy: baselines.make(policy) for name, policy in policies.items()}
         self._others = {
@@ -64,26 +64,27 @@ class Validation:
 
 
 def play(
-    envs: Sequence[GPUClusterEnv], network: SlotNetwork, generator: torch.Generator | None = None
+    envs: GPUClusterVectorEnv, network: SlotNetwork, generator: torch.Generator | None = None
 ) -> tuple[pd.DataFrame, float]:
     """Play environment i on its window i to the end, all side by side; greedily without a generator.
 
     Returns the results table and the share of decisions that the base policy would have taken too.
     """
-    observations = np.stack([env.reset(options={"window": env.windows[i]})[0] for i, env in enumerate(envs)])
-    going = np.arange(len(envs))
+    windows = list(envs.task.windows[: envs.num_envs])
+    seen, _ = envs.reset(options={"window": windows})
+    going = np.arange(envs.num_envs)
+    actions = np.zeros(envs.num_envs, np.int64)
     agreed = decisions = 0
     while len(going):
-        actions = network.choose(torch.from_numpy(observations[going]), generator).numpy()
-        ended = np.zeros(len(going), bool)
-        for k, (i, action) in enumerate(zip(going.tolist(), actions, strict=True)):
-            observations[i], _, ended[k], cut, info = envs[i].step(action)
-            if cut:
-                window = envs[i].workload.window
-                raise RuntimeError(
-                    f"window {window} does not end: the agent pauses and restarts jobs again and again"
-                )
-            agreed += info["agrees"]
+        actions[going] = network.choose(torch.from_numpy(seen[going]), generator).numpy()
+        seen, _, ended, cut, info = envs.step(actions)
+        if cut.any():
+            window = envs.task.workloads[windows[int(cut.argmax())]].window
+            raise RuntimeError(
+                f"window {window} does not end: the agent pauses and restarts jobs again and again"
+            )
+        agreed += int(info["agrees"].sum())
         decisions += len(going)
-        going = going[~ended]
-    return pd.concat([env.results() for env in envs], ignore_index=True), agreed / decisions
+        going = going[~ended[going]]
+    tables = [envs.results(i) for i in range(envs.num_envs)]
+    return pd.concat(tables, ignore_index=True), agreed / decisions

@@ -1,8 +1,15 @@
-"""The Gymnasium face of the simulated cluster; importing it registers `GPUCluster-v1`."""
+"""The Gymnasium face of the simulated cluster.
+
+Importing it registers `GPUCluster-v1`, and `GPUCluster-NAME-v1` for each named workload, as `GPUCluster-mixed-v1`.
+"""
 
 from typing import Any, NoReturn
 
 import gymnasium
+
+import workloads
+
+ENV, VECTOR = "envs.env:GPUClusterEnv", "envs.vector:make"
 
 
 def gone(**choices: Any) -> NoReturn:
@@ -14,4 +21,11 @@ def gone(**choices: Any) -> NoReturn:
 
 
 gymnasium.register(id="GPUCluster-v0", entry_point="envs:gone")
-gymnasium.register(id="GPUCluster-v1", entry_point="envs.env:GPUClusterEnv")
+gymnasium.register(id="GPUCluster-v1", entry_point=ENV, vector_entry_point=VECTOR)
+for name in workloads.names():
+    gymnasium.register(
+        id=f"GPUCluster-{name}-v1",
+        entry_point=ENV,
+        vector_entry_point=VECTOR,
+        kwargs={"workload": name},
+    )

@@ -1,8 +1,7 @@
 """The Gymnasium face of the simulator."""
 
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, get_args
 
 import gymnasium
 import numpy as np
@@ -12,24 +11,26 @@ from envs import render
 from envs.actions import Legal
 from envs.rewards import Moment
 from envs.slots import Slots
+from envs.task import BEFORE, SCRATCH, Task, mean_jct, why_illegal, window_named
 from simulator.choice import changed
-from simulator.episode import Episode, run
-from simulator.kernel import calls
-from simulator.next_moves import adopt
+from simulator.episode import Episode
+from simulator.kernel import calls, stepping
 from simulator.policy import BASE_POLICY, Ranking
-from traces import find
-from workloads import Scenario, Split, Workload, whole, windows
+from workloads import Scenario, Split, Workload, named
 
-BEFORE = 2  # the record that keeps the state before the last action
-SCRATCH = 1
-WITH_PICK = {"slots", "rollout_advantage"}  # what shows or pays the slots that one may pick, and no more
 MOST_INSTANTS = 1000  # for each job; an agent that only pauses and restarts jobs is cut there
 
+Illegal = Literal["raise", "first_legal"]
+"""What happens on an action that is illegal: ValueError, or the first legal one instead."""
 
-@lru_cache(maxsize=8)
-def shared_windows(scenario: Scenario, split: Split, count: int) -> tuple[Workload, ...]:
-    """Return windows that all environments of a process share; the whole trace as the only one if so chosen."""
-    return (whole(scenario),) if scenario.whole else tuple(windows(scenario, split, count))
+Over = Literal["done", "cut"] | None
+
+
+def forgives(illegal: str) -> bool:
+    """Tell whether the first legal action takes the place of an illegal one; ValueError for an unknown choice."""
+    if illegal not in get_args(Illegal):
+        raise ValueError(f"illegal {illegal!r}: expected one of {', '.join(get_args(Illegal))}")
+    return illegal == "first_legal"
 
 
 class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
@@ -45,8 +46,10 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
     ## Actions
     `primitive` (the default): start slot i by placement rule p, pause running slot r, or wait. `pick`: start slot k,
     its victims chosen by rule, or wait. `elastic`: all that a policy can do, one small step after another, sharing,
-    cores and throttling included. `action_masks()` tells what is legal; anything else raises ValueError.
-    `action_space.sample()` draws legal ones. Steps at which only waiting is legal are passed over inside.
+    cores and throttling included. `action_masks()` tells what is legal, as does `info["action_mask"]`; anything else
+    raises ValueError, or with `illegal="first_legal"` is replaced by the first legal action and counted in
+    `info["illegal"]`. `action_space.sample()` draws legal ones. Steps at which only waiting is legal are passed over
+    inside.
 
     ## Reward
     `jct`: minus the integral of jobs present, over `info["scale"]` (s), so that the undiscounted return times the
@@ -61,10 +64,11 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
     instants a job, which only endless pausing and restarting reaches.
 
     ## Arguments
-    scenario: fields of `workloads._scenario.Scenario`. split, count: which windows; a `whole` trace is the same episode
+    workload: a named workload, whose scenario is taken; Philly's windows without one. scenario: fields of
+    `workloads._scenario.Scenario` that differ from it. split, count: which windows; a `whole` trace is the same episode
     in every split. observation, action, reward: names of modules. queue_slots, running_slots: K and R. exponent,
     margin: the base policy, see `baselines.xion_threshold`.
-    tau_s: time constant of rollouts, s; None for none.
+    tau_s: time constant of rollouts, s; None for none. illegal: `raise`, or `first_legal`.
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's own pattern
@@ -73,6 +77,7 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         self,
         scenario: Mapping[str, Any] | None = None,
         *,
+        workload: str | None = None,
         split: Split = "train",
         count: int = 64,
         observation: str = "tables",
@@ -83,28 +88,28 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         exponent: float = BASE_POLICY.exponent,
         margin: float = BASE_POLICY.margin,
         tau_s: float | None = 3600.0,
+        illegal: Illegal = "raise",
         render_mode: str | None = None,
     ) -> None:
         """Choose the windows; nothing is simulated before the first reset."""
         self.render_mode = render_mode
+        self.forgives = forgives(illegal)
         self.base_policy = Ranking("weighted", "if_it_pays", exponent=exponent, margin=margin)
-        found = shared_windows(changed(Scenario(), scenario or {}), split, count)
-        self._workloads = {load.window.number: load for load in found}
-        self.windows = tuple(self._workloads)
-        self._slots = Slots(queue_slots, running_slots)
-        self._observation = find("envs.observations", observation, "observation")
-        self._action = find("envs.actions", action, "action")
-        self._reward = find("envs.rewards", reward, "reward")
-        if action != "pick" and (wanted := WITH_PICK & {observation, reward}):
-            raise ValueError(f"{', '.join(sorted(wanted))} goes with the action 'pick', not with {action!r}")
+        found = changed(named(workload) if workload else Scenario(), scenario or {})
+        kinds = {"observation": observation, "action": action, "reward": reward}
+        self.task = Task(found, self.base_policy, split=split, count=count, **kinds)
+        self.windows = self.task.windows
+        self.tau_s = np.inf if tau_s is None else tau_s
         self._picks = action == "pick"
-        self._tau = np.inf if tau_s is None else tau_s
-        self._scales: dict[int, float] = {}
+        self.queue_slots = queue_slots
+        self._slots = Slots(queue_slots, running_slots)
         self._mask = np.zeros(0, np.int8)
-        view = found[0].episode().view
-        self.observation_space = self._observation.space(self._slots, view)
-        self.action_space: Legal = self._action.space(self._slots, view)
-        self._first_wait = self._action.wait(self._slots, view)
+        self._actions, self._outcomes = np.zeros(1, np.int64), np.zeros((1, len(stepping.OUTCOME)))
+        self._num_illegal = 0
+        view = self.task.template(self.windows[0]).view
+        self.observation_space = self.task.observation.space(self._slots, view)
+        self.action_space: Legal = self.task.action.space(self._slots, view)
+        self._first_wait = self.task.action.wait(self._slots, view)
         self.episode: Episode
         self.workload: Workload
 
@@ -113,49 +118,34 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
     ) -> tuple[Any, dict[str, Any]]:
         """Begin a window: the one named in `options`, else a random one."""
         super().reset(seed=seed)
-        number = (options or {}).get("window")
-        if number is None:
-            number = self.windows[self.np_random.integers(len(self.windows))]
-        if number not in self.windows:
-            there = ", ".join(map(str, self.windows))
-            raise ValueError(f"there is no window {number} among the {len(self.windows)}: {there}")
-        self.workload = self._workloads[number]
-        self.episode = self.workload.episode(rows=BEFORE + 1)
-        adopt(self.episode.states, 0, self.episode.jobs, self.base_policy)
-        self._scale = self.base_jct(number)
+        number = self.task.window(window_named(options), self.np_random)
+        self.workload = self.task.workloads[number]
+        self.episode = self.task.episode(number)
+        self._window, self._scale = self.workload.window.number, self.task.base_jct(number)
+        self._num_illegal = 0
         self._pass_over()
         self.action_space.opening &= self._mask
         return self._observe(), self._info()
 
     def base_jct(self, number: int) -> float:
         """Return the mean JCT of the base policy on a window, s."""
-        if number not in self._scales:
-            episode = run(self.base_policy, self._workloads[number].episode())
-            self._scales[number] = mean_jct(episode)
-        return self._scales[number]
+        return self.task.base_jct(number)
 
     def step(self, action: int | np.int64) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Carry out an action, and let time pass to the next choice if it was to wait."""
-        action = int(action)
-        if not (0 <= action < len(self._mask) and self._mask[action]):
-            raise ValueError(f"action {action} is illegal now: see action_masks()")
-        episode = self.episode
-        episode.states[BEFORE] = episode.states[0]
-        before, choice = self._moment(), self._slots.own_choice
-        job = int(self._slots.queue[action]) if action < len(self._slots.queue) else -1
-        if action >= self._first_wait:
-            self._wait(self._action.waits[action - self._first_wait])
-        else:
-            self._action.apply(action, self._slots, episode)
-        self._pass_over()
-        after = self._moment()
-        reward = self._reward(before, action, after, lambda: self._advantage(action, job, choice))
-        info = self._info() | {"elapsed": after.now - before.now}
+        number, job = self._legal(int(action)), -1
+        if self.task.looks_ahead:
+            self.episode.states[BEFORE] = self.episode.states[0]
+            job = int(self._slots.queue[number]) if number < self.queue_slots else -1
+        before, choice = self._moment, self._choice
+        self._carry_out(number)
+        after, over = self._moment, self._over
+        reward = self.task.reward(before, number, after, lambda: self._advantage(number, job, choice))
+        info = self._info()
+        info["elapsed"] = after.now - before.now
         if self._picks:
-            info["agrees"] = action == choice
-        long = episode.state.instant >= MOST_INSTANTS * len(episode.jobs) or episode.endless
-        cut = bool(long) and not episode.done
-        return self._observe(), float(reward / self._scale), episode.done, cut, info
+            info["agrees"] = number == choice
+        return self._observe(), float(reward / self._scale), over == "done", over == "cut", info
 
     def action_masks(self) -> np.ndarray:
         """Tell which actions are legal now, bool."""
@@ -172,18 +162,63 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
     def _advantage(self, action: int, job: int, choice: int) -> float:
         if action == choice:
             return 0.0
-        return float(calls.advantage(self.episode.states, BEFORE, SCRATCH, self.episode.jobs, job, self._tau))
+        return float(
+            calls.advantage(self.episode.states, BEFORE, SCRATCH, self.episode.jobs, job, self.tau_s)
+        )
+
+    def _legal(self, action: int) -> int:
+        """Return the action, or the first that is legal where it is not and that is forgiven."""
+        if 0 <= action < len(self._mask) and self._mask[action]:
+            return action
+        if not self.forgives:
+            raise ValueError(why_illegal(action))
+        self._num_illegal += 1
+        return int(self._mask.argmax())
+
+    def _carry_out(self, number: int) -> None:
+        """Carry out a legal action, and let time pass to the next choice."""
+        if self._picks:
+            self._step_picks(number)
+            return
+        if number >= self._first_wait:
+            self._wait(self.task.action.waits[number - self._first_wait])
+        else:
+            self.task.action.apply(number, self._slots, self.episode)
+        self._pass_over()
+
+    def _step_picks(self, number: int) -> None:
+        """Let the kernel carry out a pick, or wait, and look at what there is to choose then."""
+        slots, episode = self._slots, self.episode
+        slots.prepare(episode.states, episode.jobs)
+        self._actions[0] = number
+        stepping.step_picks(
+            episode.states,
+            episode.jobs[np.newaxis],
+            slots.sights,
+            self._actions,
+            *slots.rows,
+            self._outcomes,
+        )
+        self._mask = self.action_space.mask = slots.queue_mask
+        if self.task.observation.shows_running:
+            slots.refresh_running(episode.states, 0, episode.jobs)
+        self._note()
 
     def _pass_over(self) -> None:
         """Let time pass while waiting is all there is to do, and there is one way to wait."""
+        if self._picks:
+            self._step_picks(stepping.BEGIN)
+            return
         while True:
             self._slots.refresh(self.episode.states, 0, self.episode.jobs)
-            self._mask = self.action_space.mask = self._action.mask(self._slots, self.episode.view)
+            self._mask = self.action_space.mask = self.task.action.mask(self._slots, self.episode.view)
             arrived = self.episode.state.num_arrived > 0
-            a_choice = len(self._action.waits) > 1 or self._mask[: self._first_wait].any()
+            a_choice = len(self.task.action.waits) > 1 or self._mask[: self._first_wait].any()
             if self.episode.done or self.episode.endless or (arrived and a_choice):
-                return
+                break
             self._wait()
+        stepping.report(self.episode.states, 0, self._slots.own_choice, self._outcomes)
+        self._note()
 
     def _wait(self, seconds: float | None = None) -> None:
         """Let time pass for so many seconds, or to the next instant; with nothing pending, to one at the same time.
@@ -196,23 +231,26 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         moved = self.episode.advance()
         assert moved or self.episode.endless, "something is pending"
 
-    def _moment(self) -> Moment:
-        state = self.episode.state
-        return Moment(float(state.clock), float(state.present_seconds))
+    def _note(self) -> None:
+        """Note the outcome: the moment, the base policy's choice at it, whether the episode is over, and how."""
+        now, job_seconds, choice, queued, instant, done, endless = self._outcomes[0].tolist()
+        cut = endless or instant >= MOST_INSTANTS * len(self.episode.jobs)
+        self._moment, self._choice, self._queued = Moment(now, job_seconds), int(choice), int(queued)
+        self._over: Over = "done" if done else "cut" if cut else None
 
     def _observe(self) -> Any:
-        return self._observation(self._slots, self.episode.view, self._mask)
+        return self.task.observation(self._slots, self.episode.view, self._mask)
 
     def _info(self) -> dict[str, Any]:
-        unseen = int(self.episode.state.num_queued) - len(self._slots.queue)
-        info = {"scale": self._scale, "unseen": max(unseen, 0), "window": self.workload.window.number}
-        if self.episode.done:
-            mean = mean_jct(self.episode)
+        info: dict[str, Any] = {
+            "scale": self._scale,
+            "unseen": max(self._queued - self.queue_slots, 0),
+            "window": self._window,
+            "action_mask": self._mask.copy(),
+        }
+        if self.forgives:
+            info["illegal"] = self._num_illegal
+        if self._over == "done":
+            mean = mean_jct(self.episode.states[0], self.episode.jobs)
             info |= {"mean_jct_s": mean, "jct_ratio": mean / self._scale}
         return info
-
-
-def mean_jct(episode: Episode) -> float:
-    """Return the mean job completion time of an episode that has ended, s."""
-    count = len(episode.jobs)
-    return float((episode.state.finish_s[:count] - episode.jobs["submit_s"]).mean())

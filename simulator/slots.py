@@ -2,39 +2,94 @@
 
 import numpy as np
 
-from simulator.kernel import calls, features
+from simulator.kernel import calls, features, looking
+from simulator.kernel.sight import sight_dtype
 
 
 class Slots:
     """Buffers of what may be seen and done now; `refresh` fills them from an episode.
 
     queue, running: job of each slot, -1 where it is empty. queue_mask, running_mask: what may be picked or paused.
-    queue_features: (K, len(QUEUE_FEATURES)). running_features: (R, len(RUNNING_FEATURES)). totals: (len(TOTALS),).
-    base_logits: (K + 1,) logits of the active ranking, the last for waiting.
+    seen: what is seen of the queue, one behind the other: `queue_features`, (K, len(QUEUE_FEATURES)); `totals`,
+    (len(TOTALS),); `base_logits`, (K + 1,) logits of the active ranking, the last for waiting; and K + 1 places for a
+    mask. running_features: (R, len(RUNNING_FEATURES)).
     """
 
     def __init__(self, queue_slots: int, running_slots: int) -> None:
         """Make empty buffers."""
-        self.queue = np.full(queue_slots, -1, np.int64)
-        self.queue_features = np.zeros((queue_slots, len(features.QUEUE_FEATURES)), np.float32)
-        self.queue_mask = np.zeros(queue_slots + 1, np.int8)
-        self.base_logits = np.zeros(queue_slots + 1, np.float32)
-        self.totals = np.zeros(len(features.TOTALS), np.float32)
+        self._queues = np.full((1, queue_slots), -1, np.int64)  # as a batch of one
+        self._all_seen = np.zeros((1, width(queue_slots)), np.float32)
+        self._masks = np.zeros((1, queue_slots + 1), np.int8)
         self.running = np.full(running_slots, -1, np.int64)
         self.running_features = np.zeros((running_slots, len(features.RUNNING_FEATURES)), np.float32)
         self.running_mask = np.zeros(running_slots, np.int8)
         self.can_wait = True
+        self.sights = np.zeros(0)
+        self._jobs = np.zeros(0)
+
+    @property
+    def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The queue, what is seen of it, and its mask, each a row of a table that has no other."""
+        return self._queues, self._all_seen, self._masks
+
+    @property
+    def queue(self) -> np.ndarray:
+        """Job of each slot of the queue."""
+        row: np.ndarray = self._queues[0]
+        return row
+
+    @property
+    def queue_mask(self) -> np.ndarray:
+        """What may be picked."""
+        row: np.ndarray = self._masks[0]
+        return row
+
+    @property
+    def seen(self) -> np.ndarray:
+        """All that is seen of the queue."""
+        row: np.ndarray = self._all_seen[0]
+        return row
+
+    @property
+    def queue_features(self) -> np.ndarray:
+        """Features of the queued jobs, a row a slot."""
+        return self.seen[: len(self.queue) * features.NUM_FEATURES].reshape(len(self.queue), -1)
+
+    @property
+    def totals(self) -> np.ndarray:
+        """Features of the whole."""
+        begin = self._queues.shape[1] * features.NUM_FEATURES
+        return self.seen[begin : begin + features.NUM_TOTALS]
+
+    @property
+    def base_logits(self) -> np.ndarray:
+        """Logits of the active ranking."""
+        return self.seen[-2 * len(self.queue_mask) : -len(self.queue_mask)]
 
     def refresh(self, states: np.ndarray, e: int, jobs: np.ndarray) -> None:
         """Look at record `e` as it is now, whose active ranking gives the order and the base logits."""
-        features.observe_queue(
-            states, e, jobs, self.queue, self.queue_features, self.totals, self.queue_mask, self.base_logits
-        )
-        if len(self.running):
-            features.observe_running(states, e, jobs, self.running, self.running_features, self.running_mask)
+        self.prepare(states, jobs)
+        looking.observe_queue(states, e, jobs, self.sights, self.queue, self.seen, self.queue_mask)
+        self.refresh_running(states, e, jobs)
         self.can_wait = bool(calls.next_event(states, e, jobs) < np.inf)
+
+    def refresh_running(self, states: np.ndarray, e: int, jobs: np.ndarray) -> None:
+        """Look at the running jobs alone."""
+        if len(self.running):
+            looking.observe_running(states, e, jobs, self.running, self.running_features, self.running_mask)
+
+    def prepare(self, states: np.ndarray, jobs: np.ndarray) -> None:
+        """Forget what is known of other jobs than these."""
+        if self._jobs is not jobs:
+            self.sights = np.zeros(1, sight_dtype(states.dtype))
+            self._jobs = jobs
 
     @property
     def own_choice(self) -> int:
         """The slot that the active ranking would pick, or the number of slots for waiting."""
         return int(self.base_logits.argmax())
+
+
+def width(queue_slots: int) -> int:
+    """Return how many numbers are seen of a queue with so many slots."""
+    return queue_slots * features.NUM_FEATURES + features.NUM_TOTALS + 2 * (queue_slots + 1)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from envs.actions import Legal
+from envs.actions import Legal, PickStepper
 from envs.slots import Slots
 from simulator.episode import Episode
 from simulator.kernel import calls
@@ -13,6 +13,7 @@ class Pick:
     """Discrete(K + 1): slot k of the queue, or wait."""
 
     waits: tuple[float | None, ...] = (None,)
+    stepper = PickStepper
 
     def space(self, slots: Slots, view: View) -> Legal:
         """Return the action space."""

@@ -42,6 +42,8 @@ class Elastic:
     named; its job is `chosen`, its GPUs are `named`, and those that the job holds `own`.
     """
 
+    shows_running = True
+
     def space(self, slots: Slots, view: View) -> Dict:
         """Return the observation space."""
         sizes = {

@@ -12,6 +12,8 @@ from simulator.view import View
 class Flat:
     """[K x queue features, totals, K + 1 base policy's logits, K + 1 mask]; goes with the action `pick`."""
 
+    shows_running = False
+
     def space(self, slots: Slots, view: View) -> Box:
         """Return the observation space."""
         seen = _bounds.features(slots.queue_features.size + slots.totals.size)
@@ -22,8 +24,9 @@ class Flat:
 
     def __call__(self, slots: Slots, view: View, mask: np.ndarray) -> np.ndarray:
         """Return the vector as it is now."""
-        seen = [_bounds.flat(slots.queue_features), _bounds.flat(slots.totals)]
-        return np.concatenate([*seen, slots.base_logits, mask], dtype=np.float32)
+        seen = slots.seen.copy()
+        seen[-len(mask) :] = mask
+        return seen
 
 
 observation = Flat()

@@ -14,6 +14,8 @@ class Tables:
     `queue` and `running` are tables row by row: `obs["queue"].reshape(K, -1)` has a row a slot.
     """
 
+    shows_running = True
+
     def space(self, slots: Slots, view: View) -> Dict:
         """Return the observation space."""
         return Dict(

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from envs.rewards import Moment
+from envs.rewards import Moment, Number
 
 
-def reward(before: Moment, action: int, after: Moment, rollout: Callable[[], float]) -> float:
+def reward(before: Moment, action: Number, after: Moment, rollout: Callable[[], Number]) -> Number:
     """Return minus the job-seconds that passed."""
     return before.job_seconds - after.job_seconds

@@ -8,9 +8,9 @@ used as any simulator uses it; no policy sees it.
 
 from collections.abc import Callable
 
-from envs.rewards import Moment
+from envs.rewards import Moment, Number
 
 
-def reward(before: Moment, action: int, after: Moment, rollout: Callable[[], float]) -> float:
+def reward(before: Moment, action: Number, after: Moment, rollout: Callable[[], Number]) -> Number:
     """Return the advantage in discounted job-seconds."""
     return rollout()

@@ -3,10 +3,10 @@
 import numpy as np
 
 from simulator.kernel._compile import compiled
-from simulator.kernel.features import as_time, largest_memory
 from simulator.kernel.layout import MAX_SHARE, NOBODY, QUEUED
 from simulator.kernel.move_list import DISPLACE, FEATURES, MOVE, PAUSE, START
 from simulator.kernel.queues import attained_now, remaining_now
+from simulator.kernel.scales import as_time, largest_memory
 from simulator.kernel.seats import crowded, harm_s
 from simulator.kernel.tuning import is_known
 from simulator.kernel.ways import duty_of, pace_of

@@ -8,10 +8,10 @@ import numpy as np
 
 from simulator.kernel import events
 from simulator.kernel._compile import compiled, entry
-from simulator.kernel.features import as_time
 from simulator.kernel.layout import LOADING, PAUSING, RUNNING
 from simulator.kernel.queues import remaining_now
 from simulator.kernel.rule_over_moves import act
+from simulator.kernel.scales import as_time
 from simulator.kernel.seats import see
 from simulator.kernel.ways import duty_of
 

@@ -10,7 +10,7 @@ from agents.network import Observation
 from agents.saved_agent import Agent, new_network
 from agents.validation import play
 from simulator.episode import run
-from tests.cases.crowd import TINY, crowded, env_of, opinionated
+from tests.cases.crowd import TINY, batch_of, crowded, env_of, opinionated
 from workloads import Scenario
 
 
@@ -69,27 +69,27 @@ def test_an_empty_slot_changes_nothing(scenario: Scenario) -> None:
 
 
 def test_an_untrained_agent_is_its_base_policy(scenario: Scenario) -> None:
-    env = env_of(scenario)
-    table, agreement = play([env], new_network(TINY))
-    alone = run(TINY.base_policy, env.workload.episode())
-    pd.testing.assert_frame_equal(table, env.workload.results(alone))
+    envs = batch_of(scenario)
+    table, agreement = play(envs, new_network(TINY))
+    load = envs.task.workloads[envs.task.windows[0]]
+    pd.testing.assert_frame_equal(table, load.results(run(TINY.base_policy, load.episode())))
     assert agreement == 1.0
 
 
 def test_the_policy_is_the_environment_played_greedily(scenario: Scenario) -> None:
-    env, network = env_of(scenario), opinionated()
-    table, agreement = play([env], network)
+    envs, network = batch_of(scenario), opinionated()
+    table, agreement = play(envs, network)
     learned = Learned(Agent(network, TINY, scenario))
-    direct = run(learned, env.workload.episode())
-    pd.testing.assert_frame_equal(table, env.workload.results(direct))
+    load = envs.task.workloads[envs.task.windows[0]]
+    pd.testing.assert_frame_equal(table, load.results(run(learned, load.episode())))
     assert agreement < 0.9
 
 
 def test_windows_side_by_side_are_windows_one_by_one(scenario: Scenario) -> None:
-    envs, network = [env_of(scenario) for _ in range(2)], opinionated()
+    envs, network = batch_of(scenario, 2), opinionated()
     together, _ = play(envs, network)
     learned = Learned(Agent(network, TINY, scenario))
-    alone = [env.workload.results(run(learned, env.workload.episode())) for env in envs]
+    alone = [load.results(run(learned, load.episode())) for load in envs.task.workloads.values()]
     pd.testing.assert_frame_equal(together, pd.concat(alone, ignore_index=True))
 
 

@@ -12,6 +12,7 @@ from agents.network import SlotNetwork
 from agents.saved_agent import new_network
 from agents.training import Training
 from envs.env import GPUClusterEnv
+from envs.vector import GPUClusterVectorEnv
 from workloads import Scenario
 
 TINY = Training(
@@ -52,6 +53,14 @@ def env_of(scenario: Scenario, training: Training = TINY, **choices: Any) -> GPU
     """Return the environment in which an agent is trained, on as many windows as it validates on."""
     usual = {"split": "validation", "count": training.validation_windows}
     return GPUClusterEnv(asdict(scenario), **(training.environment() | usual | choices))
+
+
+def batch_of(
+    scenario: Scenario, count: int = 1, training: Training = TINY, **choices: Any
+) -> GPUClusterVectorEnv:
+    """Return so many of them, which do not begin anew by themselves."""
+    usual = {"split": "validation", "count": training.validation_windows, "autoreset": "Disabled"}
+    return GPUClusterVectorEnv(count, asdict(scenario), **(training.environment() | usual | choices))
 
 
 def opinionated(training: Training = TINY, seed: int = 0) -> SlotNetwork:

@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from stable_baselines3.common import env_checker as sb3_checker
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from envs.env import WITH_PICK
+import workloads
+from envs.env import GPUClusterEnv
+from envs.task import WITH_PICK
 from tests.cases import tiny
 from traces import modules
 
@@ -200,6 +203,51 @@ def test_a_window_can_be_named(windows: dict[str, Any]) -> None:
             env.reset(options={"window": wrong})
 
 
+def test_an_unknown_option_is_answered_with_those_there_are(windows: dict[str, Any]) -> None:
+    env = tiny.make(windows, count=4)
+    with pytest.raises(ValueError, match="no option 'seed', 'windw' of a reset: there is window"):
+        env.reset(options={"windw": 1, "seed": 2, "window": 0})
+
+
+def test_the_mask_is_told(tmp_path: Path) -> None:
+    for seen in tiny.wander(tiny.make(tiny.scenario(tmp_path))):
+        assert seen.info["action_mask"].tolist() == seen.mask.tolist()
+
+
+@pytest.mark.parametrize("kind", modules("envs.actions"))
+def test_an_illegal_action_may_be_forgiven(kind: str, tmp_path: Path) -> None:
+    """The first legal one is taken instead, and that is counted from the start of the episode."""
+    chosen = tiny.scenario(tmp_path)
+    forgiving, plain = (tiny.make(chosen, action=kind, illegal=how) for how in ("first_legal", "raise"))
+    for _ in range(2):
+        assert forgiving.reset(seed=0)[1]["illegal"] == 0
+        assert "illegal" not in plain.reset(seed=0)[1]
+        for count in range(1, 30):
+            found, wanted = forgiving.step(-1), plain.step(int(plain.action_masks().argmax()))
+            assert tiny.bits(found[:4]) == tiny.bits(wanted[:4])
+            assert found[4]["illegal"] == count
+    with pytest.raises(ValueError, match="illegal 'no': expected one of raise, first_legal"):
+        tiny.make(chosen, illegal="no")
+
+
+@pytest.mark.parametrize("name", workloads.names())
+def test_each_workload_has_an_id_of_its_own(name: str) -> None:
+    spec = gymnasium.spec(f"GPUCluster-{name}-v1")
+    assert spec.kwargs == {"workload": name}
+    assert json.loads(spec.to_json())["vector_entry_point"] == "envs.vector:make"
+
+
+def test_an_id_of_a_workload_stands_for_its_scenario() -> None:
+    few = {"jobs": 40, "all_windows": True}
+    wanted = replace(workloads.named("xion_small"), jobs=40, all_windows=True)
+    env = gymnasium.make("GPUCluster-xion_small-v1", scenario=few, count=1).unwrapped
+    assert isinstance(env, GPUClusterEnv)
+    env.reset(seed=0)
+    assert env.workload.scenario == wanted
+    with pytest.raises(ValueError, match="did you mean 'mixed'"):
+        gymnasium.make("GPUCluster-v1", workload="mixd")
+
+
 def test_a_window_keeps_its_number_where_others_are_refused() -> None:
     """So `reset`, `info` and results tables speak of the same one."""
     env = tiny.make({"trace": "philly", "cluster": "4x8", "jobs": 256}, count=8, split="validation")
@@ -218,6 +266,7 @@ def test_types_are_pythons_own(kinds: dict[str, str], tmp_path: Path) -> None:
     while True:
         _, reward, terminated, truncated, info = env.step(env.action_space.sample())
         assert [type(value) for value in (reward, terminated, truncated)] == [float, bool, bool]
+        assert info.pop("action_mask").dtype == np.int8
         assert {type(value) for value in info.values()} <= {float, int, bool}
         assert "episode" not in info  # that name is Gymnasium's and Stable-Baselines'
         if terminated:

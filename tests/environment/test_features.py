@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from envs.env import GPUClusterEnv
+from simulator.kernel import features
 from simulator.kernel.features import QUEUE_FEATURES, RUNNING_FEATURES, TOTALS
 from tests.cases import tiny
 
@@ -28,6 +29,12 @@ A_DAY = 2.0  # longer than any time here, on the scale of times
 
 def limits(name: str) -> tuple[float, float]:
     return OTHERS.get(name, (0.0, 1.0 if name in SHARES | YES_OR_NO else A_DAY))
+
+
+def test_each_feature_of_the_queue_has_its_number() -> None:
+    columns = {name: number for number, name in enumerate(QUEUE_FEATURES)}
+    columns["wait"] = columns.pop("wait_without_preemption")
+    assert {name: getattr(features, name.upper()) for name in columns} == columns
 
 
 def table(observation: dict[str, np.ndarray], name: str, columns: tuple[str, ...]) -> list[dict[str, float]]:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from envs.actions.primitive import RULES
-from envs.env import SCRATCH, GPUClusterEnv
+from envs.env import GPUClusterEnv
+from envs.task import SCRATCH
 from simulator.kernel import calls, laws
 from simulator.kernel.cost_aware import LEAST_RUN
 from simulator.policy import Preempt, Start, Wait

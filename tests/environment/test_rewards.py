@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from envs.env import SCRATCH, GPUClusterEnv
+from envs.env import GPUClusterEnv
+from envs.task import SCRATCH
 from simulator.episode import run
 from simulator.kernel import calls
 from simulator.kernel.layout import NOBODY

@@ -1,0 +1,109 @@
+"""A batch of environments as Stable-Baselines3 wants them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from gymnasium import Wrapper
+from gymnasium.vector import AutoresetMode
+from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvIndices, VecEnvStepReturn
+
+from envs.vector import GPUClusterVectorEnv
+
+
+class ClusterVecEnv(VecEnv):
+    """`GPUClusterVectorEnv` as a VecEnv: what ends begins anew at once, as in a DummyVecEnv of single environments.
+
+    Rewards, observations, ends and infos are those of that, bit for bit. `terminal_observation` in an info is the last
+    of an episode, and `TimeLimit.truncated` tells whether that was cut. MaskablePPO of sb3-contrib finds the masks by
+    `env_method("action_masks")`.
+    """
+
+    def __init__(self, env: GPUClusterVectorEnv) -> None:
+        """Take environments that do not begin anew by themselves; ValueError for others."""
+        if env.autoreset is not AutoresetMode.DISABLED:
+            raise ValueError(
+                f"autoreset {env.autoreset.value}: expected Disabled, since a VecEnv begins anew itself"
+            )
+        self.env = env
+        self._actions = np.zeros(env.num_envs, np.int64)
+        super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
+
+    def reset(self) -> np.ndarray:
+        """Begin a window in every environment, by the seeds and options that were set; return the observations."""
+        self.env.begin(range(self.num_envs), self._seeds, [each.get("window") for each in self._options])
+        self._reset_seeds()
+        self._reset_options()
+        self.reset_infos = self._split(self.env.info())
+        return self.env.observations()
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """Take the actions of the next step."""
+        self._actions = actions
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Take the step."""
+        seen, rewards, terminated, truncated, info = self.env.step(self._actions)
+        infos = self._split(info)
+        for i, cut in enumerate(truncated.tolist()):
+            infos[i]["TimeLimit.truncated"] = cut
+        dones = terminated | truncated
+        ended = np.flatnonzero(dones).tolist()
+        if ended:
+            for i in ended:
+                infos[i]["terminal_observation"] = seen[i].copy()
+            self.env.begin(ended)
+            seen = self.env.observations()
+            begun = self._split(self.env.info())
+            for i in ended:
+                self.reset_infos[i] = begun[i]
+        return seen, rewards.astype(np.float32), dones, infos
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.env.close()
+
+    def action_masks(self) -> np.ndarray:
+        """Tell which actions are legal now: bool (num_envs, actions)."""
+        return self.env.action_masks()
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        """Return what all environments share, once for each; AttributeError for what does not exist."""
+        owner = self if attr_name == "action_masks" else self.env.env
+        return [getattr(owner, attr_name) for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        """Refuse: the environments of a batch have nothing of their own to be set; AttributeError."""
+        raise AttributeError(
+            f"{attr_name} cannot be set: the environments of a batch have no attributes of their own"
+        )
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
+    ) -> list[Any]:
+        """Return each environment's mask for `action_masks`, or its table for `results`; else AttributeError."""
+        which: Iterable[int] = self._get_indices(indices)
+        if method_name == "action_masks":
+            masks = self.action_masks()
+            return [masks[i] for i in which]
+        if method_name == "results":
+            return [self.env.results(i) for i in which]
+        raise AttributeError(
+            f"no method {method_name!r} of an environment of a batch: there is action_masks, results"
+        )
+
+    def env_is_wrapped(self, wrapper_class: type[Wrapper], indices: VecEnvIndices = None) -> list[bool]:
+        """Tell that no environment is wrapped."""
+        return [False for _ in self._get_indices(indices)]
+
+    def _split(self, info: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return an info for each environment, in numbers of Python's own."""
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        for name, values in info.items():
+            if name.startswith("_"):
+                continue
+            each = list(values) if values.ndim > 1 else values.tolist()
+            for i, there in enumerate(info[f"_{name}"].tolist()):
+                if there:
+                    infos[i][name] = each[i]
+        return infos

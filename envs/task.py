@@ -1,0 +1,113 @@
+"""What an environment plays: its windows, what is seen, done and paid, and the base policy."""
+
+import copy
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from simulator.episode import Episode, run
+from simulator.next_moves import adopt
+from simulator.policy import Ranking
+from traces import find
+from workloads import Scenario, Split, Workload, whole, windows
+
+SCRATCH, BEFORE = 1, 2  # records of an episode, the last of which keeps the state before an action
+OPTIONS = ("window",)  # of a reset
+WITH_PICK = {"slots", "rollout_advantage"}  # what shows or pays the slots that one may pick, and no more
+
+
+@lru_cache(maxsize=8)
+def shared_windows(scenario: Scenario, split: Split, count: int) -> tuple[Workload, ...]:
+    """Return windows that all environments of a process share; the whole trace as the only one if so chosen."""
+    return (whole(scenario),) if scenario.whole else tuple(windows(scenario, split, count))
+
+
+class Task:
+    """The windows and kinds of an environment, which never change; episodes at their beginning.
+
+    workloads: by window's number. windows: their numbers. observation, action, reward: the kinds themselves.
+    looks_ahead: whether a reward may simulate what would have been.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        base_policy: Ranking,
+        *,
+        split: Split,
+        count: int,
+        observation: str,
+        action: str,
+        reward: str,
+    ) -> None:
+        """Find the windows and kinds; ValueError where there is no such, or they do not go together."""
+        self.base_policy = base_policy
+        found = shared_windows(scenario, split, count)
+        self.workloads = {load.window.number: load for load in found}
+        self.windows = tuple(self.workloads)
+        self.observation = find("envs.observations", observation, "observation")
+        self.action = find("envs.actions", action, "action")
+        self.reward = find("envs.rewards", reward, "reward")
+        if action != "pick" and (wanted := WITH_PICK & {observation, reward}):
+            raise ValueError(f"{', '.join(sorted(wanted))} goes with the action 'pick', not with {action!r}")
+        self.looks_ahead = reward != "jct"
+        self._scales: dict[int, float] = {}
+        self._templates: dict[int, Episode] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Task":
+        """Return itself: it never changes, but for what it has made already."""
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the templates, which are made again."""
+        return vars(self) | {"_templates": {}}
+
+    def window(self, number: int | None, rng: np.random.Generator) -> int:
+        """Return a window's number if there is that window, or a random one for None; ValueError if there is not."""
+        if number is None:
+            return self.windows[rng.integers(len(self.windows))]
+        if number not in self.workloads:
+            there = ", ".join(map(str, self.windows))
+            raise ValueError(f"there is no window {number} among the {len(self.windows)}: {there}")
+        return number
+
+    def template(self, number: int) -> Episode:
+        """Return an episode at its beginning, under the base policy, that is made once and never played."""
+        if number not in self._templates:
+            episode = self.workloads[number].episode(rows=BEFORE + 1)
+            adopt(episode.states, 0, episode.jobs, self.base_policy)
+            self._templates[number] = episode
+        return self._templates[number]
+
+    def episode(self, number: int) -> Episode:
+        """Return an episode at its beginning, under the base policy."""
+        return copy.deepcopy(self.template(number))
+
+    def base_jct(self, number: int) -> float:
+        """Return the mean JCT of the base policy on a window, s."""
+        if number not in self._scales:
+            episode = run(self.base_policy, self.workloads[number].episode())
+            self._scales[number] = mean_jct(episode.states[0], episode.jobs)
+        return self._scales[number]
+
+
+def mean_jct(state: np.record, jobs: np.ndarray) -> float:
+    """Return the mean job completion time of an episode that has ended, s."""
+    return float((state.finish_s[: len(jobs)] - jobs["submit_s"]).mean())
+
+
+def window_named(options: Mapping[str, Any] | None) -> Any:
+    """Return the window that the options of a reset name, None for none; ValueError for another option."""
+    if wrong := sorted(set(options or {}) - set(OPTIONS)):
+        raise ValueError(f"no option {', '.join(map(repr, wrong))} of a reset: there is {', '.join(OPTIONS)}")
+    return (options or {}).get("window")
+
+
+def why_illegal(action: int) -> str:
+    """Say that an action is illegal, and what would work."""
+    return (
+        f"action {action} is illegal now: see action_masks(), which MaskablePPO of sb3-contrib asks, or "
+        "info['action_mask']; illegal='first_legal' takes the first legal action instead"
+    )

@@ -1,0 +1,261 @@
+"""Which queued jobs could be picked now, looked up for many at once: as `cost_aware.pick` finds for each alone."""
+
+import numpy as np
+
+from simulator.kernel._compile import compiled
+from simulator.kernel.actions import start
+from simulator.kernel.cost_aware import (
+    LEAST_RUN,
+    displace,
+    find_victims,
+    leaves_cores,
+    list_gpus,
+    most_gain,
+    pays,
+    unmark,
+    worth,
+)
+from simulator.kernel.events import next_event, next_tick
+from simulator.kernel.layout import NOBODY, QUEUED, ROUNDING, RUNNING, WEIGHTED
+from simulator.kernel.placement import can_hold, choose_nodes, largest_node, place, surely_no_room
+from simulator.kernel.queues import LEAST_SECONDS, LEAST_SHARE, attained_now, cost_to_finish
+from simulator.kernel.sight import FITS, FITS_NOT, UNKNOWN, forget, list_holders, sort_ends
+
+CANNOT, AS_IT_IS = -1, 0  # a job cannot be picked; fits without victims
+CLOSE = 1e-3  # s; times nearer than this may change their order by rounding
+
+
+@compiled
+def fits(s, jobs, sight, job):
+    """Tell whether a job fits, looking for nodes for the first of each request class alone."""
+    if jobs[job].num_gpus == 0:
+        return place(s, jobs, job)
+    request_class = jobs[job].request_class
+    if sight.fit[request_class] == UNKNOWN:
+        sight.fit[request_class] = FITS_NOT
+        if not surely_no_room(s, jobs, job) and choose_nodes(s, jobs, job, s.free, s.unreserved_cores):
+            sight.fit[request_class] = FITS
+            node = s.chosen_node[s.num_chosen - 1]
+            left = s.free[node] - s.chosen_gpus[s.num_chosen - 1]
+            sight.left_on_node[request_class] = left / s.node_gpus[node]
+    return sight.fit[request_class] == FITS
+
+
+@compiled
+def note_least_effort(s, jobs, sight, listed, count):
+    """Note the least effort of the listed jobs and of the first of each request class."""
+    least = np.inf
+    for k in range(count):
+        least = min(least, cost_to_finish(s, jobs, listed[k]))
+    for request_class in range(s.num_classes):
+        if s.queue_size[request_class] > 0:
+            least = min(least, cost_to_finish(s, jobs, s.queue[s.queue_start[request_class]]))
+    sight.least_effort = least
+
+
+@compiled
+def clear_listed(s, sight, node, wanted, effort):
+    """List victims on a node until `wanted` GPUs are to be had; return their number, or -1 if that fails.
+
+    Those with most time remaining come first, and none is listed in vain.
+    """
+    have = s.free[node]
+    at = s.node_first[node]
+    last = at + sight.num_holders[node]
+    count = 0
+    while have < wanted:
+        if at == last or sight.holder_left[at] <= effort:
+            return -1
+        s.victims[count] = at
+        have += sight.held[at]
+        count += 1
+        at += 1
+    kept = 0
+    for k in range(count):
+        at = s.victims[k]
+        if have - sight.held[at] >= wanted:
+            have -= sight.held[at]
+        else:
+            s.victims[kept] = sight.holder[at]
+            s.left[sight.holder[at]] = sight.holder_left[at]
+            kept += 1
+    return kept
+
+
+@compiled
+def clear_best_listed(s, jobs, sight, job, effort):
+    """List the victims on the node where displacing them is worth most; return their number, 0 if there is none.
+
+    The node is then the first in `chosen_node`.
+    Where it pays on no node although pausing were free, it pays for none of the class that needs as much or more:
+    there are no other victims for it, and they are worth no more.
+    """
+    wanted = jobs[job].num_gpus
+    serves = jobs[job].servers > 0
+    best = NOBODY
+    best_worth = 0.0
+    most_free = 0.0
+    for node in range(s.num_nodes):
+        if sight.reach[node] < wanted or not can_hold(s, jobs, job, node):
+            continue
+        count = clear_listed(s, sight, node, wanted, effort)
+        if count < 0 or (serves and not leaves_cores(s, jobs, job, node, wanted, 0, count)):
+            continue
+        value = worth(s, jobs, effort, 1.0, 0, count)
+        most_free = max(most_free, worth(s, jobs, effort, 0.0, 0, count))
+        if best == NOBODY or value > best_worth:
+            best = node
+            best_worth = value
+    if most_free <= 1.0 and not serves:
+        sight.hopeless[jobs[job].request_class] = effort
+    s.chosen_node[0] = best
+    return 0 if best == NOBODY or most_free <= 1.0 else clear_listed(s, sight, best, wanted, effort)
+
+
+@compiled
+def reach_of_all(s, sight):
+    """Count the GPUs that are free or could be."""
+    reach = 0
+    for node in range(s.num_nodes):
+        reach += sight.reach[node]
+    return reach
+
+
+@compiled
+def victims_for(s, jobs, sight, job, effort):
+    """Find the jobs to pause for one that does not fit, those of `cost_aware.find_victims`; return their number.
+
+    It may be 0 where pausing them does not pay even if that were free.
+    """
+    wanted = jobs[job].num_gpus
+    if wanted == 0 or sight.most_left <= effort or effort >= sight.hopeless[jobs[job].request_class]:
+        return 0
+    if not sight.are_listed:
+        list_holders(s, sight)
+    if wanted <= largest_node(s, jobs, job):
+        return clear_best_listed(s, jobs, sight, job, effort)
+    return 0 if reach_of_all(s, sight) < wanted else find_victims(s, jobs, job)
+
+
+@compiled
+def ways_to_pick(s, jobs, sight, job):
+    """Return how a queued job can be picked now: AS_IT_IS, with so many victims, or CANNOT."""
+    if s.last_action_instant[job] == s.instant:
+        return CANNOT
+    if fits(s, jobs, sight, job):
+        return AS_IT_IS
+    effort = cost_to_finish(s, jobs, job)
+    count = victims_for(s, jobs, sight, job, effort)
+    return count if count > 0 and worth(s, jobs, effort, 0.0, 0, count) > 1.0 else CANNOT
+
+
+@compiled
+def rule_would(s, jobs, job, way):
+    """Tell whether the rule in force would pick a job that can be picked so; its victims have just been found."""
+    if way <= AS_IT_IS:
+        return way == AS_IT_IS
+    if s.margin == np.inf or not pays(s, jobs, job, s.margin, way):
+        return False
+    return cost_to_finish(s, jobs, job) < most_gain(s, jobs)
+
+
+@compiled
+def is_hopeless(s, jobs, sight, job):
+    """Tell whether neither the first of a request class, which does not fit, nor one behind it displaces anybody."""
+    wanted = jobs[job].num_gpus
+    effort = cost_to_finish(s, jobs, job) * (1.0 - ROUNDING)
+    if wanted == 0 or sight.most_left <= effort:
+        return True
+    if not sight.are_listed:
+        list_holders(s, sight)
+    if wanted > largest_node(s, jobs, job):
+        return reach_of_all(s, sight) < wanted
+    if jobs[job].servers > 0:
+        return False
+    clear_best_listed(s, jobs, sight, job, effort)
+    return sight.hopeless[jobs[job].request_class] <= effort
+
+
+@compiled
+def surely_no_choice(s, jobs, sight):
+    """Tell, looking at the first of each request class alone, that no queued job can be picked.
+
+    It needs no more than those behind it under a rule by weighted time, but for rounding.
+    """
+    if s.num_queued == 0:
+        return True
+    if s.key != WEIGHTED:
+        return False
+    least = np.inf
+    for request_class in range(s.num_classes):
+        if s.queue_size[request_class] > 0:
+            job = s.queue[s.queue_start[request_class]]
+            if (
+                jobs[job].num_gpus == 0
+                or s.last_action_instant[job] == s.instant
+                or fits(s, jobs, sight, job)
+            ):
+                return False
+            least = min(least, cost_to_finish(s, jobs, job))
+    sort_ends(s, jobs, sight)
+    sight.least_effort = least * (1.0 - ROUNDING)
+    for request_class in range(s.num_classes):
+        first = s.queue[s.queue_start[request_class]]
+        if s.queue_size[request_class] > 0 and not is_hopeless(s, jobs, sight, first):
+            return False
+    return True
+
+
+@compiled
+def quiet_until(s, jobs, sight):
+    """Return until when time alone makes no job pickable where `surely_no_choice` has just found that none is.
+
+    That holds while nothing ends or arrives, no further job has run for LEAST_RUN, and what remains of those that count
+    falls alike, so that their order stays: all run at speed 1, and none is at the floor of `queues.remaining_now`,
+    from which that rises again. Those count of which more remains than any queued job needs. Then victims are those of
+    now or fewer, and worth less. Minus infinity where that is not so, or where no tick comes before the next event.
+    """
+    until = min(next_event(s, jobs), s.next_closing)
+    if s.num_queued == 0 or s.tick == 0 or s.num_changes > 0 or until <= next_tick(s):
+        return -np.inf
+    before = np.inf
+    for k in range(sight.num_ends - 1, -1, -1):
+        job = sight.ends[k]
+        if s.phase[job] != RUNNING or s.width[job] == 0:
+            continue
+        left, attained = sight.left[k], attained_now(s, job)
+        if s.rate[job] != 1.0:
+            return -np.inf
+        if left <= sight.least_effort:
+            until = min(until, s.clock + sight.least_effort / LEAST_SHARE - attained)
+            continue
+        if before - left < CLOSE:
+            return -np.inf
+        before = left
+        to_floor = min((left - LEAST_SHARE * attained) / (1.0 + LEAST_SHARE), left - LEAST_SECONDS)
+        until = min(until, s.clock + to_floor)
+        if s.clock - s.phase_began[job] < LEAST_RUN:
+            until = min(until, s.phase_began[job] + LEAST_RUN)
+    return until - CLOSE
+
+
+@compiled
+def pick(s, jobs, sight, job):
+    """Start a queued job where it fits, else displace its victims; tell whether it could: as `cost_aware.pick`."""
+    if s.phase[job] != QUEUED or s.last_action_instant[job] == s.instant:
+        return False
+    if start(s, jobs, job):
+        return True
+    forget(s, sight)
+    sort_ends(s, jobs, sight)
+    sight.least_effort = cost_to_finish(s, jobs, job)
+    count = victims_for(s, jobs, sight, job, sight.least_effort)
+    if not pays(s, jobs, job, 0.0, count):
+        return False
+    if jobs[job].num_gpus <= largest_node(s, jobs, job):
+        for k in range(count):
+            s.marked[s.victims[k]] = 1
+        list_gpus(s, s.chosen_node[0], jobs[job].num_gpus, 0)
+        unmark(s, 0, count)
+    displace(s, jobs, job, count)
+    return True

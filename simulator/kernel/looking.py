@@ -1,0 +1,150 @@
+"""What is seen in the slots: the first queued jobs and how they can be picked, the longest running ones."""
+
+from simulator.kernel import heaps
+from simulator.kernel._compile import compiled, entry
+from simulator.kernel.describing import describe, describe_running, describe_way
+from simulator.kernel.displacing import CANNOT, note_least_effort, rule_would, ways_to_pick
+from simulator.kernel.features import NUM_FEATURES
+from simulator.kernel.layout import NOBODY, RUNNING
+from simulator.kernel.queues import first_open, open_all, remaining_now
+from simulator.kernel.sight import forget, sort_ends
+
+
+@compiled
+def insert(s, listed, count, most, job):
+    """Insert a job by its key into a sorted list of at most `most`; return the new length."""
+    k = count
+    while k > 0 and heaps.before(s.order, job, listed[k - 1]):
+        if k < most:
+            listed[k] = listed[k - 1]
+        k -= 1
+    if k == most:
+        return count
+    listed[k] = job
+    return min(count + 1, most)
+
+
+@compiled
+def first_in_order(s, slots, out):
+    """List the first `slots` queued jobs in the order of the active ranking; return how many there are."""
+    count = 0
+    for request_class in range(s.num_classes):
+        begin = s.queue_start[request_class]
+        for at in range(begin, begin + s.queue_size[request_class]):
+            count = insert(s, out, count, slots, s.queue[at])
+    return count
+
+
+@compiled
+def most_remaining(s, jobs, slots, out):
+    """List the `slots` running jobs with most time remaining, longest first; return how many there are."""
+    count = 0
+    for at in range(s.num_active):
+        job = s.events[at]
+        if s.phase[job] != RUNNING:
+            continue
+        s.order[job] = -remaining_now(s, jobs, job)
+        count = insert(s, out, count, slots, job)
+    return count
+
+
+@compiled
+def show(s, listed, count, job):
+    """Put a job into the last slot, unless it is listed or there is none; tell whether it was put there."""
+    if job == NOBODY or count < len(listed):
+        return False
+    for k in range(count):
+        if listed[k] == job:
+            return False
+    listed[count - 1] = job
+    return True
+
+
+@compiled
+def try_slots(s, jobs, sight, listed, count, features, mask):
+    """Find how each slot's job can be picked; return the rule's own choice if that is among them, else NOBODY."""
+    own = NOBODY
+    for k in range(count):
+        job = listed[k]
+        way = ways_to_pick(s, jobs, sight, job)
+        mask[k] = way != CANNOT
+        describe_way(s, jobs, sight, job, way, features, k)
+        if own == NOBODY and not s.exhausted[jobs[job].request_class]:
+            if rule_would(s, jobs, job, way):
+                own = job
+            else:
+                s.exhausted[jobs[job].request_class] = 1
+    return own
+
+
+@compiled
+def choice_beyond(s, jobs, sight):
+    """Return the rule's own choice among the request classes of which no job has been tried, or NOBODY."""
+    job = first_open(s)
+    while job != NOBODY:
+        if rule_would(s, jobs, job, ways_to_pick(s, jobs, sight, job)):
+            return job
+        s.exhausted[jobs[job].request_class] = 1
+        job = first_open(s)
+    return NOBODY
+
+
+@compiled
+def look(s, jobs, sight, listed, features, mask):
+    """List the first queued jobs in order, with how they can be picked; return their number and the own choice.
+
+    `forget` has been called.
+    """
+    listed[:] = NOBODY
+    features[:] = 0.0
+    mask[:] = 0
+    open_all(s)
+    count = first_in_order(s, len(listed), listed)
+    if not sight.are_listed:
+        sort_ends(s, jobs, sight)
+        note_least_effort(s, jobs, sight, listed, count)
+    own = try_slots(s, jobs, sight, listed, count, features, mask)
+    if own == NOBODY and s.num_queued > count:
+        own = choice_beyond(s, jobs, sight)
+        if show(s, listed, count, own):
+            way = ways_to_pick(s, jobs, sight, own)
+            features[count - 1, :] = 0.0
+            mask[count - 1] = 1
+            describe_way(s, jobs, sight, own, way, features, count - 1)
+    return count, own
+
+
+@entry
+def observe_queue(states, e, jobs, sights, listed, seen, mask):
+    """Describe the first queued jobs in order; `mask[k]` tells which could be picked, the last is left alone.
+
+    The rule's own choice is always among them: in the last slot, if it comes later in the order. Features are within
+    [LOWEST, HIGHEST].
+
+    listed: int64 (K,), the jobs, -1 beyond the queue. seen: float32, see `describe`. mask: int8 (K + 1,). Returns
+    how many slots are used.
+    """
+    s = states[e]
+    sight = sights[0]
+    slots = len(listed)
+    features = seen[: slots * NUM_FEATURES].reshape(slots, NUM_FEATURES)
+    forget(s, sight)
+    count, own = look(s, jobs, sight, listed, features, mask)
+    describe(s, jobs, sight, count, own, listed, seen)
+    return count
+
+
+@entry
+def observe_running(states, e, jobs, listed, features, mask):
+    """Describe the running jobs with most time remaining; `mask[k]` tells which may be paused.
+
+    listed: int64 (R,), -1 beyond. features: float32 (R, len(RUNNING_FEATURES)). mask: int8 (R,).
+    """
+    s = states[e]
+    listed[:] = NOBODY
+    features[:] = 0.0
+    mask[:] = 0
+    count = most_remaining(s, jobs, len(listed), listed)
+    for k in range(count):
+        mask[k] = describe_running(s, jobs, listed[k], features[k])
+    return count

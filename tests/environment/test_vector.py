@@ -1,0 +1,220 @@
+"""A batch of environments is as many single ones, bit for bit."""
+
+import json
+import os
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from envs.vector import GPUClusterVectorEnv
+from tests.cases import tiny
+from tests.conftest import ROOT
+
+PHYSICS = ("all", "none")
+MODES = ("NextStep", "SameStep", "Disabled")
+COUNT = 3
+CHOICES: dict[str, Any] = {"action": "pick", "observation": "slots", "count": 4, "queue_slots": 8}
+ONLY_AFTER_A_STEP = {"elapsed", "agrees"}
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder, table = tmp_path_factory.mktemp("windows"), tiny.jobs(4 * tiny.COUNT)
+    return tiny.scenario(folder, table, whole=False, all_windows=True, jobs=tiny.COUNT, physics="all")
+
+
+def batch(scenario: dict[str, Any], count: int = COUNT, **choices: Any) -> GPUClusterVectorEnv:
+    return GPUClusterVectorEnv(count, scenario, **(CHOICES | choices))
+
+
+def at(info: dict[str, Any], i: int) -> dict[str, Any]:
+    """Return what is told of one environment."""
+    names = (name for name in info if not name.startswith("_"))
+    return {name: info[name][i] for name in names if info[f"_{name}"][i]}
+
+
+def assert_alike(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        assert np.array_equal(value, other[name]), name
+
+
+@pytest.mark.parametrize("reward", ["jct", "rollout_advantage"])
+@pytest.mark.parametrize("physics", PHYSICS)
+def test_a_batch_is_single_environments(reward: str, physics: str, scenario: dict[str, Any]) -> None:
+    """Over several episodes each: what is seen, legal, paid, told, and when it ends, at once begun anew."""
+    chosen, rng = scenario | {"physics": physics}, np.random.default_rng(0)
+    many = batch(chosen, reward=reward, autoreset="NextStep")
+    singles = [tiny.make(chosen, reward=reward, **CHOICES) for _ in range(COUNT)]
+    seen, info = many.reset(seed=11)
+    for i, env in enumerate(singles):
+        alone, told = env.reset(seed=11 + i)
+        assert tiny.bits(alone) == tiny.bits(seen[i])
+        assert_alike(at(info, i), told)
+    over, episodes = [False] * COUNT, 0
+    while episodes < 2 * COUNT:
+        masks = many.action_masks()
+        actions = np.array([rng.choice(np.flatnonzero(mask)) for mask in masks])
+        seen, rewards, terminated, truncated, info = many.step(actions)
+        for i, env in enumerate(singles):
+            if over[i]:
+                alone, told = env.reset()
+                wanted: Any = (alone, 0.0, False, False, told)
+            else:
+                wanted = env.step(actions[i])
+            found = seen[i], float(rewards[i]), bool(terminated[i]), bool(truncated[i])
+            assert tiny.bits(found) == tiny.bits(wanted[:4])
+            assert_alike(at(info, i), wanted[4])
+            assert many.action_masks()[i].tolist() == env.action_masks().tolist()
+            over[i] = wanted[2] or wanted[3]
+            if over[i]:
+                episodes += 1
+                assert many.results(i).equals(env.results())
+
+
+def test_the_mask_is_what_is_not_refused(scenario: dict[str, Any]) -> None:
+    """Both ways, each action of each environment tried from the same record."""
+    many, rng = batch(scenario), np.random.default_rng(1)
+    many.reset(seed=0)
+    for _ in range(60):
+        masks = many.action_masks()
+        legal = masks.argmax(axis=1)
+        before = many._states.copy(), many._stepper.outcomes.copy()
+        for i, action in np.ndindex(masks.shape):
+            tried = np.where(np.arange(COUNT) == i, action, legal)
+            if masks[i, action]:
+                many.step(tried)
+                many._states[:], many._over[:] = before[0], False
+                many._stepper.step(np.full(COUNT, -1))
+                assert many.action_masks().tolist() == masks.tolist()
+                assert tiny.bits(many._stepper.outcomes) == tiny.bits(before[1])
+            else:
+                with pytest.raises(
+                    ValueError, match=f"environment {i}: action {action} is illegal now.*MaskablePPO"
+                ):
+                    many.step(tried)
+                assert many._states.tobytes() == before[0].tobytes()
+        many.step(np.array([rng.choice(np.flatnonzero(mask)) for mask in masks]))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_has_ended_begins_anew_as_declared(mode: str, scenario: dict[str, Any]) -> None:
+    many, twin = batch(scenario, autoreset=mode), batch(scenario, autoreset="Disabled")
+    assert many.metadata["autoreset_mode"] is AutoresetMode(mode)
+    many.reset(seed=4)
+    twin.reset(seed=4)
+    over = np.zeros(COUNT, bool)
+    while not over.any():
+        actions = many.action_masks().argmax(axis=1)
+        seen, _, terminated, truncated, info = many.step(actions)
+        last, *_, final = twin.step(actions)
+        over = terminated | truncated
+    twin.begin(np.flatnonzero(over).tolist())
+    begun = twin.observations()
+    i = int(over.argmax())
+    if mode == "SameStep":
+        assert tiny.bits(info["final_obs"][i]) == tiny.bits(last[i])
+        assert_alike(at(info["final_info"], i), at(final, i))
+        assert info["_final_obs"].tolist() == over.tolist()
+    else:
+        assert tiny.bits(seen) == tiny.bits(last)
+        seen, rewards, *_ = many.step(actions)
+        assert rewards[i] == 0.0
+    kept = last if mode == "Disabled" else begun
+    assert tiny.bits(seen[i]) == tiny.bits(kept[i])
+
+
+def test_it_is_made_by_name(scenario: dict[str, Any]) -> None:
+    many = gymnasium.make_vec("GPUCluster-v1", num_envs=2, scenario=scenario, **CHOICES)
+    assert isinstance(many.unwrapped, GPUClusterVectorEnv)
+    seen, info = many.reset(seed=0)
+    assert seen in many.observation_space
+    assert info["action_mask"].shape == (2, CHOICES["queue_slots"] + 1)
+
+
+def test_windows_can_be_named(scenario: dict[str, Any]) -> None:
+    many = batch(scenario)
+    assert many.reset(options={"window": 2})[1]["window"].tolist() == [2] * COUNT
+    assert many.reset(options={"window": [3, 0, 1]})[1]["window"].tolist() == [3, 0, 1]
+    with pytest.raises(ValueError, match="no window 9 among the 4"):
+        many.reset(options={"window": 9})
+    with pytest.raises(ValueError, match="no option 'windw' of a reset: there is window"):
+        many.reset(options={"windw": 1})
+    with pytest.raises(ValueError, match="2 seeds for 3 environments"):
+        many.reset(seed=[1, 2])
+
+
+def test_the_first_legal_action_takes_the_place_of_an_illegal_one(scenario: dict[str, Any]) -> None:
+    """In one environment alone, where it is counted; the same as taking it oneself."""
+    forgiving, plain = batch(scenario, illegal="first_legal"), batch(scenario)
+    forgiving.reset(seed=0)
+    plain.reset(seed=0)
+    for counted in range(1, 41):
+        first = forgiving.action_masks().argmax(axis=1)
+        wrong = np.where(np.arange(COUNT) == 1, 99, first)
+        seen, rewards, *_, info = forgiving.step(wrong)
+        alike, paid, *_ = plain.step(first)
+        assert tiny.bits((seen, rewards)) == tiny.bits((alike, paid))
+        assert info["illegal"].tolist() == [0, counted, 0]
+
+
+def test_what_was_seen_does_not_change_later(scenario: dict[str, Any]) -> None:
+    many = batch(scenario)
+    kept = [many.reset(seed=0)]
+    then = [tiny.bits(kept[0])]
+    for _ in range(50):
+        kept.append(many.step(many.action_masks().argmax(axis=1)))  # type: ignore[arg-type]
+        then.append(tiny.bits(kept[-1]))
+    assert [tiny.bits(seen) for seen in kept] == then
+
+
+@pytest.mark.parametrize(
+    ("choices", "wrong"),
+    [({"action": "primitive"}, "'primitive'"), ({"observation": "tables"}, "'tables'")],
+)
+def test_other_kinds_go_one_by_one(choices: dict[str, Any], wrong: str, scenario: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"{wrong} is not .* in batches.*vectorization_mode='sync'"):
+        batch(scenario, **({"observation": "tables"} | choices))
+
+
+def test_small_batches_of_a_whole_trace_are_alike(tmp_path: Path) -> None:
+    """The same window for all: the environments share nothing that changes."""
+    many = batch(tiny.scenario(tmp_path), 2)
+    many.reset(seed=0)
+    while not many._over.any():
+        actions = many.action_masks().argmax(axis=1)
+        seen, rewards, *_ = many.step(actions)
+        assert tiny.bits((seen[0], rewards[0])) == tiny.bits((seen[1], rewards[1]))
+
+
+def some_steps(folder: Path) -> list[str]:
+    """Return a digest of each of a few steps of two environments."""
+    many = batch(tiny.scenario(folder, tiny.jobs(12), physics="all"), 2, queue_slots=4)
+    many.reset(seed=0)
+    rng = np.random.default_rng(3)
+    steps = []
+    for _ in range(40):
+        actions = np.array([rng.choice(np.flatnonzero(mask)) for mask in many.action_masks()])
+        steps.append(sha256(tiny.bits(many.step(actions))).hexdigest())
+    return steps
+
+
+def test_it_means_the_same_with_the_compiler_off(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    code = (
+        "import json, numba, pathlib; from tests.environment.test_vector import some_steps;"
+        f"assert numba.config.DISABLE_JIT; print(json.dumps(some_steps(pathlib.Path({str(tmp_path / 'plain')!r}))))"
+    )
+    off = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=off, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == some_steps(tmp_path)
+    assert len(set(json.loads(done.stdout))) == 40
