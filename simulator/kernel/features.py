@@ -7,8 +7,10 @@ running statistics. No number depends on a true duration, the length of the wind
 import numpy as np
 
 from simulator.kernel import heaps
-from simulator.kernel._compile import compiled, entry
-from simulator.kernel.cost_aware import LEAST_RUN, find_victims, next_pick, overhead_of, pays, worth
+from simulator.kernel._compile import allocating, compiled, entry
+from simulator.kernel.bounds import overhead_of
+from simulator.kernel.clearing import LEAST_RUN
+from simulator.kernel.cost_aware import find_victims, next_pick, pays, worth
 from simulator.kernel.layout import LOADING, NOBODY, PAUSING, RESTARTING, RUNNING
 from simulator.kernel.pausing import may_pause
 from simulator.kernel.placement import place
@@ -244,7 +246,7 @@ def describe_running(s, jobs, job, out):
     return out[12] > 0
 
 
-@compiled
+@allocating
 def describe_totals(s, jobs, num_ends, slots, out):
     """Write the totals; `sort_ends` has been called."""
     queued_area = 0.0
