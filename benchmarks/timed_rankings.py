@@ -31,7 +31,7 @@ TEXTBOOK: dict[str, Callable[[Sequence[yardsticks.Job], int], list[float]]] = {
 class Flow(NamedTuple):
     """Jobs of Philly's generator on its cluster: how many, what of physics is on, and how they arrive.
 
-    steady: at instants drawn evenly over the same span, instead of in Philly's bursts, which make long queues.
+    steady: at random instants of a span that gives the load, instead of in Philly's bursts, which make long queues.
     """
 
     jobs: int
@@ -96,7 +96,7 @@ def sized(jobs: int, setting: Setting) -> int:
 
 def trace_row(policy: str, physics: str, steady: bool) -> None:
     """Register a row of the whole trace."""
-    arrivals = "evenly, as the bars were set" if steady else "in bursts"
+    arrivals = "at random instants" if steady else "in bursts"
     bar = BARS_S[policy] if physics == "none" else None
 
     @row(f"{policy}_{physics}_{'steady' if steady else 'philly'}", unit="s", bar=bar)
@@ -112,7 +112,7 @@ def million_row(policy: str, bar: float) -> None:
 
     @row(f"{policy}_million", unit="s", bar=bar, large=True)
     def make(setting: Setting) -> Contest:
-        """1,000,000 Philly-like jobs on 2,490 GPUs, load .85, arriving evenly."""
+        """1,000,000 Philly-like jobs on 2,490 GPUs, load .85, arriving at random instants."""
         load = workload(Flow(sized(MORE, setting), steady=True))
         return Contest(simulation(load, policy), warm=compiling(load, policy))
 

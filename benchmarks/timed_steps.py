@@ -15,7 +15,7 @@ BARS = {"pick": 60_000.0, "primitive": 200_000.0, "elastic": 1_000.0}  # steps a
 BATCH_BARS = {"pick": 300_000.0, "primitive": 400_000.0}
 NOTHING = "the same spaces, doing nothing"
 BATCH, STEPS, QUICK_STEPS, LENGTH = 64, 4_000, 100, 512
-LEARNER = {"n_steps": 128, "batch_size": 256, "n_epochs": 4, "device": "cpu"}
+LEARNER: dict[str, Any] = {"n_steps": 128, "batch_size": 256, "n_epochs": 4, "device": "cpu"}
 LEARNERS_BATCH = 8
 MOST_OVER_NULL = 1.25  # .8 of the frames a second
 

@@ -20,13 +20,13 @@ LOOK_AHEAD = 300.0  # s
 
 @compiled
 def is_remembered(s, jobs, job):
-    """Tell whether what is found about a queued job may be remembered: it wants GPUs of one node, and no cores."""
+    """Tell whether what is found about a queued job may be remembered: it wants GPUs, and cores do not count."""
     return (
         is_by_time(s)
         and not s.cpu_limited
         and s.discipline != STRICT
         and jobs[job].request_class < MOST_BLOCKED
-        and 0 < jobs[job].num_gpus <= largest_node(s, jobs, job)
+        and jobs[job].num_gpus > 0
     )
 
 
@@ -40,17 +40,44 @@ def comes_before(s, jobs, job, key):
 
 
 @compiled
-def may_have_room(s, jobs, job, node):
-    """Tell whether a node has enough GPUs for a queued job, all counted but those of jobs that come before it."""
-    wanted = jobs[job].num_gpus
-    if s.node_gpus[node] < wanted or not can_hold(s, jobs, job, node):
-        return False
+def room_on(s, jobs, job, node):
+    """Count the GPUs of a node that a queued job may get at most: all but those of jobs that come before it."""
     count = 0
+    if not can_hold(s, jobs, job, node):
+        return count
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         holder = s.first_owner[gpu]
         if holder == NOBODY or s.phase[holder] != RUNNING or not comes_before(s, jobs, holder, s.order[job]):
             count += 1
-    return count >= wanted
+    return count
+
+
+@compiled
+def node_may_have_room(s, jobs, job, since):
+    """Tell whether a node that has changed since a stamp may have room for a gang that fits one node."""
+    wanted = jobs[job].num_gpus
+    for node in range(s.num_nodes):
+        if (
+            s.node_stamp[node] > since
+            and s.node_gpus[node] >= wanted
+            and room_on(s, jobs, job, node) >= wanted
+        ):
+            return True
+    return False
+
+
+@compiled
+def nodes_may_have_room(s, jobs, job):
+    """Tell whether there may be room for a gang that takes whole nodes, and a part of one more."""
+    whole = 0
+    part = 0
+    for node in range(s.num_nodes):
+        count = room_on(s, jobs, job, node)
+        if count == s.node_gpus[node]:
+            whole += count
+        else:
+            part = max(part, count)
+    return whole + part >= jobs[job].num_gpus
 
 
 @compiled
@@ -61,10 +88,15 @@ def is_blocked(s, jobs, job):
     at = jobs[job].request_class
     known = s.blocked_job[at] == job and s.blocked_key[at] == s.order[job] and s.clock <= s.blocked_until[at]
     since = s.blocked_stamp[at] if known else -1
-    for node in range(s.num_nodes):
-        if s.node_stamp[node] > since and may_have_room(s, jobs, job, node):
-            s.blocked_job[at] = NOBODY
-            return False
+    if since == s.stamp:
+        return True
+    if jobs[job].num_gpus <= largest_node(s, jobs, job):
+        may = node_may_have_room(s, jobs, job, since)
+    else:
+        may = nodes_may_have_room(s, jobs, job)
+    if may:
+        s.blocked_job[at] = NOBODY
+        return False
     if not known:
         s.blocked_job[at] = job
         s.blocked_key[at] = s.order[job]

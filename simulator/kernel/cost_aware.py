@@ -70,7 +70,10 @@ def most_worth(s, node, count, effort, first):
     the longest, and their cost is the sum.
     """
     missing = count - s.free[node]
-    if first > 0 or missing <= 0:
+    for k in range(first):
+        if s.span[s.victims[k]] > 1:  # it may leave GPUs of this node too
+            return np.inf
+    if missing <= 0:
         return np.inf
     if s.widest[node] == 0:
         return 0.0
@@ -223,9 +226,8 @@ def most_gain_on(s, jobs, node):
 def most_gain(s, jobs):
     """Largest remaining time less `margin` x overhead of a running job.
 
-    If displacing pays, it pays for the victim with most time remaining alone, so a newcomer that needs as much as
-    this or more cannot displace any, and the search is spared. Of jobs that share a GPU, which are no victims, one
-    counts.
+    Displacing n victims pays only if this is more than n times what the newcomer needs: so it is worth no search where
+    it is not. Of jobs that share a GPU, which are no victims, one counts.
     """
     most = -np.inf
     for node in range(s.num_nodes):
@@ -233,6 +235,15 @@ def most_gain(s, jobs):
             most = max(most, most_gain_on(s, jobs, node))
             tighten(s, jobs, node)
     return most
+
+
+@compiled
+def fewest_victims(s, jobs, job):
+    """Return how many victims a job that does not fit has at least."""
+    widest = 1
+    for node in range(s.num_nodes):
+        widest = max(widest, s.widest[node])
+    return max((jobs[job].num_gpus - s.num_free + widest - 1) // widest, 1)
 
 
 @compiled
@@ -248,7 +259,7 @@ def look_for_pick(s, jobs, most):
         if s.last_action_instant[job] != s.instant:
             if place(s, jobs, job):
                 return job, 0
-            if cost_to_finish(s, jobs, job) < most:
+            if cost_to_finish(s, jobs, job) * fewest_victims(s, jobs, job) < most:
                 # What pays with this margin is worth more than 1 with the margin 1 of the search, if this is no less.
                 num_victims = find_victims_worth(s, jobs, job, 1.0 if s.margin >= 1.0 else -1.0)
                 if pays(s, jobs, job, s.margin, num_victims):

@@ -34,11 +34,15 @@ def test_a_textbook_does_the_kernels_work(policy: str, textbook: Textbook, seed:
     assert textbook(rows, 16) == pytest.approx(episode.state.finish_s[:300].tolist(), abs=1e-6)
 
 
+def counting(count: int) -> Work:
+    return Work(lambda _: sum(range(count)))
+
+
 def slowed(work: int, other: int, unit: timing.Unit, bar: float) -> Row:
     """Return a row of which our work is to count so far, and the yardstick's so far."""
 
     def make(setting: Setting) -> Contest:
-        return Contest(*(Work(lambda _, count=count: sum(range(count))) for count in (work, other)), "less")
+        return Contest(counting(work), counting(other), "less")
 
     return Row("counting", unit, bar, False, make)
 

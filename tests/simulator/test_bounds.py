@@ -13,6 +13,7 @@ from simulator.policy import Ranking
 from workloads import named, windows
 
 ROUNDING = 1e-6  # s
+BOUND = getattr(most_left, "py_func", most_left)  # as plain Python, compiled or not
 INSTANTS = 300
 
 
@@ -35,7 +36,7 @@ def broken(episode: Episode) -> list[tuple[int, int]]:
         overhead = episode.jobs["pause_s"][job] + episode.jobs["load_s"][job]
         for node in nodes_of(episode, job):
             held = (
-                most_left.py_func(state, node) + ROUNDING >= view.jobs.remaining_s[job]
+                BOUND(state, node) + ROUNDING >= view.jobs.remaining_s[job]
                 and state.least_overhead[node] <= overhead
                 and state.widest[node] >= state.width[job]
             )
