@@ -19,8 +19,9 @@ from workloads import Scenario, Workload, whole
 POLICIES = ("fifo", "sjf", "easy", "las", "srtf", "xion_threshold")
 BARS_S = {"fifo": 0.15, "sjf": 0.1, "easy": 0.2, "las": 0.2, "srtf": 0.3, "xion_threshold": 0.5}
 MANY, MORE, FEW = 117_000, 1_000_000, 4_000  # jobs
-QUICK = {MANY: FEW, MORE: 2 * FEW, FEW: 1_000}
+QUICK_JOBS, SMALL = 400, "8x8"  # of a quick run: all of it in the smallest record, which is compiled once
 LOAD = 0.85
+CHANGING = "memory,estimates,sharing,locality,cores,bandwidth,links"
 TEXTBOOK: dict[str, Callable[[Sequence[yardsticks.Job], int], list[float]]] = {
     "fifo": yardsticks.fifo,
     "sjf": yardsticks.sjf,
@@ -89,9 +90,9 @@ def textbook(load: Workload, policy: str) -> tuple[Work, str]:
     return Work(lambda _: TEXTBOOK[policy](rows, gpus), len(rows)), "textbook heapq loop on a pool"
 
 
-def sized(jobs: int, setting: Setting) -> int:
-    """Return how many jobs to take."""
-    return QUICK[jobs] if setting.quick else jobs
+def flowing(setting: Setting, flow: Flow) -> Workload:
+    """Return the workload of a flow, a small one where it is to be quick."""
+    return workload(flow._replace(jobs=QUICK_JOBS, cluster=SMALL) if setting.quick else flow)
 
 
 def trace_row(policy: str, physics: str, steady: bool) -> None:
@@ -101,7 +102,7 @@ def trace_row(policy: str, physics: str, steady: bool) -> None:
 
     @row(f"{policy}_{physics}_{'steady' if steady else 'philly'}", unit="s", bar=bar)
     def make(setting: Setting) -> Contest:
-        load = workload(Flow(sized(MANY, setting), physics, steady))
+        load = flowing(setting, Flow(MANY, physics, steady))
         return Contest(simulation(load, policy), warm=compiling(load, policy))
 
     make.__doc__ = f"{MANY:,} Philly-like jobs on 2,490 GPUs, load {LOAD}, arriving {arrivals}"
@@ -113,7 +114,7 @@ def million_row(policy: str, bar: float) -> None:
     @row(f"{policy}_million", unit="s", bar=bar, large=True)
     def make(setting: Setting) -> Contest:
         """1,000,000 Philly-like jobs on 2,490 GPUs, load .85, arriving at random instants."""
-        load = workload(Flow(sized(MORE, setting), steady=True))
+        load = flowing(setting, Flow(MORE, steady=True))
         return Contest(simulation(load, policy), warm=compiling(load, policy))
 
 
@@ -123,7 +124,7 @@ def textbook_row(policy: str) -> None:
     @row(f"{policy}_pool", unit="us")
     def make(setting: Setting) -> Contest:
         """4,000 jobs on a pool, a job; times faster than a textbook's loop."""
-        load = workload(Flow(sized(FEW, setting), steady=True, cluster="8x8"))
+        load = flowing(setting, Flow(FEW, steady=True, cluster=SMALL))
         load = replace(load, scenario=replace(load.scenario, placement="pooled"))
         theirs, name = textbook(load, policy)
         return Contest(simulation(load, policy, len(load.jobs)), theirs, name)
@@ -135,7 +136,7 @@ def event_row(policy: str) -> None:
     @row(f"{policy}_event", unit="us")
     def make(setting: Setting) -> Contest:
         """4,000 Philly-like jobs on 8x8, load .85, usual physics: an instant."""
-        load = workload(Flow(sized(FEW, setting), "exclusive", cluster="8x8"))
+        load = flowing(setting, Flow(FEW, "exclusive", cluster=SMALL))
         instants = int(run(ranking(policy), load.episode()).state.instant)
         return Contest(simulation(load, policy, instants))
 
@@ -178,22 +179,22 @@ def contest_of_growth(small: tuple[int, int, str], large: tuple[int, int, str]) 
 @row("growth_queue", unit="x", bar=2.0)
 def growth_with_queue(setting: Setting) -> Contest:
     """Cost of a job under sjf where 100,000 queue, over that where 100 do; the same record."""
-    queue = 1_000 if setting.quick else 100_000
+    queue = QUICK_JOBS if setting.quick else 100_000
     return contest_of_growth((100, queue, "8x8"), (queue, queue, "8x8"))
 
 
 @row("growth_gpus", unit="x")
 def growth_with_gpus(setting: Setting) -> Contest:
     """Cost of a job under sjf on 8,192 GPUs, over that on 64."""
-    large = "64x8" if setting.quick else "1024x8"
-    return contest_of_growth((100, 5_000, "8x8"), (100, 5_000, large))
+    jobs, large = (QUICK_JOBS, "32x8") if setting.quick else (5_000, "1024x8")
+    return contest_of_growth((100, jobs, "8x8"), (100, jobs, large))
 
 
 @row("growth_jobs", unit="x")
 def growth_with_jobs(setting: Setting) -> Contest:
-    """Cost of a job under sjf among 100,000 jobs, over that among 500."""
-    jobs = 2_000 if setting.quick else 100_000
-    return contest_of_growth((100, 500, "8x8"), (100, jobs, "8x8"))
+    """Cost of a job under sjf among 100,000 jobs, over that among 200."""
+    jobs = QUICK_JOBS if setting.quick else 100_000
+    return contest_of_growth((100, 200, "8x8"), (100, jobs, "8x8"))
 
 
 def speeds_row(name: str, load: float, bar: float) -> None:
@@ -201,13 +202,7 @@ def speeds_row(name: str, load: float, bar: float) -> None:
 
     @row(name, unit="/s", bar=bar)
     def make(setting: Setting) -> Contest:
-        flow = Flow(
-            sized(FEW, setting),
-            "memory,estimates,sharing,locality,cores,bandwidth,links",
-            load=load,
-            cluster="8x8",
-        )
-        made = workload(flow)
+        made = flowing(setting, Flow(FEW, CHANGING, load=load, cluster=SMALL))
         return Contest(simulation(made, "fifo", 2.0 * len(made.jobs)))
 
     make.__doc__ = f"Starts and ends a second under fifo where speeds depend on neighbours, load {load}"

@@ -62,7 +62,7 @@ class Row(NamedTuple):
     @property
     def about(self) -> str:
         """What is measured."""
-        return (self.make.__doc__ or "").splitlines()[0]
+        return (self.make.__doc__ or "").partition("\n")[0]
 
     @property
     def is_rate(self) -> bool:
