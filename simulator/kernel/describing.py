@@ -3,7 +3,9 @@
 import numpy as np
 
 from simulator.kernel._compile import compiled
-from simulator.kernel.cost_aware import LEAST_RUN, overhead_of, worth
+from simulator.kernel.bounds import overhead_of
+from simulator.kernel.clearing import LEAST_RUN
+from simulator.kernel.cost_aware import worth
 from simulator.kernel.displacing import AS_IT_IS, CANNOT
 from simulator.kernel.features import (
     A_RANK,

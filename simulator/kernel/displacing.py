@@ -4,15 +4,13 @@ import numpy as np
 
 from simulator.kernel._compile import compiled
 from simulator.kernel.actions import start
+from simulator.kernel.clearing import LEAST_RUN, list_gpus, unmark
 from simulator.kernel.cost_aware import (
-    LEAST_RUN,
     displace,
     find_victims,
     leaves_cores,
-    list_gpus,
     most_gain,
     pays,
-    unmark,
     worth,
 )
 from simulator.kernel.events import next_event, next_tick

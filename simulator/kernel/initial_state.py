@@ -71,6 +71,7 @@ def lay_out_jobs(s: np.record, jobs: np.ndarray) -> None:
         "next_slot",
         "reserved_for",
         "node_of",
+        "blocked_job",
     ):
         s[name][:] = NOBODY
     s.last_action_instant[:] = -1
@@ -87,6 +88,8 @@ def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: 
     s.node_memory[:nodes] = memory
     s.node_cores[:nodes] = s.free_cores[:nodes] = cores
     s.unreserved_cores[:nodes] = cores - gpus
+    s.used_up_at[:nodes] = -np.inf
+    s.runs_since[:nodes] = s.least_overhead[:nodes] = np.inf
     s.node_level[:nodes] = np.searchsorted(sizes, memory)
     s.gpu_node[: gpus.sum()] = np.repeat(np.arange(nodes), gpus)
     s.free_memory[: gpus.sum()] = np.repeat(memory, gpus)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
+from simulator.kernel._compile import allocating, compiled
 from simulator.kernel.layout import NOBODY
 
 
@@ -16,7 +16,7 @@ def is_less(cost, size, left, k, new_cost, new_size, new_left):
     return new_left > left[k]
 
 
-@compiled
+@allocating
 def cheapest(s, jobs, m, wanted, num_offers):
     """Find the cheapest of all sets of the jobs offered that free so many GPUs; return their number in `victims`.
 

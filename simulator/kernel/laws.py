@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled, entry
+from simulator.kernel._compile import allocating, compiled, entry
 from simulator.kernel.actions import must_wait_for
 from simulator.kernel.layout import (
     CHARGED,
@@ -196,7 +196,7 @@ def wrong_gpus(s, jobs, held, free):
     return wrong
 
 
-@compiled
+@allocating
 def wrong_nodes(s, free):
     """Count violations of the counts and the cores of nodes."""
     wrong = 0
@@ -235,7 +235,12 @@ def least_cores(s, jobs, job):
 @entry
 def check(states, e, jobs):
     """Count violations of the ledger's laws: GPUs, memory, cores, free counts, phases; 0 in a sound state."""
-    s = states[e]
+    return count_violations(states[e], jobs)
+
+
+@allocating
+def count_violations(s, jobs):
+    """Count violations of the ledger's laws."""
     held = np.zeros(s.num_jobs, np.int64)
     free = np.zeros(s.num_nodes, np.int64)
     wrong = wrong_gpus(s, jobs, held, free) + wrong_nodes(s, free)

@@ -106,6 +106,8 @@ def tier(jobs: int, nodes: int, gpus: int) -> Tier:
     return Tier(room, *machines)
 
 
+MOST_BLOCKED = 64  # request classes of which the first job may be remembered as blocked
+
 # The fields of an episode's state: name, type, and shape in the sizes of a tier.
 STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("clock", "f8"),  # s
@@ -213,7 +215,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("queue", "i4", ("jobs",)),
     ("queue_start", "i4", ("jobs",)),
     ("queue_size", "i4", ("jobs",)),
-    ("exhausted", "i1", ("jobs",)),  # request classes that found no place in the present pass
+    ("exhausted", "i1", ("jobs",)),  # request classes that found no place in the present pass, and why
     ("events", "i4", ("jobs",)),  # heap of the active jobs by their next event
     # GPUs
     ("first_owner", "i4", ("gpus",)),  # the job that has held it longest
@@ -243,6 +245,18 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("changed", "i1", ("nodes",)),  # 1 where the jobs that run here, or how, have changed
     ("changes", "i4", ("nodes",)),  # list of those
     ("num_changes", "i8"),
+    ("stamp", "i8"),  # counts the changes of nodes that may make room
+    ("node_stamp", "i8", ("nodes",)),  # the last of a node
+    # of each of the first request classes, the head that is known to be blocked: see `simulator.kernel.blocked`
+    ("blocked_job", "i4", (MOST_BLOCKED,)),
+    ("blocked_key", "f8", (MOST_BLOCKED,)),  # its order
+    ("blocked_stamp", "i8", (MOST_BLOCKED,)),  # of the last change that has been looked at
+    ("blocked_until", "f8", (MOST_BLOCKED,)),  # s
+    # bounds on what the jobs that run on a node have left: see `simulator.kernel.bounds`
+    ("used_up_at", "f8", ("nodes",)),  # s; when their estimates are used up, at the latest
+    ("runs_since", "f8", ("nodes",)),  # s; now less what one of them has attained, at the earliest
+    ("least_overhead", "f8", ("nodes",)),  # s that pausing one of them and loading it again costs at least
+    ("widest", "i4", ("nodes",)),  # GPUs of the widest of them
     ("num_levels", "i8"),
     ("level_memory", "f8", (MAX_LEVELS,)),  # GiB, ascending
     ("level_largest", "i4", (MAX_LEVELS,)),  # GPUs of the largest node with at least that memory
@@ -250,7 +264,8 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     # scratch of a scheduling pass
     ("room", "i4", (3, "nodes")),  # GPUs a node could give: free; free or pausing; all not granted
     ("core_room", "f8", (3, "nodes")),  # unreserved cores to go with them
-    ("open", "i1", ("gpus",)),  # the least stage at which a GPU may be granted, 0 for none
+    ("open", "i1", ("gpus",)),  # the least stage at which a held GPU may be granted, 0 for none; GRANTED
+    ("refused", "i4", (3, MAX_LEVELS)),  # GPUs that no node with at least that memory has at a stage
     ("taken", "i1", ("nodes",)),
     ("chosen_node", "i4", ("nodes",)),
     ("chosen_gpus", "i4", ("nodes",)),

@@ -53,7 +53,10 @@ def greatest_rate(s, jobs, job, room):
         return 1.0
     slowdown = 1.0
     if s.typed:
-        slowdown = 1.0 / max([row.type_speed[s.node_type[node]] for node in range(s.num_nodes)])
+        fastest = 0.0
+        for node in range(s.num_nodes):
+            fastest = max(fastest, row.type_speed[s.node_type[node]])
+        slowdown = 1.0 / fastest
     least = row.iteration_s
     for workers in range(row.min_workers, row.max_workers + 1):
         for servers in server_counts(row):

@@ -11,6 +11,13 @@ def is_free(s, gpu):
 
 
 @compiled
+def mark_node(s, node):
+    """Note a change of a node that may make room for a queued job."""
+    s.stamp += 1
+    s.node_stamp[node] = s.stamp
+
+
+@compiled
 def count_free(s, gpu, change):
     """Count a GPU in (1) or out of (-1) the free ones of its node."""
     node = s.gpu_node[gpu]
@@ -19,6 +26,8 @@ def count_free(s, gpu, change):
     s.free[node] += change
     s.bucket[level, s.free[node]] += 1
     s.num_free += change
+    if change > 0:
+        mark_node(s, node)
 
 
 @compiled
@@ -204,6 +213,7 @@ def leave_slot(s, jobs, job, slot):
     s.num_jobs_on[gpu] -= 1
     s.first_owner[gpu] = oldest_job_on(s, gpu)
     take_cores(s, node, -s.core_count[job])
+    mark_node(s, node)
     note_change(s, node)
     if s.num_jobs_on[gpu] > 0:
         if s.charged[job] == CHARGED:

@@ -6,6 +6,7 @@ it runs (`holding.begin`). Both are booked as overhead (`holding.book_overhead`)
 """
 
 from simulator.kernel._compile import compiled
+from simulator.kernel.bounds import note_pace
 from simulator.kernel.holding import join_queue, release, start_ready
 from simulator.kernel.layout import PAUSING, RESERVED, RUNNING
 from simulator.kernel.machines import note_change_around
@@ -52,6 +53,7 @@ def save(s, jobs, job):
     s.last_action_instant[job] = s.instant
     if jobs[job].pause_s > 0:
         s.phase[job] = PAUSING
+        note_pace(s, jobs, job)
         s.phase_began[job] = s.clock
         note_change_around(s, job)
         schedule(s, job, s.clock + jobs[job].pause_s)

@@ -54,7 +54,7 @@ def pick_node(s, jobs, job, room, cores, wanted):
             continue
         if not has_cores(s, jobs, job, node, wanted, cores):
             continue
-        if s.placement == FIRST_FIT:
+        if s.placement == FIRST_FIT or (s.placement == BEST_FIT and room[node] == wanted):
             return node
         if best == NOBODY:
             best = node

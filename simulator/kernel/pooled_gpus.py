@@ -6,7 +6,8 @@ from simulator.kernel.actions import start
 from simulator.kernel.layout import NOBODY, PAUSING, RUNNING, STRICT
 from simulator.kernel.pausing import pause
 from simulator.kernel.queues import dequeue, enqueue, first_open, open_all
-from simulator.kernel.rankings import gather_rivals, next_in_order
+from simulator.kernel.rankings import next_in_order
+from simulator.kernel.rivals import gather_rivals
 
 
 @compiled

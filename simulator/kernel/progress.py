@@ -4,6 +4,7 @@ import numpy as np
 
 from simulator.kernel import heaps
 from simulator.kernel._compile import compiled
+from simulator.kernel.bounds import note_pace
 from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING
 from simulator.kernel.machines import note_change_around
 from simulator.kernel.shapes import is_rigid
@@ -85,6 +86,7 @@ def plan(s, jobs, job):
     time = min(finish_time(s, jobs, job), grow_time(s, jobs, job), rise_time(s, jobs, job))
     time = min(time, crash_time(s, jobs, job), predict_time(s, jobs, job))
     schedule(s, job, max(time, s.clock))
+    note_pace(s, jobs, job)
 
 
 @compiled

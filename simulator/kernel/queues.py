@@ -103,6 +103,7 @@ def dequeue(s, jobs, job):
 @compiled
 def reorder(s, jobs):
     """Rebuild the queue after a change of the active ranking."""
+    s.blocked_job[:] = NOBODY
     for request_class in range(s.num_classes):
         start = s.queue_start[request_class]
         for size in range(s.queue_size[request_class]):

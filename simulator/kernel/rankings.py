@@ -3,15 +3,18 @@
 from simulator.kernel import heaps
 from simulator.kernel._compile import compiled
 from simulator.kernel.actions import start, start_on
+from simulator.kernel.blocked import is_blocked
 from simulator.kernel.holding import can_serve
 from simulator.kernel.layout import MAX_SHARE, NOBODY, PAUSING, ROUNDING, RUNNING, STRICT
-from simulator.kernel.machines import is_alone, is_free, is_on_closed
-from simulator.kernel.pausing import may_pause, pause
-from simulator.kernel.placement import choose_for_cpu_job, choose_nodes
-from simulator.kernel.queues import dequeue, enqueue, first_open, open_all, order_of
+from simulator.kernel.machines import is_free
+from simulator.kernel.pausing import pause
+from simulator.kernel.placement import choose_for_cpu_job, choose_nodes, largest_node
+from simulator.kernel.queues import dequeue, enqueue, first_open, open_all
+from simulator.kernel.rivals import gather_rivals
 
 # Stages of a grant: on free GPUs, on those that pauses in flight will free too, on all that are not granted.
 FREE, IN_FLIGHT, DISPLACING = 1, 2, 3
+GRANTED = -1  # of a GPU: it is closed to further grants
 
 
 @compiled
@@ -25,26 +28,6 @@ def walk_queue(s, jobs):
                 return
             s.exhausted[jobs[job].request_class] = 1
         job = first_open(s)
-
-
-@compiled
-def gather_rivals(s, jobs, head):
-    """Collect as a heap the running jobs that come after `head`, the first in the queue; return their number.
-
-    Those before it keep their GPUs whatever happens, as does a loading job, one beside another, one on a node that is
-    closed, one without GPUs, and one that was started at this very instant.
-    """
-    count = 0
-    for k in range(s.num_active):
-        job = s.events[k]
-        if not may_pause(s, job) or s.width[job] == 0 or not is_alone(s, job):
-            continue
-        if not (s.failing and is_on_closed(s, job)):
-            s.order[job] = order_of(s, jobs, job)
-            if heaps.before(s.order, head, job):
-                heaps.push(s.candidates, 0, count, s.place_in_queue, s.order, job)
-                count += 1
-    return count
 
 
 @compiled
@@ -64,12 +47,15 @@ def offer(s, job, stage):
 @compiled
 def open_gpus(s, num_candidates):
     """Open to grants the GPUs that are free, in flight, or held by preemption candidates."""
-    for node in range(s.num_nodes):
-        for stage in range(3):
+    for stage in range(3):
+        for level in range(s.num_levels):
+            s.refused[stage, level] = s.num_gpus + 1
+        for node in range(s.num_nodes):
             s.room[stage, node] = s.free[node]
+        for node in range(s.num_nodes):
             s.core_room[stage, node] = s.unreserved_cores[node]
     for gpu in range(s.num_gpus):
-        s.open[gpu] = FREE if is_free(s, gpu) else 0
+        s.open[gpu] = 0
     for k in range(s.num_active):
         if s.phase[s.events[k]] == PAUSING:
             offer(s, s.events[k], IN_FLIGHT)
@@ -78,22 +64,38 @@ def open_gpus(s, num_candidates):
 
 
 @compiled
+def stage_of(s, gpu):
+    """Return the stage from which on a GPU may be granted, 0 for none."""
+    if s.open[gpu] == 0:
+        return FREE if is_free(s, gpu) else 0
+    return max(s.open[gpu], 0)
+
+
+@compiled
 def grant_gpu(s, gpu, cores):
     """Close a GPU to further grants; it goes with so many cores."""
-    for stage in range(s.open[gpu], DISPLACING + 1):
+    for stage in range(stage_of(s, gpu), DISPLACING + 1):
         s.room[stage - 1, s.gpu_node[gpu]] -= 1
         s.core_room[stage - 1, s.gpu_node[gpu]] -= cores - 1.0
-    s.open[gpu] = 0
+    s.open[gpu] = GRANTED
+
+
+@compiled
+def lost_a_gpu(s, job):
+    """Tell whether one of a running job's GPUs has been granted to another."""
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        if s.open[slot // MAX_SHARE] <= 0:
+            return True
+        slot = s.next_slot[slot]
+    return False
 
 
 @compiled
 def keeps_its_gpus(s, job):
     """Grant a running job the GPUs it holds, unless one of them is granted already."""
-    slot = s.first_slot[job]
-    while slot != NOBODY:
-        if s.open[slot // MAX_SHARE] == 0:
-            return False
-        slot = s.next_slot[slot]
+    if lost_a_gpu(s, job):
+        return False
     slot = s.first_slot[job]
     while slot != NOBODY:
         grant_gpu(s, slot // MAX_SHARE, s.core_count[job])
@@ -113,6 +115,41 @@ def grant_cores(s, jobs, job):
 
 
 @compiled
+def is_refused(s, jobs, job, stage):
+    """Tell whether as few GPUs on nodes of as little memory have been refused at a stage: rooms only shrink."""
+    if s.cpu_limited or jobs[job].num_gpus > largest_node(s, jobs, job):
+        return False
+    for level in range(s.num_levels):
+        if jobs[job].num_gpus >= s.refused[stage - 1, level]:
+            return True
+        if s.level_memory[level] >= jobs[job].gpu_memory_gib:
+            return False
+    return False
+
+
+@compiled
+def note_refused(s, jobs, job, stage):
+    """Note that a job on one node is refused at a stage, and so is whoever asks for as much or more."""
+    if jobs[job].num_gpus > largest_node(s, jobs, job):
+        return
+    for level in range(s.num_levels):
+        if s.level_memory[level] >= jobs[job].gpu_memory_gib:
+            s.refused[stage - 1, level] = min(s.refused[stage - 1, level], jobs[job].num_gpus)
+            return
+
+
+@compiled
+def fits_at(s, jobs, job, stage):
+    """Choose nodes for a job among those GPUs that may be granted at a stage; tell whether it fits."""
+    if is_refused(s, jobs, job, stage):
+        return False
+    if choose_nodes(s, jobs, job, s.room[stage - 1], s.core_room[stage - 1]):
+        return True
+    note_refused(s, jobs, job, stage)
+    return False
+
+
+@compiled
 def grant(s, jobs, job, given):
     """Grant a queued job GPUs at the first stage where the rule places it, written to `gpus[given:]`.
 
@@ -122,13 +159,13 @@ def grant(s, jobs, job, given):
     if jobs[job].num_gpus == 0:
         return grant_cores(s, jobs, job), given
     for stage in range(FREE, DISPLACING + 1):
-        if not choose_nodes(s, jobs, job, s.room[stage - 1], s.core_room[stage - 1]):
+        if not fits_at(s, jobs, job, stage):
             continue
         for k in range(s.num_chosen):
             gpu = s.node_first[s.chosen_node[k]]
             still = s.chosen_gpus[k]
             while still > 0:
-                if 0 < s.open[gpu] <= stage:
+                if 0 < stage_of(s, gpu) <= stage:
                     grant_gpu(s, gpu, jobs[job].cores_each)
                     s.gpus[given] = gpu
                     given += 1
@@ -151,14 +188,15 @@ def next_in_order(s, num_candidates):
 def walk_grants(s, jobs, num_candidates):
     """Grant GPUs in key order; return how many queued jobs were granted and how many must pause.
 
-    Granted jobs leave the queue for the list `granted`; those to be displaced are listed in `victims`.
+    Granted jobs leave the queue for the list `granted`; those to be displaced are listed in `victims`. Once no queued
+    job is left to be asked, a running job keeps its GPUs unless it has lost one.
     """
     num_granted = 0
     num_victims = 0
     given = 0
     closed = False
-    job = next_in_order(s, num_candidates)
-    while job != NOBODY:
+    while first_open(s) != NOBODY:
+        job = next_in_order(s, num_candidates)
         if s.phase[job] == RUNNING:
             heaps.remove(s.candidates, 0, num_candidates, s.place_in_queue, s.order, job)
             num_candidates -= 1
@@ -179,8 +217,24 @@ def walk_grants(s, jobs, num_candidates):
                 s.exhausted[jobs[job].request_class] = 1
         if not granted and s.discipline == STRICT:
             closed = True
-        job = next_in_order(s, num_candidates)
-    return num_granted, num_victims
+    return num_granted, list_losers(s, num_candidates, num_victims)
+
+
+@compiled
+def list_losers(s, num_candidates, num_victims):
+    """List the candidates that have lost a GPU behind the first victims, in order; return the number of all."""
+    first = num_victims
+    for k in range(num_candidates):
+        job = s.candidates[k]
+        if not lost_a_gpu(s, job):
+            continue
+        at = num_victims
+        while at > first and heaps.before(s.order, job, s.victims[at - 1]):
+            s.victims[at] = s.victims[at - 1]
+            at -= 1
+        s.victims[at] = job
+        num_victims += 1
+    return num_victims
 
 
 @compiled
@@ -241,6 +295,9 @@ def walk_all(s, jobs):
     """One scheduling pass of a preemptive ranking over queued and running jobs."""
     open_all(s)
     head = start_while_fitting(s, jobs)
+    while head != NOBODY and is_blocked(s, jobs, head):
+        s.exhausted[jobs[head].request_class] = 1
+        head = start_while_fitting(s, jobs)
     if head == NOBODY:
         return
     num_candidates = gather_rivals(s, jobs, head)

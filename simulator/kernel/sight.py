@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 
 from simulator.kernel._compile import compiled
-from simulator.kernel.cost_aware import LEAST_RUN
+from simulator.kernel.clearing import LEAST_RUN
 from simulator.kernel.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, RESTARTING
 from simulator.kernel.machines import is_alone
 from simulator.kernel.pausing import may_pause

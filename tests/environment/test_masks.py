@@ -9,7 +9,7 @@ from envs.actions.primitive import RULES
 from envs.env import GPUClusterEnv
 from envs.task import SCRATCH
 from simulator.kernel import calls, laws
-from simulator.kernel.cost_aware import LEAST_RUN
+from simulator.kernel.clearing import LEAST_RUN
 from simulator.policy import Preempt, Start, Wait
 from tests.cases import tiny
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import traces
-from benchmarks.philly_batches import block, fitted
+from benchmarks.fitted_batches import block, fitted
 from benchmarks.philly_fidelity import BUCKETS, batches, burstiness, members, of_log
 from traces import _philly_parameters
 from workloads import Scenario

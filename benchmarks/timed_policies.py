@@ -1,0 +1,41 @@
+"""Rows of policies that are more than an order, over a window of two workloads."""
+
+from functools import cache, partial
+
+import baselines
+from benchmarks.timing import Contest, Setting, Work, row
+from simulator.episode import run
+from workloads import Workload, named, windows
+
+PAPERS = ("xonar", "xion", "coda", "aiturbo")
+OTHERS = ("gavel", "lucid", "tiresias")
+BAR_S, UNION_BAR_S = 0.1, 0.04
+QUICK_JOBS = 60
+
+
+@cache
+def window(name: str, quick: bool) -> Workload:
+    """Return the first test window of a workload; its first jobs alone where it is to be quick."""
+    load = windows(named(name), "test", 1)[0]
+    if not quick:
+        return load
+    return load.__class__(load.table, load.jobs[:QUICK_JOBS], load.cluster, load.scenario, load.window)
+
+
+def policy_row(policy: str, workload: str, bar: float | None) -> None:
+    """Register a row of a policy on a workload."""
+
+    @row(f"{policy}_on_{workload}", unit="s", bar=bar)
+    def make(setting: Setting) -> Contest:
+        load = window(workload, setting.quick)
+        made = partial(baselines.make, baselines.load(policy))
+        return Contest(Work(lambda episode: run(made(), episode), prepare=load.episode))
+
+    make.__doc__ = f"The first test window of {workload}"
+
+
+for _policy in (*PAPERS, *OTHERS):
+    for _workload in ("mixed", "philly"):
+        policy_row(_policy, _workload, BAR_S)
+policy_row("union", "mixed", UNION_BAR_S)
+policy_row("union", "philly", None)

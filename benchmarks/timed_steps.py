@@ -1,0 +1,140 @@
+"""Rows of the environment: steps of one, of a batch, and what a learner's frames cost."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from benchmarks.timing import Contest, Setting, SkippedError, Work, row
+from benchmarks.yardsticks import Null, NullBatch
+
+ENVIRONMENT = "GPUCluster-v1"
+BARS = {"pick": 60_000.0, "primitive": 200_000.0, "elastic": 1_000.0}  # steps a second
+BATCH_BARS = {"pick": 300_000.0, "primitive": 400_000.0}
+NOTHING = "the same spaces, doing nothing"
+BATCH, STEPS, QUICK_STEPS, LENGTH = 64, 4_000, 100, 512
+LEARNER: dict[str, Any] = {"n_steps": 128, "batch_size": 256, "n_epochs": 4, "device": "cpu"}
+LEARNERS_BATCH = 8
+MOST_OVER_NULL = 1.25  # .8 of the frames a second
+
+
+def environment(action: str) -> Any:
+    """Make the environment as a user does."""
+    importlib.import_module("envs")
+    return gymnasium.make(ENVIRONMENT, action=action, count=4, disable_env_checker=True)
+
+
+def batch(action: str) -> Any:
+    """Make a batch of environments as a user does."""
+    importlib.import_module("envs")
+    if gymnasium.spec(ENVIRONMENT).vector_entry_point is None:
+        raise SkippedError(f"{ENVIRONMENT} has no vector entry point")
+    mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
+    return gymnasium.make_vec(ENVIRONMENT, BATCH, vectorization_mode=mode, action=action, count=4)
+
+
+def steps(env: Any, count: int, mask: Callable[[], np.ndarray]) -> None:
+    """Step through episodes, one after the other; the first action that is legal starts a job where one can."""
+    env.reset(seed=0)
+    for _ in range(count):
+        _, _, terminated, truncated, _ = env.step(int(mask().argmax()))
+        if terminated or truncated:
+            env.reset()
+
+
+def batch_steps(env: Any, count: int, mask: np.ndarray | None) -> None:
+    """Step a batch so often; without a mask by what the environments tell."""
+    _, info = env.reset(seed=0)
+    for _ in range(count):
+        legal = info["action_mask"] if mask is None else mask
+        _, _, _, _, info = env.step(legal.argmax(axis=1))
+
+
+def null_like(env: Any) -> Null:
+    """Return an environment with the same spaces that does nothing."""
+    shown, _ = env.reset(seed=0)
+    return Null(shown, gymnasium.spaces.Discrete(env.action_space.n), env.observation_space, LENGTH)
+
+
+def step_row(action: str) -> None:
+    """Register a row of single steps."""
+
+    @row(f"step_{action}", unit="/s", bar=BARS[action])
+    def make(setting: Setting) -> Contest:
+        env = environment(action)
+        null = null_like(env)
+        mask = env.unwrapped.action_masks()
+        often = STEPS if action != "elastic" else STEPS // 10
+        count = QUICK_STEPS if setting.quick else often
+        ours = Work(lambda _: steps(env, count, env.unwrapped.action_masks), count)
+        theirs = Work(lambda _: steps(null, STEPS, lambda: mask), STEPS)
+        return Contest(ours, theirs, NOTHING)
+
+    make.__doc__ = f"Steps through gymnasium.make, action {action}, mask and observation included"
+
+
+def batch_row(action: str) -> None:
+    """Register a row of steps of a batch."""
+
+    @row(f"batch_{action}", unit="/s", bar=BATCH_BARS[action])
+    def make(setting: Setting) -> Contest:
+        env = batch(action)
+        shown, info = env.reset(seed=0)
+        null = NullBatch(shown, BATCH)
+        mask = np.array(info["action_mask"])
+        count = QUICK_STEPS if setting.quick else STEPS // 4
+        ours = Work(lambda _: batch_steps(env, count, None), count * BATCH)
+        return Contest(ours, Work(lambda _: batch_steps(null, count, mask), count * BATCH), NOTHING)
+
+    make.__doc__ = f"Steps of a batch of {BATCH} through gymnasium.make_vec, action {action}, all included"
+
+
+class FirstLegal(gymnasium.ActionWrapper[Any, Any, Any]):
+    """Takes the first legal action for one that is illegal, for learners without masks."""
+
+    def action(self, action: Any) -> Any:
+        """Return a legal action."""
+        inner: Any = self.unwrapped
+        mask = inner.action_masks()
+        return action if mask[action] else int(mask.argmax())
+
+
+def learning(make: Callable[[], gymnasium.Env[Any, Any]], frames: int) -> Work:
+    """Return the work of learning from so many frames with SB3's PPO, on one thread."""
+    import torch
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    torch.set_num_threads(1)
+
+    def prepare() -> PPO:
+        envs = DummyVecEnv([make] * LEARNERS_BATCH)
+        kind = (
+            "MultiInputPolicy" if isinstance(envs.observation_space, gymnasium.spaces.Dict) else "MlpPolicy"
+        )
+        return PPO(kind, envs, seed=0, **LEARNER)
+
+    return Work(lambda model: model.learn(frames), frames, prepare)
+
+
+@row("learner_pick", unit="x", bar=MOST_OVER_NULL)
+def learner_on_pick(setting: Setting) -> Contest:
+    """Seconds of a frame of SB3 PPO on pick and slots, over one on the same spaces doing nothing."""
+    importlib.import_module("envs")
+    frames = LEARNERS_BATCH * 128 * (1 if setting.quick else 4)
+
+    def make() -> gymnasium.Env[Any, Any]:
+        return FirstLegal(
+            gymnasium.make(ENVIRONMENT, action="pick", observation="slots", count=4, disable_env_checker=True)
+        )
+
+    null = null_like(make())
+    return Contest(learning(make, frames), learning(lambda: null_like(null), frames), NOTHING)
+
+
+for _action in BARS:
+    step_row(_action)
+for _action in BATCH_BARS:
+    batch_row(_action)
