@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from simulator.cluster import Cluster
+from simulator.history import History, record_of
 from simulator.kernel import calls
+from simulator.kernel.history import history_dtype
 from simulator.kernel.initial_state import fresh
 from simulator.kernel.layout import (
     DISCIPLINES,
@@ -42,6 +44,7 @@ class Episode:
     seed: of all that is drawn, up to 63 bits.
     rows: records kept; the first is the episode, the second scratch, any more are the caller's.
     physics: how jobs affect one another.
+    history: what finished jobs teach; without it nothing is learned, and what is expected is what is estimated.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Episode:
         seed: int = 0,
         rows: int = 2,
         physics: Physics = ALONE,
+        history: History | None = None,
     ) -> None:
         """Lay the machines out; nothing has arrived yet."""
         physics.check(placement)
@@ -82,7 +86,8 @@ class Episode:
                 f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}"
             )
         self.set_levels(levels)
-        self.view = View(Source(self.states, self.jobs, stream(seed, "view")))
+        self.histories = record_of(history, self.jobs, self.states["phase"].shape[1])
+        self.view = View(Source(self.states, self.jobs, stream(seed, "view"), self.histories))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all that a copy needs to go on exactly as this one; the rest is found again."""
@@ -95,8 +100,9 @@ class Episode:
         rng, moves = kept.pop("rng"), kept.pop("moves")
         vars(self).update(kept)
         self.jobs, self.states = typed_jobs(self.jobs), typed_states(self.states)
+        self.histories = typed_histories(self.histories)
         self.state = self.states[0]
-        source = Source(self.states, self.jobs, rng)
+        source = Source(self.states, self.jobs, rng, self.histories)
         source.moves, source.moves_at = moves
         self.view = View(source)
 
@@ -184,6 +190,13 @@ def typed_states(states: np.ndarray) -> np.ndarray:
     sizes = states["phase"].shape[1], states["node_gpus"].shape[1], states["first_owner"].shape[1]
     typed = np.empty(len(states), state_dtype(Tier(*sizes)))
     typed[:] = states
+    return typed
+
+
+def typed_histories(histories: np.ndarray) -> np.ndarray:
+    """Return a copy of records of what is believed whose type is the very object that the kernel knows."""
+    typed = np.empty(len(histories), history_dtype(histories["cell"].shape[1]))
+    typed[:] = histories
     return typed
 
 
