@@ -99,9 +99,7 @@ def fit(rows: pd.DataFrame, fitted_on: str = "", *, cores: bool = True) -> Fitte
     read = rows[rows["share"] > 0]
     needs = fit_cores(read) if cores and read["window"].nunique() > 1 else {}
     judged = {name: needs.pop(name) for name in ("left_out", "left_out_constant") if name in needs}
-    history = History(
-        **figures, **needs, level=tuple(level.round(4)), gap_s=GAP_S, fitted_on=fitted_on
-    )
+    history = History(**figures, **needs, level=tuple(level.round(4)), gap_s=GAP_S, fitted_on=fitted_on)
     return Fitted(history, {**figures, "jobs": len(rows), "read": len(read), **judged})
 
 

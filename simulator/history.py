@@ -16,7 +16,9 @@ from simulator.kernel.history import MOST_CELLS, PROFILE, SIZES, history_dtype
 from simulator.kernel.layout import NOBODY
 
 LIKE = 2.5  # times: batch sizes of one model have a deviation of a quarter, so nearly all of their iterations
-MOST_LIKE = 64  # jobs of a batch; the next begins another, so that what is believed of a job takes little time
+MOST_LIKE = (
+    64  # jobs of a batch; the next begins another, so that what is believed of a job takes little time
+)
 LEAST_DUTY = 1e-3
 LEAST_S, LEAST_GIB = 1e-3, 1e-2
 ROWS_AT_ONCE = 1024  # of distances to all cells
@@ -157,7 +159,8 @@ def lay_out_cells(h: np.record, jobs: np.ndarray, history: History) -> None:
         return
     cells = np.array(history.cells)
     h.num_cells = len(cells)
-    h.mean[: len(cells)], h.weight[: len(cells)] = cells[:, PROFILE], cells[:, PROFILE + 1]
+    h.log_need[: len(cells)] = cells[:, PROFILE]
+    h.counted[: len(cells)] = cells[:, PROFILE + 1]
     columns = ("profiled_active_ms", "profiled_idle_ms", "profiled_memory_gib", "cores_each")
     points = profiles(*(jobs[name] for name in columns)) / np.array(history.scale)
     h.cell[: len(jobs)] = nearest(points, cells[:, :PROFILE])

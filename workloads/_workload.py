@@ -82,13 +82,16 @@ class Workload:
             )
 
 
-@lru_cache(maxsize=8)
 def history_of(name: str | None) -> History | None:
     """Return the figures of a fitted file: a name in `FITTED`, or a JSON file; ValueError if there is none."""
     if name is None:
         return None
-    if name.endswith(".json"):
-        return read_history(Path(name))
+    return read_history(Path(name)) if name.endswith(".json") else kept_history(name)
+
+
+@lru_cache(maxsize=8)
+def kept_history(name: str) -> History:
+    """Return the figures of a file of `FITTED`, read once; ValueError if there is none of this name."""
     known = sorted(file.stem for file in FITTED.glob("*.json"))
     if name not in known:
         raise ValueError(f"{traces.unknown('history', name, known)}, or a file that ends in .json")

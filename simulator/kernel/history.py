@@ -46,8 +46,8 @@ HISTORY: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = 
     ("alike", "f8"),  # deviation of log need of cores within a batch
     ("spread", "f8"),  # and between jobs of like profile otherwise
     ("num_cells", "i8"),
-    ("mean", "f8", (MOST_CELLS,)),  # log cores that jobs of a cell need
-    ("weight", "f8", (MOST_CELLS,)),  # how many jobs that is the mean of
+    ("log_need", "f8", (MOST_CELLS,)),  # log cores that jobs of a cell need
+    ("counted", "f8", (MOST_CELLS,)),  # how many jobs that is the mean of
     ("num_read", "i8"),  # how many of the jobs that have ended here have been counted in
     # of each job, fixed when it is submitted
     ("cell", "i4", ("jobs",)),
@@ -183,15 +183,15 @@ def catch_up(s, jobs, h):
         h.num_read += 1
         share, need, _ = reading(s, jobs, job)
         cell = h.cell[job]
-        if h.num_cells > 0 and tells(share, need, h.mean[cell]):
-            h.weight[cell] += 1.0
-            h.mean[cell] += (need - h.mean[cell]) / h.weight[cell]
+        if h.num_cells > 0 and tells(share, need, h.log_need[cell]):
+            h.counted[cell] += 1.0
+            h.log_need[cell] += (need - h.log_need[cell]) / h.counted[cell]
 
 
 @compiled
 def need_of_cores(s, jobs, h, job):
     """Return the mean of the logarithm of the cores that each GPU of a job needs."""
-    level = h.mean[h.cell[job]]
+    level = h.log_need[h.cell[job]]
     precision = 1.0 / h.spread**2
     total = level * precision
     other = h.first_like[job]
