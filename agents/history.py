@@ -24,6 +24,7 @@ SCALES = (
     (*FINE, 100.0),
     (*FINE, 0.1),
 )  # cores asked for may tell nothing, or much: which of the two is told by windows left out
+JUDGED = ("left_out", "left_out_constant")
 JOBS_A_CELL = 8  # at least on average, else there are fewer cells
 LEAST_ERROR, LEAST_SPREAD = 0.01, 0.05
 GAP_S = 60.0  # between jobs of a batch, as in Philly's statistics
@@ -97,8 +98,8 @@ def fit(rows: pd.DataFrame, fitted_on: str = "", *, cores: bool = True) -> Fitte
         "between": _rest(float(about.var()), within, LEAST_ERROR),
     }
     read = rows[rows["share"] > 0]
-    needs = fit_cores(read) if cores and read["window"].nunique() > 1 else {}
-    judged = {name: needs.pop(name) for name in ("left_out", "left_out_constant") if name in needs}
+    needs = fit_cores(read) if cores and len(read["window"].unique()) > 1 else {}
+    judged: dict[str, float] = {name: needs.pop(name) for name in JUDGED if name in needs}
     history = History(**figures, **needs, level=tuple(level.round(4)), gap_s=GAP_S, fitted_on=fitted_on)
     return Fitted(history, {**figures, "jobs": len(rows), "read": len(read), **judged})
 
@@ -151,7 +152,7 @@ def _errors(read: pd.DataFrame, cells: np.ndarray, scale: Sequence[float]) -> pd
 
 def _beyond(believed: Any, read: pd.DataFrame) -> pd.Series:
     """Return how far what is believed is from what was read; where GPUs were busy, only what is above it."""
-    error = believed - read["need"]
+    error: pd.Series = believed - read["need"]
     return error.where(read["share"] < GOOD, error.clip(lower=0))
 
 

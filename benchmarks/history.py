@@ -114,10 +114,10 @@ def shortest(seconds: Callable[[View], np.ndarray], cores: Callable[[View], np.n
     """
 
     def policy(view: View) -> Action:
-        queue = view.queue
+        queue, wanted = view.queue, None if cores is None else np.ceil(cores(view) - ROUNDING)
         for job in queue[np.argsort(seconds(view)[queue], kind="stable")].tolist():
-            asked = cores is None or view.jobs.is_cpu_job[job]
-            each = None if asked else cores_for_each(view, math.ceil(cores(view)[job] - ROUNDING))
+            asked = wanted is None or view.jobs.is_cpu_job[job]
+            each = None if wanted is None or asked else cores_for_each(view, float(wanted[job]))
             if not view.just_paused(job) and (placement := view.place(job, each)):
                 return Start(job, placement)
         return Wait()
@@ -161,11 +161,8 @@ def rms(told: pd.Series, truth: pd.Series) -> float:
 def times(told: pd.DataFrame) -> Table:
     """Return the errors of the run time left."""
     shown = headed("run time left: share done", "jobs", "estimated", "expected", "expected / estimated")
-    groups = [
-        *told.groupby("share"),
-        *((("not ", "")[good] + "predictable", rows) for good, rows in told.groupby("good")),
-    ]
-    for name, rows in groups:
+    by_class = [("predictable" if good else "not predictable", rows) for good, rows in told.groupby("good")]
+    for name, rows in [*told.groupby("share"), *by_class]:
         before, after = rms(rows["estimated"], rows["left"]), rms(rows["expected"], rows["left"])
         shown.add_row(str(name), f"{len(rows):,}", f"{before:.3f}", f"{after:.3f}", f"{after / before:.3f}")
     return shown
@@ -192,7 +189,7 @@ def cores(told: pd.DataFrame) -> Table:
 def uses(loads: Sequence[Workload]) -> Table:
     """Return the mean JCT of policies that order by what is told, and of SRTF."""
     shown = headed("policy", "mean JCT, s", "/ SRTF", "standard error")
-    makers = {"srtf": lambda: Ranking("remaining", "by_order"), **USES}
+    makers: dict[str, Callable[[], Policy]] = {"srtf": lambda: Ranking("remaining", "by_order"), **USES}
     found = pd.DataFrame({name: [mean_jct(load, make) for load in loads] for name, make in makers.items()})
     for name in found:
         ratio = found[name] / found["srtf"]

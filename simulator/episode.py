@@ -81,10 +81,7 @@ class Episode:
             **physics.fields(cluster),
         )
         self.state = self.states[0]
-        if len(wrong := misfits(self.states, self.jobs)):
-            raise ValueError(
-                f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}"
-            )
+        refuse_misfits(self.states, self.jobs, cluster)
         self.set_levels(levels)
         self.histories = record_of(history, self.jobs, self.states["phase"].shape[1])
         self.view = View(Source(self.states, self.jobs, stream(seed, "view"), self.histories))
@@ -222,6 +219,12 @@ def misfits(states: np.ndarray, jobs: np.ndarray) -> np.ndarray:
     """Return the jobs that the empty cluster of fresh records could never hold."""
     found = np.empty(len(jobs), np.int64)
     return found[: calls.misfits(states, 0, jobs, found)]
+
+
+def refuse_misfits(states: np.ndarray, jobs: np.ndarray, cluster: Cluster) -> None:
+    """Raise ValueError where the empty cluster of fresh records could never hold a job."""
+    if len(wrong := misfits(states, jobs)):
+        raise ValueError(f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}")
 
 
 def discipline_of(ranking: Ranking, chosen: int) -> int:

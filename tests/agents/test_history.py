@@ -27,7 +27,7 @@ def drawn(batches: int = 600, each: int = 4) -> pd.DataFrame:
     good = rng.random(count) < 0.5
     estimate = run + np.where(good, GOOD_ERROR, BAD_ERROR) * rng.standard_normal(count)
     cores = rng.integers(1, 9, count)
-    need = np.array([NEEDS[number] for number in kind])
+    need = np.array([NEEDS[number] for number in kind.tolist()])
     share = np.minimum(GOOD * cores / need, 1.0)
     known = {
         "window": batch % 2,

@@ -169,7 +169,8 @@ def test_an_oracle_does(tmp_path: Path) -> None:
 def beliefs(chosen: dict[str, Any], count: int | None = None) -> list[Moment]:
     """Return what a view expects of jobs at each instant under SRTF, or at the first so many."""
     episode = whole(Scenario(**chosen)).episode()
-    policy, seen = Ranking("remaining", "by_order"), []
+    policy = Ranking("remaining", "by_order")
+    seen: list[Moment] = []
     episode.set_levels(policy.levels)
 
     def noting(view: View) -> Action:
