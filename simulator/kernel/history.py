@@ -5,16 +5,20 @@ a mean of their own about that of all jobs of as many GPUs,
 
     mean ~ N(level, between^2)     log d ~ N(mean, within^2)     log estimate ~ N(log d, error^2)
 
-where the error is one of two, that of a job that is predictable now, or of one that is not. Known of each other job of
-the batch is log d once it has ended, and its estimate before. So log d of a job is normal; cut off below at the seconds
-a that it has attained, with m and v as they were before the cut,
+where the error is one of two, that of a job that is predictable now, or of one that is not. Known of each other job
+of the batch is log d once it has ended, and its estimate before, or what it has attained where that is more. So log d
+of a job is normal; cut off below at the seconds a that it has attained, with m and v as they were before the cut,
 
-    E(d | d > a) = a R(z) / R(z + sqrt v),     z = (m - log a) / sqrt v,     R = density / distribution of N(0, 1)
+    E(log d | d > a) = m + sqrt(v) R(z),     z = (m - log a) / sqrt(v),     R = density / distribution of N(0, 1)
 
-The logarithm of the cores a GPU needs is normal likewise: its level is the mean over earlier jobs of like profile, those
-of training windows (the fitted file) and those that have ended here. It is read where a job has had its GPUs alone for a
-minute: GPUs that are busy for a share b of the time with c cores each need GOOD c / b of them where b is below GOOD, and
-no more than that in any case; so a reading with busy GPUs counts only where it is below what is believed without it.
+and the run time that is expected is exp of that: its errors are judged as ratios, and orders by it do better than by
+the mean of d, which the few long ones rule (`benchmarks/history.py` prints how well both errors and orders do).
+
+The logarithm of the cores a GPU needs is normal likewise: its level is the mean over earlier jobs of like profile,
+those of training windows (the fitted file) and those that have ended here. It is read where a job has had its GPUs
+alone for a minute: GPUs that are busy for a share b of the time with c cores each need GOOD c / b of them where b is
+below GOOD, and no more than that in any case; so a reading with busy GPUs counts only where it is below what is
+believed without it. Cores that lack since others draw too much bandwidth are not told apart.
 """
 
 import math
@@ -33,7 +37,6 @@ SIZES = 24  # classes of GPUs: 0, 1, 2-3, 4-7 and so on
 MOST_CELLS = 512  # kinds of profile
 PROFILE = 4  # figures of a profile: see `simulator.history`
 NO_INSTANT = -1  # that errors of ended jobs' readings belong to: they stay as they are
-FAR = 6.0  # deviations below the mean, where a cut changes nothing
 VERY_FAR = -30.0  # deviations, where the distribution is too small a number for its quotient
 
 HISTORY: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
@@ -81,18 +84,17 @@ def size_of(gpus):
 def quotient(x):
     """Return density / distribution of N(0, 1)."""
     if x < VERY_FAR:
-        return -x - 1.0 / x
+        return -x - 1.0 / x + 2.0 / x**3
     return math.exp(-x * x / 2.0) / math.sqrt(2.0 * math.pi) / (0.5 * math.erfc(-x / math.sqrt(2.0)))
 
 
 @compiled
-def mean_beyond(mean, variance, least):
-    """Return the mean of what is above `least` of numbers whose logarithms are normal."""
+def middle_beyond(mean, variance, least):
+    """Return exp of the mean of normal logarithms, of those numbers that are above `least`."""
     deviation = math.sqrt(variance)
-    z = (mean - math.log(least)) / deviation if least > 0 else FAR
-    if z >= FAR:
-        return math.exp(mean + variance / 2.0)
-    return least * quotient(z) / quotient(z + deviation)
+    if least <= 0:
+        return math.exp(mean)
+    return math.exp(mean + deviation * quotient((mean - math.log(least)) / deviation))
 
 
 @compiled
@@ -125,20 +127,15 @@ def run_time(s, jobs, h, job):
 
 
 @compiled
-def believed_run_time(s, jobs, h, job):
-    """Seconds of run time of a job, in the shape it asks for, as is to be expected; of one that has ended, its own."""
-    if s.phase[job] == DONE:
-        return s.attained_s[job]
-    if not h.fitted or s.exact:
-        return attained_now(s, job) + remaining_now(s, jobs, job)
-    mean, variance = run_time(s, jobs, h, job)
-    return mean_beyond(mean, variance, attained_now(s, job))
-
-
-@compiled
 def believed_remaining(s, jobs, h, job):
-    """Seconds of run time left of a job, likewise."""
-    return believed_run_time(s, jobs, h, job) - attained_now(s, job)
+    """Seconds of run time left of a job, in the shape it asks for, as is to be expected."""
+    if s.phase[job] == DONE:
+        return 0.0
+    if not h.fitted or s.exact:
+        return remaining_now(s, jobs, job)
+    mean, variance = run_time(s, jobs, h, job)
+    attained = attained_now(s, job)
+    return middle_beyond(mean, variance, attained) - attained
 
 
 @compiled
@@ -153,7 +150,7 @@ def alone_now(s, job):
 
 @compiled
 def reading(s, jobs, job):
-    """Return the share of time that a job's GPUs, which it had alone, were busy, the log cores they need, and its error.
+    """Return how busy the GPUs were that a job had alone, a share, the log cores they need, and its error.
 
     0, 0, 0 where it has had none for a minute, or has parameter servers, whose cores are not told apart. As a monitor
     reads them: two readings of busy seconds, with the errors that they have at this instant.
@@ -190,11 +187,11 @@ def catch_up(s, jobs, h):
 
 @compiled
 def need_of_cores(s, jobs, h, job):
-    """Return the mean of the logarithm of the cores that each GPU of a job needs."""
+    """Return the mean of the logarithm of the cores that each GPU of a job needs; of one that has ended, by its own."""
     level = h.log_need[h.cell[job]]
     precision = 1.0 / h.spread**2
     total = level * precision
-    other = h.first_like[job]
+    other = h.first_like[job] if s.phase[job] != DONE else NOBODY
     while other != NOBODY and other < s.num_arrived:
         if other != job:
             share, need, error = reading(s, jobs, other)
@@ -226,8 +223,8 @@ def believed(states, e, jobs, histories, out):
     h = histories[e]
     catch_up(s, jobs, h)
     for job in range(s.num_arrived):
-        out[0, job] = believed_run_time(s, jobs, h, job)
         out[1, job] = believed_remaining(s, jobs, h, job)
+        out[0, job] = attained_now(s, job) + out[1, job]
         out[2, job] = believed_cores(s, jobs, h, job)
 
 

@@ -8,9 +8,9 @@ import pytest
 
 import baselines
 from agents.history import PROFILE, fit, written_down
-from simulator.kernel.history import PROFILE as WIDTH
 from simulator.history import nearest
 from simulator.kernel.history import GOOD
+from simulator.kernel.history import PROFILE as WIDTH
 from tests.cases import tiny
 from workloads import Scenario, whole
 

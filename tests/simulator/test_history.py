@@ -82,7 +82,7 @@ def conditioned(view: View, job: int, history: History) -> tuple[float, float]:
 
 
 def expected_beyond(mean: float, variance: float, least: float) -> float:
-    """Return the mean of what is above, by integration over the deviations from the mean."""
+    """Return exp of the mean logarithm of what is above, by integration over the deviations from the mean."""
     spread = np.sqrt(variance)
     low = (np.log(least) - mean) / spread if least > 0 else -12.0
     points = [max(low, -12.0), max(low, 0.0) + 3.0, max(low, 0.0) + 14.0]
@@ -94,11 +94,11 @@ def expected_beyond(mean: float, variance: float, least: float) -> float:
             for ends in pairwise(points)
         )
 
-    return integral(lambda x: np.exp(mean + spread * x)) / integral(lambda x: 1.0)
+    return float(np.exp(integral(lambda x: mean + spread * x) / integral(lambda x: 1.0)))
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_run_times_are_the_mean_of_what_is_left_of_the_joint_normal(seed: int, tmp_path: Path) -> None:
+def test_run_times_are_the_middle_of_what_is_left_of_the_joint_normal(seed: int, tmp_path: Path) -> None:
     load = load_of(tmp_path, like_jobs(seed))
     compared = learned = 0
     for view in instants(load.episode(), "srtf"):
@@ -131,7 +131,7 @@ def test_without_a_history_it_is_what_is_estimated_and_asked_for(physics: str, t
     for view in instants(load_of(tmp_path, tiny.mixed(1), None, physics=physics).episode(), "srtf"):
         left = view.jobs.phase != DONE
         assert np.array_equal(view.jobs.expected_cores, view.jobs.cores_each)
-        assert view.jobs.expected_remaining_s[left] == pytest.approx(view.jobs.remaining_s[left], abs=1e-6)
+        assert np.array_equal(view.jobs.expected_remaining_s[left], view.jobs.remaining_s[left])
 
 
 def test_with_exact_estimates_nothing_is_to_be_learned(tmp_path: Path) -> None:
