@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from simulator.cluster import Cluster
-from simulator.history import History, record_of
+from simulator.history import History, records_of
 from simulator.kernel import calls
 from simulator.kernel.history import history_dtype
 from simulator.kernel.initial_state import fresh
@@ -83,7 +83,7 @@ class Episode:
         self.state = self.states[0]
         refuse_misfits(self.states, self.jobs, cluster)
         self.set_levels(levels)
-        self.histories = record_of(history, self.jobs, self.states["phase"].shape[1])
+        self.histories = records_of(history, self.jobs, self.states)
         self.view = View(Source(self.states, self.jobs, stream(seed, "view"), self.histories))
 
     def __getstate__(self) -> dict[str, Any]:

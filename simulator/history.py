@@ -125,9 +125,9 @@ def batches(
     return first
 
 
-def record_of(history: History | None, jobs: np.ndarray, room: int) -> np.ndarray:
-    """Return the record of what is believed of these jobs, `room` being the jobs of the state's tier: (1,)."""
-    records = np.zeros(1, history_dtype(room))
+def records_of(history: History | None, jobs: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """Return a record of what is believed for each of the state's: of the first one's jobs, the others for clones."""
+    records = np.zeros(len(states), history_dtype(states["phase"].shape[1]))
     h = records[0]
     for name in ("first_like", "next_like"):
         h[name][:] = NOBODY

@@ -5,7 +5,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from simulator.history import record_of
+from simulator.history import records_of
 from simulator.kernel import calls, noise
 from simulator.kernel import history as kernel_history
 from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING
@@ -41,7 +41,7 @@ class Record:
 class Source:
     """The records of an episode and its jobs, truths included, and what a view has already found at this instant.
 
-    states: the episode's record, and a scratch record behind it. histories: the record of what is believed.
+    states: the episode's record, and a scratch record behind it. histories: records of what is believed.
     """
 
     def __init__(
@@ -53,8 +53,7 @@ class Source:
     ) -> None:
         """Look at the first of two records, the second being scratch; without histories nothing is learned."""
         self.states, self.jobs, self.rng = states, jobs, rng
-        room = states["phase"].shape[1]
-        self.histories = record_of(None, jobs, room) if histories is None else histories
+        self.histories = records_of(None, jobs, states) if histories is None else histories
         self.state, self.after = Record(states, 0), Record(states, 1)
         self._list = np.empty(len(jobs), np.int64)
         self.moves: list[Action] = []

@@ -1,5 +1,6 @@
 """What is fitted to finished jobs is what they were drawn from, and nothing but what could be written down of them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,13 @@ import pytest
 
 import baselines
 from agents.history import PROFILE, fit, written_down
+from benchmarks.history import judged, rms
 from simulator.history import nearest
 from simulator.kernel.history import GOOD
 from simulator.kernel.history import PROFILE as WIDTH
 from tests.cases import tiny
-from workloads import Scenario, whole
+from workloads import Scenario, named, whole, windows
+from workloads._workload import FITTED, history_of
 
 WITHIN, BETWEEN, GOOD_ERROR, BAD_ERROR = 0.3, 1.2, 0.2, 0.9
 NEEDS = {0: 1.5, 1: 3.0, 2: 6.0}  # cores, of three kinds of profile
@@ -77,3 +80,20 @@ def test_it_is_written_down_what_a_view_shows(tmp_path: Path) -> None:
     assert np.exp(rows["first"]).to_numpy() == pytest.approx(load.jobs["profiled_duration_s"])
     assert (rows["good_at_first"].to_numpy() == (load.jobs["predictable_from"] <= 0)).all()
     assert fit(rows, cores=False).history.within > 0
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in FITTED.iterdir()))
+def test_what_is_kept_is_of_a_workload_and_can_be_read(name: str) -> None:
+    history = history_of(name)
+    assert history is not None
+    assert history.cells
+    assert name in history.fitted_on
+    assert named(name).trace_name == name
+
+
+def test_what_is_kept_of_mixed_tells_more_than_estimates_and_what_is_asked_for() -> None:
+    told = judged(windows(replace(named("mixed"), history="mixed"), "validation", 2))
+    begun = told[told["share"].between(0.05, 0.6)]
+    assert rms(begun["expected"], begun["left"]) < 0.75 * rms(begun["estimated"], begun["left"])
+    trained = told[told["gpus"] > 0]
+    assert rms(trained["as expected"], trained["need"]) < 0.5 * rms(trained["as asked"], trained["need"])

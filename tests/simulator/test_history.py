@@ -16,6 +16,7 @@ import baselines
 from simulator.episode import Episode, asking
 from simulator.history import LIKE, MOST_LIKE, History, batches, read
 from simulator.policy import Action, Wait
+from simulator.source import Source
 from simulator.view import View
 from simulator.vocabulary import DONE
 from tests.cases import tiny
@@ -160,6 +161,20 @@ def test_a_copy_goes_on_to_believe_the_same(tmp_path: Path) -> None:
     act(other, asking(baselines.make(baselines.load("fifo")), other))
     *_, _ = instants(other, "fifo")
     assert tiny.bits(shown(other.view)) == tiny.bits(shown(episode.view))
+
+
+def test_clones_of_both_records_believe_the_same(tmp_path: Path) -> None:
+    load = load_of(tmp_path, tiny.mixed(3), with_cells(3.0), physics="all")
+    episode = load.episode(rows=3)
+    for number, view in enumerate(instants(episode, "fifo")):
+        if number == 40:
+            before = tiny.bits(shown(view))
+            episode.states[2], episode.histories[2] = episode.states[0], episode.histories[0]
+    assert tiny.bits(shown(episode.view)) != before
+    for records in (episode.states, episode.histories):
+        records[0] = records[2]
+    again = Source(episode.states, episode.jobs, np.random.default_rng(0), episode.histories)
+    assert tiny.bits(shown(View(again))) == before
 
 
 def shown(view: View) -> list[np.ndarray]:
