@@ -186,10 +186,15 @@ def cores(told: pd.DataFrame) -> Table:
     return shown
 
 
+def is_exact(scenario: Scenario) -> bool:
+    """Tell whether estimates are exact, so that nothing is to be learned of run times."""
+    return "estimates" not in scenario.parts
+
+
 def uses(loads: Sequence[Workload]) -> Table:
     """Return the mean JCT of policies that order by what is told, and of SRTF; of cores alone with exact estimates."""
     shown = headed("policy", "mean JCT, s", "/ SRTF", "standard error")
-    exact = "estimates" not in loads[0].scenario.parts
+    exact = is_exact(loads[0].scenario)
     used = {name: make for name, make in USES.items() if not exact or name.startswith("shortest: expected")}
     makers: dict[str, Callable[[], Policy]] = {"srtf": lambda: Ranking("remaining", "by_order"), **used}
     found = pd.DataFrame({name: [mean_jct(load, make) for load in loads] for name, make in makers.items()})
@@ -236,9 +241,8 @@ def main(args: Sequence[str] | None = None) -> None:
         scenario = replace(WORKLOADS[name], history=name)
         loads = windows(scenario, "validation", chosen.windows or VALIDATION[name])
         told = judged(loads)
-        out.print(
-            f"\n{name}: {len(loads)} validation windows", times(told), cores(told), uses(loads), sep="\n"
-        )
+        shown = [cores(told)] if is_exact(scenario) else [times(told), cores(told)]
+        out.print(f"\n{name}: {len(loads)} validation windows", *shown, uses(loads), sep="\n")
 
 
 if __name__ == "__main__":
