@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simulator.cluster import Cluster
+from simulator.history import History, records_of
 from simulator.kernel import calls
+from simulator.kernel.history import history_dtype
 from simulator.kernel.initial_state import fresh
 from simulator.kernel.layout import (
     DISCIPLINES,
@@ -48,6 +50,7 @@ class Episode:
     rows: records kept; the first is the episode, the second scratch, any more are the caller's.
     physics: how jobs affect one another.
     fits: (jobs, terms) coefficients fitted to profiles, zero where they are not known; written once they are.
+    history: what finished jobs teach; without it nothing is learned, and what is expected is what is estimated.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Episode:
         rows: int = 2,
         physics: Physics = ALONE,
         fits: np.ndarray | None = None,
+        history: History | None = None,
     ) -> None:
         """Lay the machines out; nothing has arrived yet."""
         physics.check(placement)
@@ -86,9 +90,10 @@ class Episode:
             **physics.fields(cluster),
         )
         self.state = self.states[0]
-        self._refuse_misfits()
+        refuse_misfits(self.states, self.jobs, cluster)
         self.set_levels(levels)
-        self.view = View(Source(self.states, self.jobs, stream(seed, "view")))
+        self.histories = records_of(history, self.jobs, self.states)
+        self.view = View(Source(self.states, self.jobs, stream(seed, "view"), self.histories))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all that a copy needs to go on exactly as this one; the rest is found again."""
@@ -102,17 +107,12 @@ class Episode:
         rng, asked = kept.pop("rng"), kept.pop("asked")
         vars(self).update(kept)
         self.jobs, self.states = typed_jobs(self.jobs), typed_states(self.states)
+        self.histories = typed_histories(self.histories)
         self.state = self.states[0]
-        source = Source(self.states, self.jobs, rng)
+        source = Source(self.states, self.jobs, rng, self.histories)
         source.moves, source.moves_at, source.rule, memory = asked
         source.rule_memory = typed_memory(memory, self.states)
         self.view = View(source)
-
-    def _refuse_misfits(self) -> None:
-        if len(wrong := misfits(self.states, self.jobs)):
-            raise ValueError(
-                f"{len(wrong)} jobs can never run on {self.cluster.name}, the first is job {wrong[0]}"
-            )
 
     def set_levels(self, levels: tuple[float, ...]) -> None:
         """Set the limits of a ranking by level, before the first job starts."""
@@ -216,6 +216,13 @@ def typed_memory(memory: np.ndarray, states: np.ndarray) -> np.ndarray:
     return typed
 
 
+def typed_histories(histories: np.ndarray) -> np.ndarray:
+    """Return a copy of records of what is believed whose type is the very object that the kernel knows."""
+    typed = np.empty(len(histories), history_dtype(histories["cell"].shape[1]))
+    typed[:] = histories
+    return typed
+
+
 def lay_out(
     jobs: np.ndarray, cluster: Cluster, placement: str, *, rows: int = 1, **choices: float
 ) -> np.ndarray:
@@ -238,6 +245,12 @@ def misfits(states: np.ndarray, jobs: np.ndarray) -> np.ndarray:
     """Return the jobs that the empty cluster of fresh records could never hold."""
     found = np.empty(len(jobs), np.int64)
     return found[: calls.misfits(states, 0, jobs, found)]
+
+
+def refuse_misfits(states: np.ndarray, jobs: np.ndarray, cluster: Cluster) -> None:
+    """Raise ValueError where the empty cluster of fresh records could never hold a job."""
+    if len(wrong := misfits(states, jobs)):
+        raise ValueError(f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}")
 
 
 def discipline_of(ranking: Ranking, chosen: int) -> int:

@@ -12,7 +12,7 @@ from simulator.kernel.layout import (
     RUNNING,
     SERVER_CORES,
 )
-from simulator.kernel.readings import BANDWIDTH_ERROR, BUSY_ERROR_S
+from simulator.kernel.noise import BANDWIDTH_ERROR, BUSY_ERROR_S
 from simulator.source import Source
 from traces import stream
 
@@ -35,6 +35,45 @@ def remaining_s(source: Source) -> np.ndarray:
     """Seconds of run time left: max(estimate - attained, 0.2 x attained, 15), exact with exact estimates."""
     remaining: np.ndarray = source.progress[1].copy()
     return remaining
+
+
+def expected_s(source: Source) -> np.ndarray:
+    """Run time of a job, expected from its estimate and the like jobs of its batch; of one that has ended, its own.
+
+    The estimate, or what has come in its place, where the scenario names no `history`; see `simulator.kernel.history`.
+    """
+    seconds: np.ndarray = source.believed[0].copy()
+    return seconds
+
+
+def expected_remaining_s(source: Source) -> np.ndarray:
+    """Seconds of run time left, expected likewise; `remaining_s` where the scenario names no `history`."""
+    seconds: np.ndarray = source.believed[1].copy()
+    return seconds
+
+
+def expected_cores(source: Source) -> np.ndarray:
+    """Cores that each GPU of a job needs, expected from earlier jobs of like profile, its batch and its own readings.
+
+    Those it asks for where the scenario names no `history`, or where it has no GPUs.
+    """
+    cores: np.ndarray = source.believed[2].copy()
+    return cores
+
+
+def busy_share_alone(source: Source) -> np.ndarray:
+    """Share of the time that a job had its GPUs alone in which they were busy, as read; 0 where less than a minute."""
+    share: np.ndarray = source.readings[0].copy()
+    return share
+
+
+def cores_when_busy(source: Source) -> np.ndarray:
+    """Cores that would keep a job's GPUs busy for 96 % of the time, by that reading; nan where there is none.
+
+    It needs no more than these, and no less where `busy_share_alone` is lower.
+    """
+    cores: np.ndarray = source.readings[1].copy()
+    return cores
 
 
 def is_predictable(source: Source) -> np.ndarray:

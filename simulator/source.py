@@ -5,7 +5,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from simulator.history import records_of
 from simulator.kernel import calls, noise
+from simulator.kernel import history as kernel_history
 from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING
 from simulator.policy import Action, Policy
 
@@ -39,12 +41,19 @@ class Record:
 class Source:
     """The records of an episode and its jobs, truths included, and what a view has already found at this instant.
 
-    states: the episode's record, and a scratch record behind it.
+    states: the episode's record, and a scratch record behind it. histories: records of what is believed.
     """
 
-    def __init__(self, states: np.ndarray, jobs: np.ndarray, rng: np.random.Generator) -> None:
-        """Look at the first of two records; the second is scratch."""
+    def __init__(
+        self,
+        states: np.ndarray,
+        jobs: np.ndarray,
+        rng: np.random.Generator,
+        histories: np.ndarray | None = None,
+    ) -> None:
+        """Look at the first of two records, the second being scratch; without histories nothing is learned."""
         self.states, self.jobs, self.rng = states, jobs, rng
+        self.histories = records_of(None, jobs, states) if histories is None else histories
         self.state, self.after = Record(states, 0), Record(states, 1)
         self._list = np.empty(len(jobs), np.int64)
         self.moves: list[Action] = []
@@ -55,6 +64,8 @@ class Source:
         self._errors: dict[str, tuple[int, np.ndarray]] = {}  # of the readings of an instant, by name
         self._progress_at = (-1, -1)
         self._progress = np.empty((2, 0))
+        self._believed_at = (-1, -1)
+        self._believed = np.empty((3, 0))
 
     @property
     def instant(self) -> int:
@@ -75,6 +86,23 @@ class Source:
             calls.progress(self.states, 0, self.jobs, self._progress[0], self._progress[1])
             self._progress_at = moment
         return self._progress
+
+    @property
+    def believed(self) -> np.ndarray:
+        """Seconds of run time of each job that has arrived, those left, and cores a GPU, as expected: (3, jobs)."""
+        moment = self.instant, int(self.state.num_begun)
+        if self._believed_at != moment:
+            self._believed = np.empty((3, self.arrived))
+            kernel_history.believed(self.states, 0, self.jobs, self.histories, self._believed)
+            self._believed_at = moment
+        return self._believed
+
+    @property
+    def readings(self) -> np.ndarray:
+        """How busy each job's GPUs were that it had alone, and cores a GPU that follow: (2, jobs)."""
+        read = np.empty((2, self.arrived))
+        kernel_history.readings(self.states, 0, self.jobs, read)
+        return read
 
     def declared(self, field: str) -> np.ndarray:
         """Return what is fixed about the jobs that have arrived."""

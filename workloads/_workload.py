@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,15 @@ import traces
 from simulator import results
 from simulator.cluster import Cluster, cluster
 from simulator.episode import Episode, lay_out, misfits
+from simulator.history import History
+from simulator.history import read as read_history
 from simulator.jobs import gives_out_cores, jobs_array
 from simulator.kernel.layout import GPU_TYPES
 from simulator.physics import Physics, acting
 from simulator.speed_model import NUM_TERMS
 from workloads._scenario import WHOLE, Scenario, Window
 
+FITTED = Path(__file__).parent / "history"
 ROWS_SHOWN = 10
 RUN_TIMES = ("duration_s", "profiled_duration_s", "predicted_duration_s")
 ROUNDING = 1e-9  # of times, in seconds and as a share
@@ -57,6 +61,7 @@ class Workload:
             rows=rows,
             physics=self.physics,
             fits=self.fits,
+            history=history_of(scenario.history),
         )
 
     @property
@@ -82,6 +87,22 @@ class Workload:
                 f"job {self.table['job_id'].iloc[job]} completed within {took_s[job]:g} s and cannot in less than "
                 f"{least_s[job]:g} s: something has changed the simulation behind its back"
             )
+
+
+def history_of(name: str | None) -> History | None:
+    """Return the figures of a fitted file: a name in `FITTED`, or a JSON file; ValueError if there is none."""
+    if name is None:
+        return None
+    return read_history(Path(name)) if name.endswith(".json") else kept_history(name)
+
+
+@lru_cache(maxsize=8)
+def kept_history(name: str) -> History:
+    """Return the figures of a file of `FITTED`, read once; ValueError if there is none of this name."""
+    known = sorted(file.stem for file in FITTED.glob("*.json"))
+    if name not in known:
+        raise ValueError(f"{traces.unknown('history', name, known)}, or a file that ends in .json")
+    return read_history(FITTED / f"{name}.json")
 
 
 def physics_of(jobs: np.ndarray, machines: Cluster, scenario: Scenario) -> Physics:

@@ -8,6 +8,7 @@ from simulator.kernel.pausing import save
 from simulator.kernel.placement import place
 from simulator.kernel.queues import dequeue
 from simulator.kernel.shapes import take_shape
+from simulator.kernel.speed import bank_alone
 
 
 @compiled
@@ -73,6 +74,7 @@ def move(s, jobs, job, gpus, workers, servers, cores, node):
 def resize(s, jobs, job, cores):
     """Give a running job another number of cores for each of its GPUs, or as a whole if it has none."""
     count_cores(s, job)
+    bank_alone(s, job)
     more = cores - s.core_count[job]
     s.core_count[job] = cores
     if s.node_of[job] != NOBODY:

@@ -37,6 +37,7 @@ def complete(s, jobs, job):
     s.attained_s[job] = jobs[job].duration_s
     s.phase[job] = DONE
     s.finish_s[job] = s.clock
+    s.done_in_order[s.num_done] = job
     s.num_done += 1
 
 

@@ -188,6 +188,10 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("busy_s", "f8", ("jobs",)),  # s its GPUs were in use, banked
     ("busy_gpu_s", "f8", ("jobs",)),  # the same up to the last submission
     ("shared_s", "f8", ("jobs",)),  # s of its GPUs beside another job, banked
+    ("alone_s", "f8", ("jobs",)),  # s of running, banked, with no other job on any of its GPUs
+    ("alone_busy_s", "f8", ("jobs",)),  # s of those its GPUs were in use
+    ("alone_core_s", "f8", ("jobs",)),  # core-seconds of those, for each GPU
+    ("alone_banked", "f8", ("jobs",)),  # s; when these three were
     ("shared_fraction", "f8", ("jobs",)),  # share of its GPUs that others hold too
     ("core_s", "f8", ("jobs",)),  # banked
     ("began", "i8", ("jobs",)),  # the number of its last start
@@ -217,6 +221,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("queue_size", "i4", ("jobs",)),
     ("exhausted", "i1", ("jobs",)),  # request classes that found no place in the present pass, and why
     ("events", "i4", ("jobs",)),  # heap of the active jobs by their next event
+    ("done_in_order", "i4", ("jobs",)),  # the jobs that have ended, the first first
     # GPUs
     ("first_owner", "i4", ("gpus",)),  # the job that has held it longest
     ("num_jobs_on", "i4", ("gpus",)),

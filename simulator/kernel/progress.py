@@ -101,7 +101,7 @@ def run(s, jobs, job):
     """Begin to make progress."""
     s.phase[job] = RUNNING
     s.phase_began[job] = s.clock
-    s.banked[job] = s.clock
+    s.banked[job] = s.alone_banked[job] = s.clock
     keep(s, job)
     s.shared_fraction[job] = shared_fraction_of(s, jobs, job)
     set_speed(s, jobs, job)

@@ -2,13 +2,8 @@
 
 from simulator.kernel._compile import compiled
 from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING
-from simulator.kernel.noise import BUSY, DRAWN, error_of
+from simulator.kernel.noise import BANDWIDTH_ERROR, BUSY, BUSY_ERROR_S, DRAWN, error_of
 from simulator.kernel.speed import drawn_by_each
-
-BUSY_ERROR_S = (
-    0.85  # standard error of a reading of busy seconds: 2 points of utilisation over 60 s; our assumption
-)
-BANDWIDTH_ERROR = 0.02  # standard error of a reading of bandwidth, as a share of it; our assumption
 
 
 @compiled

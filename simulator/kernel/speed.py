@@ -255,8 +255,20 @@ def shared_fraction_of(s, jobs, job):
 
 
 @compiled
+def bank_alone(s, job):
+    """Bank how long a running job has had its GPUs alone, how busy they were, and its cores for each."""
+    if s.shared_fraction[job] == 0:
+        spent = s.clock - s.alone_banked[job]
+        s.alone_s[job] += spent
+        s.alone_busy_s[job] += s.efficiency[job] * spent
+        s.alone_core_s[job] += s.core_count[job] * spent
+    s.alone_banked[job] = s.clock
+
+
+@compiled
 def bank(s, job):
     """Bank what a running job has done so far at its present rate."""
+    bank_alone(s, job)
     spent = s.clock - s.banked[job]
     s.attained_s[job] += s.rate[job] * spent
     s.delay_s[job] += (1.0 - s.rate[job]) * spent

@@ -21,7 +21,7 @@ from simulator.cluster import uniform
 from simulator.episode import Episode, run
 from simulator.kernel import laws
 from simulator.kernel.layout import JOB
-from simulator.kernel.readings import BUSY_ERROR_S
+from simulator.kernel.noise import BUSY_ERROR_S
 from simulator.physics import Physics
 from simulator.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
 from simulator.view import View

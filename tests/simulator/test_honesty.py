@@ -13,6 +13,8 @@ import pytest
 import baselines
 from envs.env import GPUClusterEnv
 from simulator.episode import Episode, asking, discipline_of, run
+from simulator.history import History
+from simulator.kernel.history import SIZES
 from simulator.policy import Action, Policy, Ranking
 from simulator.view import View
 from tests.cases import tiny
@@ -162,3 +164,58 @@ def test_an_oracle_does(tmp_path: Path) -> None:
     after = actions("srtf_oracle", tiny.scenario(tmp_path, changed))
     done = sum(at.now <= before[-1].now / 2 for at in before)
     assert [at.seen for at in after[:done]] != [at.seen for at in before[:done]]
+
+
+def beliefs(chosen: dict[str, Any], count: int | None = None) -> list[Moment]:
+    """Return what a view expects of jobs at each instant under SRTF, or at the first so many."""
+    episode = whole(Scenario(**chosen)).episode()
+    policy = Ranking("remaining", "by_order")
+    seen: list[Moment] = []
+    episode.set_levels(policy.levels)
+
+    def noting(view: View) -> Action:
+        if not seen or seen[-1].now < view.now:
+            jobs = view.jobs
+            shown = (jobs.expected_s, jobs.expected_remaining_s, jobs.expected_cores)
+            seen.append(moment((*shown, jobs.busy_share_alone, jobs.cores_when_busy), episode))
+            if len(seen) == count:
+                raise EnoughSeen
+        return asking(policy, episode)()
+
+    with suppress(EnoughSeen):
+        run(noting, episode)
+    return seen
+
+
+def learned(folder: Path) -> str:
+    """Write a history with one kind of profile and return the file's name."""
+    file = folder / "learned" / "history.json"
+    cell = (0.0, 0.0, 0.0, 0.0, 1.0, 3.0)
+    History(0.3, 1.0, 0.4, 1.5, (6.0,) * SIZES, alike=0.1, spread=0.5, cells=(cell,), gap_s=600.0).write(file)
+    return str(file)
+
+
+@pytest.mark.parametrize("physics", ["all", "estimates"])
+def test_what_is_expected_does_not_tell_true_durations(physics: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    table, history = tiny.jobs(seed=2).assign(crash_at=1.0), learned(tmp_path)
+    before = beliefs(tiny.scenario(tmp_path, table, physics=physics, history=history))
+    for last in some(rng, before):
+        changed = other_truth(table, before[last], rng)
+        after = beliefs(tiny.scenario(tmp_path, changed, physics=physics, history=history), last + 1)
+        assert [at.seen for at in after] == [at.seen for at in before[: last + 1]]
+    assert len({at.seen for at in before}) > len(before) // 2
+
+
+def test_what_is_expected_does_not_tell_what_a_job_needs_before_it_runs(tmp_path: Path) -> None:
+    """The input of the jobs that have not begun is another; sooner or later that shows."""
+    table, history = tiny.jobs(seed=2).assign(crash_at=1.0, input_core_s=0.3), learned(tmp_path)
+    chosen = {"physics": "estimates,cores", "history": history}
+    before = beliefs(tiny.scenario(tmp_path, table, **chosen))
+    for last in (len(before) // 4, len(before) // 2):
+        not_begun = before[last].attained_s == 0
+        other = table.assign(input_core_s=np.where(not_begun, 0.9, 0.3))
+        after = beliefs(tiny.scenario(tmp_path, other, **chosen))
+        assert not_begun.any()
+        assert [at.seen for at in after[: last + 1]] == [at.seen for at in before[: last + 1]]
+        assert [at.seen for at in after] != [at.seen for at in before]

@@ -1,0 +1,172 @@
+"""What finished jobs of training windows teach, fitted to what a scheduler could have written down of them.
+
+A policy plays the windows; of each job its estimate is noted when it is submitted, the rest is what a view shows when
+all have ended. No truth is read that has not shown by then.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.cluster.vq import kmeans2
+
+from simulator.episode import Episode, asking, discipline_of, run
+from simulator.history import History, batches, nearest, profiles
+from simulator.kernel.history import GOOD, MOST_CELLS, SIZES
+from simulator.policy import Action, Policy, Ranking
+from simulator.view import View
+from workloads import Workload
+
+PROFILE = ["log_odds_of_duty", "log_iteration", "log_memory", "log_cores_asked"]
+FINE = (0.25, 0.05, 0.035)  # scales of duty, iteration and memory: about the errors of a profile, by default
+SCALES = (
+    (*FINE, 100.0),
+    (*FINE, 0.1),
+)  # cores asked for may tell nothing, or much: which of the two is told by windows left out
+JUDGED = ("left_out", "left_out_constant")
+JOBS_A_CELL = 8  # at least on average, else there are fewer cells
+LEAST_ERROR, LEAST_SPREAD = 0.01, 0.05
+GAP_S = 60.0  # between jobs of a batch, as in Philly's statistics
+
+
+class Fitted(NamedTuple):
+    """A history, and the figures that tell how good it is."""
+
+    history: History
+    figures: dict[str, float]
+
+
+class Noting:
+    """A policy that does what another does and notes each job's first estimate, and whether it was good then."""
+
+    def __init__(self, policy: Policy, episode: Episode) -> None:
+        """Note nothing so far."""
+        if isinstance(policy, Ranking):
+            episode.set_levels(policy.levels)
+            episode.state.discipline = discipline_of(policy, episode.discipline)
+        self._ask = asking(policy, episode)
+        self.estimate_s = np.empty(0)
+        self.predictable = np.empty(0, bool)
+
+    def __call__(self, view: View) -> Action:
+        """Note the jobs that have come, and do what the other does."""
+        known = len(self.estimate_s)
+        if len(view.jobs.num_gpus) > known:
+            self.estimate_s = np.append(self.estimate_s, view.jobs.estimate_s[known:])
+            self.predictable = np.append(self.predictable, view.jobs.is_predictable[known:])
+        return self._ask()
+
+
+def written_down(load: Workload, policy: Policy) -> pd.DataFrame:
+    """Return what is known of the jobs of a workload once a policy has brought all to their end, a row each."""
+    episode = load.episode()
+    noting = Noting(policy, episode)
+    jobs = run(noting, episode).view.jobs
+    active_ms, idle_ms = jobs.profiled_active_ms, jobs.profiled_idle_ms
+    profile = profiles(active_ms, idle_ms, jobs.profiled_memory_gib, jobs.cores_each)
+    whole_s = (active_ms + idle_ms) / 1000
+    known = {
+        "window": load.window.number,
+        "batch": batches(jobs.user, jobs.num_gpus, jobs.submit_s, whole_s, GAP_S),
+        "size": [min(int(gpus).bit_length(), SIZES - 1) for gpus in jobs.num_gpus],
+        "run": np.log(np.maximum(jobs.attained_s, 1.0)),
+        "first": np.log(np.maximum(noting.estimate_s, 1.0)),
+        "last": np.log(np.maximum(jobs.estimate_s, 1.0)),
+        "good_at_first": noting.predictable,
+        "good_at_last": jobs.is_predictable,
+        "share": np.where((jobs.num_gpus > 0) & (jobs.servers == 0), jobs.busy_share_alone, 0.0),
+        "need": np.log(np.maximum(jobs.cores_when_busy, 1.0)),
+    }
+    return pd.DataFrame(known).assign(**dict(zip(PROFILE, profile.T, strict=True)))
+
+
+def fit(rows: pd.DataFrame, fitted_on: str = "", *, cores: bool = True) -> Fitted:
+    """Return the history of jobs as `written_down`, of several windows. cores: whether cores matter there."""
+    rows = rows.assign(batch=rows.groupby(["window", "batch"]).ngroup())
+    errors = {
+        "good_error": _rms((rows["last"] - rows["run"])[rows["good_at_last"]]),
+        "bad_error": _rms((rows["first"] - rows["run"])[~rows["good_at_first"]]),
+    }
+    usual = max(errors.values())  # where no job is of a kind
+    level = rows.groupby("size")["run"].mean().reindex(range(SIZES)).fillna(rows["run"].mean())
+    about = rows["run"] - rows["size"].map(level)
+    within = _within(about, rows["batch"])
+    figures: dict[str, Any] = {
+        **{name: max(error or usual, LEAST_ERROR) for name, error in errors.items()},
+        "within": max(within, LEAST_ERROR),
+        "between": _rest(float(about.var()), within, LEAST_ERROR),
+    }
+    read = rows[rows["share"] > 0]
+    needs = fit_cores(read) if cores and len(read["window"].unique()) > 1 else {}
+    judged: dict[str, float] = {name: needs.pop(name) for name in JUDGED if name in needs}
+    history = History(**figures, **needs, level=tuple(level.round(4)), gap_s=GAP_S, fitted_on=fitted_on)
+    return Fitted(history, {**figures, "jobs": len(rows), "read": len(read), **judged})
+
+
+def fit_cores(read: pd.DataFrame) -> dict[str, Any]:
+    """Return cells, scale, alike and spread of jobs that were read, and how well one half of windows tells the other's.
+
+    left_out, left_out_constant: that error of the log need, by cells, and by the mean of all.
+    """
+    half = read["window"] % 2 == read["window"].min() % 2
+    errors = [_errors(read[~half], _cells(read[half], scale), scale) for scale in SCALES]
+    best = int(np.argmin([_rms(each) for each in errors]))
+    constant = read.loc[half, "need"].mean()
+    limited = read[read["share"] < GOOD]
+    alike = max(_within(limited["need"], limited["batch"]), LEAST_SPREAD)
+    return {
+        "scale": SCALES[best],
+        "cells": tuple(tuple(row) for row in _cells(read, SCALES[best]).round(4).tolist()),
+        "alike": alike,
+        "spread": _rest(_rms(errors[best]) ** 2, alike, LEAST_SPREAD),
+        "left_out": _rms(errors[best]),
+        "left_out_constant": _rms(_beyond(constant, read[~half])),
+    }
+
+
+def _cells(read: pd.DataFrame, scale: Sequence[float]) -> np.ndarray:
+    """Return rows of centre, mean log need, and number of jobs, for groups of jobs of like profile.
+
+    A job whose GPUs were busy needs no more than was read: it counts where that is below the mean of those whose
+    GPUs were not, or, without any of these, of all.
+    """
+    points = read[PROFILE].to_numpy() / np.array(scale)
+    count = int(np.clip(len(points) // JOBS_A_CELL, 1, MOST_CELLS))
+    _, cell = kmeans2(points, count, minit="++", seed=np.random.default_rng(0), missing="warn")
+    rows = []
+    for number in np.unique(cell):
+        here = cell == number
+        need, limited = read["need"].to_numpy()[here], read["share"].to_numpy()[here] < GOOD
+        first = need[limited].mean() if limited.any() else need.mean()
+        counted = need[limited | (need <= first)]
+        rows.append([*points[here].mean(axis=0), counted.mean(), len(counted)])
+    return np.array(rows)
+
+
+def _errors(read: pd.DataFrame, cells: np.ndarray, scale: Sequence[float]) -> pd.Series:
+    width = len(PROFILE)
+    cell = nearest(read[PROFILE].to_numpy() / np.array(scale), cells[:, :width])
+    return _beyond(cells[cell, width], read)
+
+
+def _beyond(believed: Any, read: pd.DataFrame) -> pd.Series:
+    """Return how far what is believed is from what was read; where GPUs were busy, only what is above it."""
+    error: pd.Series = believed - read["need"]
+    return error.where(read["share"] < GOOD, error.clip(lower=0))
+
+
+def _within(values: pd.Series, group: pd.Series) -> float:
+    """Return the deviation within groups, pooled."""
+    freedom = len(values) - group.nunique()
+    apart = values - values.groupby(group).transform("mean")
+    return float(np.sqrt((apart**2).sum() / freedom)) if freedom > 0 else 0.0
+
+
+def _rest(variance: float, part: float, least: float) -> float:
+    """Return the deviation that is left of a variance without that of a part."""
+    return float(np.sqrt(max(variance - part**2, least**2)))
+
+
+def _rms(values: pd.Series) -> float:
+    return float(np.sqrt((values**2).mean())) if len(values) else 0.0

@@ -1,0 +1,249 @@
+"""What is gained by what finished jobs teach: `python benchmarks/history.py [--workload NAME ...] [--write]`.
+
+Errors on validation windows, none of which is fitted on: of the run time left, as estimated today and as expected (the
+root mean square of log of what is told over the truth, at shares of the run that are done), and of the cores that a
+GPU needs, as asked, as the first guess of CODA's tuner, and as expected. The truth is read here, to judge, alone.
+Then whether it is of use: mean JCT of an order by one and by the other, on the same windows.
+
+--write fits again, on training windows, what `workloads/history` keeps, and prints the figures.
+"""
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from rich import box
+from rich.table import Table
+
+import baselines
+from baselines.lib.grants import Rounds, by
+from baselines.lib.order import cores_for_each
+from baselines.lib.tuning import Tuner
+from evaluation import report
+from simulator.episode import Episode, asking, run
+from simulator.kernel.history import GOOD
+from simulator.policy import Action, Policy, Ranking, Start, Wait
+from simulator.view import View
+from workloads import Scenario, Workload, named, windows
+
+FITTED = Path(__file__).parent.parent / "workloads" / "history"
+WORKLOADS = {
+    "mixed": named("mixed"),
+    "philly": replace(named("philly"), physics="standard"),
+    "coda_mix": named("coda_mix"),
+}
+TRAINING = {"mixed": 64, "philly": 32, "coda_mix": 3}  # windows
+VALIDATION = {"mixed": 20, "philly": 8, "coda_mix": 2}
+PLAYED_BY = "coda"  # which tunes cores, and shares no GPU: so it reads most
+SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # of a run that are done
+START = float(Tuner().start)
+PLENTY = 1e9  # cores
+ROUNDING = 1e-6  # cores
+
+
+class Judge:
+    """A policy that does what another does, and holds what is told of each job against the truth at some shares."""
+
+    def __init__(self, policy: Policy, episode: Episode) -> None:
+        """Judge nothing so far."""
+        self._ask, self._jobs = asking(policy, episode), episode.jobs
+        self._told: list[pd.DataFrame] = []
+        self._next = np.zeros(len(episode.jobs), int)  # the share at which a job is looked at next
+        self._instant = -1
+
+    def __call__(self, view: View) -> Action:
+        """Look at the jobs that have come so far, and do what the other does."""
+        if view.instant != self._instant:
+            self._instant = view.instant
+            self._look(view)
+        return self._ask()
+
+    def _look(self, view: View) -> None:
+        attained_s = view.jobs.attained_s
+        jobs = self._jobs[: len(attained_s)]
+        done = attained_s / jobs["duration_s"]
+        marks = np.array([*SHARES, np.inf])
+        due = np.flatnonzero((done >= marks[self._next[: len(done)]]) & (done < 1))
+        if not len(due):
+            return
+        at = np.searchsorted(SHARES, done[due], side="right") - 1
+        self._next[due] = at + 1
+        told = {
+            "job": due,
+            "share": np.array(SHARES)[at],
+            "good": view.jobs.is_predictable[due],
+            "left": (jobs["duration_s"] - attained_s)[due],
+            "estimated": view.jobs.remaining_s[due],
+            "expected": view.jobs.expected_remaining_s[due],
+            "gpus": jobs["num_gpus"][due],
+            "need": needed(jobs[due]),
+            "as asked": view.jobs.cores_each[due],
+            "as tuned first": np.full(len(due), START),
+            "as expected": view.jobs.expected_cores[due],
+        }
+        self._told.append(pd.DataFrame(told))
+
+    @property
+    def told(self) -> pd.DataFrame:
+        """A row for each job and share."""
+        return pd.concat(self._told, ignore_index=True)
+
+
+def needed(jobs: np.ndarray) -> np.ndarray:
+    """Return the least cores with which GPUs are busy for GOOD of the time, alone, at least one."""
+    exchange_s = jobs["ideal_iteration_s"] - jobs["gpu_s"]
+    within_s = np.maximum((jobs["gpu_s"] + exchange_s) / GOOD - exchange_s, 1 / PLENTY)
+    cores: np.ndarray = np.maximum(jobs["input_core_s"] / within_s, 1.0)
+    return cores
+
+
+def in_rounds(seconds: Callable[[View], np.ndarray]) -> Policy:
+    """Return the policy that runs first what has least left, and pauses for it, settled in rounds."""
+    return Rounds(lambda view: by(view, seconds(view)))
+
+
+def shortest(seconds: Callable[[View], np.ndarray], cores: Callable[[View], np.ndarray] | None) -> Policy:
+    """Return the policy that starts the shortest job that fits, with so many cores a GPU, or with those it asks for.
+
+    cores: at most a GPU's share of its node; whole ones.
+    """
+
+    def policy(view: View) -> Action:
+        queue, wanted = view.queue, None if cores is None else np.ceil(cores(view) - ROUNDING)
+        for job in queue[np.argsort(seconds(view)[queue], kind="stable")].tolist():
+            asked = wanted is None or view.jobs.is_cpu_job[job]
+            each = None if wanted is None or asked else cores_for_each(view, float(wanted[job]))
+            if not view.just_paused(job) and (placement := view.place(job, each)):
+                return Start(job, placement)
+        return Wait()
+
+    return policy
+
+
+USES: dict[str, Callable[[], Policy]] = {
+    "least left, in rounds: estimated": lambda: in_rounds(lambda view: view.jobs.remaining_s),
+    "least left, in rounds: expected": lambda: in_rounds(lambda view: view.jobs.expected_remaining_s),
+    "shortest: estimated, cores as asked": lambda: shortest(lambda view: view.jobs.estimate_s, None),
+    "shortest: expected, cores as asked": lambda: shortest(lambda view: view.jobs.expected_s, None),
+    "shortest: expected, cores as expected": lambda: shortest(
+        lambda view: view.jobs.expected_s, lambda view: view.jobs.expected_cores
+    ),
+}
+
+
+def judged(loads: Sequence[Workload]) -> pd.DataFrame:
+    """Return what is told of the jobs of workloads under SRTF, beside the truth."""
+    found = []
+    for load in loads:
+        episode = load.episode()
+        judge = Judge(Ranking("remaining", "by_order"), episode)
+        run(judge, episode)
+        found.append(judge.told)
+    return pd.concat(found, ignore_index=True)
+
+
+def mean_jct(load: Workload, make: Callable[[], Policy]) -> float:
+    """Return the mean JCT of a policy on a workload, s."""
+    state = run(make(), load.episode()).state
+    return float((state.finish_s[: len(load.jobs)] - load.jobs["submit_s"]).mean())
+
+
+def rms(told: pd.Series, truth: pd.Series) -> float:
+    """Return the root mean square of the logarithm of what is told over the truth."""
+    return math.sqrt(float((np.log(told / truth) ** 2).mean()))
+
+
+def times(told: pd.DataFrame) -> Table:
+    """Return the errors of the run time left."""
+    shown = headed("run time left: share done", "jobs", "estimated", "expected", "expected / estimated")
+    by_class = [("predictable" if good else "not predictable", rows) for good, rows in told.groupby("good")]
+    for name, rows in [*told.groupby("share"), *by_class]:
+        before, after = rms(rows["estimated"], rows["left"]), rms(rows["expected"], rows["left"])
+        shown.add_row(str(name), f"{len(rows):,}", f"{before:.3f}", f"{after:.3f}", f"{after / before:.3f}")
+    return shown
+
+
+def cores(told: pd.DataFrame) -> Table:
+    """Return the errors of the cores a GPU needs: before a job has run, and once a third of it has."""
+    shown = headed("cores needed", "jobs", "rms of log", "median error", "rms error, cores", "too few")
+    for share in (0.0, 0.3):
+        rows = told[(told["share"] == share) & (told["gpus"] > 0)]
+        for name in ("as asked", "as tuned first", "as expected"):
+            error = rows[name] - rows["need"]
+            cells = rms(rows[name], rows["need"]), error.abs().median(), math.sqrt((error**2).mean())
+            few = (np.ceil(rows[name] - 1e-6) < rows["need"]).mean()
+            shown.add_row(
+                f"{name}, {share:.0%} done",
+                f"{len(rows):,}",
+                *(f"{cell:.3f}" for cell in cells),
+                f"{few:.1%}",
+            )
+    return shown
+
+
+def is_exact(scenario: Scenario) -> bool:
+    """Tell whether estimates are exact, so that nothing is to be learned of run times."""
+    return "estimates" not in scenario.parts
+
+
+def uses(loads: Sequence[Workload]) -> Table:
+    """Return the mean JCT of policies that order by what is told, and of SRTF; of cores alone with exact estimates."""
+    shown = headed("policy", "mean JCT, s", "/ SRTF", "standard error")
+    exact = is_exact(loads[0].scenario)
+    used = {name: make for name, make in USES.items() if not exact or name.startswith("shortest: expected")}
+    makers: dict[str, Callable[[], Policy]] = {"srtf": lambda: Ranking("remaining", "by_order"), **used}
+    found = pd.DataFrame({name: [mean_jct(load, make) for load in loads] for name, make in makers.items()})
+    for name in found:
+        ratio = found[name] / found["srtf"]
+        error = ratio.std() / math.sqrt(len(ratio)) if len(ratio) > 1 else math.nan
+        shown.add_row(str(name), f"{found[name].mean():,.0f}", f"{ratio.mean():.4f}", f"{error:.4f}")
+    return shown
+
+
+def headed(*headings: str) -> Table:
+    """Return an empty table, its first column to the left."""
+    shown = Table(box=box.HORIZONTALS, padding=(0, 1, 0, 0), show_edge=False)
+    for number, heading in enumerate(headings):
+        shown.add_column(heading, justify="right" if number else "left", no_wrap=True)
+    return shown
+
+
+def write(name: str, scenario: Scenario, count: int) -> pd.Series:
+    """Fit on training windows and write the file; return the figures."""
+    from agents.history import fit, written_down
+
+    loads = windows(scenario, "train", count)
+    rows = pd.concat([written_down(load, baselines.make(baselines.load(PLAYED_BY))) for load in loads])
+    words = f"{count} training windows of {name}, physics {scenario.physics}, played by {PLAYED_BY}"
+    fitted = fit(rows, words, cores="cores" in scenario.parts)
+    fitted.history.write(FITTED / f"{name}.json")
+    return pd.Series(fitted.figures)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Print the errors and the use for each workload."""
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument(
+        "--workload", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), help="default: all"
+    )
+    flags.add_argument("--windows", type=int, help="training windows if fitted, and validation windows")
+    flags.add_argument("--write", action="store_true", help="fit again first")
+    chosen = flags.parse_args(args)
+    out = report.console(sys.stdout)
+    for name in chosen.workload:
+        if chosen.write:
+            out.print(write(name, WORKLOADS[name], chosen.windows or TRAINING[name]).round(3).to_string())
+        scenario = replace(WORKLOADS[name], history=name)
+        loads = windows(scenario, "validation", chosen.windows or VALIDATION[name])
+        told = judged(loads)
+        shown = [cores(told)] if is_exact(scenario) else [times(told), cores(told)]
+        out.print(f"\n{name}: {len(loads)} validation windows", *shown, uses(loads), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

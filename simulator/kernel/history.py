@@ -1,0 +1,238 @@
+"""What may be believed of a job from those before it: how long it runs, and how many cores its GPUs need.
+
+Jobs of a batch (see `simulator.history`) are like one another. Their logarithms of seconds of run time are normal, with
+a mean of their own about that of all jobs of as many GPUs,
+
+    mean ~ N(level, between^2)     log d ~ N(mean, within^2)     log estimate ~ N(log d, error^2)
+
+where the error is one of two, that of a job that is predictable now, or of one that is not. Known of each other job
+of the batch is log d once it has ended, and its estimate before, or what it has attained where that is more. So log d
+of a job is normal; cut off below at the seconds a that it has attained, with m and v as they were before the cut,
+
+    E(log d | d > a) = m + sqrt(v) R(z),     z = (m - log a) / sqrt(v),     R = density / distribution of N(0, 1)
+
+and the run time that is expected is exp of that: its errors are judged as ratios, and orders by it do better than by
+the mean of d, which the few long ones rule (`benchmarks/history.py` prints how well both errors and orders do).
+
+The logarithm of the cores a GPU needs is normal likewise: its level is the mean over earlier jobs of like profile,
+those of training windows (the fitted file) and those that have ended here. It is read where a job has had its GPUs
+alone for a minute: GPUs that are busy for a share b of the time with c cores each need GOOD c / b of them where b is
+below GOOD, and no more than that in any case; so a reading with busy GPUs counts only where it is below what is
+believed without it. Cores that lack since others draw too much bandwidth are not told apart.
+"""
+
+import math
+from functools import cache
+
+import numpy as np
+
+from simulator.kernel._compile import compiled, entry
+from simulator.kernel.layout import DONE, LEAST_CORES, NOBODY, RUNNING
+from simulator.kernel.noise import BUSY, BUSY_ERROR_S, error_at, error_of
+from simulator.kernel.queues import attained_now, estimate_now, remaining_now
+
+GOOD = 0.96  # busy share that cores are to reach, over the best: as CODA's tuner here
+LEAST_READ_S = 60.0  # of having GPUs alone: the tuner's window
+SIZES = 24  # classes of GPUs: 0, 1, 2-3, 4-7 and so on
+MOST_CELLS = 512  # kinds of profile
+PROFILE = 4  # figures of a profile: see `simulator.history`
+NO_INSTANT = -1  # that errors of ended jobs' readings belong to: they stay as they are
+VERY_FAR = -30.0  # deviations, where the distribution is too small a number for its quotient
+
+HISTORY: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
+    ("fitted", "i8"),  # 1 where a fitted file is in force
+    ("good_error", "f8"),  # deviation of log estimate of a job that is predictable
+    ("bad_error", "f8"),  # and of one that is not
+    ("within", "f8"),  # deviation of log run time within a batch
+    ("between", "f8"),  # and of its mean over batches
+    ("level", "f8", (SIZES,)),  # mean log run time, s, by class of GPUs
+    ("alike", "f8"),  # deviation of log need of cores within a batch
+    ("spread", "f8"),  # and between jobs of like profile otherwise
+    ("num_cells", "i8"),
+    ("log_need", "f8", (MOST_CELLS,)),  # log cores that jobs of a cell need
+    ("counted", "f8", (MOST_CELLS,)),  # how many jobs that is the mean of
+    ("num_read", "i8"),  # how many of the jobs that have ended here have been counted in
+    # of each job, fixed when it is submitted
+    ("cell", "i4", ("jobs",)),
+    ("first_like", "i4", ("jobs",)),  # the first job of its batch
+    ("next_like", "i4", ("jobs",)),  # the next one; NOBODY after the last
+)
+"""The record of what is believed, beside the state's: whoever clones or restores one does so with the other."""
+
+
+@cache
+def history_dtype(jobs: int) -> np.dtype:
+    """Return the record type for so many jobs, those of the state's tier."""
+    shaped = [
+        (name, kind, tuple(jobs if side == "jobs" else side for side in shape[0]) if shape else ())
+        for name, kind, *shape in HISTORY
+    ]
+    return np.dtype((np.record, np.dtype(shaped, align=True)))
+
+
+@compiled
+def size_of(gpus):
+    """Return the class of so many GPUs."""
+    size = 0
+    while gpus > 0 and size < SIZES - 1:
+        gpus >>= 1
+        size += 1
+    return size
+
+
+@compiled
+def quotient(x):
+    """Return density / distribution of N(0, 1)."""
+    if x < VERY_FAR:
+        return -x - 1.0 / x + 2.0 / x**3
+    return math.exp(-x * x / 2.0) / math.sqrt(2.0 * math.pi) / (0.5 * math.erfc(-x / math.sqrt(2.0)))
+
+
+@compiled
+def middle_beyond(mean, variance, least):
+    """Return exp of the mean of normal logarithms, of those numbers that are above `least`."""
+    deviation = math.sqrt(variance)
+    if least <= 0:
+        return math.exp(mean)
+    return math.exp(mean + deviation * quotient((mean - math.log(least)) / deviation))
+
+
+@compiled
+def error_of_estimate(s, h, job):
+    """Deviation of the logarithm of a job's estimate."""
+    return h.good_error if s.predictable[job] else h.bad_error
+
+
+@compiled
+def run_time(s, jobs, h, job):
+    """Return mean and variance of the logarithm of a job's seconds of run time, whatever it has attained."""
+    precision = 1.0 / h.between**2
+    total = h.level[size_of(jobs[job].num_gpus)] * precision
+    other = h.first_like[job]
+    while other != NOBODY and other < s.num_arrived:
+        if other != job:
+            variance = h.within**2
+            seconds = attained_now(s, other)
+            if s.phase[other] != DONE:
+                variance += error_of_estimate(s, h, other) ** 2
+                seconds = max(estimate_now(s, jobs, other), seconds)
+            total += math.log(max(seconds, 1.0)) / variance
+            precision += 1.0 / variance
+        other = h.next_like[other]
+    variance = 1.0 / precision + h.within**2
+    own = error_of_estimate(s, h, job) ** 2
+    mean = total / precision
+    mean += (math.log(max(estimate_now(s, jobs, job), 1.0)) - mean) * variance / (variance + own)
+    return mean, variance * own / (variance + own)
+
+
+@compiled
+def believed_remaining(s, jobs, h, job):
+    """Seconds of run time left of a job, in the shape it asks for, as is to be expected."""
+    if s.phase[job] == DONE:
+        return 0.0
+    if not h.fitted or s.exact:
+        return remaining_now(s, jobs, job)
+    mean, variance = run_time(s, jobs, h, job)
+    attained = attained_now(s, job)
+    return middle_beyond(mean, variance, attained) - attained
+
+
+@compiled
+def alone_now(s, job):
+    """Return how long a job has had GPUs alone so far, how busy they were, s, and its core-seconds for each."""
+    seconds, busy, cores = s.alone_s[job], s.alone_busy_s[job], s.alone_core_s[job]
+    if s.phase[job] == RUNNING and s.shared_fraction[job] == 0:
+        spent = s.clock - s.alone_banked[job]
+        return seconds + spent, busy + s.efficiency[job] * spent, cores + s.core_count[job] * spent
+    return seconds, busy, cores
+
+
+@compiled
+def reading(s, jobs, job):
+    """Return how busy the GPUs were that a job had alone, a share, the log cores they need, and its error.
+
+    0, 0, 0 where it has had none for a minute, or has parameter servers, whose cores are not told apart. As a monitor
+    reads them: two readings of busy seconds, with the errors that they have at this instant.
+    """
+    seconds, busy, cores = alone_now(s, job)
+    if jobs[job].num_gpus == 0 or jobs[job].servers > 0 or seconds < LEAST_READ_S:
+        return 0.0, 0.0, 0.0
+    done = s.phase[job] == DONE
+    normal = error_at(s, BUSY, NO_INSTANT, job) if done else error_of(s, BUSY, job)
+    error = math.sqrt(2.0) * BUSY_ERROR_S / seconds
+    share = min(max(busy / seconds + error * normal, error), 1.0)
+    need = math.log(max(GOOD * cores / seconds / share, LEAST_CORES))
+    return share, need, error / share
+
+
+@compiled
+def tells(share, need, believed):
+    """Tell whether a reading says more than that a job needs no more cores than is believed."""
+    return share > 0 and (share < GOOD or need < believed)
+
+
+@compiled
+def catch_up(s, jobs, h):
+    """Count in the jobs that have ended since this was last done; to be called before cores are asked for."""
+    while h.num_read < s.num_done:
+        job = s.done_in_order[h.num_read]
+        h.num_read += 1
+        share, need, _ = reading(s, jobs, job)
+        cell = h.cell[job]
+        if h.num_cells > 0 and tells(share, need, h.log_need[cell]):
+            h.counted[cell] += 1.0
+            h.log_need[cell] += (need - h.log_need[cell]) / h.counted[cell]
+
+
+@compiled
+def need_of_cores(s, jobs, h, job):
+    """Return the mean of the logarithm of the cores that each GPU of a job needs; of one that has ended, by its own."""
+    level = h.log_need[h.cell[job]]
+    precision = 1.0 / h.spread**2
+    total = level * precision
+    other = h.first_like[job] if s.phase[job] != DONE else NOBODY
+    while other != NOBODY and other < s.num_arrived:
+        if other != job:
+            share, need, error = reading(s, jobs, other)
+            if tells(share, need, level):
+                variance = h.alike**2 + error**2
+                total += need / variance
+                precision += 1.0 / variance
+        other = h.next_like[other]
+    mean = total / precision
+    share, need, error = reading(s, jobs, job)
+    if not tells(share, need, mean):
+        return mean
+    variance = 1.0 / precision + h.alike**2
+    return mean + (need - mean) * variance / (variance + error**2)
+
+
+@compiled
+def believed_cores(s, jobs, h, job):
+    """Cores that each GPU of a job needs, as is to be expected; what it asks for where nothing has been learned."""
+    if h.num_cells == 0 or jobs[job].num_gpus == 0 or jobs[job].servers > 0:
+        return jobs[job].cores_each
+    return math.exp(need_of_cores(s, jobs, h, job))
+
+
+@entry
+def believed(states, e, jobs, histories, out):
+    """Write what is believed of every job that has arrived: run time, rest of it, s, and cores a GPU: (3, jobs)."""
+    s = states[e]
+    h = histories[e]
+    catch_up(s, jobs, h)
+    for job in range(s.num_arrived):
+        out[1, job] = believed_remaining(s, jobs, h, job)
+        out[0, job] = attained_now(s, job) + out[1, job]
+        out[2, job] = believed_cores(s, jobs, h, job)
+
+
+@entry
+def readings(states, e, jobs, out):
+    """Write the readings of every job that has arrived: busy share, cores needed as `reading` has them: (2, jobs)."""
+    s = states[e]
+    for job in range(s.num_arrived):
+        share, need, _ = reading(s, jobs, job)
+        out[0, job] = share
+        out[1, job] = math.exp(need) if share > 0 else np.nan

@@ -1,0 +1,99 @@
+"""What is fitted to finished jobs is what they were drawn from, and nothing but what could be written down of them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import baselines
+from agents.history import PROFILE, fit, written_down
+from benchmarks.history import judged, rms
+from simulator.history import nearest
+from simulator.kernel.history import GOOD
+from simulator.kernel.history import PROFILE as WIDTH
+from tests.cases import tiny
+from workloads import Scenario, named, whole, windows
+from workloads._workload import FITTED, history_of
+
+WITHIN, BETWEEN, GOOD_ERROR, BAD_ERROR = 0.3, 1.2, 0.2, 0.9
+NEEDS = {0: 1.5, 1: 3.0, 2: 6.0}  # cores, of three kinds of profile
+
+
+def drawn(batches: int = 600, each: int = 4) -> pd.DataFrame:
+    """Draw jobs as they would have been written down, of two windows."""
+    rng = np.random.default_rng(0)
+    batch = np.repeat(np.arange(batches), each)
+    count, kind = len(batch), batch % len(NEEDS)
+    run = 6.0 + (BETWEEN * rng.standard_normal(batches))[batch] + WITHIN * rng.standard_normal(count)
+    good = rng.random(count) < 0.5
+    estimate = run + np.where(good, GOOD_ERROR, BAD_ERROR) * rng.standard_normal(count)
+    cores = rng.integers(1, 9, count)
+    need = np.array([NEEDS[number] for number in kind.tolist()])
+    share = np.minimum(GOOD * cores / need, 1.0)
+    known = {
+        "window": batch % 2,
+        "batch": batch,
+        "size": 1,
+        "run": run,
+        "first": estimate,
+        "last": estimate,
+        "good_at_first": good,
+        "good_at_last": good,
+        "share": share,
+        "need": np.log(np.maximum(GOOD * cores / share, 1.0)),
+    }
+    profile = {name: kind + 0.01 * rng.standard_normal(count) for name in PROFILE}
+    return pd.DataFrame(known | profile)
+
+
+def test_errors_and_deviations_come_back() -> None:
+    history = fit(drawn()).history
+    found = [history.within, history.between, history.good_error, history.bad_error]
+    assert found == pytest.approx([WITHIN, BETWEEN, GOOD_ERROR, BAD_ERROR], rel=0.1)
+    assert history.level[1] == pytest.approx(6.0, abs=0.2)
+
+
+def test_the_cores_of_each_kind_of_profile_come_back() -> None:
+    history = fit(drawn()).history
+    cells = np.array(history.cells)
+    for kind, need in NEEDS.items():
+        point = np.full((1, WIDTH), float(kind)) / np.array(history.scale)
+        cell = nearest(point, cells[:, :WIDTH])[0]
+        assert np.exp(cells[cell, WIDTH]) == pytest.approx(need, rel=0.02)
+
+
+def test_cells_tell_more_than_the_mean_of_all() -> None:
+    figures = fit(drawn()).figures
+    assert figures["left_out"] < 0.5 * figures["left_out_constant"]
+
+
+def test_where_cores_do_not_matter_there_are_no_cells() -> None:
+    assert fit(drawn(), cores=False).history.cells == ()
+
+
+def test_it_is_written_down_what_a_view_shows(tmp_path: Path) -> None:
+    load = whole(Scenario(**tiny.scenario(tmp_path, physics="all")))
+    rows = written_down(load, baselines.make(baselines.load("srtf")))
+    assert np.exp(rows["run"]).to_numpy() == pytest.approx(load.jobs["duration_s"])
+    assert np.exp(rows["first"]).to_numpy() == pytest.approx(load.jobs["profiled_duration_s"])
+    assert (rows["good_at_first"].to_numpy() == (load.jobs["predictable_from"] <= 0)).all()
+    assert fit(rows, cores=False).history.within > 0
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in FITTED.iterdir()))
+def test_what_is_kept_is_of_a_workload_and_can_be_read(name: str) -> None:
+    history = history_of(name)
+    assert history is not None
+    assert history.cells
+    assert name in history.fitted_on
+    assert named(name).trace_name == name
+
+
+def test_what_is_kept_of_mixed_tells_more_than_estimates_and_what_is_asked_for() -> None:
+    told = judged(windows(replace(named("mixed"), history="mixed"), "validation", 2))
+    begun = told[told["share"].between(0.05, 0.6)]
+    assert rms(begun["expected"], begun["left"]) < 0.75 * rms(begun["estimated"], begun["left"])
+    trained = told[told["gpus"] > 0]
+    assert rms(trained["as expected"], trained["need"]) < 0.5 * rms(trained["as asked"], trained["need"])

@@ -1,0 +1,34 @@
+"""Histories as they could have been fitted, and workloads that name them."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from simulator.history import History
+from simulator.kernel.history import SIZES
+from tests.cases import tiny
+from workloads import Scenario, Workload, whole
+
+LEVEL = tuple(5.0 + 0.1 * size for size in range(SIZES))
+HISTORY = History(good_error=0.25, bad_error=1.0, within=0.4, between=1.5, level=LEVEL)
+
+
+def kept(folder: Path, history: History) -> str:
+    """Write a history and return the name of its file."""
+    file = folder / "kept" / f"{abs(hash(history))}.json"
+    history.write(file)
+    return str(file)
+
+
+def load_of(folder: Path, table: pd.DataFrame, history: History | None = HISTORY, **fields: Any) -> Workload:
+    chosen = tiny.scenario(folder, table, history=None if history is None else kept(folder, history))
+    return whole(Scenario(**chosen | fields))
+
+
+def with_cells(cores: float) -> History:
+    """Return a history in which all jobs are thought to need so many cores."""
+    cell = (0.0, 0.0, 0.0, 0.0, float(np.log(cores)), 5.0)
+    return replace(HISTORY, alike=0.1, spread=0.5, cells=(cell,))
