@@ -14,9 +14,17 @@ from envs.rewards import Moment
 from envs.task import Task, why_illegal, window_named
 from simulator.kernel import calls
 from simulator.kernel.layout import JOB
-from simulator.kernel.stepping import BEGIN, LEAVE, OUTCOME
-
-NOW, JOB_SECONDS, OWN_CHOICE, QUEUED, INSTANT, DONE, ENDLESS = range(len(OUTCOME))
+from simulator.kernel.stepping import (
+    BEGIN,
+    DONE,
+    ENDLESS,
+    INSTANT,
+    JOB_SECONDS,
+    LEAVE,
+    NOW,
+    OWN_CHOICE,
+    QUEUED,
+)
 
 
 class GPUClusterVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):

@@ -14,7 +14,7 @@ OUTCOME = ("now", "job_seconds", "own_choice", "queued", "instant", "done", "end
 """What is told of a step: the clock and the integral of jobs present (s) after it, the number of the action that the
 base policy would take next, jobs queued, instants so far, whether all jobs are done, and whether one never will be."""
 
-QUEUED, DONE = OUTCOME.index("queued"), OUTCOME.index("done")
+NOW, JOB_SECONDS, OWN_CHOICE, QUEUED, INSTANT, DONE, ENDLESS = range(len(OUTCOME))
 BEGIN, LEAVE = -1, -2  # instead of actions: only let time pass to the first choice; do nothing at all
 
 
@@ -62,14 +62,14 @@ def go_on(s, jobs, sight, listed, seen, mask):
 
 @compiled
 def write_outcome(s, choice, out):
-    """Write what became of a step, in the order of OUTCOME."""
-    out[0] = s.clock
-    out[1] = s.present_seconds
-    out[2] = choice
-    out[3] = s.num_queued
-    out[4] = s.instant
-    out[5] = s.num_done == s.num_jobs
-    out[6] = s.endless
+    """Write what became of a step."""
+    out[NOW] = s.clock
+    out[JOB_SECONDS] = s.present_seconds
+    out[OWN_CHOICE] = choice
+    out[QUEUED] = s.num_queued
+    out[INSTANT] = s.instant
+    out[DONE] = s.num_done == s.num_jobs
+    out[ENDLESS] = s.endless
 
 
 @entry
@@ -77,7 +77,7 @@ def step_picks(states, jobs, sights, actions, listed, seen, masks, outcomes):
     """Step environments: let each pick the job of a slot, or wait, and go on to its next choice.
 
     states: a record each, and maybe more. jobs: (N, J). sights: (N,). actions: int64 (N,), legal ones, or BEGIN, or
-    LEAVE. Written are listed, int64 (N, K): the jobs of the slots; seen, float32 (N, n): see `features.describe`, the
+    LEAVE. Written are listed, int64 (N, K): the jobs of the slots; seen, float32 (N, n): see `describing.describe`, the
     mask behind it; masks, int8 (N, K + 1), the last for waiting; outcomes, float64 (N, len(OUTCOME)).
     """
     slots = listed.shape[1]
