@@ -8,28 +8,29 @@ from gymnasium import Wrapper
 from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvIndices, VecEnvStepReturn
 
-from envs.vector import GPUClusterVectorEnv
+from envs.batch import BatchEnv
+from envs.rule_batch import one_of
 
 
 class ClusterVecEnv(VecEnv):
-    """`GPUClusterVectorEnv` as a VecEnv: what ends begins anew at once, as in a DummyVecEnv of single environments.
+    """A batch of environments as a VecEnv: what ends begins anew at once, as in a DummyVecEnv of single environments.
 
     Rewards, observations, ends and infos are those of that, bit for bit. `terminal_observation` in an info is the last
     of an episode, and `TimeLimit.truncated` tells whether that was cut. MaskablePPO of sb3-contrib finds the masks by
     `env_method("action_masks")`.
     """
 
-    def __init__(self, env: GPUClusterVectorEnv) -> None:
+    def __init__(self, env: BatchEnv) -> None:
         """Take environments that do not begin anew by themselves; ValueError for others."""
         if env.autoreset is not AutoresetMode.DISABLED:
             raise ValueError(
                 f"autoreset {env.autoreset.value}: expected Disabled, since a VecEnv begins anew itself"
             )
         self.env = env
-        self._actions = np.zeros(env.num_envs, np.int64)
+        self._actions = np.zeros(0)
         super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
 
-    def reset(self) -> np.ndarray:
+    def reset(self) -> Any:
         """Begin a window in every environment, by the seeds and options that were set; return the observations."""
         self.env.begin(range(self.num_envs), self._seeds, [each.get("window") for each in self._options])
         self._reset_seeds()
@@ -51,7 +52,7 @@ class ClusterVecEnv(VecEnv):
         ended = np.flatnonzero(dones).tolist()
         if ended:
             for i in ended:
-                infos[i]["terminal_observation"] = seen[i].copy()
+                infos[i]["terminal_observation"] = one_of(seen, i)
             self.env.begin(ended)
             seen = self.env.observations()
             begun = self._split(self.env.info())

@@ -9,7 +9,7 @@ import gymnasium
 
 import workloads
 
-ENV, VECTOR = "envs.env:GPUClusterEnv", "envs.vector:make"
+ENV, VECTOR = "envs.making:make", "envs.making:make_vec"
 
 
 def gone(**choices: Any) -> NoReturn:

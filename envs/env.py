@@ -1,7 +1,7 @@
 """The Gymnasium face of the simulator."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -11,26 +11,24 @@ from envs import render
 from envs.actions import Legal
 from envs.rewards import Moment
 from envs.slots import Slots
-from envs.task import BEFORE, SCRATCH, Task, mean_jct, why_illegal, window_named
+from envs.task import (
+    BEFORE,
+    MOST_INSTANTS,
+    SCRATCH,
+    Illegal,
+    Task,
+    forgives,
+    mean_jct,
+    why_illegal,
+    window_named,
+)
 from simulator.choice import changed
 from simulator.episode import Episode
 from simulator.kernel import calls, stepping
 from simulator.policy import BASE_POLICY, Ranking
 from workloads import Scenario, Split, Workload, named
 
-MOST_INSTANTS = 1000  # for each job; an agent that only pauses and restarts jobs is cut there
-
-Illegal = Literal["raise", "first_legal"]
-"""What happens on an action that is illegal: ValueError, or the first legal one instead."""
-
 Over = Literal["done", "cut"] | None
-
-
-def forgives(illegal: str) -> bool:
-    """Tell whether the first legal action takes the place of an illegal one; ValueError for an unknown choice."""
-    if illegal not in get_args(Illegal):
-        raise ValueError(f"illegal {illegal!r}: expected one of {', '.join(get_args(Illegal))}")
-    return illegal == "first_legal"
 
 
 class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
@@ -126,6 +124,10 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         self._pass_over()
         self.action_space.opening &= self._mask
         return self._observe(), self._info()
+
+    def place_of(self, number: int | None, rng: np.random.Generator) -> int:
+        """Return a window's number if there is that window, or a random one for None; ValueError if there is not."""
+        return self.task.window(number, rng)
 
     def base_jct(self, number: int) -> float:
         """Return the mean JCT of the base policy on a window, s."""

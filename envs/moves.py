@@ -7,12 +7,13 @@ import numpy as np
 from gymnasium.spaces import Box, Dict
 
 from envs.actions import Legal
-from envs.openings import Opening, openings
+from envs.batch import Info
+from envs.openings import Opening, opened
 from envs.rule_batch import HIGHEST, LOAD_SPACE, LOWEST, RuleBatch, RuleEnv
-from simulator.choice import changed
+from envs.task import forgives, why_illegal
 from simulator.kernel import move_steps
 from simulator.kernel.move_list import FEATURES, KINDS, MOST_MOVES, list_dtype
-from workloads import Scenario, Split
+from workloads import Split
 
 QUEUED, RUNNING = 4, 4  # jobs that are looked at
 
@@ -40,11 +41,13 @@ class Choosing(RuleBatch):
         queued: int = QUEUED,
         running: int = RUNNING,
         most: int = MOST_MOVES,
+        illegal: str = "raise",
     ) -> None:
         """Make room for so many environments; see `MovesEnv` for the choices."""
         if not 3 <= most <= MOST_MOVES:
             raise ValueError(f"most {most}: expected 3 to {MOST_MOVES}")
         super().__init__(found, count)
+        self.forgives, self.num_illegal = forgives(illegal), np.zeros(count, np.int64)
         self.lists = np.zeros(count, list_dtype())
         self.most, self._sizes = most, np.array([queued, running, most])
         self.action_space: Legal = Legal(most)
@@ -54,23 +57,27 @@ class Choosing(RuleBatch):
 
     def open(self, e: int, opening: Opening) -> None:
         """Go on to the first choice."""
-        one = slice(e, e + 1)
-        self._step(one, np.array([-1]))
+        self.num_illegal[e] = 0
+        self._step(slice(e, e + 1), np.array([-1]))
 
     def step(self, actions: np.ndarray) -> None:
         """Make the moves chosen, and go on; ValueError where one is not on its list."""
-        wrong = self.more & ((actions < 0) | (actions >= self.lists["num"]))
-        if wrong.any():
-            e = int(np.flatnonzero(wrong)[0])
-            raise ValueError(
-                f"action {actions[e]}: there are {self.lists['num'][e]} moves, see action_masks()"
-            )
-        self._step(slice(None), np.asarray(actions, np.int64))
+        chosen = np.asarray(actions, np.int64)
+        wrong = self.more & ((chosen < 0) | (chosen >= self.lists["num"]))
+        if wrong.any() and not self.forgives:
+            raise ValueError(why_illegal(int(chosen[wrong.argmax()])))
+        self.num_illegal += wrong
+        self._step(slice(None), np.where(wrong, 0, chosen))
 
     def masks(self) -> np.ndarray:
         """Tell which places of each list hold a move: (N, most), bool."""
         there: np.ndarray = np.arange(self.most) < self.lists["num"][:, None]
         return there
+
+    def told(self) -> Info:
+        """Return the masks, and how many illegal actions were forgiven."""
+        told: Info = {"action_mask": self.masks().astype(np.int8)}
+        return told | ({"illegal": self.num_illegal.copy()} if self.forgives else {})
 
     def seen(self) -> Any:
         """Return the moves, the load, and the mask."""
@@ -116,7 +123,8 @@ class MovesEnv(RuleEnv):
     Discrete: a place on the list. Listed are starts of the first `queued` jobs in the rule's order (for each number of
     workers on the cheapest seats and on GPUs of their own, in the place of the cheapest victims, on CPU cores), moves
     and pauses of the `running` jobs that would win most, and to wait, for the next event or a minute. `action_masks()`
-    tells how many there are; others raise ValueError. CPU jobs, cores and throttles follow by the rule.
+    tells how many there are; others raise ValueError, or with `illegal="first_legal"` the first is made and
+    `info["illegal"]` counts. CPU jobs, cores and throttles follow by the rule.
 
     ## Reward, start and end
     As for `SteerEnv`. Instants at which there is nothing but to wait are passed over inside.
@@ -128,12 +136,13 @@ class MovesEnv(RuleEnv):
         self,
         scenario: Mapping[str, Any] | None = None,
         *,
+        workload: str | None = None,
         split: Split = "train",
         count: int = 64,
         **choices: Any,
     ) -> None:
         """Choose the windows; nothing is simulated before the first reset."""
-        super().__init__(Choosing(openings(changed(Scenario(), scenario or {}), split, count), 1, **choices))
+        self.take(Choosing(opened(scenario, workload, split, count), 1, **choices))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -159,4 +168,4 @@ class MovesEnv(RuleEnv):
 
     def _info(self) -> dict[str, Any]:
         self.batch.action_space.mask = self.action_masks().astype(np.int8)
-        return super()._info() | {"action_mask": self.batch.action_space.mask.copy()}
+        return super()._info()

@@ -1,12 +1,15 @@
 """Windows ready to be begun again and again: a fresh record and its jobs, and what the default rule makes of each."""
 
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
+from simulator.choice import changed
 from simulator.episode import Episode, run
 from simulator.rule import Rule, memory_of
-from workloads import Scenario, Split, Workload, whole, windows
+from workloads import Scenario, Split, Workload, named, whole, windows
 
 DEFAULT = Rule()
 
@@ -56,3 +59,10 @@ def openings(scenario: Scenario, split: Split, count: int) -> tuple[Opening, ...
     """Return windows that all environments of a process share; the whole trace as the only one if so chosen."""
     found = (whole(scenario),) if scenario.whole else windows(scenario, split, count)
     return tuple(Opening(workload) for workload in found)
+
+
+def opened(
+    scenario: Mapping[str, Any] | None, workload: str | None, split: Split, count: int
+) -> tuple[Opening, ...]:
+    """Return the windows of a named workload, Philly's without one; scenario: fields that differ from its own."""
+    return openings(changed(named(workload) if workload else Scenario(), scenario or {}), split, count)

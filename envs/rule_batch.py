@@ -8,11 +8,15 @@ import gymnasium
 import numpy as np
 import pandas as pd
 from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode
 
+from envs.batch import AT_THE_END, BatchEnv, Info
 from envs.openings import DEFAULT, Opening
+from envs.task import MOST_INSTANTS, window_named
 from simulator.kernel.steering import CRITIC, LOAD
 from simulator.rule import memory_of
 
+PERCENT = 100.0  # the return is the percentage by which mean JCT is lower than the default run's
 LOWEST, HIGHEST = -8.0, 8.0  # of what is seen; beyond them lies only the absurd
 LOAD_SPACE = Box(LOWEST, HIGHEST, (len(LOAD),), np.float32)
 CRITIC_SPACE = Box(LOWEST, HIGHEST, (len(CRITIC),), np.float32)
@@ -66,17 +70,25 @@ class RuleBatch(ABC):
     def seen(self) -> Any:
         """Return what is seen in all environments, as new arrays."""
 
-    def endless(self, e: int) -> bool:
-        """Whether an environment was cut, since a job fails again and again."""
-        return bool(self.states[e].endless)
+    @abstractmethod
+    def masks(self) -> np.ndarray:
+        """Tell which actions are legal now: bool (N, actions)."""
 
-    def ended(self, e: int) -> dict[str, Any]:
-        """Return what is told of an environment that has ended."""
-        if self.endless(e):
-            return {}
+    def told(self) -> Info:
+        """Return what is told of the environments, an array each."""
+        return {}
+
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Tell of each environment whether it is done, and whether it was cut: jobs fail or pause without end."""
+        done: np.ndarray = self.states["num_done"] == self.states["num_jobs"]
+        long = self.states["instant"] >= MOST_INSTANTS * self.states["num_jobs"]
+        return done, ~done & (~self.more | long)
+
+    def told_at_the_end(self, e: int) -> tuple[float, float]:
+        """Return the mean JCT, s, of an environment that is done, and its ratio to the default rule's."""
         count = int(self.states[e].num_jobs)
         mean = float((self.states[e].finish_s[:count] - self.jobs["submit_s"][e, :count]).mean())
-        return {"mean_jct_s": mean, "jct_ratio": float(mean * count / self.total[e])}
+        return mean, float(mean * count / self.total[e])
 
     def results(self, e: int) -> pd.DataFrame:
         """Return the results table of an environment whose jobs have all ended."""
@@ -92,7 +104,9 @@ class RuleEnv(gymnasium.Env[Any, Any]):
 
     metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own pattern
 
-    def __init__(self, batch: RuleBatch) -> None:
+    batch: RuleBatch
+
+    def take(self, batch: RuleBatch) -> None:
         """Take a batch of one."""
         self.batch = batch
         self._place = {each.workload.window.number: at for at, each in enumerate(batch.found)}
@@ -104,30 +118,81 @@ class RuleEnv(gymnasium.Env[Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Begin a window: the one named in `options`, else a random one."""
         super().reset(seed=seed)
-        number = (options or {}).get("window")
-        if number is None:
-            number = self.windows[self.np_random.integers(len(self.windows))]
-        if number not in self._place:
-            raise ValueError(f"there is no window {number}: {', '.join(map(str, self.windows))}")
+        number = self.place_of(window_named(options), self.np_random)
         self.batch.begin(0, self._place[number])
-        return self._seen(), self._info()
+        return one_of(self.batch.seen(), 0), self._info()
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Carry out an action, and go on to the next choice or to the end."""
         batch = self.batch
         batch.step(np.asarray(action)[None])
-        over = not batch.more[0]
-        cut = over and batch.endless(0)
-        info = self._info() | (batch.ended(0) if over else {})
-        return self._seen(), 100.0 * float(batch.gain[0]), over and not cut, cut, info
+        done, cut = (bool(each[0]) for each in batch.ends())
+        info = self._info()
+        if done:
+            info |= zip(AT_THE_END, batch.told_at_the_end(0), strict=True)
+        return one_of(batch.seen(), 0), PERCENT * float(batch.gain[0]), done, cut, info
+
+    def place_of(self, number: int | None, rng: np.random.Generator) -> int:
+        """Return a window's number if there is that window, or a random one for None; ValueError if there is not."""
+        if number is None:
+            return self.windows[rng.integers(len(self.windows))]
+        if number not in self._place:
+            raise ValueError(
+                f"there is no window {number} among the {len(self.windows)}: {', '.join(map(str, self.windows))}"
+            )
+        return number
 
     def results(self) -> pd.DataFrame:
         """Return the results table of an episode that has ended."""
         return self.batch.results(0)
 
-    def _seen(self) -> Any:
-        seen = self.batch.seen()
-        return {name: part[0] for name, part in seen.items()} if isinstance(seen, dict) else seen[0]
-
     def _info(self) -> dict[str, Any]:
-        return {"window": self.windows[self.batch.window[0]]}
+        told = self.batch.told() | {"window": np.array([self.windows[self.batch.window[0]]])}
+        return {name: values[0] if values.ndim > 1 else values[0].item() for name, values in told.items()}
+
+
+class RuleVectorEnv(BatchEnv):
+    """Environments on the rule over moves, stepped by one compiled call; everything is that of the single one."""
+
+    def __init__(self, num_envs: int, env: RuleEnv, batch: RuleBatch, autoreset: AutoresetMode | str) -> None:
+        """Take a single environment, and a batch on the same windows."""
+        super().__init__(num_envs, env, autoreset)
+        self.batch = batch
+        self._places = {number: at for at, number in enumerate(env.windows)}
+
+    def observations(self) -> Any:
+        """Return what is seen now in all environments."""
+        return self.batch.seen()
+
+    def info(self) -> Info:
+        """Return what is told of the environments as they are now."""
+        told = self.batch.told() | {"window": self.numbers.copy()}
+        return told | {f"_{name}": self._everywhere for name in told}
+
+    def action_masks(self) -> np.ndarray:
+        """Tell which actions are legal now, bool (num_envs, actions); all where they are numbers."""
+        return self.batch.masks()
+
+    def results(self, i: int) -> pd.DataFrame:
+        """Return the results table of an environment's episode, which has ended."""
+        return self.batch.results(i)
+
+    def _lay_out(self, which: Sequence[int]) -> None:
+        for i in which:
+            self.batch.begin(i, self._places[int(self.numbers[i])])
+
+    def _play(self, actions: np.ndarray) -> tuple[np.ndarray, Info]:
+        self.batch.more &= ~self._over
+        self.batch.step(np.asarray(actions))
+        return PERCENT * self.batch.gain, {}
+
+    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.batch.ends()
+
+    def _told_at_the_end(self, i: int) -> tuple[float, float]:
+        return self.batch.told_at_the_end(i)
+
+
+def one_of(seen: Any, e: int) -> Any:
+    """Return what is seen in one environment of a batch."""
+    return {name: part[e] for name, part in seen.items()} if isinstance(seen, dict) else seen[e]

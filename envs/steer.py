@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Dict
 
-from envs.openings import Opening, openings
+from envs.openings import Opening, opened
 from envs.rule_batch import CRITIC_SPACE, HIGHEST, LOAD_SPACE, LOWEST, RuleBatch, RuleEnv
-from simulator.choice import changed
 from simulator.kernel import steering
 from simulator.rule import RULE_PARAMETERS
-from workloads import Scenario, Split
+from workloads import Split
 
 WEIGHTS = (
     "price",
@@ -74,6 +73,10 @@ class Steering(RuleBatch):
         runs = self.states, self.memory, self.jobs, self._until
         steering.steer(*runs, self.load, self.critic, self.finish, self.total, self.gain, self.more)
 
+    def masks(self) -> np.ndarray:
+        """Tell that every offset is legal."""
+        return np.ones((self.count, len(self.weights)), bool)
+
     def seen(self) -> Any:
         """Return the load, with what a critic may see if it was asked for."""
         load = np.clip(self.load, LOWEST, HIGHEST)
@@ -100,15 +103,19 @@ class SteerEnv(RuleEnv):
     ## Start and end
     A window is drawn at reset, or named by `options={"window": n}`. The episode terminates when all jobs are done;
     `info` then holds `mean_jct_s` and `jct_ratio`, to the default rule.
+
+    ## Arguments
+    workload, scenario, split, count: as for `GPUClusterEnv`. weights, decisions, privileged: see above.
     """
 
     def __init__(
         self,
         scenario: Mapping[str, Any] | None = None,
         *,
+        workload: str | None = None,
         split: Split = "train",
         count: int = 64,
         **choices: Any,
     ) -> None:
         """Choose the windows; nothing is simulated before the first reset."""
-        super().__init__(Steering(openings(changed(Scenario(), scenario or {}), split, count), 1, **choices))
+        self.take(Steering(opened(scenario, workload, split, count), 1, **choices))

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -14,8 +14,19 @@ from traces import find
 from workloads import Scenario, Split, Workload, whole, windows
 
 SCRATCH, BEFORE = 1, 2  # records of an episode, the last of which keeps the state before an action
+MOST_INSTANTS = 1000  # for each job; an agent that only pauses and restarts jobs is cut there
 OPTIONS = ("window",)  # of a reset
 WITH_PICK = {"slots", "rollout_advantage"}  # what shows or pays the slots that one may pick, and no more
+
+Illegal = Literal["raise", "first_legal"]
+"""What happens on an action that is illegal: ValueError, or the first legal one instead."""
+
+
+def forgives(illegal: str) -> bool:
+    """Tell whether the first legal action takes the place of an illegal one; ValueError for an unknown choice."""
+    if illegal not in get_args(Illegal):
+        raise ValueError(f"illegal {illegal!r}: expected one of {', '.join(get_args(Illegal))}")
+    return illegal == "first_legal"
 
 
 @lru_cache(maxsize=8)

@@ -19,7 +19,7 @@ from simulator.kernel.cores import (
 from simulator.kernel.layout import MAX_SHARE, NOBODY, PAUSING, QUEUED
 from simulator.kernel.offers import best_displacement, best_seats, fill_placement, worth_moving
 from simulator.kernel.placement import place
-from simulator.kernel.rule_memory import CORES, MOVE, PAUSE, START, propose
+from simulator.kernel.rule_memory import CORES, MOVE, PAUSE, START, copy, propose
 from simulator.kernel.seats import EPS, see
 from simulator.kernel.throttling import throttle_one
 from simulator.kernel.tuning import list_running, watch
@@ -174,7 +174,7 @@ def start_kept(s, jobs, m):
 def propose_placed(s, jobs, m, job):
     """Propose the start of a job where the scenario's rule has just placed it, with the cores it asks for."""
     m.num_gpus = jobs[job].num_gpus
-    m.gpus[: m.num_gpus] = s.gpus[: m.num_gpus]
+    copy(s.gpus, m.gpus, m.num_gpus)
     m.node = s.chosen_node[0] if m.num_gpus == 0 else NOBODY
     propose(m, START, job, 0.0)
 
@@ -247,7 +247,7 @@ def displace_for(m, job, gpus, victims):
     """Propose the pauses of victims, and keep GPUs for a job."""
     m.kept_for = job
     m.num_kept = len(gpus)
-    m.kept_gpus[: len(gpus)] = gpus
+    copy(gpus, m.kept_gpus, len(gpus))
     for victim in victims:
         propose(m, PAUSE, victim, 0.0)
 

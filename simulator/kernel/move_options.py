@@ -22,6 +22,7 @@ from simulator.kernel.offers import (
     finds_cores,
     may_move,
 )
+from simulator.kernel.rule_memory import copy
 from simulator.kernel.seats import EPS, look_for, rank_gpus, relief_s
 from simulator.kernel.shapes import cores_asked
 from simulator.kernel.ways import find_ways, seconds_of
@@ -30,7 +31,7 @@ from simulator.kernel.ways import find_ways, seconds_of
 @compiled
 def note_spare_cores(s, jobs, m):
     """Write how many cores of each node running jobs could give up, and those that nobody has."""
-    m.spare[: s.num_nodes] = m.node_room[: s.num_nodes]
+    copy(m.node_room, m.spare, s.num_nodes)
     if not divides(s, m):
         m.spare[: s.num_nodes] = -np.inf
         return
@@ -88,10 +89,10 @@ def add_starts(s, jobs, m, v, job, most):
             cost = cost_there(s, jobs, m, job, node, way, empty, best)
             if cost < best:
                 best = cost
-                m.chosen[:workers] = m.ranked[:workers]
+                copy(m.ranked, m.chosen, workers)
             if cost < np.inf and workers <= empty < own:
                 own = empty
-                m.wanted[:workers] = m.ranked[:workers]
+                copy(m.ranked, m.wanted, workers)
         if best < np.inf:
             add_start(s, jobs, m, v, job, m.chosen[:workers], most)
         if own <= s.num_gpus:

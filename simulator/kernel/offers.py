@@ -11,6 +11,7 @@ from simulator.kernel.knapsack import cheapest
 from simulator.kernel.layout import NOBODY, RUNNING
 from simulator.kernel.machines import count_on
 from simulator.kernel.queues import remaining_now
+from simulator.kernel.rule_memory import copy
 from simulator.kernel.seats import (
     EPS,
     harm_s,
@@ -237,9 +238,9 @@ def best_displacement(s, jobs, m, job, waiting, least):
 def note_displacement(m, workers, num_victims, slow):
     """Note the GPUs and the victims just found, and the slowdown there."""
     m.num_wanted = workers
-    m.wanted[:workers] = m.chosen[:workers]
+    copy(m.chosen, m.wanted, workers)
     m.num_evicted = num_victims
-    m.to_evict[:num_victims] = m.victims[:num_victims]
+    copy(m.victims, m.to_evict, num_victims)
     m.wanted_slowdown = slow
 
 

@@ -120,6 +120,13 @@ def fresh_memory(states: np.ndarray, parameters: dict[str, float], rows: int = 1
 
 
 @compiled
+def copy(origin, target, count):
+    """Copy the first so many entries; to assign a slice would make a third array."""
+    for k in range(count):
+        target[k] = origin[k]
+
+
+@compiled
 def propose(m, kind, job, value):
     """Put a move on the list."""
     m.move_kind[m.num_moves] = kind

@@ -86,7 +86,7 @@ def test_stock_ppo_learns_on_it(scenario: Scenario) -> None:
     """Without masks, where illegal actions are forgiven."""
     env = batch(scenario, illegal="first_legal")
     PPO("MlpPolicy", env, n_steps=32, batch_size=32, n_epochs=1, device="cpu", seed=0).learn(64)
-    assert (env.env._illegal > 0).any()
+    assert (env.env.info()["illegal"] > 0).any()
 
 
 def test_what_a_batch_has_not_is_said(scenario: Scenario) -> None:

@@ -234,7 +234,7 @@ def test_an_illegal_action_may_be_forgiven(kind: str, tmp_path: Path) -> None:
 def test_each_workload_has_an_id_of_its_own(name: str) -> None:
     spec = gymnasium.spec(f"GPUCluster-{name}-v1")
     assert spec.kwargs == {"workload": name}
-    assert json.loads(spec.to_json())["vector_entry_point"] == "envs.vector:make"
+    assert json.loads(spec.to_json())["vector_entry_point"] == "envs.making:make_vec"
 
 
 def test_an_id_of_a_workload_stands_for_its_scenario() -> None:

@@ -2,7 +2,9 @@
 
 from dataclasses import asdict, replace
 from functools import cache
+from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
@@ -32,7 +34,7 @@ def opening(workload: str, number: int = 0) -> Opening:
     return Opening(windows(replace(named(workload), **fields), "train", number + 1)[number])  # type: ignore[arg-type]
 
 
-def one(workload: str = "mixed", number: int = 0, **sizes: int) -> Choosing:
+def one(workload: str = "mixed", number: int = 0, **sizes: Any) -> Choosing:
     """Return an environment on a window, begun."""
     batch = Choosing([opening(workload, number)], 1, **sizes)
     batch.begin(0, 0)
@@ -67,7 +69,7 @@ def test_the_own_choices_are_the_rule(workload: str) -> None:
         choose(batch, int(batch.lists["own"][0]))
     played = run(Rule(), opening(workload).workload.episode())
     assert batch.states[0].finish_s[:FEW].tolist() == played.state.finish_s[:FEW].tolist()
-    assert batch.ended(0)["jct_ratio"] == pytest.approx(1.0, rel=1e-12)
+    assert batch.told_at_the_end(0)[1] == pytest.approx(1.0, rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -90,7 +92,7 @@ def test_every_listed_move_can_be_made_and_the_laws_hold(workload: str, seed: in
         assert laws.check(batch.states, 0, batch.jobs[0]) == 0
         seen.add(moves[place].kind)
         if not batch.more[0]:
-            assert won == pytest.approx(1 - batch.ended(0)["jct_ratio"])
+            assert won == pytest.approx(1 - batch.told_at_the_end(0)[1])
             break
     assert {"start", "wait"} <= seen
 
@@ -100,7 +102,7 @@ def test_what_is_not_listed_is_refused() -> None:
     num = int(batch.lists["num"][0])
     assert batch.masks()[0].sum() == num == len(batch.moves(0))
     for place in (-1, num):
-        with pytest.raises(ValueError, match=f"there are {num} moves"):
+        with pytest.raises(ValueError, match=f"action {place} is illegal now: see action_masks"):
             choose(batch, place)
 
 
@@ -156,7 +158,7 @@ def test_gymnasium_finds_no_fault() -> None:
     assert info["window"] == 1
     assert (info["action_mask"] == env.action_masks()).all()
     assert env.moves()[env.own_choice].kind in ("start", "wait")
-    with pytest.raises(ValueError, match="there is no window 7: 0, 1"):
+    with pytest.raises(ValueError, match="there is no window 7 among the 2: 0, 1"):
         env.reset(options={"window": 7})
 
 
@@ -168,3 +170,44 @@ def test_sizes_bound_the_list() -> None:
         choose(small, int(small.lists["own"][0]))
     with pytest.raises(ValueError, match="most 99: expected 3 to 40"):
         one(most=99)
+
+
+@pytest.mark.parametrize("action", ["moves", "steer"])
+def test_make_vec_is_make_one_by_one(action: str) -> None:
+    """Observations, rewards, ends and infos of three environments over two windows each, with the same seeds."""
+    choices: dict[str, Any] = {"workload": "mixed", "scenario": {"jobs": 20}, "count": 3, "action": action}
+    many = gymnasium.make_vec("GPUCluster-v1", 3, autoreset="SameStep", **choices)
+    singles = [gymnasium.make("GPUCluster-v1", **choices) for _ in range(3)]
+    seen, info = many.reset(seed=5)
+    alone = [env.reset(seed=5 + i) for i, env in enumerate(singles)]
+    ended = np.zeros(3, int)
+    while ended.min() < 2:
+        for i, (own_seen, own_info) in enumerate(alone):
+            assert_same(seen, i, own_seen)
+            assert info["window"][i] == own_info["window"]
+        places = info["action_mask"].sum(axis=1) - 2 if action == "moves" else np.full((3, 10), 0.3)
+        seen, rewards, done, cut, info = many.step(places)
+        for i, env in enumerate(singles):
+            own_seen, reward, own_done, own_cut, own_info = env.step(places[i])
+            assert (rewards[i], done[i], cut[i]) == (reward, own_done, own_cut)
+            if own_done:
+                assert info["final_info"]["jct_ratio"][i] == own_info["jct_ratio"]
+                ended[i] += 1
+                own_seen, own_info = env.reset()
+            alone[i] = own_seen, own_info
+
+
+def assert_same(seen: Any, i: int, alone: Any) -> None:
+    """Assert that an environment of a batch sees what it sees alone."""
+    if isinstance(alone, dict):
+        assert all((seen[name][i] == part).all() for name, part in alone.items())
+    else:
+        assert (seen[i] == alone).all()
+
+
+def test_an_illegal_action_may_be_forgiven() -> None:
+    env = gymnasium.make("GPUCluster-mixed-v1", action="moves", scenario={"jobs": 20}, illegal="first_legal")
+    _, info = env.reset(seed=0)
+    assert info["illegal"] == 0
+    _, _, _, _, info = env.step(39)
+    assert info["illegal"] == 1

@@ -47,7 +47,7 @@ def test_an_offset_held_is_the_rule_with_that_weight() -> None:
     won = played(batch, 1.0)
     alone = run(Rule(price=4 + 3 * scale), found()[0].workload.episode()).state.finish_s[:FEW]
     assert batch.states[0].finish_s[:FEW].tolist() == alone.tolist()
-    assert won == pytest.approx(1 - batch.ended(0)["jct_ratio"])
+    assert won == pytest.approx(1 - batch.told_at_the_end(0)[1])
     assert won != 0
 
 

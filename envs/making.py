@@ -1,0 +1,62 @@
+"""What `gymnasium.make` and `gymnasium.make_vec` make: the environment that goes with an action."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from envs.env import GPUClusterEnv
+from envs.moves import Choosing, MovesEnv
+from envs.rule_batch import RuleVectorEnv
+from envs.steer import SteerEnv, Steering
+from envs.vector import GPUClusterVectorEnv
+
+ON_THE_RULE: dict[str, tuple[type[SteerEnv | MovesEnv], type[Steering | Choosing]]] = {
+    "steer": (SteerEnv, Steering),
+    "moves": (MovesEnv, Choosing),
+}
+"""Actions on the rule over moves: the single environment, and the batch."""
+WINDOWS = ("scenario", "workload", "split", "count")
+
+
+def make(
+    scenario: Mapping[str, Any] | None = None, *, action: str = "primitive", **choices: Any
+) -> gymnasium.Env[Any, Any]:
+    """Return an environment: `SteerEnv` and `MovesEnv` for these actions, else `GPUClusterEnv`."""
+    if action in ON_THE_RULE:
+        return ON_THE_RULE[action][0](scenario, **without_render_mode(choices))
+    return GPUClusterEnv(scenario, action=action, **choices)
+
+
+def make_vec(
+    num_envs: int = 1,
+    scenario: Mapping[str, Any] | None = None,
+    *,
+    action: str = "pick",
+    processes: int = 1,
+    autoreset: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    **choices: Any,
+) -> VectorEnv[Any, Any, Any]:
+    """Return a batch of environments, divided among so many processes (`pick` only)."""
+    if action in ON_THE_RULE:
+        if processes != 1:
+            raise ValueError(f"processes {processes}: {action} is stepped in one process")
+        env, batch = ON_THE_RULE[action]
+        choices = without_render_mode(choices)
+        single = env(scenario, **choices)
+        own = {name: value for name, value in choices.items() if name not in WINDOWS}
+        return RuleVectorEnv(num_envs, single, batch(single.batch.found, num_envs, **own), autoreset)
+    choices |= {"action": action, "autoreset": autoreset}
+    if processes == 1:
+        return GPUClusterVectorEnv(num_envs, scenario, **choices)
+    from envs.processes import GPUClusterProcesses
+
+    return GPUClusterProcesses(num_envs, processes, scenario, **choices)
+
+
+def without_render_mode(choices: dict[str, Any]) -> dict[str, Any]:
+    """Return the choices without the mode in which to draw, of which there is none yet; ValueError if one is chosen."""
+    if choices.get("render_mode") is not None:
+        raise ValueError(f"render_mode {choices['render_mode']!r}: there is none for this action yet")
+    return {name: value for name, value in choices.items() if name != "render_mode"}
