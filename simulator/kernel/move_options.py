@@ -77,26 +77,33 @@ def add_starts(s, jobs, m, v, job, most):
     as_asked = s.cpu_limited and (not divides(s, m) or jobs[job].servers > 0)
     cores = jobs[job].cores_each if as_asked else 1.0
     for way in range(m.num_ways):
+        m.way_cost[way] = np.inf
+        m.way_empty[way] = s.num_gpus + 1
+    for node in range(s.num_nodes):
+        rank_gpus(s, m, node)
+        empty = count_empty(s, m, node)
+        for way in range(m.num_ways):
+            if m.workers[way] <= MOST_GPUS and finds_cores(s, m, node, way, empty, cores):
+                compare(s, jobs, m, job, node, way, empty)
+    for way in range(m.num_ways):
         workers = m.workers[way]
-        if workers > MOST_GPUS:
-            continue
-        best, own = np.inf, s.num_gpus + 1
-        for node in range(s.num_nodes):
-            rank_gpus(s, m, node)
-            empty = count_empty(s, m, node)
-            if not finds_cores(s, m, node, way, empty, cores):
-                continue
-            cost = cost_there(s, jobs, m, job, node, way, empty, best)
-            if cost < best:
-                best = cost
-                copy(m.ranked, m.chosen, workers)
-            if cost < np.inf and workers <= empty < own:
-                own = empty
-                copy(m.ranked, m.wanted, workers)
-        if best < np.inf:
-            add_start(s, jobs, m, v, job, m.chosen[:workers], most)
-        if own <= s.num_gpus:
-            add_start(s, jobs, m, v, job, m.wanted[:workers], most)
+        if m.way_cost[way] < np.inf:
+            add_start(s, jobs, m, v, job, m.way_gpus[way, :workers], most)
+        if m.way_empty[way] <= s.num_gpus:
+            add_start(s, jobs, m, v, job, m.way_own[way, :workers], most)
+
+
+@compiled
+def compare(s, jobs, m, job, node, way, empty):
+    """Note the GPUs of a node ranked first for a way, if they cost less, or are free and leave fewer so."""
+    workers = m.workers[way]
+    cost = cost_there(s, jobs, m, job, node, way, empty, m.way_cost[way])
+    if cost < m.way_cost[way]:
+        m.way_cost[way] = cost
+        copy(m.ranked, m.way_gpus[way], workers)
+    if cost < np.inf and workers <= empty < m.way_empty[way]:
+        m.way_empty[way] = empty
+        copy(m.ranked, m.way_own[way], workers)
 
 
 @compiled
