@@ -30,7 +30,10 @@ FILE = Path(__file__).with_suffix(".csv")
 FILE_V0, FILE_V1 = FILE.with_name("per_window_v0.csv"), FILE.with_name("per_window_v1.csv")
 POLICIES = ("srtf", "xonar", "coda", "aiturbo", "lucid", "union")
 WINDOWS = 4
-READERS, MONITORED = ("coda", "union"), ("mixed", "coda_mix")  # policies that read monitors, and where they do
+READERS, MONITORED = (
+    ("coda", "union"),
+    ("mixed", "coda_mix"),
+)  # policies that read monitors, and where they do
 HERE = "" if __name__ == "__main__" else "benchmarks."  # beside a script, no package is
 OLD_STREAMS, PARTS_OFF = f"{HERE}old_streams", f"{HERE}parts_off"
 

@@ -5,11 +5,14 @@ from functools import cache, partial
 import baselines
 from benchmarks.timing import Contest, Setting, Work, row
 from simulator.episode import run
+from simulator.kernel import rule_over_moves
+from simulator.rule import Rollouts, Rule, memory_of
 from workloads import Workload, named, windows
 
 PAPERS = ("xonar", "xion", "coda", "aiturbo")
 OTHERS = ("gavel", "lucid", "tiresias")
 BAR_S, UNION_BAR_S = 0.1, 0.04
+ROLLOUT_BAR_S, ROLLOUTS = 0.002, 20
 QUICK_JOBS = 60
 
 
@@ -39,3 +42,22 @@ for _policy in (*PAPERS, *OTHERS):
         policy_row(_policy, _workload, BAR_S)
 policy_row("union", "mixed", UNION_BAR_S)
 policy_row("union", "philly", None)
+
+
+@row("rollout_on_mixed", unit="s", bar=ROLLOUT_BAR_S)
+def rollout(setting: Setting) -> Contest:
+    """Carry the rule from the middle of a window of mixed to its end: drawn run times, no arrivals, copies included."""
+    load = window("mixed", setting.quick)
+    episode = load.episode()
+    memory = memory_of(Rule(), episode.states, episode.jobs)
+    until = float(episode.jobs["submit_s"][len(episode.jobs) // 2])
+    rule_over_moves.run_until(episode.states, 0, memory, 0, episode.jobs, until)
+    room = Rollouts(episode.states, memory, episode.jobs)
+
+    def work(_: object) -> None:
+        for seed in range(ROLLOUTS):
+            room.copy(episode.states, 0, memory, 0, episode.jobs)
+            room.imagine(seed)
+            room.run()
+
+    return Contest(Work(work, ROLLOUTS))

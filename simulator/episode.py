@@ -71,8 +71,6 @@ class Episode:
     ) -> None:
         """Lay the machines out; nothing has arrived yet."""
         physics.check(placement)
-        if len(levels) > MAX_LEVELS:
-            raise ValueError(f"{len(levels)} levels: at most {MAX_LEVELS}")
         self.jobs = typed_jobs(jobs)
         self.fits = self.jobs["fitted"].copy() if fits is None else fits
         self.jobs["fitted"] = self.fits
@@ -115,7 +113,9 @@ class Episode:
         self.view = View(source)
 
     def set_levels(self, levels: tuple[float, ...]) -> None:
-        """Set the limits of a ranking by level, before the first job starts."""
+        """Set the limits of a ranking by level, before the first job starts; ValueError for too many."""
+        if len(levels) > MAX_LEVELS:
+            raise ValueError(f"{len(levels)} levels: at most {MAX_LEVELS}")
         self.state.num_limits = len(levels)
         self.state.limits[: len(levels)] = levels
 
