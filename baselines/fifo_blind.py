@@ -4,7 +4,7 @@ What Xonar's claim is made against (IEEE CLOUD 2022, abstract: jobs run out of G
 scratch). Read in the authors' prototype (github.com/pengujoa/Xonar): a place takes the head of the queue as soon as it
 is free, and the head blocks all others; its own FIFO has a memory test, see `packed_fifo`. Inferred: empty GPUs first,
 then those with fewest jobs; a job that failed keeps its turn, so on one pair of GPUs it restarts in its place, beside
-the same job; after three failures it gets GPUs of its own (`baselines.lib.sharing`), or two jobs of hours could destroy
+the same job; after three failures it gets GPUs of its own (`simulator.search`), or two jobs of hours could destroy
 each other's work for ever.
 """
 
@@ -33,7 +33,7 @@ class FifoBlind:
         if self.strict:
             head = np.union1d(order, np.flatnonzero(view.jobs.phase == RESTARTING))[:1]
             order = np.intersect1d(order, head)
-        return in_order(view, order, np.full(len(view.gpus.first_owner), np.inf))
+        return in_order(view, order, knows_memory=False)
 
 
 policy = FifoBlind

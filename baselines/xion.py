@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from baselines.lib.victims import Room, alone, free_at, make_room, time_until
 from simulator.policy import Action, Placement, Preempt, Start, Wait
+from simulator.search import Room, displaceable, room_for, start_first, wait_for_room
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -57,10 +57,10 @@ class Xion:
         if not len(queue := view.queue):
             return Wait()
         effort = view.jobs.remaining_s + view.jobs.loading_s  # E
-        fitting = self._allowed(view.startable)
-        if len(fitting) and (placement := view.place(job := first(fitting, effort))):
-            return Start(job, placement)
-        return self._displace(view, self._allowed(queue[view.jobs.num_gpus[queue] > 0]), effort)
+        order = self._allowed(queue)
+        if start := start_first(view, order[np.argsort(effort[order], kind="stable")]):
+            return start
+        return self._displace(view, order[view.jobs.num_gpus[order] > 0], effort)
 
     def _allowed(self, jobs: np.ndarray) -> np.ndarray:
         return np.setdiff1d(jobs, self._displaced) if self._displaced else jobs
@@ -69,7 +69,7 @@ class Xion:
         waiting = np.union1d(queue, view.gpus.reserved_for[view.gpus.reserved_for >= 0])
         if not len(waiting) or (job := first(waiting, effort)) not in queue:
             return Wait()  # a pause for the first in order is in flight
-        running = alone(view, view.preemptible)
+        running = displaceable(view)
         settled = view.now - view.jobs.phase_began_s[running] >= self.q_min_s
         able = settled & (view.jobs.remaining_s[running] > effort[job])
         if not able.any() or not (room := self._worthwhile(view, job, running[able], queue, effort)):
@@ -82,11 +82,11 @@ class Xion:
         self, view: "View", job: int, victims: np.ndarray, queue: np.ndarray, effort: np.ndarray
     ) -> Room | None:
         """Return the room that victims can make for a job if that pays."""
-        wait = time_until(view, job, free_at(view, effort))
+        wait = wait_for_room(view, job, effort)
         overhead = view.jobs.pause_s + view.jobs.load_s
         if self.rule == "derived" and wait - effort[job] <= self.margin_s and overhead[victims].all():
             return None  # not even if the overhead were nothing; spares the search
-        room = make_room(view, job, victims, overhead * view.jobs.num_gpus)
+        room = room_for(view, job, victims, overhead * view.jobs.num_gpus)
         if room is None or not room.victims:
             return None  # or it is not GPUs that it lacks
         chosen = room.victims

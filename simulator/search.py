@@ -1,0 +1,160 @@
+"""Compiled searches for policies: what fits, which GPUs may be shared, which pauses make room, what an order grants.
+
+Each takes a `View` and reads what it shows; plain values come back, and nothing is changed.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.kernel import displacing, granting, groups
+from simulator.kernel.layout import NOBODY
+from simulator.policy import Action, Placement, Preempt, Start
+from simulator.source import Source, source_of
+from simulator.view import View
+
+
+class Room(NamedTuple):
+    """The jobs to pause, the GPUs a job then gets, and the memory of the smallest of those, GiB."""
+
+    victims: list[int]
+    gpus: tuple[int, ...]
+    memory_gib: float
+
+
+class Joins:
+    """Which queued jobs may share GPUs with which groups of jobs, at this instant.
+
+    A group is the GPUs that have the same jobs on them; those of the earliest jobs come first. Only GPUs count that are
+    not reserved, with no job that ran out of memory three times; such a job joins none.
+
+    order: (jobs,) queued jobs. members: (groups, `max_share`) jobs there, -1 for none. by_memory: (jobs, groups)
+    whether a job finds as many GPUs there as it asks for, each with memory for it as profiled, or simply as many.
+    job, group: (pairs,) indices into `order` and `members` where it finds the cores too, job by job.
+    """
+
+    def __init__(self, view: View, order: np.ndarray, *, knows_memory: bool = True) -> None:
+        """Look at the GPUs as they are; knows_memory: whether profiled memory must suffice."""
+        self._source = source = source_of(view)
+        self.order, self._knows_memory = order, knows_memory
+        most, share = int(source.state.num_gpus), int(source.state.max_share)
+        self._group_of = np.empty(most, np.int32)
+        members = np.empty((most, share), np.int32)
+        count = groups.open_groups(source.states, 0, members, self._group_of) if share > 1 else 0
+        self.members = members[:count]
+        found, pairs = np.zeros((len(order), count), np.int8), 0
+        if found.size:
+            pairs = groups.may_join(
+                source.states, 0, source.jobs, order, knows_memory, self._group_of, found
+            )
+        self.by_memory = found >= groups.MEMORY
+        self.job, self.group = np.nonzero(found == groups.ALL) if pairs else (_NONE, _NONE)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """How many members each group has."""
+        size: np.ndarray = (self.members >= 0).sum(axis=1)
+        return size
+
+    def start(self, job: int, group: int) -> Start | None:
+        """Start a job, an index into `order`, in a group, on GPUs as near together as can be; None without cores."""
+        source, queued = self._source, int(self.order[job])
+        gpus = groups.join(source.states, 0, source.jobs, queued, group, self._knows_memory, self._group_of)
+        if gpus < source.jobs["num_gpus"][queued]:
+            return None
+        return Start(queued, Placement(tuple(source.state.gpus[:gpus].tolist())))
+
+    def cheapest(self, cost: np.ndarray) -> Start | None:
+        """Start the pair of least cost (pairs,), among equals the first job, then the first group; infinite forbids."""
+        if not len(cost) or np.isinf(cost[best := int(cost.argmin())]):
+            return None
+        return self.start(int(self.job[best]), int(self.group[best]))
+
+
+_NONE = np.empty(0, np.int64)
+
+
+def start_first(view: View, order: np.ndarray) -> Start | None:
+    """Start the first of some queued jobs that fits where the scenario's rule puts it, None if none does."""
+    source = source_of(view)
+    job = granting.first_that_fits(source.states, 0, source.jobs, order) if len(order) else NOBODY
+    return None if job == NOBODY else Start(job, _placed(source, int(source.jobs["num_gpus"][job])))
+
+
+def may_any_start(view: View) -> bool:
+    """Tell whether the scenario's placement rule could start a queued job now."""
+    source = source_of(view)
+    return bool(granting.may_any_start(source.states, 0, source.jobs))
+
+
+def displaceable(view: View) -> np.ndarray:
+    """Return the running jobs whose pause would free GPUs: not started at this instant, and sharing none."""
+    source = source_of(view)
+    jobs = np.empty(int(source.state.num_active), np.int64)
+    return np.sort(jobs[: displacing.displaceable(source.states, 0, source.jobs, jobs)])
+
+
+def wait_for_room(view: View, job: int, effort: np.ndarray) -> float:
+    """Return the seconds until a job could start, by the estimates, if no other is started or paused; or infinity.
+
+    effort: seconds that each job would hold GPUs, from its start to its end: those that wait for reserved ones do.
+    """
+    source = source_of(view)
+    return float(displacing.wait_for_room(source.states, 0, source.jobs, job, effort))
+
+
+def room_for(view: View, job: int, candidates: np.ndarray, cost: np.ndarray) -> Room | None:
+    """Find the candidates whose pauses cost least in sum and make room for a job, None if there are none.
+
+    cost: of pausing each job that has arrived. Of equal sets one of fewest jobs, then of most remaining time. Exact on
+    one node; a gang on several takes the cheapest node for each part.
+    """
+    source = source_of(view)
+    gpus = np.empty(int(source.jobs["num_gpus"][job]), np.int32)
+    count, memory = displacing.room_for(source.states, 0, source.jobs, job, candidates, cost, gpus)
+    return None if count < 0 else Room(source.state.victims[:count].tolist(), tuple(gpus.tolist()), memory)
+
+
+def room_by_one(view: View, order: np.ndarray, candidates: np.ndarray) -> tuple[int, Room] | None:
+    """Find the first of some jobs for which the pause of a single candidate makes room on one node, with that room.
+
+    The first candidate that will do is taken. None if there is no such job.
+    """
+    source = source_of(view)
+    gpus = np.empty(int(source.state.num_gpus), np.int32)
+    job, victim = displacing.room_by_one(source.states, 0, source.jobs, order, candidates, gpus)
+    if job == NOBODY:
+        return None
+    chosen = tuple(gpus[: source.jobs["num_gpus"][job]].tolist())
+    return job, Room([victim], chosen, float(view.nodes.gpu_memory_gib[view.gpus.node[chosen[0]]]))
+
+
+def grants(view: View, order: np.ndarray, wanted: np.ndarray, *, pausing: bool = True) -> Iterator[Action]:
+    """Yield the pauses and starts by which jobs get their GPUs, each to be made before the next is asked for.
+
+    order: queued and running jobs, the first first; one that runs keeps what it has unless a job before it needs it.
+    wanted: how many GPUs each is to have; those beyond one for each worker are its servers'. pausing: whether running
+    jobs may be paused.
+    """
+    source = source_of(view)
+    states, jobs = source.states, source.jobs
+    runs, progress = np.empty(len(order), np.bool_), np.zeros(5, np.int64)
+    hopeless = np.empty((len(order), 3))
+    granting.begin_pass(states, 0, jobs, order, runs, pausing)
+    while (job := granting.next_grant(states, 0, jobs, order, wanted, runs, hopeless, progress)) != NOBODY:
+        gpus, workers = int(progress[granting.GPUS]), int(jobs["num_gpus"][job])
+        placement = _placed(source, gpus)
+        if gpus != workers:
+            placement = placement._replace(workers=workers, servers=gpus - workers)
+        victims = source.state.victims[: progress[granting.VICTIMS]].tolist()
+        yield from map(Preempt, victims)
+        if not victims or not view.why_not(Start(job, placement)):
+            yield Start(job, placement)
+
+
+def _placed(source: Source, gpus: int) -> Placement:
+    """Return the GPUs that a search has left in the record, or the node of a job without GPUs."""
+    if gpus:
+        return Placement(tuple(source.state.gpus[:gpus].tolist()))
+    return Placement((), node=int(source.state.chosen_node[0]))
