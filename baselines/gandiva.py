@@ -44,7 +44,6 @@ class Gandiva:
         return Wait(self.window_s if self._trials else None)
 
     def _pack(self, view: "View", order: np.ndarray) -> Start | None:
-        order = order[[not view.just_paused(job) for job in order]]
         joins = Joins(view, order)
         if not len(joins.job):
             return None

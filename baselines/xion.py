@@ -54,10 +54,9 @@ class Xion:
             self._displaced = []
         if self._moves:
             return self._moves.pop()
-        if not len(queue := view.queue):
+        if not len(order := self._allowed(view.queue)):
             return Wait()
         effort = view.jobs.remaining_s + view.jobs.loading_s  # E
-        order = self._allowed(queue)
         if start := start_first(view, order[np.argsort(effort[order], kind="stable")]):
             return start
         return self._displace(view, order[view.jobs.num_gpus[order] > 0], effort)
@@ -66,13 +65,14 @@ class Xion:
         return np.setdiff1d(jobs, self._displaced) if self._displaced else jobs
 
     def _displace(self, view: "View", queue: np.ndarray, effort: np.ndarray) -> Action:
-        waiting = np.union1d(queue, view.gpus.reserved_for[view.gpus.reserved_for >= 0])
-        if not len(waiting) or (job := first(waiting, effort)) not in queue:
+        coming = view.gpus.reserved_for
+        coming = coming[coming >= 0]
+        if not len(queue) or (job := first(np.union1d(queue, coming) if len(coming) else queue, effort)) in coming:
             return Wait()  # a pause for the first in order is in flight
-        running = displaceable(view)
-        settled = view.now - view.jobs.phase_began_s[running] >= self.q_min_s
-        able = settled & (view.jobs.remaining_s[running] > effort[job])
-        if not able.any() or not (room := self._worthwhile(view, job, running[able], queue, effort)):
+        running, jobs = displaceable(view), view.jobs
+        settled = view.now - jobs.phase_began_s[running] >= self.q_min_s
+        able = running[settled & (jobs.remaining_s[running] > effort[job])]
+        if not len(able) or not (room := self._worthwhile(view, job, able, queue, effort)):
             return Wait()
         self._displaced += room.victims
         self._moves = [Start(job, Placement(room.gpus)), *map(Preempt, room.victims)]

@@ -122,7 +122,8 @@ class Episode:
     @property
     def done(self) -> bool:
         """Whether every job has ended."""
-        return bool(self.state.num_done == self.state.num_jobs)
+        state = source_of(self.view).state
+        return bool(state.num_done == state.num_jobs)
 
     @property
     def fastest_s(self) -> np.ndarray:
@@ -166,8 +167,10 @@ class Episode:
                 calls.pause(self.states, 0, self.jobs, job)
             case Wait(seconds):
                 # Where all that is left was paused at this very instant, it may start at the next, which is now.
-                pause = 0.0 if self.nothing_pending else np.inf
-                self.state.wake = self.state.clock + (pause if seconds is None else seconds)
+                if seconds is None:
+                    seconds = 0.0 if self.nothing_pending else np.inf
+                state = source_of(self.view).state
+                state.put("wake", state.clock + seconds)
 
     def run_whole(self, policy: Ranking | Rule, account: "Account | None" = None) -> None:
         """Carry out a ranking, or a rule over moves, inside the kernel, from here to the end.

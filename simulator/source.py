@@ -30,6 +30,10 @@ class Record:
         except KeyError:
             raise AttributeError(name) from None
 
+    def put(self, name: str, number: float) -> None:
+        """Write a number."""
+        self._numbers[name][0] = number
+
     def array(self, name: str) -> np.ndarray:
         """Return an array."""
         found: np.ndarray = self._arrays[name]
@@ -88,7 +92,7 @@ class Source:
     @property
     def nothing_pending(self) -> bool:
         """Whether nothing will happen by itself: no end, no arrival."""
-        return bool(np.isinf(calls.next_event(self.states, 0, self.jobs)))
+        return bool(calls.next_event(self.states, 0, self.jobs) == np.inf)
 
     @property
     def queue(self) -> np.ndarray:

@@ -138,16 +138,34 @@ def room_by_one(states, e, jobs, order, candidates, gpus):
     """
     s = states[e]
     pool = Pool(offered_of(s, candidates), np.zeros(1), np.zeros(1), cores_to_serve(s, 1.0), False)
+    s.exhausted[: s.num_classes] = 0
     for job in order:
-        if s.last_action_instant[job] == s.instant:
+        request_class, each = jobs[job].request_class, cores_of_servers_now(s, job)
+        if s.last_action_instant[job] == s.instant or s.exhausted[request_class]:
             continue
-        each = cores_of_servers_now(s, job)
         for victim in candidates:
-            for node in range(s.num_nodes):
-                if can_hold(s, jobs, job, node) and frees(s, pool, node, victim, jobs[job].num_gpus, each):
-                    take_with(s, pool, node, victim, gpus)
-                    return job, victim
+            node = node_freed(s, jobs, pool, job, victim, each)
+            if node != NOBODY:
+                take_with(s, pool, node, victim, gpus)
+                return job, victim
+        s.exhausted[request_class] = each == 0  # its cores are not part of what a class asks for
     return NOBODY, NOBODY
+
+
+@compiled
+def node_freed(s, jobs, pool, job, victim, each):
+    """Return the first node on which a job fits, with so many cores for servers beside each GPU, once another pauses.
+
+    NOBODY if there is none.
+    """
+    first, end = 0, s.num_nodes
+    if s.span[victim] == 1:
+        first = s.gpu_node[s.first_slot[victim] // MAX_SHARE]
+        end = first + 1
+    for node in range(first, end):
+        if can_hold(s, jobs, job, node) and frees(s, pool, node, victim, jobs[job].num_gpus, each):
+            return node
+    return NOBODY
 
 
 @compiled

@@ -140,7 +140,7 @@ def may_join(states, e, jobs, order, knows_memory, group_of, found):
     for k in range(len(order)):
         job = order[k]
         found[k] = NO
-        if jobs[job].num_gpus == 0 or is_oom_prone(s, job):
+        if jobs[job].num_gpus == 0 or is_oom_prone(s, job) or s.last_action_instant[job] == s.instant:
             continue
         by_memory, by_cores = count_seats(s, jobs, job, left, group_of, found.shape[1])
         for group in range(found.shape[1]):
