@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from baselines.las import LIMITS
-from baselines.lib.grants import ROUND_S, Rounds, Wish, by
+from baselines.lib.grants import ROUND_S, Rounds, Wishes, by
 from simulator.policy import Action
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Tiresias:
         """Start what fits in order, or pause for it in a round, then wait."""
         return self._rounds(view)
 
-    def _wishes(self, view: "View") -> list[Wish]:
+    def _wishes(self, view: "View") -> Wishes:
         ran_s, servers = view.jobs.ran_s, view.jobs.servers if self.servers_on_gpus else 0
         self._forgiven_s = np.minimum(
             np.pad(self._forgiven_s, (0, len(ran_s) - len(self._forgiven_s))), ran_s

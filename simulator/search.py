@@ -3,7 +3,7 @@
 Each takes a `View` and reads what it shows; plain values come back, and nothing is changed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +16,11 @@ from simulator.view import View
 
 
 class Room(NamedTuple):
-    """The jobs to pause, the GPUs a job then gets, and the memory of the smallest of those, GiB."""
+    """The jobs to pause, the GPUs a job then gets, and the memory of the smallest of those, GiB, where that is told."""
 
     victims: list[int]
     gpus: tuple[int, ...]
-    memory_gib: float
+    memory_gib: float = float("inf")
 
 
 class Joins:
@@ -128,6 +128,21 @@ def room_by_one(view: View, order: np.ndarray, candidates: np.ndarray) -> tuple[
         return None
     chosen = tuple(gpus[: source.jobs["num_gpus"][job]].tolist())
     return job, Room([victim], chosen, float(view.nodes.gpu_memory_gib[view.gpus.node[chosen[0]]]))
+
+
+def room_before(view: View, job: int, after: Sequence[int], among: np.ndarray) -> Room | None:
+    """Find GPUs for a job: free ones, ones that are being freed, and those of as few of some jobs as will do.
+
+    after: those jobs; of equally many the last are paused. among: of each node, whether it will do. None where there is
+    no room, or where a node would lack the cores that the job asks for. The GPUs come in ascending order.
+    """
+    source = source_of(view)
+    behind = np.array(after, np.int64)
+    count = granting.room_before(source.states, 0, source.jobs, job, behind, among)
+    if count < 0:
+        return None
+    gpus = source.state.gpus[: source.jobs["num_gpus"][job]].tolist()
+    return Room(source.state.victims[:count].tolist(), tuple(gpus))
 
 
 def grants(view: View, order: np.ndarray, wanted: np.ndarray, *, pausing: bool = True) -> Iterator[Action]:

@@ -113,15 +113,12 @@ def is_pausing(s, gpu):
 
 
 @compiled
-def pool_behind(s, jobs, order, runs, at):
-    """Return what may be freed for a job of an order: jobs behind it that may be paused, the last first."""
+def pool_of(s, jobs, after):
+    """Return what may be freed where these jobs may be paused, the last first."""
     offered, left = np.zeros(s.num_arrived, np.bool_), np.zeros(s.num_arrived)
-    place_in_order = 0
-    for k in range(at + 1, len(order)):
-        if runs[k]:
-            offered[order[k]] = True
-            left[order[k]] = place_in_order
-            place_in_order += 1
+    for k in range(len(after)):
+        offered[after[k]] = True
+        left[after[k]] = k
     return Pool(offered, np.ones(s.num_arrived), left, cores_coming(s, jobs), True)
 
 
@@ -138,25 +135,30 @@ def may_free_any(s, pool):
 
 
 @compiled
-def make_room(s, jobs, order, runs, at, gpus):
-    """Find room for a job of an order on so many GPUs; return how many jobs to pause, -1 where there is none.
+def make_room(s, jobs, job, gpus, after, able):
+    """Find room for a job on so many GPUs of these nodes; return how many of some jobs to pause, -1 for no room.
 
-    Its GPUs are the first in `gpus` of the record, in ascending order, the jobs the first in `victims`. There is none
-    where it could only start later, and nobody is paused for it.
+    The GPUs are the first in `gpus` of the record, in ascending order, the jobs the first in `victims`.
     """
-    job = order[at]
     if gpus == 0:
         return -1
-    pool = pool_behind(s, jobs, order, runs, at)
+    pool = pool_of(s, jobs, after)
     if not may_free_any(s, pool):
         return -1
-    able = holding_nodes(s, jobs, job)
     count = find_room(s, pool, able, gpus, jobs[job].cores_each, s.victims, s.gpus)[0]
     if count >= 0:
         s.gpus[:gpus].sort()
-    if count == 0 and why_no_start_there(s, jobs, job, gpus) > 0:
-        return -1
     return count
+
+
+@entry
+def room_before(states, e, jobs, job, after, able):
+    """Find room for a job on some nodes by as few pauses of some jobs as will do; return how many, -1 for no room.
+
+    after: those jobs, of which the last are paused. The GPUs, `num_gpus` of them, and the jobs are in the record.
+    """
+    s = states[e]
+    return make_room(s, jobs, job, jobs[job].num_gpus, after, able & holding_nodes(s, jobs, job))
 
 
 @compiled
@@ -198,8 +200,9 @@ def next_grant(states, e, jobs, order, wanted, runs, hopeless, progress):
         if place_on(s, jobs, job, gpus):
             progress[FOUND] = PLACED
             return job
-        count = make_room(s, jobs, order, runs, at, gpus)
-        if count >= 0:
+        count = make_room(s, jobs, job, gpus, order[at + 1 :][runs[at + 1 :]], holding_nodes(s, jobs, job))
+        is_too_early = count == 0 and why_no_start_there(s, jobs, job, gpus) > 0
+        if count >= 0 and not is_too_early:
             progress[FOUND], progress[VICTIMS] = MADE, count
             drop_victims(s, order, runs, count)
             return job
