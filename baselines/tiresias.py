@@ -46,9 +46,9 @@ class Tiresias:
 
     def _wishes(self, view: "View") -> Wishes:
         ran_s, servers = view.jobs.ran_s, view.jobs.servers if self.servers_on_gpus else 0
-        self._forgiven_s = np.minimum(
-            np.pad(self._forgiven_s, (0, len(ran_s) - len(self._forgiven_s))), ran_s
-        )
+        forgiven_s = np.zeros(len(ran_s))
+        forgiven_s[: len(self._forgiven_s)] = self._forgiven_s
+        self._forgiven_s = np.minimum(forgiven_s, ran_s)
         level = np.searchsorted(self.limits, (ran_s - self._forgiven_s) * view.jobs.num_gpus, side="right")
         queue = view.queue
         starving = queue[((level > 0) & ((view.now - view.jobs.phase_began_s) / self.starve >= ran_s))[queue]]

@@ -67,7 +67,10 @@ class Xion:
     def _displace(self, view: "View", queue: np.ndarray, effort: np.ndarray) -> Action:
         coming = view.gpus.reserved_for
         coming = coming[coming >= 0]
-        if not len(queue) or (job := first(np.union1d(queue, coming) if len(coming) else queue, effort)) in coming:
+        if (
+            not len(queue)
+            or (job := first(np.union1d(queue, coming) if len(coming) else queue, effort)) in coming
+        ):
             return Wait()  # a pause for the first in order is in flight
         running, jobs = displaceable(view), view.jobs
         settled = view.now - jobs.phase_began_s[running] >= self.q_min_s

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.kernel import displacing, granting, groups
+from simulator.kernel import displacing, granting, groups, listing
 from simulator.kernel.layout import NOBODY
 from simulator.policy import Action, Placement, Preempt, Start
 from simulator.source import Source, source_of
@@ -45,9 +45,7 @@ class Joins:
         self.members = members[:count]
         found, pairs = np.zeros((len(order), count), np.int8), 0
         if found.size:
-            pairs = groups.may_join(
-                source.states, 0, source.jobs, order, knows_memory, self._group_of, found
-            )
+            pairs = groups.may_join(source.states, 0, source.jobs, order, knows_memory, self._group_of, found)
         self.by_memory = found >= groups.MEMORY
         self.job, self.group = np.nonzero(found == groups.ALL) if pairs else (_NONE, _NONE)
 
@@ -85,14 +83,20 @@ def start_first(view: View, order: np.ndarray) -> Start | None:
 def may_any_start(view: View) -> bool:
     """Tell whether the scenario's placement rule could start a queued job now."""
     source = source_of(view)
-    return bool(granting.may_any_start(source.states, 0, source.jobs))
+    return bool(listing.may_any_start(source.states, 0, source.jobs))
+
+
+def is_waiting(view: View) -> bool:
+    """Tell whether a queued job asks for GPUs, and a job runs that may give some up."""
+    source = source_of(view)
+    return bool(listing.is_waiting(source.states, 0, source.jobs))
 
 
 def displaceable(view: View) -> np.ndarray:
     """Return the running jobs whose pause would free GPUs: not started at this instant, and sharing none."""
     source = source_of(view)
     jobs = np.empty(int(source.state.num_active), np.int64)
-    return np.sort(jobs[: displacing.displaceable(source.states, 0, source.jobs, jobs)])
+    return jobs[: displacing.displaceable(source.states, 0, source.jobs, jobs)]
 
 
 def wait_for_room(view: View, job: int, effort: np.ndarray) -> float:

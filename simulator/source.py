@@ -5,8 +5,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from simulator.kernel import calls, noise
-from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING
+from simulator.kernel import calls, listing, noise
+from simulator.kernel.layout import MAX_SHARE, NOBODY
 from simulator.policy import Action, Policy
 
 
@@ -30,9 +30,10 @@ class Record:
         except KeyError:
             raise AttributeError(name) from None
 
-    def put(self, name: str, number: float) -> None:
-        """Write a number."""
-        self._numbers[name][0] = number
+    def number(self, name: str) -> np.ndarray:
+        """Return a number as an array of one, which shows it as it is now."""
+        found: np.ndarray = self._numbers[name]
+        return found
 
     def array(self, name: str) -> np.ndarray:
         """Return an array."""
@@ -50,6 +51,7 @@ class Source:
         """Look at the first of two records; the second is scratch."""
         self.states, self.jobs, self.rng = states, jobs, rng
         self.state, self.after = Record(states, 0), Record(states, 1)
+        self._instant, self._arrived = self.state.number("instant"), self.state.number("num_arrived")
         self._list = np.empty(len(jobs), np.int64)
         self.moves: list[Action] = []
         self.moves_at = -1
@@ -63,12 +65,12 @@ class Source:
     @property
     def instant(self) -> int:
         """How many instants there have been."""
-        return int(self.state.instant)
+        return int(self._instant[0])
 
     @property
     def arrived(self) -> int:
         """How many jobs have arrived."""
-        return int(self.state.num_arrived)
+        return int(self._arrived[0])
 
     @property
     def progress(self) -> np.ndarray:
@@ -97,7 +99,7 @@ class Source:
     @property
     def queue(self) -> np.ndarray:
         """The queued jobs by (submit, job)."""
-        return np.sort(self._list[: calls.queued_jobs(self.states, 0, self._list)])
+        return self._list[: listing.queued(self.states, 0, self._list)].copy()
 
     @property
     def startable(self) -> np.ndarray:
@@ -106,16 +108,12 @@ class Source:
 
     def active(self, phase: int) -> np.ndarray:
         """Return the active jobs in a phase."""
-        active: np.ndarray = self.state.events[: self.state.num_active]
-        phases: np.ndarray = self.state.phase[active]
-        return np.sort(active[phases == phase])
+        return self._list[: listing.active(self.states, 0, phase, self._list)].copy()
 
     @property
     def preemptible(self) -> np.ndarray:
         """The running jobs that were not started at this very instant."""
-        running = self.active(RUNNING)
-        older: np.ndarray = running[self.state.last_action_instant[running] != self.state.instant]
-        return older
+        return self._list[: listing.preemptible(self.states, 0, self._list)].copy()
 
     def gpus_of(self, job: int) -> list[int]:
         """Return the GPUs an active job holds."""

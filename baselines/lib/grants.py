@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simulator.policy import Action, Wait
-from simulator.search import grants, may_any_start
+from simulator.search import grants, is_waiting, may_any_start
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -43,13 +43,12 @@ class Rounds:
 
     def __call__(self, view: "View") -> Action:
         """Return the next move of this instant, then a wait."""
-        if view.instant != self._instant:
-            self._instant = view.instant
+        if (instant := view.instant) != self._instant:
+            self._instant = instant
             self._moves = self._begin(view)
         if move := next(self._moves, None):
             return move
-        waiting = len(queue := view.queue) and view.jobs.num_gpus[queue].any() and len(view.running)
-        return Wait(GLANCE_S) if waiting else Wait()
+        return Wait(GLANCE_S) if is_waiting(view) else Wait()
 
     def _begin(self, view: "View") -> Iterator[Action]:
         """Return the moves of this instant, none where all is as it was when the last round began."""

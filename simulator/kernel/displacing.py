@@ -4,10 +4,20 @@ import numpy as np
 
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, SERVER_CORES
+from simulator.kernel.machines import is_alone
 from simulator.kernel.pausing import may_pause
 from simulator.kernel.placement import can_hold
 from simulator.kernel.queues import remaining_now
-from simulator.kernel.room import EPS, Pool, find_room, held_on, holding_nodes, is_free, is_offered, largest_of
+from simulator.kernel.room import (
+    EPS,
+    Pool,
+    find_room,
+    held_on,
+    holding_nodes,
+    is_free,
+    is_offered,
+    largest_of,
+)
 
 
 @compiled
@@ -58,21 +68,11 @@ def displaceable(states, e, jobs, out):
     count = 0
     for k in range(s.num_active):
         job = s.events[k]
-        if may_pause(s, job) and jobs[job].num_gpus > 0 and shares_none(s, job):
+        if may_pause(s, job) and jobs[job].num_gpus > 0 and is_alone(s, job):
             out[count] = job
             count += 1
+    out[:count].sort()
     return count
-
-
-@compiled
-def shares_none(s, job):
-    """Tell whether no other job holds a GPU of a job."""
-    slot = s.first_slot[job]
-    while slot != NOBODY:
-        if s.num_jobs_on[slot // MAX_SHARE] > 1:
-            return False
-        slot = s.next_slot[slot]
-    return True
 
 
 @compiled

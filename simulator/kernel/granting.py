@@ -15,7 +15,9 @@ from simulator.kernel.placement import place
 from simulator.kernel.room import Pool, find_room, holding_nodes, is_offered
 from simulator.kernel.shapes import cores_asked, meant
 
-NOTHING, PLACED, MADE = range(3)  # what was found: no more; a start on free GPUs; room, with pauses or without
+NOTHING, PLACED, MADE = range(
+    3
+)  # what was found: no more; a start on free GPUs; room, with pauses or without
 AT, FOUND, GPUS, VICTIMS, HOPELESS = range(5)  # where a pass is, what it has found last, and how much
 
 
@@ -47,20 +49,6 @@ def first_that_fits(states, e, jobs, order):
             return job
         s.exhausted[request_class] = 1
     return NOBODY
-
-
-@entry
-def may_any_start(states, e, jobs):
-    """Tell whether a queued job fits and may start now."""
-    s = states[e]
-    for request_class in range(s.num_classes):
-        begin, size = s.queue_start[request_class], s.queue_size[request_class]
-        if size == 0 or not place(s, jobs, s.queue[begin]):
-            continue
-        for at in range(begin, begin + size):
-            if s.last_action_instant[s.queue[at]] != s.instant:
-                return True
-    return False
 
 
 @entry
