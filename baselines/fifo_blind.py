@@ -31,8 +31,8 @@ class FifoBlind:
         """Start the head where there is a place, as if memory had no end."""
         order = view.queue
         if self.strict:
-            head = np.union1d(order, np.flatnonzero(view.jobs.phase == RESTARTING))[:1]
-            order = np.intersect1d(order, head)
+            restarting = np.flatnonzero(view.jobs.phase == RESTARTING)
+            order = order[:1] if not len(restarting) else order[:1][order[:1] < restarting[0]]
         return in_order(view, order, knows_memory=False)
 
 

@@ -20,9 +20,9 @@ a the job there and b the one that waits, the scores that were tried are
 1, 2 and 4 ignore the period: 20 + 20 ms and 2 + 2 s look made for each other. Profiled memory is what an
 allocator took that doubles what it has: more than a job needs, so some that would fit are kept apart.
 
-Inferred: which GPUs a gang of any size shares (all with the same jobs on them, see `simulator.search`); of all jobs and GPUs
-the pair of least score; with several jobs there the sum over them. Added: `patience_s`, since a job that needs much
-memory can be passed by for ever. Not taken over, as slips: that a chosen partner counts as having r = 1 at the
+Inferred: which GPUs a gang of any size shares (all with the same jobs on them, see `simulator.search`); of all jobs
+and GPUs the pair of least score; with several jobs there the sum over them. Added: `patience_s`, since a job that needs
+much memory can be passed by for ever. Not taken over, as slips: that a chosen partner counts as having r = 1 at the
 next choice, that a place without a fitting job closes, that every GPU counts the memory of the first worker.
 """
 

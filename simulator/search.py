@@ -29,25 +29,31 @@ class Joins:
     A group is the GPUs that have the same jobs on them; those of the earliest jobs come first. Only GPUs count that are
     not reserved, with no job that ran out of memory three times; such a job joins none.
 
-    order: (jobs,) queued jobs. members: (groups, `max_share`) jobs there, -1 for none. by_memory: (jobs, groups)
-    whether a job finds as many GPUs there as it asks for, each with memory for it as profiled, or simply as many.
-    job, group: (pairs,) indices into `order` and `members` where it finds the cores too, job by job.
+    order: (jobs,) queued jobs. members: (groups, `max_share`) jobs there, -1 for none. job, group: (pairs,) indices
+    into `order` and `members`, job by job, where a job finds as many GPUs as it asks for, with memory and cores for it.
     """
 
     def __init__(self, view: View, order: np.ndarray, *, knows_memory: bool = True) -> None:
         """Look at the GPUs as they are; knows_memory: whether profiled memory must suffice."""
         self._source = source = source_of(view)
         self.order, self._knows_memory = order, knows_memory
-        most, share = int(source.state.num_gpus), int(source.state.max_share)
-        self._group_of = np.empty(most, np.int32)
-        members = np.empty((most, share), np.int32)
-        count = groups.open_groups(source.states, 0, members, self._group_of) if share > 1 else 0
-        self.members = members[:count]
-        found, pairs = np.zeros((len(order), count), np.int8), 0
-        if found.size:
-            pairs = groups.may_join(source.states, 0, source.jobs, order, knows_memory, self._group_of, found)
-        self.by_memory = found >= groups.MEMORY
-        self.job, self.group = np.nonzero(found == groups.ALL) if pairs else (_NONE, _NONE)
+        self.members, self._found, pairs = _NOBODY, _NOTHING, 0
+        if len(order) and (share := int(source.state.max_share)) > 1:
+            most = int(source.state.num_gpus)
+            self._group_of, members = np.empty(most, np.int32), np.empty((most, share), np.int32)
+            self.members = members[: groups.open_groups(source.states, 0, members, self._group_of)]
+        if len(self.members):
+            self._found = np.empty((len(order), len(self.members)), np.int8)
+            pairs = groups.may_join(
+                source.states, 0, source.jobs, order, knows_memory, self._group_of, self._found
+            )
+        self.job, self.group = np.nonzero(self._found == groups.ALL) if pairs else (_NONE, _NONE)
+
+    @property
+    def by_memory(self) -> np.ndarray:
+        """Whether each job finds as many GPUs as it asks for in each group (jobs, groups), each with memory for it."""
+        enough: np.ndarray = self._found >= groups.MEMORY
+        return enough
 
     @property
     def sizes(self) -> np.ndarray:
@@ -70,7 +76,7 @@ class Joins:
         return self.start(int(self.job[best]), int(self.group[best]))
 
 
-_NONE = np.empty(0, np.int64)
+_NONE, _NOBODY, _NOTHING = np.empty(0, np.int64), np.empty((0, 1), np.int32), np.empty((0, 0), np.int8)
 
 
 def start_first(view: View, order: np.ndarray) -> Start | None:

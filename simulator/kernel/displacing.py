@@ -1,4 +1,4 @@
-"""What a policy may ask before it pauses jobs for another: which it could, which is cheapest, how long it waits else."""
+"""What a policy asks before it pauses jobs for another: which it could, which cost least, how long it waits else."""
 
 import numpy as np
 
