@@ -44,7 +44,7 @@ class Muri:
         cost, fits = self._costs(view, joins), joins.by_memory.T
         forbidden = 1 + 2 * cost.max(initial=0.0) * max(cost.shape)  # dearer than all else together
         for group, job in zip(*linear_sum_assignment(np.where(fits, cost, forbidden)), strict=True):
-            if fits[group, job] and (start := joins.start(job, group)):
+            if fits[group, job] and (start := joins.start(int(job), int(group))):
                 return start
         return Wait()
 

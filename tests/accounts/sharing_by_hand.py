@@ -96,5 +96,3 @@ def cheapest(
         if start := join(view, groups.gpus[group], int(jobs[job]), left):
             return start
     return None
-
-

@@ -22,15 +22,16 @@ UNEVEN = Cluster("uneven", (4, 4, 2), (16.0, 16.0, 32.0), (12, 16, 24))
 
 
 def drawn(rng: np.random.Generator) -> np.ndarray:
-    """Draw 70 jobs of 0 to 6 GPUs, some with servers, which ask for 0 to 5 cores and 1 to 20 GiB for each."""
-    rows = zip(np.sort(rng.uniform(0, 9000, 70)), rng.choice([0, 1, 1, 2, 3, 4, 6], 70), strict=True)
+    """Draw 45 jobs of 0 to 6 GPUs, some with servers, which ask for 0 to 5 cores and 1 to 20 GiB for each."""
+    rows = zip(np.sort(rng.uniform(0, 6000, 45)), rng.choice([0, 1, 1, 2, 3, 4, 6], 45), strict=True)
     work = jobs(*((submit, int(gpus), 1 + float(rng.exponential(600))) for submit, gpus in rows))
-    work["pause_s"], work["load_s"] = rng.choice([0.0, 5.0, 40.0], 70), rng.choice([0.0, 20.0], 70)
-    work["cores_each"] = np.where(work["num_gpus"] > 0, rng.integers(0, 4, 70), rng.integers(1, 5, 70))
-    work["gpu_memory_gib"] = np.where(work["num_gpus"] > 0, rng.choice([2.0, 9.0, 20.0], 70), 0.0)
+    work["pause_s"], work["load_s"] = rng.choice([0.0, 5.0, 40.0], 45), rng.choice([0.0, 20.0], 45)
+    work["cores_each"] = np.where(work["num_gpus"] > 0, rng.integers(0, 4, 45), rng.integers(1, 5, 45))
+    work["gpu_memory_gib"] = np.where(work["num_gpus"] > 0, rng.choice([2.0, 9.0, 20.0], 45), 0.0)
     work["gpu_memory_gib"] = np.where(work["num_gpus"] > 2, 9.0, work["gpu_memory_gib"])
-    work["profiled_memory_gib"] = work["gpu_memory_gib"] * rng.choice([0.6, 1.0, 1.2], 70)
-    work["servers"] = np.where(work["num_gpus"] == 2, rng.choice([0, 1], 70), 0)
+    work["profiled_memory_gib"] = work["gpu_memory_gib"] * rng.choice([0.6, 1.0, 1.2], 45)
+    work["servers"] = np.where(work["num_gpus"] == 2, rng.choice([0, 1], 45), 0)
+    work["cores_each"][work["servers"] > 0] = 4.5  # five of them are the server's
     work["min_workers"] = work["max_workers"] = work["num_gpus"]
     work["gpu_s"], work["iteration_s"], work["ideal_iteration_s"] = 1.0, 1.0, 1.0
     return work
@@ -54,7 +55,9 @@ class Comparing:
             return start
         stuck = view.nothing_pending and len(view.startable)
         job = int(view.startable[0]) if stuck else -1
-        return Start(job, view.place(job) or Placement(())) if stuck else Wait(float(self.rng.uniform(1, 200)))
+        return (
+            Start(job, view.place(job) or Placement(())) if stuck else Wait(float(self.rng.uniform(1, 200)))
+        )
 
     def start(self, view: View) -> Start | None:
         """Start a job on free GPUs, or beside others, or where pauses are under way."""
@@ -100,7 +103,10 @@ def same_joins(view: View, rng: np.random.Generator) -> bool:
         return len(joins.job) > 0
     fits = sharing_by_hand.can_join(view, groups, order, left)
     starts = [
-        [sharing_by_hand.join(view, gpus, job, left) if may else None for gpus, may in zip(groups.gpus, row, strict=True)]
+        [
+            sharing_by_hand.join(view, gpus, job, left) if may else None
+            for gpus, may in zip(groups.gpus, row, strict=True)
+        ]
         for job, row in zip(order.tolist(), fits.T, strict=True)
     ]
     found = [(j, g) for j, row in enumerate(starts) for g, start in enumerate(row) if start]
@@ -122,15 +128,20 @@ def same_room(view: View, rng: np.random.Generator) -> bool:
     cost = rng.choice([1.0, 2.0, 3.0], len(effort))
     told = False
     for job in queue.tolist():
-        found, expected = search.room_for(view, job, victims, cost), room_by_hand.make_room(view, job, victims, cost)
-        assert found == expected
+        found, expected = (
+            search.room_for(view, job, victims, cost),
+            room_by_hand.make_room(view, job, victims, cost),
+        )
+        assert (found and tuple(found)) == (expected and tuple(expected))
         wait = room_by_hand.time_until(view, job, room_by_hand.free_at(view, effort))
         assert search.wait_for_room(view, job, effort) == wait
-        told |= bool(expected and expected.victims)
+        told |= expected is not None and len(expected.victims) > 0
     there = room_by_hand.ledger(view, victims)
     single = ((job, room_by_hand.room_of_one(view, job, victims, there)) for job in queue.tolist())
     free_to_start = ((job, room) for job, room in single if room and not view.just_paused(job))
-    assert search.room_by_one(view, queue, victims) == next(free_to_start, None)
+    job, room = next(free_to_start, (-1, None))
+    found_one = search.room_by_one(view, queue, victims)
+    assert (found_one and (found_one[0], *found_one[1])) == (room and (job, *room))
     return told
 
 
@@ -153,7 +164,7 @@ def same_grants(view: View, rng: np.random.Generator) -> bool:
 
 
 @pytest.mark.parametrize("compare", [same_starts, same_joins, same_room, same_grants])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_compiled_searches_find_what_python_finds(
     seed: int, compare: Callable[[View, np.random.Generator], bool]
 ) -> None:
