@@ -4,7 +4,7 @@ What Xonar's claim is made against (IEEE CLOUD 2022, abstract: jobs run out of G
 scratch). Read in the authors' prototype (github.com/pengujoa/Xonar): a place takes the head of the queue as soon as it
 is free, and the head blocks all others; its own FIFO has a memory test, see `packed_fifo`. Inferred: empty GPUs first,
 then those with fewest jobs; a job that failed keeps its turn, so on one pair of GPUs it restarts in its place, beside
-the same job; after three failures it gets GPUs of its own (`baselines.lib.sharing`), or two jobs of hours could destroy
+the same job; after three failures it gets GPUs of its own (`simulator.search`), or two jobs of hours could destroy
 each other's work for ever.
 """
 
@@ -31,9 +31,9 @@ class FifoBlind:
         """Start the head where there is a place, as if memory had no end."""
         order = view.queue
         if self.strict:
-            head = np.union1d(order, np.flatnonzero(view.jobs.phase == RESTARTING))[:1]
-            order = np.intersect1d(order, head)
-        return in_order(view, order, np.full(len(view.gpus.first_owner), np.inf))
+            restarting = np.flatnonzero(view.jobs.phase == RESTARTING)
+            order = order[:1] if not len(restarting) else order[:1][order[:1] < restarting[0]]
+        return in_order(view, order, knows_memory=False)
 
 
 policy = FifoBlind

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.order import start_first
-from baselines.lib.victims import alone, ledger, room_of_one
 from simulator.policy import Action, Placement, Preempt, Start, Wait
+from simulator.search import displaceable, room_by_one, start_first
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -36,18 +35,17 @@ class FitGpp:
         if self._moves:
             return self._moves.pop(0)
         queue = view.queue
-        if start := start_first(view, queue.tolist()):
+        if start := start_first(view, queue):
             return start
-        running = alone(view, view.preemptible)
+        running = displaceable(view)
         long = (view.jobs.estimate_s[running] > self.trial_s) & (view.jobs.preemptions[running] < MOST_PAUSES)
         victims = running[long][np.argsort(score(view, running[long]), kind="stable")]
         trials = queue[(view.jobs.estimate_s[queue] <= self.trial_s) & ~view.jobs.is_cpu_job[queue]]
-        there = ledger(view, victims)
-        for job in [job for job in trials.tolist() if not view.just_paused(job)]:
-            if room := room_of_one(view, job, victims, there):
-                self._moves = [Start(job, Placement(room.gpus))]
-                return Preempt(room.victims[0])
-        return Wait()
+        if not (found := room_by_one(view, trials, victims)):
+            return Wait()
+        job, room = found
+        self._moves = [Start(job, Placement(room.gpus))]
+        return Preempt(room.victims[0])
 
 
 def score(view: "View", jobs: np.ndarray) -> np.ndarray:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.sharing import Trial, alone, by_rank, cheapest, open_groups
+from baselines.lib.sharing import Trial, by_rank
 from simulator.policy import Action, Preempt, Start, Wait
+from simulator.search import Joins, start_first
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -38,20 +39,20 @@ class Gandiva:
                 self._apart.append([due[0].host, due[0].guest])
                 return Preempt(due[0].guest)
         order = view.queue
-        if start := alone(view, order) or self._pack(view, order):
+        if start := start_first(view, order) or self._pack(view, order):
             return start
         return Wait(self.window_s if self._trials else None)
 
     def _pack(self, view: "View", order: np.ndarray) -> Start | None:
-        order = order[[not view.just_paused(job) for job in order]]
-        groups = open_groups(view)
-        first = groups.members[:, 0]
-        total = view.jobs.duty[first][:, None] + view.jobs.duty[order]
-        allowed = (total <= self.most_busy) & (groups.sizes == 1)[:, None]
+        joins = Joins(view, order)
+        if not len(joins.job):
+            return None
+        first, jobs, duty = joins.members[joins.group, 0], order[joins.job], view.jobs.duty
+        total = duty[first] + duty[jobs]
+        allowed = (total <= self.most_busy) & (joins.sizes[joins.group] == 1)
         for pair in self._apart:
-            allowed &= ~(np.isin(first, pair)[:, None] & np.isin(order, pair))
-        cost = np.where(allowed, by_rank(order, total), np.inf)
-        if start := cheapest(view, groups, order, cost, view.gpus.unclaimed_memory_gib):
+            allowed &= ~(np.isin(first, pair) & np.isin(jobs, pair))
+        if start := joins.cheapest(np.where(allowed, by_rank(joins, total), np.inf)):
             host = int(view.gpus.first_owner[start.placement.gpus[0]])
             self._trials.append(Trial(host, start.job, self.window_s, view))
         return start

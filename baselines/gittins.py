@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from baselines.las import LIMITS
-from baselines.lib.grants import ROUND_S, Rounds, Wish, by
+from baselines.lib.grants import ROUND_S, Rounds, Wishes, by
 from simulator.policy import Action
 from simulator.vocabulary import DONE
 
@@ -39,7 +39,7 @@ class Gittins:
         """Start what fits in order, or pause for it in a round, then wait."""
         return self._rounds(view)
 
-    def _wishes(self, view: "View") -> list[Wish]:
+    def _wishes(self, view: "View") -> Wishes:
         gpus, service = view.jobs.num_gpus, view.jobs.ran_s * view.jobs.num_gpus
         ended = (view.jobs.phase == DONE) & (gpus > 0)
         sizes = service[ended] if ended.sum() >= self.enough else (view.jobs.estimate_s * gpus)[gpus > 0]

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.sharing import alone, by_rank, cheapest, open_groups
+from baselines.lib.sharing import by_rank
 from simulator.policy import Action, Wait
+from simulator.search import Joins, start_first
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -35,13 +36,15 @@ class Lucid:
         """Start the shortest that fits on empty GPUs, then the shortest that finds a partner, then wait."""
         order = view.queue
         order = order[np.argsort((view.jobs.estimate_s * view.jobs.num_gpus)[order], kind="stable")]
-        if start := alone(view, order):
+        if start := start_first(view, order):
             return start
-        groups = open_groups(view)
+        joins = Joins(view, order)
+        if not len(joins.job):
+            return Wait()
         busy = np.searchsorted(self.limits, view.jobs.duty, side="right")
-        total = np.where(groups.members >= 0, busy[groups.members], 0).sum(axis=1)[:, None] + busy[order]
-        cost = np.where(total <= MOST_CLASSES, by_rank(order, total), np.inf)
-        return cheapest(view, groups, order, cost, view.gpus.unclaimed_memory_gib) or Wait()
+        members = joins.members[joins.group]
+        total = np.where(members >= 0, busy[members], 0).sum(axis=1) + busy[order[joins.job]]
+        return joins.cheapest(np.where(total <= MOST_CLASSES, by_rank(joins, total), np.inf)) or Wait()
 
 
 policy = Lucid

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from baselines.lib.sharing import Groups, alone, can_join, join, open_groups, profile
+from baselines.lib.sharing import profile
 from baselines.xonar import scores_beside
 from simulator.policy import Action, Wait
+from simulator.search import Joins, start_first
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -35,25 +36,33 @@ class Muri:
     def __call__(self, view: "View") -> Action:
         """Start the first that fits on empty GPUs, then a pair of the best matching, then wait."""
         order = view.queue
-        if start := alone(view, order):
+        if start := start_first(view, order):
             return start
-        groups, left = open_groups(view), view.gpus.unclaimed_memory_gib
-        cost = scores_beside(view, groups, order, self.score) if self.score else idling(view, groups, order)
-        fits = can_join(view, groups, order, left)
+        joins = Joins(view, order)
+        if not len(joins.job):
+            return Wait()
+        cost, fits = self._costs(view, joins), joins.by_memory.T
         forbidden = 1 + 2 * cost.max(initial=0.0) * max(cost.shape)  # dearer than all else together
         for group, job in zip(*linear_sum_assignment(np.where(fits, cost, forbidden)), strict=True):
-            if fits[group, job] and (start := join(view, groups.gpus[group], int(order[job]), left)):
+            if fits[group, job] and (start := joins.start(int(job), int(group))):
                 return start
         return Wait()
 
+    def _costs(self, view: "View", joins: Joins) -> np.ndarray:
+        """Return the costs (groups, jobs) of all pairs."""
+        shape = len(joins.members), len(joins.order)
+        members, jobs = np.repeat(joins.members, shape[1], axis=0), np.tile(joins.order, shape[0])
+        if self.score:
+            return scores_beside(view, members, jobs, self.score).reshape(shape)
+        return idling(view, members, jobs).reshape(shape)
 
-def idling(view: "View", groups: Groups, jobs: np.ndarray) -> np.ndarray:
-    """Return 1 - the interleaving efficiency of jobs beside the jobs on GPUs (groups, jobs); the mean of these."""
-    there = groups.members[:, :, None]
-    a, b = profile(view, there), profile(view, jobs)
+
+def idling(view: "View", members: np.ndarray, jobs: np.ndarray) -> np.ndarray:
+    """Return 1 - the interleaving efficiency of jobs beside members (pairs, `max_share`), the mean over these."""
+    a, b = profile(view, members), profile(view, jobs[:, None])
     period = np.maximum(a.active, b.idle) + np.maximum(a.idle, b.active)
     used = (a.active + a.idle + b.active + b.idle) / np.where(period > 0, 2 * period, 1.0)
-    mean: np.ndarray = np.where(there >= 0, 1 - used, 0.0).sum(axis=1) / np.maximum(groups.sizes, 1)[:, None]
+    mean: np.ndarray = np.where(members >= 0, 1 - used, 0.0).sum(axis=1) / (members >= 0).sum(axis=1)
     return mean
 
 

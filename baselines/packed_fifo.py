@@ -26,7 +26,7 @@ class PackedFifo:
     def __call__(self, view: "View") -> Action:
         """Start the first that finds a place with memory enough."""
         order = view.queue
-        return in_order(view, order[:1] if self.strict else order, view.gpus.unclaimed_memory_gib)
+        return in_order(view, order[:1] if self.strict else order)
 
 
 policy = PackedFifo

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.grants import ROUND_S, Rounds, Wish, by
+from baselines.lib.grants import ROUND_S, Rounds, Wishes, by
 from simulator.policy import Action
 from simulator.vocabulary import RUNNING
 
@@ -40,7 +40,7 @@ class Themis:
         """Start what fits in order, or pause for it in a round, then wait."""
         return self._rounds(view)
 
-    def _wishes(self, view: "View") -> list[Wish]:
+    def _wishes(self, view: "View") -> Wishes:
         leased = (view.jobs.phase == RUNNING) & (view.now - view.jobs.phase_began_s < self.lease_s)
         return by(view, ~leased, -unfairness(view))
 

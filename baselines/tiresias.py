@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from baselines.las import LIMITS
-from baselines.lib.grants import ROUND_S, Rounds, Wish, by
+from baselines.lib.grants import ROUND_S, Rounds, Wishes, by
 from simulator.policy import Action
 
 if TYPE_CHECKING:
@@ -44,17 +44,18 @@ class Tiresias:
         """Start what fits in order, or pause for it in a round, then wait."""
         return self._rounds(view)
 
-    def _wishes(self, view: "View") -> list[Wish]:
-        ran_s, servers = view.jobs.ran_s, view.jobs.servers if self.servers_on_gpus else 0
-        self._forgiven_s = np.minimum(
-            np.pad(self._forgiven_s, (0, len(ran_s) - len(self._forgiven_s))), ran_s
-        )
-        level = np.searchsorted(self.limits, (ran_s - self._forgiven_s) * view.jobs.num_gpus, side="right")
-        queue = view.queue
-        starving = queue[((level > 0) & ((view.now - view.jobs.phase_began_s) / self.starve >= ran_s))[queue]]
-        self._forgiven_s[starving] = ran_s[starving]
+    def _wishes(self, view: "View") -> Wishes:
+        jobs = view.jobs
+        ran_s, num_gpus = jobs.ran_s, jobs.num_gpus
+        forgiven_s = np.zeros(len(ran_s))
+        forgiven_s[: len(self._forgiven_s)] = self._forgiven_s
+        self._forgiven_s = forgiven_s = np.minimum(forgiven_s, ran_s)
+        level = np.searchsorted(self.limits, (ran_s - forgiven_s) * num_gpus, side="right")
+        behind = (queue := view.queue)[level[queue] > 0]
+        starving = behind[(view.now - jobs.phase_began_s[behind]) / self.starve >= ran_s[behind]]
+        forgiven_s[starving] = ran_s[starving]
         level[starving] = 0
-        return by(view, level, gpus=view.jobs.num_gpus + servers)
+        return by(view, level, gpus=num_gpus + jobs.servers if self.servers_on_gpus else num_gpus)
 
 
 policy = Tiresias

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from baselines.lib.victims import Room, alone, free_at, make_room, time_until
 from simulator.policy import Action, Placement, Preempt, Start, Wait
+from simulator.search import Room, displaceable, room_for, start_first, wait_for_room
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -54,52 +54,55 @@ class Xion:
             self._displaced = []
         if self._moves:
             return self._moves.pop()
-        if not len(queue := view.queue):
+        if not len(order := self._allowed(view.queue)):
             return Wait()
         effort = view.jobs.remaining_s + view.jobs.loading_s  # E
-        fitting = self._allowed(view.startable)
-        if len(fitting) and (placement := view.place(job := first(fitting, effort))):
-            return Start(job, placement)
-        return self._displace(view, self._allowed(queue[view.jobs.num_gpus[queue] > 0]), effort)
+        if start := start_first(view, order[np.argsort(effort[order], kind="stable")]):
+            return start
+        return self._displace(view, order[view.jobs.num_gpus[order] > 0], effort)
 
     def _allowed(self, jobs: np.ndarray) -> np.ndarray:
         return np.setdiff1d(jobs, self._displaced) if self._displaced else jobs
 
     def _displace(self, view: "View", queue: np.ndarray, effort: np.ndarray) -> Action:
-        waiting = np.union1d(queue, view.gpus.reserved_for[view.gpus.reserved_for >= 0])
-        if not len(waiting) or (job := first(waiting, effort)) not in queue:
+        coming = view.gpus.reserved_for
+        coming = coming[coming >= 0]
+        waiting = np.union1d(queue, coming) if len(coming) else queue
+        if not len(queue) or (job := first(waiting, effort)) in coming:
             return Wait()  # a pause for the first in order is in flight
-        running = alone(view, view.preemptible)
-        settled = view.now - view.jobs.phase_began_s[running] >= self.q_min_s
-        able = settled & (view.jobs.remaining_s[running] > effort[job])
-        if not able.any() or not (room := self._worthwhile(view, job, running[able], queue, effort)):
+        if not (room := self._worthwhile(view, job, queue, effort)):
             return Wait()
         self._displaced += room.victims
         self._moves = [Start(job, Placement(room.gpus)), *map(Preempt, room.victims)]
         return self._moves.pop()
 
-    def _worthwhile(
-        self, view: "View", job: int, victims: np.ndarray, queue: np.ndarray, effort: np.ndarray
-    ) -> Room | None:
-        """Return the room that victims can make for a job if that pays."""
-        wait = time_until(view, job, free_at(view, effort))
-        overhead = view.jobs.pause_s + view.jobs.load_s
-        if self.rule == "derived" and wait - effort[job] <= self.margin_s and overhead[victims].all():
+    def _worthwhile(self, view: "View", job: int, queue: np.ndarray, effort: np.ndarray) -> Room | None:
+        """Return the room that pauses can make for a job if that pays."""
+        jobs, wait = view.jobs, wait_for_room(view, job, effort)
+        overhead = jobs.pause_s + jobs.load_s
+        if (
+            self.rule == "derived"
+            and wait - effort[job] <= self.margin_s
+            and overhead[jobs.num_gpus > 0].all()
+        ):
             return None  # not even if the overhead were nothing; spares the search
-        room = make_room(view, job, victims, overhead * view.jobs.num_gpus)
+        running = displaceable(view)
+        settled = view.now - jobs.phase_began_s[running] >= self.q_min_s
+        able = running[settled & (jobs.remaining_s[running] > effort[job])]
+        room = room_for(view, job, able, overhead * jobs.num_gpus) if len(able) else None
         if room is None or not room.victims:
             return None  # or it is not GPUs that it lacks
         chosen = room.victims
         if not overhead[chosen].any():
             return room
         if self.rule == "gap":
-            benefit = view.jobs.remaining_s[chosen].mean() - (effort[job] + overhead[chosen]).sum()
+            benefit = jobs.remaining_s[chosen].mean() - (effort[job] + overhead[chosen]).sum()
         else:
-            pause = view.jobs.pause_s[chosen].max()
-            benefit = wait - pause - (pause + effort[job] + view.jobs.load_s[chosen]).sum()
+            pause = jobs.pause_s[chosen].max()
+            benefit = wait - pause - (pause + effort[job] + jobs.load_s[chosen]).sum()
         if self.count_queue:
-            others = np.count_nonzero(view.jobs.profiled_memory_gib[queue] <= room.memory_gib) - 1
-            benefit -= others * (overhead * view.jobs.num_gpus)[chosen].sum() / len(view.gpus.first_owner)
+            others = np.count_nonzero(jobs.profiled_memory_gib[queue] <= room.memory_gib) - 1
+            benefit -= others * (overhead * jobs.num_gpus)[chosen].sum() / len(view.gpus.first_owner)
         return room if benefit > self.margin_s else None
 
 

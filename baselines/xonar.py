@@ -20,9 +20,9 @@ a the job there and b the one that waits, the scores that were tried are
 1, 2 and 4 ignore the period: 20 + 20 ms and 2 + 2 s look made for each other. Profiled memory is what an
 allocator took that doubles what it has: more than a job needs, so some that would fit are kept apart.
 
-Inferred: which GPUs a gang of any size shares (all with the same jobs on them, see `lib.sharing`); of all jobs and GPUs
-the pair of least score; with several jobs there the sum over them. Added: `patience_s`, since a job that needs much
-memory can be passed by for ever. Not taken over, as slips: that a chosen partner counts as having r = 1 at the
+Inferred: which GPUs a gang of any size shares (all with the same jobs on them, see `simulator.search`); of all jobs
+and GPUs the pair of least score; with several jobs there the sum over them. Added: `patience_s`, since a job that needs
+much memory can be passed by for ever. Not taken over, as slips: that a chosen partner counts as having r = 1 at the
 next choice, that a place without a fitting job closes, that every GPU counts the memory of the first worker.
 """
 
@@ -32,8 +32,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from baselines.lib.sharing import Groups, Profile, alone, cheapest, open_groups, profile
+from baselines.lib.sharing import Profile, profile
 from simulator.policy import Action, Wait
+from simulator.search import Joins, start_first
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -70,22 +71,25 @@ class Xonar:
     def __call__(self, view: "View") -> Action:
         """Start the first that fits on empty GPUs, then the best partner for those that run, then wait."""
         order = self._allowed(view, view.queue)
-        if start := alone(view, order):
+        if start := start_first(view, order):
             return start
-        groups = open_groups(view)
-        scores = scores_beside(view, groups, order, self.score)
-        return cheapest(view, groups, order, scores, view.gpus.unclaimed_memory_gib) or Wait()
+        joins = Joins(view, order)
+        if not len(joins.job):
+            return Wait()
+        scores = scores_beside(view, joins.members[joins.group], order[joins.job], self.score)
+        return joins.cheapest(scores) or Wait()
 
     def _allowed(self, view: "View", order: np.ndarray) -> np.ndarray:
+        if np.isinf(self.patience_s):
+            return order
         on_cpu = view.jobs.is_cpu_job[order]
         overdue = order[~on_cpu & (view.now - view.jobs.phase_began_s[order] > self.patience_s)][:1]
         return order[on_cpu | (order == overdue)] if len(overdue) else order
 
 
-def scores_beside(view: "View", groups: Groups, jobs: np.ndarray, score: int | str) -> np.ndarray:
-    """Return the scores (groups, jobs) of jobs beside the jobs on GPUs: the sums over these."""
-    members = groups.members[:, :, None]
-    each = SCORES[score](profile(view, members), profile(view, jobs))
+def scores_beside(view: "View", members: np.ndarray, jobs: np.ndarray, score: int | str) -> np.ndarray:
+    """Return the scores (pairs,) of jobs beside members (pairs, `max_share`), -1 for none: the sums over these."""
+    each = SCORES[score](profile(view, members), profile(view, jobs[:, None]))
     summed: np.ndarray = np.where(members >= 0, each, 0.0).sum(axis=1)
     return summed
 

@@ -24,7 +24,7 @@ from simulator.kernel.layout import (
     state_dtype,
 )
 from simulator.kernel.rule_memory import memory_dtype, tier_of
-from simulator.legality import as_arrays
+from simulator.legality import as_arrays, wait
 from simulator.next_moves import adopt, next_move
 from simulator.physics import Physics
 from simulator.policy import Action, Policy, Preempt, Ranking, Resize, Start, Throttle, Wait
@@ -122,7 +122,8 @@ class Episode:
     @property
     def done(self) -> bool:
         """Whether every job has ended."""
-        return bool(self.state.num_done == self.state.num_jobs)
+        state = source_of(self.view).state
+        return bool(state.num_done == state.num_jobs)
 
     @property
     def fastest_s(self) -> np.ndarray:
@@ -151,6 +152,8 @@ class Episode:
 
     def apply(self, action: Action) -> None:
         """Carry out an action; ValueError says why it is illegal."""
+        if isinstance(action, Wait) and wait(source_of(self.view), action.seconds):
+            return
         if reason := self.why_not(action):
             raise ValueError(f"at {self.view.now:g} s: {reason}")
         match action:
@@ -164,10 +167,6 @@ class Episode:
                 calls.throttle(self.states, 0, job, float(level))
             case Preempt(job):
                 calls.pause(self.states, 0, self.jobs, job)
-            case Wait(seconds):
-                # Where all that is left was paused at this very instant, it may start at the next, which is now.
-                pause = 0.0 if self.nothing_pending else np.inf
-                self.state.wake = self.state.clock + (pause if seconds is None else seconds)
 
     def run_whole(self, policy: Ranking | Rule, account: "Account | None" = None) -> None:
         """Carry out a ranking, or a rule over moves, inside the kernel, from here to the end.

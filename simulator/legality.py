@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simulator.kernel import laws
+from simulator.kernel import laws, listing
 from simulator.kernel.layout import NOBODY, RUNNING
 from simulator.policy import Placement, Preempt, Resize, Start, Throttle, Wait
 from simulator.source import Source
@@ -41,13 +41,10 @@ def as_arrays(placement: Placement | None) -> tuple[np.ndarray, float, int, int,
 
 def why_not(source: Source, action: object) -> str | None:
     """Return why an action is illegal now, or None."""
+    if isinstance(action, Wait):
+        return _why_no_wait(source, action)
     states, jobs, phase = source.states, source.jobs, source.present("phase")
     match action:
-        case Wait(seconds):
-            if seconds is not None and not seconds > 0:
-                return f"waiting for {seconds} s is illegal: time goes on"
-            stuck = source.nothing_pending and len(source.startable)
-            return "waiting is illegal: nothing is pending and a job could start" if stuck else None
         case Start(job) | Preempt(job) | Resize(job) | Throttle(job) if not 0 <= job < len(phase):
             return f"job {job} has not arrived"
         case Start(job, placement):
@@ -69,3 +66,18 @@ def why_not(source: Source, action: object) -> str | None:
             return None if legal else f"job {job} cannot be throttled to {level}"
         case _:
             return f"{action!r} is no action"
+
+
+def wait(source: Source, seconds: float | None) -> bool:
+    """Note that the policy waits, till the next event or for so many seconds; tell whether that is legal."""
+    if seconds is not None and not seconds > 0:
+        return False
+    longest = np.nan if seconds is None else float(seconds)
+    return bool(listing.wait(source.states, 0, source.jobs, longest))
+
+
+def _why_no_wait(source: Source, wait: Wait) -> str | None:
+    if wait.seconds is not None and not wait.seconds > 0:
+        return f"waiting for {wait.seconds} s is illegal: time goes on"
+    stuck = source.nothing_pending and len(source.startable)
+    return "waiting is illegal: nothing is pending and a job could start" if stuck else None

@@ -1,4 +1,4 @@
-"""An order carried out: which jobs keep their GPUs, are paused or start, and on which GPUs.
+"""Rounds in which an order is carried out: which jobs keep their GPUs, are paused or start (`simulator.search.grants`).
 
 A policy says in which order jobs come and how many GPUs each is to have. A running job keeps its GPUs where no job
 before it needs them; a queued one starts where the scenario's rule puts it on free GPUs, else it waits for GPUs of a
@@ -6,80 +6,26 @@ node that pauses in flight will free, else the fewest jobs that come after it ar
 many. GPUs that are being freed for a job are kept for it. CPU jobs start where they fit; no job is paused for them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from baselines.lib.victims import alone, cheapest
-from simulator.policy import Action, Placement, Preempt, Start, Wait
-from simulator.vocabulary import NOBODY, PAUSING
+from simulator.policy import Action, Wait
+from simulator.search import grants, is_waiting, may_any_start
 
 if TYPE_CHECKING:
     from simulator.view import View
 
 ROUND_S = 240.0  # Tiresias' interval in AITurbo's code
 GLANCE_S = 60.0  # our choice; the shorter wait that agents have too
-ROUNDING = 1e-6  # of sums of cores
 
 
-class Wish(NamedTuple):
-    """A queued or running job, and how many GPUs it is to have."""
+class Wishes(NamedTuple):
+    """Queued and running jobs, the first first, and how many GPUs each is to have."""
 
-    job: int
-    gpus: int
-
-
-class Room(NamedTuple):
-    """GPUs for a job, and the jobs to pause for it."""
-
-    victims: list[int]
-    gpus: list[int]
-
-
-class Part(NamedTuple):
-    """What a node offers to a job: the least has fewest victims, the last in order, and fewest GPUs to wait for."""
-
-    num_victims: int
-    minus_places: float
-    awaited: int
-    node: int
-    victims: tuple[int, ...]
-
-
-class Ledger(NamedTuple):
-    """By node: the GPUs that are free, those that pauses in flight will free, and those of each job in question.
-
-    place: of each job, in order. cost: of pausing each, the same for all. cores: unreserved on each node once all
-    pauses in flight have ended and what is reserved has started. gain: what a GPU of each job adds to them.
-    """
-
-    free: list[list[int]]
-    freeing: list[list[int]]
-    held: list[dict[int, list[int]]]
-    place: np.ndarray
-    cost: np.ndarray
-    cores: np.ndarray
-    gain: np.ndarray
-
-    def keep(self, job: int) -> None:
-        """Leave a job what it has."""
-        for held in self.held:
-            held.pop(job, None)
-
-    def most(self, node: int) -> int:
-        """Return how many GPUs of a node are available at most."""
-        return len(self.free[node]) + len(self.freeing[node]) + sum(map(len, self.held[node].values()))
-
-    def gpus(self, node: int, victims: Iterable[int]) -> list[int]:
-        """Return the GPUs of a node that are available once these are paused, the free ones first."""
-        freed = [gpu for victim in victims for gpu in self.held[node].get(victim, ())]
-        return self.free[node] + self.freeing[node] + freed
-
-    def cores_with(self, node: int, victims: Iterable[int]) -> float:
-        """Return the cores of a node that are unreserved once these are paused."""
-        gains = (len(self.held[node].get(victim, ())) * self.gain[victim] for victim in victims)
-        return float(self.cores[node] + sum(gains))
+    jobs: np.ndarray
+    gpus: np.ndarray
 
 
 class Rounds:
@@ -88,177 +34,47 @@ class Rounds:
     In between, what fits starts in the same order and no job is paused. A round may be late by less than GLANCE_S.
     """
 
-    def __init__(self, order: Callable[["View"], Sequence[Wish]], every_s: float = ROUND_S) -> None:
-        """Note what gives the wishes of an instant, in order, of all that are queued or running."""
+    def __init__(self, order: Callable[["View"], Wishes], every_s: float = ROUND_S) -> None:
+        """Note what gives the wishes of an instant, of all that are queued or running."""
         self._order, self._every_s = order, every_s
         self._instant, self._arrived, self._began_s = -1, 0, -np.inf
-        self._settled: tuple[object, ...] = ()
+        self._settled: tuple[bytes, ...] = ()
         self._moves: Iterator[Action] = iter(())
 
     def __call__(self, view: "View") -> Action:
         """Return the next move of this instant, then a wait."""
-        if view.instant != self._instant:
-            self._instant = view.instant
+        if (instant := view.instant) != self._instant:
+            self._instant = instant
             self._moves = self._begin(view)
         if move := next(self._moves, None):
             return move
-        waiting = view.jobs.num_gpus[view.queue].any() and len(view.running)
-        return Wait(GLANCE_S) if waiting else Wait()
+        return Wait(GLANCE_S) if is_waiting(view) else Wait()
 
     def _begin(self, view: "View") -> Iterator[Action]:
         """Return the moves of this instant, none where all is as it was when the last round began."""
-        due, fits = self._is_due(view), len(view.startable) > 0
+        due, fits = self._is_due(view), may_any_start(view)
         if not due and not fits:
             return iter(())
         wishes = self._order(view)
         if not due:
-            return grants(view, wishes, pausing=False)
-        before = self._settled
-        here = (jobs.tobytes() for jobs in (view.preemptible, view.pausing, view.nodes.free_gpus))
-        self._settled = (wishes, *here)
-        return grants(view, wishes) if fits or self._settled != before else iter(())
+            return grants(view, *wishes, pausing=False)
+        before, here = self._settled, (view.preemptible, view.pausing, view.nodes.free_gpus)
+        self._settled = tuple(array.tobytes() for array in (*wishes, *here))
+        return grants(view, *wishes) if fits or self._settled != before else iter(())
 
     def _is_due(self, view: "View") -> bool:
-        if len(view.jobs.phase) == self._arrived and view.now < self._began_s + self._every_s:
+        arrived, now = len(view.jobs.phase), view.now
+        if arrived == self._arrived and now < self._began_s + self._every_s:
             return False
-        self._arrived, self._began_s = len(view.jobs.phase), view.now
+        self._arrived, self._began_s = arrived, now
         return True
 
 
-def by(view: "View", *keys: np.ndarray, gpus: np.ndarray | None = None) -> list[Wish]:
+def by(view: "View", *keys: np.ndarray, gpus: np.ndarray | None = None) -> Wishes:
     """Return the wishes of all queued and running jobs by some keys, the first first, then by (submit, job).
 
     gpus: how many each wants, if not what it asks for.
     """
-    jobs = np.union1d(view.queue, view.running)
+    jobs = np.sort(np.concatenate((view.queue, view.running)))
     order = jobs[np.lexsort((jobs, *(key[jobs] for key in reversed(keys))))]
-    wanted = (view.jobs.num_gpus if gpus is None else gpus)[order]
-    return list(map(Wish, order.tolist(), wanted.tolist()))
-
-
-def grants(view: "View", wishes: Sequence[Wish], *, pausing: bool = True) -> Iterator[Action]:
-    """Yield the pauses and starts of this instant, each of which is to be made before the next is asked for.
-
-    wishes: of queued and running jobs, in order; a job that runs and has no wish keeps what it has.
-    pausing: whether running jobs may be paused; else they keep what they have.
-    """
-    queued, cores = set(view.queue.tolist()), view.jobs.cores_each.tolist()
-    runners = set(alone(view, view.preemptible).tolist()) if pausing else set()
-    after = [wish.job for wish in wishes if wish.job in runners]
-    unlike = bool(np.ptp(view.nodes.gpu_memory_gib))
-    hopeless = set()
-    ledger: Ledger | None = None  # as long as nothing is done
-    for wish in wishes:
-        if after and wish.job == after[0]:
-            after = after[1:]
-            if ledger:
-                ledger.keep(wish.job)
-        if wish.job not in queued:
-            continue
-        request_class = wish.gpus, cores[wish.job], view.can_hold(wish.job).tobytes() if unlike else b""
-        if request_class in hopeless or view.just_paused(wish.job):
-            continue
-        if placement := view.place(wish.job, gpus=wish.gpus):
-            ledger = None
-            yield Start(wish.job, _with_servers(view, wish, placement))
-            continue
-        ledger = ledger or ledger_of(view, after)
-        room = make_room(view, wish, ledger) or Room([], [])
-        start = Start(wish.job, _with_servers(view, wish, Placement(tuple(sorted(room.gpus)))))
-        if not room.gpus or is_too_early(view, room, start):
-            hopeless.add(request_class)
-            continue
-        ledger = None
-        after = [job for job in after if job not in room.victims]
-        yield from map(Preempt, room.victims)
-        if not view.why_not(start):
-            yield start
-
-
-def is_too_early(view: "View", room: Room, move: Action) -> bool:
-    """Tell whether GPUs are free for a move, but cores only once a pause in flight has ended."""
-    return not room.victims and view.why_not(move) is not None
-
-
-def _with_servers(view: "View", wish: Wish, placement: Placement) -> Placement:
-    """Return a placement that gives parameter servers the GPUs beyond one for each worker, if there are such."""
-    workers = int(view.jobs.num_gpus[wish.job])
-    if wish.gpus == workers:
-        return placement
-    return placement._replace(workers=workers, servers=wish.gpus - workers)
-
-
-def make_room(view: "View", wish: Wish, ledger: Ledger, among: np.ndarray | None = None) -> Room | None:
-    """Find GPUs for a job: free ones, ones that are being freed, and those of as few of some jobs as will do.
-
-    among: of each node, whether it will do; None for all. Exact on one node; a gang on several takes the best node for
-    each part. None where there is no room, or where a node would lack the cores that the job asks for.
-    """
-    if not wish.gpus or not (any(ledger.held) or len(view.pausing)):
-        return None
-    able, each = view.can_hold(wish.job), float(view.jobs.cores_each[wish.job])
-    able = able if among is None else able & among
-    room = Room([], [])
-    for wanted in by_node(view, wish, able):
-        nodes = np.flatnonzero(able & (view.nodes.num_gpus >= wanted)).tolist()
-        parts = [_part(ledger, node, wanted, each, room.victims) for node in nodes]
-        best = min((part for part in parts if part), default=None)
-        if not best:
-            return None
-        able[best.node] = False
-        room.victims.extend(best.victims)
-        room.gpus.extend(ledger.gpus(best.node, room.victims)[:wanted])
-    return room
-
-
-def _part(ledger: Ledger, node: int, wanted: int, each: float, chosen: list[int]) -> Part | None:
-    """Return what a node offers towards so many GPUs with so many cores each; `chosen` are paused already."""
-    if ledger.most(node) < wanted:
-        return None
-    missing = wanted - len(ledger.gpus(node, chosen))
-    offers = [(job, len(gpus)) for job, gpus in ledger.held[node].items() if job not in chosen]
-    found = cheapest(missing, offers, ledger.cost, ledger.place)
-    if not found or ledger.cores_with(node, [*chosen, *found.jobs]) + wanted + ROUNDING < each * wanted:
-        return None
-    return Part(found.size, found.minus_remaining_s, wanted - len(ledger.free[node]), node, found.jobs)
-
-
-def by_node(view: "View", wish: Wish, able: np.ndarray) -> list[int]:
-    """Return how many GPUs a job takes on each of its nodes, as the placement rules do where nodes are alike."""
-    largest = int(view.nodes.num_gpus[able].max())
-    whole, rest = divmod(wish.gpus, largest)
-    return [largest] * whole + [rest] * (rest > 0)
-
-
-def ledger_of(view: "View", jobs: Sequence[int]) -> Ledger:
-    """Return which job holds what, as far as it is available to a job if some of these are paused."""
-    nodes, holder, reserved_for = (
-        range(len(view.nodes.num_gpus)),
-        view.gpus.first_owner,
-        view.gpus.reserved_for,
-    )
-    pausing = (holder >= 0) & (view.jobs.phase[holder] == PAUSING)
-    place, cores, gain = (
-        np.full(len(view.jobs.phase), -1.0),
-        np.full(len(nodes), np.inf),
-        np.zeros(len(view.jobs.phase)),
-    )
-    place[list(jobs)] = np.arange(len(jobs))
-    if view.cpu_limited:
-        cores, gain = view.nodes.unreserved_cores.copy(), view.jobs.cores_now - 1
-        change = np.where(pausing, gain[holder], 0.0) - np.where(
-            reserved_for >= 0, view.jobs.cores_each[reserved_for] - 1, 0.0
-        )
-        np.add.at(cores, view.gpus.node, change)
-    cost = np.ones(len(place))
-    ledger = Ledger([[] for _ in nodes], [[] for _ in nodes], [{} for _ in nodes], place, cost, cores, gain)
-    open_to_one = (reserved_for == NOBODY) & (view.gpus.num_jobs <= 1)
-    free, held = open_to_one & (holder < 0), open_to_one & (holder >= 0) & (place[holder] >= 0)
-    for kind, lists in (free, ledger.free), (open_to_one & pausing, ledger.freeing):
-        for gpu, node in zip(np.flatnonzero(kind).tolist(), view.gpus.node[kind].tolist(), strict=True):
-            lists[node].append(gpu)
-    for gpu, node, job in zip(
-        np.flatnonzero(held).tolist(), view.gpus.node[held].tolist(), holder[held].tolist(), strict=True
-    ):
-        ledger.held[node].setdefault(job, []).append(gpu)
-    return ledger
+    return Wishes(order, (view.jobs.num_gpus if gpus is None else gpus)[order])

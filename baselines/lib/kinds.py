@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from baselines.lib.grants import ROUNDING, Room, Wish, by_node, is_too_early, ledger_of, make_room
-from baselines.lib.victims import alone
 from simulator.policy import Action, Placement, Preempt, Resize, Start
+from simulator.search import Room, displaceable, room_before
 from simulator.vocabulary import LOADING, NOBODY, OPEN, RUNNING
 
 if TYPE_CHECKING:
     from simulator.view import View
+
+
+ROUNDING = 1e-6  # of sums of cores
 
 
 class Turn(NamedTuple):
@@ -74,7 +76,7 @@ class Kinds:
         free, able = view.nodes.free_gpus.copy(), self.nodes[kind] & view.can_hold(job)
         more = max(float(view.jobs.cores_each[job]) - 1, 0.0) if view.cpu_limited else 0.0
         gpus: list[int] = []
-        for wanted in by_node(view, Wish(job, int(view.jobs.num_gpus[job])), able):
+        for wanted in by_node(view, job, able):
             cores = view.nodes.unreserved_cores + ROUNDING >= more * wanted
             nodes = np.flatnonzero(able & cores & (free >= wanted))
             if not len(nodes):
@@ -101,7 +103,7 @@ def take(view: "View", kinds: Kinds, turns: Sequence[Turn], *, pausing: bool) ->
     )
     waiting = {job for job in view.queue.tolist() if not view.just_paused(job)}
     stays = {turn.job: place for place, turn in enumerate(turns) if on[turn.job] == turn.kind}
-    may_go = alone(view, view.preemptible).tolist() if pausing else []
+    may_go = displaceable(view).tolist() if pausing else []
     after = sorted(
         may_go, key=lambda job: stays.get(job, len(turns))
     )  # last those that have no turn where they are
@@ -113,7 +115,7 @@ def take(view: "View", kinds: Kinds, turns: Sequence[Turn], *, pausing: bool) ->
             continue
         room = _room(view, kinds, Turn(job, kind), [other for other in after if other != job])
         move = _onto(room.gpus, job, starts=job in waiting) if room else None
-        if not room or not move or is_too_early(view, room, move):
+        if not room or not move or (not room.victims and view.why_not(move)):  # or cores are free too late
             hopeless.add(request_class)
             continue
         yield from map(Preempt, room.victims)
@@ -131,12 +133,18 @@ def take(view: "View", kinds: Kinds, turns: Sequence[Turn], *, pausing: bool) ->
 def _room(view: "View", kinds: Kinds, turn: Turn, after: Sequence[int]) -> Room | None:
     """Return GPUs for a job, free ones if they will do, and the jobs to pause for it."""
     if placement := kinds.fit(view, *turn):
-        return Room([], list(placement.gpus))
-    wish, ledger = Wish(turn.job, int(view.jobs.num_gpus[turn.job])), ledger_of(view, after)
-    return make_room(view, wish, ledger, kinds.nodes[turn.kind])
+        return Room([], placement.gpus)
+    return room_before(view, turn.job, after, kinds.nodes[turn.kind])
 
 
-def _onto(gpus: list[int], job: int, *, starts: bool) -> Action:
+def by_node(view: "View", job: int, able: np.ndarray) -> list[int]:
+    """Return how many GPUs a job takes on each of its nodes, as the placement rules do where nodes are alike."""
+    largest = int(view.nodes.num_gpus[able].max())
+    whole, rest = divmod(int(view.jobs.num_gpus[job]), largest)
+    return [largest] * whole + [rest] * (rest > 0)
+
+
+def _onto(gpus: tuple[int, ...], job: int, *, starts: bool) -> Action:
     """Return the start of a queued job, or the move of a running one, on some GPUs."""
     placement = Placement(tuple(sorted(gpus)))
     return Start(job, placement) if starts else Resize(job, placement=placement)

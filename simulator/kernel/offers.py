@@ -6,7 +6,7 @@ as many workers as make its own time and what it costs others least. All times a
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
+from simulator.kernel._compile import allocating, compiled
 from simulator.kernel.knapsack import cheapest
 from simulator.kernel.layout import NOBODY, RUNNING
 from simulator.kernel.machines import count_on
@@ -149,6 +149,20 @@ def list_offers(s, m, node):
     return count
 
 
+@allocating
+def cheapest_on(s, jobs, m, wanted, num_offers):
+    """Note the cheapest of the jobs offered that free so many GPUs, by the GPU-seconds of pauses and loads.
+
+    Return their number, 0 where none do.
+    """
+    cost, left = np.empty(num_offers), np.empty(num_offers)
+    for at in range(num_offers):
+        job = m.offered[at]
+        cost[at] = (jobs[job].pause_s + jobs[job].load_s) * s.width[job]
+        left[at] = m.left_s[job]
+    return cheapest(wanted, m.offered[:num_offers], m.offers_gpus, cost, left, m.victims)[0]
+
+
 @compiled
 def choose_gpus(s, m, node, workers, num_victims):
     """List the GPUs of a node that a job would have, those with a seat first; return its slowdown there."""
@@ -222,7 +236,7 @@ def best_displacement(s, jobs, m, job, waiting, least):
                 free += m.slowdown[s.node_first[node] + k] < np.inf
             if workers > s.node_gpus[node] or workers <= free:
                 continue
-            num_victims = cheapest(s, jobs, m, workers - free, list_offers(s, m, node))
+            num_victims = cheapest_on(s, jobs, m, workers - free, list_offers(s, m, node))
             if num_victims == 0:
                 continue
             slow = choose_gpus(s, m, node, workers, num_victims)

@@ -10,7 +10,7 @@ from simulator.kernel.rule_parameters import RULE_PARAMETERS
 
 WAIT, START, PAUSE, MOVE, CORES, THROTTLE = range(6)  # kinds of moves
 
-MOST_WANTED = 16  # GPUs that are freed, and jobs that free them, without room being made for them
+MOST_WANTED = 16  # GPUs of a way that are kept in mind
 MOST_TRIED = 16  # numbers of cores that are remembered of a job; the one watched least makes room for another
 
 MEMORY: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
@@ -80,11 +80,6 @@ MEMORY: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("victims", "i4", ("gpus",)),
     ("offered", "i4", ("gpus",)),
     ("offers_gpus", "i4", ("gpus",)),
-    # scratch: the cheapest sets of jobs that free so many GPUs
-    ("set_cost", "f8", (MOST_WANTED + 1,)),
-    ("set_left", "f8", (MOST_WANTED + 1,)),
-    ("set_size", "i4", (MOST_WANTED + 1,)),
-    ("sets", "i4", (MOST_WANTED + 1, MOST_WANTED + 1)),
     # scratch: nodes
     ("can_hold", "i1", ("nodes",)),
     ("node_room", "f8", ("nodes",)),  # cores that running jobs hold or could

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from baselines.lib.victims import cheapest
+from tests.accounts.room_by_hand import cheapest
 from tests.accounts.rule_seats import Offer, Seats, Ways
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from baselines.lib.sharing import ALONE_AFTER
 from simulator.rule import Rule
 from simulator.speed_model import Speeds, seconds
 from simulator.vocabulary import LOADING, PAUSING, QUEUED
+from tests.accounts.sharing_by_hand import ALONE_AFTER
 
 if TYPE_CHECKING:
     from simulator.view import View

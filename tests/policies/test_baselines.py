@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from baselines import load, make, names
-from baselines.lib.victims import cheapest
 from baselines.xion import Xion
 from baselines.xion_threshold import threshold
 from simulator.cluster import Cluster, uniform
@@ -25,6 +24,7 @@ from simulator.kernel import laws
 from simulator.kernel.layout import JOB
 from simulator.policy import Policy, Ranking
 from simulator.rule import Rule
+from tests.accounts.room_by_hand import cheapest
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "baselines"
 OF_PAPERS = {

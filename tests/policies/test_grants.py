@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.lib.grants import Rounds, Wish, by, grants
+from baselines.lib.grants import Rounds, Wishes, by
 from simulator.cluster import Cluster, uniform
 from simulator.episode import Episode, run
 from simulator.kernel import laws
 from simulator.physics import Physics
 from simulator.policy import Action, Placement, Preempt, Start, Wait
+from simulator.search import grants
 from simulator.view import View
 from tests.policies.test_baselines import jobs, named
 
@@ -37,8 +38,8 @@ def begun(work: np.ndarray, cluster: Cluster, held: Sequence[tuple[int, ...]], *
 def granted(episode: Episode, order: Sequence[int], pausing: bool = True) -> list[Action]:
     """Return the moves of this instant for jobs in this order, having made them."""
     made: list[Action] = []
-    wishes = [Wish(job, int(episode.view.jobs.num_gpus[job])) for job in order]
-    for move in grants(episode.view, wishes, pausing=pausing):
+    jobs = np.array(order)
+    for move in grants(episode.view, jobs, episode.view.jobs.num_gpus[jobs], pausing=pausing):
         episode.apply(move)
         made.append(move)
     assert laws.check(episode.states, 0, episode.jobs) == 0
@@ -149,9 +150,9 @@ class Shuffled:
         self.unjust: list[tuple[int, int]] = []
         self.pending: list[int] = []
 
-    def order(self, view: View) -> list[Wish]:
+    def order(self, view: View) -> Wishes:
         wishes = by(view, self.rng.permutation(len(view.jobs.phase)))
-        self.place, self.pending = {wish.job: place for place, wish in enumerate(wishes)}, []
+        self.place, self.pending = {job: place for place, job in enumerate(wishes.jobs.tolist())}, []
         return wishes
 
     def __call__(self, view: View) -> Action:

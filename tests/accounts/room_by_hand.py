@@ -1,4 +1,4 @@
-"""Which jobs to pause for one that does not fit, and how long it would wait without a pause.
+"""Which jobs to pause for one that does not fit, and how long it would wait without a pause, searched in Python.
 
 A gang that some node could hold stays on one; a larger one takes whole nodes of the largest size and the
 rest of its GPUs on one more, as the placement rules do where nodes are alike.

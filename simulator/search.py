@@ -1,0 +1,185 @@
+"""Compiled searches for policies: what fits, which GPUs may be shared, which pauses make room, what an order grants.
+
+Each takes a `View` and reads what it shows; plain values come back, and nothing is changed.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.kernel import granting, groups, listing, pausing_for
+from simulator.kernel.layout import NOBODY
+from simulator.policy import Action, Placement, Preempt, Start
+from simulator.source import Source, source_of
+from simulator.view import View
+
+
+class Room(NamedTuple):
+    """The jobs to pause, the GPUs a job then gets, and the memory of the smallest of those, GiB, where that is told."""
+
+    victims: list[int]
+    gpus: tuple[int, ...]
+    memory_gib: float = float("inf")
+
+
+class Joins:
+    """Which queued jobs may share GPUs with which groups of jobs, at this instant.
+
+    A group is the GPUs that have the same jobs on them; those of the earliest jobs come first. Only GPUs count that are
+    not reserved, with no job that ran out of memory three times; such a job joins none.
+
+    order: (jobs,) queued jobs. members: (groups, `max_share`) jobs there, -1 for none. job, group: (pairs,) indices
+    into `order` and `members`, job by job, where a job finds as many GPUs as it asks for, with memory and cores for it.
+    """
+
+    def __init__(self, view: View, order: np.ndarray, *, knows_memory: bool = True) -> None:
+        """Look at the GPUs as they are; knows_memory: whether profiled memory must suffice."""
+        self._source = source = source_of(view)
+        self.order, self._knows_memory = order, knows_memory
+        self.members, self._found, pairs = _NOBODY, _NOTHING, 0
+        if len(order) and (share := int(source.state.max_share)) > 1:
+            most = int(source.state.num_gpus)
+            self._group_of, members = np.empty(most, np.int32), np.empty((most, share), np.int32)
+            self.members = members[: groups.open_groups(source.states, 0, members, self._group_of)]
+        if len(self.members):
+            self._found = np.empty((len(order), len(self.members)), np.int8)
+            pairs = groups.may_join(
+                source.states, 0, source.jobs, order, knows_memory, self._group_of, self._found
+            )
+        self.job, self.group = np.nonzero(self._found == groups.ALL) if pairs else (_NONE, _NONE)
+
+    @property
+    def by_memory(self) -> np.ndarray:
+        """Whether each job finds as many GPUs as it asks for in each group (jobs, groups), each with memory for it."""
+        enough: np.ndarray = self._found >= groups.MEMORY
+        return enough
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """How many members each group has."""
+        size: np.ndarray = (self.members >= 0).sum(axis=1)
+        return size
+
+    def start(self, job: int, group: int) -> Start | None:
+        """Start a job, an index into `order`, in a group, on GPUs as near together as can be; None without cores."""
+        source, queued = self._source, int(self.order[job])
+        gpus = groups.join(source.states, 0, source.jobs, queued, group, self._knows_memory, self._group_of)
+        if gpus < source.jobs["num_gpus"][queued]:
+            return None
+        return Start(queued, Placement(tuple(source.state.gpus[:gpus].tolist())))
+
+    def cheapest(self, cost: np.ndarray) -> Start | None:
+        """Start the pair of least cost (pairs,), among equals the first job, then the first group; infinite forbids."""
+        if not len(cost) or np.isinf(cost[best := int(cost.argmin())]):
+            return None
+        return self.start(int(self.job[best]), int(self.group[best]))
+
+
+_NONE, _NOBODY, _NOTHING = np.empty(0, np.int64), np.empty((0, 1), np.int32), np.empty((0, 0), np.int8)
+
+
+def start_first(view: View, order: np.ndarray) -> Start | None:
+    """Start the first of some queued jobs that fits where the scenario's rule puts it, None if none does."""
+    source = source_of(view)
+    job = granting.first_that_fits(source.states, 0, source.jobs, order) if len(order) else NOBODY
+    return None if job == NOBODY else Start(job, _placed(source, int(source.jobs["num_gpus"][job])))
+
+
+def may_any_start(view: View) -> bool:
+    """Tell whether the scenario's placement rule could start a queued job now."""
+    source = source_of(view)
+    return bool(listing.may_any_start(source.states, 0, source.jobs))
+
+
+def is_waiting(view: View) -> bool:
+    """Tell whether a queued job asks for GPUs, and a job runs that may give some up."""
+    source = source_of(view)
+    return bool(listing.is_waiting(source.states, 0, source.jobs))
+
+
+def displaceable(view: View) -> np.ndarray:
+    """Return the running jobs whose pause would free GPUs: not started at this instant, and sharing none."""
+    source = source_of(view)
+    jobs = np.empty(int(source.state.num_active), np.int64)
+    return jobs[: pausing_for.displaceable(source.states, 0, source.jobs, jobs)]
+
+
+def wait_for_room(view: View, job: int, effort: np.ndarray) -> float:
+    """Return the seconds until a job could start, by the estimates, if no other is started or paused; or infinity.
+
+    effort: seconds that each job would hold GPUs, from its start to its end: those that wait for reserved ones do.
+    """
+    source = source_of(view)
+    return float(pausing_for.wait_for_room(source.states, 0, source.jobs, job, effort))
+
+
+def room_for(view: View, job: int, candidates: np.ndarray, cost: np.ndarray) -> Room | None:
+    """Find the candidates whose pauses cost least in sum and make room for a job, None if there are none.
+
+    cost: of pausing each job that has arrived. Of equal sets one of fewest jobs, then of most remaining time. Exact on
+    one node; a gang on several takes the cheapest node for each part.
+    """
+    source = source_of(view)
+    gpus = np.empty(int(source.jobs["num_gpus"][job]), np.int32)
+    count, memory = pausing_for.room_for(source.states, 0, source.jobs, job, candidates, cost, gpus)
+    return None if count < 0 else Room(source.state.victims[:count].tolist(), tuple(gpus.tolist()), memory)
+
+
+def room_by_one(view: View, order: np.ndarray, candidates: np.ndarray) -> tuple[int, Room] | None:
+    """Find the first of some jobs for which the pause of a single candidate makes room on one node, with that room.
+
+    The first candidate that will do is taken. None if there is no such job.
+    """
+    source = source_of(view)
+    gpus = np.empty(int(source.state.num_gpus), np.int32)
+    job, victim = pausing_for.room_by_one(source.states, 0, source.jobs, order, candidates, gpus)
+    if job == NOBODY:
+        return None
+    chosen = tuple(gpus[: source.jobs["num_gpus"][job]].tolist())
+    return job, Room([victim], chosen, float(view.nodes.gpu_memory_gib[view.gpus.node[chosen[0]]]))
+
+
+def room_before(view: View, job: int, after: Sequence[int], among: np.ndarray) -> Room | None:
+    """Find GPUs for a job: free ones, ones that are being freed, and those of as few of some jobs as will do.
+
+    after: those jobs; of equally many the last are paused. among: of each node, whether it will do. None where there is
+    no room, or where a node would lack the cores that the job asks for. The GPUs come in ascending order.
+    """
+    source = source_of(view)
+    behind = np.array(after, np.int64)
+    count = granting.room_before(source.states, 0, source.jobs, job, behind, among)
+    if count < 0:
+        return None
+    gpus = source.state.gpus[: source.jobs["num_gpus"][job]].tolist()
+    return Room(source.state.victims[:count].tolist(), tuple(gpus))
+
+
+def grants(view: View, order: np.ndarray, wanted: np.ndarray, *, pausing: bool = True) -> Iterator[Action]:
+    """Yield the pauses and starts by which jobs get their GPUs, each to be made before the next is asked for.
+
+    order: queued and running jobs, the first first; one that runs keeps what it has unless a job before it needs it.
+    wanted: how many GPUs each is to have; those beyond one for each worker are its servers'. pausing: whether running
+    jobs may be paused.
+    """
+    source = source_of(view)
+    states, jobs = source.states, source.jobs
+    runs, progress = np.empty(len(order), np.bool_), np.zeros(5, np.int64)
+    hopeless = np.empty((len(order), 3))
+    granting.begin_pass(states, 0, jobs, order, runs, pausing)
+    while (job := granting.next_grant(states, 0, jobs, order, wanted, runs, hopeless, progress)) != NOBODY:
+        gpus, workers = int(progress[granting.GPUS]), int(jobs["num_gpus"][job])
+        placement = _placed(source, gpus)
+        if gpus != workers:
+            placement = placement._replace(workers=workers, servers=gpus - workers)
+        victims = source.state.victims[: progress[granting.VICTIMS]].tolist()
+        yield from map(Preempt, victims)
+        if not victims or not view.why_not(Start(job, placement)):
+            yield Start(job, placement)
+
+
+def _placed(source: Source, gpus: int) -> Placement:
+    """Return the GPUs that a search has left in the record, or the node of a job without GPUs."""
+    if gpus:
+        return Placement(tuple(source.state.gpus[:gpus].tolist()))
+    return Placement((), node=int(source.state.chosen_node[0]))
