@@ -45,8 +45,6 @@ class Gandiva:
 
     def _pack(self, view: "View", order: np.ndarray) -> Start | None:
         joins = Joins(view, order)
-        if not len(joins.job):
-            return None
         first, jobs, duty = joins.members[joins.group, 0], order[joins.job], view.jobs.duty
         total = duty[first] + duty[jobs]
         allowed = (total <= self.most_busy) & (joins.sizes[joins.group] == 1)

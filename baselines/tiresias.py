@@ -45,8 +45,7 @@ class Tiresias:
         return self._rounds(view)
 
     def _wishes(self, view: "View") -> Wishes:
-        jobs = view.jobs
-        ran_s, num_gpus = jobs.ran_s, jobs.num_gpus
+        jobs, ran_s, num_gpus = view.jobs, view.jobs.ran_s, view.jobs.num_gpus
         forgiven_s = np.zeros(len(ran_s))
         forgiven_s[: len(self._forgiven_s)] = self._forgiven_s
         self._forgiven_s = forgiven_s = np.minimum(forgiven_s, ran_s)

@@ -54,15 +54,13 @@ class Xion:
             self._displaced = []
         if self._moves:
             return self._moves.pop()
-        if not len(order := self._allowed(view.queue)):
+        order = np.setdiff1d(view.queue, self._displaced) if self._displaced else view.queue
+        if not len(order):
             return Wait()
         effort = view.jobs.remaining_s + view.jobs.loading_s  # E
         if start := start_first(view, order[np.argsort(effort[order], kind="stable")]):
             return start
         return self._displace(view, order[view.jobs.num_gpus[order] > 0], effort)
-
-    def _allowed(self, jobs: np.ndarray) -> np.ndarray:
-        return np.setdiff1d(jobs, self._displaced) if self._displaced else jobs
 
     def _displace(self, view: "View", queue: np.ndarray, effort: np.ndarray) -> Action:
         coming = view.gpus.reserved_for

@@ -34,6 +34,7 @@ OF_PAPERS = {
     "aiturbo": 170,
     "optimus": 120,
     "gavel": 140,
+    "muri": 70,
 }
 OTHERS = 60
 
