@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.order import start_first
 from baselines.lib.victims import alone, ledger, room_of_one
 from simulator.policy import Action, Placement, Preempt, Start, Wait
 
@@ -36,7 +35,7 @@ class FitGpp:
         if self._moves:
             return self._moves.pop(0)
         queue = view.queue
-        if start := start_first(view, queue.tolist()):
+        if start := view.start_first(queue):
             return start
         running = alone(view, view.preemptible)
         long = (view.jobs.estimate_s[running] > self.trial_s) & (view.jobs.preemptions[running] < MOST_PAUSES)

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.arrays import ROUNDING, Holders, divide, resizes, start_on_cores
-from baselines.lib.tuning import Tuner
 from simulator.policy import Action
 from simulator.rule import Rule
 from tests.accounts.rule_seats import Seats
+from tests.accounts.shares_of_cores import ROUNDING, Holders, divide, resizes, start_on_cores
+from tests.accounts.trial_of_cores import Tuner
 
 if TYPE_CHECKING:
     from simulator.view import View
