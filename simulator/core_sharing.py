@@ -62,7 +62,9 @@ class CoreSharing:
         takes. reserve: cores for each GPU of which its job is sure.
         """
         source = source_of(view)
-        core_sharing.start_on_cores(source.states, 0, self._kept, 0, source.jobs, queue, reserve)
+        core_sharing.start_on_cores(
+            source.states, 0, self._kept, 0, source.jobs, source.known(queue), reserve
+        )
         return self._proposed()
 
     def divide(self, view: "View", reserve: float, *, least_share: float = LEAST_SHARE) -> list[Action]:

@@ -51,8 +51,7 @@ def picked(source: Source, job: int) -> list[Action]:
 
 def start_first(source: Source, order: Sequence[int] | np.ndarray, cores: float | None) -> Start | None:
     """Return the start of the first of these queued jobs that fits where the rule puts it; see `View.start_first`."""
-    queued = np.asarray(order, np.int64)
-    job = int(first_fit.first_that_fits(source.states, 0, source.jobs, queued, cores or 0.0))
+    job = int(first_fit.first_that_fits(source.states, 0, source.jobs, source.known(order), cores or 0.0))
     if job == NOBODY:
         return None
     count = int(source.jobs["num_gpus"][job])

@@ -93,6 +93,11 @@ class View:
         return source_of(self).queue
 
     @property
+    def waiting(self) -> np.ndarray:
+        """The queued jobs that were not paused, nor failed, at this very instant, by (submit, job)."""
+        return source_of(self).waiting
+
+    @property
     def startable(self) -> np.ndarray:
         """The queued jobs that the scenario's placement rule could start now, by (submit, job)."""
         return source_of(self).startable
@@ -141,6 +146,7 @@ class View:
         """Return the start of the first of these queued jobs that fits where the scenario's rule puts it, or None.
 
         cores: to feed each GPU of a job that has some, instead of those it asks for; its servers' come on top.
+        ValueError if a job has not arrived.
         """
         return start_first(source_of(self), order, cores)
 

@@ -50,7 +50,7 @@ class Feeder:
 
 
 def held_by(view: "View", want: np.ndarray, gain: np.ndarray) -> Holders:
-    """Return which job holds cores where; as `_arrays.holders`, but for jobs that share GPUs."""
+    """Return which job holds cores where; as `shares_of_cores.holders`, but for jobs that share GPUs."""
     jobs = view.running
     is_cpu, nodes = view.jobs.is_cpu_job[jobs], view.jobs.node[jobs]
     on = np.zeros((len(jobs), len(view.nodes.num_gpus)))
