@@ -113,23 +113,24 @@ def moves(now: Now, wishes: Sequence[Wish], movable: np.ndarray) -> Iterator[Act
     movable: the running jobs that may be paused or restarted; the others keep what they have.
     """
     view = now.view
-    waiting = view.waiting.tolist()
-    asks = {job for job in waiting if now.jobs.num_gpus[job]} | set(movable.tolist())
+    waiting = view.waiting
+    on_gpus = now.jobs.num_gpus[waiting] > 0
+    asks = {*waiting[on_gpus].tolist(), *movable.tolist()}
     wishes = [wish for wish in wishes if wish.job in asks]
     has = {job: held(now, job) for job in movable.tolist()}
-    if not waiting and all(has[job] == shapes[0] for job, shapes in wishes):
+    if not len(waiting) and all(has[job] == shapes[0] for job, shapes in wishes):
         return
     if wishes:
         room = Room(now, [wish.job for wish in wishes], has)
         grants = {wish.job: grant for wish in wishes if (grant := room.grant(wish))}
         yield from (Preempt(job) for job in movable.tolist() if job not in grants)
         yield from _restarts(now, {job: grant for job, grant in grants.items() if room.changes(job, grant)})
-        for job in [job for job in grants if job in waiting]:
+        for job in [job for job in grants if job not in has]:
             start = Start(job, _placement(now, job, grants[job]))
             if _has_cores(view, room.feeding[job], grants[job]) and not view.why_not(start):
                 yield start
-    for job in waiting:
-        if not now.jobs.num_gpus[job] and (placement := view.place(job)):
+    for job in waiting[~on_gpus].tolist():
+        if placement := view.place(job):
             yield Start(job, placement)
     if view.nothing_pending and len(view.startable):
         job = int(view.startable[0])
