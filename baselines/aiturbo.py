@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from baselines.lib.rounds import Rounds
-from baselines.lib.shapes import Now, Shape, Wish, active, asked, held, smaller
+from baselines.lib.shapes import Now, Shape, Wish, active, held, smaller
 from simulator.policy import Action
 from simulator.speed_model import Speeds, seconds
 from simulator.vocabulary import MOST_SERVERS, NOBODY, QUEUED, RUNNING
@@ -50,10 +50,10 @@ class Aiturbo:
         """
         self._borda, self._elastic, self._cpu_workers = borda, elastic, cpu_workers
         self._predictable, self._apart = predictable, servers_on_gpus
-        self._rounds = Rounds(self._plan, round_s)
+        self._rounds = Rounds(self._plan, round_s, self._note)
         self._speeds = Speeds()
-        self._wanted: dict[int, Shape] = {}
-        self._benefit: dict[int, float] = {}
+        self._wanted = np.zeros((0, 2), int)  # workers and servers that each job is to have
+        self._benefit = np.zeros(0)  # of each job's best step; nan where it has none
 
     def __call__(self, view: "View") -> Action:
         """Return the next move."""
@@ -62,44 +62,42 @@ class Aiturbo:
     def _plan(self, now: Now, full: bool) -> list[Wish]:
         """Return what each job that asks for GPUs is to have, the most urgent first."""
         jobs = active(now)
-        self._note(now, jobs)
         able = jobs[:0]
         if self._elastic and self._predictable != "none":
             able = jobs[now.jobs.is_predictable[jobs]] if self._predictable == "as_told" else jobs
         if full:
             self._tune(now, able, bool((now.jobs.phase[jobs] == QUEUED).any()))
-        ways = {job: [self._wanted[job]] for job in jobs.tolist()}
-        for job in able.tolist():
-            ways[job] += smaller(ways[job][0], int(now.jobs.min_workers[job]))
+        ways = {
+            job: [self._shape(*shape)]
+            for job, shape in zip(jobs.tolist(), self._wanted[jobs].tolist(), strict=True)
+        }
+        for job, least in zip(able.tolist(), now.jobs.min_workers[able].tolist(), strict=True):
+            ways[job] += smaller(ways[job][0], least)
         off_gpus = (now.jobs.phase[jobs] == QUEUED) | (now.jobs.node[jobs] != NOBODY)
         able = jobs[off_gpus & (now.jobs.cpu_slowdown[jobs] > 0)]
         if self._cpu_workers and len(able):
             self._add_cores(now, able, ways)
         return [Wish(job, ways[job]) for job in self._order(now, jobs).tolist()]
 
-    def _note(self, now: Now, jobs: np.ndarray) -> None:
+    def _note(self, now: Now) -> None:
         """Note what jobs have on GPUs, or ask for if they never had any, as what they are to have."""
-        columns = jobs, now.jobs.gpus_now[jobs], now.jobs.workers_now[jobs], now.jobs.servers_now[jobs]
-        for job, gpus, workers, servers in zip(*(column.tolist() for column in columns), strict=True):
-            if gpus:
-                self._wanted[job] = self._shape(workers, servers)
-            elif job not in self._wanted:
-                self._wanted[job] = self._shape(*asked(now, job)[:2])
+        known = len(self._wanted)
+        ask = np.column_stack([now.jobs.num_gpus[known:], now.jobs.servers[known:]])
+        self._wanted = np.vstack([self._wanted, ask])
+        self._benefit = np.append(self._benefit, np.full(len(ask), np.nan))
+        have = np.flatnonzero(now.jobs.gpus_now)
+        self._wanted[have] = np.column_stack([now.jobs.workers_now[have], now.jobs.servers_now[have]])
 
     def _shape(self, workers: int, servers: int) -> Shape:
         return Shape(workers, servers, apart=self._apart and servers > 0)
 
     def _tune(self, now: Now, jobs: np.ndarray, crowded: bool) -> None:
         """Find the step of each of these jobs that saves most, and settle on it where it pays."""
-        self._benefit.clear()
-        shapes = np.array([self._wanted[job][:2] for job in jobs.tolist()], int).reshape(-1, 1, 2)
-        benefits = self._benefits(now, jobs, shapes, crowded)
-        settled = (shapes[:, 0] + STEPS[benefits.argmax(axis=1)]).tolist()
-        for job, benefit, shape in zip(jobs.tolist(), benefits.max(axis=1).tolist(), settled, strict=True):
-            if benefit > -np.inf:
-                self._benefit[job] = benefit
-            if benefit > 0:
-                self._wanted[job] = self._shape(*shape)
+        benefits = self._benefits(now, jobs, self._wanted[jobs, None], crowded)
+        best = benefits.max(axis=1)
+        self._benefit[:] = np.nan
+        self._benefit[jobs] = np.where(best > -np.inf, best, np.nan)
+        self._wanted[jobs] += STEPS[benefits.argmax(axis=1)] * (best > 0)[:, None]
 
     def _benefits(self, now: Now, jobs: np.ndarray, shapes: np.ndarray, crowded: bool) -> np.ndarray:
         """Return the service that each step would save each job (jobs, steps), less what its restart takes."""
@@ -128,7 +126,7 @@ class Aiturbo:
     def _add_cores(self, now: Now, jobs: np.ndarray, ways: dict[int, list[Shape]]) -> None:
         """Let jobs have CPU workers where that is worth a restart, and leave them where not: changes `ways`."""
         fitted = self._speeds.of(now.view, jobs)
-        wanted = np.array([self._wanted[job][:2] for job in jobs.tolist()], int)
+        wanted = self._wanted[jobs]
         as_asked = seconds(fitted, now.jobs.num_gpus[jobs], now.jobs.servers[jobs], 0)
         restart_s = now.jobs.pause_s[jobs] + now.jobs.load_s[jobs]
         waited_s = (now.view.now - now.jobs.phase_began_s[jobs]) * (now.jobs.phase[jobs] == QUEUED)
@@ -146,7 +144,7 @@ class Aiturbo:
         """Return jobs by the queue that their points put them in, by points, and by arrival."""
         count = len(jobs)
         attained = rank(GPU_SERVICE * now.jobs.gpu_seconds[jobs] + now.jobs.core_seconds[jobs])
-        benefit = np.array([self._benefit.get(job, np.nan) for job in jobs.tolist()])
+        benefit = self._benefit[jobs]
         voters = np.flatnonzero(np.isfinite(benefit)) if self._borda else jobs[:0]
         second = attained.copy()
         second[voters] = rank(-benefit[voters]) * (count - 1) / max(len(voters) - 1, 1)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.order import start_first
 from simulator.policy import Action, Wait
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ def policy(view: "View") -> Action:
     """Start the first job that fits of the user with the smallest dominant share that has one, or wait."""
     queue = view.queue
     shares = dominant_shares(view)[view.jobs.user[queue]]
-    return start_first(view, queue[np.argsort(shares, kind="stable")].tolist()) or Wait()
+    return view.start_first(queue[np.argsort(shares, kind="stable")]) or Wait()
 
 
 def dominant_shares(view: "View") -> np.ndarray:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.order import start_first
 from simulator.policy import Action, Wait
 
 if TYPE_CHECKING:
@@ -20,4 +19,4 @@ def policy(view: "View") -> Action:
     queue = view.queue
     due_s = view.jobs.deadline_s[queue]
     order = np.argsort(np.where(due_s > 0, due_s, np.inf), kind="stable")
-    return start_first(view, queue[order].tolist()) or Wait()
+    return view.start_first(queue[order]) or Wait()

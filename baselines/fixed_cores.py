@@ -8,7 +8,7 @@ Where a node has fewer for each GPU, it is those; where cores are not allocated 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from baselines.lib.order import cores_for_each, start_first
+from baselines.lib.order import cores_for_each
 from simulator.policy import Action, Wait
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ class FixedCores:
 
     def __call__(self, view: "View") -> Action:
         """Start the first job that fits with so many cores, or as it asks if none ever will, or wait."""
-        queue = view.queue.tolist()
-        if start := start_first(view, queue, cores_for_each(view, self.cores)):
+        queue = view.queue
+        if start := view.start_first(queue, cores_for_each(view, self.cores)):
             return start
-        return (start_first(view, queue) if view.nothing_pending else None) or Wait()
+        return (view.start_first(queue) if view.nothing_pending else None) or Wait()
 
 
 policy = FixedCores

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.order import start_first
 from simulator.policy import Action, Wait
 from simulator.vocabulary import DONE
 
@@ -39,7 +38,7 @@ class Qssf:
         queue = view.queue
         asked = np.column_stack([view.jobs.user, view.jobs.num_gpus, view.jobs.estimate_s])[queue].tolist()
         service = [self._predicted_s(int(user), int(gpus), seconds) * gpus for user, gpus, seconds in asked]
-        return start_first(view, queue[np.argsort(service, kind="stable")].tolist()) or Wait()
+        return view.start_first(queue[np.argsort(service, kind="stable")]) or Wait()
 
     def _predicted_s(self, user: int, gpus: int, estimate_s: float) -> float:
         size, profile = gpus.bit_length(), float(np.log(max(estimate_s, 1.0)))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.order import start_first
 from simulator.policy import Action, Wait
 
 if TYPE_CHECKING:
@@ -17,4 +16,4 @@ if TYPE_CHECKING:
 def policy(view: "View") -> Action:
     """Start the first that fits, by GPUs and then by submission, or wait."""
     queue = view.queue
-    return start_first(view, queue[np.argsort(view.jobs.num_gpus[queue], kind="stable")].tolist()) or Wait()
+    return view.start_first(queue[np.argsort(view.jobs.num_gpus[queue], kind="stable")]) or Wait()

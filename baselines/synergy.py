@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.arrays import divide, holders, resizes
-from baselines.lib.order import cores_for_each, start_first
-from baselines.lib.tuning import Tuner
+from baselines.lib.order import cores_for_each
+from simulator.core_sharing import CoreSharing
 from simulator.policy import Action, Wait
 
 if TYPE_CHECKING:
@@ -27,13 +26,13 @@ WHOLE_CPU_JOB = 1.0  # CPU jobs do not give up cores
 
 @dataclass
 class Synergy:
-    """One episode of the policy. window_s, eps: of the tuner."""
+    """One episode of the policy. window_s, eps: see `CoreSharing`."""
 
     window_s: float = 60.0
     eps: float = 0.04
 
     def __post_init__(self) -> None:
-        self._tuner: Tuner | None = None
+        self._cores: CoreSharing | None = None
         self._moves: list[Action] = []
 
     def __call__(self, view: "View") -> Action:
@@ -41,17 +40,18 @@ class Synergy:
         if self._moves:
             return self._moves.pop(0)
         if (cores := cores_for_each(view, np.inf)) is None:
-            return start_first(view, view.queue.tolist()) or Wait()
+            return view.start_first(view.queue) or Wait()
         share = int(cores)
-        self._tuner = tuner = self._tuner or Tuner(share, self.window_s, self.eps)
-        tuner.watch(view)
-        if start := start_first(view, view.queue.tolist(), cores=1.0):
+        self._cores = sharing = self._cores or CoreSharing(
+            first_guess=share, window_s=self.window_s, eps=self.eps
+        )
+        sharing.look(view)
+        if start := view.start_first(view.queue, cores=1.0):
             return start
-        held = holders(view, *tuner.wishes(view))
-        self._moves = resizes(view, held, divide(held, share, least_share=WHOLE_CPU_JOB))
+        self._moves = sharing.divide(view, share, least_share=WHOLE_CPU_JOB)
         if self._moves:
             return self._moves.pop(0)
-        return Wait(tuner.window_s) if tuner.begin(view) else Wait()
+        return Wait(self.window_s) if sharing.end_instant(view) else Wait()
 
 
 policy = Synergy

@@ -23,11 +23,11 @@ from rich.table import Table
 import baselines
 from baselines.lib.grants import Rounds, by
 from baselines.lib.order import cores_for_each
-from baselines.lib.tuning import Tuner
 from evaluation import report
 from simulator.episode import Episode, asking, run
 from simulator.kernel.history import GOOD
 from simulator.policy import Action, Policy, Ranking, Start, Wait
+from simulator.rule import Rule
 from simulator.view import View
 from workloads import Scenario, Workload, named, windows
 
@@ -41,7 +41,7 @@ TRAINING = {"mixed": 64, "philly": 32, "coda_mix": 3}  # windows
 VALIDATION = {"mixed": 20, "philly": 8, "coda_mix": 2}
 PLAYED_BY = "coda"  # which tunes cores, and shares no GPU: so it reads most
 SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # of a run that are done
-START = float(Tuner().start)
+START = Rule().first_guess
 PLENTY = 1e9  # cores
 ROUNDING = 1e-6  # cores
 

@@ -9,6 +9,7 @@ import numpy as np
 from simulator.cluster import Cluster
 from simulator.history import History, records_of
 from simulator.kernel import calls
+from simulator.kernel.core_memory import tier_of
 from simulator.kernel.history import history_dtype
 from simulator.kernel.initial_state import fresh
 from simulator.kernel.layout import (
@@ -23,7 +24,7 @@ from simulator.kernel.layout import (
     Tier,
     state_dtype,
 )
-from simulator.kernel.rule_memory import memory_dtype, tier_of
+from simulator.kernel.rule_memory import memory_dtype
 from simulator.legality import as_arrays, wait
 from simulator.next_moves import adopt, next_move
 from simulator.physics import Physics

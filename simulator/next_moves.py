@@ -1,9 +1,11 @@
 """What the kernel would do next, told as moves: it does it on the scratch record, and the two records are compared."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from simulator.kernel import calls
-from simulator.kernel.layout import KEYS, NOBODY, PAUSING, QUEUED, RESERVED
+from simulator.kernel import calls, first_fit
+from simulator.kernel.layout import KEYS, NOBODY, PAUSING, QUEUED, RESERVED, SERVER_CORES
 from simulator.policy import Action, Placement, Preempt, Ranking, Start, Wait
 from simulator.source import Source
 
@@ -45,6 +47,19 @@ def picked(source: Source, job: int) -> list[Action]:
     source.states[1] = source.states[0]
     calls.pick(source.states, 1, source.jobs, job)
     return moves_made(source)
+
+
+def start_first(source: Source, order: Sequence[int] | np.ndarray, cores: float | None) -> Start | None:
+    """Return the start of the first of these queued jobs that fits where the rule puts it; see `View.start_first`."""
+    job = int(first_fit.first_that_fits(source.states, 0, source.jobs, source.known(order), cores or 0.0))
+    if job == NOBODY:
+        return None
+    count = int(source.jobs["num_gpus"][job])
+    if count == 0:
+        return Start(job, Placement((), node=int(source.state.chosen_node[0])))
+    servers = SERVER_CORES * int(source.jobs["servers"][job]) / count
+    each = None if cores is None else cores + servers
+    return Start(job, Placement(tuple(source.state.gpus[:count].tolist()), each))
 
 
 def place(source: Source, job: int, cores: float | None, gpus: int | None) -> Placement | None:

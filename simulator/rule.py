@@ -11,8 +11,9 @@ import numpy as np
 
 from simulator import measurements
 from simulator.kernel import beliefs, rule_over_moves
+from simulator.kernel.core_memory import CORES, MOVE, PAUSE, START, WAIT
 from simulator.kernel.layout import NOBODY
-from simulator.kernel.rule_memory import CORES, MOVE, PAUSE, START, WAIT, fresh_memory
+from simulator.kernel.rule_memory import fresh_memory
 from simulator.kernel.rule_parameters import RULE_PARAMETERS, RuleParameter, RuleParameters
 from simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
 from simulator.source import Source, source_of

@@ -1,5 +1,6 @@
 """What a view looks at, kept apart from it: a policy that holds the view holds none of this."""
 
+from collections.abc import Sequence
 from typing import Any
 from weakref import ref
 
@@ -118,6 +119,21 @@ class Source:
     def present(self, field: str) -> np.ndarray:
         """Return what has become of the jobs that have arrived."""
         return self.state.array(field)[: self.arrived]
+
+    def known(self, order: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Return jobs as an array of integers; ValueError if one of them has not arrived."""
+        jobs = np.asarray(order, np.int64)
+        if len(jobs) and not 0 <= jobs.min() <= jobs.max() < self.arrived:
+            strange = jobs[(jobs < 0) | (jobs >= self.arrived)][0]
+            raise ValueError(f"job {strange} has not arrived: there are {self.arrived} jobs so far")
+        return jobs
+
+    @property
+    def waiting(self) -> np.ndarray:
+        """The queued jobs that may start at this instant, by (submit, job)."""
+        queue = self.queue
+        may: np.ndarray = queue[self.state.last_action_instant[queue] != self.state.instant]
+        return may
 
     @property
     def nothing_pending(self) -> bool:

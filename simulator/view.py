@@ -1,13 +1,15 @@
 """What a scheduler could honestly know now, read-only."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from simulator import measurements
 from simulator.entities import Gpus, Jobs, Nodes
 from simulator.kernel.layout import LOADING, PAUSING, RUNNING
 from simulator.legality import why_not
-from simulator.next_moves import next_move, picked, place, put_in_force
-from simulator.policy import Action, Placement, Ranking
+from simulator.next_moves import next_move, picked, place, put_in_force, start_first
+from simulator.policy import Action, Placement, Ranking, Start
 from simulator.slots import Slots
 from simulator.source import Source, look, source_of
 
@@ -91,6 +93,11 @@ class View:
         return source_of(self).queue
 
     @property
+    def waiting(self) -> np.ndarray:
+        """The queued jobs that were not paused, nor failed, at this very instant, by (submit, job)."""
+        return source_of(self).waiting
+
+    @property
     def startable(self) -> np.ndarray:
         """The queued jobs that the scenario's placement rule could start now, by (submit, job)."""
         return source_of(self).startable
@@ -134,6 +141,14 @@ class View:
         cores: for each GPU, or as a whole for a CPU job, instead of those it asks for. gpus: instead of those.
         """
         return place(self._arrived(job), job, cores, gpus)
+
+    def start_first(self, order: Sequence[int] | np.ndarray, cores: float | None = None) -> Start | None:
+        """Return the start of the first of these queued jobs that fits where the scenario's rule puts it, or None.
+
+        cores: to feed each GPU of a job that has some, instead of those it asks for; its servers' come on top.
+        ValueError if a job has not arrived.
+        """
+        return start_first(source_of(self), order, cores)
 
     def just_paused(self, job: int) -> bool:
         """Tell whether a queued job was paused, or failed, at this very instant, so that it may not start at it."""

@@ -26,6 +26,18 @@ class Turn(NamedTuple):
     kind: int
 
 
+class Known(NamedTuple):
+    """What never changes about a job on a cluster.
+
+    holds: whether the GPUs of each node are large enough. slowest: the speed on each kind, of the slowest of its GPUs
+    that are. request: the same as `holds`, to compare jobs by.
+    """
+
+    holds: np.ndarray
+    slowest: np.ndarray
+    request: bytes
+
+
 class Kinds:
     """The types of a cluster's GPUs, and what has been seen of each job on them."""
 
@@ -35,7 +47,7 @@ class Kinds:
         each = view.nodes.gpu_type == types[:, None]
         self.nodes = np.vstack([each, each.any(axis=0)])  # (kinds, nodes)
         self._kind = each.argmax(axis=0)  # of each node
-        self._known: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self._known: dict[int, Known] = {}
 
     def __len__(self) -> int:
         """Return how many kinds there are, that of all GPUs together included."""
@@ -49,15 +61,21 @@ class Kinds:
     def speeds(self, view: "View", jobs: np.ndarray) -> np.ndarray:
         """Return how fast some jobs are on each kind, 0 where there are not GPUs enough that are large enough."""
         there = np.where(view.nodes.closed == OPEN, view.nodes.num_gpus, 0)
-        speed = np.zeros((len(jobs), len(self)))
-        for row, job in zip(speed, jobs.tolist(), strict=True):
-            if job not in self._known:
-                self._known[job] = view.type_speed(job), view.can_hold(job)
-            on_node, holds = self._known[job]
-            enough = self.nodes @ (holds * there) >= view.jobs.num_gpus[job]
-            enough[-1] &= not enough[:-1].any()
-            row[enough] = [on_node[nodes & holds].min() for nodes in self.nodes[enough]]
-        return speed
+        if not len(jobs):
+            return np.zeros((0, len(self)))
+        known = [self.known(view, job) for job in jobs.tolist()]
+        holds, slowest = np.array([each.holds for each in known]), np.array([each.slowest for each in known])
+        enough = (holds * there) @ self.nodes.T >= view.jobs.num_gpus[jobs, None]
+        enough[:, -1] &= ~enough[:, :-1].any(axis=1)
+        return np.where(enough, slowest, 0.0)
+
+    def known(self, view: "View", job: int) -> Known:
+        """Return what never changes about a job here."""
+        if job not in self._known:
+            holds, speed = view.can_hold(job), view.type_speed(job)
+            slowest = [speed[nodes & holds].min(initial=np.inf) for nodes in self.nodes]
+            self._known[job] = Known(holds, np.array(slowest), holds.tobytes())
+        return self._known[job]
 
     def held(self, view: "View") -> np.ndarray:
         """Return the kind on which each job runs or loads, -1 for others."""
@@ -96,12 +114,9 @@ def take(view: "View", kinds: Kinds, turns: Sequence[Turn], *, pausing: bool) ->
     turns: in order, any number of a job, of which the first for which there is room counts. A job that runs on that
     kind keeps its GPUs. pausing: whether running jobs may be paused, and go to another kind.
     """
-    on, cores, hopeless = (
-        kinds.held(view),
-        view.jobs.cores_each.tolist(),
-        set[tuple[int, int, float, bytes]](),
-    )
-    waiting = {job for job in view.queue.tolist() if not view.just_paused(job)}
+    on, hopeless = kinds.held(view).tolist(), set[tuple[int, int, float, bytes]]()
+    num_gpus, cores = view.jobs.num_gpus.tolist(), view.jobs.cores_each.tolist()
+    waiting = set(view.waiting.tolist())
     stays = {turn.job: place for place, turn in enumerate(turns) if on[turn.job] == turn.kind}
     may_go = displaceable(view).tolist() if pausing else []
     after = sorted(
@@ -110,8 +125,10 @@ def take(view: "View", kinds: Kinds, turns: Sequence[Turn], *, pausing: bool) ->
     for job, kind in turns:
         if job in after and on[job] == kind:
             after.remove(job)  # it keeps its GPUs
-        request_class = kind, int(view.jobs.num_gpus[job]), cores[job], view.can_hold(job).tobytes()
-        if request_class in hopeless or not (job in waiting or job in after):
+        if job not in waiting and job not in after:
+            continue
+        request_class = kind, num_gpus[job], cores[job], kinds.known(view, job).request
+        if request_class in hopeless:
             continue
         room = _room(view, kinds, Turn(job, kind), [other for other in after if other != job])
         move = _onto(room.gpus, job, starts=job in waiting) if room else None
@@ -134,6 +151,8 @@ def _room(view: "View", kinds: Kinds, turn: Turn, after: Sequence[int]) -> Room 
     """Return GPUs for a job, free ones if they will do, and the jobs to pause for it."""
     if placement := kinds.fit(view, *turn):
         return Room([], placement.gpus)
+    if not after and not len(view.pausing):
+        return None
     return room_before(view, turn.job, after, kinds.nodes[turn.kind])
 
 
@@ -152,8 +171,9 @@ def _onto(gpus: tuple[int, ...], job: int, *, starts: bool) -> Action:
 
 def _rest(view: "View") -> Iterator[Action]:
     """Yield starts of CPU jobs, and of a job without a turn where nothing would ever wake the policy for it."""
-    for job in view.queue[view.jobs.num_gpus[view.queue] == 0].tolist():
-        if not view.just_paused(job) and (placement := view.place(job)):
+    waiting = view.waiting
+    for job in waiting[view.jobs.num_gpus[waiting] == 0].tolist():
+        if placement := view.place(job):
             yield Start(job, placement)
     if view.nothing_pending and len(view.startable):
         job = int(view.startable[0])

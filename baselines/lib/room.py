@@ -48,10 +48,14 @@ class Room:
             self._open[self._node[gpu]].append(gpu)
         for gpus in self._open:
             gpus.sort(key=self._kind.__getitem__)
+        self._left = len(self._kind)
 
     def grant(self, wish: Wish) -> Grant | None:
         """Give a job the first of its shapes for which there is room, or what it has if that is not given away."""
-        shapes = [*wish.shapes, *([self._shape[wish.job]] if wish.job in self._held else [])]
+        if wish.job in self._held:
+            shapes = [*wish.shapes, self._shape[wish.job]]
+        else:
+            shapes = [shape for shape in wish.shapes if shape.on_cpu or shape.gpus <= self._left]
         for shape in shapes:
             if grant := self._find(wish.job, shape):
                 self._give(wish.job, grant)
@@ -72,7 +76,7 @@ class Room:
         each = cores_each(self.feeding[job], shape)
         if shape.on_cpu:
             return self._on_cores(shape, each)
-        if sum(map(len, self._open)) < shape.gpus:
+        if self._left < shape.gpus:
             return None
         able = np.flatnonzero(self._now.view.can_hold(job)).tolist()
         if gpus := self._on_one_node(job, shape.gpus, each, able):
@@ -148,6 +152,7 @@ class Room:
         self._taken.update(grant.gpus)
         for node in {self._node[gpu] for gpu in grant.gpus}:
             self._open[node] = [gpu for gpu in self._open[node] if gpu not in self._taken]
+        self._left = sum(map(len, self._open))
 
 
 def _cores_left(now: Now, feeding: Sequence[float], movable: Iterable[int]) -> np.ndarray:

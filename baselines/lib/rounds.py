@@ -18,7 +18,7 @@ from baselines.lib.grants import GLANCE_S
 from baselines.lib.room import ROUNDING, Grant, Room
 from baselines.lib.shapes import Now, Wish, asked, cores_each, held
 from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
-from simulator.vocabulary import DONE, QUEUED
+from simulator.vocabulary import DONE, NOBODY, PAUSING, QUEUED
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -32,9 +32,17 @@ class Rounds:
     less than GLANCE_S.
     """
 
-    def __init__(self, plan: Callable[[Now, bool], Sequence[Wish]], every_s: float) -> None:
-        """Note what makes a plan of all that are queued or running; it is told whether a full round is due."""
-        self._plan, self._every_s = plan, every_s
+    def __init__(
+        self,
+        plan: Callable[[Now, bool], Sequence[Wish]],
+        every_s: float,
+        note: Callable[[Now], None] | None = None,
+    ) -> None:
+        """Note what makes a plan of all that are queued or running; it is told whether a full round is due.
+
+        note: what is told how things are before each plan, and where none is made since nothing could be given.
+        """
+        self._plan, self._every_s, self._note = plan, every_s, note
         self._instant, self._began_s, self._wake_s = -1, -np.inf, -np.inf
         self._looked, self._known, self._ended = b"", np.zeros(0, bool), 0
         self._moves: Iterator[Action] = iter(())
@@ -79,7 +87,18 @@ class Rounds:
         if due:
             self._began_s = view.now
         if len(movable) or (now.jobs.phase == QUEUED).any():
-            yield from moves(now, self._plan(now, due), movable)
+            if self._note:
+                self._note(now)
+            futile = not due and not len(movable) and _nothing_to_give(now)
+            yield from moves(now, () if futile else self._plan(now, due), movable)
+
+
+def _nothing_to_give(now: Now) -> bool:
+    """Tell whether no GPU is free or being freed, and no job that waits could run on CPU cores."""
+    holder = now.gpus.first_owner
+    to_come = (holder == NOBODY) | (now.jobs.phase[holder] == PAUSING)
+    is_open = to_come & (now.gpus.reserved_for == NOBODY) & (now.gpus.num_jobs <= 1)
+    return not is_open.any() and not (now.jobs.cpu_slowdown[now.jobs.phase == QUEUED] > 0).any()
 
 
 def _looks(view: "View") -> bytes:
@@ -94,22 +113,24 @@ def moves(now: Now, wishes: Sequence[Wish], movable: np.ndarray) -> Iterator[Act
     movable: the running jobs that may be paused or restarted; the others keep what they have.
     """
     view = now.view
-    waiting = [job for job in view.queue.tolist() if not view.just_paused(job)]
-    asks = {job for job in waiting if now.jobs.num_gpus[job]} | set(movable.tolist())
+    waiting = view.waiting
+    on_gpus = now.jobs.num_gpus[waiting] > 0
+    asks = {*waiting[on_gpus].tolist(), *movable.tolist()}
     wishes = [wish for wish in wishes if wish.job in asks]
     has = {job: held(now, job) for job in movable.tolist()}
-    if not waiting and all(has[job] == shapes[0] for job, shapes in wishes):
+    if not len(waiting) and all(has[job] == shapes[0] for job, shapes in wishes):
         return
-    room = Room(now, [wish.job for wish in wishes], has)
-    grants = {wish.job: grant for wish in wishes if (grant := room.grant(wish))}
-    yield from (Preempt(job) for job in movable.tolist() if job not in grants)
-    yield from _restarts(now, {job: grant for job, grant in grants.items() if room.changes(job, grant)})
-    for job in [job for job in grants if job in waiting]:
-        start = Start(job, _placement(now, job, grants[job]))
-        if _has_cores(view, room.feeding[job], grants[job]) and not view.why_not(start):
-            yield start
-    for job in waiting:
-        if not now.jobs.num_gpus[job] and (placement := view.place(job)):
+    if wishes:
+        room = Room(now, [wish.job for wish in wishes], has)
+        grants = {wish.job: grant for wish in wishes if (grant := room.grant(wish))}
+        yield from (Preempt(job) for job in movable.tolist() if job not in grants)
+        yield from _restarts(now, {job: grant for job, grant in grants.items() if room.changes(job, grant)})
+        for job in [job for job in grants if job not in has]:
+            start = Start(job, _placement(now, job, grants[job]))
+            if _has_cores(view, room.feeding[job], grants[job]) and not view.why_not(start):
+                yield start
+    for job in waiting[~on_gpus].tolist():
+        if placement := view.place(job):
             yield Start(job, placement)
     if view.nothing_pending and len(view.startable):
         job = int(view.startable[0])

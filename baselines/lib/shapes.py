@@ -1,6 +1,7 @@
 """The shapes of jobs, and what a plan of them is made from."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -65,9 +66,10 @@ def active(now: Now) -> np.ndarray:
     return jobs
 
 
-def smaller(shape: Shape, least: int) -> list[Shape]:
+@cache
+def smaller(shape: Shape, least: int) -> tuple[Shape, ...]:
     """Return the shapes with fewer workers, the largest first."""
-    return [shape._replace(workers=workers) for workers in range(shape.workers - 1, least - 1, -1)]
+    return tuple(shape._replace(workers=workers) for workers in range(shape.workers - 1, least - 1, -1))
 
 
 def held(now: Now, job: int) -> Shape:

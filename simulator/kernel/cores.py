@@ -8,6 +8,7 @@ GPUs when a CPU job comes, the CPU job that came last when a job with GPUs needs
 import numpy as np
 
 from simulator.kernel._compile import compiled
+from simulator.kernel.core_memory import CORES, START, propose
 from simulator.kernel.layout import MAX_SHARE, NOBODY, OPEN
 from simulator.kernel.speed import cores_of_servers
 from simulator.kernel.tuning import is_known
@@ -142,7 +143,7 @@ def divide(s, jobs, m, least_share):
 
 
 @compiled
-def change_cores(s, jobs, m, kind, shrinks, keeps_servers):
+def change_cores(s, m, shrinks, keeps_servers):
     """Put on the list of moves the changes to what has been divided, those that free cores first.
 
     shrinks: only where a job is to have less. keeps_servers: only those of jobs without parameter servers.
@@ -159,11 +160,7 @@ def change_cores(s, jobs, m, kind, shrinks, keeps_servers):
             count += 1
     sort_rows(m, count)
     for at in range(count):
-        job = m.rows[at]
-        m.move_kind[m.num_moves] = kind
-        m.move_job[m.num_moves] = job
-        m.move_value[m.num_moves] = m.given[job]
-        m.num_moves += 1
+        propose(m, CORES, m.rows[at], m.given[m.rows[at]])
 
 
 @compiled
@@ -193,3 +190,22 @@ def node_for_cores(s, jobs, m, job):
         ):
             best = node
     return best
+
+
+@compiled
+def start_beside_reserves(s, jobs, m, job):
+    """Propose the start of a CPU job beside the reserves, after what others give back; tell whether it fits.
+
+    The wishes have been noted. `lacking` is left as it is needed for this start.
+    """
+    node = node_for_cores(s, jobs, m, job)
+    m.lacking[: s.num_nodes] = 0.0
+    if node == NOBODY:
+        return False
+    m.lacking[node] = max(jobs[job].cores_each, 1.0)
+    divide(s, jobs, m, LEAST_SHARE)
+    change_cores(s, m, True, False)
+    m.num_gpus = 0
+    m.node = node
+    propose(m, START, job, 0.0)
+    return True

@@ -122,7 +122,7 @@ def may_free_any(s, pool):
     return False
 
 
-@compiled
+@allocating
 def make_room(s, jobs, job, gpus, after, able):
     """Find room for a job on so many GPUs of these nodes; return how many of some jobs to pause, -1 for no room.
 

@@ -8,18 +8,12 @@ import numpy as np
 
 from simulator.kernel import events
 from simulator.kernel._compile import compiled
-from simulator.kernel.cores import (
-    LEAST_SHARE,
-    WHOLE,
-    change_cores,
-    divide,
-    node_for_cores,
-    note_wishes,
-)
+from simulator.kernel.core_memory import MOVE, PAUSE, START, propose
+from simulator.kernel.cores import WHOLE, change_cores, divide, note_wishes, start_beside_reserves
 from simulator.kernel.layout import MAX_SHARE, NOBODY, PAUSING, QUEUED
 from simulator.kernel.offers import best_displacement, best_seats, fill_placement, worth_moving
 from simulator.kernel.placement import place
-from simulator.kernel.rule_memory import CORES, MOVE, PAUSE, START, copy, propose
+from simulator.kernel.rule_memory import copy
 from simulator.kernel.seats import EPS, see
 from simulator.kernel.throttling import throttle_one
 from simulator.kernel.tuning import list_running, watch
@@ -149,7 +143,7 @@ def sit(s, jobs, m, job):
             lack += m.lacking[node]
         if lack > 0:
             divide(s, jobs, m, WHOLE)
-            change_cores(s, jobs, m, CORES, True, False)
+            change_cores(s, m, True, False)
     m.node = NOBODY
     propose(m, START, job, m.new_cores if divides(s, m) and jobs[job].servers == 0 else 0.0)
 
@@ -214,15 +208,7 @@ def start_on_cores(s, jobs, m):
                 propose_placed(s, jobs, m, job)
                 return True
             continue
-        node = node_for_cores(s, jobs, m, job)
-        m.lacking[: s.num_nodes] = 0.0
-        if node != NOBODY:
-            m.lacking[node] = max(jobs[job].cores_each, 1.0)
-            divide(s, jobs, m, LEAST_SHARE)
-            change_cores(s, jobs, m, CORES, True, False)
-            m.num_gpus = 0
-            m.node = node
-            propose(m, START, job, 0.0)
+        if start_beside_reserves(s, jobs, m, job):
             return True
     return False
 
@@ -274,7 +260,7 @@ def feed(s, jobs, m):
     m.has_divided = 1
     m.lacking[: s.num_nodes] = 0.0
     divide(s, jobs, m, WHOLE)
-    change_cores(s, jobs, m, CORES, False, True)
+    change_cores(s, m, False, True)
     if m.num_moves > 0:
         return True
     found = throttle_one(s, jobs, m)

@@ -6,7 +6,7 @@ choices. Who always takes the rule's own choice does exactly what the rule does.
 
 import numpy as np
 
-from simulator.kernel import events, rule_memory
+from simulator.kernel import core_memory, events
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.layout import NOBODY
 from simulator.kernel.levers import (
@@ -34,7 +34,6 @@ from simulator.kernel.move_list import (
 from simulator.kernel.move_options import list_moves
 from simulator.kernel.offers import fill_placement
 from simulator.kernel.placement import place
-from simulator.kernel.rule_memory import propose
 from simulator.kernel.rule_over_moves import carry_out, is_legal, wait
 from simulator.kernel.steering import describe_load, describe_progress, job_seconds
 
@@ -46,7 +45,7 @@ def put_own_choice(s, jobs, m, v):
     """Put what the rule has just decided on first on the list, and take it back."""
     last = m.num_moves - 1
     kind, job = m.move_kind[last], m.move_job[last]
-    if m.kept_for != NOBODY and kind == rule_memory.PAUSE:
+    if m.kept_for != NOBODY and kind == core_memory.PAUSE:
         own = add(v, DISPLACE, m.kept_for, m.kept_gpus[: m.num_kept], 1)
         v.num_victims[own] = m.num_moves
         for at in range(m.num_moves):
@@ -57,7 +56,7 @@ def put_own_choice(s, jobs, m, v):
         own = add(v, START, job, m.gpus[:0], 1)
         v.by_rule[own] = 1
     else:
-        own = add(v, START if kind == rule_memory.START else MOVE, job, m.gpus[: m.num_gpus], 1)
+        own = add(v, START if kind == core_memory.START else MOVE, job, m.gpus[: m.num_gpus], 1)
     v.own = own
     drop_moves(m)
     describe_move(s, jobs, m, v, own, 0.0, 0.0, 0.0)
@@ -76,17 +75,19 @@ def choose(s, jobs, m, v, k):
     elif kind == DISPLACE:
         displace_for(m, job, gpus, v.victims[k, : v.num_victims[k]])
     elif kind == PAUSE:
-        propose(m, rule_memory.PAUSE, job, 0.0)
+        core_memory.propose(m, core_memory.PAUSE, job, 0.0)
     elif kind == MOVE:
         fill_placement(m, gpus)
-        propose(m, rule_memory.MOVE, job, m.new_cores if divides(s, m) and jobs[job].servers == 0 else 0.0)
+        core_memory.propose(
+            m, core_memory.MOVE, job, m.new_cores if divides(s, m) and jobs[job].servers == 0 else 0.0
+        )
     elif v.by_rule[k]:
         place(s, jobs, job)
         propose_placed(s, jobs, m, job)
     elif len(gpus) == 0:
         m.num_gpus = 0
         m.node = v.node[k]
-        propose(m, rule_memory.START, job, 0.0)
+        core_memory.propose(m, core_memory.START, job, 0.0)
     else:
         fill_placement(m, gpus)
         sit(s, jobs, m, job)
@@ -106,7 +107,7 @@ def make_moves(s, jobs, m, v):
             carry_out(s, jobs, m, kind)
             continue
         drop_moves(m)
-        if kind != rule_memory.START or m.refused_at[job] == s.instant:
+        if kind != core_memory.START or m.refused_at[job] == s.instant:
             v.waits = 1
             v.longest_wait = np.inf
         m.refused_at[job] = s.instant

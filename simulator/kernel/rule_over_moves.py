@@ -4,12 +4,11 @@ import numpy as np
 
 from simulator.kernel import actions, events, laws, pausing, shapes
 from simulator.kernel._compile import compiled, entry
+from simulator.kernel.core_memory import CORES, MOVE, PAUSE, START, THROTTLE, WAIT
 from simulator.kernel.layout import NOBODY, RUNNING
 from simulator.kernel.levers import divides, drop_moves, find_moves
-from simulator.kernel.readings import read_bandwidth
-from simulator.kernel.rule_memory import CORES, MOVE, PAUSE, START, THROTTLE, WAIT
-from simulator.kernel.throttling import LEVELS
-from simulator.kernel.tuning import WINDOW_S, begin_windows
+from simulator.kernel.throttling import LEVELS, any_throttled
+from simulator.kernel.tuning import begin_windows
 
 
 @compiled
@@ -33,13 +32,9 @@ def wait(s, jobs, m):
     m.wait_s = np.inf
     if not divides(s, m):
         return
-    if s.bandwidth_binds:
-        read_bandwidth(s, jobs, m)
     of_use = begin_windows(s, jobs, m)
-    for at in range(m.num_running):
-        of_use |= s.throttle[m.running[at]] < 1
-    if of_use:
-        m.wait_s = WINDOW_S
+    if of_use or any_throttled(s, m):
+        m.wait_s = m.window_s
 
 
 @compiled

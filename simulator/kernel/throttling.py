@@ -3,9 +3,9 @@
 import numpy as np
 
 from simulator.kernel._compile import compiled
+from simulator.kernel.core_memory import THROTTLE, propose
 from simulator.kernel.layout import NOBODY
 from simulator.kernel.readings import drawn_read, read_bandwidth
-from simulator.kernel.rule_memory import THROTTLE, propose
 
 LEVELS = 10  # of Intel's memory bandwidth allocation, in steps of 10 %; from memory, not checked against the manual
 RELAXED = 0.95  # share of a node's bandwidth below which a CPU job is released
@@ -39,3 +39,12 @@ def throttle_one(s, jobs, m):
     step = -1 if down != NOBODY else 1
     propose(m, THROTTLE, job, (np.round(s.throttle[job] * LEVELS) + step) / LEVELS)
     return True
+
+
+@compiled
+def any_throttled(s, m):
+    """Tell whether one of the running jobs, which have been listed, is throttled."""
+    for at in range(m.num_running):
+        if s.throttle[m.running[at]] < 1:
+            return True
+    return False

@@ -9,14 +9,11 @@ What has been tried is remembered, so that nothing is tried twice.
 import numpy as np
 
 from simulator.kernel._compile import compiled
+from simulator.kernel.core_memory import MOST_TRIED
 from simulator.kernel.layout import RUNNING
-from simulator.kernel.readings import busy_read, is_short_of_bandwidth
-from simulator.kernel.rule_memory import MOST_TRIED
+from simulator.kernel.readings import busy_read, is_short_of_bandwidth, read_bandwidth
 from simulator.kernel.speed import cores_of_servers
 
-WINDOW_S = 60.0  # at least, that a number of cores is watched; the first after a start is not read
-EPS = 0.04  # how much less busy than at best GPUs may be
-DROP = 0.1  # a job so much less busy than it was with the same cores is tuned anew
 GROWTH = 1.5  # at least, from one number of cores to the next; our choice
 
 
@@ -93,10 +90,10 @@ def best_reading(m, job):
 
 @compiled
 def enough(m, job, best):
-    """Return the place of the least number of cores with a reading within EPS of the best."""
+    """Return the place of the least number of cores with a reading within `eps` of the best."""
     good = -1
     for k in range(m.num_tried[job]):
-        if reading(m, job, k) >= best - EPS and (good < 0 or m.tried[job, k] < m.tried[job, good]):
+        if reading(m, job, k) >= best - m.eps and (good < 0 or m.tried[job, k] < m.tried[job, good]):
             good = k
     return good
 
@@ -111,12 +108,12 @@ def next_cores(m, job, best, good):
         if m.tried[job, k] < m.tried[job, good] and (fewer < 0 or m.tried[job, k] > m.tried[job, fewer]):
             fewer = k
     cores = m.tried[job, good]
-    if cores == most and best < 1 - EPS:
-        return np.ceil(most * max(GROWTH, (1 - EPS) / max(best, EPS)))
+    if cores == most and best < 1 - m.eps:
+        return np.ceil(most * max(GROWTH, (1 - m.eps) / max(best, m.eps)))
     below = m.tried[job, fewer] if fewer >= 0 else 0.0
     if cores - below <= 1:
         return np.ceil(cores)
-    guess = below * (best - EPS) / max(reading(m, job, fewer), EPS) if fewer >= 0 else cores / 2
+    guess = below * (best - m.eps) / max(reading(m, job, fewer), m.eps) if fewer >= 0 else cores / 2
     return np.ceil(min(max(guess, below + 1), cores - 1))
 
 
@@ -125,7 +122,7 @@ def end_window(s, m, job, busy):
     """Learn from a window, and begin the next; forget all others if it is far below those with these cores."""
     spent, used, cores = s.clock - m.window_began[job], busy - m.window_busy[job], m.window_cores[job]
     k = tried_at(m, job, cores)
-    if k >= 0 and used / spent < m.tried_busy[job, k] / m.tried_s[job, k] - DROP:
+    if k >= 0 and used / spent < m.tried_busy[job, k] / m.tried_s[job, k] - m.drop:
         m.num_tried[job] = 0
         k = -1
     if k < 0:
@@ -154,7 +151,7 @@ def watch(s, jobs, m):
             m.watched_at[job] = m.watches
         else:
             know(m, job)
-        if m.window_cores[job] > 0 and s.clock - m.window_began[job] >= WINDOW_S:
+        if m.window_cores[job] > 0 and s.clock - m.window_began[job] >= m.window_s:
             end_window(s, m, job, busy_read(s, job))
 
 
@@ -164,6 +161,8 @@ def begin_windows(s, jobs, m):
 
     Readings tell nothing about cores where the memory of a node is too slow. The running jobs have been listed.
     """
+    if s.bandwidth_binds:
+        read_bandwidth(s, jobs, m)
     of_use = False
     for at in range(m.num_running):
         job = m.running[at]
@@ -172,7 +171,7 @@ def begin_windows(s, jobs, m):
         if not is_known(m, job):
             know(m, job)
         cores = feeding_now(s, job)
-        in_vain = s.clock - s.phase_began[job] < WINDOW_S or is_short_of_bandwidth(s, m, job)
+        in_vain = s.clock - s.phase_began[job] < m.window_s or is_short_of_bandwidth(s, m, job)
         if in_vain or m.window_cores[job] != cores:
             begin_window(s, m, job, busy_read(s, job), 0.0 if in_vain else cores)
         of_use |= in_vain or tried_at(m, job, cores) < 0

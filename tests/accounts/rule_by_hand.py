@@ -5,18 +5,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.order import start_first
-from baselines.lib.throttling import throttling
 from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
 from simulator.rule import Rule
 from simulator.vocabulary import PAUSING, QUEUED
 from tests.accounts.rule_cores import Feeder
 from tests.accounts.rule_places import best_offer, worth_moving, worthwhile
 from tests.accounts.rule_seats import Offer, Paces, Seats, Ways
+from tests.accounts.throttling import throttling
 
 if TYPE_CHECKING:
-    from baselines.lib.arrays import Holders
     from simulator.view import View
+    from tests.accounts.shares_of_cores import Holders
 
 WINDOW_S = 60.0  # of CODA's tuner
 
@@ -86,7 +85,7 @@ class RuleByHand:
     def _start_cpu_job(self, view: "View", held: "Holders | None", jobs: np.ndarray) -> list[Action]:
         if held:
             return self._feeder.start_cpu_job(view, held, jobs)
-        start = start_first(view, jobs.tolist())
+        start = view.start_first(jobs)
         return [start] if start else []
 
     def _start(self, view: "View", seats: Seats, held: "Holders | None", order: list[int]) -> list[Action]:
@@ -158,5 +157,5 @@ class RuleByHand:
 
     def _anything(self, view: "View", order: list[int]) -> list[Action]:
         """Start the first that the scenario's rule finds a place for, where nothing would happen otherwise."""
-        start = start_first(view, order) if view.nothing_pending else None
+        start = view.start_first(order) if view.nothing_pending else None
         return [start] if start else []

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.arrays import ROUNDING, Holders, divide, resizes, start_on_cores
-from baselines.lib.tuning import Tuner
 from simulator.policy import Action
 from simulator.rule import Rule
 from tests.accounts.rule_seats import Seats
+from tests.accounts.shares_of_cores import ROUNDING, Holders, divide, resizes, start_on_cores
+from tests.accounts.trial_of_cores import Tuner
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -50,7 +50,7 @@ class Feeder:
 
 
 def held_by(view: "View", want: np.ndarray, gain: np.ndarray) -> Holders:
-    """Return which job holds cores where; as `_arrays.holders`, but for jobs that share GPUs."""
+    """Return which job holds cores where; as `shares_of_cores.holders`, but for jobs that share GPUs."""
     jobs = view.running
     is_cpu, nodes = view.jobs.is_cpu_job[jobs], view.jobs.node[jobs]
     on = np.zeros((len(jobs), len(view.nodes.num_gpus)))

@@ -15,9 +15,8 @@ from baselines.coda import Coda
 from baselines.drf import dominant_shares
 from baselines.fitgpp import FitGpp
 from baselines.fixed_cores import FixedCores
-from baselines.lib.throttling import throttling
-from baselines.lib.tuning import Curve
 from simulator.cluster import uniform
+from simulator.core_sharing import CoreSharing
 from simulator.episode import Episode, run
 from simulator.kernel import laws
 from simulator.kernel.layout import JOB
@@ -25,6 +24,7 @@ from simulator.kernel.noise import BUSY_ERROR_S
 from simulator.physics import Physics
 from simulator.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
 from simulator.view import View
+from tests.accounts.trial_of_cores import Curve
 
 EPS, DROP, WINDOW_S = 0.04, 0.1, 60.0
 VISION, LANGUAGE = 6.0, 0.1  # cores a GPU that keep it busy
@@ -90,7 +90,7 @@ def effective(played: Episode) -> float:
     return float(busy / (played.state.num_gpus * played.jobs["submit_s"][-1]))
 
 
-# The tuner.
+# The tuner, in the plain form against which `test_core_sharing` and `test_rule` hold the compiled one.
 
 
 def tuned(busy_at: Callable[[float], float], windows: int, seed: int) -> int:
@@ -138,7 +138,9 @@ def test_the_tuner_begins_anew_when_a_job_has_become_slower() -> None:
 
 def throttled(played: Episode) -> Iterator[tuple[int, float]]:
     """Yield each step of throttling that the eliminator takes at this instant."""
-    while move := throttling(played.view):
+    sharing = CoreSharing()
+    sharing.look(played.view)
+    while move := sharing.throttle(played.view):
         played.apply(move)
         yield move.job, move.level
 

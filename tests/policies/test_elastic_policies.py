@@ -185,7 +185,7 @@ def test_votes_are_positions_and_a_missing_vote_is_filled_with_the_other() -> No
     now: Any = SimpleNamespace(jobs=jobs)
     policies = Aiturbo(), Aiturbo(borda=False)
     for policy in policies:
-        policy._benefit = {0: 9.0, 2: 5.0}
+        policy._benefit = np.array([9.0, np.nan, 5.0, np.nan])
     assert [policy._order(now, np.arange(4)).tolist() for policy in policies] == [[3, 0, 1, 2], [3, 2, 1, 0]]
 
 

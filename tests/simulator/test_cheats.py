@@ -11,6 +11,7 @@ import pytest
 
 import baselines
 from evaluate import main
+from simulator.core_sharing import CoreSharing
 from simulator.episode import Episode, run
 from simulator.kernel.layout import JOB, STATE
 from simulator.policy import Action, Placement, Ranking, Start, Wait
@@ -220,6 +221,18 @@ def test_of_a_job_to_come_nothing_is_told(ask: str, job: int, load: Workload) ->
     with pytest.raises(ValueError, match=f"job {job} has not arrived"):
         getattr(episode.view, ask)(job)
     assert episode.view.why_not(Start(job, Placement((0,)))) == f"job {job} has not arrived"
+
+
+@pytest.mark.parametrize("job", FAR)
+def test_a_job_to_come_is_not_started_first(job: int, load: Workload) -> None:
+    episode = load.episode()
+    episode.advance()
+    with pytest.raises(ValueError, match=f"job {job} has not arrived"):
+        episode.view.start_first([job])
+    sharing = CoreSharing()
+    sharing.look(episode.view)
+    with pytest.raises(ValueError, match=f"job {job} has not arrived"):
+        sharing.start_on_cores(episode.view, np.array([job]), 1.0)
 
 
 def test_a_job_that_is_not_queued_cannot_be_picked(load: Workload) -> None:

@@ -1,4 +1,4 @@
-"""Which CPU jobs are to run slower so that the memory of a node keeps up: CODA's contention eliminator, inferred."""
+"""Which CPU jobs are to run slower so that the memory of a node keeps up: as CODA does, written plainly."""
 
 from typing import TYPE_CHECKING
 

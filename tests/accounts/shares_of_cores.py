@@ -1,4 +1,4 @@
-"""How many CPU cores each job gets, given how many each wants: the reserves and loans of CODA's arrays, inferred.
+"""How many CPU cores each job gets, given how many each wants, written plainly.
 
 On each node some cores for each GPU are reserved for jobs with GPUs, the rest is for CPU jobs. What one side leaves
 idle the other borrows, and gives back by shrinking, without a pause: a job that has more than the reserve of its

@@ -1,4 +1,4 @@
-"""How many CPU cores a job needs for each of its GPUs, found by trying: CODA's adaptive allocator, inferred.
+"""How many CPU cores a job needs for each of its GPUs, found by trying: the allocator written plainly.
 
 A reading is the share of a window in which a job's GPUs were busy, the job having the same number of cores all the
 while. The least number with a reading about as good as the best is searched for: upwards while readings rise, in

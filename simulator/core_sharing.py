@@ -1,0 +1,118 @@
+"""CPU cores divided among the jobs that run: how many each needs, found by trying, and who gets them; inferred of CODA.
+
+On each node some cores for each GPU are reserved for jobs with GPUs, the rest is for CPU jobs. What one side leaves
+idle the other borrows, and gives back by shrinking, without a pause: a job that has more than the reserve of its
+GPUs when a CPU job comes, the CPU job that came last when a job with GPUs needs its reserve. How needs are found is in
+`simulator.kernel.tuning`, how cores are divided in `simulator.kernel.cores`, who is throttled in
+`simulator.kernel.throttling`; the rule over moves does the same.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.kernel import core_sharing
+from simulator.kernel.core_memory import CORES, DROP, EPS, WINDOW_S, core_dtype, forget, tier_of
+from simulator.kernel.cores import LEAST_SHARE
+from simulator.policy import Action, Placement, Resize, Start, Throttle
+from simulator.source import source_of
+
+if TYPE_CHECKING:
+    from simulator.view import View
+
+
+class CoreSharing:
+    """What one policy has learned in an episode of the cores that its jobs need, and what follows from it."""
+
+    def __init__(
+        self,
+        *,
+        tunes: bool = True,
+        first_guess: float = 3.0,
+        window_s: float = WINDOW_S,
+        eps: float = EPS,
+        drop: float = DROP,
+    ) -> None:
+        """Know nothing yet.
+
+        tunes: whether needs are found by trying; else each job wants what it asks for. first_guess: cores a GPU before
+        anything is known. window_s: for which a number of cores is watched at least; the first after a start is not
+        read. eps: how much less busy than at best GPUs may be. drop: a job so much less busy than it was with the same
+        cores is tuned anew.
+        """
+        self._tunes, self._first_guess = tunes, first_guess
+        self._goes_by = window_s, eps, drop
+        self._memory: np.ndarray | None = None
+        self._list: list[np.ndarray] = []
+
+    def look(self, view: "View") -> None:
+        """Read how busy GPUs are, and note what each job wants; to be called before anything else is asked."""
+        source = source_of(view)
+        if self._memory is None:
+            self._memory = np.zeros(1, core_dtype(tier_of(source.states)))
+            self._memory["first_guess"] = self._first_guess
+            forget(self._memory, *self._goes_by)
+            self._list = [self._memory[0][field] for field in ("move_kind", "move_job", "move_value")]
+        core_sharing.look(source.states, 0, self._memory, 0, source.jobs, self._tunes)
+
+    def start_on_cores(self, view: "View", queue: np.ndarray, reserve: float) -> list[Action]:
+        """Return the moves that start the first CPU job of a queue that fits beside the reserves, none if none does.
+
+        It comes on the node where it leaves most cores beyond those that others want; there they give back what it
+        takes. reserve: cores for each GPU of which its job is sure.
+        """
+        source = source_of(view)
+        core_sharing.start_on_cores(
+            source.states, 0, self._kept, 0, source.jobs, source.known(queue), reserve
+        )
+        return self._proposed()
+
+    def divide(self, view: "View", reserve: float, *, least_share: float = LEAST_SHARE) -> list[Action]:
+        """Return the changes by which the cores are divided anew, those that free cores first.
+
+        Each job has one and its servers', CPU jobs the least share of what they ask for; then the reserve is given,
+        then CPU jobs get what they ask for, in the order of their starts, then, by marginal gain per core, the others
+        what they want.
+        """
+        source = source_of(view)
+        core_sharing.share(source.states, 0, self._kept, 0, source.jobs, reserve, least_share)
+        return self._proposed()
+
+    def throttle(self, view: "View") -> Throttle | None:
+        """Return one step of throttling or of releasing a CPU job, None if there is nothing to do.
+
+        Where more bandwidth is drawn than a node's memory gives, and jobs on its GPUs may suffer, the CPU job that
+        draws most goes down a level. One goes up again where the node then stays well below what it gives.
+        """
+        source = source_of(view)
+        if not core_sharing.throttle(source.states, 0, self._kept, 0, source.jobs):
+            return None
+        _, job, level = (column[0] for column in self._list)
+        return Throttle(int(job), float(level))
+
+    def end_instant(self, view: "View") -> bool:
+        """Begin to watch jobs whose cores have changed; to be called last at an instant.
+
+        Tell whether there is something to look at after `window_s`: a reading of use, or a job that is throttled.
+        """
+        source = source_of(view)
+        return bool(core_sharing.end_instant(source.states, 0, self._kept, 0, source.jobs, self._tunes))
+
+    @property
+    def _kept(self) -> np.ndarray:
+        if self._memory is None:
+            raise ValueError("nothing has been looked at yet: call look first")
+        return self._memory
+
+    def _proposed(self) -> list[Action]:
+        """Return the moves that the kernel has put on its list."""
+        count = int(self._kept["num_moves"][0])
+        if not count:
+            return []
+        rows = (column[:count].tolist() for column in self._list)
+        node = int(self._kept["node"][0])
+        return [_move(kind, job, value, node) for kind, job, value in zip(*rows, strict=True)]
+
+
+def _move(kind: int, job: int, value: float, node: int) -> Action:
+    return Resize(job, value) if kind == CORES else Start(job, Placement((), node=node))

@@ -1,0 +1,103 @@
+"""What is kept of how many CPU cores jobs need and are given: by a policy, or as a part of a rule's memory."""
+
+from functools import cache
+
+import numpy as np
+
+from simulator.kernel._compile import compiled
+from simulator.kernel.layout import Tier
+
+WAIT, START, PAUSE, MOVE, CORES, THROTTLE = range(6)  # kinds of moves
+
+MOST_TRIED = 16  # numbers of cores that are remembered of a job; the one watched least makes room for another
+
+WINDOW_S = 60.0  # at least, that a number of cores is watched; the first after a start is not read
+EPS = 0.04  # how much less busy than at best GPUs may be
+DROP = 0.1  # a job so much less busy than it was with the same cores is tuned anew
+
+Fields = tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...]
+
+CORE_FIELDS: Fields = (
+    ("instant", "i8"),  # the last at which it was asked
+    # moves decided on and not yet carried out
+    ("num_moves", "i8"),
+    ("move_kind", "i1", ("jobs",)),
+    ("move_job", "i4", ("jobs",)),
+    ("move_value", "f8", ("jobs",)),  # cores, or level of a throttle
+    ("num_gpus", "i8"),  # of the placement that belongs to the last of them
+    ("node", "i8"),
+    # what is known of how many cores a job needs
+    ("window_s", "f8"),
+    ("eps", "f8"),
+    ("drop", "f8"),
+    ("watches", "i8"),  # instants at which readings were taken
+    ("watched_at", "i8", ("jobs",)),  # the number of those at which it was known
+    ("want", "f8", ("jobs",)),  # cores a GPU
+    ("gain", "f8", ("jobs",)),  # how much busier a core makes a GPU
+    ("window_began", "f8", ("jobs",)),  # s
+    ("window_busy", "f8", ("jobs",)),  # busy seconds read then
+    ("window_cores", "f8", ("jobs",)),  # held since; 0 outside of windows
+    ("num_tried", "i4", ("jobs",)),
+    ("tried", "f8", ("jobs", MOST_TRIED)),  # cores
+    ("tried_s", "f8", ("jobs", MOST_TRIED)),  # seconds in windows with so many
+    ("tried_busy", "f8", ("jobs", MOST_TRIED)),  # of them those in which GPUs were busy
+    # scratch: the running jobs
+    ("num_running", "i8"),
+    ("running", "i4", ("jobs",)),  # by job
+    ("rows", "i4", ("jobs",)),
+    ("key", "f8", ("jobs",)),
+    ("left_s", "f8", ("jobs",)),  # s to go: of a queued job as asked and alone, of others as things are
+    ("wish", "f8", ("jobs",)),  # cores a GPU, servers included; of the whole job where it has none
+    ("given", "f8", ("jobs",)),  # cores that are divided out
+    # scratch: nodes
+    ("node_room", "f8", ("nodes",)),  # cores that running jobs hold or could
+    ("room_left", "f8", ("nodes",)),
+    ("lacking", "f8", ("nodes",)),  # cores that others must give up
+    ("drawn", "f8", ("nodes",)),  # GB/s, as read
+)
+
+OWN_FIELDS: Fields = (
+    ("reserve", "f8"),  # cores for each GPU that a job is sure of
+    ("first_guess", "f8"),  # cores for each GPU that a job is taken to need before anything is known
+    (
+        "shorter_first",
+        "f8",
+    ),  # of the seconds to go, by which the order is divided in which cores are given; 0 here
+)
+"""What a rule over moves has among its parameters."""
+
+
+def dtype_of(fields: Fields, size: Tier) -> np.dtype:
+    """Return the record type of some fields at one tier."""
+    sizes: dict[str | int, int] = {"jobs": size.jobs, "nodes": size.nodes, "gpus": size.gpus}
+    shaped = [
+        (name, kind, tuple(sizes.get(side, side) for side in shape[0]) if shape else ())
+        for name, kind, *shape in fields
+    ]
+    return np.dtype((np.record, np.dtype(shaped, align=True)))
+
+
+@cache
+def core_dtype(size: Tier) -> np.dtype:
+    """Return the record type of what a policy that divides cores keeps, at one tier."""
+    return dtype_of((*OWN_FIELDS, *CORE_FIELDS), size)
+
+
+def tier_of(states: np.ndarray) -> Tier:
+    """Return the tier of some records."""
+    return Tier(states["phase"].shape[1], states["node_gpus"].shape[1], states["first_owner"].shape[1])
+
+
+def forget(memory: np.ndarray, window_s: float = WINDOW_S, eps: float = EPS, drop: float = DROP) -> None:
+    """Make of zeros a memory that has not been asked yet; see the constants for what a tuner goes by."""
+    memory["window_s"], memory["eps"], memory["drop"] = window_s, eps, drop
+    memory["instant"] = memory["node"] = memory["watched_at"] = -1
+
+
+@compiled
+def propose(m, kind, job, value):
+    """Put a move on the list."""
+    m.move_kind[m.num_moves] = kind
+    m.move_job[m.num_moves] = job
+    m.move_value[m.num_moves] = value
+    m.num_moves += 1

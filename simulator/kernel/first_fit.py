@@ -1,0 +1,28 @@
+"""The first job of an order that fits where the placement rule puts it."""
+
+from simulator.kernel._compile import entry
+from simulator.kernel.layout import NOBODY
+from simulator.kernel.placement import place
+from simulator.kernel.speed import cores_of_servers
+
+
+@entry
+def first_that_fits(states, e, jobs, order, cores):
+    """Return the first of these queued jobs that fits, which is then placed as by `calls.place`, or NOBODY.
+
+    cores: to feed each GPU of a job that has some, its servers' on top; 0 for those it asks for.
+    """
+    s = states[e]
+    for job in order:
+        if jobs[job].num_gpus > s.num_free or s.last_action_instant[job] == s.instant:
+            continue
+        asked = jobs[job].cores_each
+        if cores > 0 and jobs[job].num_gpus > 0:
+            jobs[job].cores_each = cores + cores_of_servers(
+                jobs[job].servers, jobs[job].num_gpus, jobs[job].num_gpus
+            )
+        fits = place(s, jobs, job)
+        jobs[job].cores_each = asked
+        if fits:
+            return job
+    return NOBODY

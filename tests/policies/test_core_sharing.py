@@ -1,0 +1,61 @@
+"""CODA, whose search is compiled, does move by move what its plain form does, whole and with each part off."""
+
+import pytest
+
+from baselines.coda import Coda
+from simulator.core_sharing import CoreSharing
+from simulator.episode import run
+from simulator.policy import Action, Resize, Start, Throttle
+from simulator.view import View
+from tests.accounts.coda_by_hand import CodaByHand
+from tests.policies.test_core_policies import episode, jobs, on_cpu
+from tests.simulator.test_rule import one_window
+
+PARTS = [
+    {},
+    {"tuning": False},
+    {"eliminator": False},
+    {"arrays": False},
+    {"reserve": 1.0, "window_s": 30.0},
+]
+
+
+class Beside:
+    """A policy that does what both forms say, fails where they differ, and remembers what it did."""
+
+    def __init__(self, **parts: float) -> None:
+        self.plain, self.policy = CodaByHand(**parts), Coda(**parts)  # type: ignore[arg-type]
+        self.done: list[Action] = []
+
+    def __call__(self, view: View) -> Action:
+        expected, action = self.plain(view), self.policy(view)
+        assert action == expected, f"at {view.now} s"
+        self.done.append(action)
+        return action
+
+
+@pytest.mark.parametrize("parts", PARTS, ids=str)
+@pytest.mark.parametrize("workload", ["mixed", "coda_mix", "aiturbo_ps", "philly"])
+def test_the_compiled_form_does_what_the_plain_one_does(workload: str, parts: dict[str, float]) -> None:
+    both = Beside(**parts)
+    run(both, one_window(workload).episode())
+    assert any(isinstance(action, Start) for action in both.done)
+
+
+def test_they_throttle_and_release_the_same_jobs() -> None:
+    """A node gives 200 GB/s; B and C draw 290 beside A, B alone for a minute."""
+    both = Beside()
+    work = jobs(
+        {"gbs_each": 20, "input_core_s": 6.0},
+        on_cpu(4, gbs_each=170, duration_s=60),
+        on_cpu(4, gbs_each=120),
+        on_cpu(1, submit_s=5000),
+    )
+    run(both, episode(work, (1, 1, 16)))
+    assert {Start, Resize, Throttle} <= {type(action) for action in both.done}
+
+
+def test_nothing_is_divided_before_a_look() -> None:
+    load = one_window("coda_mix")
+    with pytest.raises(ValueError, match="call look first"):
+        CoreSharing().divide(load.episode().view, 3.0)
