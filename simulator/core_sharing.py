@@ -7,13 +7,14 @@ GPUs when a CPU job comes, the CPU job that came last when a job with GPUs needs
 `simulator.kernel.throttling`; the rule over moves does the same.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simulator.kernel import core_sharing
 from simulator.kernel.core_memory import CORES, DROP, EPS, WINDOW_S, core_dtype, forget, tier_of
 from simulator.kernel.cores import LEAST_SHARE
+from simulator.kernel.layout import Tier
 from simulator.policy import Action, Placement, Resize, Start, Throttle
 from simulator.source import source_of
 
@@ -42,17 +43,25 @@ class CoreSharing:
         """
         self._tunes, self._first_guess = tunes, first_guess
         self._goes_by = window_s, eps, drop
+        self._size: Tier | None = None
         self._memory: np.ndarray | None = None
         self._list: list[np.ndarray] = []
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        """Go on from what was copied: a record of the kernel's own type, and views of it."""
+        vars(self).update(kept)
+        if self._memory is not None and self._size is not None:
+            copied = self._memory
+            self._remember(self._size)
+            self._kept[:] = copied
 
     def look(self, view: "View") -> None:
         """Read how busy GPUs are, and note what each job wants; to be called before anything else is asked."""
         source = source_of(view)
         if self._memory is None:
-            self._memory = np.zeros(1, core_dtype(tier_of(source.states)))
-            self._memory["first_guess"] = self._first_guess
-            forget(self._memory, *self._goes_by)
-            self._list = [self._memory[0][field] for field in ("move_kind", "move_job", "move_value")]
+            self._remember(tier_of(source.states))
+            self._kept["first_guess"] = self._first_guess
+            forget(self._kept, *self._goes_by)
         core_sharing.look(source.states, 0, self._memory, 0, source.jobs, self._tunes)
 
     def start_on_cores(self, view: "View", queue: np.ndarray, reserve: float) -> list[Action]:
@@ -103,6 +112,11 @@ class CoreSharing:
         if self._memory is None:
             raise ValueError("nothing has been looked at yet: call look first")
         return self._memory
+
+    def _remember(self, size: Tier) -> None:
+        """Make a record at a tier, with nothing in it."""
+        self._size, self._memory = size, np.zeros(1, core_dtype(size))
+        self._list = [self._memory[0][field] for field in ("move_kind", "move_job", "move_value")]
 
     def _proposed(self) -> list[Action]:
         """Return the moves that the kernel has put on its list."""
