@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.policy import Action, Placement, Preempt, Start, Wait
-from simulator.search import displaceable, room_by_one, start_first
+from simulator.search import displaceable, room_by_one
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -35,7 +35,7 @@ class FitGpp:
         if self._moves:
             return self._moves.pop(0)
         queue = view.queue
-        if start := start_first(view, queue):
+        if start := view.start_first(queue):
             return start
         running = displaceable(view)
         long = (view.jobs.estimate_s[running] > self.trial_s) & (view.jobs.preemptions[running] < MOST_PAUSES)

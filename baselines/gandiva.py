@@ -15,7 +15,7 @@ import numpy as np
 
 from baselines.lib.sharing import Trial, by_rank
 from simulator.policy import Action, Preempt, Start, Wait
-from simulator.search import Joins, start_first
+from simulator.search import Joins
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -39,7 +39,7 @@ class Gandiva:
                 self._apart.append([due[0].host, due[0].guest])
                 return Preempt(due[0].guest)
         order = view.queue
-        if start := start_first(view, order) or self._pack(view, order):
+        if start := view.start_first(order) or self._pack(view, order):
             return start
         return Wait(self.window_s if self._trials else None)
 

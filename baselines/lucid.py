@@ -15,7 +15,7 @@ import numpy as np
 
 from baselines.lib.sharing import by_rank
 from simulator.policy import Action, Wait
-from simulator.search import Joins, start_first
+from simulator.search import Joins
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -36,7 +36,7 @@ class Lucid:
         """Start the shortest that fits on empty GPUs, then the shortest that finds a partner, then wait."""
         order = view.queue
         order = order[np.argsort((view.jobs.estimate_s * view.jobs.num_gpus)[order], kind="stable")]
-        if start := start_first(view, order):
+        if start := view.start_first(order):
             return start
         joins = Joins(view, order)
         if not len(joins.job):

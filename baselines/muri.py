@@ -21,7 +21,7 @@ from scipy.optimize import linear_sum_assignment
 from baselines.lib.sharing import profile
 from baselines.xonar import scores_beside
 from simulator.policy import Action, Wait
-from simulator.search import Joins, start_first
+from simulator.search import Joins
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -36,7 +36,7 @@ class Muri:
     def __call__(self, view: "View") -> Action:
         """Start the first that fits on empty GPUs, then a pair of the best matching, then wait."""
         order = view.queue
-        if start := start_first(view, order):
+        if start := view.start_first(order):
             return start
         joins = Joins(view, order)
         if not len(joins.job):

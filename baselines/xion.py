@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from simulator.policy import Action, Placement, Preempt, Start, Wait
-from simulator.search import Room, displaceable, room_for, start_first, wait_for_room
+from simulator.search import Room, displaceable, room_for, wait_for_room
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -58,7 +58,7 @@ class Xion:
         if not len(order):
             return Wait()
         effort = view.jobs.remaining_s + view.jobs.loading_s  # E
-        if start := start_first(view, order[np.argsort(effort[order], kind="stable")]):
+        if start := view.start_first(order[np.argsort(effort[order], kind="stable")]):
             return start
         return self._displace(view, order[view.jobs.num_gpus[order] > 0], effort)
 

@@ -34,7 +34,7 @@ import numpy as np
 
 from baselines.lib.sharing import Profile, profile
 from simulator.policy import Action, Wait
-from simulator.search import Joins, start_first
+from simulator.search import Joins
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -71,7 +71,7 @@ class Xonar:
     def __call__(self, view: "View") -> Action:
         """Start the first that fits on empty GPUs, then the best partner for those that run, then wait."""
         order = self._allowed(view, view.queue)
-        if start := start_first(view, order):
+        if start := view.start_first(order):
             return start
         joins = Joins(view, order)
         if not len(joins.job):

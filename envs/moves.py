@@ -1,6 +1,6 @@
 """Choose among moves: an action is one of those that are worth considering now, with all levers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,12 +8,11 @@ from gymnasium.spaces import Box, Dict
 
 from envs.actions import Legal
 from envs.batch import Info
-from envs.openings import Opening, opened
+from envs.openings import Opening
 from envs.rule_batch import HIGHEST, LOAD_SPACE, LOWEST, RuleBatch, RuleEnv
 from envs.task import forgives, why_illegal
 from simulator.kernel import move_steps
 from simulator.kernel.move_list import FEATURES, KINDS, MOST_MOVES, list_dtype
-from workloads import Split
 
 QUEUED, RUNNING = 4, 4  # jobs that are looked at
 
@@ -132,17 +131,7 @@ class MovesEnv(RuleEnv):
 
     batch: Choosing
 
-    def __init__(
-        self,
-        scenario: Mapping[str, Any] | None = None,
-        *,
-        workload: str | None = None,
-        split: Split = "train",
-        count: int = 64,
-        **choices: Any,
-    ) -> None:
-        """Choose the windows; nothing is simulated before the first reset."""
-        self.take(Choosing(opened(scenario, workload, split, count), 1, **choices))
+    kind = Choosing
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -1,7 +1,7 @@
 """Environments on the rule over moves that are stepped together: what they share, whatever an action is."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -11,10 +11,11 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 
 from envs.batch import AT_THE_END, BatchEnv, Info
-from envs.openings import DEFAULT, Opening
+from envs.openings import DEFAULT, Opening, opened
 from envs.task import MOST_INSTANTS, window_named
 from simulator.kernel.steering import CRITIC, LOAD
 from simulator.rule import memory_of
+from workloads import Split
 
 PERCENT = 100.0  # the return is the percentage by which mean JCT is lower than the default run's
 LOWEST, HIGHEST = -8.0, 8.0  # of what is seen; beyond them lies only the absurd
@@ -32,8 +33,10 @@ class RuleBatch(ABC):
     observation_space: gymnasium.Space[Any]
     action_space: gymnasium.Space[Any]
 
-    def __init__(self, found: Sequence[Opening], count: int) -> None:
-        """Make room for so many environments; none has begun."""
+    def __init__(self, found: Sequence[Opening], count: int, **choices: Any) -> None:
+        """Make room for so many environments; none has begun. choices: of an action's kind."""
+        if choices:
+            raise TypeError(f"no choice {', '.join(choices)} of this action")
         self.found, self.count = found, count
         first = found[0].episode
         most = max(len(each.episode.jobs) for each in found)
@@ -105,10 +108,19 @@ class RuleEnv(gymnasium.Env[Any, Any]):
     metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own pattern
 
     batch: RuleBatch
+    kind: type[RuleBatch]
 
-    def take(self, batch: RuleBatch) -> None:
-        """Take a batch of one."""
-        self.batch = batch
+    def __init__(
+        self,
+        scenario: Mapping[str, Any] | None = None,
+        *,
+        workload: str | None = None,
+        split: Split = "train",
+        count: int = 64,
+        **choices: Any,
+    ) -> None:
+        """Choose the windows; nothing is simulated before the first reset. choices: those of the batch."""
+        self.batch = batch = self.kind(opened(scenario, workload, split, count), 1, **choices)
         self._place = {each.workload.window.number: at for at, each in enumerate(batch.found)}
         self.windows = tuple(self._place)
         self.action_space, self.observation_space = batch.action_space, batch.observation_space

@@ -1,16 +1,15 @@
 """Steer the rule over moves: an action sets its weights for the next share of a window's arrivals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Dict
 
-from envs.openings import Opening, opened
+from envs.openings import Opening
 from envs.rule_batch import CRITIC_SPACE, HIGHEST, LOAD_SPACE, LOWEST, RuleBatch, RuleEnv
 from simulator.kernel import steering
 from simulator.rule import RULE_PARAMETERS
-from workloads import Split
 
 WEIGHTS = (
     "price",
@@ -108,14 +107,4 @@ class SteerEnv(RuleEnv):
     workload, scenario, split, count: as for `GPUClusterEnv`. weights, decisions, privileged: see above.
     """
 
-    def __init__(
-        self,
-        scenario: Mapping[str, Any] | None = None,
-        *,
-        workload: str | None = None,
-        split: Split = "train",
-        count: int = 64,
-        **choices: Any,
-    ) -> None:
-        """Choose the windows; nothing is simulated before the first reset."""
-        self.take(Steering(opened(scenario, workload, split, count), 1, **choices))
+    kind = Steering

@@ -1,6 +1,7 @@
-"""Compiled searches for policies: what fits, which GPUs may be shared, which pauses make room, what an order grants.
+"""Compiled searches for policies: which GPUs may be shared, which pauses make room, what an order grants.
 
-Each takes a `View` and reads what it shows; plain values come back, and nothing is changed.
+Each takes a `View` and reads what it shows; plain values come back, and nothing is changed. ValueError for a job that
+has not arrived.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,8 +36,8 @@ class Joins:
 
     def __init__(self, view: View, order: np.ndarray, *, knows_memory: bool = True) -> None:
         """Look at the GPUs as they are; knows_memory: whether profiled memory must suffice."""
-        self._source = source = source_of(view)
-        self.order, self._knows_memory = order, knows_memory
+        self._view, source = view, source_of(view)
+        self.order, self._knows_memory = source.known(order), knows_memory
         self.members, self._found, pairs = _NOBODY, _NOTHING, 0
         if len(order) and (share := int(source.state.max_share)) > 1:
             most = int(source.state.num_gpus)
@@ -45,7 +46,7 @@ class Joins:
         if len(self.members):
             self._found = np.empty((len(order), len(self.members)), np.int8)
             pairs = groups.may_join(
-                source.states, 0, source.jobs, order, knows_memory, self._group_of, self._found
+                source.states, 0, source.jobs, self.order, knows_memory, self._group_of, self._found
             )
         self.job, self.group = np.nonzero(self._found == groups.ALL) if pairs else (_NONE, _NONE)
 
@@ -63,7 +64,7 @@ class Joins:
 
     def start(self, job: int, group: int) -> Start | None:
         """Start a job, an index into `order`, in a group, on GPUs as near together as can be; None without cores."""
-        source, queued = self._source, int(self.order[job])
+        source, queued = source_of(self._view), int(self.order[job])
         gpus = groups.join(source.states, 0, source.jobs, queued, group, self._knows_memory, self._group_of)
         if gpus < source.jobs["num_gpus"][queued]:
             return None
@@ -77,13 +78,6 @@ class Joins:
 
 
 _NONE, _NOBODY, _NOTHING = np.empty(0, np.int64), np.empty((0, 1), np.int32), np.empty((0, 0), np.int8)
-
-
-def start_first(view: View, order: np.ndarray) -> Start | None:
-    """Start the first of some queued jobs that fits where the scenario's rule puts it, None if none does."""
-    source = source_of(view)
-    job = granting.first_that_fits(source.states, 0, source.jobs, order) if len(order) else NOBODY
-    return None if job == NOBODY else Start(job, _placed(source, int(source.jobs["num_gpus"][job])))
 
 
 def may_any_start(view: View) -> bool:
@@ -111,6 +105,7 @@ def wait_for_room(view: View, job: int, effort: np.ndarray) -> float:
     effort: seconds that each job would hold GPUs, from its start to its end: those that wait for reserved ones do.
     """
     source = source_of(view)
+    source.known([job])
     return float(pausing_for.wait_for_room(source.states, 0, source.jobs, job, effort))
 
 
@@ -121,8 +116,9 @@ def room_for(view: View, job: int, candidates: np.ndarray, cost: np.ndarray) -> 
     one node; a gang on several takes the cheapest node for each part.
     """
     source = source_of(view)
-    gpus = np.empty(int(source.jobs["num_gpus"][job]), np.int32)
-    count, memory = pausing_for.room_for(source.states, 0, source.jobs, job, candidates, cost, gpus)
+    source.known([job])
+    able, gpus = source.known(candidates), np.empty(int(source.jobs["num_gpus"][job]), np.int32)
+    count, memory = pausing_for.room_for(source.states, 0, source.jobs, job, able, cost, gpus)
     return None if count < 0 else Room(source.state.victims[:count].tolist(), tuple(gpus.tolist()), memory)
 
 
@@ -133,7 +129,8 @@ def room_by_one(view: View, order: np.ndarray, candidates: np.ndarray) -> tuple[
     """
     source = source_of(view)
     gpus = np.empty(int(source.state.num_gpus), np.int32)
-    job, victim = pausing_for.room_by_one(source.states, 0, source.jobs, order, candidates, gpus)
+    tried, able = source.known(order), source.known(candidates)
+    job, victim = pausing_for.room_by_one(source.states, 0, source.jobs, tried, able, gpus)
     if job == NOBODY:
         return None
     chosen = tuple(gpus[: source.jobs["num_gpus"][job]].tolist())
@@ -147,7 +144,8 @@ def room_before(view: View, job: int, after: Sequence[int], among: np.ndarray) -
     no room, or where a node would lack the cores that the job asks for. The GPUs come in ascending order.
     """
     source = source_of(view)
-    behind = np.array(after, np.int64)
+    source.known([job])
+    behind = source.known(after)
     count = granting.room_before(source.states, 0, source.jobs, job, behind, among)
     if count < 0:
         return None
@@ -164,6 +162,7 @@ def grants(view: View, order: np.ndarray, wanted: np.ndarray, *, pausing: bool =
     """
     source = source_of(view)
     states, jobs = source.states, source.jobs
+    order = source.known(order)
     runs, progress = np.empty(len(order), np.bool_), np.zeros(5, np.int64)
     hopeless = np.empty((len(order), 3))
     granting.begin_pass(states, 0, jobs, order, runs, pausing)

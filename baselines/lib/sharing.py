@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simulator.policy import Action, Wait
-from simulator.search import Joins, start_first
+from simulator.search import Joins
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -37,7 +37,7 @@ def profile(view: "View", jobs: np.ndarray) -> Profile:
 
 def in_order(view: "View", order: np.ndarray, *, knows_memory: bool = True) -> Action:
     """Start what fits in order: on GPUs of its own, else where fewest jobs are."""
-    if start := start_first(view, order):
+    if start := view.start_first(order):
         return start
     joins = Joins(view, order, knows_memory=knows_memory)
     return joins.cheapest(by_rank(joins, joins.sizes[joins.group])) or Wait()

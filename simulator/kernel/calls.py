@@ -260,19 +260,6 @@ def find_victims(states, e, jobs, job):
 
 
 @entry
-def queued_jobs(states, e, out):
-    """List the queued jobs, in no particular order; return their number."""
-    s = states[e]
-    count = 0
-    for request_class in range(s.num_classes):
-        begin = s.queue_start[request_class]
-        for at in range(begin, begin + s.queue_size[request_class]):
-            out[count] = s.queue[at]
-            count += 1
-    return count
-
-
-@entry
 def startable(states, e, jobs, out):
     """List the queued jobs that fit and may start now, one look a request_class; return their number."""
     s = states[e]

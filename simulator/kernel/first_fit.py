@@ -10,11 +10,16 @@ from simulator.kernel.speed import cores_of_servers
 def first_that_fits(states, e, jobs, order, cores):
     """Return the first of these queued jobs that fits, which is then placed as by `calls.place`, or NOBODY.
 
-    cores: to feed each GPU of a job that has some, its servers' on top; 0 for those it asks for.
+    cores: to feed each GPU of a job that has some, its servers' on top; 0 for those it asks for. Where one of a request
+    class finds no place as it asks for it, none of that class does.
     """
     s = states[e]
+    s.exhausted[: s.num_classes] = 0
     for job in order:
-        if jobs[job].num_gpus > s.num_free or s.last_action_instant[job] == s.instant:
+        request_class = jobs[job].request_class
+        if s.exhausted[request_class] or jobs[job].num_gpus > s.num_free:
+            continue
+        if s.last_action_instant[job] == s.instant:
             continue
         asked = jobs[job].cores_each
         if cores > 0 and jobs[job].num_gpus > 0:
@@ -25,4 +30,5 @@ def first_that_fits(states, e, jobs, order, cores):
         jobs[job].cores_each = asked
         if fits:
             return job
+        s.exhausted[request_class] = cores == 0
     return NOBODY

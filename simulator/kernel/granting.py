@@ -34,24 +34,6 @@ def place_on(s, jobs, job, gpus):
 
 
 @entry
-def first_that_fits(states, e, jobs, order):
-    """Return the first of these queued jobs that may start now where the rule places it, or NOBODY.
-
-    Its GPUs are then the first in `gpus`, the node of a CPU job is the first in `chosen_node`.
-    """
-    s = states[e]
-    s.exhausted[: s.num_classes] = 0
-    for job in order:
-        request_class = jobs[job].request_class
-        if s.exhausted[request_class] or s.last_action_instant[job] == s.instant:
-            continue
-        if place(s, jobs, job):
-            return job
-        s.exhausted[request_class] = 1
-    return NOBODY
-
-
-@entry
 def begin_pass(states, e, jobs, order, runs, pausing):
     """Note which jobs of an order a pass may pause: those whose pause would free GPUs now, if any may be paused."""
     s = states[e]

@@ -5,9 +5,9 @@ from functools import cache
 import numpy as np
 
 from simulator.kernel._compile import compiled
+from simulator.kernel.rule_memory import MOST_GPUS
 
 MOST_MOVES = 40
-MOST_GPUS = 16  # of a move that names its GPUs; what needs more is put where the scenario's rule puts it
 
 WAIT, START, DISPLACE, MOVE, PAUSE, WAIT_A_MINUTE = range(6)
 KINDS = ("wait", "start", "displace", "move", "pause", "wait_a_minute")

@@ -13,7 +13,7 @@ from simulator.kernel.cores import servers_of, spread
 from simulator.kernel.layout import LEAST_CORES, MAX_SHARE, NOBODY, OPEN
 from simulator.kernel.levers import divides
 from simulator.kernel.move_features import describe_move
-from simulator.kernel.move_list import DISPLACE, MOST_GPUS, MOVE, PAUSE, START, WAIT, WAIT_A_MINUTE, add
+from simulator.kernel.move_list import DISPLACE, MOVE, PAUSE, START, WAIT, WAIT_A_MINUTE, add
 from simulator.kernel.offers import (
     best_displacement,
     best_move_of,
@@ -22,7 +22,7 @@ from simulator.kernel.offers import (
     finds_cores,
     may_move,
 )
-from simulator.kernel.rule_memory import copy
+from simulator.kernel.rule_memory import MOST_GPUS, copy
 from simulator.kernel.seats import EPS, look_for, rank_gpus, relief_s
 from simulator.kernel.shapes import cores_asked
 from simulator.kernel.ways import find_ways, seconds_of

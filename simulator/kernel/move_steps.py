@@ -22,7 +22,6 @@ from simulator.kernel.levers import (
 from simulator.kernel.move_features import describe_move
 from simulator.kernel.move_list import (
     DISPLACE,
-    MOST_GPUS,
     MOVE,
     PAUSE,
     START,
@@ -34,6 +33,7 @@ from simulator.kernel.move_list import (
 from simulator.kernel.move_options import list_moves
 from simulator.kernel.offers import fill_placement
 from simulator.kernel.placement import place
+from simulator.kernel.rule_memory import MOST_GPUS
 from simulator.kernel.rule_over_moves import carry_out, is_legal, wait
 from simulator.kernel.steering import describe_load, describe_progress, job_seconds
 

@@ -9,7 +9,7 @@ from simulator.kernel.core_memory import CORE_FIELDS, Fields, dtype_of, forget, 
 from simulator.kernel.layout import Tier
 from simulator.kernel.rule_parameters import RULE_PARAMETERS
 
-MOST_WANTED = 16  # GPUs of a way that are kept in mind
+MOST_GPUS = 16  # of a move that names its GPUs; what needs more is put where the scenario's rule puts it
 
 MEMORY: Fields = (
     *((parameter.name, "f8") for parameter in RULE_PARAMETERS),
@@ -61,9 +61,9 @@ MEMORY: Fields = (
     ("workers", "i4", (8,)),
     ("pace", "f8", (8,)),  # time over that as asked
     ("way_cost", "f8", (8,)),  # the least so far
-    ("way_gpus", "i4", (8, MOST_WANTED)),
+    ("way_gpus", "i4", (8, MOST_GPUS)),
     ("way_empty", "i4", (8,)),  # free GPUs of the fullest node with enough of them
-    ("way_own", "i4", (8, MOST_WANTED)),
+    ("way_own", "i4", (8, MOST_GPUS)),
 )
 
 

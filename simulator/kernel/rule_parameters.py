@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 def weight(default: float, low: float, high: float, scale: float) -> Any:
     """Declare a parameter: what it may be, and how far it is moved to make a difference."""
-    return field(default=default, metadata={"low": low, "high": high, "scale": scale})
+    return field(default=default, metadata={"default": default, "low": low, "high": high, "scale": scale})
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,6 @@ class RuleParameter(NamedTuple):
 
 
 RULE_PARAMETERS = tuple(
-    RuleParameter(each.name, float(each.default), **each.metadata)  # type: ignore[arg-type]
+    RuleParameter(each.name, *(float(each.metadata[about]) for about in ("default", "low", "high", "scale")))
     for each in fields(RuleParameters)
 )

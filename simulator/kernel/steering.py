@@ -16,7 +16,7 @@ from simulator.kernel.seats import see
 from simulator.kernel.ways import duty_of
 
 LOAD = (
-    "queued",  # jobs with GPUs, log1p / 6
+    "jobs_queued",  # jobs with GPUs, log1p / 6
     "queued_gpus",  # asked, over all GPUs, log1p
     "queued_time",  # remaining time x GPUs, over all GPUs, time
     "mean_wait",  # of the queued jobs so far, time
@@ -26,7 +26,7 @@ LOAD = (
     "queued_wide",  # share of their GPUs asked by jobs of more than one
     "queued_duty",  # mean profiled duty
     "queued_on_cores",  # CPU jobs, log1p / 6
-    "running",  # jobs on GPUs, over all GPUs
+    "jobs_running",  # jobs on GPUs, over all GPUs
     "running_time",  # remaining time x GPUs, over all GPUs, time
     "running_left",  # mean remaining time, time
     "running_short",  # share with less than 10 minutes to go
@@ -52,6 +52,39 @@ LOAD = (
 CRITIC = ("progress", "default_present", "present", "gap")
 """What a critic may see besides: the share of jobs that have arrived, jobs present in the default run and here (log1p /
 6), and the job-seconds won so far, over all of the default run's."""
+(
+    JOBS_QUEUED,
+    QUEUED_GPUS,
+    QUEUED_TIME,
+    MEAN_WAIT,
+    LONGEST_WAIT,
+    QUEUED_SHORT,
+    QUEUED_DOUBTFUL,
+    QUEUED_WIDE,
+    QUEUED_DUTY,
+    QUEUED_ON_CORES,
+    JOBS_RUNNING,
+    RUNNING_TIME,
+    RUNNING_LEFT,
+    RUNNING_SHORT,
+    RUNNING_RESTART,
+    RUNNING_ON_CORES,
+    FREE_GPUS,
+    SHARED_GPUS,
+    IDLE_GPUS,
+    DEMAND,
+    SLOWDOWN,
+    FREE_MEMORY,
+    FREE_CORES,
+    CORES_A_GPU,
+    ARRIVALS_10_MIN,
+    ARRIVALS_1_H,
+    ARRIVED_TIME_1_H,
+    HOUR_SIN,
+    HOUR_COS,
+    GPUS,
+    GPUS_A_NODE,
+) = range(len(LOAD))
 SHORT_S = 600.0
 DAY_S = 86_400.0
 
@@ -80,16 +113,16 @@ def describe_queue(s, jobs, m, out):
             wide += asked * (asked > 1)
             duty += duty_of(jobs, job)
     each = max(count, 1)
-    out[0] = np.log1p(count) / 6.0
-    out[1] = np.log1p(gpus / s.num_gpus)
-    out[2] = as_time(area / s.num_gpus)
-    out[3] = as_time(waited / each)
-    out[4] = as_time(longest)
-    out[5] = short / each
-    out[6] = doubtful / each
-    out[7] = wide / max(gpus, 1)
-    out[8] = duty / each
-    out[9] = np.log1p(on_cores) / 6.0
+    out[JOBS_QUEUED] = np.log1p(count) / 6.0
+    out[QUEUED_GPUS] = np.log1p(gpus / s.num_gpus)
+    out[QUEUED_TIME] = as_time(area / s.num_gpus)
+    out[MEAN_WAIT] = as_time(waited / each)
+    out[LONGEST_WAIT] = as_time(longest)
+    out[QUEUED_SHORT] = short / each
+    out[QUEUED_DOUBTFUL] = doubtful / each
+    out[QUEUED_WIDE] = wide / max(gpus, 1)
+    out[QUEUED_DUTY] = duty / each
+    out[QUEUED_ON_CORES] = np.log1p(on_cores) / 6.0
 
 
 @compiled
@@ -113,14 +146,14 @@ def describe_running_jobs(s, jobs, m, out):
         restart += jobs[job].pause_s + jobs[job].load_s
         slow += m.crowd[job] - 1.0
     each = max(count, 1)
-    out[10] = count / s.num_gpus
-    out[11] = as_time(area / s.num_gpus)
-    out[12] = as_time(lefts / each)
-    out[13] = short / each
-    out[14] = as_time(restart / each)
-    out[15] = np.log1p(on_cores) / 6.0
-    out[18] = idle / s.num_gpus
-    out[20] = slow / each
+    out[JOBS_RUNNING] = count / s.num_gpus
+    out[RUNNING_TIME] = as_time(area / s.num_gpus)
+    out[RUNNING_LEFT] = as_time(lefts / each)
+    out[RUNNING_SHORT] = short / each
+    out[RUNNING_RESTART] = as_time(restart / each)
+    out[RUNNING_ON_CORES] = np.log1p(on_cores) / 6.0
+    out[IDLE_GPUS] = idle / s.num_gpus
+    out[SLOWDOWN] = slow / each
 
 
 @compiled
@@ -135,31 +168,31 @@ def describe_machines(s, m, out):
     for node in range(s.num_nodes):
         cores += s.free_cores[node]
         most_cores += s.node_cores[node]
-    out[16] = s.num_free / s.num_gpus
-    out[17] = shared / s.num_gpus
-    out[19] = demand / s.num_gpus / 2.0
-    out[21] = memory / most_memory
-    out[22] = max(cores, 0.0) / max(most_cores, 1.0)
-    out[23] = most_cores / s.num_gpus / 16.0
-    out[29] = np.log2(s.num_gpus) / 12.0
-    out[30] = s.num_gpus / s.num_nodes / 8.0
+    out[FREE_GPUS] = s.num_free / s.num_gpus
+    out[SHARED_GPUS] = shared / s.num_gpus
+    out[DEMAND] = demand / s.num_gpus / 2.0
+    out[FREE_MEMORY] = memory / most_memory
+    out[FREE_CORES] = max(cores, 0.0) / max(most_cores, 1.0)
+    out[CORES_A_GPU] = most_cores / s.num_gpus / 16.0
+    out[GPUS] = np.log2(s.num_gpus) / 12.0
+    out[GPUS_A_NODE] = s.num_gpus / s.num_nodes / 8.0
 
 
 @compiled
 def describe_arrivals(s, jobs, out):
     """Write what is seen of the jobs that came lately, and the hour."""
     recent, area = s.num_arrived, 0.0
-    out[24] = 0.0
+    out[ARRIVALS_10_MIN] = 0.0
     while recent > 0 and jobs[recent - 1].submit_s > s.clock - 3600.0:
         recent -= 1
-        out[24] += jobs[recent].submit_s > s.clock - 600.0
+        out[ARRIVALS_10_MIN] += jobs[recent].submit_s > s.clock - 600.0
         area += jobs[recent].profiled_duration_s * jobs[recent].num_gpus
-    out[24] = np.log1p(out[24]) / 4.0
-    out[25] = np.log1p(s.num_arrived - recent) / 6.0
-    out[26] = np.log1p(area / (3600.0 * s.num_gpus))
+    out[ARRIVALS_10_MIN] = np.log1p(out[ARRIVALS_10_MIN]) / 4.0
+    out[ARRIVALS_1_H] = np.log1p(s.num_arrived - recent) / 6.0
+    out[ARRIVED_TIME_1_H] = np.log1p(area / (3600.0 * s.num_gpus))
     turn = 2.0 * np.pi * s.clock / DAY_S
-    out[27] = np.sin(turn)
-    out[28] = np.cos(turn)
+    out[HOUR_SIN] = np.sin(turn)
+    out[HOUR_COS] = np.cos(turn)
 
 
 @compiled

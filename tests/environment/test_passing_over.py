@@ -7,7 +7,7 @@ import pytest
 
 from envs.env import GPUClusterEnv
 from envs.task import SCRATCH
-from simulator.kernel import calls
+from simulator.kernel import calls, listing
 from tests.cases import tiny
 
 COUNT = 150
@@ -17,7 +17,7 @@ WAIT = COUNT
 def may_pick_any(env: GPUClusterEnv, states: np.ndarray) -> bool:
     """Try to pick each queued job on a copy, by the plain search for victims."""
     jobs, queued = env.episode.jobs, np.empty(COUNT, np.int64)
-    for job in queued[: calls.queued_jobs(states, 0, queued)].tolist():
+    for job in queued[: listing.queued(states, 0, queued)].tolist():
         states[SCRATCH] = states[0]
         if calls.pick(states, SCRATCH, jobs, job):
             return True

@@ -67,7 +67,7 @@ class Comparing:
         gpus = kinds[self.rng.integers(len(kinds))]
         count = int(view.jobs.num_gpus[job])
         if count == 0 or count > len(gpus):
-            return search.start_first(view, np.array([job]))
+            return view.start_first(np.array([job]))
         start = Start(job, Placement(tuple(sorted(self.rng.permutation(gpus)[:count].tolist()))))
         return None if view.why_not(start) else start
 
@@ -84,7 +84,7 @@ def same_starts(view: View, rng: np.random.Generator) -> bool:
     """Compare the first that fits, and lists of jobs."""
     order = rng.permutation(view.queue)
     fitting = [job for job in order.tolist() if not view.just_paused(job) and view.place(job)]
-    start = search.start_first(view, order)
+    start = view.start_first(order)
     assert (start.job if start else None) == next(iter(fitting), None)
     assert not start or start.placement == view.place(start.job)
     assert search.may_any_start(view) == bool(fitting)

@@ -11,6 +11,7 @@ import pytest
 
 import baselines
 from evaluate import main
+from simulator import search
 from simulator.core_sharing import CoreSharing
 from simulator.episode import Episode, run
 from simulator.kernel.layout import JOB, STATE
@@ -233,6 +234,28 @@ def test_a_job_to_come_is_not_started_first(job: int, load: Workload) -> None:
     sharing.look(episode.view)
     with pytest.raises(ValueError, match=f"job {job} has not arrived"):
         sharing.start_on_cores(episode.view, np.array([job]), 1.0)
+
+
+SEARCHES: dict[str, Callable[[View, int], object]] = {
+    "joins": lambda view, job: search.Joins(view, np.array([job])),
+    "wait_for_room": lambda view, job: search.wait_for_room(view, job, view.jobs.remaining_s),
+    "room_for": lambda view, job: search.room_for(view, job, view.preemptible, view.jobs.pause_s),
+    "room_for_by": lambda view, job: search.room_for(view, 0, np.array([job]), view.jobs.pause_s),
+    "room_by_one": lambda view, job: search.room_by_one(view, np.array([job]), view.preemptible),
+    "room_by_one_of": lambda view, job: search.room_by_one(view, view.queue, np.array([job])),
+    "room_before": lambda view, job: search.room_before(view, job, (), view.can_hold(0)),
+    "room_before_of": lambda view, job: search.room_before(view, 0, (job,), view.can_hold(0)),
+    "grants": lambda view, job: next(search.grants(view, np.array([job]), np.array([1])), None),
+}
+
+
+@pytest.mark.parametrize("job", FAR)
+@pytest.mark.parametrize("what", SEARCHES)
+def test_nothing_is_searched_for_a_job_to_come(what: str, job: int, load: Workload) -> None:
+    episode = load.episode()
+    episode.advance()
+    with pytest.raises(ValueError, match=f"job {job} has not arrived"):
+        SEARCHES[what](episode.view, job)
 
 
 def test_a_job_that_is_not_queued_cannot_be_picked(load: Workload) -> None:
