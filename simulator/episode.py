@@ -303,4 +303,5 @@ def run(
         episode.apply(action)
         if account:
             account.note(episode)
+    episode.fits[:] = episode.jobs["fitted"]
     return episode
