@@ -44,7 +44,8 @@ def shares(
     speed: of a job on a kind, 0 where it cannot run. sizes: GPUs of each type; a kind more is all of them together.
     """
     rows, count, alike = _alike(gpus, speed)
-    return _shares_of(rows, count, sizes, objective)[alike]
+    of_row = _shares_of(rows, count, sizes, objective)
+    return np.take(of_row, alike, axis=0)
 
 
 def _alike(gpus: np.ndarray, speed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -108,7 +109,7 @@ class Gavel:
         key = rows.tobytes(), count.tobytes(), sizes.tobytes()
         if key not in self._known:
             self._known[key] = _shares_of(rows, count, sizes, self.objective)
-        return self._known[key][alike]
+        return np.take(self._known[key], alike, axis=0)
 
 
 policy = Gavel
