@@ -25,7 +25,7 @@ from baselines.lib.grants import Rounds, by
 from baselines.lib.order import cores_for_each
 from evaluation import report
 from simulator.episode import Episode, asking, run
-from simulator.kernel.history import GOOD
+from simulator.kernel.core_readings import GOOD
 from simulator.policy import Action, Policy, Ranking, Start, Wait
 from simulator.rule import Rule
 from simulator.view import View

@@ -29,7 +29,8 @@ class Opening:
     @cached_property
     def memory(self) -> np.ndarray:
         """What the default rule keeps at its beginning, one record; the jobs' profiles are fitted."""
-        return memory_of(DEFAULT, self.episode.states, self.episode.jobs)
+        episode = self.episode
+        return memory_of(DEFAULT, episode.states, episode.jobs, episode.histories)
 
     @cached_property
     def default_finish_s(self) -> np.ndarray:

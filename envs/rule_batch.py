@@ -41,7 +41,7 @@ class RuleBatch(ABC):
         first = found[0].episode
         most = max(len(each.episode.jobs) for each in found)
         self.states = np.zeros(count, first.states.dtype)
-        self.memory = memory_of(DEFAULT, first.states, first.jobs, count)
+        self.memory = memory_of(DEFAULT, first.states, first.jobs, first.histories, count)
         self.jobs = np.zeros((count, most), first.jobs.dtype)
         self.finish, self.total = np.zeros((count, most)), np.ones(count)
         self.load = np.zeros((count, len(LOAD)), np.float32)

@@ -24,6 +24,8 @@ WEIGHTS = (
     "first_guess",
 )
 """The weights that are steered unless others are named."""
+TRUSTS = ("trust_cores", "trust_times")
+"""Steered too where the scenario names a history."""
 REACH = 3.0  # units of a weight's scale that an action of 1 moves it by
 DECISIONS = 12  # a window
 
@@ -36,13 +38,15 @@ class Steering(RuleBatch):
         found: Sequence[Opening],
         count: int,
         *,
-        weights: Sequence[str] = WEIGHTS,
+        weights: Sequence[str] | None = None,
         decisions: int = DECISIONS,
         privileged: bool = False,
     ) -> None:
         """Make room for so many environments; see `SteerEnv` for the choices."""
         super().__init__(found, count)
         known = {each.name: each for each in RULE_PARAMETERS}
+        if weights is None:
+            weights = (*WEIGHTS, *TRUSTS) if found[0].episode.histories["fitted"][0] else WEIGHTS
         self.weights, self.decisions, self.privileged = (
             [known[name] for name in weights],
             decisions,

@@ -175,7 +175,7 @@ class Episode:
         account: what takes a ranking down, if anything; a rule over moves is asked step by step for one.
         """
         if isinstance(policy, Rule):
-            ended = run_rule(policy, self.states, self.jobs)
+            ended = run_rule(policy, self.states, self.jobs, self.histories)
             self.fits[:] = self.jobs["fitted"]
         else:
             adopt(self.states, 0, self.jobs, policy)

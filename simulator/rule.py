@@ -33,14 +33,22 @@ class Rule(RuleParameters):
         """Return the next move of this instant."""
         source = source_of(view)
         if source.rule != self:
-            source.rule, source.rule_memory = self, memory_of(self, source.states, source.jobs)
+            source.rule, source.rule_memory = (
+                self,
+                memory_of(self, source.states, source.jobs, source.histories),
+            )
         return next_move(source)
 
 
-def memory_of(rule: Rule, states: np.ndarray, jobs: np.ndarray, rows: int = 1) -> np.ndarray:
-    """Return what a rule keeps of an episode at its beginning, `rows` times; fits the profiles of jobs that are not."""
+def memory_of(
+    rule: Rule, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray, rows: int = 1
+) -> np.ndarray:
+    """Return what a rule keeps of an episode at its beginning, `rows` times; fits the profiles of jobs that are not.
+
+    histories: records of what is learned from finished jobs, of which the first is copied.
+    """
     fit_profiles(states, jobs)
-    return fresh_memory(states, asdict(rule), rows)
+    return fresh_memory(states, asdict(rule), histories, rows)
 
 
 def fit_profiles(states: np.ndarray, jobs: np.ndarray) -> None:
@@ -50,9 +58,9 @@ def fit_profiles(states: np.ndarray, jobs: np.ndarray) -> None:
         jobs["fitted"][job] = fit(measurements.profiled(states, jobs, job))
 
 
-def run_rule(rule: Rule, states: np.ndarray, jobs: np.ndarray) -> bool:
+def run_rule(rule: Rule, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
     """Carry out a rule on the first record to the end; tell whether every job ended."""
-    memory = memory_of(rule, states, jobs)
+    memory = memory_of(rule, states, jobs, histories)
     return bool(rule_over_moves.run_until(states, 0, memory, 0, jobs, np.inf))
 
 

@@ -1,8 +1,9 @@
 """What a scheduler may believe of the jobs there are: a copy of them in which nothing true is left that it cannot know.
 
 Run times are drawn: lognormal about the estimate, with the error of good estimates or of others, longer than what has
-been attained. What a job needs of cores is what its readings show, or a guess; its memory and duty are as profiled; it
-does not fail by itself. Jobs that have not arrived are left out.
+been attained; where the scenario names a history, as that has mean and deviation (`simulator.kernel.history`). What a
+job needs of cores is what the history teaches, else what has been tried, or a guess; its memory and duty are as
+profiled; it does not fail by itself. Jobs that have not arrived are left out.
 """
 
 import math
@@ -10,14 +11,17 @@ import math
 import numpy as np
 
 from simulator.kernel._compile import compiled, entry
+from simulator.kernel.core_readings import GOOD
+from simulator.kernel.history import run_time
 from simulator.kernel.layout import RUNNING
 from simulator.kernel.machines import note_change_around
 from simulator.kernel.noise import mixed
 from simulator.kernel.placement import largest_node
 from simulator.kernel.progress import plan
-from simulator.kernel.queues import estimate_now
+from simulator.kernel.queues import attained_now, estimate_now
 from simulator.kernel.speed import set_iteration
-from simulator.kernel.tuning import is_known
+from simulator.kernel.trust import need_now
+from simulator.kernel.tuning import wanted_by_trial
 from simulator.kernel.ways import duty_of
 
 GOOD_ERROR, BAD_ERROR = 0.25, 1.0  # deviations of the logarithm of an estimate, as where a trace is filled in
@@ -48,24 +52,37 @@ def even(seed, job):
 
 
 @compiled
-def drawn_duration(s, jobs, job, chance):
+def middle_and_error(s, jobs, m, job):
+    """Return the median run time that is believed of a job, s, and the deviation of its logarithm."""
+    if m.fitted and not s.exact:
+        mean, variance = run_time(s, jobs, m, job)
+        return math.exp(mean), math.sqrt(variance)
+    return estimate_now(s, jobs, job), GOOD_ERROR if s.predictable[job] else BAD_ERROR
+
+
+@compiled
+def drawn_duration(s, jobs, m, job, chance):
     """Return a run time that what is known of a job allows: the one below which there is a share `chance` of them."""
-    error = GOOD_ERROR if s.predictable[job] else BAD_ERROR
-    estimate = estimate_now(s, jobs, job)
-    attained = s.attained_s[job]
-    if s.phase[job] == RUNNING:
-        attained += s.rate[job] * (s.clock - s.banked[job])
-    below = share_below(math.log(attained / estimate) / error) if attained > 0 else 0.0
+    middle, error = middle_and_error(s, jobs, m, job)
+    attained = attained_now(s, job)
+    below = share_below(math.log(attained / middle) / error) if attained > 0 else 0.0
     at = below + chance * (1.0 - below)
-    drawn = estimate * math.exp(error * at_share(min(at, 1.0 - 1e-9)))
-    return min(max(drawn, attained + 1.0), LONGEST * max(attained, estimate))
+    drawn = middle * math.exp(error * at_share(min(at, 1.0 - 1e-9)))
+    return min(max(drawn, attained + 1.0), LONGEST * max(attained, middle))
+
+
+@compiled
+def cores_believed(s, jobs, m, job):
+    """Cores with which each GPU of a job would never wait for input, as is believed."""
+    learned = need_now(s, jobs, m, job)
+    return learned / GOOD if learned > 0.0 else wanted_by_trial(m, job)
 
 
 @compiled
 def believe(s, jobs, m, job, seed):
     """Write what may be believed of a job in place of what is true."""
     row = jobs[job]
-    row.duration_s = drawn_duration(s, jobs, job, even(seed, job))
+    row.duration_s = drawn_duration(s, jobs, m, job, even(seed, job))
     row.crash_at = 1.0
     row.predictable_from = 0.0 if s.predictable[job] else 1.0
     row.gpu_memory_gib = row.profiled_memory_gib
@@ -74,8 +91,7 @@ def believe(s, jobs, m, job, seed):
     row.push = row.profiled_push
     row.duty = duty_of(jobs, job)
     if row.num_gpus > 0 and row.input_core_s > 0:
-        cores = m.want[job] if is_known(m, job) else m.first_guess
-        row.input_core_s = cores * row.gpu_s
+        row.input_core_s = cores_believed(s, jobs, m, job) * row.gpu_s
         nodes = (row.num_gpus - 1) // max(largest_node(s, jobs, job), 1) + 1
         set_iteration(s, jobs, job, nodes)
 

@@ -16,6 +16,7 @@ from simulator.kernel.placement import place
 from simulator.kernel.rule_memory import copy
 from simulator.kernel.seats import EPS, see
 from simulator.kernel.throttling import throttle_one
+from simulator.kernel.trust import learn_cores
 from simulator.kernel.tuning import list_running, watch
 from simulator.kernel.ways import duty_of, most_on_a_node
 
@@ -99,6 +100,7 @@ def look(s, jobs, m):
         m.num_kept = 0
     see(s, jobs, m)
     if divides(s, m):
+        learn_cores(s, jobs, m)
         note_wishes(s, jobs, m)
     m.lacking[: s.num_nodes] = 0.0
     sort_queue(s, jobs, m)

@@ -10,7 +10,6 @@ from simulator.kernel._compile import allocating, compiled
 from simulator.kernel.knapsack import cheapest
 from simulator.kernel.layout import NOBODY, RUNNING
 from simulator.kernel.machines import count_on
-from simulator.kernel.queues import remaining_now
 from simulator.kernel.rule_memory import copy
 from simulator.kernel.seats import (
     EPS,
@@ -21,6 +20,7 @@ from simulator.kernel.seats import (
     rank_gpus,
     relief_s,
 )
+from simulator.kernel.trust import left_now
 from simulator.kernel.ways import find_ways, pace_with
 
 
@@ -299,7 +299,7 @@ def best_move_of(s, jobs, m, job, least):
     restart; the jobs that it leaves behind win too.
     """
     find_ways(s, jobs, m, job)
-    width, remaining = s.width[job], remaining_now(s, jobs, job)
+    width, remaining = s.width[job], left_now(s, jobs, m, job)
     relief = relief_s(s, m, job)
     now = m.left_s[job] + remaining * pace_with(m, width) * m.crowd[job] * m.price_now * width
     restart = m.growth * (jobs[job].pause_s + jobs[job].load_s)

@@ -6,6 +6,7 @@ import numpy as np
 
 from simulator.kernel._compile import compiled
 from simulator.kernel.core_memory import CORE_FIELDS, Fields, dtype_of, forget, tier_of
+from simulator.kernel.history import HISTORY
 from simulator.kernel.layout import Tier
 from simulator.kernel.rule_parameters import RULE_PARAMETERS
 
@@ -14,6 +15,15 @@ MOST_GPUS = 16  # of a move that names its GPUs; what needs more is put where th
 MEMORY: Fields = (
     *((parameter.name, "f8") for parameter in RULE_PARAMETERS),
     *CORE_FIELDS,
+    *HISTORY,
+    # what is believed at this moment
+    ("moment", "i8"),  # how many there have been: instants, and starts at them
+    ("moment_instant", "i8"),
+    ("moment_begun", "i8"),  # starts before it
+    ("expected_at", "i8", ("jobs",)),  # the moment of which the next is
+    ("expected_left_s", "f8", ("jobs",)),  # s of run time left
+    ("need_at", "i8", ("jobs",)),  # the moment of which the next is
+    ("need", "f8", ("jobs",)),  # cores a GPU in the shape asked for, alone
     ("has_divided", "i1"),  # whether cores have been divided since the last start at this instant
     ("wait_s", "f8"),  # s to wait at most
     ("price_now", "f8"),  # seconds that others wait for each second of a GPU
@@ -73,13 +83,17 @@ def memory_dtype(size: Tier) -> np.dtype:
     return dtype_of(MEMORY, size)
 
 
-def fresh_memory(states: np.ndarray, parameters: dict[str, float], rows: int = 1) -> np.ndarray:
+def fresh_memory(
+    states: np.ndarray, parameters: dict[str, float], histories: np.ndarray, rows: int = 1
+) -> np.ndarray:
     """Return the memory of a rule with these parameters that has not been asked yet, `rows` times."""
     memory = np.zeros(rows, memory_dtype(tier_of(states)))
     for name, value in parameters.items():
         memory[name] = value
+    for name in histories.dtype.names or ():
+        memory[name] = histories[name][0]
     forget(memory)
-    memory["kept_for"] = memory["refused_at"] = -1
+    memory["moment_instant"] = memory["kept_for"] = memory["refused_at"] = -1
     return memory
 
 

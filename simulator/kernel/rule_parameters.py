@@ -56,6 +56,13 @@ class RuleParameters:
     shorter_first: float = weight(0, -2, 2, 0.4)
     """Of the seconds a job has to go, by which the order is divided in which cores are given."""
 
+    surplus: float = weight(1, 1, 8, 0.7)
+    """Times the cores that it wants that a job is given at most, of those that no job wants."""
+    trust_cores: float = weight(0, 0, 1, 0.5)
+    """In the cores that finished jobs teach that a job needs (1), or in those found by trying alone (0)."""
+    trust_times: float = weight(0, 0, 1, 0.5)
+    """In the run times left that finished jobs teach (1), or in the estimate alone (0)."""
+
     def __post_init__(self) -> None:
         """Refuse what is out of bounds; ValueError names each parameter and its bounds."""
         wrong = [

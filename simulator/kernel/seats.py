@@ -10,7 +10,8 @@ import numpy as np
 from simulator.kernel._compile import compiled
 from simulator.kernel.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, RUNNING
 from simulator.kernel.machines import count_on
-from simulator.kernel.queues import loading_time, remaining_now
+from simulator.kernel.queues import loading_time
+from simulator.kernel.trust import left_now
 from simulator.kernel.ways import duty_of, pace_of
 
 CONTENTION, LOSS_PER_JOB = 0.48, 0.04
@@ -62,7 +63,7 @@ def keep_gpus(m):
 @compiled
 def see_job(s, jobs, m, job):
     """Write how long an active job has to go, as things are, and how much those beside it slow it down."""
-    left = remaining_now(s, jobs, job)
+    left = left_now(s, jobs, m, job)
     m.crowd[job] = 1.0
     slot = s.first_slot[job]
     if slot != NOBODY:
@@ -93,7 +94,7 @@ def see(s, jobs, m):
         begin = s.queue_start[request_class]
         for at in range(begin, begin + s.queue_size[request_class]):
             job = s.queue[at]
-            m.left_s[job] = remaining_now(s, jobs, job) + loading_time(s, jobs, job)
+            m.left_s[job] = left_now(s, jobs, m, job) + loading_time(s, jobs, job)
 
 
 @compiled

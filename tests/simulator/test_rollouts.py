@@ -8,28 +8,32 @@ import pytest
 
 from simulator.episode import Episode, run
 from simulator.kernel import laws, rule_over_moves
+from simulator.kernel.core_readings import GOOD
 from simulator.policy import Action, Policy, Wait
 from simulator.rule import Rollouts, Rule, memory_of
 from simulator.source import source_of
 from simulator.view import View
+from simulator.vocabulary import QUEUED
 from tests.accounts.rule_by_hand import RuleByHand
 from workloads import Workload, named, windows
 
 FEW = 60  # jobs
+MANY_ERRORS = 5  # standard errors
 RULE = Rule(price=3.0, growth=2.0)
 HIDDEN = ("duration_s", "input_core_s", "gpu_memory_gib", "active_ms", "idle_ms", "duty", "push", "crash_at")
 
 
 @cache
-def window(workload: str = "mixed") -> Workload:
+def window(workload: str = "mixed", history: str | None = None) -> Workload:
     """Return a training window of a few jobs."""
-    return windows(replace(named(workload), jobs=FEW, all_windows=True), "train", 1)[0]
+    chosen = replace(named(workload), jobs=FEW, all_windows=True, history=history)
+    return windows(chosen, "train", 1)[0]
 
 
 def midway(load: Workload, share: float = 0.5) -> tuple[Episode, np.ndarray]:
     """Return an episode under the rule when that share of its jobs has come, and what the rule keeps."""
     episode = load.episode()
-    memory = memory_of(RULE, episode.states, episode.jobs)
+    memory = memory_of(RULE, episode.states, episode.jobs, episode.histories)
     until = float(episode.jobs["submit_s"][int(share * FEW)])
     assert rule_over_moves.run_until(episode.states, 0, memory, 0, episode.jobs, until)
     return episode, memory
@@ -91,10 +95,11 @@ def test_a_rollout_ends_at_a_time() -> None:
     assert 0 < spent < room_for(episode, memory).run()
 
 
+@pytest.mark.parametrize("history", [None, "mixed"])
 @pytest.mark.parametrize("workload", ["mixed", "coda_mix"])
-def test_what_is_imagined_knows_no_truth(workload: str) -> None:
+def test_what_is_imagined_knows_no_truth(workload: str, history: str | None) -> None:
     """Other truths of the jobs that have not ended, and of those to come, lead to the same imagined future."""
-    episode, memory = midway(window(workload))
+    episode, memory = midway(window(workload, history))
     left = np.isnan(episode.state.finish_s[:FEW])
     costs = []
     for factor in (1.0, 1.7):
@@ -123,3 +128,22 @@ def test_what_is_imagined_lasts_longer_than_what_was_attained_and_differs_by_see
     middle = np.median(drawn, axis=0)[untouched] / episode.view.jobs.estimate_s[left][untouched]
     np.testing.assert_allclose(middle, 1.0, atol=0.35)  # 200 draws of a deviation of 1 at most
     assert (np.std(drawn, axis=0) > 0).all()
+
+
+def test_with_a_history_what_is_imagined_lies_about_what_it_teaches() -> None:
+    """The median of what is drawn for a job that has not begun is what the view expects; so is its need of cores."""
+    episode, memory = midway(window("mixed", "mixed"))
+    jobs = episode.view.jobs
+    queued = np.flatnonzero((jobs.phase == QUEUED) & (jobs.attained_s == 0) & (jobs.num_gpus > 0))
+    assert len(queued)
+    room = room_for(episode, memory)
+    drawn = []
+    for seed in range(200):
+        room.copy(episode.states, 0, memory, 0, episode.jobs)
+        room.imagine(seed)
+        drawn.append(np.log(room.jobs["duration_s"][queued]))
+    error = np.std(drawn, axis=0) / np.sqrt(len(drawn))
+    assert (abs(np.mean(drawn, axis=0) - np.log(jobs.expected_s[queued])) < MANY_ERRORS * error).all()
+    fed = queued[episode.jobs["input_core_s"][queued] > 0]
+    cores = GOOD * room.jobs["input_core_s"][fed] / room.jobs["gpu_s"][fed]
+    np.testing.assert_allclose(cores, jobs.expected_cores[fed])
