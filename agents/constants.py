@@ -7,9 +7,10 @@ The means of generations are compared on validation windows, and the best is kep
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agents.evolution import Evolution, Floats
 from envs.openings import Opening
@@ -20,7 +21,7 @@ from simulator.rule import RULE_PARAMETERS, Rule
 from traces import stream
 
 SEARCHED = tuple(each.name for each in RULE_PARAMETERS if each.scale > 0)
-Act = Callable[[Floats], Floats]
+Act = Callable[[NDArray[np.floating[Any]]], Floats]
 """Returns offsets of the weights, in units of their scales, (N, weights), for what is seen of the load, (N, loads)."""
 
 
@@ -37,6 +38,8 @@ class Searching:
     sigma: float = choice(0.5, above=0)
     """Deviation of the first candidates, in units of the weights' scales."""
     generations: int = choice(50, least=1)
+    minutes: float | None = choice(None, above=0)
+    """After so many no generation begins; without this a search repeats to the digit."""
     windows: int = choice(16, least=1)
     """Training windows a generation."""
     validate_every: int = choice(2, least=1)
@@ -49,11 +52,15 @@ class Searching:
 
 
 class Found(NamedTuple):
-    """The vector that did best on validation windows, its mean ratio to the default rule there, and its generation."""
+    """The vector that did best on validation windows, its mean ratio to the default rule there, and its generation.
+
+    generations: how many there were.
+    """
 
     vector: Floats
     validation: float
     generation: int
+    generations: int
 
 
 class Course:
@@ -95,22 +102,28 @@ def search(
     judge = Course(validation, len(validation), searching)
     begin = first(searching, rng) if start is None else start
     evolution = Evolution(begin, searching.sigma, population=searching.population, rng=rng)
-    best = Found(begin, judge.mean(begin, range(len(validation))), 0)
-    for generation in range(1, searching.generations + 1):
+    best = Found(begin, judge.mean(begin, range(len(validation))), 0, 0)
+    limit = np.inf if searching.minutes is None else searching.minutes
+    while evolution.generation < searching.generations and minutes_since(began) < limit:
         which = rng.choice(len(training), searching.windows, replace=False).tolist()
         candidates = evolution.ask()
         values = np.array([course.mean(each, which) for each in candidates])
         evolution.tell(candidates, values)
-        if generation % searching.validate_every:
+        if evolution.generation % searching.validate_every:
             continue
         value = judge.mean(evolution.mean, range(len(validation)))
         tell(
-            f"{(time.perf_counter() - began) / 60:5.1f} min  generation {generation:3d}  training {values.mean():.4f}"
-            f"  its mean on validation {value:.4f}  sigma {evolution.sigma:.3f}"
+            f"{minutes_since(began):5.1f} min  generation {evolution.generation:3d}  training {values.mean():.4f}  "
+            f"its mean on validation {value:.4f}  sigma {evolution.sigma:.3f}"
         )
         if value < best.validation:
-            best = Found(evolution.mean, value, generation)
-    return best
+            best = Found(evolution.mean, value, evolution.generation, 0)
+    return best._replace(generations=evolution.generation)
+
+
+def minutes_since(began: float) -> float:
+    """Return the minutes since a reading of `time.perf_counter`."""
+    return (time.perf_counter() - began) / 60
 
 
 def first(searching: Searching, rng: np.random.Generator, constants: Floats | None = None) -> Floats:

@@ -80,14 +80,17 @@ def keep(
         "streams": VERSION,
         "commit": chosen.commit,
         "minutes": round(minutes, 1),
-        "episodes": searching.population * searching.windows * searching.generations,
+        "episodes": searching.population * searching.windows * found.generations,
+        "generations": found.generations,
         "generation": found.generation,
         "score": "mean over windows of mean JCT / that of union",
         "windows": {"training": chosen.training, "choosing": chosen.choosing, "fresh": chosen.fresh},
         "choosing": found.validation,
         "fresh": {"mean": value.mean, "low": value.low, "high": value.high},
         "weights": {name: getattr(rule, name) for name in searching.weights},
-        "searching": {name: each for name, each in asdict(searching).items() if name != "weights"},
+        "searching": {
+            name: each for name, each in asdict(searching).items() if name not in ("weights", "minutes")
+        },
     }
     folder = Path(chosen.out)
     folder.mkdir(parents=True, exist_ok=True)
@@ -111,17 +114,18 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--physics", help="other parts of physics than the workload's")
     for name in ("hidden", "population", "generations", "windows", "validate_every", "seed"):
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=getattr(usual, name))
-    parser.add_argument("--sigma", type=float, default=usual.sigma)
+    for name in ("sigma", "minutes"):
+        parser.add_argument(f"--{name}", type=float, default=getattr(usual, name))
     parser.add_argument("--training", type=int, default=TRAINING, help="training windows")
     parser.add_argument("--choosing", type=int, default=CHOOSING, help="validation windows that choose")
     parser.add_argument("--fresh", type=int, default=FRESH, help="validation windows that only compare")
     parser.add_argument("--out", default=str(CONSTANTS), help="folder to write to")
     chosen = parser.parse_args(args)
     chosen.args, chosen.commit = sys.argv[1:] if args is None else args, commit()
-    fields = ("hidden", "population", "generations", "windows", "validate_every", "seed", "sigma")
+    fields = ("hidden", "population", "generations", "windows", "validate_every", "seed", "sigma", "minutes")
     searching = Searching(**{name: getattr(chosen, name) for name in fields})
     found, fresh, minutes = searched(chosen, searching)
-    episodes = searching.population * searching.windows * searching.generations
+    episodes = searching.population * searching.windows * found.generations
     print(f"{episodes:,} episodes in {minutes:.1f} min, {episodes / minutes / 60:.1f} a second")
     every = range(len(fresh))
     ratios = Course(fresh, len(fresh), searching).ratios(found.vector, every)
