@@ -33,6 +33,8 @@ class Searching:
     """What is searched; the others keep their defaults."""
     hidden: int = choice(0, least=0)
     """Hidden units of a network from the load to the weights; without any, the weights are constants."""
+    loads: tuple[str, ...] = LOAD
+    """What such a network sees of the load (`simulator.kernel.steering`)."""
     population: int = choice(16, least=4)
     """Candidates a generation."""
     sigma: float = choice(0.5, above=0)
@@ -54,13 +56,14 @@ class Searching:
 class Found(NamedTuple):
     """The vector that did best on validation windows, its mean ratio to the default rule there, and its generation.
 
-    generations: how many there were.
+    generations: how many there were. minutes: that all took.
     """
 
     vector: Floats
     validation: float
     generation: int
     generations: int
+    minutes: float
 
 
 class Course:
@@ -73,12 +76,12 @@ class Course:
         self._batch = Steering(found, rows, weights=searching.weights, decisions=decisions)
 
     def mean(self, vector: Floats, which: Sequence[int]) -> float:
-        """Return the mean over windows of `ratios`."""
-        return float(self.ratios(vector, which).mean())
+        """Return the mean over windows of a vector's ratios."""
+        return float(self.ratios(acting(vector, self.searching), which).mean())
 
-    def ratios(self, vector: Floats, which: Sequence[int]) -> Floats:
+    def ratios(self, act: Act, which: Sequence[int]) -> Floats:
         """Return mean JCT / the default rule's on as many windows as there are rows; infinite where jobs never end."""
-        batch, won, act = self._batch, np.zeros(len(which)), acting(vector, self.searching)
+        batch, won = self._batch, np.zeros(len(which))
         for row, window in enumerate(which):
             batch.begin(row, window)
         while batch.more.any():
@@ -102,7 +105,7 @@ def search(
     judge = Course(validation, len(validation), searching)
     begin = first(searching, rng) if start is None else start
     evolution = Evolution(begin, searching.sigma, population=searching.population, rng=rng)
-    best = Found(begin, judge.mean(begin, range(len(validation))), 0, 0)
+    best = Found(begin, judge.mean(begin, range(len(validation))), 0, 0, 0)
     limit = np.inf if searching.minutes is None else searching.minutes
     while evolution.generation < searching.generations and minutes_since(began) < limit:
         which = rng.choice(len(training), searching.windows, replace=False).tolist()
@@ -117,8 +120,8 @@ def search(
             f"its mean on validation {value:.4f}  sigma {evolution.sigma:.3f}"
         )
         if value < best.validation:
-            best = Found(evolution.mean, value, evolution.generation, 0)
-    return best._replace(generations=evolution.generation)
+            best = best._replace(vector=evolution.mean, validation=value, generation=evolution.generation)
+    return best._replace(generations=evolution.generation, minutes=minutes_since(began))
 
 
 def minutes_since(began: float) -> float:
@@ -131,7 +134,8 @@ def first(searching: Searching, rng: np.random.Generator, constants: Floats | No
     held = np.zeros(len(searching.weights)) if constants is None else constants
     if not searching.hidden:
         return held
-    inner = rng.standard_normal((len(LOAD) + 1, searching.hidden)) / np.sqrt(len(LOAD))
+    inner = rng.standard_normal((len(searching.loads) + 1, searching.hidden))
+    inner /= np.sqrt(len(searching.loads))
     return np.concatenate([inner.ravel(), np.zeros(searching.hidden * len(held)), held])
 
 
@@ -139,11 +143,12 @@ def acting(vector: Floats, searching: Searching) -> Act:
     """Return what a vector stands for: offsets that are always the same, or a network with one hidden layer of tanh."""
     if not searching.hidden:
         return lambda load: np.broadcast_to(vector, (len(load), len(vector)))
-    shapes = (len(LOAD), searching.hidden), (searching.hidden,), (searching.hidden, len(searching.weights))
+    seen = [LOAD.index(name) for name in searching.loads]
+    shapes = (len(seen), searching.hidden), (searching.hidden,), (searching.hidden, len(searching.weights))
     ends = np.cumsum([np.prod(shape) for shape in shapes])
     parts = np.split(vector, ends)
     inner, level, outer = (part.reshape(shape) for part, shape in zip(parts, shapes, strict=False))
-    return lambda load: np.tanh(load @ inner + level) @ outer + parts[-1]
+    return lambda load: np.tanh(load[:, seen] @ inner + level) @ outer + parts[-1]
 
 
 def rule_of(vector: Floats, searching: Searching) -> Rule:

@@ -8,10 +8,7 @@ them. Test windows are not looked at.
 
 import argparse
 import subprocess
-import sys
-import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +21,7 @@ from baselines import CONSTANTS
 from envs.openings import Opening, opened
 from evaluation import run_folder
 from evaluation.comparison import estimate
+from simulator.kernel.steering import LOAD
 from simulator.rule import RULE_PARAMETERS
 from traces import VERSION, stream
 from workloads import named, names
@@ -35,31 +33,31 @@ TRAINING, CHOOSING, FRESH = (
 )  # windows; of validation the first choose, and those after them are fresh
 
 
-def searched(chosen: argparse.Namespace, searching: Searching) -> tuple[Found, list[Opening], float]:
-    """Search as chosen; return what was found, the fresh windows, and the minutes of the search."""
+FIELDS = ("hidden", "population", "windows", "validate_every", "seed", "sigma")
+
+
+def searched(chosen: argparse.Namespace, searching: Searching) -> tuple[Found, list[Opening]]:
+    """Search as chosen; return what was found, and the fresh windows."""
     scenario = {"physics": chosen.physics} if chosen.physics else {}
     training = opened(scenario, chosen.workload, "train", chosen.training)
     validation = opened(scenario, chosen.workload, "validation", chosen.choosing + chosen.fresh)
     start = None
     if searching.hidden:
         rng = stream(searching.seed, "first network")
-        start = constants.first(searching, rng, offsets(baselines.constants(chosen.workload).settings))
-    began = time.perf_counter()
+        start = constants.first(searching, rng, kept(chosen.workload))
     choosing, fresh = validation[: chosen.choosing], list(validation[chosen.choosing :])
     found = constants.search(
         training, choosing, searching, start=start, tell=lambda line: print(line, flush=True)
     )
-    return found, fresh, (time.perf_counter() - began) / 60
+    return found, fresh
 
 
-def offsets(weights: dict[str, float]) -> Floats:
-    """Return how far weights are from the defaults, in units of their scales."""
-    known = {each.name: each for each in RULE_PARAMETERS}
-    apart = [
-        (weights[name] - known[name].default) / known[name].scale if name in weights else 0.0
-        for name in constants.SEARCHED
-    ]
-    return np.array(apart)
+def kept(workload: str) -> Floats:
+    """Return how far the constants kept for a workload are from the defaults, in units of their scales."""
+    weights, known = baselines.constants(workload).settings, {each.name: each for each in RULE_PARAMETERS}
+    return np.array(
+        [(weights[name] - known[name].default) / known[name].scale for name in constants.SEARCHED]
+    )
 
 
 def commit() -> str:
@@ -68,40 +66,71 @@ def commit() -> str:
     return subprocess.run(told, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def keep(
-    chosen: argparse.Namespace, searching: Searching, found: Found, minutes: float, fresh: Floats
-) -> None:
-    """Write the constants found, with where they are from."""
-    rule, value = constants.rule_of(found.vector, searching), estimate(fresh)
+def command(chosen: argparse.Namespace, found: Found) -> str:
+    """Return the command that repeats a search to the digit, whatever time it takes."""
+    usual = Searching()
+    flags = {name: getattr(chosen, name) for name in FIELDS if getattr(chosen, name) != getattr(usual, name)}
+    sizes = {"training": TRAINING, "choosing": CHOOSING, "fresh": FRESH}
+    flags |= {name: getattr(chosen, name) for name, size in sizes.items() if getattr(chosen, name) != size}
+    flags |= {"physics": chosen.physics} if chosen.physics else {}
+    flags |= {"generations": found.generations}
+    words = (f"--{name.replace('_', '-')} {value}" for name, value in flags.items())
+    return f"python benchmarks/evolve.py --workload {chosen.workload} {' '.join(words)}"
+
+
+def keep(chosen: argparse.Namespace, searching: Searching, found: Found, ratios: Floats) -> None:
+    """Write the constants found, with where they are from; ratios: to the default rule, on the fresh windows."""
+    rule, value = constants.rule_of(found.vector, searching), estimate(ratios)
     document = {
-        "command": f"python benchmarks/evolve.py {' '.join(chosen.args)}",
+        "command": command(chosen, found),
         "workload": chosen.workload,
         "physics": chosen.physics or named(chosen.workload).physics,
+        "seed": searching.seed,
         "streams": VERSION,
         "commit": chosen.commit,
-        "minutes": round(minutes, 1),
+        "minutes": round(found.minutes, 1),
         "episodes": searching.population * searching.windows * found.generations,
-        "generations": found.generations,
         "generation": found.generation,
         "score": "mean over windows of mean JCT / that of union",
         "windows": {"training": chosen.training, "choosing": chosen.choosing, "fresh": chosen.fresh},
         "choosing": found.validation,
-        "fresh": {"mean": value.mean, "low": value.low, "high": value.high},
+        "fresh": value._asdict(),
         "weights": {name: getattr(rule, name) for name in searching.weights},
-        "searching": {
-            name: each for name, each in asdict(searching).items() if name not in ("weights", "minutes")
-        },
     }
     folder = Path(chosen.out)
     folder.mkdir(parents=True, exist_ok=True)
     run_folder.write_json(folder / f"{chosen.workload}.json", document)
 
 
-def compare(name: str, ratios: Floats) -> None:
+def compare(what: str, ratios: Floats) -> None:
     """Print a mean of ratios with its interval."""
-    value = estimate(ratios)
-    wins = int((ratios < 1).sum())
-    print(f"{name}: {value.mean:.4f} [{value.low:.4f}, {value.high:.4f}], lower in {wins} of {len(ratios)}")
+    value, wins = estimate(ratios), int((ratios < 1).sum())
+    print(f"{what}: {value.mean:.4f} [{value.low:.4f}, {value.high:.4f}], lower in {wins} of {len(ratios)}")
+
+
+def hold_against_constants(workload: str, searching: Searching, found: Found, fresh: list[Opening]) -> None:
+    """Print how a network does against the constants kept, and against the mean of its own answers, held."""
+    answers: list[Floats] = []
+    network, still, every = constants.acting(found.vector, searching), Searching(), range(len(fresh))
+
+    def noted(load: np.ndarray) -> Floats:
+        answers.append(network(load))
+        return answers[-1]
+
+    course = Course(fresh, len(fresh), still)
+    ratios = Course(fresh, len(fresh), searching).ratios(noted, every)
+    compare("network / union", ratios)
+    for what, held in (
+        ("the constants kept", kept(workload)),
+        ("its mean answer, held", np.mean(answers, (0, 1))),
+    ):
+        others = course.ratios(constants.acting(held, still), every)
+        compare(f"{what} / union", others)
+        compare(f"network / {what}", ratios / others)
+    apart = np.std(answers, axis=(0, 1))
+    print(
+        "deviation of its answers, in scales:", dict(zip(still.weights, apart.round(2).tolist(), strict=True))
+    )
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -112,33 +141,33 @@ def main(args: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--workload", choices=names(), required=True)
     parser.add_argument("--physics", help="other parts of physics than the workload's")
-    for name in ("hidden", "population", "generations", "windows", "validate_every", "seed"):
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=getattr(usual, name))
-    for name in ("sigma", "minutes"):
-        parser.add_argument(f"--{name}", type=float, default=getattr(usual, name))
+    for name in (*FIELDS, "generations"):
+        kind = type(getattr(usual, name))
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, default=getattr(usual, name))
+    parser.add_argument("--loads", nargs="+", choices=LOAD, default=LOAD, help="what a network sees")
+    parser.add_argument("--minutes", type=float, help="after which no generation begins")
     parser.add_argument("--training", type=int, default=TRAINING, help="training windows")
     parser.add_argument("--choosing", type=int, default=CHOOSING, help="validation windows that choose")
     parser.add_argument("--fresh", type=int, default=FRESH, help="validation windows that only compare")
     parser.add_argument("--out", default=str(CONSTANTS), help="folder to write to")
     chosen = parser.parse_args(args)
-    chosen.args, chosen.commit = sys.argv[1:] if args is None else args, commit()
-    fields = ("hidden", "population", "generations", "windows", "validate_every", "seed", "sigma", "minutes")
-    searching = Searching(**{name: getattr(chosen, name) for name in fields})
-    found, fresh, minutes = searched(chosen, searching)
+    chosen.commit = commit()
+    searching = Searching(
+        **{name: getattr(chosen, name) for name in (*FIELDS, "generations", "minutes")},
+        loads=tuple(chosen.loads),
+    )
+    found, fresh = searched(chosen, searching)
     episodes = searching.population * searching.windows * found.generations
-    print(f"{episodes:,} episodes in {minutes:.1f} min, {episodes / minutes / 60:.1f} a second")
-    every = range(len(fresh))
-    ratios = Course(fresh, len(fresh), searching).ratios(found.vector, every)
-    compare("/ union, fresh validation windows", ratios)
-    if not searching.hidden:
-        keep(chosen, searching, found, minutes, ratios)
-        rule = constants.rule_of(found.vector, searching)
-        print({name: round(getattr(rule, name), 3) for name in searching.weights})
-        return
-    still = Searching()
-    held = offsets(baselines.constants(chosen.workload).settings)
-    compare("/ the constants kept", ratios / Course(fresh, len(fresh), still).ratios(held, every))
-    np.save(Path(chosen.out) / f"{chosen.workload}-network.npy", found.vector)
+    print(f"{episodes:,} episodes in {found.minutes:.1f} min, {episodes / found.minutes / 60:.1f} a second")
+    if searching.hidden:
+        np.save(Path(chosen.out) / f"{chosen.workload}-network.npy", found.vector)
+        return hold_against_constants(chosen.workload, searching, found, fresh)
+    act = constants.acting(found.vector, searching)
+    ratios = Course(fresh, len(fresh), searching).ratios(act, range(len(fresh)))
+    compare("/ union, on fresh validation windows", ratios)
+    keep(chosen, searching, found, ratios)
+    rule = constants.rule_of(found.vector, searching)
+    return print({name: round(getattr(rule, name), 3) for name in searching.weights})
 
 
 if __name__ == "__main__":

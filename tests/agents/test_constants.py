@@ -61,14 +61,14 @@ def test_no_offset_is_the_default_rule_with_or_without_a_network() -> None:
     for hidden in (0, 4):
         searching = Searching(hidden=hidden)
         held = first(searching, np.random.default_rng(0))
-        ratios = Course(found(), 3, searching).ratios(held, range(3))
+        ratios = Course(found(), 3, searching).ratios(acting(held, searching), range(3))
         assert ratios == pytest.approx(1, abs=1e-12)
 
 
 def test_constants_are_the_rule_with_these_weights() -> None:
     searching = Searching()
     vector = np.random.default_rng(1).standard_normal(len(searching.weights))
-    ratios = Course(found(), 3, searching).ratios(vector, range(3))
+    ratios = Course(found(), 3, searching).ratios(acting(vector, searching), range(3))
     for ratio, opening in zip(ratios, found(), strict=True):
         state = run(rule_of(vector, searching), opening.workload.episode()).state
         total = float((state.finish_s[:FEW] - opening.episode.jobs["submit_s"]).sum())
@@ -87,14 +87,15 @@ def test_weights_are_held_to_their_bounds_and_to_the_reach() -> None:
 
 
 def test_a_network_is_two_layers_and_answers_each_load_by_itself() -> None:
-    searching = Searching(hidden=3, weights=TWO)
+    seen = LOAD[2:12:3]
+    searching = Searching(hidden=3, weights=TWO, loads=seen)
     rng = np.random.default_rng(2)
     vector = rng.standard_normal(len(first(searching, rng)))
     load = rng.random((2, len(LOAD)))
-    inner, level = vector[: len(LOAD) * 3].reshape(-1, 3), vector[len(LOAD) * 3 :][:3]
-    outer, held = vector[(len(LOAD) + 1) * 3 :][:6].reshape(3, 2), vector[-2:]
+    inner, level = vector[:12].reshape(4, 3), vector[12:15]
+    outer, held = vector[15:21].reshape(3, 2), vector[21:]
     for row in range(2):
-        hidden = [np.tanh(sum(load[row] * inner[:, unit]) + level[unit]) for unit in range(3)]
+        hidden = [np.tanh(sum(load[row, 2:12:3] * inner[:, unit]) + level[unit]) for unit in range(3)]
         answer = [sum(hidden[unit] * outer[unit, out] for unit in range(3)) + held[out] for out in range(2)]
         assert acting(vector, searching)(load)[row] == pytest.approx(answer)
 
