@@ -26,13 +26,7 @@ from simulator.rule import RULE_PARAMETERS
 from traces import VERSION, stream
 from workloads import named, names
 
-TRAINING, CHOOSING, FRESH = (
-    128,
-    32,
-    64,
-)  # windows; of validation the first choose, and those after them are fresh
-
-
+TRAINING, CHOOSING, FRESH = 128, 32, 64  # windows; of those of validation the first choose
 FIELDS = ("hidden", "population", "windows", "validate_every", "seed", "sigma")
 
 

@@ -130,4 +130,4 @@ def test_constants_that_are_kept_are_a_rule_and_say_where_they_are_from(workload
     rule = baselines.vary(Rule(), **baselines.constants(workload).settings)
     assert rule != Rule()
     assert kept["choosing"] < 1
-    assert {"command", "workload", "commit", "minutes", "windows", "searching"} <= kept.keys()
+    assert {"command", "workload", "physics", "seed", "commit", "minutes", "windows"} <= kept.keys()
