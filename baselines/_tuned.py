@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from traces import VERSION, did_you_mean
+from workloads import named
 
 FOLDER = Path(__file__).parent / "tuned"
 CONSTANTS = Path(__file__).parent / "constants"
@@ -81,7 +82,8 @@ def constants(workload: str) -> Constants:
             "python benchmarks/evolve.py --workload NAME searches some"
         )
     found = json.loads((CONSTANTS / f"{workload}.json").read_text(encoding="utf-8"))
-    source = f"found on training windows of {workload} with {found['episodes']:,} simulated episodes"
+    under = f" under --physics {found['physics']}" if found["physics"] != named(workload).physics else ""
+    source = f"found on training windows of {workload}{under} with {found['episodes']:,} simulated episodes"
     return Constants("union", found["weights"], source + EARLIER * (found["streams"] != VERSION))
 
 

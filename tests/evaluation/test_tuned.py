@@ -287,7 +287,7 @@ def test_a_run_folder_of_a_tuned_policy_gives_its_choices_again(kept: Path) -> N
 def test_constants_stand_beside_union(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = {"streams": VERSION, "episodes": 4321, "weights": {"price": 1.5}}
+    found = {"streams": VERSION, "physics": "all", "episodes": 4321, "weights": {"price": 1.5}}
     (tmp_path / "xonar_mix.json").write_text(json.dumps(found), encoding="utf-8")
     monkeypatch.setattr(_tuned, "CONSTANTS", tmp_path)
     args = ["--workload", "xonar_mix", "--windows", "2", "--out", str(tmp_path / "out")]
@@ -295,7 +295,10 @@ def test_constants_stand_beside_union(
     out = capsys.readouterr().out
     rows = [line.split()[0] for line in out.splitlines() if line[:1].isalpha()]
     assert rows[rows.index("constants") :][:3] == ["constants", "union", "fifo"]
-    told = "constants: union with price = 1.5, found on training windows of xonar_mix with 4,321 simulated episodes."
+    told = (
+        "constants: union with price = 1.5, found on training windows of xonar_mix under --physics all with 4,321 "
+        "simulated episodes."
+    )
     assert told in " ".join(out.split())
 
 
