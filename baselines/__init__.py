@@ -11,13 +11,13 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from baselines._tuned import Tuned, searched, tuned
+from baselines._tuned import CONSTANTS, Tuned, constants, searched, tuned
 from traces import modules, unknown
 
 if TYPE_CHECKING:
     from simulator.policy import Policy
 
-__all__ = ["Tuned", "grid", "load", "make", "names", "searched", "tuned", "vary"]
+__all__ = ["CONSTANTS", "Tuned", "constants", "grid", "load", "make", "names", "searched", "tuned", "vary"]
 
 
 def names() -> list[str]:
