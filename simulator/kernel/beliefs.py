@@ -2,7 +2,8 @@
 
 Run times are drawn: lognormal about the estimate, with the error of good estimates or of others, longer than what has
 been attained. What a job needs of cores is what its readings show, or a guess; its memory and duty are as profiled; it
-does not fail by itself. Jobs that have not arrived are left out.
+does not fail by itself, nor does a node. Jobs that have not arrived are left out. Where estimates are exact, run times are
+as they are.
 """
 
 import math
@@ -10,9 +11,10 @@ import math
 import numpy as np
 
 from simulator.kernel._compile import compiled, entry
-from simulator.kernel.layout import RUNNING
+from simulator.kernel.layout import DOWN, MODULUS, RUNNING
 from simulator.kernel.machines import note_change_around
 from simulator.kernel.noise import mixed
+from simulator.kernel.outages import find_next
 from simulator.kernel.placement import largest_node
 from simulator.kernel.progress import plan
 from simulator.kernel.queues import estimate_now
@@ -50,6 +52,8 @@ def even(seed, job):
 @compiled
 def drawn_duration(s, jobs, job, chance):
     """Return a run time that what is known of a job allows: the one below which there is a share `chance` of them."""
+    if s.exact:
+        return jobs[job].duration_s
     error = GOOD_ERROR if s.predictable[job] else BAD_ERROR
     estimate = estimate_now(s, jobs, job)
     attained = s.attained_s[job]
@@ -80,23 +84,49 @@ def believe(s, jobs, m, job, seed):
         set_iteration(s, jobs, job, nodes)
 
 
-@entry
-def imagine(states, e, memory, k, jobs, seed):
-    """Turn copies of a record, a memory and the jobs into what may be believed: run times drawn, no arrivals.
+@compiled
+def believe_nodes(s):
+    """Write what may be believed of nodes: none fails or is drained that is open; one that is down is as long again.
 
-    The same seed draws the same share for each job, whatever has been done meanwhile.
+    The end of a drain's notice is known.
     """
-    s = states[e]
+    for node in range(s.num_nodes):
+        s.fail_at[node] = np.inf
+        s.drain_at[node] = np.inf
+        if s.closed[node] == DOWN:
+            s.until[node] = s.clock + (s.node_repair if s.node_mtbf < np.inf else s.drain_length)
+    find_next(s)
+
+
+@compiled
+def believe_all(s, jobs, m, seed):
+    """Turn a copy of a record, and of its jobs, into what may be believed: run times drawn, no arrivals.
+
+    Errors of readings, and what chance decides, are drawn anew too.
+    """
     s.num_jobs = s.num_arrived
+    s.seed = mixed(mixed(seed) ^ 1)
+    s.dice = 1 + mixed(mixed(seed) ^ 2) % (MODULUS - 1)
+    if s.failing:
+        believe_nodes(s)
     for job in range(s.num_arrived):
         if job_left(s, job):
-            believe(s, jobs, memory[k], job, seed)
+            believe(s, jobs, m, job, seed)
     for at in range(s.num_active):
         s.noted[at] = s.events[at]
     for at in range(s.num_active):
         if s.phase[s.noted[at]] == RUNNING:
             plan(s, jobs, s.noted[at])
             note_change_around(s, s.noted[at])
+
+
+@entry
+def imagine(states, e, memory, k, jobs, seed):
+    """Turn copies of a record and the jobs into what may be believed by who has this memory.
+
+    The same seed draws the same share for each job, whatever has been done meanwhile.
+    """
+    believe_all(states[e], jobs, memory[k], seed)
 
 
 @compiled

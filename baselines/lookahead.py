@@ -1,0 +1,3 @@
+from simulator.look_ahead import LookAhead
+
+policy = LookAhead()
