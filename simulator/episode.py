@@ -177,7 +177,7 @@ class Episode:
         """
         if isinstance(policy, Rule | LookAhead):
             carry_out = run_rule if isinstance(policy, Rule) else run_ahead
-            ended = carry_out(policy, self.states, self.jobs)  # type: ignore[arg-type, operator]
+            ended = carry_out(policy, self.states, self.jobs)  # type: ignore[arg-type]
             self.fits[:] = self.jobs["fitted"]
         else:
             adopt(self.states, 0, self.jobs, policy)

@@ -36,6 +36,7 @@ class LookAhead:
     rounds: deviations from the rule at an instant, at most; 0 for the rule itself.
     queued, running: how many jobs are looked at, see `envs.moves`.
     rest_s: seconds after which moves are compared again though nothing has arrived, ended, started or been paused.
+    contention: times the slowdown on shared GPUs that there is, as it is believed; to see what a wrong model costs.
     """
 
     rule: Rule = Rule()  # noqa: RUF009 - frozen
@@ -49,12 +50,17 @@ class LookAhead:
     queued: int = 4
     running: int = 4
     rest_s: float = 600.0
+    contention: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse what is out of bounds."""
         least = {"draws": 1, "screening": 0, "finalists": 1, "rounds": 0, "queued": 0, "running": 0}
         wrong = [f"{name} {getattr(self, name)}" for name, low in least.items() if getattr(self, name) < low]
-        wrong += [f"{name} {getattr(self, name)}" for name in ("z", "margin_s", "rest_s") if not getattr(self, name) >= 0]
+        wrong += [
+            f"{name} {getattr(self, name)}"
+            for name in ("z", "margin_s", "rest_s", "contention")
+            if not getattr(self, name) >= 0
+        ]
         wrong += [] if self.tau_s > 0 else [f"tau_s {self.tau_s}"]
         if wrong:
             raise ValueError(f"{', '.join(wrong)}: too small")
@@ -75,7 +81,8 @@ class LookAhead:
         """What the kernel is told of it."""
         counts = (self.draws, self.screening, self.finalists, self.rounds, self.queued, self.running)
         return Choices(
-            *map(int, counts), *map(float, (self.z, self.margin_s, self.tau_s, self.rest_s))
+            *map(int, counts),
+            *map(float, (self.z, self.margin_s, self.tau_s, self.rest_s, self.contention)),
         )
 
 
@@ -89,8 +96,8 @@ class Futures(NamedTuple):
 class Labels(NamedTuple):
     """What is estimated of each move of a list, the rule's own among them.
 
-    features: (moves, `simulator.kernel.move_list.FEATURES`). won_s: (moves,), discounted job-seconds over the rule's own
-    choice, 0 of this. error_s: (moves,), standard errors. own: the place of the rule's own choice.
+    features: (moves, `simulator.kernel.move_list.FEATURES`). won_s: (moves,), discounted job-seconds over the rule's
+    own choice, of which it is 0. error_s: (moves,), standard errors. own: the place of the rule's own choice.
     """
 
     features: np.ndarray

@@ -1,9 +1,9 @@
 """What a scheduler may believe of the jobs there are: a copy of them in which nothing true is left that it cannot know.
 
 Run times are drawn: lognormal about the estimate, with the error of good estimates or of others, longer than what has
-been attained. What a job needs of cores is what its readings show, or a guess; its memory and duty are as profiled; it
-does not fail by itself, nor does a node. Jobs that have not arrived are left out. Where estimates are exact, run times are
-as they are.
+been attained; where estimates are exact, they are as they are. What a job needs of cores is what its readings show, or
+a guess; its memory and duty are as profiled, its speed with other numbers of workers is as fitted to its profile. It
+does not fail by itself, nor does a node. Jobs that have not arrived are left out.
 """
 
 import math
@@ -24,6 +24,7 @@ from simulator.kernel.ways import duty_of
 
 GOOD_ERROR, BAD_ERROR = 0.25, 1.0  # deviations of the logarithm of an estimate, as where a trace is filled in
 LONGEST = 50.0  # times what was attained or estimated
+LEAST_ITERATION_S = 1e-6
 
 
 @compiled
@@ -77,11 +78,34 @@ def believe(s, jobs, m, job, seed):
     row.idle_ms = row.profiled_idle_ms
     row.push = row.profiled_push
     row.duty = duty_of(jobs, job)
-    if row.num_gpus > 0 and row.input_core_s > 0:
-        cores = m.want[job] if is_known(m, job) else m.first_guess
-        row.input_core_s = cores * row.gpu_s
-        nodes = (row.num_gpus - 1) // max(largest_node(s, jobs, job), 1) + 1
-        set_iteration(s, jobs, job, nodes)
+    if row.num_gpus > 0 and row.gpu_s > 0:
+        believe_speed(s, jobs, m, job)
+
+
+@compiled
+def believe_speed(s, jobs, m, job):
+    """Write the speed of a job that follows from its fitted profile (`ways.seconds_of`), and what it needs of cores.
+
+    With c seconds of computing of one worker, and exchange in a ring of X GB at B GB/s with L seconds a further worker,
+
+        T(w) = c ((1 - a) / w + a) + 2 X / B (w - 1) / w + L (w - 1),
+        th0 = c (1 - a) - 2 X / B,   th1 = c a + 2 X / B - L,   th3 = L;
+
+    with parameter servers th0 = c (1 - a), th1 = c a.
+    """
+    row, th = jobs[job], jobs[job].fitted
+    workers, servers = row.num_gpus, row.servers
+    exchange = 2.0 * row.sync_gb / s.intra_gbs if row.sync_gb > 0 and servers == 0 else 0.0
+    shared = max(th[0] + exchange, 0.0)
+    fixed = max(th[1] + (th[3] if servers == 0 else 0.0) - exchange, 0.0)
+    row.scaling_loss = fixed / max(shared + fixed, LEAST_ITERATION_S)
+    row.gpu_s = max(shared / workers + fixed, LEAST_ITERATION_S)
+    row.grip = row.gpu_s**0.25
+    if row.cpu_slowdown > 0:
+        row.cpu_slowdown = 1.0 + (th[5] / workers + th[6]) / row.gpu_s
+    if row.input_core_s > 0:
+        row.input_core_s = row.gpu_s * (m.want[job] if is_known(m, job) else m.first_guess)
+    set_iteration(s, jobs, job, (workers - 1) // max(largest_node(s, jobs, job), 1) + 1)
 
 
 @compiled

@@ -7,7 +7,8 @@ of a decision. With C_f(k) the job-seconds that follow if move k is made now and
     won of k = C_f(own) - C_f(k), its mean over futures, and its standard error.
 
 All moves are screened in a few futures; those that win most there are compared in others, so that what they are chosen
-by is not what they are judged by. The best is made instead of the rule's own if its mean exceeds `margin` and `z` errors.
+by is not what they are judged by. The best is made instead of the rule's own if it wins more than `margin` and than `z`
+errors.
 """
 
 from typing import NamedTuple
@@ -24,7 +25,7 @@ from simulator.kernel.levers import drop_moves, feed, find_moves, look
 from simulator.kernel.move_list import MOST_MOVES, WAIT, clear
 from simulator.kernel.move_options import list_moves
 from simulator.kernel.move_steps import choose, close_instant, put_own_choice
-from simulator.kernel.noise import mixed
+from simulator.kernel.noise import WORD, mixed
 from simulator.kernel.rule_over_moves import act, carry_out, is_legal, wait
 
 BASE, GOES_ON = range(2)  # records of a room: a future as it begins, and as it goes on
@@ -61,6 +62,7 @@ class Choices(NamedTuple):
     margin_s: float
     tau_s: float
     rest_s: float
+    contention: float
 
 
 @compiled
@@ -71,11 +73,12 @@ def copy_words(origin, target):
 
 
 @compiled
-def begin_future(num_arrived, room, seed):
-    """Imagine a future of this very state."""
+def begin_future(num_arrived, room, seed, contention):
+    """Imagine a future of this very state, with so many times the contention that there is on shared GPUs."""
     copy_words(room.now[0], room.state_words[BASE])
     for job in range(num_arrived):
         copy_words(room.jobs_now[job], room.job_words[job])
+    room.states[BASE].contention *= contention
     believe_all(room.states[BASE], room.jobs, room.memory[NOW], seed)
 
 
@@ -99,6 +102,7 @@ def cost_of(v, room, k, tau):
     copy_words(room.state_words[BASE], room.state_words[GOES_ON])
     copy_words(room.memory_words[NOW], room.memory_words[THEN])
     s, jobs, m = room.states[GOES_ON], room.jobs, room.memory[THEN]
+    m.window_s = np.inf  # what is believed of cores would be confirmed, so that to watch would only take time
     v.waits = 0
     choose(s, jobs, m, v, k)
     if v.waits:
@@ -109,16 +113,17 @@ def cost_of(v, room, k, tau):
 
 
 @compiled
-def try_moves(s, v, room, first, count, tau):
+def try_moves(s, v, room, first, count, choices):
     """Carry on the moves to be tried in so many futures, and add up what they win over the rule's own."""
     m = room.memory[NOW]
     for draw in range(first, first + count):
-        begin_future(s.num_arrived, room, mixed(mixed(int(s.instant) & 0xFFFFFFFF) ^ draw))
-        own = cost_of(v, room, v.own, tau)
+        seed = mixed(mixed(int(s.instant) & WORD) ^ draw)
+        begin_future(s.num_arrived, room, seed, choices.contention)
+        own = cost_of(v, room, v.own, choices.tau_s)
         m.num_rollouts += 1
         for k in range(v.num):
             if v.tried[k]:
-                won = own - cost_of(v, room, k, tau)
+                won = own - cost_of(v, room, k, choices.tau_s)
                 v.futures[k] += 1
                 v.won[k] += won
                 v.won_squared[k] += won * won
@@ -172,11 +177,11 @@ def best_of(s, v, room, choices):
     for k in range(v.num):
         v.tried[k] = k != v.own
     if choices.screening > 0:
-        try_moves(s, v, room, 0, choices.screening, choices.tau_s)
+        try_moves(s, v, room, 0, choices.screening, choices)
         if keep_best(v, choices.finalists) == 0:
             return v.own
         forget_tries(v)
-    try_moves(s, v, room, choices.screening, choices.draws, choices.tau_s)
+    try_moves(s, v, room, choices.screening, choices.draws, choices)
     best = v.own
     for k in range(v.num):
         mean = mean_won(v, k)
@@ -232,7 +237,7 @@ def compare(s, jobs, m, v, room, choices):
 
 @compiled
 def find_next(s, jobs, m, v, room, choices):
-    """Put on the list what to do next; tell whether there is anything, or there was and now nothing is to be started."""
+    """Put on the list what to do next; tell whether there is anything, or it has just been decided to start nothing."""
     if m.waits:
         look(s, jobs, m)
         return feed(s, jobs, m)
@@ -310,5 +315,5 @@ def label(states, jobs, lists, room, choices):
     list_moves(s, jobs, m, v, choices.queued, choices.running, MOST_MOVES)
     forget_tries(v)
     v.tried[:] = 1
-    try_moves(s, v, room, 0, choices.draws, choices.tau_s)
+    try_moves(s, v, room, 0, choices.draws, choices)
     return v.num > 1

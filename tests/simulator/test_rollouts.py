@@ -17,7 +17,11 @@ from workloads import Workload, named, windows
 
 FEW = 60  # jobs
 RULE = Rule(price=3.0, growth=2.0)
-HIDDEN = ("duration_s", "input_core_s", "gpu_memory_gib", "active_ms", "idle_ms", "duty", "push", "crash_at")
+HIDDEN = (
+    *("duration_s", "input_core_s", "active_ms", "idle_ms", "duty", "push", "grip", "gpu_s", "scaling_loss"),
+    "crash_at",
+    *("gpu_memory_gib", "cpu_slowdown", "iteration_s", "ideal_iteration_s"),
+)
 
 
 @cache
