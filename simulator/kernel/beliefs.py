@@ -1,9 +1,10 @@
 """What a scheduler may believe of the jobs there are: a copy of them in which nothing true is left that it cannot know.
 
-Run times are drawn: lognormal about the estimate, with the error of good estimates or of others, longer than what has
-been attained; where estimates are exact, they are as they are. What a job needs of cores is what its readings show, or
-a guess; its memory and duty are as profiled, its speed with other numbers of workers is as fitted to its profile. It
-does not fail by itself, nor does a node. Jobs that have not arrived are left out.
+Run times are drawn: lognormal, by the estimate with its error, good or not, and by the run times of all jobs so far (a
+normal prior of the logarithm), longer than what has been attained; where estimates are exact, they are as they are. What
+a job needs of cores is what its readings show, or a guess; its memory and duty are as profiled, its speed with other
+numbers of workers is as fitted to its profile. It does not fail by itself, nor does a node. Jobs that have not arrived
+are left out.
 """
 
 import math
@@ -23,6 +24,10 @@ from simulator.kernel.tuning import is_known
 from simulator.kernel.ways import duty_of
 
 GOOD_ERROR, BAD_ERROR = 0.25, 1.0  # deviations of the logarithm of an estimate, as where a trace is filled in
+USUAL_VARIANCE, USUAL_WEIGHT = (
+    2.0,
+    10.0,
+)  # of the logarithm of run times; our choice, and the jobs for which it counts
 LONGEST = 50.0  # times what was attained or estimated
 LEAST_ITERATION_S = 1e-6
 
@@ -51,26 +56,59 @@ def even(seed, job):
 
 
 @compiled
-def drawn_duration(s, jobs, job, chance):
-    """Return a run time that what is known of a job allows: the one below which there is a share `chance` of them."""
+def error_of_estimate(s, job):
+    """Return the deviation of the logarithm of what is known of a job's run time."""
+    if not job_left(s, job):
+        return 0.0
+    return GOOD_ERROR if s.predictable[job] else BAD_ERROR
+
+
+@compiled
+def find_prior(s, jobs):
+    """Return mean and variance of the logarithm of run times, from those that ended and from the estimates of others.
+
+    Of the variance of estimates their own errors are taken off; the fewer jobs, the more it is what is usual.
+    """
+    total, squares, errors = 0.0, 0.0, 0.0
+    count = s.num_arrived
+    for job in range(count):
+        known = estimate_now(s, jobs, job) if job_left(s, job) else s.attained_s[job]
+        x = math.log(max(known, 1.0))
+        total += x
+        squares += x * x
+        errors += error_of_estimate(s, job) ** 2
+    mean = total / max(count, 1)
+    spread = max(squares - errors - count * mean * mean, 0.0)
+    return mean, (USUAL_WEIGHT * USUAL_VARIANCE + spread) / (USUAL_WEIGHT + count)
+
+
+@compiled
+def drawn_duration(s, jobs, job, mean, spread, chance):
+    """Return a run time that what is known of a job allows: the one below which there is a share `chance` of them.
+
+    With the prior N(m, v) of its logarithm and an estimate E of error e, it is normal about m + w (ln E - m) with the
+    deviation e w^(1/2), w = v / (v + e^2), beyond the logarithm of what has been attained.
+    """
     if s.exact:
         return jobs[job].duration_s
-    error = GOOD_ERROR if s.predictable[job] else BAD_ERROR
+    error = error_of_estimate(s, job)
     estimate = estimate_now(s, jobs, job)
+    weight = spread / (spread + error * error)
+    middle, deviation = mean + weight * (math.log(estimate) - mean), error * math.sqrt(weight)
     attained = s.attained_s[job]
     if s.phase[job] == RUNNING:
         attained += s.rate[job] * (s.clock - s.banked[job])
-    below = share_below(math.log(attained / estimate) / error) if attained > 0 else 0.0
+    below = share_below((math.log(attained) - middle) / deviation) if attained > 0 else 0.0
     at = below + chance * (1.0 - below)
-    drawn = estimate * math.exp(error * at_share(min(at, 1.0 - 1e-9)))
+    drawn = math.exp(middle + deviation * at_share(min(at, 1.0 - 1e-9)))
     return min(max(drawn, attained + 1.0), LONGEST * max(attained, estimate))
 
 
 @compiled
-def believe(s, jobs, m, job, seed):
-    """Write what may be believed of a job in place of what is true."""
+def believe(s, jobs, m, job, mean, spread, seed):
+    """Write what may be believed of a job in place of what is true; mean, spread: of the prior."""
     row = jobs[job]
-    row.duration_s = drawn_duration(s, jobs, job, even(seed, job))
+    row.duration_s = drawn_duration(s, jobs, job, mean, spread, even(seed, job))
     row.crash_at = 1.0
     row.predictable_from = 0.0 if s.predictable[job] else 1.0
     row.gpu_memory_gib = row.profiled_memory_gib
@@ -133,9 +171,10 @@ def believe_all(s, jobs, m, seed):
     s.dice = 1 + mixed(mixed(seed) ^ 2) % (MODULUS - 1)
     if s.failing:
         believe_nodes(s)
+    mean, spread = find_prior(s, jobs)
     for job in range(s.num_arrived):
         if job_left(s, job):
-            believe(s, jobs, m, job, seed)
+            believe(s, jobs, m, job, mean, spread, seed)
     for at in range(s.num_active):
         s.noted[at] = s.events[at]
     for at in range(s.num_active):
