@@ -1,8 +1,8 @@
 """What a scheduler may believe of the jobs there are: a copy of them in which nothing true is left that it cannot know.
 
 Run times are drawn: lognormal, by the estimate with its error, good or not, and by the run times of all jobs so far (a
-normal prior of the logarithm), longer than what has been attained; where estimates are exact, they are as they are. What
-a job needs of cores is what its readings show, or a guess; its memory and duty are as profiled, its speed with other
+normal prior of the logarithm), longer than what has been attained; where estimates are exact, they are as they are. A
+job's need of cores is what its readings show, or a guess; its memory and duty are as profiled, its speed with other
 numbers of workers is as fitted to its profile. It does not fail by itself, nor does a node. Jobs that have not arrived
 are left out.
 """
