@@ -95,7 +95,11 @@ def next_move(source: Source) -> Action:
     """Return what the rule does next, and let it take that as done."""
     memory = source.rule_memory
     kind = rule_over_moves.next_move(source.states, 0, memory, 0, source.jobs)
-    m = memory[0]
+    return as_action(memory[0], kind)
+
+
+def as_action(m: np.record, kind: int) -> Action:
+    """Return the move of this kind that has just been decided on by the policy with this memory."""
     if kind == WAIT:
         return Wait(None if np.isinf(m.wait_s) else float(m.wait_s))
     at = int(m.next_move) - 1

@@ -36,6 +36,15 @@ MEMORY: Fields = (
     ("num_kept", "i8"),
     ("kept_gpus", "i4", ("gpus",)),
     ("refused_at", "i8", ("jobs",)),  # the instant at which no place was found for it
+    # what looking ahead has decided (`simulator.kernel.look_ahead`); the rule alone leaves it as it is
+    ("waits", "i1"),  # whether nothing more is to be started at this instant
+    ("longest_wait", "f8"),  # s, where it does
+    ("rounds_made", "i8"),  # deviations at this instant
+    ("news", "i8"),  # counts what had happened when moves were compared last
+    ("compared_at", "f8"),  # s; when that was
+    ("num_compared", "i8"),  # how often so far
+    ("num_rollouts", "i8"),
+    ("deviations", "i8", (6,)),  # by kind of move
     # scratch: the queue and the running jobs
     ("num_order", "i8"),
     ("order", "i4", ("jobs",)),  # queued jobs with GPUs, in order
@@ -93,7 +102,8 @@ def fresh_memory(
     for name in histories.dtype.names or ():
         memory[name] = histories[name][0]
     forget(memory)
-    memory["moment_instant"] = memory["kept_for"] = memory["refused_at"] = -1
+    for name in ("moment_instant", "kept_for", "refused_at", "news"):
+        memory[name] = -1
     return memory
 
 
