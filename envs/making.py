@@ -17,7 +17,7 @@ ON_THE_RULE: dict[str, tuple[type[SteerEnv | MovesEnv], type[Steering | Choosing
     "moves": (MovesEnv, Choosing),
 }
 """Actions on the rule over moves: the single environment, and the batch."""
-WINDOWS = ("scenario", "workload", "split", "count")
+OF_WINDOWS = ("scenario", "workload", "split", "count", "start")
 
 
 def make(
@@ -45,7 +45,7 @@ def make_vec(
         env, batch = ON_THE_RULE[action]
         choices = without_render_mode(choices)
         single = env(scenario, **choices)
-        own = {name: value for name, value in choices.items() if name not in WINDOWS}
+        own = {name: value for name, value in choices.items() if name not in OF_WINDOWS}
         return RuleVectorEnv(num_envs, single, batch(single.batch.found, num_envs, **own), autoreset)
     choices |= {"action": action, "autoreset": autoreset}
     if processes == 1:

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 
 from envs.batch import AT_THE_END, BatchEnv, Info
-from envs.openings import DEFAULT, Opening, opened
+from envs.openings import Opening, opened
 from envs.task import MOST_INSTANTS, window_named
 from simulator.kernel.steering import CRITIC, LOAD
 from simulator.rule import memory_of
@@ -41,7 +41,7 @@ class RuleBatch(ABC):
         first = found[0].episode
         most = max(len(each.episode.jobs) for each in found)
         self.states = np.zeros(count, first.states.dtype)
-        self.memory = memory_of(DEFAULT, first.states, first.jobs, count)
+        self.memory = memory_of(found[0].rule, first.states, first.jobs, count)
         self.jobs = np.zeros((count, most), first.jobs.dtype)
         self.finish, self.total = np.zeros((count, most)), np.ones(count)
         self.load = np.zeros((count, len(LOAD)), np.float32)
@@ -117,10 +117,11 @@ class RuleEnv(gymnasium.Env[Any, Any]):
         workload: str | None = None,
         split: Split = "train",
         count: int = 64,
+        start: Mapping[str, float] | None = None,
         **choices: Any,
     ) -> None:
         """Choose the windows; nothing is simulated before the first reset. choices: those of the batch."""
-        self.batch = batch = self.kind(opened(scenario, workload, split, count), 1, **choices)
+        self.batch = batch = self.kind(opened(scenario, workload, split, count, start), 1, **choices)
         self._place = {each.workload.window.number: at for at, each in enumerate(batch.found)}
         self.windows = tuple(self._place)
         self.action_space, self.observation_space = batch.action_space, batch.observation_space

@@ -31,6 +31,7 @@ from simulator.physics import Physics
 from simulator.policy import Action, Policy, Preempt, Ranking, Resize, Start, Throttle, Wait
 from simulator.rule import Rule, run_rule
 from simulator.source import Source, source_of
+from simulator.steered import Steered
 from simulator.view import View
 from traces import stream
 
@@ -169,13 +170,14 @@ class Episode:
             case Preempt(job):
                 calls.pause(self.states, 0, self.jobs, job)
 
-    def run_whole(self, policy: Ranking | Rule, account: "Account | None" = None) -> None:
+    def run_whole(self, policy: Ranking | Rule | Steered, account: "Account | None" = None) -> None:
         """Carry out a ranking, or a rule over moves, inside the kernel, from here to the end.
 
         account: what takes a ranking down, if anything; a rule over moves is asked step by step for one.
         """
-        if isinstance(policy, Rule):
-            ended = run_rule(policy, self.states, self.jobs)
+        if isinstance(policy, Rule | Steered):
+            whole = policy.run_whole if isinstance(policy, Steered) else partial(run_rule, policy)
+            ended = whole(self.states, self.jobs)
             self.fits[:] = self.jobs["fitted"]
         else:
             adopt(self.states, 0, self.jobs, policy)
@@ -289,8 +291,8 @@ def run(
             )
         episode.set_levels(policy.levels)
         episode.state.discipline = discipline_of(policy, episode.discipline)
-    taken_down = isinstance(policy, Rule) and account is not None
-    if isinstance(policy, Ranking | Rule) and not step_by_step and not taken_down:
+    taken_down = isinstance(policy, Rule | Steered) and account is not None
+    if isinstance(policy, Ranking | Rule | Steered) and not step_by_step and not taken_down:
         episode.run_whole(policy, account)
         return episode
     ask = asking(policy, episode)

@@ -247,6 +247,14 @@ def go_on(s, jobs, m, until):
 
 
 @entry
+def look(states, e, memory, k, jobs, load):
+    """Write what is seen of the load now: float32 (len(LOAD),)."""
+    s, m = states[e], memory[k]
+    see(s, jobs, m)
+    describe_load(s, jobs, m, load)
+
+
+@entry
 def begin_steering(states, e, memory, jobs, load, critic, finish, total):
     """Move to the first instant and describe it; finish, total: of the default run."""
     s, m = states[e], memory[e]
