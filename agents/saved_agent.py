@@ -118,7 +118,8 @@ def _read(usual: C, content: object, folder: Path) -> C:
     if not isinstance(content, dict):
         raise ValueError(f"{folder / CHOICES}: these are not the choices of a {kind}: {content!r:.200}")
     try:
-        return changed(usual, old_names.current(content))
+        given = old_names.current(content)
+        return changed(usual, {name: tuple(it) if isinstance(it, list) else it for name, it in given.items()})
     except ValueError as error:
         raise ValueError(f"{folder / CHOICES}: these are not the choices of a {kind}: {error}") from None
 

@@ -47,7 +47,8 @@ def crowd(file: Path, *, count: int = 600, seed: int = 0) -> str:
 
 def crowded(folder: Path) -> Scenario:
     """Return a scenario of small windows of such a trace."""
-    return Scenario(trace_file=crowd(folder / "jobs.csv"), cluster="2x8", jobs=40, all_windows=True)
+    file = crowd(folder / "jobs.csv")
+    return Scenario(trace_file=file, cluster="2x8", jobs=40, all_windows=True, physics="exclusive")
 
 
 def env_of(scenario: Scenario, training: Training = TINY, **choices: Any) -> GPUClusterEnv:
