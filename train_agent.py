@@ -1,5 +1,6 @@
 """Train a scheduling agent by reinforcement learning, and score it on windows that it has never seen."""
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,8 @@ class Run:
     """Agents to train, each from a seed of its own; the table has all of them, and what they are together."""
     test_windows: int = choice(100, least=1)
     """Windows for the table at the end; nothing is learned on them or chosen by them."""
+    processes: int | None = choice(None, least=1)
+    """Processors that share the work, all of them if not given; the results are the same."""
     workload: str | None = None
     """A named workload of workloads/ (quick, mixed, two_types ...); other flags override what it chooses."""
     out: str | None = None
@@ -119,7 +122,14 @@ def train(wanted: Run, number: int, folder: Path) -> Path:
     if wanted.seeds > 1:
         print(f"Agent {number + 1} of {wanted.seeds}")
     with progress("learning", training.steps) as stepped:
-        return learn(wanted.scenario, training, own, stepped=stepped, validated=tell)
+        return learn(
+            wanted.scenario, training, own, threads=processors(wanted), stepped=stepped, validated=tell
+        )
+
+
+def processors(wanted: Run) -> int:
+    """Return how many processors share the work."""
+    return wanted.processes or len(os.sched_getaffinity(0))
 
 
 def tell(validated: "Validated") -> None:
@@ -152,7 +162,9 @@ def score(wanted: Run, agents: Sequence[Path], folder: Path) -> None:
     workloads = shared_windows(wanted.scenario, "test", wanted.test_windows)
     makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     with progress("simulating", len(makers) * len(workloads)) as moved:
-        results = report.simulate(makers, workloads, done=lambda name, table: moved(1))
+        results = report.simulate(
+            makers, workloads, processes=processors(wanted), done=lambda name, table: moved(1)
+        )
     bounds = report.bounds(workloads)
     summaries = report.score(results, workloads, bounds)
     run_folder.write_run(folder, results, report.document(summaries, bounds, names[0]))

@@ -24,17 +24,19 @@ def learn(
     training: Training,
     out: Path,
     *,
+    threads: int = 1,
     stepped: Callable[[int], None] = lambda steps: None,
     validated: Callable[[Validated], None] = lambda validation: None,
 ) -> Path:
     """Train an agent and return the folder of the best one, by its greedy play on the validation windows.
 
     out: the run's folder: curves for TensorBoard, `validation.csv`, the last checkpoints and the best agent.
+    threads: how many processors share the work, on which nothing depends.
     stepped, validated: told how many steps were taken, and of each validation.
     ValueError if the trace has not as many windows as the training asks for.
     """
     torch.set_num_threads(1)  # the network is small: more threads only wait for one another
-    learner = learner_of(scenario, training)
+    learner = learner_of(scenario, training, threads)
     validation = Validation(learner)
     model = learner.model()
     model.set_logger(configure(str(out), ["tensorboard"]))
@@ -44,7 +46,7 @@ def learn(
     return out / BEST
 
 
-def learner_of(scenario: Scenario, training: Training) -> Learner:
+def learner_of(scenario: Scenario, training: Training, threads: int = 1) -> Learner:
     """Return what learns an action, with a seed of its own."""
     seeded = replace(training, learning_seed=seed_of(scenario, training))
-    return LEARNERS[training.action](scenario, seeded)
+    return LEARNERS[training.action](scenario, seeded, threads)

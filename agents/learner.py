@@ -29,9 +29,13 @@ class Played(NamedTuple):
 class Learner(ABC):
     """An action's environments and algorithm, under choices of how to learn."""
 
-    def __init__(self, scenario: Scenario, training: Training) -> None:
-        """Take what to learn on, and how."""
-        self.scenario, self.training = scenario, training
+    def __init__(self, scenario: Scenario, training: Training, threads: int = 1) -> None:
+        """Take what to learn on, how, and how many processors share the work, on which nothing depends."""
+        self.scenario, self.training, self.threads = scenario, training, threads
+
+    def environment(self) -> dict[str, Any]:
+        """Return the keywords of the environments under which the agent sees and acts."""
+        return self.training.environment()
 
     @property
     @abstractmethod

@@ -1,6 +1,7 @@
 """Learn to steer the rule over moves: PPO of Stable-Baselines3 as it is, on a Box of offsets."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,10 @@ CRITIC_WIDTH = 64
 class SteerLearner(Learner):
     """PPO whose noise is held for a rollout, which is about a window: so its effect can be told from chance."""
 
+    def environment(self) -> dict[str, Any]:
+        """Return the keywords of the environments, threads among them."""
+        return super().environment() | {"threads": self.threads}
+
     @property
     def start(self) -> Rule:
         """The rule whose weights are moved."""
@@ -30,7 +35,7 @@ class SteerLearner(Learner):
     def model(self) -> PPO:
         """Return the algorithm with its environments, nothing learned yet."""
         training = self.training
-        envs = batch(training.environments, self.scenario, count=training.windows, **training.environment())
+        envs = batch(training.environments, self.scenario, count=training.windows, **self.environment())
         model = PPO(
             "MlpPolicy",
             VecMonitor(ClusterVecEnv(envs)),

@@ -41,13 +41,13 @@ class Validation:
         count = training.validation_windows
         workloads = shared_windows(scenario, "validation", count)
         self._learner, self._gpus = learner, workloads[0].cluster.num_gpus
-        choices = training.environment() | {"split": "validation", "count": count}
+        choices = learner.environment() | {"split": "validation", "count": count}
         self._envs = batch(count, scenario, **choices)
         policies = {START: learner.start} | {name: baselines.load(name) for name in HEURISTICS}
         makers = {name: lambda policy=policy: baselines.make(policy) for name, policy in policies.items()}
         self._others = {
             name: results.summarise(table, gpus=self._gpus)
-            for name, table in report.simulate(makers, workloads).items()
+            for name, table in report.simulate(makers, workloads, processes=learner.threads).items()
         }
 
     @property

@@ -38,7 +38,10 @@ def make_vec(
     autoreset: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     **choices: Any,
 ) -> VectorEnv[Any, Any, Any]:
-    """Return a batch of environments, divided among so many processes (`pick` only)."""
+    """Return a batch of environments; the results are the same however many processors share the work.
+
+    processes: to divide them among, of `pick`; the others take `threads`, since their steps are compiled and long.
+    """
     if action in ON_THE_RULE:
         if processes != 1:
             raise ValueError(f"processes {processes}: {action} is stepped in one process")

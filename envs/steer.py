@@ -38,9 +38,10 @@ class Steering(RuleBatch):
         weights: Sequence[str] = WEIGHTS,
         decisions: int = DECISIONS,
         privileged: bool = False,
+        threads: int = 1,
     ) -> None:
         """Make room for so many environments; see `SteerEnv` for the choices. ValueError for what is no weight."""
-        super().__init__(found, count)
+        super().__init__(found, count, threads=threads)
         self.offsets, self.privileged = Offsets(found[0].rule, weights), privileged
         self.every = -(-len(found[0].episode.jobs) // decisions)
         self.action_space = Box(-1.0, 1.0, (len(weights),), np.float32)
@@ -62,8 +63,12 @@ class Steering(RuleBatch):
         for e, times in enumerate(self._times):
             self._until[e] = times[0] if len(times) else np.inf
             self._times[e] = times[1:]
-        runs = self.states, self.memory, self.jobs, self._until
-        steering.steer(*runs, self.load, self.critic, self.finish, self.total, self.gain, self.more)
+        self.in_parts(self._run_on)
+
+    def _run_on(self, part: slice) -> None:
+        runs = (self.states, self.memory, self.jobs, self._until)
+        told = (self.load, self.critic, self.finish, self.total, self.gain, self.more)
+        steering.steer(*(rows[part] for rows in (*runs, *told)))
 
     def masks(self) -> np.ndarray:
         """Tell that every offset is legal."""

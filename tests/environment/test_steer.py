@@ -84,6 +84,20 @@ def test_a_batch_is_its_environments_one_by_one() -> None:
             assert (single.seen()["critic"][0] == batch.seen()["critic"][e]).all()
 
 
+def test_threads_change_nothing() -> None:
+    alone, shared = (Steering(found(), 6, threads=threads) for threads in (1, 3))
+    actions = np.random.default_rng(1).uniform(-1, 1, (6, len(WEIGHTS)))
+    for batch in (alone, shared):
+        for e in range(6):
+            batch.begin(e, e % 2)
+        while batch.more.any():
+            batch.step(actions)
+    assert (alone.states["finish_s"] == shared.states["finish_s"]).all()
+    assert (alone.load == shared.load).all()
+    with pytest.raises(ValueError, match="threads 0"):
+        Steering(found(), 1, threads=0)
+
+
 def test_gymnasium_finds_no_fault() -> None:
     check_env(SteerEnv(asdict(SCENARIO), count=2, privileged=True), skip_render_check=True)
 
