@@ -64,7 +64,7 @@ class Training:
     discount: float = choice(0.97, above=0, most=1)
     """steer: how much the next step counts, over this one."""
     exploration: float = choice(0.135, above=0)
-    """steer: size of the noise of actions at first, for each hidden unit; it is held for a rollout (gSDE)."""
+    """steer: size of the noise of actions at first, for each hidden unit; gSDE holds it for a rollout."""
     reward: Literal["rollout_advantage", "jct"] = "rollout_advantage"
     """pick: by how much an action beats the base policy's own, or minus the time that jobs spend in the system."""
     tau_s: float | None = choice(4 * 3600.0, above=0)

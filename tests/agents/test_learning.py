@@ -139,13 +139,18 @@ def test_curves_show_what_was_promised(scenario: Scenario, tmp_path: Path) -> No
     numbers = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_goodput_share", "agreement_with_start")
     ratios = [f"ratio_to_{name}" for name in ("start", "fifo", "sjf", "srtf", "las", "xion_threshold")]
     wanted = {f"validation_{how}/{name}" for how in ("greedy", "sampled") for name in (*numbers, *ratios)}
+    wanted |= {f"jct/{name}" for name in ("agent", "agent_sampled", "start", "fifo", "srtf")}
     wanted |= {
+        "rollout/ep_rew_mean",
         "rollout/mean_reward",
         "rollout/agreement_with_start",
         "train/approx_kl",
         "train/entropy_loss",
     }
     assert wanted <= tags
+    assert {event.value for event in events.Scalars("jct/start")} == {1.0}
+    texts = {name.removesuffix("/text_summary") for name in events.Tags()["tensors"]}
+    assert {"choices", "commit", "custom_scalars__config__"} <= texts
 
 
 def test_the_last_rollout_never_learns_backwards(scenario: Scenario, tmp_path: Path) -> None:
