@@ -1,5 +1,6 @@
 """Train a scheduling agent by reinforcement learning, and score it on windows that it has never seen."""
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import baselines
 from agents import check_installed
-from agents.training import Training
+from agents.training import Training, usual
 from evaluation import choices, command, run_folder
 from evaluation.command import progress
 from simulator.choice import check, choice
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from simulator.policy import Policy
 
 BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
-"""What the trained agent stands beside, each with default settings; its own base policy comes before them."""
+"""What the trained agent stands beside, each with default settings; what it began as comes before them."""
+START = "start"
+PRESETS = choices.WORKLOAD | {"action": choices.Preset("training", usual)}
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,12 @@ class Run:
     """What is simulated."""
     training: Training = field(default_factory=Training)
     """How to learn."""
-    test_windows: int = choice(20, least=1)
+    seeds: int = choice(1, least=1)
+    """Agents to train, each from a seed of its own; the table has all of them, and what they are together."""
+    test_windows: int = choice(100, least=1)
     """Windows for the table at the end; nothing is learned on them or chosen by them."""
+    processes: int | None = choice(None, least=1)
+    """Processors that share the work, all of them if not given; the results are the same."""
     workload: str | None = None
     """A named workload of workloads/ (quick, mixed, two_types ...); other flags override what it chooses."""
     out: str | None = None
@@ -58,16 +65,17 @@ def work(args: Sequence[str]) -> None:
     check_installed()
     wanted = as_far_as_it_goes(wanted)
     folder = run_folder.open_run_folder("train", wanted, wanted.out)
+    print(f"Watch it learn: tensorboard --logdir {folder}")
     try:
-        best = train(wanted, folder)
-        score(wanted, best, folder)
+        agents = [train(wanted, number, folder) for number in range(wanted.seeds)]
+        score(wanted, agents, folder)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; the best agent so far is in {folder}") from None
 
 
 def read_choices(args: Sequence[str]) -> Run:
     """Return the choices in the flags and in the file they name."""
-    wanted = choices.read(Run, args, command="train_agent.py", about=str(__doc__))
+    wanted = choices.read(Run, args, command="train_agent.py", about=str(__doc__), presets=PRESETS)
     if wanted.scenario.whole:
         raise ValueError("--whole leaves nothing to test on: an agent learns on windows of a trace")
     return wanted
@@ -104,69 +112,93 @@ def available(scenario: Scenario, split: Split, wanted: int) -> int:
         return found
 
 
-def train(wanted: Run, folder: Path) -> Path:
-    """Learn with a progress bar and a line a validation; return the folder of the best agent."""
+def train(wanted: Run, number: int, folder: Path) -> Path:
+    """Learn with a progress bar and a line a validation; return the folder of the best agent of this number."""
     from agents.learn import learn
+    from agents.learner import seed_of
 
-    print(f"Watch it learn: tensorboard --logdir {folder}")
-    with progress("learning", wanted.training.steps) as stepped:
-        return learn(wanted.scenario, wanted.training, folder, stepped=stepped, validated=tell)
+    training = replace(wanted.training, learning_seed=seed_of(wanted.scenario, wanted.training) + number)
+    own = folder / f"seed-{number}" if wanted.seeds > 1 else folder
+    if wanted.seeds > 1:
+        print(f"Agent {number + 1} of {wanted.seeds}")
+    with progress("learning", training.steps) as stepped:
+        return learn(
+            wanted.scenario, training, own, threads=processors(wanted), stepped=stepped, validated=tell
+        )
+
+
+def processors(wanted: Run) -> int:
+    """Return how many processors share the work."""
+    return wanted.processes or len(os.sched_getaffinity(0))
 
 
 def tell(validated: "Validated") -> None:
     """Print a validation as one line."""
-    greedy, sampled = validated.greedy.ratios, validated.sampled.ratios
-    others = ", ".join(f"{name} {ratio:.3f}" for name, ratio in greedy.items() if name != "base_policy")
+    greedy, sampled = validated.greedy.against, validated.sampled.against
+    others = ", ".join(f"{name} {found.ratio:.3f}" for name, found in greedy.items() if name != START)
     best = "  <- best so far" if validated.best else ""
     print(
-        f"step {validated.step:>9,}: mean JCT / base policy's {greedy['base_policy']:.4f} "
-        f"({sampled['base_policy']:.4f} sampled); / {others}{best}",
+        f"step {validated.step:>9,}: mean JCT / where it began {greedy[START].ratio:.4f} "
+        f"({greedy[START].low:.4f}-{greedy[START].high:.4f}; {sampled[START].ratio:.4f} sampled); / {others}{best}",
         flush=True,
     )
 
 
-def score(wanted: Run, best: Path, folder: Path) -> None:
-    """Print and keep the table of the agent and the heuristics on test windows."""
+def score(wanted: Run, agents: Sequence[Path], folder: Path) -> None:
+    """Print and keep the table of the agents and the heuristics on test windows."""
     from functools import partial
 
     from agents import load_policy
+    from agents.learn import learner_of
     from envs.task import shared_windows
     from evaluation import footnotes, report
 
+    names = [f"agent_{number}" for number in range(len(agents))] if len(agents) > 1 else ["agent"]
     policies: dict[str, Policy | type] = {
-        "agent": load_policy(best),
-        "base_policy": wanted.training.base_policy,
+        name: load_policy(each) for name, each in zip(names, agents, strict=True)
     }
+    policies[START] = learner_of(wanted.scenario, wanted.training).start
     policies |= {name: baselines.load(name) for name in BESIDE}
     workloads = shared_windows(wanted.scenario, "test", wanted.test_windows)
     makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
-    results = report.simulate(makers, workloads)
+    with progress("simulating", len(makers) * len(workloads)) as moved:
+        results = report.simulate(
+            makers, workloads, processes=processors(wanted), done=lambda name, table: moved(1)
+        )
     bounds = report.bounds(workloads)
     summaries = report.score(results, workloads, bounds)
-    run_folder.write_run(folder, results, report.document(summaries, bounds, "agent"))
+    run_folder.write_run(folder, results, report.document(summaries, bounds, names[0]))
     out = report.console(sys.stdout)
     for line in footnotes.heading(workloads):
         out.print(line)
-    out.print(report.table(summaries, bounds, "agent"))
-    for line in (*footnotes.footnotes(workloads, summaries, policies, "agent", bounds), *verdicts(summaries)):
+    out.print(report.table(summaries, bounds, names[0]))
+    for line in footnotes.footnotes(workloads, summaries, policies, names[0], bounds):
+        out.print(line)
+    for line in verdicts(summaries, names):
         out.print(line)
     print(f"See how it learned: tensorboard --logdir {folder}")
-    print(f"Score the agent again: python evaluate.py --policy {best}")
+    print(f"Score the agent again: python evaluate.py --policy {agents[0]}")
 
 
-def verdicts(summaries: "dict[str, pd.DataFrame]") -> list[str]:
-    """Say of every other policy whether the agent is better, as far as these windows tell."""
-    from evaluation.comparison import compare
+def verdicts(summaries: "dict[str, pd.DataFrame]", agents: Sequence[str]) -> list[str]:
+    """Say of every other policy whether the agents are better, as far as these windows tell."""
+    from evaluation.comparison import compare_agents
+    from evaluation.footnotes import FULL_WINDOWS
 
-    lines = ["Mean JCT of the agent / that of each, paired by window, with its 95 % interval:"]
-    for name, summary in summaries.items():
-        if name == "agent":
-            continue
-        found = compare(summaries["agent"], summary)
-        which = "its base policy" if name == "base_policy" else name
+    of = "the agent" if len(agents) == 1 else f"the {len(agents)} agents"
+    lines = [f"Mean JCT of {of} / that of each, paired by window, with its 95 % interval:"]
+    others = {name: summary for name, summary in summaries.items() if name not in agents}
+    ours = [summaries[agent] for agent in agents]
+    found = {name: compare_agents(ours, other) for name, other in others.items()}
+    for name, each in found.items():
+        which = "where it began" if name == START else name
         lines.append(
-            f"  {found.ratio:.4f} ({found.low:.4f}-{found.high:.4f}), lower in {found.wins} of "
-            f"{found.windows} windows: {words(found)} {which}"
+            f"  {each.ratio:.4f} ({each.low:.4f}-{each.high:.4f}), lower in {each.wins} of "
+            f"{each.windows} windows: {words(each)} {which}"
+        )
+    if found[START].high >= 1 or found[START].windows < FULL_WINDOWS:
+        lines.append(
+            f"As far as these windows tell, {of} learned nothing that makes jobs end earlier than {START}."
         )
     return lines
 

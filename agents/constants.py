@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from agents.evolution import Evolution, Floats
 from envs.openings import Opening
-from envs.steer import DECISIONS, REACH, Steering
+from envs.steer import DECISIONS, Steering
 from simulator.choice import check, choice
 from simulator.kernel.steering import LOAD
 from simulator.rule import RULE_PARAMETERS, Rule
+from simulator.steered import REACH, Offsets
 from traces import stream
 
 SEARCHED = tuple(each.name for each in RULE_PARAMETERS if each.scale > 0)
@@ -153,9 +154,4 @@ def acting(vector: Floats, searching: Searching) -> Act:
 
 def rule_of(vector: Floats, searching: Searching) -> Rule:
     """Return the rule with the constants of a vector, held to their bounds as in a search."""
-    known = {each.name: each for each in RULE_PARAMETERS}
-    weights = {}
-    for name, offset in zip(searching.weights, np.clip(vector, -REACH, REACH).tolist(), strict=True):
-        each = known[name]
-        weights[name] = min(max(each.default + each.scale * offset, each.low), each.high)
-    return Rule(**weights)
+    return Offsets(Rule(), searching.weights).rule(vector / REACH)

@@ -34,7 +34,7 @@ from workloads import Scenario, Workload, named, windows
 FITTED = Path(__file__).parent.parent / "workloads" / "history"
 WORKLOADS = {
     "mixed": named("mixed"),
-    "philly": replace(named("philly"), physics="standard"),
+    "philly": named("philly"),
     "coda_mix": named("coda_mix"),
 }
 TRAINING = {"mixed": 64, "philly": 32, "coda_mix": 3}  # windows

@@ -26,11 +26,9 @@ from simulator.kernel.layout import (
 )
 from simulator.kernel.rule_memory import memory_dtype
 from simulator.legality import as_arrays, wait
-from simulator.look_ahead import LookAhead, run_ahead
 from simulator.next_moves import adopt, next_move
 from simulator.physics import Physics
-from simulator.policy import Action, Policy, Preempt, Ranking, Resize, Start, Throttle, Wait
-from simulator.rule import Rule, run_rule
+from simulator.policy import Action, Policy, Preempt, Ranking, Resize, RunsWhole, Start, Throttle, Wait
 from simulator.source import Source, source_of
 from simulator.view import View
 from traces import stream
@@ -170,14 +168,13 @@ class Episode:
             case Preempt(job):
                 calls.pause(self.states, 0, self.jobs, job)
 
-    def run_whole(self, policy: Ranking | Rule | LookAhead, account: "Account | None" = None) -> None:
-        """Carry out a ranking, or a rule over moves, looking ahead or not, inside the kernel, from here to the end.
+    def run_whole(self, policy: Ranking | RunsWhole, account: "Account | None" = None) -> None:
+        """Carry out a ranking, or another policy that the kernel knows, inside the kernel, from here to the end.
 
-        account: what takes a ranking down, if anything; a rule over moves is asked step by step for one.
+        account: what takes a ranking down, if anything; the others are asked step by step for one.
         """
-        if isinstance(policy, Rule | LookAhead):
-            carry_out = run_rule if isinstance(policy, Rule) else run_ahead
-            ended = carry_out(policy, self.states, self.jobs, self.histories)  # type: ignore[arg-type]
+        if isinstance(policy, RunsWhole):
+            ended = policy.run_whole(self.states, self.jobs, self.histories)
             self.fits[:] = self.jobs["fitted"]
         else:
             adopt(self.states, 0, self.jobs, policy)
@@ -291,8 +288,8 @@ def run(
             )
         episode.set_levels(policy.levels)
         episode.state.discipline = discipline_of(policy, episode.discipline)
-    taken_down = isinstance(policy, Rule | LookAhead) and account is not None
-    if isinstance(policy, Ranking | Rule | LookAhead) and not step_by_step and not taken_down:
+    taken_down = isinstance(policy, RunsWhole) and account is not None
+    if isinstance(policy, Ranking | RunsWhole) and not step_by_step and not taken_down:
         episode.run_whole(policy, account)
         return episode
     ask = asking(policy, episode)

@@ -12,18 +12,18 @@ import numpy as np
 from simulator.kernel import look_ahead
 from simulator.kernel.look_ahead import Choices, Room
 from simulator.kernel.move_list import list_dtype
-from simulator.policy import Action
+from simulator.policy import Action, RunsWhole
 from simulator.rule import Rule, as_action, memory_of
 from simulator.source import source_of
 
 if TYPE_CHECKING:
     from simulator.view import View
 
-__all__ = ["Labels", "LookAhead", "label", "run_ahead"]
+__all__ = ["Labels", "LookAhead", "label"]
 
 
 @dataclass(frozen=True)
-class LookAhead:
+class LookAhead(RunsWhole):
     """Do what a rule does, but where another move wins in imagined futures; ValueError where a choice is out of bounds.
 
     rule: whose choices are compared with others, and that goes on after each.
@@ -70,13 +70,15 @@ class LookAhead:
         source = source_of(view)
         if source.rule != self:
             source.rule = self
-            source.rule_memory = memory_of(
-                self.rule, source.states, source.jobs, source.histories, rows=2
-            )
+            source.rule_memory = memory_of(self.rule, source.states, source.jobs, source.histories, rows=2)
         if not isinstance(source.room, Futures) or source.room.room.memory is not source.rule_memory:
             source.room = futures(source.states, source.jobs, source.rule_memory)
         kind = look_ahead.next_move(source.states, source.jobs, *source.room, self.choices)
         return as_action(source.rule_memory[0], kind)
+
+    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        """Carry it out on the first record to the end; tell whether every job ended."""
+        return carried_out(self, states, jobs, memory_of(self.rule, states, jobs, histories, rows=2))
 
     @property
     def choices(self) -> Choices:
@@ -106,12 +108,6 @@ class Labels(NamedTuple):
     won_s: np.ndarray
     error_s: np.ndarray
     own: int
-
-
-def run_ahead(policy: LookAhead, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
-    """Carry out a policy on the first record to the end; tell whether every job ended."""
-    memory = memory_of(policy.rule, states, jobs, histories, rows=2)
-    return carried_out(policy, states, jobs, memory)
 
 
 def carried_out(policy: LookAhead, states: np.ndarray, jobs: np.ndarray, memory: np.ndarray) -> bool:

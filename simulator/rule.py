@@ -15,18 +15,18 @@ from simulator.kernel.core_memory import CORES, MOVE, PAUSE, START, WAIT
 from simulator.kernel.layout import NOBODY
 from simulator.kernel.rule_memory import fresh_memory
 from simulator.kernel.rule_parameters import RULE_PARAMETERS, RuleParameter, RuleParameters
-from simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
+from simulator.policy import Action, Placement, Preempt, Resize, RunsWhole, Start, Throttle, Wait
 from simulator.source import Source, source_of
 from simulator.speed_model import fit
 
 if TYPE_CHECKING:
     from simulator.view import View
 
-__all__ = ["RULE_PARAMETERS", "Rollouts", "Rule", "RuleParameter", "memory_of", "run_rule"]
+__all__ = ["RULE_PARAMETERS", "Rollouts", "Rule", "RuleParameter", "memory_of"]
 
 
 @dataclass(frozen=True)
-class Rule(RuleParameters):
+class Rule(RuleParameters, RunsWhole):
     """A policy made of weights; see `RuleParameters` for each. ValueError where one is out of bounds."""
 
     def __call__(self, view: "View") -> Action:
@@ -38,6 +38,11 @@ class Rule(RuleParameters):
                 memory_of(self, source.states, source.jobs, source.histories),
             )
         return next_move(source)
+
+    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        """Carry it out on the first record to the end; tell whether every job ended."""
+        memory = memory_of(self, states, jobs, histories)
+        return bool(rule_over_moves.run_until(states, 0, memory, 0, jobs, np.inf))
 
 
 def memory_of(
@@ -56,12 +61,6 @@ def fit_profiles(states: np.ndarray, jobs: np.ndarray) -> None:
     unknown = np.flatnonzero(~jobs["fitted"].any(axis=1) & (jobs["num_gpus"] > 0))
     for job in unknown.tolist():
         jobs["fitted"][job] = fit(measurements.profiled(states, jobs, job))
-
-
-def run_rule(rule: Rule, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
-    """Carry out a rule on the first record to the end; tell whether every job ended."""
-    memory = memory_of(rule, states, jobs, histories)
-    return bool(rule_over_moves.run_until(states, 0, memory, 0, jobs, np.inf))
 
 
 class Rollouts:

@@ -52,8 +52,8 @@ def allocating(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def entry(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function that Python calls, with this package's own cache folder."""
-    return _njit(function, no_cfunc_wrapper=True)
+    """Compile a function that Python calls; meanwhile other threads of Python may run."""
+    return _njit(function, nogil=True, no_cfunc_wrapper=True)
 
 
 def _njit(function: Callable[..., Any], **options: bool) -> Callable[..., Any]:

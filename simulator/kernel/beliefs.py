@@ -2,8 +2,8 @@
 
 Run times are drawn: lognormal, by the estimate with its error, good or not, and by the run times of all jobs so far (a
 normal prior of the logarithm), longer than what has been attained; where the scenario names a history, as that has mean
-and deviation (`simulator.kernel.history`); where estimates are exact, they are as they are. What a job needs of cores is
-what the history teaches, else what has been tried, or a guess; its memory and duty are as profiled, its speed with
+and deviation (`simulator.kernel.history`); where estimates are exact, they are as they are. What a job needs of cores
+is what the history teaches, else what has been tried, or a guess; its memory and duty are as profiled, its speed with
 other numbers of workers is as fitted to its profile. It does not fail by itself, nor does a node. Jobs that have not
 arrived are left out.
 """

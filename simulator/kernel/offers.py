@@ -84,6 +84,8 @@ def best_seats(s, jobs, m, job, cores):
     find_ways(s, jobs, m, job)
     least, least_empty = np.inf, 0
     for node in range(s.num_nodes):
+        if not m.has_seat[node]:
+            continue
         rank_gpus(s, m, node)
         empty = count_empty(s, m, node)
         for way in range(m.num_ways):

@@ -48,6 +48,7 @@ MEMORY: Fields = (
     # scratch: the queue and the running jobs
     ("num_order", "i8"),
     ("order", "i4", ("jobs",)),  # queued jobs with GPUs, in order
+    ("to_list", "i1", ("jobs",)),  # is queued, and not yet in order
     ("num_on_cores", "i8"),
     ("on_cores", "i4", ("jobs",)),  # queued CPU jobs, by job
     ("crowd", "f8", ("jobs",)),  # slowdown of a job by those beside it
@@ -57,6 +58,8 @@ MEMORY: Fields = (
     ("is_kept", "i1", ("gpus",)),
     ("is_empty", "i1", ("gpus",)),
     ("is_open", "i1", ("gpus",)),  # has a share slot for another job
+    ("num_seats", "i8"),
+    ("seats", "i4", ("gpus",)),  # GPUs that are empty or open
     ("slowdown", "f8", ("gpus",)),  # of a job there; infinite where it cannot run
     ("opens_s", "f8", ("gpus",)),
     ("evicted", "i4", ("gpus",)),
@@ -74,6 +77,7 @@ MEMORY: Fields = (
     ("offers_gpus", "i4", ("gpus",)),
     # scratch: nodes
     ("can_hold", "i1", ("nodes",)),
+    ("has_seat", "i1", ("nodes",)),  # for the job that was looked for
     ("spare", "f8", ("nodes",)),  # cores that could be given up
     # scratch: the ways in which a job can run
     ("num_ways", "i8"),

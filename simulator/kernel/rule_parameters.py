@@ -43,10 +43,10 @@ class RuleParameters:
     """Times its time as asked and alone with which a job may start, at most."""
     caution: float = weight(0.25, 0, 1e6, 0.25)
     """What a pause must win, over what others lose by it."""
-    growth: float = weight(1, 0, 1e6, 0.7)
-    """What a move to other GPUs must win, over what its restart takes."""
-    settled: float = weight(60, 0, 1e6, 60)
-    """Seconds that a job has run at least before it is paused or moved."""
+    growth: float = weight(1, 0.1, 1e6, 0.7)
+    """What a move to other GPUs must win, over what its restart takes; without it jobs would move for ever."""
+    settled: float = weight(60, 10, 1e6, 60)
+    """Seconds that a job has run at least before it is paused or moved; without it jobs would never get on."""
     reserve: float = weight(1, 0, 6, 0.7)
     """Cores for each GPU that a job is sure of before others get what they want."""
     new_cores: float = weight(1, 1, 8, 0.7)

@@ -11,10 +11,10 @@ import baselines
 from agents.constants import Course, Searching, acting, first, rule_of, search
 from agents.evolution import Evolution
 from envs.openings import Opening
-from envs.steer import REACH
 from simulator.episode import run
 from simulator.kernel.steering import LOAD
 from simulator.rule import RULE_PARAMETERS, Rule
+from simulator.steered import REACH
 from workloads import Split, named, windows
 from workloads import names as workload_names
 

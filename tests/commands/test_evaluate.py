@@ -316,6 +316,6 @@ def test_a_policy_that_is_no_module_is_refused(policy: str, capsys: pytest.Captu
 
 
 def test_whole_generated_traces_are_no_window_that_agents_learn_on() -> None:
-    one = whole(Scenario(whole=True, cluster="8x8"))
+    one = whole(Scenario(whole=True, cluster="8x8", physics="exclusive"))
     another = windows(Scenario(all_windows=True), "train", 1)[0]
     assert not one.table["duration_s"].equals(another.table["duration_s"])

@@ -153,7 +153,7 @@ def test_a_search_refuses_to_train_on_other_windows(split: Any, validation: list
 
 
 def test_a_search_refuses_test_windows_and_whole_traces_for_validation(training: list[Workload]) -> None:
-    everything = whole(Scenario(whole=True, trace="xion_small", cluster="1x2", jobs=20))
+    everything = whole(Scenario(whole=True, trace="xion_small", cluster="1x2", jobs=20, physics="exclusive"))
     for wrong in (windows(SMALL, "test", 1), [everything]):
         with pytest.raises(ValueError, match="no window of the validation part"):
             search.search(threshold, MARGINS, training, wrong, budget=10**6)
