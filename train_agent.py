@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import baselines
 from agents import check_installed
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from evaluation.comparison import Comparison
     from simulator.policy import Policy
 
+START, HELD, CONSTANTS = "start", "held", "constants"
 BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
-"""What the trained agent stands beside, each with default settings; what it began as comes before them."""
-START = "start"
+"""What the trained agent stands beside, each with default settings. Before them come what it does on average, always
+(`held`), what it began as (`start`), and the best constants that are known for the workload (`constants`)."""
 PRESETS = choices.WORKLOAD | {"action": choices.Preset("training", usual)}
 
 
@@ -67,8 +68,7 @@ def work(args: Sequence[str]) -> None:
     folder = run_folder.open_run_folder("train", wanted, wanted.out)
     print(f"Watch it learn: tensorboard --logdir {folder}")
     try:
-        agents = [train(wanted, number, folder) for number in range(wanted.seeds)]
-        score(wanted, agents, folder)
+        score(wanted, [train(wanted, number, folder) for number in range(wanted.seeds)], folder)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; the best agent so far is in {folder}") from None
 
@@ -112,19 +112,37 @@ def available(scenario: Scenario, split: Split, wanted: int) -> int:
         return found
 
 
-def train(wanted: Run, number: int, folder: Path) -> Path:
-    """Learn with a progress bar and a line a validation; return the folder of the best agent of this number."""
-    from agents.learn import learn
+class Trained(NamedTuple):
+    """An agent: its folder, and what does always what it does on average, where there is such a policy."""
+
+    folder: Path
+    policy: "Policy"
+    held: "Policy | None"
+
+
+def train(wanted: Run, number: int, folder: Path) -> Trained:
+    """Learn with a progress bar and a line a validation; return the best agent of this number."""
+    from agents import load_policy
+    from agents.learn import learn, learner_of
     from agents.learner import seed_of
 
     training = replace(wanted.training, learning_seed=seed_of(wanted.scenario, wanted.training) + number)
     own = folder / f"seed-{number}" if wanted.seeds > 1 else folder
     if wanted.seeds > 1:
         print(f"Agent {number + 1} of {wanted.seeds}")
+    bests: list[Validated] = []
+
+    def note(validated: "Validated") -> None:
+        tell(validated)
+        if validated.best:
+            bests.append(validated)
+
     with progress("learning", training.steps) as stepped:
-        return learn(
-            wanted.scenario, training, own, threads=processors(wanted), stepped=stepped, validated=tell
+        best = learn(
+            wanted.scenario, training, own, threads=processors(wanted), stepped=stepped, validated=note
         )
+    held = learner_of(wanted.scenario, training).held(bests[-1].greedy.numbers)
+    return Trained(best, load_policy(best), held)
 
 
 def processors(wanted: Run) -> int:
@@ -144,21 +162,15 @@ def tell(validated: "Validated") -> None:
     )
 
 
-def score(wanted: Run, agents: Sequence[Path], folder: Path) -> None:
+def score(wanted: Run, agents: Sequence[Trained], folder: Path) -> None:
     """Print and keep the table of the agents and the heuristics on test windows."""
     from functools import partial
 
-    from agents import load_policy
-    from agents.learn import learner_of
     from envs.task import shared_windows
     from evaluation import footnotes, report
 
-    names = [f"agent_{number}" for number in range(len(agents))] if len(agents) > 1 else ["agent"]
-    policies: dict[str, Policy | type] = {
-        name: load_policy(each) for name, each in zip(names, agents, strict=True)
-    }
-    policies[START] = learner_of(wanted.scenario, wanted.training).start
-    policies |= {name: baselines.load(name) for name in BESIDE}
+    policies = in_table(wanted, agents)
+    first = next(iter(policies))
     workloads = shared_windows(wanted.scenario, "test", wanted.test_windows)
     makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     with progress("simulating", len(makers) * len(workloads)) as moved:
@@ -167,39 +179,64 @@ def score(wanted: Run, agents: Sequence[Path], folder: Path) -> None:
         )
     bounds = report.bounds(workloads)
     summaries = report.score(results, workloads, bounds)
-    run_folder.write_run(folder, results, report.document(summaries, bounds, names[0]))
+    run_folder.write_run(folder, results, report.document(summaries, bounds, first))
     out = report.console(sys.stdout)
     for line in footnotes.heading(workloads):
         out.print(line)
-    out.print(report.table(summaries, bounds, names[0]))
-    for line in footnotes.footnotes(workloads, summaries, policies, names[0], bounds):
+    out.print(report.table(summaries, bounds, first))
+    for line in footnotes.footnotes(workloads, summaries, policies, first, bounds):
         out.print(line)
-    for line in verdicts(summaries, names):
+    for line in verdicts(summaries, len(agents)):
         out.print(line)
     print(f"See how it learned: tensorboard --logdir {folder}")
-    print(f"Score the agent again: python evaluate.py --policy {agents[0]}")
+    print(f"Score the agent again: python evaluate.py --policy {agents[0].folder}")
 
 
-def verdicts(summaries: "dict[str, pd.DataFrame]", agents: Sequence[str]) -> list[str]:
-    """Say of every other policy whether the agents are better, as far as these windows tell."""
+def in_table(wanted: Run, agents: "Sequence[Trained]") -> "dict[str, Policy | type]":
+    """Return what stands in the table, by name: the agents first."""
+    from agents.learn import learner_of
+
+    found: dict[str, Policy | type] = dict(
+        zip(numbered("agent", len(agents)), [each.policy for each in agents], strict=True)
+    )
+    for name, each in zip(numbered(HELD, len(agents)), agents, strict=True):
+        if each.held:
+            found[name] = each.held
+    found[START] = learner_of(wanted.scenario, wanted.training).start
+    workload = wanted.workload or choices.workload_like(wanted.scenario)
+    if workload and wanted.training.action == "steer" and workload in baselines.with_constants():
+        found[CONSTANTS] = baselines.vary(baselines.load("union"), **baselines.constants(workload).settings)
+    return found | {name: baselines.load(name) for name in BESIDE}
+
+
+def numbered(name: str, count: int) -> list[str]:
+    """Return so many names, with a number each if they are several."""
+    return [f"{name}_{number}" for number in range(count)] if count > 1 else [name]
+
+
+def verdicts(summaries: "dict[str, pd.DataFrame]", count: int) -> list[str]:
+    """Say of every other policy whether the agents, so many, are better, as far as these windows tell."""
     from evaluation.comparison import compare_agents
     from evaluation.footnotes import FULL_WINDOWS
 
-    of = "the agent" if len(agents) == 1 else f"the {len(agents)} agents"
+    of = "the agent" if count == 1 else f"the {count} agents"
+    ours, held = (
+        [summaries[each] for each in numbered(name, count) if each in summaries] for name in ("agent", HELD)
+    )
+    own = {*numbered("agent", count), *numbered(HELD, count)}
+    found = {"what it does on average, held": compare_agents(ours, held)} if held else {}
+    for name, other in summaries.items():
+        if name not in own:
+            found["where it began" if name == START else name] = compare_agents(ours, [other] * count)
     lines = [f"Mean JCT of {of} / that of each, paired by window, with its 95 % interval:"]
-    others = {name: summary for name, summary in summaries.items() if name not in agents}
-    ours = [summaries[agent] for agent in agents]
-    found = {name: compare_agents(ours, other) for name, other in others.items()}
-    for name, each in found.items():
-        which = "where it began" if name == START else name
-        lines.append(
-            f"  {each.ratio:.4f} ({each.low:.4f}-{each.high:.4f}), lower in {each.wins} of "
-            f"{each.windows} windows: {words(each)} {which}"
-        )
-    if found[START].high >= 1 or found[START].windows < FULL_WINDOWS:
-        lines.append(
-            f"As far as these windows tell, {of} learned nothing that makes jobs end earlier than {START}."
-        )
+    lines += [
+        f"  {each.ratio:.4f} ({each.low:.4f}-{each.high:.4f}), lower in {each.wins} of {each.windows} windows: "
+        f"{words(each)} {which}"
+        for which, each in found.items()
+    ]
+    began = found["where it began"]
+    if began.high >= 1 or began.windows < FULL_WINDOWS:
+        lines.append(f"As far as these windows tell, {of} learned nothing by which jobs end earlier.")
     return lines
 
 

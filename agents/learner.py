@@ -54,6 +54,10 @@ class Learner(ABC):
     def play(self, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
         """Play environment i on its window i to the end, by the most likely actions or by sampled ones."""
 
+    def held(self, numbers: dict[str, float]) -> Policy | None:
+        """Return what always does what the agent does on average, by numbers of `play`; None if there is no such."""
+        return None
+
     def told(self, infos: list[dict[str, Any]]) -> dict[str, list[float]]:
         """Return what is told of a step in training, by the name of its curve."""
         ended = [info["jct_ratio"] for info in infos if "jct_ratio" in info]

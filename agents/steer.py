@@ -16,6 +16,7 @@ from agents.vec_env import ClusterVecEnv, batch
 from envs.batch import BatchEnv
 from envs.rule_batch import RuleVectorEnv
 from simulator.rule import Rule
+from simulator.steered import Offsets
 
 CRITIC_WIDTH = 64
 
@@ -31,6 +32,11 @@ class SteerLearner(Learner):
     def start(self) -> Rule:
         """The rule whose weights are moved."""
         return Rule()
+
+    def held(self, numbers: dict[str, float]) -> Rule:
+        """Return the rule with the agent's mean offsets: what is left of it without regard to the state."""
+        weights = self.training.weights
+        return Offsets(self.start, weights).rule(np.array([numbers[f"offset_{name}"] for name in weights]))
 
     def model(self) -> PPO:
         """Return the algorithm with its environments, nothing learned yet."""

@@ -16,13 +16,13 @@ class Training:
     action: Action = "steer"
     """What the agent does: steer the rule over moves by its weights, with all levers, beginning as `union`; or pick the
     job to start, beginning as the threshold heuristic. It decides about what is usual for the choices below."""
-    steps: int = choice(36_864, least=1)
+    steps: int = choice(18_432, least=1)
     """Decisions to learn from, rounded up to whole rollouts."""
     windows: int = choice(200, least=1)
     """Windows to learn on; as many as the trace has, if those are fewer."""
     validation_windows: int = choice(40, least=1)
     """Windows on which the best agent is chosen; no other use is made of them."""
-    validate_every: int = choice(4_608, least=1)
+    validate_every: int = choice(3_072, least=1)
     """Steps between validations, each of which also writes a checkpoint."""
     learning_seed: int | None = choice(None, least=0)
     """Decides first weights, sampled actions and batches; the scenario's seed, if not given."""

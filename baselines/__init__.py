@@ -11,13 +11,25 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from baselines._tuned import CONSTANTS, Tuned, constants, searched, tuned
+from baselines._tuned import CONSTANTS, Tuned, constants, searched, tuned, with_constants
 from traces import modules, unknown
 
 if TYPE_CHECKING:
     from simulator.policy import Policy
 
-__all__ = ["CONSTANTS", "Tuned", "constants", "grid", "load", "make", "names", "searched", "tuned", "vary"]
+__all__ = [
+    "CONSTANTS",
+    "Tuned",
+    "constants",
+    "grid",
+    "load",
+    "make",
+    "names",
+    "searched",
+    "tuned",
+    "vary",
+    "with_constants",
+]
 
 
 def names() -> list[str]:

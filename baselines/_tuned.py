@@ -73,9 +73,14 @@ def tuned(workload: str, policy: str | None = None) -> Tuned:
     return Tuned(name, settings | lists, source + EARLIER * (found.get("streams") != VERSION))
 
 
+def with_constants() -> list[str]:
+    """Return the names of the workloads for which weights were searched."""
+    return sorted(file.stem for file in CONSTANTS.glob("*.json"))
+
+
 def constants(workload: str) -> Constants:
     """Return `union` with the weights found for a workload; ValueError names the workloads for which there are some."""
-    known = sorted(file.stem for file in CONSTANTS.glob("*.json"))
+    known = with_constants()
     if workload not in known:
         raise ValueError(
             f"no constants were searched for workload {workload!r}: there are those of {', '.join(known) or 'none'}; "

@@ -72,14 +72,17 @@ def compare(
     )
 
 
-def compare_agents(agents: Sequence[pd.DataFrame], reference: pd.DataFrame, *, seed: int = 0) -> Comparison:
+def compare_agents(
+    agents: Sequence[pd.DataFrame], references: Sequence[pd.DataFrame], *, seed: int = 0
+) -> Comparison:
     """Compare agents that were trained alike, each from its own seed, as one: means over agents, then as `compare`.
 
-    With several agents the interval is that of `two_level`: over agents and windows. Raises `ValueError` as `compare`.
+    references: one for each, the same or not. With several agents the interval is that of `two_level`: over agents and
+    windows. Raises `ValueError` as `compare`.
     """
     if len(agents) == 1:
-        return compare(agents[0], reference, seed=seed)
-    pairs = [_paired(agent, reference, "mean_jct_s") for agent in agents]
+        return compare(agents[0], references[0], seed=seed)
+    pairs = [_paired(agent, other, "mean_jct_s") for agent, other in zip(agents, references, strict=True)]
     ratios = np.array([(ours / theirs).groupby(level="window").mean() for ours, theirs in pairs])
     ours, theirs = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
     mean, low, high = two_level(ratios, seed=seed)

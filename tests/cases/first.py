@@ -76,7 +76,9 @@ def ask() -> None:
 
 def play_batch(action: str) -> None:
     """Take some steps of environments on the rule, with a policy that steers it beside them."""
-    batch = gymnasium.make_vec("GPUCluster-mixed-v1", num_envs=2, action=action, count=2, scenario={"jobs": 40})
+    batch = gymnasium.make_vec(
+        "GPUCluster-mixed-v1", num_envs=2, action=action, count=2, scenario={"jobs": 40}
+    )
     batch.reset(seed=0)
     for _ in range(3):
         batch.step(np.zeros_like(batch.action_space.sample()))

@@ -89,13 +89,13 @@ def test_agents_that_are_alike_are_no_more_evidence_than_one() -> None:
 
 def test_agents_are_compared_as_one() -> None:
     agents = [summary(50, 300, 20), summary(100, 200, 60)]
-    result = compare_agents(agents, summary(100, 200, 40))
+    result = compare_agents(agents, [summary(100, 200, 40)] * 2)
     assert result.ratio == pytest.approx((0.5 + 1.5 + 0.5 + 1 + 1 + 1.5) / 6)
     assert result.geometric == pytest.approx((0.5 * 1.5 * 0.5 * 1.5) ** (1 / 6))
     assert result.pooled == pytest.approx((370 + 360) / (2 * 340))
     assert (result.wins, result.windows) == (1, 3)  # of the agents' means 0.75, 1.25 and 1
     assert (result.ratio, result.low, result.high) == pytest.approx(two_level([[0.5, 1.5, 0.5], [1, 1, 1.5]]))
-    assert compare_agents(agents[:1], agents[1]) == compare(agents[0], agents[1])
+    assert compare_agents(agents[:1], agents[1:]) == compare(agents[0], agents[1])
 
 
 @pytest.mark.parametrize("shape", [(1, 5), (5, 1)])
