@@ -153,7 +153,7 @@ def test_a_server_is_added_where_exchange_binds() -> None:
     episode = begin(SURE | {"servers": 1, "sync_gb": 1.0})
     policy = Aiturbo()
     assert moves(policy, episode) == [Start(0, Placement((0,), servers=2))]
-    assert until(policy, episode, 300) == [(240, Resize(0, placement=Placement((0,), servers=3)))]
+    assert until(policy, episode, 240) == [(240, Resize(0, placement=Placement((0,), servers=3)))]
 
 
 def test_an_unpredictable_job_gets_what_it_asks_for() -> None:
