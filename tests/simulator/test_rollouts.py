@@ -13,7 +13,7 @@ from simulator.policy import Action, Policy, Wait
 from simulator.rule import Rollouts, Rule, memory_of
 from simulator.source import source_of
 from simulator.view import View
-from simulator.vocabulary import QUEUED
+from simulator.vocabulary import DONE
 from tests.accounts.rule_by_hand import RuleByHand
 from workloads import Workload, named, windows
 
@@ -152,19 +152,20 @@ def test_what_is_imagined_lasts_longer_than_what_was_attained_and_differs_by_see
 
 
 def test_with_a_history_what_is_imagined_lies_about_what_it_teaches() -> None:
-    """The median of what is drawn for a job that has not begun is what the view expects; so is its need of cores."""
+    """The mean logarithm of what is drawn is that of what the view expects; so are the cores that are imagined."""
     episode, memory = midway(window("mixed", "mixed"))
     jobs = episode.view.jobs
-    queued = np.flatnonzero((jobs.phase == QUEUED) & (jobs.attained_s == 0) & (jobs.num_gpus > 0))
-    assert len(queued)
+    left = np.flatnonzero((jobs.phase != DONE) & (jobs.num_gpus > 0))
+    assert len(left)
     room = room_for(episode, memory)
     drawn = []
     for seed in range(200):
         room.copy(episode.states, 0, memory, 0, episode.jobs)
         room.imagine(seed)
-        drawn.append(np.log(room.jobs["duration_s"][queued]))
+        drawn.append(np.log(room.jobs["duration_s"][left]))
     error = np.std(drawn, axis=0) / np.sqrt(len(drawn))
-    assert (abs(np.mean(drawn, axis=0) - np.log(jobs.expected_s[queued])) < MANY_ERRORS * error).all()
-    fed = queued[episode.jobs["input_core_s"][queued] > 0]
+    apart = abs(np.mean(drawn, axis=0) - np.log(jobs.expected_s[left]))
+    assert (apart < MANY_ERRORS * error + 0.01).all()
+    fed = left[episode.jobs["input_core_s"][left] > 0]
     cores = GOOD * room.jobs["input_core_s"][fed] / room.jobs["gpu_s"][fed]
     np.testing.assert_allclose(cores, jobs.expected_cores[fed])
