@@ -96,6 +96,7 @@ def test_several_agents_learn_to_steer_and_are_told_of_as_one(tmp_path: Path) ->
     assert (run.code, run.error) == (0, "")
     assert re.findall(r"^step +([\d,]+): mean JCT", run.out, re.MULTILINE) == ["0", "48", "96"] * 2
     rows = re.findall(r"^(\w+) +[\d,.]+ ", run.out, re.MULTILINE)
+    rows = [row for row in rows if row != "Agent"]  # "Agent 1 of 2"
     assert rows[:5] == ["agent_0", "agent_1", "held_0", "held_1", "start"]
     assert "Mean JCT of the 2 agents / that of each" in run.out
     assert "the 2 agents learned nothing" in run.out  # two windows tell nothing

@@ -92,7 +92,7 @@ def test_threads_change_nothing() -> None:
             batch.begin(e, e % 2)
         while batch.more.any():
             batch.step(actions)
-    assert (alone.states["finish_s"] == shared.states["finish_s"]).all()
+    np.testing.assert_array_equal(alone.states["finish_s"], shared.states["finish_s"])
     assert (alone.load == shared.load).all()
     with pytest.raises(ValueError, match="threads 0"):
         Steering(found(), 1, threads=0)
