@@ -187,14 +187,14 @@ def believe_all(s, jobs, m, seed):
     Errors of readings, and what chance decides, are drawn anew too.
     """
     s.num_jobs = s.num_arrived
-    s.seed = mixed(mixed(seed) ^ 1)
-    s.dice = 1 + mixed(mixed(seed) ^ 2) % (MODULUS - 1)
     if s.failing:
         believe_nodes(s)
     mean, spread = find_prior(s, jobs)
     for job in range(s.num_arrived):
         if job_left(s, job):
             believe(s, jobs, m, job, mean, spread, seed)
+    s.seed = mixed(mixed(seed) ^ 1)  # once all that has been read is known
+    s.dice = 1 + mixed(mixed(seed) ^ 2) % (MODULUS - 1)
     for at in range(s.num_active):
         s.noted[at] = s.events[at]
     for at in range(s.num_active):

@@ -183,7 +183,7 @@ def change_cores(s, m, shrinks, keeps_servers):
 
 @compiled
 def node_for_cores(s, jobs, m, job):
-    """Return the node for a CPU job where it leaves most cores beyond those that others want, or NOBODY.
+    """Return the node, the first of several, for a CPU job where it leaves most cores that nobody wants, or NOBODY.
 
     It fits beside the reserves. The wishes have been noted.
     """
@@ -204,7 +204,7 @@ def node_for_cores(s, jobs, m, job):
         if (
             sure[node] + EPS >= asked
             and s.closed[node] == OPEN
-            and (best == NOBODY or left[node] > left[best])
+            and (best == NOBODY or left[node] > left[best] + EPS)
         ):
             best = node
     return best

@@ -123,7 +123,10 @@ def start_on_cores(view: "View", held: Holders, jobs: np.ndarray, reserve: float
         fits = (sure + ROUNDING >= asked) & (view.nodes.closed == OPEN)
         if not fits.any() or view.just_paused(job):
             continue
-        node = int(np.argmax(np.where(fits, left, -np.inf)))
+        most = np.where(fits, left, -np.inf)
+        node = 0
+        for other in range(1, len(most)):  # sums in another order may differ in their last digit
+            node = other if most[other] > most[node] + ROUNDING else node
         taken = np.where(np.arange(len(sure)) == node, asked, 0.0)
         cores = np.minimum(divide(held, reserve, taken=taken), view.jobs.cores_now[held.jobs])
         return [*resizes(view, held, cores), Start(job, Placement((), node=node))]

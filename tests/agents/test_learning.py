@@ -79,7 +79,7 @@ def small_first(folder: Path) -> Scenario:
 def test_a_better_order_is_learned(tmp_path: Path, reward: Literal["rollout_advantage", "jct"]) -> None:
     training = replace(
         PICK,
-        steps=4096,
+        steps=6144,
         windows=8,
         validation_windows=2,
         validate_every=100_000,
