@@ -49,7 +49,7 @@ def steps(env: GPUClusterEnv, action: Action) -> list[int]:
             kind = TURNS.index((Throttle, 1 if count > 0 else -1))
         case Wait(None):
             return [at.wait]
-        case Wait(seconds):  # in small steps: who waits for several minutes says so again after one
+        case Wait(float(seconds)):  # in small steps: who waits for several minutes says so again after one
             assert seconds == pytest.approx(WINDOW_S * round(seconds / WINDOW_S), abs=1e-6)
             return [at.wait + Elastic.waits.index(WINDOW_S)]
     return [at.turn + kind * len(running) + running.index(job)] * abs(count)
