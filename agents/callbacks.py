@@ -79,6 +79,7 @@ class Validator(BaseCallback):
         self._learner, self._validation, self._out, self._tell = learner, validation, out, tell
         self._next = 0
         self._least = np.inf
+        self._rows: list[dict[str, float]] = []
 
     def _on_training_start(self) -> None:
         describe_run(self.logger, self._learner)
@@ -119,15 +120,12 @@ class Validator(BaseCallback):
         for name, value in (lines | numbers).items():
             self.logger.record(name, value)
         self.logger.dump(validated.step)
-        file = self._out / CURVE
-        new = not file.exists()
-        with file.open("a", newline="", encoding="utf-8") as out:
-            rows = csv.writer(out)
-            if new:
-                rows.writerow(
-                    ["step", *(name.removeprefix("validation_").replace("/", "_") for name in numbers)]
-                )
-            rows.writerow([validated.step, *numbers.values()])
+        row = {name.removeprefix("validation_").replace("/", "_"): value for name, value in numbers.items()}
+        self._rows.append({"step": validated.step} | row)
+        with (self._out / CURVE).open("w", newline="", encoding="utf-8") as out:
+            rows = csv.DictWriter(out, list(dict.fromkeys(name for each in self._rows for name in each)))
+            rows.writeheader()
+            rows.writerows(self._rows)
 
     def _save(self, validated: Validated, model: PPO) -> None:
         learner = self._learner

@@ -52,7 +52,10 @@ class Learner(ABC):
 
     @abstractmethod
     def play(self, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
-        """Play environment i on its window i to the end, by the most likely actions or by sampled ones."""
+        """Play environment i on its window i to the end, by the most likely actions or by sampled ones.
+
+        NeverEndsError where jobs would never come to theirs.
+        """
 
     def held(self, numbers: dict[str, float]) -> Policy | None:
         """Return what always does what the agent does on average, by numbers of `play`; None if there is no such."""
@@ -87,9 +90,13 @@ def seed_of(scenario: Scenario, training: Training) -> int:
     return scenario.seed if training.learning_seed is None else training.learning_seed
 
 
+class NeverEndsError(RuntimeError):
+    """An agent pauses and restarts jobs again and again."""
+
+
 def refuse_endless(cut: np.ndarray, number: int) -> None:
-    """Raise RuntimeError where an environment was cut: an agent that cannot bring jobs to their end."""
+    """Raise NeverEndsError where an environment was cut: an agent that cannot bring jobs to their end."""
     if cut.any():
-        raise RuntimeError(
+        raise NeverEndsError(
             f"window {number} does not end: the agent pauses and restarts jobs again and again"
         )

@@ -1,11 +1,12 @@
 """Validation: an agent plays windows it does not learn on, beside the heuristics, all side by side."""
 
+import math
 from typing import NamedTuple
 
 from stable_baselines3 import PPO
 
 import baselines
-from agents.learner import Learner
+from agents.learner import Learner, NeverEndsError
 from agents.vec_env import batch
 from envs.task import shared_windows
 from evaluation import report, results
@@ -15,6 +16,7 @@ HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion_threshold")
 """What every agent is held against, beside what it began as."""
 
 START = "start"
+NEVER = Comparison(math.inf, math.inf, math.inf, math.inf, math.inf, 0, 0)
 SHOWN = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_goodput_share")
 
 
@@ -57,8 +59,14 @@ class Validation:
         return {name: compare(summary, start).ratio for name, summary in self._others.items()}
 
     def score(self, model: PPO, *, sampled: bool) -> Score:
-        """Let the agent play every window, by its most likely actions or by sampled ones."""
-        played = self._learner.play(model, self._envs, sampled=sampled)
+        """Let the agent play every window, by its most likely actions or by sampled ones.
+
+        Infinitely bad where its jobs never end in one of them: that is no reason to stop learning.
+        """
+        try:
+            played = self._learner.play(model, self._envs, sampled=sampled)
+        except NeverEndsError:
+            return Score(dict.fromkeys(SHOWN, math.inf), dict.fromkeys(self._others, NEVER))
         summary = results.summarise(played.table, gpus=self._gpus)
         return Score(
             numbers={name: float(results.pool(summary)[name]) for name in SHOWN} | played.numbers,

@@ -10,13 +10,16 @@ import pandas as pd
 import pytest
 import torch
 from gymnasium.spaces import Box, Discrete
+from stable_baselines3 import PPO
 
 from agents import saved_agent
 from agents.callbacks import Validated
 from agents.learn import learn
+from agents.learner import Played, refuse_endless
 from agents.pick import PickLearner
 from agents.slot_ppo import TimedBuffer
 from agents.training import PICK
+from envs.batch import BatchEnv
 from tests.cases.crowd import TINY, crowded
 from workloads import Scenario
 
@@ -151,6 +154,25 @@ def test_curves_show_what_was_promised(scenario: Scenario, tmp_path: Path) -> No
     assert {event.value for event in events.Scalars("jct/start")} == {1.0}
     texts = {name.removesuffix("/text_summary") for name in events.Tags()["tensors"]}
     assert {"choices", "commit", "custom_scalars__config__"} <= texts
+
+
+def test_an_agent_whose_jobs_never_end_is_no_reason_to_stop_learning(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = PickLearner.play
+
+    def sometimes(self: PickLearner, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
+        refuse_endless(np.array([sampled or model.num_timesteps > 0]), 7)
+        return play(self, model, envs, sampled=sampled)
+
+    monkeypatch.setattr(PickLearner, "play", sometimes)
+    seen: list[Validated] = []
+    learn(scenario, TINY, tmp_path, validated=seen.append)
+    assert [validated.best for validated in seen] == [True, *[False] * (len(seen) - 1)]
+    assert all(np.isinf(validated.sampled.ratio) for validated in seen)
+    curve = pd.read_csv(tmp_path / "validation.csv")
+    assert curve["step"].tolist() == [validated.step for validated in seen]
+    assert np.isfinite(curve["greedy_mean_jct_s"]).tolist() == [True, *[False] * (len(seen) - 1)]
 
 
 def test_the_last_rollout_never_learns_backwards(scenario: Scenario, tmp_path: Path) -> None:
