@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from simulator.choice import check, choice
+from simulator.choice import changed, check, choice
 from simulator.policy import BASE_POLICY, Ranking
 
 Action = Literal["steer", "pick"]
@@ -116,4 +116,4 @@ PICK = replace(
 
 def usual(action: str) -> Training:
     """Return the choices that are usual for what an agent does; ValueError for what is no action."""
-    return PICK if action == "pick" else replace(STEER, action=action)  # type: ignore[arg-type]
+    return PICK if action == "pick" else changed(STEER, {"action": action})

@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode
 
 from envs.batch import AT_THE_END, BatchEnv, Info
 from envs.openings import Opening, opened
-from envs.task import MOST_INSTANTS, window_named
+from envs.task import MOST_INSTANTS, one_of_windows, window_named
 from simulator.kernel.steering import CRITIC, LOAD
 from simulator.rule import memory_of
 from workloads import Split
@@ -161,13 +161,7 @@ class RuleEnv(gymnasium.Env[Any, Any]):
 
     def place_of(self, number: int | None, rng: np.random.Generator) -> int:
         """Return a window's number if there is that window, or a random one for None; ValueError if there is not."""
-        if number is None:
-            return self.windows[rng.integers(len(self.windows))]
-        if number not in self._place:
-            raise ValueError(
-                f"there is no window {number} among the {len(self.windows)}: {', '.join(map(str, self.windows))}"
-            )
-        return number
+        return one_of_windows(self.windows, number, rng)
 
     def results(self) -> pd.DataFrame:
         """Return the results table of an episode that has ended."""

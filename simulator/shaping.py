@@ -7,13 +7,13 @@ and `simulator.kernel.shape_shares`.
 """
 
 from math import isnan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator import measurements
+from simulator.keeping import Keeps
 from simulator.kernel import shape_moves
-from simulator.kernel.core_memory import tier_of
 from simulator.kernel.layout import Tier
 from simulator.kernel.shape_memory import (
     AS_TOLD,
@@ -29,7 +29,7 @@ from simulator.kernel.shape_memory import (
     shape_dtype,
 )
 from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
-from simulator.source import Record, Source, source_of
+from simulator.source import Source, source_of
 from simulator.speed_model import fit
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["AS_TOLD", "EVERY_JOB", "NO_JOB", "SHARES", "STEPS", "Shaping"]
 
 
-class Shaping:
+class Shaping(Keeps):
     """The moves of one policy that makes a plan every so often, when a job turns predictable, comes or ends."""
 
     def __init__(self, way: int, every_s: float, **choices: float) -> None:
@@ -47,32 +47,24 @@ class Shaping:
         way: STEPS or SHARES. every_s: between two rounds. choices: others of `simulator.kernel.shape_memory`.
         """
         self._choices = {"way": way, "every_s": every_s} | choices
-        self._size: Tier | None = None
-        self._memory = np.empty(0)
+        super().__init__()
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return all that a copy needs; how the record is read is found again."""
-        return {name: value for name, value in vars(self).items() if name != "_read"}
+    def dtype(self, size: Tier) -> np.dtype:
+        """Return the type of the record at a tier."""
+        return shape_dtype(size)
 
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        """Go on from what was copied: a record of the kernel's own type."""
-        vars(self).update(kept)
-        if self._size is not None:
-            copied = self._memory
-            self._remember(self._size, np.empty(1, shape_dtype(self._size)))
-            self._memory[:] = copied
-
-    def _remember(self, size: Tier, memory: np.ndarray) -> None:
-        self._size, self._memory, self._read = size, memory, Record(memory, 0)
+    def fresh(self, states: np.ndarray) -> np.ndarray:
+        """Return the record as it begins."""
+        return fresh_shapes(states, self._choices)
 
     def misjudge(self, view: "View", job: int, factor: float) -> None:
         """Let the plans take a job that has arrived to have so many times as much left as the view tells."""
-        self._kept(source_of(view))["error"][0, job] = factor
+        self.kept(source_of(view))["error"][0, job] = factor
 
     def __call__(self, view: "View") -> Action:
         """Return the next move of this instant, then a wait."""
         source = source_of(view)
-        memory = self._kept(source)
+        memory = self.kept(source)
         while (what := shape_moves.next_move(source.states, 0, memory, 0, source.jobs)) == PROFILE:
             _fit(source, memory)
         if what == WAIT:
@@ -89,11 +81,6 @@ class Shaping:
             servers=int(m.servers) if m.servers >= 0 else None,
         )
         return Resize(job, placement=placement) if what == MOVE else Start(job, placement)
-
-    def _kept(self, source: Source) -> np.ndarray:
-        if self._size is None:
-            self._remember(tier_of(source.states), fresh_shapes(source.states, self._choices))
-        return self._memory
 
 
 def _fit(source: Source, memory: np.ndarray) -> None:
