@@ -115,7 +115,10 @@ def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
     everything = len(asked) < len(evaluation.policy)
     if twice := [each for number, each in enumerate(asked) if each in asked[:number]]:
         raise ValueError(f"--policy names {twice[0]} twice: once is enough")
-    for policy in dict.fromkeys((*baselines.names(), *asked)) if everything else asked:
+    everybody = dict.fromkeys((*baselines.quick_names(), *asked)) if everything else asked
+    if everything and (left_out := [name for name in baselines.names() if name not in everybody]):
+        print(f"Note: all leaves out what takes minutes a window; name it besides: {', '.join(left_out)}.")
+    for policy in everybody:
         name, made = load(policy, evaluation)
         taken = {run_folder.folder_name(other) for other in found}
         name = policy if run_folder.folder_name(name) in taken else name

@@ -25,6 +25,7 @@ __all__ = [
     "load",
     "make",
     "names",
+    "quick_names",
     "searched",
     "tuned",
     "vary",
@@ -35,6 +36,11 @@ __all__ = [
 def names() -> list[str]:
     """Return the names of all policies here, without importing them."""
     return modules("baselines")
+
+
+def quick_names() -> list[str]:
+    """Return the names of the policies here that do not take minutes a window."""
+    return [name for name in names() if not hasattr(import_module(f"baselines.{name}"), "MINUTES_A_WINDOW")]
 
 
 def load(name: str) -> "Policy | type":

@@ -16,3 +16,5 @@ ended, and no arrival.
 from simulator.look_ahead import LookAhead
 
 policy = LookAhead()
+MINUTES_A_WINDOW = True
+"""So `--policy all` leaves it out."""
