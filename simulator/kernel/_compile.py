@@ -1,7 +1,9 @@
 """Compile the kernel's functions, and cache them under a name that changes with any of their sources.
 
 Numba's disk cache looks at one file only: after an edit of a callee in another file it would silently run
-old code. So the cache folder's name carries a hash of every source of this package.
+old code. So the cache folder's name carries a hash of every source of this package. Where these lie does not matter:
+all checkouts of a user with the same sources share what one of them has compiled. What was not used for a month is
+removed.
 
 Compiled functions that others call do not count references to the arrays that they are handed, which Python keeps until
 the entry returns: counting them, by atomic instructions at each call, took a fifth of the time of FIFO on a whole trace
@@ -10,15 +12,18 @@ and half of that of a threshold. One that makes or copies arrays itself says so 
 
 import hashlib
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
-from numba.core import config
+from numba.core import caching, config
 
+MONTH = 30 * 86_400.0
 HERE = Path(__file__).parent
 
 
@@ -31,14 +36,36 @@ def fingerprint(folder: Path) -> str:
 
 
 def cache_folder(folder: Path = HERE) -> Path:
-    """Return where compiled code of the sources in `folder` is kept; beside them where that can be written."""
-    beside = folder / "__pycache__"
-    writable = os.access(beside if beside.exists() else folder, os.W_OK)
-    base = beside if writable else Path(tempfile.gettempdir()) / f"gpu-cluster-gym-{os.getuid()}"
+    """Return where compiled code of the sources in `folder` is kept: the user's cache, or else a temporary folder."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-cluster-gym"
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        base = Path(tempfile.gettempdir()) / f"gpu-cluster-gym-{os.getuid()}"
     return base / f"kernel-{fingerprint(folder)}"
 
 
+def drop_unused(base: Path) -> None:
+    """Remove what was compiled of sources that have not been used for a month."""
+    for other in base.glob("kernel-*"):
+        if time.time() - other.stat().st_mtime > MONTH:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+class AllInOneFolder(caching.UserProvidedCacheLocator):
+    """Puts all files into the folder that is set, wherever the sources lie."""
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        """Return no folder of a file's own."""
+        return ""
+
+
 CACHE = cache_folder()
+if not CACHE.exists():
+    CACHE.mkdir(parents=True, exist_ok=True)
+    drop_unused(CACHE.parent)
+CACHE.touch()
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,10 +86,11 @@ def entry(function: Callable[..., Any]) -> Callable[..., Any]:
 def _njit(function: Callable[..., Any], **options: bool) -> Callable[..., Any]:
     settings: Any = config  # Numba makes its settings at import, out of sight of a type checker
     njit: Any = numba.njit
-    before = settings.CACHE_DIR
+    before = settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES
     settings.CACHE_DIR = str(CACHE)
+    settings.CACHE_LOCATOR_CLASSES = f"{__name__}.{AllInOneFolder.__name__}"
     try:
         made: Callable[..., Any] = njit(cache=True, error_model="numpy", **options)(function)
         return made
     finally:
-        settings.CACHE_DIR = before
+        settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES = before

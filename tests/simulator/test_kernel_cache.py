@@ -1,5 +1,6 @@
 """An edit of any of the kernel's sources is noticed, also by compiled callers in other files."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -22,8 +23,9 @@ ASK = "from tiny.caller import answer; print(answer(1), sum(answer.stats.cache_h
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> Path:
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a package of a compiled caller and its callee in another file, with the kernel's own way to compile."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = tmp_path / "tiny"
     folder.mkdir()
     shutil.copy(Path(_compile.__file__), folder)
@@ -57,6 +59,34 @@ def test_an_edit_undone_finds_its_code_again(tiny: Path) -> None:
     (tiny / "callee.py").write_text(CALLEE.format(step=1))
     assert _compile.cache_folder(tiny) == before
     assert before.is_dir()
+
+
+def test_what_is_kept_is_found_wherever_the_sources_lie(tiny: Path) -> None:
+    assert answer_and_hits(tiny) == (20, 0)
+    elsewhere = tiny.parent / "elsewhere" / "tiny"
+    shutil.copytree(tiny, elsewhere, ignore=shutil.ignore_patterns("__pycache__"))
+    assert answer_and_hits(elsewhere) == (20, 1)
+
+
+def test_what_was_not_used_for_a_month_is_removed(tiny: Path) -> None:
+    answer_and_hits(tiny)
+    first = _compile.cache_folder(tiny)
+    (tiny / "callee.py").write_text(CALLEE.format(step=2))
+    answer_and_hits(tiny)
+    assert first.is_dir()
+    os.utime(first, (0, 0))
+    (tiny / "callee.py").write_text(CALLEE.format(step=3))
+    answer_and_hits(tiny)
+    assert not first.exists()
+    assert len(list(first.parent.iterdir())) == 2
+
+
+def test_without_a_folder_of_the_user_a_temporary_one_is_taken(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tiny / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tiny / "file"))
+    assert str(os.getuid()) in _compile.cache_folder(tiny).parent.name
 
 
 def test_the_fingerprint_is_of_all_sources_and_of_nothing_else(tiny: Path) -> None:
