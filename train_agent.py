@@ -160,15 +160,59 @@ def tell(validated: "Validated") -> None:
         f"({greedy[START].low:.4f}-{greedy[START].high:.4f}; {sampled[START].ratio:.4f} sampled); / {others}{best}",
         flush=True,
     )
+    if on := validated.greedy.on:
+        print(f"{'':>16} on {', '.join(f'{name} {ratio:.4f}' for name, ratio in on.items())}", flush=True)
 
 
 def score(wanted: Run, agents: Sequence[Trained], folder: Path) -> None:
-    """Print and keep the table of the agents and the heuristics on test windows."""
+    """Print and keep the table of the agents and the heuristics on test windows, one for each workload."""
+    from agents.learner import OWN, scenarios_of
+    from evaluation import report
+
+    own = wanted.workload or choices.workload_like(wanted.scenario)
+    found = scenarios_of(wanted.scenario, wanted.training)
+    summaries = {}
+    for name, scenario in found.items():
+        workload = own if name == OWN else name
+        if len(found) > 1:
+            print(f"\nOn {workload or 'the jobs of its own'}:")
+        summaries[name] = score_on(
+            replace(wanted, scenario=scenario, workload=workload),
+            agents,
+            folder if name == OWN else folder / name,
+        )
+    out = report.console(sys.stdout)
+    if len(found) > 1:
+        out.print(f"\nOn all {len(found)} workloads together:")
+        for line in verdicts(together(list(summaries.values())), len(agents)):
+            out.print(line)
+    print(f"See how it learned: tensorboard --logdir {folder}")
+    print(f"Score the agent again: python evaluate.py --policy {agents[0].folder}")
+
+
+def together(summaries: "Sequence[dict[str, pd.DataFrame]]") -> "dict[str, pd.DataFrame]":
+    """Return the summaries of several workloads as one, without what is not in all of them."""
+    import pandas as pd
+
+    from agents.validation import BLOCK
+
+    return {
+        name: pd.concat(
+            [each[name].assign(window=each[name]["window"] + k * BLOCK) for k, each in enumerate(summaries)]
+        )
+        for name in summaries[0]
+        if all(name in each for each in summaries)
+    }
+
+
+def score_on(wanted: Run, agents: Sequence[Trained], folder: Path) -> "dict[str, pd.DataFrame]":
+    """Print and keep the table of one workload; return the summaries."""
     from functools import partial
 
     from envs.task import shared_windows
     from evaluation import footnotes, report
 
+    folder.mkdir(exist_ok=True)
     policies = in_table(wanted, agents)
     first = next(iter(policies))
     workloads = shared_windows(wanted.scenario, "test", wanted.test_windows)
@@ -188,8 +232,7 @@ def score(wanted: Run, agents: Sequence[Trained], folder: Path) -> None:
         out.print(line)
     for line in verdicts(summaries, len(agents)):
         out.print(line)
-    print(f"See how it learned: tensorboard --logdir {folder}")
-    print(f"Score the agent again: python evaluate.py --policy {agents[0].folder}")
+    return summaries
 
 
 def in_table(wanted: Run, agents: "Sequence[Trained]") -> "dict[str, Policy | type]":
@@ -203,9 +246,9 @@ def in_table(wanted: Run, agents: "Sequence[Trained]") -> "dict[str, Policy | ty
         if each.held:
             found[name] = each.held
     found[START] = learner_of(wanted.scenario, wanted.training).start
-    workload = wanted.workload or choices.workload_like(wanted.scenario)
-    if workload and wanted.training.action == "steer" and workload in baselines.with_constants():
-        found[CONSTANTS] = baselines.vary(baselines.load("union"), **baselines.constants(workload).settings)
+    if wanted.training.action == "steer" and wanted.workload in baselines.with_constants():
+        known = baselines.constants(wanted.workload).settings
+        found[CONSTANTS] = baselines.vary(baselines.load("union"), **known)
     return found | {name: baselines.load(name) for name in BESIDE}
 
 

@@ -142,4 +142,8 @@ class Validator(BaseCallback):
 
 def row_of(score: Score) -> dict[str, float]:
     """Return a score as one flat row."""
-    return score.numbers | {f"ratio_to_{name}": each.ratio for name, each in score.against.items()}
+    return (
+        score.numbers
+        | {f"ratio_to_{name}": each.ratio for name, each in score.against.items()}
+        | {f"ratio_on_{name}": ratio for name, ratio in score.on.items()}
+    )

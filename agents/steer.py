@@ -8,15 +8,16 @@ import pandas as pd
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.policies import ActorCriticPolicy
-from stable_baselines3.common.vec_env import VecMonitor
+from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 
 from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
+from agents.side_by_side import SideBySide
 from agents.steer_network import SteerNetwork
 from agents.vec_env import ClusterVecEnv, batch
 from envs.batch import BatchEnv
 from envs.rule_batch import RuleVectorEnv
 from simulator.rule import Rule
-from simulator.steered import Offsets
+from simulator.steered import Offsets, arrivals_between
 
 CRITIC_WIDTH = 64
 
@@ -25,8 +26,9 @@ class SteerLearner(Learner):
     """PPO whose noise is held for a rollout, which is about a window: so its effect can be told from chance."""
 
     def environment(self) -> dict[str, Any]:
-        """Return the keywords of the environments, threads among them."""
-        return super().environment() | {"threads": self.threads}
+        """Return the keywords of the environments; the agent decides after so many arrivals on whatever workload."""
+        every = arrivals_between(self.scenario.jobs, self.training.decisions)
+        return super().environment() | {"every": every, "threads": self.threads}
 
     @property
     def start(self) -> Rule:
@@ -41,10 +43,9 @@ class SteerLearner(Learner):
     def model(self) -> PPO:
         """Return the algorithm with its environments, nothing learned yet."""
         training = self.training
-        envs = batch(training.environments, self.scenario, count=training.windows, **self.environment())
         model = PPO(
             "MlpPolicy",
-            VecMonitor(ClusterVecEnv(envs)),
+            VecMonitor(self.environments()),
             **self.ppo(),
             gamma=training.discount,
             use_sde=True,
@@ -59,6 +60,20 @@ class SteerLearner(Learner):
             for parameter in policy_of(model).action_net.parameters():
                 parameter.zero_()  # begins as the rule
         return model
+
+    def environments(self) -> VecEnv:
+        """Return the environments to learn in, an equal share of each workload; ValueError for fewer than workloads."""
+        training, count = self.training, len(self.scenarios)
+        if training.environments < count:
+            raise ValueError(
+                f"environments {training.environments}: expected one a workload, {count}, or more"
+            )
+        shares = [training.environments // count + (k < training.environments % count) for k in range(count)]
+        parts = [
+            ClusterVecEnv(batch(share, scenario, count=training.windows, **self.environment()))
+            for share, scenario in zip(shares, self.scenarios.values(), strict=True)
+        ]
+        return SideBySide(parts) if count > 1 else parts[0]
 
     def network(self, model: PPO) -> SteerNetwork:
         """Return the actor."""
