@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from evaluation.comparison import Comparison
     from simulator.policy import Policy
 
-START, HELD, CONSTANTS = "start", "held", "constants"
+START, HELD, CONSTANTS, OWN = "start", "held", "constants", "own"
 BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
 """What the trained agent stands beside, each with default settings. Before them come what it does on average, always
 (`held`), what it began as (`start`), and the best constants that are known for the workload (`constants`)."""
@@ -166,25 +166,21 @@ def tell(validated: "Validated") -> None:
 
 def score(wanted: Run, agents: Sequence[Trained], folder: Path) -> None:
     """Print and keep the table of the agents and the heuristics on test windows, one for each workload."""
-    from agents.learner import OWN, scenarios_of
+    from agents.learner import scenarios_of
     from evaluation import report
 
     own = wanted.workload or choices.workload_like(wanted.scenario)
-    found = scenarios_of(wanted.scenario, wanted.training)
-    summaries = {}
-    for name, scenario in found.items():
-        workload = own if name == OWN else name
-        if len(found) > 1:
-            print(f"\nOn {workload or 'the jobs of its own'}:")
-        summaries[name] = score_on(
-            replace(wanted, scenario=scenario, workload=workload),
-            agents,
-            folder if name == OWN else folder / name,
-        )
-    out = report.console(sys.stdout)
-    if len(found) > 1:
-        out.print(f"\nOn all {len(found)} workloads together:")
-        for line in verdicts(together(list(summaries.values())), len(agents)):
+    named = scenarios_of(wanted.scenario, wanted.training, own or OWN)
+    policies, summaries = in_table(wanted, agents, tuple(named)), []
+    for name, scenario in named.items():
+        if several := len(named) > 1:
+            print(f"\nOn {name}:")
+        test = replace(wanted, scenario=scenario)
+        summaries.append(score_on(test, policies, len(agents), folder / name if several else folder))
+    if len(named) > 1:
+        print(f"\nOn all {len(named)} workloads together:")
+        out = report.console(sys.stdout)
+        for line in verdicts(together(summaries), len(agents)):
             out.print(line)
     print(f"See how it learned: tensorboard --logdir {folder}")
     print(f"Score the agent again: python evaluate.py --policy {agents[0].folder}")
@@ -205,15 +201,16 @@ def together(summaries: "Sequence[dict[str, pd.DataFrame]]") -> "dict[str, pd.Da
     }
 
 
-def score_on(wanted: Run, agents: Sequence[Trained], folder: Path) -> "dict[str, pd.DataFrame]":
-    """Print and keep the table of one workload; return the summaries."""
+def score_on(
+    wanted: Run, policies: "dict[str, Policy | type]", count: int, folder: Path
+) -> "dict[str, pd.DataFrame]":
+    """Print and keep the table of one workload, with so many agents in it; return the summaries."""
     from functools import partial
 
     from envs.task import shared_windows
     from evaluation import footnotes, report
 
     folder.mkdir(exist_ok=True)
-    policies = in_table(wanted, agents)
     first = next(iter(policies))
     workloads = shared_windows(wanted.scenario, "test", wanted.test_windows)
     makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
@@ -230,12 +227,14 @@ def score_on(wanted: Run, agents: Sequence[Trained], folder: Path) -> "dict[str,
     out.print(report.table(summaries, bounds, first))
     for line in footnotes.footnotes(workloads, summaries, policies, first, bounds):
         out.print(line)
-    for line in verdicts(summaries, len(agents)):
+    for line in verdicts(summaries, count):
         out.print(line)
     return summaries
 
 
-def in_table(wanted: Run, agents: "Sequence[Trained]") -> "dict[str, Policy | type]":
+def in_table(
+    wanted: Run, agents: "Sequence[Trained]", learned_on: Sequence[str]
+) -> "dict[str, Policy | type]":
     """Return what stands in the table, by name: the agents first."""
     from agents.learn import learner_of
 
@@ -246,10 +245,16 @@ def in_table(wanted: Run, agents: "Sequence[Trained]") -> "dict[str, Policy | ty
         if each.held:
             found[name] = each.held
     found[START] = learner_of(wanted.scenario, wanted.training).start
-    if wanted.training.action == "steer" and wanted.workload in baselines.with_constants():
-        known = baselines.constants(wanted.workload).settings
-        found[CONSTANTS] = baselines.vary(baselines.load("union"), **known)
+    if wanted.training.action == "steer" and (known := constants(learned_on)):
+        found[CONSTANTS] = baselines.vary(baselines.load("union"), **known.settings)
     return found | {name: baselines.load(name) for name in BESIDE}
+
+
+def constants(learned_on: Sequence[str]) -> "baselines.Tuned | None":
+    """Return the best constants that are known for these workloads, None if none are known."""
+    if len(learned_on) > 1:
+        return baselines.constants_together(learned_on)
+    return baselines.constants(learned_on[0]) if learned_on[0] in baselines.with_constants() else None
 
 
 def numbered(name: str, count: int) -> list[str]:

@@ -15,7 +15,6 @@ from simulator.policy import Policy
 from traces import stream
 from workloads import Scenario, named
 
-OWN = "own"
 SAMPLING_SEED = 0  # the same draws at every validation, so that a curve shows the agent and not chance
 
 
@@ -88,9 +87,9 @@ class Learner(ABC):
         }
 
 
-def scenarios_of(scenario: Scenario, training: Training) -> dict[str, Scenario]:
-    """Return all that is learned on, by name: the scenario, which is `OWN`, and the named workloads besides."""
-    return {OWN: scenario} | {name: replace(named(name), seed=scenario.seed) for name in training.also}
+def scenarios_of(scenario: Scenario, training: Training, name: str = "own") -> dict[str, Scenario]:
+    """Return all that is learned on, by name: the scenario by the one given, and the named workloads besides."""
+    return {name: scenario} | {name: replace(named(name), seed=scenario.seed) for name in training.also}
 
 
 def seed_of(scenario: Scenario, training: Training) -> int:
