@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 BESIDE = ("fifo", "sjf", "srtf", "las")
 """What every policy stands beside, unless one episode is all that is asked for."""
 WINDOWS = 20
+PPO = "ppo"
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,9 @@ class Evaluation:
     """What to score, and on how much."""
 
     policy: tuple[str, ...] = ()
-    """A module of baselines/ (fifo ...), all, tuned, tuned:NAME, constants, the folder of a learned agent, or
-    module:attribute. Several make one table, in which all are held against the first; one stands beside fifo, sjf, srtf
-    and las."""
+    """A module of baselines/ (fifo ...), all, tuned, tuned:NAME, constants, ppo (the agent that comes with the project
+    for the workload, or for all), the folder of a learned agent, or module:attribute. Several make one table, in which
+    all are held against the first; one stands beside fifo, sjf, srtf and las."""
     paper: str | None = None
     """Instead of a policy, a module of experiments/ (xion ...): its claims, on the workload that they are about."""
     scenario: Scenario = field(default_factory=Scenario)
@@ -150,6 +151,12 @@ def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
     """Return a policy by its name, folder or `module:attribute`, and what to call it in the table."""
     if of_search := tuned(evaluation, policy):
         return of_search.label, baselines.vary(baselines.load(of_search.policy), **of_search.settings)
+    if policy == PPO:
+        from agents import shipped_policy
+
+        found, told = shipped_policy(choices.workload_like(evaluation.scenario))
+        print(told)
+        return PPO, found
     known = baselines.names()
     if policy not in known and Path(policy).is_dir():
         from agents import load_policy
@@ -161,6 +168,7 @@ def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
             "tuned",
             "tuned:NAME",
             "constants",
+            PPO,
             "package.module:attribute",
             "the folder of an agent",
         )
