@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.policies import ActorCriticPolicy
-from stable_baselines3.common.vec_env import VecEnv, VecMonitor
+from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize
 
 from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
 from agents.side_by_side import SideBySide
@@ -45,7 +45,7 @@ class SteerLearner(Learner):
         training = self.training
         model = PPO(
             "MlpPolicy",
-            VecMonitor(self.environments()),
+            self.environments(),
             **self.ppo(),
             gamma=training.discount,
             use_sde=True,
@@ -69,11 +69,17 @@ class SteerLearner(Learner):
                 f"environments {training.environments}: expected one a workload, {count}, or more"
             )
         shares = [training.environments // count + (k < training.environments % count) for k in range(count)]
-        parts = [
-            ClusterVecEnv(batch(share, scenario, count=training.windows, **self.environment()))
+        parts: list[VecEnv] = [
+            VecMonitor(ClusterVecEnv(batch(share, scenario, count=training.windows, **self.environment())))
             for share, scenario in zip(shares, self.scenarios.values(), strict=True)
         ]
-        return SideBySide(parts) if count > 1 else parts[0]
+        if training.normalize:
+            parts = [
+                VecNormalize(part, norm_obs=False, clip_reward=np.inf, gamma=training.discount)
+                for part in parts
+            ]
+        envs = SideBySide(parts) if count > 1 else parts[0]
+        return VecNormalize(envs, norm_reward=False, clip_obs=np.inf) if training.normalize else envs
 
     def network(self, model: PPO) -> SteerNetwork:
         """Return the actor."""
@@ -81,6 +87,10 @@ class SteerLearner(Learner):
         found = SteerNetwork(len(self.training.weights), self.training.hidden)
         found.hidden[0].load_state_dict(policy.mlp_extractor.policy_net[0].state_dict())
         found.offsets.load_state_dict(policy.action_net.state_dict())
+        if normalized := model.get_vec_normalize_env():
+            seen: Any = normalized.obs_rms  # by the names of what is seen if it had several
+            deviation = np.sqrt(seen.var + normalized.epsilon)
+            found.take_in(*(torch.tensor(each, dtype=torch.float32) for each in (seen.mean, deviation)))
         return found
 
     def play(self, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
@@ -89,13 +99,22 @@ class SteerLearner(Learner):
         with torch.random.fork_rng():  # what is learned does not depend on how often it is validated
             torch.manual_seed(SAMPLING_SEED)
             policy_of(model).reset_noise(envs.num_envs)
-            table, offsets = play(envs, lambda seen: model.predict(seen, deterministic=not sampled)[0])
+            table, offsets = play(envs, lambda seen: chosen(model, seen, sampled=sampled))
         named = dict(zip(self.training.weights, offsets.T, strict=True))
         return Played(
             table,
             {f"offset_{name}": float(moved.mean()) for name, moved in named.items()}
             | {f"spread_{name}": float(moved.std()) for name, moved in named.items()},
         )
+
+
+def chosen(model: PPO, seen: np.ndarray, *, sampled: bool) -> np.ndarray:
+    """Return the offsets (N, weights) that an algorithm chooses for what is seen, (N, loads)."""
+    normalized = model.get_vec_normalize_env()
+    actions, _ = model.predict(
+        normalized.normalize_obs(seen) if normalized else seen, deterministic=not sampled
+    )
+    return actions
 
 
 def policy_of(model: PPO) -> ActorCriticPolicy:

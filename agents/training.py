@@ -58,6 +58,9 @@ class Training:
     """steer: weights of the rule that are moved, the usual ones if none is named; `Rule` tells what each does."""
     decisions: int = choice(12, least=1)
     """steer: decisions a window, at like shares of its arrivals."""
+    normalize: bool = False
+    """steer: show the network each number by its mean and deviation so far, and pay by the deviation of a workload's
+    returns so far: for loads or gains that lie far apart."""
     also: tuple[str, ...] = choice((), expected=workloads_expected)
     """steer: named workloads to learn on besides the scenario's own, each with as many environments; there the agent
     decides after as many arrivals."""

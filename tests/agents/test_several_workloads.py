@@ -2,17 +2,21 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from stable_baselines3.common.vec_env import VecNormalize
 
 from agents import load_policy, saved_agent
 from agents.callbacks import Validated
 from agents.learn import learn, learner_of
 from agents.side_by_side import SideBySide
+from agents.steer import SteerLearner, chosen
 from agents.training import PICK, STEER
 from agents.vec_env import ClusterVecEnv, batch
 from simulator.choice import ChoiceError
+from simulator.kernel.steering import LOAD
 from simulator.steered import Steered
 from tests.cases import tiny
 from tests.cases.crowd import crowded
@@ -86,9 +90,11 @@ def test_an_agent_learns_on_all_and_is_validated_on_each(scenario: Scenario, tmp
 
 
 def test_each_workload_has_its_share_of_the_environments(scenario: Scenario) -> None:
-    envs = learner_of(scenario, FEW).environments()  # type: ignore[attr-defined]
+    learner = learner_of(scenario, FEW)
+    assert isinstance(learner, SteerLearner)
+    envs: Any = learner.environments()
     assert [each.num_envs for each in envs.parts] == [2, 2, 1]
-    assert [each.env.batch.every for each in envs.parts] == [4, 4, 4]
+    assert [each.venv.env.batch.every for each in envs.parts] == [4, 4, 4]
 
 
 def test_what_cannot_be_is_refused(scenario: Scenario) -> None:
@@ -98,3 +104,38 @@ def test_what_cannot_be_is_refused(scenario: Scenario) -> None:
         learner_of(scenario, replace(PICK, also=ALSO))
     with pytest.raises(ValueError, match="expected one a workload, 3, or more"):
         learner_of(scenario, replace(FEW, environments=2)).model()
+
+
+def test_a_network_that_saw_normalized_loads_is_kept_as_one_that_sees_them_as_they_are(
+    scenario: Scenario, tmp_path: Path
+) -> None:
+    learner = learner_of(scenario, replace(FEW, normalize=True))
+    assert isinstance(learner, SteerLearner)
+    model = learner.model()
+    model.learn(learner.training.steps)
+    normalized = model.get_vec_normalize_env()
+    assert normalized is not None
+    load = np.random.default_rng(0).uniform(-1, 1, (7, len(LOAD))).astype(np.float32)
+    assert not np.allclose(np.asarray(normalized.normalize_obs(load)), load, atol=0.1)
+    wanted = model.predict(normalized.normalize_obs(load), deterministic=True)[0]
+    assert chosen(model, load, sampled=False).tolist() == wanted.tolist()
+    network = learner.network(model)
+    found = np.clip([network.choose(each) for each in load], -1, 1)
+    assert found == pytest.approx(wanted, abs=1e-4)
+    assert np.abs(found).max() > 0.01
+
+
+def test_returns_of_every_workload_are_paid_by_their_own_deviation(scenario: Scenario) -> None:
+    learner = learner_of(scenario, replace(FEW, normalize=True))
+    assert isinstance(learner, SteerLearner)
+    whole = learner.environments()
+    assert isinstance(whole, VecNormalize)
+    parts = whole.venv.parts  # type: ignore[attr-defined]
+    whole.reset()
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        _, rewards, _, _ = whole.step(rng.uniform(-1, 1, (5, len(learner.training.weights))))
+        raw = np.concatenate([part.get_original_reward() for part in parts])
+    scales = np.concatenate([np.full(part.num_envs, np.sqrt(part.ret_rms.var)) for part in parts])
+    assert len(set(scales)) == 3
+    assert rewards == pytest.approx(raw / scales, rel=1e-3)
