@@ -17,6 +17,7 @@ from envs.task import (
     SCRATCH,
     Illegal,
     Task,
+    base_policy,
     forgives,
     mean_jct,
     why_illegal,
@@ -25,7 +26,7 @@ from envs.task import (
 from simulator.choice import changed
 from simulator.episode import Episode
 from simulator.kernel import calls, stepping
-from simulator.policy import BASE_POLICY, Ranking
+from simulator.policy import BASE_POLICY
 from workloads import Scenario, Split, Workload, named
 
 Over = Literal["done", "cut"] | None
@@ -92,7 +93,7 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         """Choose the windows; nothing is simulated before the first reset."""
         self.render_mode = render_mode
         self.forgives = forgives(illegal)
-        self.base_policy = Ranking("weighted", "if_it_pays", exponent=exponent, margin=margin)
+        self.base_policy = base_policy(exponent, margin)
         found = changed(named(workload) if workload else Scenario(), scenario or {})
         kinds = {"observation": observation, "action": action, "reward": reward}
         self.task = Task(found, self.base_policy, split=split, count=count, **kinds)

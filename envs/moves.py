@@ -73,8 +73,7 @@ class Choosing(RuleBatch):
 
     def masks(self) -> np.ndarray:
         """Tell which places of each list hold a move: (N, most), bool."""
-        there: np.ndarray = np.arange(self.most) < self.lists["num"][:, None]
-        return there
+        return masks_of(self.lists, self.most)
 
     def told(self) -> Info:
         """Return the masks, and how many illegal actions were forgiven."""
@@ -83,9 +82,7 @@ class Choosing(RuleBatch):
 
     def seen(self) -> Any:
         """Return the moves, the load, and the mask."""
-        mask = self.masks()
-        moves = np.clip(self.lists["features"][:, : self.most], LOWEST, HIGHEST) * mask[:, :, None]
-        return {"moves": moves, "load": np.clip(self.load, LOWEST, HIGHEST), "mask": mask.astype(np.int8)}
+        return shown(self.lists, self.load, self.most)
 
     def moves(self, e: int) -> list[Move]:
         """Return the moves of an environment, in words."""
@@ -112,6 +109,19 @@ class Choosing(RuleBatch):
         seen = self.load[which], self.critic[which]
         default = self.finish[which], self.total[which]
         move_steps.step(*records, *seen, *default, self.gain[which], self.more[which])
+
+
+def masks_of(lists: np.ndarray, most: int) -> np.ndarray:
+    """Tell which of the first `most` places of each list hold a move: (N, most), bool."""
+    there: np.ndarray = np.arange(most) < lists["num"][:, None]
+    return there
+
+
+def shown(lists: np.ndarray, load: np.ndarray, most: int) -> dict[str, np.ndarray]:
+    """Return what is seen of lists of moves and of the load, (N, len(LOAD)), as new arrays."""
+    mask = masks_of(lists, most)
+    moves = np.clip(lists["features"][:, :most], LOWEST, HIGHEST) * mask[:, :, None]
+    return {"moves": moves, "load": np.clip(load, LOWEST, HIGHEST), "mask": mask.astype(np.int8)}
 
 
 class MovesEnv(RuleEnv):

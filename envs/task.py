@@ -58,11 +58,9 @@ class Task:
         found = shared_windows(scenario, split, count)
         self.workloads = {load.window.number: load for load in found}
         self.windows = tuple(self.workloads)
-        self.observation = find("envs.observations", observation, "observation")
-        self.action = find("envs.actions", action, "action")
+        self.observation, self.action = seen_and_done(observation, action)
         self.reward = find("envs.rewards", reward, "reward")
-        if action != "pick" and (wanted := WITH_PICK & {observation, reward}):
-            raise ValueError(f"{', '.join(sorted(wanted))} goes with the action 'pick', not with {action!r}")
+        refuse_without_pick(action, reward)
         self.looks_ahead = reward != "jct"
         self._scales: dict[int, float] = {}
         self._templates: dict[int, Episode] = {}
@@ -97,6 +95,24 @@ class Task:
             episode = run(self.base_policy, self.workloads[number].episode())
             self._scales[number] = mean_jct(episode.states[0], episode.jobs)
         return self._scales[number]
+
+
+def base_policy(exponent: float, margin: float) -> Ranking:
+    """Return the heuristic that orders the slots, and that an agent may begin as; see `baselines.xion_threshold`."""
+    return Ranking("weighted", "if_it_pays", exponent=exponent, margin=margin)
+
+
+def seen_and_done(observation: str, action: str) -> tuple[Any, Any]:
+    """Return an observation and an action by name; ValueError where there is no such, or they do not go together."""
+    found = find("envs.observations", observation, "observation"), find("envs.actions", action, "action")
+    refuse_without_pick(action, observation)
+    return found
+
+
+def refuse_without_pick(action: str, kind: str) -> None:
+    """ValueError for an observation, or a reward, of the slots that one may pick with another action."""
+    if action != "pick" and kind in WITH_PICK:
+        raise ValueError(f"{kind} goes with the action 'pick', not with {action!r}")
 
 
 def mean_jct(state: np.record, jobs: np.ndarray) -> float:
