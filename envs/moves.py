@@ -8,11 +8,13 @@ from gymnasium.spaces import Box, Dict
 
 from envs.actions import Legal
 from envs.batch import Info
+from envs.naming import Part, numbered
 from envs.openings import Opening
 from envs.rule_batch import HIGHEST, LOAD_SPACE, LOWEST, RuleBatch, RuleEnv
 from envs.task import forgives, why_illegal
 from simulator.kernel import move_steps
 from simulator.kernel.move_list import FEATURES, KINDS, MOST_MOVES, list_dtype
+from simulator.kernel.steering import LOAD
 
 QUEUED, RUNNING = 4, 4  # jobs that are looked at
 
@@ -53,6 +55,8 @@ class Choosing(RuleBatch):
         self.action_space: Legal = Legal(most)
         rows = Box(LOWEST, HIGHEST, (most, len(FEATURES)), np.float32)
         mask = Box(0, 1, (most,), np.int8)
+        places = Part(numbered("move", most))
+        self.seen_parts = {"moves": Part(FEATURES, most), "load": Part(LOAD), "mask": places}
         self.observation_space = Dict({"moves": rows, "load": LOAD_SPACE, "mask": mask})
 
     def open(self, e: int, opening: Opening) -> None:

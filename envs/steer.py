@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Dict
 
+from envs.naming import Part
 from envs.openings import Opening
 from envs.rule_batch import CRITIC_SPACE, HIGHEST, LOAD_SPACE, LOWEST, RuleBatch, RuleEnv
 from simulator.kernel import steering
+from simulator.kernel.steering import CRITIC, LOAD
 from simulator.steered import Offsets, choosing_times
 from workloads import Scenario
 
@@ -55,6 +57,7 @@ class Steering(RuleBatch):
         self.offsets, self.privileged = Offsets(found[0].rule, weights), privileged
         self.every = -(-len(found[0].episode.jobs) // decisions)
         self.action_space = Box(-1.0, 1.0, (len(weights),), np.float32)
+        self.seen_parts = {"load": Part(LOAD)} | ({"critic": Part(CRITIC)} if privileged else {})
         self.observation_space = (
             Dict({"load": LOAD_SPACE, "critic": CRITIC_SPACE}) if privileged else LOAD_SPACE
         )

@@ -10,12 +10,12 @@ import numpy as np
 from simulator.episode import Episode, run
 from simulator.next_moves import adopt
 from simulator.policy import Ranking
-from traces import find
+from traces import find, unknown
 from workloads import Scenario, Split, Workload, whole, windows
 
 SCRATCH, BEFORE = 1, 2  # records of an episode, the last of which keeps the state before an action
 MOST_INSTANTS = 1000  # for each job; an agent that only pauses and restarts jobs is cut there
-OPTIONS = ("window",)  # of a reset
+OPTIONS = ("split", "window")  # of a reset
 WITH_PICK = {"slots", "rollout_advantage"}  # what shows or pays the slots that one may pick, and no more
 
 Illegal = Literal["raise", "first_legal"]
@@ -38,7 +38,7 @@ def shared_windows(scenario: Scenario, split: Split, count: int) -> tuple[Worklo
 class Task:
     """The windows and kinds of an environment, which never change; episodes at their beginning.
 
-    workloads: by window's number. windows: their numbers. observation, action, reward: the kinds themselves.
+    workloads: by window's number. windows: their numbers. split: of which. observation, action, reward: the kinds.
     looks_ahead: whether a reward may simulate what would have been.
     """
 
@@ -57,7 +57,7 @@ class Task:
         self.base_policy = base_policy
         found = shared_windows(scenario, split, count)
         self.workloads = {load.window.number: load for load in found}
-        self.windows = tuple(self.workloads)
+        self.windows, self.split = tuple(self.workloads), found[0].window.split
         self.observation, self.action = seen_and_done(observation, action)
         self.reward = find("envs.rewards", reward, "reward")
         refuse_without_pick(action, reward)
@@ -131,11 +131,21 @@ def one_of_windows(windows: Sequence[int], number: int | None, rng: np.random.Ge
     return number
 
 
-def window_named(options: Mapping[str, Any] | None) -> Any:
-    """Return the window that the options of a reset name, None for none; ValueError for another option."""
-    if wrong := sorted(set(options or {}) - set(OPTIONS)):
-        raise ValueError(f"no option {', '.join(map(repr, wrong))} of a reset: there is {', '.join(OPTIONS)}")
-    return (options or {}).get("window")
+def window_named(options: Mapping[str, Any] | None, split: str) -> Any:
+    """Return the window that the options of a reset name, None for none.
+
+    They are as an `info` tells them: `window`, and `split`, which must be the environment's own. ValueError for others.
+    """
+    given = options or {}
+    for name in given:
+        if name not in OPTIONS:
+            raise ValueError(unknown("option of a reset", name, OPTIONS))
+    wanted = {str(each) for each in np.ravel(given.get("split", split))}
+    if other := sorted(wanted - {split}):
+        raise ValueError(
+            f"split {other[0]!r}: this environment has windows of {split!r} alone; make another with split={other[0]!r}"
+        )
+    return given.get("window")
 
 
 def why_illegal(action: int) -> str:

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import cloudpickle  # type: ignore[import-untyped]
 import gymnasium
 import numpy as np
 import pytest
-from joblib.externals import cloudpickle
 from pandas.testing import assert_frame_equal
 
 from envs.agent_policy import AgentPolicy, SlotAgent
