@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-import cloudpickle  # type: ignore[import-untyped]
+import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
