@@ -87,7 +87,7 @@ def update(network: Network, optimiser: torch.optim.Optimizer, memory: list[Tens
             error = (network.critic(seen).squeeze(1) - returns).square().mean()
             loss = 0.5 * error - gain - ENTROPY * choice.entropy().mean()
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimiser.step()
 
 
