@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from simulator.policy import Policy
     from workloads import Workload
 
+EXAMPLES = """Examples:
+  python evaluate.py --policy xion                   beside fifo, sjf, srtf, las
+  python evaluate.py --policy all --workload quick   all, on a named workload
+  python evaluate.py --policy mylab.mine:policy      one of your own
+  python evaluate.py --policy srtf --whole --trace-file jobs.csv --cluster 4x8
+  python evaluate.py --paper xonar                   a paper's claims
+--list policies, workloads, traces or papers says what there is, --version which version this is."""
 BESIDE = ("fifo", "sjf", "srtf", "las")
 """What every policy stands beside, unless one episode is all that is asked for."""
 WINDOWS, JUDGED = 20, 100
@@ -77,9 +84,9 @@ def work(args: Sequence[str]) -> None:
         what, fill = judgement(evaluation) if evaluation.protocol else scoring(evaluation)
     folder = run_folder.open_run_folder("evaluate", evaluation, evaluation.out)
     try:
-        fill(folder)
+        with run_folder.noting(folder):
+            fill(folder)
     except (ValueError, RuntimeError) as error:  # what a user's own policy may not do, or one that never ends
-        run_folder.abandon(folder)
         raise ValueError(f"{what}: {error}") from error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; {folder} is without results") from None
@@ -87,7 +94,7 @@ def work(args: Sequence[str]) -> None:
 
 def read_choices(args: Sequence[str]) -> Evaluation:
     """Return the choices in the flags and in the file they name."""
-    evaluation = choices.read(Evaluation, args, command="evaluate.py", about=str(__doc__))
+    evaluation = choices.read(Evaluation, args, command="evaluate.py", about=f"{__doc__}\n\n{EXAMPLES}")
     if sum(map(bool, (evaluation.policy, evaluation.protocol, evaluation.paper))) != 1:
         raise ValueError(
             "give one of --policy, what to score, --protocol, whose agents to judge, "
@@ -212,6 +219,8 @@ def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
     if policy not in known and Path(policy).is_dir():
         from agents import load_policy
 
+        if said := run_folder.unfinished(run_of(Path(policy).resolve())):
+            command.tell(f"Note: {said}; the agent is the best so far.")
         return agent_name(Path(policy).resolve()), load_policy(policy)
     if ":" not in policy and policy not in known:
         others = (
@@ -232,9 +241,13 @@ def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
 
 def agent_name(folder: Path) -> str:
     """Return what to call an agent: the folder of its run, which holds it as `best` or among checkpoints."""
-    run = folder.parent if folder.name == "best" else folder.parent.parent
     kept = folder.name == "best" or folder.parent.name == "checkpoints"
-    return f"{run.name}_{folder.name}" if kept else f"agent_{folder.name}"
+    return f"{run_of(folder).name}_{folder.name}" if kept else f"agent_{folder.name}"
+
+
+def run_of(folder: Path) -> Path:
+    """Return the folder of the run that an agent's folder is of."""
+    return folder.parent if folder.name == "best" else folder.parent.parent
 
 
 def made(evaluation: Evaluation) -> "list[Workload]":
