@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import baselines
-from evaluation import choices, command, run_folder
+from evaluation import about, choices, command, run_folder
 from evaluation.command import progress, working
 from simulator.choice import check, choice, flag
 from traces import unknown
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from evaluation.record import Record
     from evaluation.report import Maker
     from experiments import Paper, Setting
     from simulator.policy import Policy
@@ -50,12 +51,23 @@ class Evaluation:
     """A named workload of workloads/ (quick, mixed, two_types ...); other flags override what it chooses."""
     out: str | None = None
     """Folder for choices, summary and every job, or claims and figure; runs/evaluate-<time>-<hash>."""
+    record: bool = False
+    """Keep what happened too: segments.csv and timeline.csv beside each jobs.csv, and files for evalys."""
+    report: bool = False
+    """Leave one page to look at in the folder, report.html, which needs no network; records what it shows."""
+    perfetto: bool = False
+    """Leave a trace of each episode that ui.perfetto.dev opens; records what it shows."""
     config: str | None = None
     """Run folder, or JSON file, to take these choices from; flags override it."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be; ChoiceError names each field."""
         check(self)
+
+    @property
+    def records(self) -> bool:
+        """Whether what happens is kept."""
+        return self.record or self.report or self.perfetto
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -82,6 +94,8 @@ def read_choices(args: Sequence[str]) -> Evaluation:
     evaluation = choices.read(Evaluation, args, command="evaluate.py", about=str(__doc__))
     if bool(evaluation.policy) == bool(evaluation.paper):
         raise ValueError("give either --policy, what to score, or --paper, whose claims to examine")
+    if evaluation.paper and evaluation.records:
+        raise ValueError("--paper leaves a figure of its own: leave out --record, --report and --perfetto")
     usual = Scenario(seed=evaluation.scenario.seed)
     if evaluation.paper and evaluation.scenario != usual:
         changed = [name for name, value in vars(usual).items() if getattr(evaluation.scenario, name) != value]
@@ -197,13 +211,11 @@ def evaluate(
     from evaluation import footnotes, report
 
     out = report.console(sys.stdout)
-    for line in footnotes.heading(workloads):
+    heading = footnotes.heading(workloads)
+    for line in heading:
         out.print(line)
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
-    with progress("simulating", len(makers) * len(workloads)) as moved:
-        results = report.simulate(
-            makers, workloads, processes=evaluation.processes, done=partial(one_more, moved)
-        )
+    results, records = simulated(evaluation, makers, workloads)
     bounds = report.bounds(workloads)
     summaries = report.score(results, workloads, bounds)
     if "all" in evaluation.policy:
@@ -215,8 +227,41 @@ def evaluate(
         out.print("The agent may have learned on the first part of this trace.")
     notes = footnotes.footnotes(workloads, summaries, policies, reference, bounds)
     searched = [found.told for policy in evaluation.policy if (found := tuned(evaluation, policy))]
-    for line in (*searched, *notes, f"Run folder: {folder}"):
+    run_folder.write_json(folder / about.ABOUT, about.about(workloads, heading, (*searched, *notes)))
+    pictured = pictures(evaluation, folder, records, workloads)
+    for line in (*searched, *notes, *pictured, f"Run folder: {folder}"):
         out.print(line)
+
+
+def simulated(
+    evaluation: Evaluation, makers: "Mapping[str, Maker]", workloads: "Sequence[Workload]"
+) -> "tuple[dict[str, pd.DataFrame], dict[str, Record]]":
+    """Return every policy's results, and what happened if that is to be kept."""
+    from evaluation import record, report
+
+    with progress("simulating", len(makers) * len(workloads)) as moved:
+        how: dict[str, Any] = {"processes": evaluation.processes, "done": partial(one_more, moved)}
+        if not evaluation.records:
+            return report.simulate(makers, workloads, **how), {}
+        records = record.simulate(makers, workloads, **how)
+    return {name: each.results for name, each in records.items()}, records
+
+
+def pictures(
+    evaluation: Evaluation, folder: Path, records: "Mapping[str, Record]", workloads: "Sequence[Workload]"
+) -> list[str]:
+    """Write what was recorded, and what is asked for to look at; say where the page is."""
+    from evaluation import record
+
+    if records:
+        record.write(folder, records)
+    if evaluation.perfetto:
+        record.write_perfetto(folder, records, workloads[0].cluster)
+    if not evaluation.report:
+        return []
+    from evaluation.plot.page import write
+
+    return [f"To look at: {write(folder)}"]
 
 
 def reproduce(evaluation: Evaluation, paper: "Paper", settings: "Sequence[Setting]", folder: Path) -> None:

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
 CHOICES, SUMMARY, JOBS = "choices.json", "summary.json", "jobs.csv"
 RUNS = Path("runs")
-ABOUT_THE_RUN = ("out", "config", "workload", "processes")  # these choose nothing about the results
+ABOUT_THE_RUN = (
+    "out",
+    "config",
+    "workload",
+    "processes",
+    "record",
+    "report",
+    "perfetto",
+)  # these choose nothing about the results
 
 
 def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) -> Path:
