@@ -202,10 +202,10 @@ def remarks(found: Found) -> list[str]:
 
 
 LOOKS = {
-    "memory 30": Look("memory, 30", _figure.BLUE, width=2.2),
-    "memory 10": Look("memory, 10", _figure.BLUE, "--", 1.4),
-    "mix 30": Look("mix, 30", _figure.RED, width=2.2),
-    "mix 10": Look("mix, 10", _figure.RED, "--", 1.4),
+    "memory 30": Look("memory, 30 jobs", _figure.BLUE, width=2.2),
+    "memory 10": Look("memory, 10 jobs", _figure.BLUE, "--", 1.4),
+    "mix 30": Look("mix, 30 jobs", _figure.RED, width=2.2),
+    "mix 10": Look("mix, 10 jobs", _figure.RED, "--", 1.4),
 }
 ROWS = {ALONE: "no sharing", HEAD: "head waits", FIRST_FIT: "first fit", XONAR: "Xonar"}
 
@@ -225,13 +225,13 @@ def figure(found: Found) -> "Figure":
         _figure.dots(parts, each, LOOKS[name].colour, offset)
     _figure.percent(parts.xaxis)
     parts.axvline(0, color=_figure.GREY, linewidth=0.8)
-    _figure.logarithmic(delays, DELAYS_S)
     _figure.level(delays, HEADLINE, "paper: 44 %", DELAYS_S[0] + 2)
-    delays.set_title("p95 of JCT, shorter than blind FIFO's by")
+    delays.set_title("95th percentile of job completion time:\nhow much shorter than that of blind FIFO")
     delays.set_xlabel("Delay of a restart, s")
-    peaks.set_title("… by peak of memory")
-    peaks.set_xlabel("Share of the run before it")
-    parts.set_title("… by policy, 30 jobs")
+    _figure.logarithmic(delays, DELAYS_S)
+    peaks.set_title("The same, by when\nmemory peaks")
+    peaks.set_xlabel("Share of run before it")
+    parts.set_title("The same by policy, 30 jobs")
     _figure.caption(drawing, found.counts()[SETS[0]])
     return drawing
 
