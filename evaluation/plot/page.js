@@ -58,19 +58,19 @@ function drawRatios(parent) {
   const rows = data.ratios.filter((row) => shown.has(row.policy));
   const all = rows.flatMap((row) => [row.low ?? row.ratio, row.high ?? row.ratio, 1]);
   const low = Math.min(...all), high = Math.max(...all), rest = 0.04 * (high - low || 1);
-  const at = sheet(parent, 30 + 22 * rows.length, leftFor(rows.map((row) => row.policy)) + 34);
+  const at = sheet(parent, 30 + 22 * rows.length, leftFor(rows.map((row) => row.policy)) + 40);
   const x = scale(low - rest, high + rest, at.left, at.right), bottom = at.height - 22;
   line(at.svg, x(1), 4, x(1), bottom, "#8a8a8a");
   line(at.svg, at.left, bottom, at.right, bottom, "#333");
-  const step = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 50].find((each) => (high - low) / each <= at.width / 90) || 100;
+  const step = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 50].find((each) => (high - low) / each <= at.width / 90) || 100;
   for (let mark = Math.ceil((low - rest) / step) * step; mark <= high + rest; mark += step) {
     line(at.svg, x(mark), bottom, x(mark), bottom + 4, "#333");
-    element("text", { x: x(mark), y: bottom + 16, "text-anchor": "middle" }, at.svg, String(+mark.toFixed(2)));
+    element("text", { x: x(mark), y: bottom + 16, "text-anchor": "middle" }, at.svg, String(+mark.toFixed(3)));
   }
   rows.forEach((row, place) => {
     const y = 14 + 22 * place, { stroke } = lookOf(row.policy);
-    element("text", { x: at.left - 44, y: y + 4, "text-anchor": "end" }, at.svg, row.policy);
-    element("text", { x: at.left - 8, y: y + 4, "text-anchor": "end" }, at.svg, row.ratio.toFixed(2));
+    element("text", { x: at.left - 50, y: y + 4, "text-anchor": "end" }, at.svg, row.policy);
+    element("text", { x: at.left - 8, y: y + 4, "text-anchor": "end" }, at.svg, row.ratio.toFixed(3));
     if (row.low !== null) line(at.svg, x(row.low), y, x(row.high), y, stroke, { "stroke-width": 2 });
     element("circle", { cx: x(row.ratio), cy: y, r: 4, fill: stroke }, at.svg);
   });
@@ -134,13 +134,13 @@ function timeMarks(from, to, width, draw) {
 
 function drawTimeline(holder, policy, window, most) {
   const own = data.episodes[window][policy].timeline, span = data.spans[window], bins = own.held.length;
-  const at = sheet(holder, 170, 34), x = scale(0, bins, at.left, at.right);
+  const at = sheet(holder, 170, 12 + 7 * data.gpus.toLocaleString("en").length + 8), x = scale(0, bins, at.left, at.right);
   const steps = (values, y, zero) => {
     let path = `M${at.left} ${zero}`;
     values.forEach((value, place) => (path += `V${y(value).toFixed(1)}H${x(place + 1).toFixed(1)}`));
     return `${path}V${zero}`;
   };
-  const above = scale(0, most.gpus * 1.05, 100, 4), below = scale(0, most.queue * 1.05, 150, 112);
+  const above = scale(0, most.gpus * 1.05, 100, 4), below = scale(0, most.queue * 1.05, 150, 114);
   element("path", { d: steps(own.held, above, 100), fill: "#d5d5d5" }, at.svg);
   element("path", { d: steps(own.busy, above, 100), fill: "none", stroke: "#0072b2", "stroke-width": 1.2 }, at.svg);
   line(at.svg, at.left, above(data.gpus), at.right, above(data.gpus), "#8a8a8a", { "stroke-dasharray": "2 2" });
@@ -260,10 +260,14 @@ function drawEpisodes() {
   };
   byId("timeline").replaceChildren();
   byId("gantt").replaceChildren();
-  for (const [policy, window, title] of each) drawTimeline(panel(byId("timeline"), title), policy, window, most);
-  for (const [policy, window, title] of each) {
+  const places = each.map(([policy, window, title]) => { // all before any is drawn: their number decides their width
     const { row } = data.episodes[window][policy];
-    drawGantt(panel(byId("gantt"), row ? `${title}: share of GPUs held, a row a ${row}` : title), policy, window);
+    const what = row ? `${title}: share of GPUs held, a row a ${row}` : title;
+    return [panel(byId("timeline"), title), panel(byId("gantt"), what), policy, window];
+  });
+  for (const [above, below, policy, window] of places) {
+    drawTimeline(above, policy, window, most);
+    drawGantt(below, policy, window);
   }
   byId("window").hidden = byId("side").value !== "policies";
   byId("policy").hidden = !byId("window").hidden;
@@ -297,6 +301,7 @@ function begin() {
     const [, loading, pausing] = data.phases, names = { loading, pausing };
     byId("gantt-key").innerHTML = data.jobColours.slice(0, 3).map((each) => `<i style="background:${each};margin-right:0"></i>`).join("").replaceAll("margin-right:0", "margin:0") +
       " running, a colour a job" + Object.entries(names).map(([name, each]) => `<i style="background:${each}"></i>${name}`).join("");
+    byId("gantt-key").hidden = !Object.values(data.episodes).some((each) => Object.values(each).some((one) => one.gantt));
   } else byId("recorded").hidden = true;
   draw();
   let before = innerWidth;

@@ -80,9 +80,10 @@ def _data(run: Run) -> dict[str, Any]:
             "gpus": len(run.node_of_gpu),
             "nodes": run.node_gpus,
             "spans": {window: round(run.span_s(window)) + 1 for window in run.windows},
-            "jobs": {window: _names(run, window) for window in run.windows},
-            "episodes": _episodes(run),
+            "episodes": (drawn := _episodes(run)),
         }
+        named = [window for window, each in drawn.items() if any("gantt" in one for one in each.values())]
+        found["jobs"] = {window: _names(run, window) for window in named}
     return found
 
 
@@ -162,16 +163,16 @@ def _timeline_note() -> str:
 
 
 def _gantt_note(data: str) -> str:
-    note = (
+    bars = (
         "A row a GPU; the numbers on the left are nodes. Jobs that share a GPU at a time divide its row. The same job "
-        "has the same colour under every policy. Jobs without GPUs are not drawn; times are rounded to the second."
+        "has the same colour under every policy. Jobs without GPUs are not drawn; times are rounded to the second. "
+        "Point at a bar to read what it is; drag across to see a part of the time, double-click to see all."
     )
-    if '"shares":' in data:
-        note += (
-            " Where bars would be too many or too thin to see, the share of GPUs held is drawn instead, darker for "
-            f"more: means over 1/{series.COLUMNS} of the time."
-        )
-    return note
+    shares = (
+        "Where bars would be too many or too thin to see, the share of GPUs held is drawn instead, darker for more: "
+        f"means over 1/{series.COLUMNS} of the time."
+    )
+    return " ".join(note for note, kind in ((bars, '"gantt":'), (shares, '"shares":')) if kind in data)
 
 
 def _is_reading(note: str) -> bool:
@@ -188,14 +189,15 @@ def _table(run: Run) -> str:
     summaries = {name: pd.DataFrame(run.summary["by_window"][name]) for name in run.policies}
     numbers = report.numbers_shown(summaries)
     headings = ["policy", *(_joined(heading) for heading, _ in numbers.values())]
-    headings += [f"mean JCT / {run.reference}'s", "95 % interval"]
+    several = len(run.windows) > 1
+    headings += [f"mean JCT / {run.reference}'s", "95 % interval"][: 1 + several]
     rows = []
     for name, each in summaries.items():
         ratio = report.ratio_texts(each, summaries[run.reference], itself=name == run.reference)
         rows.append([name, *report.number_texts(results.pool(each), numbers), *ratio])
     bound = run.summary["lower_bound_mean_jct_s"]
     least = report.number_texts(pd.Series({"mean_jct_s": bound}), numbers)
-    return _grid(headings, [*rows, [report.BOUND, *least, "", ""]], ruled=len(rows))
+    return _grid(headings, [*rows, [report.BOUND, *least, *[""] * (1 + several)]], ruled=len(rows))
 
 
 def _joined(heading: str) -> str:
