@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from evaluation.plot import series
-from evaluation.plot.frames import SIZES, Run
+from evaluation.plot.frames import SIZES, Run, of_window
 from evaluation.plot.series import Shares
 from evaluation.plot.style import (
     BLUE,
@@ -19,6 +19,7 @@ from evaluation.plot.style import (
     ORANGE,
     PAUSING,
     Width,
+    in_words,
     log_time_axis,
     look,
     time_axis,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+BARS = "bars"
 LANES = 0.9  # of the height of a GPU's row, that bars fill
 
 
@@ -125,23 +127,26 @@ def gantt(run: Run, width: Width, window: int | None = None) -> "Figure":
     """Draw, by policy, which job was on which GPU over one window."""
     chosen = run.windows[0] if window is None else window
     rows_high = min(len(run.node_of_gpu), series.ROWS)
-    figure, rows, columns = _panels(width, len(run.policies), 0.55 + min(0.055 * rows_high, 2.4))
+    figure, rows, columns = _panels(width, len(run.policies), 0.55 + min(max(0.055 * rows_high, 0.9), 2.4))
     grid = figure.add_gridspec(rows, columns)
     span_s = run.span_s(chosen)
-    what: set[str] = set()
+    rows_of: set[str] = set()
     for place, policy in enumerate(run.policies):
         row, column = divmod(place, columns)
         axes = figure.add_subplot(grid[row, column])
         found = series.gantt(run, policy, chosen)
-        what.add(
+        drawn = (
             _draw_shares(axes, found, span_s) if isinstance(found, Shares) else _draw_bars(axes, run, found)
         )
-        axes.set_title(policy)
+        rows_of.add(drawn)
+        axes.set_title(f"{policy}: mean JCT {in_words(of_window(run.jobs[policy], chosen)['jct_s'].mean())}")
         time_axis(axes, span_s, _marks(width))
         _outer(axes, None, row, column, rows, len(run.policies), columns)
         if column == 0:
             axes.set_ylabel("GPUs by node" if len(run.node_gpus) > 1 else "GPUs")
-    _phases(figure, f"Jobs by GPU over time, {_named(run, chosen)}", what == {"bars"})
+    shared = rows_of - {BARS}
+    what = f"Share of GPUs held, a row a {min(shared)}" if shared else "Jobs by GPU"
+    _phases(figure, f"{what}, over time, {_named(run, chosen)}", is_bars=not shared)
     return figure
 
 
@@ -157,7 +162,7 @@ OF_A_RECORD = ("timeline", "gantt")
 
 
 def _draw_bars(axes: "Axes", run: Run, found: pd.DataFrame) -> str:
-    """Draw a bar for each time of a job on neighbouring GPUs; return that it is bars."""
+    """Draw a bar for each time of a job on neighbouring GPUs; return `BARS`."""
     from matplotlib.collections import PolyCollection
 
     height = LANES / found["lanes"].to_numpy()
@@ -178,7 +183,7 @@ def _draw_bars(axes: "Axes", run: Run, found: pd.DataFrame) -> str:
     named = range(0, len(middles), -(-len(middles) // 8))
     axes.set_yticks(middles[list(named)], [str(node) for node in named])
     axes.tick_params(axis="y", length=0)
-    return "bars"
+    return BARS
 
 
 def _stacked(
@@ -209,21 +214,21 @@ def _names(run: Run) -> Sequence[str]:
 
 
 def _draw_shares(axes: "Axes", found: Shares, span_s: float) -> str:
-    """Draw the share of GPUs held by row and time; return that it is shares."""
+    """Draw the share of GPUs held by row and time; return what a row is."""
     rows = len(found.shares)
     axes.imshow(
         found.shares, aspect="auto", cmap="Blues", vmin=0, vmax=1, extent=(0, span_s, rows - 0.5, -0.5)
     )
     axes.set_yticks([])
-    return "shares"
+    return found.row
 
 
 def _named(run: Run, window: int) -> str:
     """Return how a window is called in a title."""
-    return f"window {window}" if len(run.windows) > 1 else "one window"
+    return "the whole trace" if run.choices["scenario"]["whole"] else f"window {window}"
 
 
-def _phases(figure: "Figure", title: str, is_bars: bool) -> None:
+def _phases(figure: "Figure", title: str, *, is_bars: bool) -> None:
     """Say above the panels what is seen, and what the colours mean."""
     from matplotlib.patches import Patch
 

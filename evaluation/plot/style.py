@@ -98,6 +98,12 @@ def unit_of(step_s: float) -> tuple[str, int]:
     return next(each for each in units if step_s >= each[1])
 
 
+def in_words(seconds: float) -> str:
+    """Return a time in its largest whole unit, to three digits."""
+    unit, size = unit_of(max(seconds, 1))
+    return f"{seconds / size:#.3g} {unit}".replace(". ", " ")
+
+
 def log_time_axis(axes: "Axes") -> None:
     """Make a horizontal axis of seconds logarithmic, marked in seconds to days."""
     from math import log
