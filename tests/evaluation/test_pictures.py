@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -13,11 +14,13 @@ import pandas as pd
 import pytest
 from matplotlib import image
 
-from evaluate import main
+from evaluate import main, read_choices
+from evaluation import record
 from evaluation.plot import __main__ as plot
 from evaluation.plot import figures, frames, page, series
 from evaluation.plot.style import IN_PRINT, INCHES, apart, style
 from tests.cases import tiny
+from tests.conftest import ROOT
 
 STRANGE = "</script><b>0</b>"  # a job's name that would break a page that took it as it is
 
@@ -244,3 +247,27 @@ def test_what_is_not_there_is_said(
 def test_a_folder_without_a_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert plot.main([str(tmp_path)]) == 2
     assert "no run folder" in capsys.readouterr().err
+
+
+# What the document says.
+
+DOCUMENT = (ROOT / "docs" / "pictures.md").read_text(encoding="utf-8")
+
+
+def test_the_documents_commands_are_such_that_there_are() -> None:
+    lines = re.findall(r"^    python (-m evaluation\.plot|evaluate\.py) (.*)$", DOCUMENT, re.MULTILINE)
+    assert len(lines) == 5
+    for command, text in lines:
+        words = shlex.split(text)
+        if command == "evaluate.py":
+            assert read_choices(words).records
+        else:
+            assert plot.parser().parse_args(words).runs
+
+
+def test_the_document_names_every_column_and_picture() -> None:
+    for columns in (record.SEGMENTS, record.TIMELINE):
+        named = [re.findall(r"`(\w+)`", row) for row in re.findall(r"^\| (`.*?) \|", DOCUMENT, re.MULTILINE)]
+        assert set(columns) <= {name for row in named for name in row}
+    for name in (*figures.PICTURES, *INCHES, *plot.KINDS):
+        assert name in DOCUMENT.lower()
