@@ -2,7 +2,7 @@
 // Draws the pictures of a run from the data in the page. Times are seconds; `page.py` says what is in the data.
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
-const shown = new Set(data.policies.slice(0, data.shown));
+const shown = new Set(data.shown);
 let part = null; // of the time of a window, that the Gantt charts show: [from, to]
 
 // Marks on axes.
@@ -231,7 +231,10 @@ function listen(canvas, episode, found, window, timeAt, row) {
     tell(hit && event, hit && `${data.jobs[window][hit.job]}, ${["running", "loading", "pausing"][hit.phase]}\nfrom ${inWords(hit.from)}, for ${inWords(hit.to - hit.from)}`);
   };
   canvas.onpointerleave = () => tell(null);
-  canvas.onpointerdown = (event) => (began = timeAt(event.offsetX));
+  canvas.onpointerdown = (event) => {
+    began = timeAt(event.offsetX);
+    canvas.onpointermove(event); // a tap tells too
+  };
   canvas.onpointerup = (event) => {
     const ended = timeAt(event.offsetX), span = data.spans[window];
     if (event.pointerType === "mouse" && began !== null && Math.abs(ended - began) > span / 200) {

@@ -63,7 +63,7 @@ def _data(run: Run) -> dict[str, Any]:
     """Return what `page.js` draws."""
     found: dict[str, Any] = {
         "policies": run.policies,
-        "shown": SHOWN,
+        "shown": _shown(run),
         "reference": run.reference,
         "windows": run.windows,
         "palette": style.PALETTE,
@@ -85,6 +85,12 @@ def _data(run: Run) -> dict[str, Any]:
         named = [window for window, each in drawn.items() if any("gantt" in one for one in each.values())]
         found["jobs"] = {window: _names(run, window) for window in named}
     return found
+
+
+def _shown(run: Run) -> list[str]:
+    """Return the policies that are drawn first: the reference, and the first others."""
+    others = [policy for policy in run.policies if policy != run.reference]
+    return [run.reference, *others[: SHOWN - 1]]
 
 
 def _ratio(policy: str, run: Run) -> dict[str, Any]:
@@ -185,19 +191,22 @@ def _paragraphs(lines: Sequence[str], kind: str) -> str:
 
 
 def _table(run: Run) -> str:
-    """Return the table of the command as HTML."""
+    """Return the table of the command as HTML: below the rule stand the oracles and the bound."""
     summaries = {name: pd.DataFrame(run.summary["by_window"][name]) for name in run.policies}
     numbers = report.numbers_shown(summaries)
     headings = ["policy", *(_joined(heading) for heading, _ in numbers.values())]
     several = len(run.windows) > 1
     headings += [f"mean JCT / {run.reference}'s", "95 % interval"][: 1 + several]
     rows = []
-    for name, each in summaries.items():
+    oracles = [name for name in summaries if report.is_oracle(name)]
+    honest = [name for name in summaries if name not in oracles]
+    for name in (*honest, *oracles):
+        each = summaries[name]
         ratio = report.ratio_texts(each, summaries[run.reference], itself=name == run.reference)
         rows.append([name, *report.number_texts(results.pool(each), numbers), *ratio])
     bound = run.summary["lower_bound_mean_jct_s"]
     least = report.number_texts(pd.Series({"mean_jct_s": bound}), numbers)
-    return _grid(headings, [*rows, [report.BOUND, *least, *[""] * (1 + several)]], ruled=len(rows))
+    return _grid(headings, [*rows, [report.BOUND, *least, *[""] * (1 + several)]], ruled=len(honest))
 
 
 def _joined(heading: str) -> str:
