@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import baselines
-from evaluation import choices, command, run_folder
+from evaluation import about, choices, command, run_folder
 from evaluation.command import progress, working
 from simulator.choice import check, choice, flag
 from traces import unknown
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from agents.judging import Candidate
+    from evaluation.record import Record
     from evaluation.report import Maker
     from experiments import Paper, Setting
     from simulator.policy import Policy
@@ -62,12 +63,23 @@ class Evaluation:
     """A named workload of workloads/ (quick, mixed, two_types ...); other flags override what it chooses."""
     out: str | None = None
     """Folder for choices, summary and every job, or claims and figure; runs/evaluate-<time>-<hash>."""
+    record: bool = False
+    """Keep what happened too: segments.csv and timeline.csv beside each jobs.csv, and files for evalys."""
+    report: bool = False
+    """Leave one page to look at in the folder, report.html, which needs no network; records what it shows."""
+    perfetto: bool = False
+    """Leave a trace of each episode that ui.perfetto.dev opens; records what it shows."""
     config: str | None = None
     """Run folder, or JSON file, to take these choices from; flags override it."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be; ChoiceError names each field."""
         check(self)
+
+    @property
+    def records(self) -> bool:
+        """Whether what happens is kept."""
+        return self.record or self.report or self.perfetto
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -100,6 +112,8 @@ def read_choices(args: Sequence[str]) -> Evaluation:
             "give one of --policy, what to score, --protocol, whose agents to judge, "
             "and --paper, whose claims to examine"
         )
+    if not evaluation.policy and evaluation.records:
+        raise ValueError("--record, --report and --perfetto go with --policy: leave them out")
     usual = Scenario(seed=evaluation.scenario.seed)
     if evaluation.paper and evaluation.scenario != usual:
         changed = [name for name, value in vars(usual).items() if getattr(evaluation.scenario, name) != value]
@@ -143,28 +157,17 @@ def judgement(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
 def judge(evaluation: Evaluation, found: "Sequence[Candidate]", folder: Path) -> None:
     """Judge the agents of a run, print what came of it, and fill the run folder."""
     from agents.judging import Judging, document, lines
-    from evaluation import footnotes, report
+    from evaluation import footnotes
     from workloads import windows
 
-    out = report.console(sys.stdout)
-    judging = Judging(found, searched(evaluation), evaluation.scenario, processes=evaluation.processes)
+    known = baselines.found_for(choices.workload_like(evaluation.scenario))
+    judging = Judging(found, known, evaluation.scenario, processes=evaluation.processes)
     with working("preparing the jobs; the first run compiles the simulator"):
         workloads = windows(evaluation.scenario, "test", evaluation.windows or JUDGED)
-    for line in footnotes.heading(workloads):
-        out.print(line)
     with progress("simulating", judging.simulations(len(workloads))) as moved:
         came = judging.judge(workloads, moved)
-    for line in lines(came, len(found)):
-        print(line)
     run_folder.write_json(folder / "protocol.json", document(came))
-    print(f"Run folder: {folder}")
-
-
-def searched(evaluation: Evaluation) -> "list[baselines.Tuned]":
-    """Return what searches found for the workload that a scenario is: the best tuned policy, and constants."""
-    workload = choices.workload_like(evaluation.scenario)
-    known = [baselines.tuned(workload)] if workload and baselines.searched(workload) else []
-    return [*known, *([baselines.constants(workload)] if workload in baselines.with_constants() else [])]
+    print(*footnotes.heading(workloads), *lines(came, len(found)), f"Run folder: {folder}", sep="\n")
 
 
 def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
@@ -269,13 +272,11 @@ def evaluate(
     from evaluation import footnotes, report
 
     out = report.console(sys.stdout)
-    for line in footnotes.heading(workloads):
+    heading = footnotes.heading(workloads)
+    for line in heading:
         out.print(line)
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
-    with progress("simulating", len(makers) * len(workloads)) as moved:
-        results = report.simulate(
-            makers, workloads, processes=evaluation.processes, done=partial(one_more, moved)
-        )
+    results, records = simulated(evaluation, makers, workloads)
     bounds = report.bounds(workloads)
     summaries = report.score(results, workloads, bounds)
     if "all" in evaluation.policy:
@@ -287,8 +288,41 @@ def evaluate(
         out.print("The agent may have learned on the first part of this trace.")
     notes = footnotes.footnotes(workloads, summaries, policies, reference, bounds)
     searched = [found.told for policy in evaluation.policy if (found := tuned(evaluation, policy))]
-    for line in (*searched, *notes, f"Run folder: {folder}"):
+    run_folder.write_json(folder / about.ABOUT, about.about(workloads, heading, (*searched, *notes)))
+    pictured = pictures(evaluation, folder, records, workloads)
+    for line in (*searched, *notes, *pictured, f"Run folder: {folder}"):
         out.print(line)
+
+
+def simulated(
+    evaluation: Evaluation, makers: "Mapping[str, Maker]", workloads: "Sequence[Workload]"
+) -> "tuple[dict[str, pd.DataFrame], dict[str, Record]]":
+    """Return every policy's results, and what happened if that is to be kept."""
+    from evaluation import record, report
+
+    with progress("simulating", len(makers) * len(workloads)) as moved:
+        how: dict[str, Any] = {"processes": evaluation.processes, "done": partial(one_more, moved)}
+        if not evaluation.records:
+            return report.simulate(makers, workloads, **how), {}
+        records = record.simulate(makers, workloads, **how)
+    return {name: each.results for name, each in records.items()}, records
+
+
+def pictures(
+    evaluation: Evaluation, folder: Path, records: "Mapping[str, Record]", workloads: "Sequence[Workload]"
+) -> list[str]:
+    """Write what was recorded, and what is asked for to look at; say where the page is."""
+    from evaluation import record
+
+    if records:
+        record.write(folder, records)
+    if evaluation.perfetto:
+        record.write_perfetto(folder, records, workloads[0].cluster)
+    if not evaluation.report:
+        return []
+    from evaluation.plot.page import write
+
+    return [f"To look at: {write(folder)}"]
 
 
 def reproduce(evaluation: Evaluation, paper: "Paper", settings: "Sequence[Setting]", folder: Path) -> None:

@@ -70,10 +70,11 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
     `workloads._scenario.Scenario` that differ from it. split, count: which windows; a `whole` trace is the same episode
     in every split. observation, action, reward: names of modules. queue_slots, running_slots: K and R. exponent,
     margin: the base policy, see `baselines.xion_threshold`.
-    tau_s: time constant of rollouts, s; None for none. illegal: `raise`, or `first_legal`.
+    tau_s: time constant of rollouts, s; None for none. illegal: `raise`, or `first_legal`. render_mode: `ansi`,
+    `rgb_array` (an image of nodes and GPUs by job, 480 x 640) or `human` (the same in a window).
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's own pattern
+    metadata = render.METADATA
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
     ) -> None:
         """Choose the windows; nothing is simulated before the first reset."""
         self.render_mode = render_mode
+        self._screen = render.Screen(render_mode)
         self.forgives = forgives(illegal)
         self.base_policy = base_policy(exponent, margin)
         found = changed(named(workload) if workload else Scenario(), scenario or {})
@@ -158,9 +160,13 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
         """Tell which actions are legal now, bool."""
         return self._mask.astype(bool)
 
-    def render(self) -> str | None:
-        """Return the cluster as text."""
-        return render.text(self.episode.view) if self.render_mode == "ansi" else None
+    def render(self) -> Any:
+        """Return the cluster as text (`ansi`) or as an image (`rgb_array`), or show it in a window (`human`)."""
+        return self._screen.draw(self.episode.view) if self.render_mode else None
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        self._screen.close()
 
     def results(self) -> pd.DataFrame:
         """Return the results table of an episode that has ended."""
@@ -244,6 +250,8 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
         cut = endless or instant >= MOST_INSTANTS * len(self.episode.jobs)
         self._moment, self._choice, self._queued = Moment(now, job_seconds), int(choice), int(queued)
         self._over: Over = "done" if done else "cut" if cut else None
+        if self._screen.is_live:
+            self.render()
 
     def _observe(self) -> Any:
         return self.task.observation(self._slots, self.episode.view, self._mask)

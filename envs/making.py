@@ -28,7 +28,7 @@ def make(
     """Return an environment: `SteerEnv` and `MovesEnv` for these actions, else `GPUClusterEnv`."""
     refuse_unknown(choices, *ON_THE_RULE.get(action, (GPUClusterEnv,)))
     if action in ON_THE_RULE:
-        return ON_THE_RULE[action][0](scenario, **without_render_mode(choices))
+        return ON_THE_RULE[action][0](scenario, **choices)
     return GPUClusterEnv(scenario, action=action, **choices)
 
 
@@ -76,7 +76,9 @@ def refuse_unknown(choices: Mapping[str, Any], *kinds: type) -> None:
 
 
 def without_render_mode(choices: dict[str, Any]) -> dict[str, Any]:
-    """Return the choices without the mode in which to draw, of which there is none yet; ValueError if one is chosen."""
+    """Return the choices of a batch without the mode in which to draw; it has none, ValueError if one is chosen."""
     if choices.get("render_mode") is not None:
-        raise ValueError(f"render_mode {choices['render_mode']!r}: there is none for this action yet")
+        raise ValueError(
+            f"render_mode {choices['render_mode']!r}: there is none of a batch; make one environment beside it"
+        )
     return {name: value for name, value in choices.items() if name != "render_mode"}

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pandas as pd
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Maker = Callable[[], Policy]
 """Makes a policy anew for each episode."""
 
+Outcome = TypeVar("Outcome")
+
 BOUND = "lower bound"
 ROUNDING = 1e-9  # of mean JCTs, as a share
 LONGEST_HEADING, LONGEST_NAME = 14, 24  # characters
@@ -40,21 +42,35 @@ def simulate(
     processes: int = 1,
     done: Callable[[str, pd.DataFrame], None] | None = None,
 ) -> dict[str, pd.DataFrame]:
-    """Return every policy's results table over all workloads, the same whatever the number of processes.
+    """Return every policy's results table over all workloads; see `episodes`."""
+    parts = episodes(one, makers, workloads, processes=processes, done=done)
+    return {name: pd.concat(tables, ignore_index=True) for name, tables in parts.items()}
 
-    All policies run on the first workload before any runs on the second; `done` is told of each as it ends. ValueError
-    for windows of more than one split, since a table tells them apart by their numbers alone.
+
+def episodes(
+    simulated: Callable[..., Outcome],
+    makers: Mapping[str, Maker],
+    workloads: Sequence["Workload"],
+    *,
+    processes: int = 1,
+    done: Callable[[str, Outcome], None] | None = None,
+) -> dict[str, list[Outcome]]:
+    """Return what came of every policy on each workload, the same whatever the number of processes.
+
+    simulated: makes it of a maker, a workload and `oracle`, as `one` does. All policies run on the first workload
+    before any runs on the second; `done` is told of each as it ends. ValueError for windows of more than one split,
+    since a table tells them apart by their numbers alone.
     """
     if len(splits := {load.window.split for load in workloads}) > 1:
         raise ValueError(f"windows of {' and '.join(sorted(splits))} in one table: expected one split")
-    tables: dict[str, list[pd.DataFrame]] = {name: [] for name in makers}
+    found: dict[str, list[Outcome]] = {name: [] for name in makers}
     pairs = [(name, workload) for workload in workloads for name in makers]
-    tasks = [partial(one, makers[name], workload, oracle=is_oracle(name)) for name, workload in pairs]
-    for (name, _), table in zip(pairs, _each(tasks, processes), strict=True):
-        tables[name].append(table)
+    tasks = [partial(simulated, makers[name], workload, oracle=is_oracle(name)) for name, workload in pairs]
+    for (name, _), each in zip(pairs, _each(tasks, processes), strict=True):
+        found[name].append(each)
         if done:
-            done(name, table)
-    return {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+            done(name, each)
+    return found
 
 
 def is_oracle(name: str) -> bool:
@@ -67,12 +83,12 @@ def one(make: Maker, workload: "Workload", *, oracle: bool = False) -> pd.DataFr
     return workload.results(run(make(), workload.episode(), oracle=oracle))
 
 
-def _each(tasks: Sequence[Callable[[], pd.DataFrame]], processes: int) -> Iterator[pd.DataFrame]:
+def _each(tasks: Sequence[Callable[[], Outcome]], processes: int) -> Iterator[Outcome]:
     if processes == 1:
         return (task() for task in tasks)
     from joblib import Parallel, delayed
 
-    parallel: Iterator[pd.DataFrame] = Parallel(processes, return_as="generator", batch_size=1)(
+    parallel: Iterator[Outcome] = Parallel(processes, return_as="generator", batch_size=1)(
         delayed(task)() for task in tasks
     )
     return parallel

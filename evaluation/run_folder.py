@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
 CHOICES, SUMMARY, JOBS, STATUS = "choices.json", "summary.json", "jobs.csv", "status.json"
 RUNS = Path("runs")
-ABOUT_THE_RUN = ("out", "config", "workload", "processes")  # these choose nothing about the results
+ABOUT_THE_RUN = (
+    "out",
+    "config",
+    "workload",
+    "processes",
+    "record",
+    "report",
+    "perfetto",
+)  # these choose nothing about the results
 
 
 def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) -> Path:

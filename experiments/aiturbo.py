@@ -247,8 +247,8 @@ LOOKS = {
     "fifo": Look("FIFO", _figure.GREY, width=1.2),
     "srtf": Look("SRTF", _figure.GREEN, "--", 1.2),
     OPTIMUS: Look("Optimus", _figure.ORANGE),
-    TIRESIAS: Look("… on cores", _figure.RED, "--", 1.2),
-    BASELINE: Look("Tiresias", _figure.RED, width=2.6),
+    TIRESIAS: Look("Tiresias (cores)", _figure.RED, "--", 1.2),
+    BASELINE: Look("Tiresias (GPUs)", _figure.RED, width=2.6),
 }
 ROWS = {
     NO_BORDA: "no Borda",
@@ -265,19 +265,19 @@ def figure(found: Found) -> "Figure":
     lines = {name: [times_as_long(found, at(load), name) for load in LOADS] for name in LOOKS}
     _figure.curves(loads, LOADS, lines, LOOKS)
     _figure.level(loads, HEADLINE, "paper: 3 times", LOADS[1])
-    _figure.level(loads, 1, "AITurbo", LOADS[0])
+    _figure.level(loads, 1, "AITurbo", LOADS[0] + 0.01)
     _figure.dots(
         parts, {text: times_as_long(found, USUAL, name) for name, text in ROWS.items()}, _figure.BLUE
     )
     changes = {name: times_as_long(found, name, BASELINE) for name in CHANGES}
     _figure.dots(others, changes, LOOKS[BASELINE].colour)
-    others.axvline(HEADLINE, color=_figure.INK, linewidth=0.8, linestyle=":")
+    _figure.mark(others, HEADLINE, "paper: 3", beyond=True)
     parts.axvline(1, color=_figure.GREY, linewidth=0.8)
     loads.set_xticks(LOADS)
-    loads.set_xlabel("Load")
-    loads.set_title("Mean JCT / AITurbo's")
-    others.set_title("Tiresias', elsewhere")
-    parts.set_title("AITurbo's, changed")
+    loads.set_xlabel("Offered load")
+    loads.set_title("Mean job completion time / AITurbo's, by load\n(Tiresias: servers on GPUs or on cores)")
+    others.set_title("Tiresias (GPUs) / AITurbo,\nwhere jobs are others")
+    parts.set_title("AITurbo changed /\nAITurbo")
     _figure.caption(drawing, found.counts()[USUAL])
     return drawing
 

@@ -138,12 +138,13 @@ def figure(found: Found) -> "Figure":
     _figure.dots(used, points, _figure.BLUE)
     _figure.dots(waits, wait, _figure.BLUE)
     _figure.percent(used.xaxis, symbol="")
+    used.set_title("GPU utilisation against 3 cores a GPU")
+    used.set_xlabel("Points more")
+    used.axvline(0, color=_figure.GREY, linewidth=0.8)
     _figure.mark(used, HEADLINE, "paper: 20.8")
+    waits.set_title("Mean wait of CPU jobs")
+    waits.set_xlabel("Seconds")
     _figure.logarithmic(waits, (1, 10, 100))
-    used.set_title("GPU utilisation")
-    used.set_xlabel("points more than with 3 cores a GPU")
-    waits.set_title("CPU jobs' wait")
-    waits.set_xlabel("mean, s")
     _figure.caption(drawing, found.counts()[USUAL])
     return drawing
 

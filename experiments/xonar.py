@@ -295,13 +295,13 @@ def figure(found: Found) -> "Figure":
         _figure.dots(parts, each, LOOKS[name].colour, offset)
     _figure.percent(parts.xaxis)
     parts.axvline(0, color=_figure.GREY, linewidth=0.8)
-    _figure.logarithmic(delays, DELAYS_S)
     _figure.level(delays, HEADLINE, "paper: 44 %", DELAYS_S[0] + 2)
-    delays.set_title("p95 of JCT, shorter than blind FIFO's by")
+    delays.set_title("95th percentile of job completion time:\nhow much shorter than that of blind FIFO")
     delays.set_xlabel("Delay of a restart, s")
-    peaks.set_title("… by peak of memory")
-    peaks.set_xlabel("Share of the run before it")
-    parts.set_title("… by policy")
+    _figure.logarithmic(delays, DELAYS_S)
+    peaks.set_title("The same, by when\nmemory peaks")
+    peaks.set_xlabel("Share of run before it")
+    parts.set_title("The same by policy")
     _figure.caption(drawing, found.counts()[SETS[0]])
     return drawing
 

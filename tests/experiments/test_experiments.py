@@ -19,9 +19,9 @@ from evaluate import main, read_choices
 from evaluation import report
 from evaluation.comparison import Estimate, estimate
 from evaluation.numbers import NUMBERS
+from evaluation.plot.style import apart
 from experiments import Found, Setting, _tables, coda, xion, xonar
 from experiments._claims import Claim, Needs
-from experiments._figure import apart
 from experiments._trials import by_default, changed, drawn
 from traces import modules
 from workloads import Scenario
@@ -270,7 +270,7 @@ def test_the_figure_shows_something(tiny: Run) -> None:
     assert picture.shape[1] > 1_000
     assert 0.02 < (picture[..., :3].min(axis=2) < 0.9).mean() < 0.5
     drawing = (tiny.folder / "xion.svg").read_text()
-    assert all(f">{name}</text>" in drawing for name in ("FIFO", "SJF", "SRTF", "Xion", "gap rule"))
+    assert all(f">{name}</text>" in drawing for name in ("FIFO", "SJF", "SRTF", "Xion", "Xion, gap rule"))
 
 
 def test_the_console_says_what_is_inferred_and_what_sjf_does(tiny: Run) -> None:
