@@ -29,7 +29,8 @@ from workloads.xion_small import with_overhead
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.table import Table
+
+    from evaluation.report import SideBySide
 
 OVERHEADS_S = (0.0, 30.0, 100.0, 200.0, 400.0)  # medians over jobs of pause + load
 USUAL_S = 200.0
@@ -95,7 +96,7 @@ def heavy_tailed(load: Workload) -> Workload:
     return prepare(table, scenario, window=load.window)
 
 
-def tables(found: Found) -> "list[Table]":
+def tables(found: Found) -> "list[SideBySide]":
     """Return the usual case, the rules, the sweep over overheads and the refuting case."""
     numbers = (*_tables.TIMES, ("preemptions", "preemp-\ntions", "{:,.1f}"))
     ratios = (("mean_jct_s", "JCT"), ("mean_wait_s", "wait"))

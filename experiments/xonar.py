@@ -29,7 +29,8 @@ from simulator.physics import CONTENTION_OF_EXCESS
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-    from rich.table import Table
+
+    from evaluation.report import SideBySide
 
 HEADLINE = 0.44
 FLOORS = {"mix": 0.10, "memory": 0.20}  # from which we count it as reproduced
@@ -90,7 +91,7 @@ def title(name: str) -> str:
     return f"{jobs} jobs of the {kind} set"
 
 
-def tables(found: Found) -> "list[Table]":
+def tables(found: Found) -> "list[SideBySide]":
     """Return the four sets, each with every policy that ran, and what the tail depends on."""
     numbers = (
         ("mean_jct_s", "mean\nJCT", "{:,.0f}"),
@@ -106,7 +107,7 @@ def tables(found: Found) -> "list[Table]":
     return [*sets, _depends(found)]
 
 
-def _depends(found: Found) -> "Table":
+def _depends(found: Found) -> "SideBySide":
     headings = (
         "set",
         "than\nblind FIFO's",
