@@ -30,9 +30,10 @@ Outcome = TypeVar("Outcome")
 
 BOUND = "lower bound"
 ROUNDING = 1e-9  # of mean JCTs, as a share
-LONGEST_HEADING, LONGEST_NAME = 14, 24  # characters
+LONGEST_HEADING, LEAST_NAME, LONGEST_NAME = 14, 16, 25  # characters
 PLAIN_WIDTH, WIDEST = 80, 120  # characters of a line where no terminal says how many, and at most
 GOOD, BAD = "green", "red"
+INTERVAL = "95 %\ninterval"
 
 
 def simulate(
@@ -180,7 +181,7 @@ def table(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference
         columns[1:1] = ratio_columns(
             [summaries[name] for name in ordered], bounds, ordered.index(reference), reference
         )
-    return SideBySide((*ordered, BOUND), len(honest), columns)
+    return SideBySide([Column("policy", (*ordered, BOUND))], columns, above=len(honest))
 
 
 def ratio_columns(
@@ -194,7 +195,7 @@ def ratio_columns(
         return [ratio]
     shown = ["" if at == itself else f"{each.low:.3f}-{each.high:.3f}" for at, each in enumerate(found)]
     styles = [GOOD if each.high < 1 else BAD if each.low > 1 else "" for each in found]
-    return [ratio._replace(styles=styles), Column("95 %\ninterval", shown, styles=styles)]
+    return [ratio._replace(styles=styles), Column(INTERVAL, shown, styles=styles)]
 
 
 class Column(NamedTuple):
@@ -207,8 +208,8 @@ class Column(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How many characters it takes, the space behind it included."""
-        return 1 + max(map(len, (*self.heading.split("\n"), *self.cells)))
+        """How many characters it takes, the space beside it included."""
+        return 1 + max(len(line) for text in (self.heading, *self.cells) for line in text.split("\n"))
 
     def shown(self, row: int) -> "Text":
         """Return a cell, the best in bold."""
@@ -219,39 +220,48 @@ class Column(NamedTuple):
 
 
 class SideBySide(NamedTuple):
-    """Policies side by side; columns that a line has no room for stand below, under the names again."""
+    """Figures in columns behind words; columns that a line has no room for stand below, behind the words again."""
 
-    names: Sequence[str]
-    above: int
-    """Rows above the rule: policies that are no oracles."""
+    words: Sequence[Column]
     columns: Sequence[Column]
+    above: int = 0
+    """Rows above a rule; 0 for no rule."""
+    title: str = ""
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "Iterator[RenderableType]":
         """Yield a table for as many columns as a line has room for, and so on."""
-        left, room = list(self.columns), options.max_width - self.name_width
+        all_of = sum(each.width for each in self.columns)
+        spare = (options.max_width - all_of) // len(self.words)
+        longest = spare if spare >= LEAST_NAME else LONGEST_NAME
+        left, room = (
+            list(self.columns),
+            options.max_width - sum(min(longest, each.width) for each in self.words),
+        )
+        if self.title:
+            yield self.title
         while left:
             fitting = [at for at, end in enumerate(accumulate(each.width for each in left), 1) if end <= room]
             count = max(fitting, default=1)
-            yield self.part(left[:count])
+            if count > 1 and left[count:] and left[count].heading == INTERVAL:
+                count -= 1  # it stays beside what it is of
+            yield self.part(left[:count], longest)
             if left := left[count:]:
                 yield ""
 
-    @property
-    def name_width(self) -> int:
-        """How wide the column of names is; what is longer is folded."""
-        return 1 + min(LONGEST_NAME, max(map(len, self.names)))
-
-    def part(self, columns: Sequence[Column]) -> "Table":
-        """Return the table of some of the columns."""
+    def part(self, columns: Sequence[Column], longest: int) -> "Table":
+        """Return the table of some of the columns; words are folded that are longer than so many characters."""
         from rich import box
         from rich.table import Table
 
         shown = Table(box=box.HORIZONTALS, padding=0, show_edge=False)
-        shown.add_column("policy", overflow="fold", vertical="bottom", max_width=self.name_width - 1)
+        for each in self.words:
+            width = min(longest, each.width) - 1
+            shown.add_column(each.heading, overflow="fold", vertical="bottom", width=width)
         for each in columns:
             shown.add_column(each.heading, justify="right", no_wrap=True, vertical="bottom")
-        for row, name in enumerate(self.names):
-            shown.add_row(name, *(each.shown(row) for each in columns), end_section=row == self.above - 1)
+        for row in range(len(columns[0].cells)):
+            cells = (each.shown(row) for each in (*self.words, *columns))
+            shown.add_row(*cells, end_section=row == self.above - 1)
         return shown
 
 

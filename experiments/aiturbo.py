@@ -39,7 +39,8 @@ from workloads import aiturbo_ps as trace
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-    from rich.table import Table
+
+    from evaluation.report import SideBySide
 
 HEADLINE = 3.0
 LOADS = (0.5, 0.7, 0.9)
@@ -123,7 +124,7 @@ CHANGES: "dict[str, Callable[[pd.DataFrame], pd.DataFrame]]" = {
 """What else the workload might be, on fewer trials; a restart of 250 s is resnet50's in models.csv."""
 
 
-def tables(found: Found) -> "list[Table]":
+def tables(found: Found) -> "list[SideBySide]":
     """Return the usual load, AITurbo's parts, other loads and workloads, and how well its model of speed fits."""
     numbers = (
         *_tables.TIMES,
@@ -148,7 +149,7 @@ def times_as_long(found: Found, setting: str, policy: str, than: str = AITURBO) 
     return found.ratio((setting, policy), (setting, than))
 
 
-def _times(title: str, found: Found, settings: dict[str, str], policies: Sequence[str]) -> "Table":
+def _times(title: str, found: Found, settings: dict[str, str], policies: Sequence[str]) -> "SideBySide":
     rows = [
         [
             heading,
@@ -159,7 +160,7 @@ def _times(title: str, found: Found, settings: dict[str, str], policies: Sequenc
     return _tables.grid(title, ["", *(policy.replace(", ", ",\n") for policy in policies)], rows)
 
 
-def _fit(found: Found) -> "Table":
+def _fit(found: Found) -> "SideBySide":
     """Return by model of network how far AITurbo's model of speed is off, in the shapes profiled and in others."""
     errors = fit_errors(found)
     kinds = {"profiled": "where\nprofiled", "others": "else-\nwhere", "on_cpu": "on\ncores"}

@@ -25,7 +25,8 @@ from workloads.coda_mix import HEAVY_SHARE, with_heavy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.table import Table
+
+    from evaluation.report import SideBySide
 
 HEADLINE = 0.208
 SHARES = (0.0, 0.2, 0.4)  # of CPU jobs, that are heavy on bandwidth
@@ -65,7 +66,7 @@ def with_share(loads: Sequence[Workload], share: float) -> list[Workload]:
     return [changed([load], change)[0] for load, change in zip(loads, changes, strict=True)]
 
 
-def tables(found: Found) -> "list[Table]":
+def tables(found: Found) -> "list[SideBySide]":
     """Return the policies, and what the eliminator does by share of heavy jobs."""
     numbers = (
         (UTILISATION, "busy\nshare", "{:.1%}"),

@@ -33,7 +33,8 @@ from workloads.xion_small import LOAD, with_load, with_overhead
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.table import Table
+
+    from evaluation.report import SideBySide
 
 OVERHEADS_S = (0.0, 30.0, 100.0, 200.0, 400.0)  # medians over jobs of pause + load
 USUAL_S = 200.0
@@ -127,7 +128,7 @@ def heavy_tailed(load: Workload) -> Workload:
     return prepare(table, scenario, window=load.window)
 
 
-def tables(found: Found) -> "list[Table]":
+def tables(found: Found) -> "list[SideBySide]":
     """Return the usual case, the rules, the sweep over overheads, gangs, the refuting case, and load x overhead."""
     numbers = (*_tables.TIMES, (IDLE, "wait, with\noverhead", "{:,.0f}"))
     numbers += (("preemptions", "preemp-\ntions", "{:,.1f}"),)
@@ -147,7 +148,7 @@ def tables(found: Found) -> "list[Table]":
     return [usual, rules, sweep, _over_loads(found), gangs, heavy]
 
 
-def _over_loads(found: Found) -> "Table":
+def _over_loads(found: Found) -> "SideBySide":
     """Return how much shorter Xion's JCT and wait are than SRTF's and FIFO's, by load and overhead."""
     rows = []
     for load, seconds in product(LOADS, OVER_LOADS_S):

@@ -59,7 +59,7 @@ def some_table(width: int, *, terminal: bool = False) -> str:
     file = StringIO()
     colours: Any = "standard" if terminal else None
     console = Console(file=file, width=width, force_terminal=terminal, color_system=colours)
-    console.print(report.SideBySide(("srtf", "fifo", report.BOUND), 2, columns))
+    console.print(report.SideBySide([report.Column("policy", ["srtf", "fifo", report.BOUND])], columns, 2))
     return file.getvalue()
 
 
