@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from evaluation.comparison import Comparison
     from simulator.policy import Policy
 
-START, HELD, CONSTANTS = "start", "held", "constants"
+EXAMPLES = """Examples:
+  python train_agent.py --trace philly               steer, with every lever
+  python train_agent.py --workload busy --seeds 5    five agents, told of as one
+  python train_agent.py --workload mixed --also busy xion_small   one agent for all
+  python train_agent.py --action pick --physics exclusive    which job is next
+--list workloads or traces says what there is, --version which version this is."""
+START, HELD, CONSTANTS, OWN = "start", "held", "constants", "own"
 BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
 """What the trained agent stands beside, each with default settings. Before them come what it does on average, always
 (`held`), what it began as (`start`), and the best constants that are known for the workload (`constants`)."""
@@ -68,14 +74,17 @@ def work(args: Sequence[str]) -> None:
     folder = run_folder.open_run_folder("train", wanted, wanted.out)
     print(f"Watch it learn: tensorboard --logdir {folder}")
     try:
-        score(wanted, [train(wanted, number, folder) for number in range(wanted.seeds)], folder)
+        with run_folder.noting(folder):
+            score(wanted, [train(wanted, number, folder) for number in range(wanted.seeds)], folder)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; the best agent so far is in {folder}") from None
 
 
 def read_choices(args: Sequence[str]) -> Run:
     """Return the choices in the flags and in the file they name."""
-    wanted = choices.read(Run, args, command="train_agent.py", about=str(__doc__), presets=PRESETS)
+    wanted = choices.read(
+        Run, args, command="train_agent.py", about=f"{__doc__}\n\n{EXAMPLES}", presets=PRESETS
+    )
     if wanted.scenario.whole:
         raise ValueError("--whole leaves nothing to test on: an agent learns on windows of a trace")
     return wanted
@@ -151,26 +160,68 @@ def processors(wanted: Run) -> int:
 
 
 def tell(validated: "Validated") -> None:
-    """Print a validation as one line."""
+    """Print a validation."""
     greedy, sampled = validated.greedy.against, validated.sampled.against
     others = ", ".join(f"{name} {found.ratio:.3f}" for name, found in greedy.items() if name != START)
-    best = "  <- best so far" if validated.best else ""
+    best = "(best)" if validated.best else ""
     print(
         f"step {validated.step:>9,}: mean JCT / where it began {greedy[START].ratio:.4f} "
-        f"({greedy[START].low:.4f}-{greedy[START].high:.4f}; {sampled[START].ratio:.4f} sampled); / {others}{best}",
+        f"({greedy[START].low:.4f}-{greedy[START].high:.4f}; {sampled[START].ratio:.4f} sampled)",
+        f"{best:>10} / {others}",
+        sep="\n",
         flush=True,
     )
+    if on := validated.greedy.on:
+        print(f"{'':>16} on {', '.join(f'{name} {ratio:.4f}' for name, ratio in on.items())}", flush=True)
 
 
 def score(wanted: Run, agents: Sequence[Trained], folder: Path) -> None:
-    """Print and keep the table of the agents and the heuristics on test windows."""
+    """Print and keep the table of the agents and the heuristics on test windows, one for each workload."""
+    from agents.learner import scenarios_of
+    from evaluation import report
+
+    own = wanted.workload or choices.workload_like(wanted.scenario)
+    named = scenarios_of(wanted.scenario, wanted.training, own or OWN)
+    policies, summaries = in_table(wanted, agents, tuple(named)), []
+    for name, scenario in named.items():
+        if several := len(named) > 1:
+            print(f"\nOn {name}:")
+        test = replace(wanted, scenario=scenario)
+        summaries.append(score_on(test, policies, len(agents), folder / name if several else folder))
+    if len(named) > 1:
+        print(f"\nOn all {len(named)} workloads together:")
+        out = report.console(sys.stdout)
+        for line in verdicts(together(summaries), len(agents)):
+            out.print(line)
+    print(f"See how it learned: tensorboard --logdir {folder}")
+    print(f"Score the agent again: python evaluate.py --policy {agents[0].folder}")
+
+
+def together(summaries: "Sequence[dict[str, pd.DataFrame]]") -> "dict[str, pd.DataFrame]":
+    """Return the summaries of several workloads as one, without what is not in all of them."""
+    import pandas as pd
+
+    from agents.validation import BLOCK
+
+    return {
+        name: pd.concat(
+            [each[name].assign(window=each[name]["window"] + k * BLOCK) for k, each in enumerate(summaries)]
+        )
+        for name in summaries[0]
+        if all(name in each for each in summaries)
+    }
+
+
+def score_on(
+    wanted: Run, policies: "dict[str, Policy | type]", count: int, folder: Path
+) -> "dict[str, pd.DataFrame]":
+    """Print and keep the table of one workload, with so many agents in it; return the summaries."""
     from functools import partial
 
     from envs.task import shared_windows
     from evaluation import footnotes, report
 
-    policies = in_table(wanted, agents)
-    first = next(iter(policies))
+    folder.mkdir(exist_ok=True)
     workloads = shared_windows(wanted.scenario, "test", wanted.test_windows)
     makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     with progress("simulating", len(makers) * len(workloads)) as moved:
@@ -179,20 +230,21 @@ def score(wanted: Run, agents: Sequence[Trained], folder: Path) -> None:
         )
     bounds = report.bounds(workloads)
     summaries = report.score(results, workloads, bounds)
-    run_folder.write_run(folder, results, report.document(summaries, bounds, first))
+    run_folder.write_run(folder, results, report.document(summaries, bounds, START))
     out = report.console(sys.stdout)
     for line in footnotes.heading(workloads):
         out.print(line)
-    out.print(report.table(summaries, bounds, first))
-    for line in footnotes.footnotes(workloads, summaries, policies, first, bounds):
+    out.print(report.table(summaries, bounds, START))
+    for line in footnotes.footnotes(workloads, summaries, policies, START, bounds):
         out.print(line)
-    for line in verdicts(summaries, len(agents)):
+    for line in verdicts(summaries, count):
         out.print(line)
-    print(f"See how it learned: tensorboard --logdir {folder}")
-    print(f"Score the agent again: python evaluate.py --policy {agents[0].folder}")
+    return summaries
 
 
-def in_table(wanted: Run, agents: "Sequence[Trained]") -> "dict[str, Policy | type]":
+def in_table(
+    wanted: Run, agents: "Sequence[Trained]", learned_on: Sequence[str]
+) -> "dict[str, Policy | type]":
     """Return what stands in the table, by name: the agents first."""
     from agents.learn import learner_of
 
@@ -203,10 +255,16 @@ def in_table(wanted: Run, agents: "Sequence[Trained]") -> "dict[str, Policy | ty
         if each.held:
             found[name] = each.held
     found[START] = learner_of(wanted.scenario, wanted.training).start
-    workload = wanted.workload or choices.workload_like(wanted.scenario)
-    if workload and wanted.training.action == "steer" and workload in baselines.with_constants():
-        found[CONSTANTS] = baselines.vary(baselines.load("union"), **baselines.constants(workload).settings)
+    if wanted.training.action == "steer" and (known := constants(learned_on)):
+        found[CONSTANTS] = baselines.vary(baselines.load("union"), **known.settings)
     return found | {name: baselines.load(name) for name in BESIDE}
+
+
+def constants(learned_on: Sequence[str]) -> "baselines.Tuned | None":
+    """Return the best constants that are known for these workloads, None if none are known."""
+    if len(learned_on) > 1:
+        return baselines.constants_together(learned_on)
+    return baselines.constants(learned_on[0]) if learned_on[0] in baselines.with_constants() else None
 
 
 def numbered(name: str, count: int) -> list[str]:

@@ -3,6 +3,8 @@
 `fifo` is `baselines/fifo.py`; what they share is in `lib`.
 Policies whose names end in `_oracle` use what no scheduler knows. A module may have, beside its policy, the
 `GRID` of settings among which `benchmarks/tune.py` searches: values by the name of a field. What it found is `tuned`.
+The `LEVER` of a module (a part of physics, `deadlines` or `users`) is what the policy pulls that a plain one does not:
+a table says where the scenario lacks it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +13,17 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from baselines._tuned import CONSTANTS, Tuned, constants, searched, tuned, with_constants
+from baselines._tuned import (
+    CONSTANTS,
+    TOGETHER,
+    Tuned,
+    constants,
+    constants_together,
+    found_for,
+    searched,
+    tuned,
+    with_constants,
+)
 from traces import modules, unknown
 
 if TYPE_CHECKING:
@@ -19,9 +31,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONSTANTS",
+    "TOGETHER",
     "Tuned",
     "constants",
+    "constants_together",
+    "found_for",
     "grid",
+    "lever",
     "load",
     "make",
     "names",
@@ -61,6 +77,12 @@ def make(policy: "Policy | type") -> "Policy":
     of_class = isinstance(policy.func if isinstance(policy, partial) else policy, type)
     made: Policy = policy() if of_class else policy  # type: ignore[call-arg, assignment]
     return made
+
+
+def lever(name: str) -> str | None:
+    """Return what a policy here is of no use without, by the `LEVER` that its module names; None if it names none."""
+    found: str | None = getattr(import_module(f"baselines.{name}"), "LEVER", None)
+    return found
 
 
 def grid(name: str) -> Mapping[str, Sequence[Any]]:

@@ -27,6 +27,8 @@ from simulator.policy import Action, Wait
 if TYPE_CHECKING:
     from simulator.view import View
 
+LEVER = "cores"
+
 
 @dataclass
 class Coda:

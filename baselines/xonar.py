@@ -39,6 +39,8 @@ from simulator.search import Joins
 if TYPE_CHECKING:
     from simulator.view import View
 
+LEVER = "sharing"
+
 SCORES: dict[int | str, Callable[[Profile, Profile], np.ndarray]] = {
     1: lambda a, b: abs(a.active - b.idle) + abs(a.idle - b.active),
     2: lambda a, b: abs(a.idle - b.active),

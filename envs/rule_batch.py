@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode
 
 from envs import render
 from envs.batch import AT_THE_END, BatchEnv, Info
+from envs.naming import Named, Parts
 from envs.openings import Opening, opened
 from envs.task import MOST_INSTANTS, one_of_windows, window_named
 from simulator.episode import Episode
@@ -36,6 +37,7 @@ class RuleBatch(ABC):
     """
 
     observation_space: gymnasium.Space[Any]
+    seen_parts: Parts
     action_space: gymnasium.Space[Any]
 
     def __init__(self, found: Sequence[Opening], count: int, *, threads: int = 1, **choices: Any) -> None:
@@ -126,7 +128,7 @@ class RuleBatch(ABC):
         return episode
 
 
-class RuleEnv(gymnasium.Env[Any, Any]):
+class RuleEnv(Named, gymnasium.Env[Any, Any]):
     """One environment of a batch."""
 
     metadata = render.METADATA
@@ -150,7 +152,8 @@ class RuleEnv(gymnasium.Env[Any, Any]):
         self._screen = render.Screen(render_mode)
         self.batch = batch = self.kind(opened(scenario, workload, split, count, start), 1, **choices)
         self._place = {each.workload.window.number: at for at, each in enumerate(batch.found)}
-        self.windows = tuple(self._place)
+        self.windows, self.split = tuple(self._place), batch.found[0].workload.window.split
+        self.seen_parts = batch.seen_parts
         self.action_space, self.observation_space = batch.action_space, batch.observation_space
 
     def reset(
@@ -158,7 +161,7 @@ class RuleEnv(gymnasium.Env[Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Begin a window: the one named in `options`, else a random one."""
         super().reset(seed=seed)
-        number = self.place_of(window_named(options), self.np_random)
+        number = self.place_of(window_named(options, self.split), self.np_random)
         self.batch.begin(0, self._place[number])
         self._show()
         return one_of(self.batch.seen(), 0), self._info()
@@ -195,7 +198,8 @@ class RuleEnv(gymnasium.Env[Any, Any]):
             self.render()
 
     def _info(self) -> dict[str, Any]:
-        told = self.batch.told() | {"window": np.array([self.windows[self.batch.window[0]]])}
+        window = {"split": self.split, "window": self.windows[self.batch.window[0]]}
+        told = self.batch.told() | {name: np.array([value]) for name, value in window.items()}
         return {name: values[0] if values.ndim > 1 else values[0].item() for name, values in told.items()}
 
 
@@ -214,7 +218,7 @@ class RuleVectorEnv(BatchEnv):
 
     def info(self) -> Info:
         """Return what is told of the environments as they are now."""
-        told = self.batch.told() | {"window": self.numbers.copy()}
+        told = self.batch.told() | {"split": self._splits.copy(), "window": self.numbers.copy()}
         return told | {f"_{name}": self._everywhere for name in told}
 
     def action_masks(self) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from evaluation import report, results
+from evaluation.comparison import compare
 from evaluation.plot import series, style
 from evaluation.plot.frames import SIZES, Run, read
 from evaluation.plot.series import Shares
@@ -202,11 +203,19 @@ def _table(run: Run) -> str:
     honest = [name for name in summaries if name not in oracles]
     for name in (*honest, *oracles):
         each = summaries[name]
-        ratio = report.ratio_texts(each, summaries[run.reference], itself=name == run.reference)
+        ratio = _ratio_texts(each, summaries[run.reference], itself=name == run.reference)
         rows.append([name, *report.number_texts(results.pool(each), numbers), *ratio])
     bound = run.summary["lower_bound_mean_jct_s"]
     least = report.number_texts(pd.Series({"mean_jct_s": bound}), numbers)
     return _grid(headings, [*rows, [report.BOUND, *least, *[""] * (1 + several)]], ruled=len(honest))
+
+
+def _ratio_texts(summary: pd.DataFrame, reference: pd.DataFrame, *, itself: bool) -> tuple[str, ...]:
+    """Return the ratio of mean JCT and, where there are several windows, its interval."""
+    found = compare(summary, reference)
+    if found.windows == 1:
+        return (f"{found.ratio:.3f}",)
+    return f"{found.ratio:.3f}", "" if itself else f"{found.low:.3f}-{found.high:.3f}"
 
 
 def _joined(heading: str) -> str:

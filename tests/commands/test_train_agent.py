@@ -78,7 +78,7 @@ def test_it_learns_and_says_how_the_agent_stands(trained: Run) -> None:
     assert (trained.code, trained.error) == (0, "")
     assert re.findall(r"^step +([\d,]+): mean JCT / where it began", out, re.MULTILINE) == ["0", "256", "512"]
     rows = re.findall(r"^(\w+) +[\d,.]+ ", out, re.MULTILINE)
-    assert rows == ["agent", "start", "fifo", "sjf", "srtf", "las", "xion", "xion_threshold"]
+    assert rows[:8] == ["agent", "start", "fifo", "sjf", "srtf", "las", "xion", "xion_threshold"]
     assert re.search(
         r"windows: (better than|worse than|not distinguishable from|too few windows to tell it from) where it began",
         out,
@@ -86,7 +86,7 @@ def test_it_learns_and_says_how_the_agent_stands(trained: Run) -> None:
     assert f"tensorboard --logdir {run}" in out
     assert f"python evaluate.py --policy {run}/best" in out
     assert {each.name for each in (run / "best").iterdir()} == {"agent.json", "weights.safetensors"}
-    assert json.loads((run / "summary.json").read_text())["reference"] == "agent"
+    assert json.loads((run / "summary.json").read_text())["reference"] == "start"
     assert json.loads((run / "choices.json").read_text())["training"]["steps"] == 512
 
 
@@ -103,6 +103,24 @@ def test_several_agents_learn_to_steer_and_are_told_of_as_one(tmp_path: Path) ->
     for seed in (0, 1):
         kept = json.loads((run.folder / f"seed-{seed}" / "best" / "agent.json").read_text())
         assert kept["training"]["learning_seed"] == seed
+
+
+def test_an_agent_of_several_workloads_has_a_table_for_each(tmp_path: Path) -> None:
+    few = [*FEW[:9], *("--environments", "4", "--test-windows", "2", "--batch", "48"), *STEER]
+    run = run_of(tmp_path, *few, "--also", "xonar_mix")
+    assert (run.code, run.error) == (0, "")
+    assert len(re.findall(r"^ +on own [\d.]+, xonar_mix [\d.]+$", run.out, re.MULTILINE)) == 3
+    assert re.findall(r"^On (.+):$", run.out, re.MULTILINE) == [
+        "own",
+        "xonar_mix",
+        "all 2 workloads together",
+    ]
+    ratios = re.findall(r"^  ([\d.]+) \(.+, lower in \d+ of (\d) windows: .+ fifo$", run.out, re.MULTILINE)
+    assert [windows for _, windows in ratios] == ["2", "2", "4"]
+    own, other, both = (float(ratio) for ratio, _ in ratios)
+    assert both == pytest.approx((own + other) / 2, abs=1e-4)
+    for name in ("own", "xonar_mix"):
+        assert (run.folder / name / "agent" / "jobs.csv").exists()
 
 
 def test_the_agent_scores_the_same_again(trained: Run, tmp_path: Path) -> None:
