@@ -95,8 +95,7 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
         render_mode: str | None = None,
     ) -> None:
         """Choose the windows; nothing is simulated before the first reset."""
-        self.render_mode = render_mode
-        self._screen = render.Screen(render_mode)
+        self.render_mode, self._screen = render_mode, render.Screen(render_mode)
         self.forgives = forgives(illegal)
         self.base_policy = base_policy(exponent, margin)
         found = changed(named(workload) if workload else Scenario(), scenario or {})

@@ -20,12 +20,16 @@ from traces import unknown
 SIZES = ("CPU only", "1 GPU", "2-4 GPUs", "5-8 GPUs", "9 or more")
 """The classes of jobs by the GPUs that they ask for."""
 _LARGEST = (0, 1, 4, 8)  # GPUs of each class but the last
+POINTS = ("submit_s", "start_s", "finish_s", "from_s", "to_s", "time_s")
 TEXTS = ("job_id", "kind", "status", "phase", "gpus", "nodes")
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a run has left: its numbers, where they come from, and tables by policy, in the order of its table."""
+    """What a run has left: its numbers, where they come from, and tables by policy, in the order of its table.
+
+    Points in time are counted from the first submission of their window, whatever the log counts from.
+    """
 
     folder: Path
     choices: dict[str, Any]
@@ -87,14 +91,16 @@ def read(folder: Path, policies: Sequence[str] = ()) -> Run:
     if strange := [name for name in policies if name not in known]:
         raise ValueError(f"{folder}: {unknown('policy', strange[0], known)}")
     places = {name: folder / folder_name(name) for name in policies or known}
+    jobs = {name: _table(place / JOBS) for name, place in places.items()}
+    starts = next(iter(jobs.values())).groupby("window")["submit_s"].min()
     return Run(
         folder=folder,
         choices=_json(folder / CHOICES),
         summary=summary,
         about=_json(folder / ABOUT) if (folder / ABOUT).is_file() else {},
-        jobs={name: _table(place / JOBS) for name, place in places.items()},
-        segments=_tables(places, SEGMENTS_FILE),
-        timeline=_tables(places, TIMELINE_FILE),
+        jobs={name: _counted_from(starts, table) for name, table in jobs.items()},
+        segments=_tables(places, SEGMENTS_FILE, starts),
+        timeline=_tables(places, TIMELINE_FILE, starts),
     )
 
 
@@ -108,11 +114,18 @@ def of_window(table: pd.DataFrame, window: int) -> pd.DataFrame:
     return table[table["window"] == window].reset_index(drop=True)
 
 
-def _tables(places: dict[str, Path], name: str) -> dict[str, pd.DataFrame]:
+def _tables(places: dict[str, Path], name: str, starts: pd.Series) -> dict[str, pd.DataFrame]:
     """Return a table of each policy, or none where one lacks it."""
     files = {policy: place / name for policy, place in places.items()}
-    there = all(file.is_file() for file in files.values())
-    return {policy: _table(file) for policy, file in files.items()} if there else {}
+    if not all(file.is_file() for file in files.values()):
+        return {}
+    return {policy: _counted_from(starts, _table(file)) for policy, file in files.items()}
+
+
+def _counted_from(starts: pd.Series, table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with its points in time counted from the first submission of each window."""
+    began = table["window"].map(starts)
+    return table.assign(**{name: table[name] - began for name in POINTS if name in table})
 
 
 def _table(file: Path) -> pd.DataFrame:

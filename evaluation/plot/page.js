@@ -54,11 +54,13 @@ function lookOf(policy) {
 const chosen = () => data.policies.filter((policy) => shown.has(policy));
 const leftFor = (words) => Math.min(150, 16 + 6.6 * Math.max(...words.map((word) => word.length)));
 
+const short = (name) => (name.length > 20 ? `…${name.slice(-19)}` : name);
+
 function drawRatios(parent) {
   const rows = data.ratios.filter((row) => shown.has(row.policy));
   const all = rows.flatMap((row) => [row.low ?? row.ratio, row.high ?? row.ratio, 1]);
   const low = Math.min(...all), high = Math.max(...all), rest = 0.04 * (high - low || 1);
-  const at = sheet(parent, 30 + 22 * rows.length, leftFor(rows.map((row) => row.policy)) + 40);
+  const at = sheet(parent, 30 + 22 * rows.length, leftFor(rows.map((row) => short(row.policy))) + 40);
   const x = scale(low - rest, high + rest, at.left, at.right), bottom = at.height - 22;
   line(at.svg, x(1), 4, x(1), bottom, "#8a8a8a");
   line(at.svg, at.left, bottom, at.right, bottom, "#333");
@@ -69,7 +71,7 @@ function drawRatios(parent) {
   }
   rows.forEach((row, place) => {
     const y = 14 + 22 * place, { stroke } = lookOf(row.policy);
-    element("text", { x: at.left - 50, y: y + 4, "text-anchor": "end" }, at.svg, row.policy);
+    element("text", { x: at.left - 50, y: y + 4, "text-anchor": "end" }, at.svg, short(row.policy));
     element("text", { x: at.left - 8, y: y + 4, "text-anchor": "end" }, at.svg, row.ratio.toFixed(3));
     if (row.low !== null) line(at.svg, x(row.low), y, x(row.high), y, stroke, { "stroke-width": 2 });
     element("circle", { cx: x(row.ratio), cy: y, r: 4, fill: stroke }, at.svg);

@@ -177,6 +177,21 @@ def test_a_job_may_be_called_na(tmp_path: Path) -> None:
     assert set(run.segments["fifo"]["job_id"]) == {"NA", "null", "3", "4.0", "1e3", "z"}
 
 
+def test_a_window_begins_with_its_first_job_whatever_the_log_counts_from(tmp_path: Path) -> None:
+    runs = []
+    for late in (0.0, 1.6e9):
+        (tmp_path / f"{late}").mkdir()
+        table = tiny.jobs(8)
+        table["submit_s"] += late
+        runs.append(frames.read(ran(tmp_path / f"{late}", table, "--policy", "fifo", "--record")))
+    early, late_run = runs
+    assert late_run.jobs["fifo"]["submit_s"].min() == 0
+    assert late_run.span_s(0) == pytest.approx(early.span_s(0), abs=1e-3)
+    for name, column in (("segments", "to_s"), ("timeline", "time_s")):
+        ends = [getattr(run, name)["fifo"][column].max() for run in runs]
+        assert ends[0] == pytest.approx(ends[1], abs=1e-3)
+
+
 def test_labels_are_moved_apart() -> None:
     assert apart([1.0, 1.1, 5.0], 1.0) == pytest.approx([0.55, 1.55, 5.0])
 
@@ -221,9 +236,9 @@ def test_no_label_is_cut_off(folder: Path, name: str, width: Any) -> None:
 
 def test_the_same_run_gives_the_same_files(folder: Path, tmp_path: Path) -> None:
     for name in ("one", "other"):
-        plot.main([str(folder), "--out", str(tmp_path / name), "--picture", "gantt", "cdf"])
+        plot.main([str(folder), "--out", str(tmp_path / name), "--picture", "gantt"])
     files = sorted(path.name for path in (tmp_path / "one").iterdir())
-    assert len(files) == 6
+    assert len(files) == 3
     one, other = (
         {file: (tmp_path / name / file).read_bytes() for file in files} for name in ("one", "other")
     )
