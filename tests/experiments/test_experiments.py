@@ -149,11 +149,17 @@ def imagined(settings: Sequence[Setting]) -> Found:
     found = Found({}, {})
     for setting in settings:
         windows = pd.DataFrame({"window": [load.window.number for load in setting.workloads], "seed": 0})
-        jobs = [load.table[["job_id"]].assign(window=load.window.number) for load in setting.workloads]
+        jobs = pd.concat(
+            [
+                load.table[["job_id", "num_gpus"]].assign(window=load.window.number)
+                for load in setting.workloads
+            ]
+        )
         for policy in setting.policies:
             numbers = {name: rng.uniform(0.5, 1.5, len(windows)) for name in NUMBERS}
             found.summaries[setting.name, policy] = windows.assign(**numbers)
-            found.results[setting.name, policy] = pd.concat(jobs).assign(finish_s=1.0)
+            ones = dict.fromkeys(("finish_s", "wait_s", "run_s", "core_s"), 1.0)
+            found.results[setting.name, policy] = jobs.assign(**ones)
     return found
 
 
