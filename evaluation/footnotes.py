@@ -174,14 +174,17 @@ def _alike(summaries: Mapping[str, pd.DataFrame], reference: str) -> list[str]:
     ]
 
 
+def lever_off(policy: str, workloads: Sequence["Workload"]) -> str | None:
+    """Return the lever of a policy of baselines/ where these workloads lack it, else None."""
+    lever = baselines.lever(policy)
+    return lever if lever and not any(LEVERS[lever].there(load) for load in workloads) else None
+
+
 def _levers(summaries: Mapping[str, pd.DataFrame], workloads: Sequence["Workload"]) -> list[str]:
     """Say which policies pull a lever that this scenario lacks, and so do only what is left."""
-    known = {
-        name: lever for name in summaries if name in baselines.names() and (lever := baselines.lever(name))
-    }
     lacking: dict[str, list[str]] = {}
-    for name, lever in known.items():
-        if not any(LEVERS[lever].there(load) for load in workloads):
+    for name in summaries:
+        if name in baselines.names() and (lever := lever_off(name, workloads)):
             lacking.setdefault(lever, []).append(name)
     said = [f"{', '.join(names)} ({LEVERS[lever].lacks})" for lever, names in lacking.items()]
     return [f"Their lever is off here, so they do what is left: {'; '.join(said)}."] if said else []

@@ -25,7 +25,7 @@ from workloads import Window, Workload, filled, named, prepare, seed_of_jobs
 from workloads.aiturbo_ps import PAUSE_SHARE, RESTART_S, SLOWER_ON_CPU
 
 if TYPE_CHECKING:
-    from evaluation.report import Maker
+    from evaluation.report import Maker, SideBySide
 
 MACHINES = "2x2-32c"
 JOBS, BURST_S = 60, 212.0

@@ -22,7 +22,7 @@ from workloads import Window, Workload, prepare
 from workloads.coda_mix import MODELS
 
 if TYPE_CHECKING:
-    from evaluation.report import Maker
+    from evaluation.report import Maker, SideBySide
 
 CONFIGURATIONS = ((1, 1), (1, 2), (1, 4), (1, 8), (2, 2), (2, 4), (2, 8))  # nodes, GPUs
 MOST_CORES = 16  # a GPU: plenty
