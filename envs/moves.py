@@ -133,7 +133,8 @@ class MovesEnv(RuleEnv):
 
     ## Observation
     Dict: `moves`, a row of features for each move (`simulator.kernel.move_list.FEATURES` names them; the first tells
-    which the rule itself would make); `load`, totals as for `SteerEnv`; `mask`, 1 where there is a move.
+    which the rule itself would make); `load`, totals as for `SteerEnv`; `mask`, 1 where there is a move. `columns` and
+    `shapes` name them, and `parts(observation)` takes one apart.
 
     ## Action
     Discrete: a place on the list. Listed are starts of the first `queued` jobs in the rule's order (for each number of

@@ -103,7 +103,7 @@ class SteerEnv(RuleEnv):
     """Steer the strongest rule made by hand: set its weights a few times in each window of a trace.
 
     ## Observation
-    `load` (Box): totals of the queue, the running jobs and the machines; `simulator.kernel.steering.LOAD` names each.
+    `load` (Box): totals of the queue, the running jobs and the machines; `columns` names each.
     With `privileged`, a Dict of `load` and `critic`, which shows how far the window has come and what the default rule
     had done by then: for a critic, since no scheduler knows it.
 

@@ -222,7 +222,15 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_a_run_folder_holds_everything(tiny: Run) -> None:
-    names = {"choices.json", "claims.json", "summary.json", "trials.csv", "xion.png", "xion.svg"}
+    names = {
+        "choices.json",
+        "claims.json",
+        "status.json",
+        "summary.json",
+        "trials.csv",
+        "xion.png",
+        "xion.svg",
+    }
     assert {path.name for path in tiny.folder.iterdir()} == names
     choices = json.loads((tiny.folder / "choices.json").read_text())
     assert (choices["paper"], choices["policy"], choices["windows"]) == ("xion", [], 2)

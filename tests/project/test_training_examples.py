@@ -8,7 +8,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-import torch
 
 from evaluate import read_choices
 from simulator.episode import run
@@ -26,7 +25,6 @@ STEPS = 16
 @pytest.fixture
 def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Return a scenario of a few jobs; what is saved goes to a folder of the test's own."""
-    torch.set_num_threads(1)
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path)
     return tiny.scenario(tmp_path, tiny.jobs(12))

@@ -11,6 +11,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import torch
 from sb3_contrib import MaskablePPO
 
 from agents.vec_env import ClusterVecEnv
@@ -18,6 +19,7 @@ from envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "mixed"}
 CHOICES: dict[str, Any] = {"action": "moves"}
+torch.set_num_threads(1)  # the network is small: more threads only wait for one another
 FILE = "runs/maskable_ppo.zip"
 ENVIRONMENTS = 16
 

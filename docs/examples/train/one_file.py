@@ -18,6 +18,7 @@ from envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
 CHOICES: dict[str, Any] = {"action": "pick", "observation": "slots"}
+torch.set_num_threads(1)  # the network is small: more threads only wait for one another
 FILE = "runs/one_file.pt"
 ENVIRONMENTS, ROLLOUT, EPOCHS, MINIBATCHES = 16, 128, 4, 4
 GAMMA, LAMBDA, CLIP, RATE, ENTROPY = 0.999, 0.95, 0.2, 1e-3, 0.01

@@ -10,6 +10,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import torch
 from stable_baselines3 import DQN
 
 import envs  # noqa: F401 - registers GPUCluster-v1
@@ -17,6 +18,7 @@ from envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
 CHOICES: dict[str, Any] = {"action": "primitive", "observation": "tables", "illegal": "first_legal"}
+torch.set_num_threads(1)  # the network is small: more threads only wait for one another
 FILE = "runs/sb3_dqn.zip"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import torch
 from stable_baselines3 import PPO
 
 import envs  # noqa: F401 - registers GPUCluster-v1
@@ -18,6 +19,7 @@ from envs.agent_policy import AgentPolicy
 WINDOWS: dict[str, Any] = {"workload": "quick"}
 CHOICES: dict[str, Any] = {"action": "pick", "observation": "slots", "illegal": "first_legal"}
 """What is seen and done; PPO knows no mask, so the first legal action takes the place of an illegal one."""
+torch.set_num_threads(1)  # the network is small: more threads only wait for one another
 FILE = "runs/sb3_ppo.zip"
 
 
