@@ -28,7 +28,7 @@ from experiments._claims import Claim
 from experiments._figure import Look
 from experiments._paper import Paper
 from experiments._trials import Case, Found, Setting, by_default, changed, drawn
-from simulator.physics import CONTENTION_OF_EXCESS
+from experiments._xonar_replay import CONTENTIONS
 from traces import stream
 from workloads import Workload, prepare, seed_of_jobs
 from workloads.xonar_mix import STARTUP_S
@@ -47,7 +47,7 @@ DELAYS_S = (RESTART_S, 60.0, 120.0, 300.0, 600.0)
 PEAKS = (0.0, 0.25, 0.5, 0.75, 0.95)
 ERRORS = (0.1, 0.2)  # deviations of the logarithm of a profiled memory; 0 is the usual case
 PROFILING_S = (10.0, 56.0)  # the latter is the median of the authors' profiling runs; 0 is the usual case
-NEWCOMER, LUCIDS, GAVELS = "newcomer", "contention of Lucid's pairs", "contention of Gavel's pairs"
+NEWCOMER = "newcomer"
 ALONE, BLIND, HEAD, FIRST_FIT, XONAR = "fifo", "fifo_blind", "packed_fifo, strict", "packed_fifo", "xonar"
 TAIL, LONGEST, VARIANCE = "p95_jct_s", "max_jct_s", "jct_variance_s2"
 
@@ -103,13 +103,6 @@ def settings(trials: int, seed: int) -> list[Setting]:
                 Setting(f"{name}, {other}", changed(loads, **choices), by_default(ALONE, BLIND, XONAR))
             )
     return [*found, *_xonar_replay.settings()]
-
-
-CONTENTIONS: dict[str, dict[str, Any]] = {
-    LUCIDS: {"contention_loss": 0.04},
-    GAVELS: {"contention": CONTENTION_OF_EXCESS, "contention_loss": 0.0},
-}
-"""Milder than what is fitted to the authors' queue: 4 % for a neighbour, or 0.48 of the demand beyond a GPU alone."""
 
 
 def _dear_failures(name: str, loads: Sequence[Workload]) -> list[Setting]:
