@@ -1,10 +1,12 @@
-"""Ship an agent with the project, with a card: `python benchmarks/ship.py RUN [--name NAME]`.
+"""Ship an agent with the project, with a card: `python benchmarks/ship.py RUN [--name NAME] [--judgement FILE]`.
 
 RUN is a folder that `train_agent.py` left. Of several seeds the one that did best on validation windows is taken; all
-stand in the card. `python train_agent.py --config agents/shipped/NAME/choices.json` trains it again from nothing.
+stand in the card. The table is of the run's own test windows, or of a judgement by `evaluate.py --protocol RUN`.
+`python train_agent.py --config agents/shipped/NAME/choices.json` trains it again from nothing.
 """
 
 import argparse
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,6 +21,7 @@ from agents.shipping import CARD, FOR_ALL, SHIPPED
 from evaluation.choices import workload_like
 from evaluation.comparison import Comparison, compare
 from evaluation.run_folder import CHOICES, JOBS
+from simulator.steered import arrivals_between
 
 CANNOT = """- It moves the weights of a rule made by hand (`simulator.rule.Rule`); what that cannot do, it cannot do.
 - Jobs, profiles and prices of pauses are those of the simulator, whose errors `benchmarks/speed_errors.py` prints.
@@ -52,8 +55,14 @@ def seed_of(number: int, folder: Path) -> Seed:
     return Seed(f"agent_{number}", folder, best, int(rows["step"].max()), (times[-1] - times[0]) / 60, commit)
 
 
-def tables(run: Path, learned_on: Sequence[str]) -> Iterator[tuple[str, dict[str, pd.DataFrame]]]:
+def tables(
+    run: Path, learned_on: Sequence[str], judgement: Path | None
+) -> Iterator[tuple[str, dict[str, pd.DataFrame]]]:
     """Yield each workload with the mean JCT of every policy's test windows."""
+    if judgement:
+        found = json.loads(judgement.read_text(encoding="utf-8"))["by_window"]
+        yield learned_on[0], {name: pd.DataFrame(each) for name, each in found.items()}
+        return
     for name in learned_on:
         folder = run / name if len(learned_on) > 1 else run
         yield (
@@ -69,13 +78,12 @@ def tables(run: Path, learned_on: Sequence[str]) -> Iterator[tuple[str, dict[str
         )
 
 
-def against(
-    found: dict[str, pd.DataFrame], shipped: Seed, of_several: Sequence[Seed]
-) -> dict[str, Comparison]:
+def against(found: dict[str, pd.DataFrame], shipped: Seed) -> dict[str, Comparison]:
     """Compare the shipped agent with every other policy of a table."""
     number = shipped.name.removeprefix("agent_")
-    own = shipped.name if len(of_several) > 1 else "agent"
-    held = f"held_{number}" if len(of_several) > 1 else "held"
+    own, held = (
+        name if name in found else name[: name.index("_")] for name in (shipped.name, f"held_{number}")
+    )
     others = {name: each for name, each in found.items() if not name.startswith(("agent", "held"))}
     return {
         "its own mean action, held": compare(found[own], found[held]),
@@ -86,16 +94,17 @@ def against(
     }
 
 
-def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed) -> str:
+def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: Path | None) -> str:
     """Return the card of an agent as Markdown."""
     agent = saved_agent.load(shipped.folder / BEST)
     scenario, training = agent.scenario, agent.training
+    every = arrivals_between(scenario.jobs, training.decisions)
     learned_on = [workload_like(scenario) or "own", *training.also]
     lines = [
         f"# The agent of {'several workloads' if name == FOR_ALL else f'`{name}`'}",
         "",
         f"PPO of Stable-Baselines3 that steers {len(training.weights)} weights of the rule `union`, "
-        f"{training.decisions} times a window, by what it sees of the load (docs/learning.md).",
+        f"after every {every} arrivals, by what it sees of the load (docs/learning.md).",
         "",
         f"- Learned on: {', '.join(f'`{each}`' for each in learned_on)}; physics: {scenario.physics}; "
         f"{training.windows} training windows each.",
@@ -109,8 +118,8 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed) -> str:
         + ", ".join(f"{each.validation:.4f}{' (this one)' if each is shipped else ''}" for each in seeds)
         + ".",
     ]
-    for workload, found in tables(run, learned_on):
-        lines += ["", *table(workload, against(found, shipped, seeds))]
+    for workload, found in tables(run, learned_on, judgement):
+        lines += ["", *table(workload, against(found, shipped))]
     return "\n".join([*lines, "", "## What it cannot do", "", CANNOT, ""])
 
 
@@ -134,6 +143,7 @@ def main(args: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path, help="folder that train_agent.py left")
     parser.add_argument("--name", help="what to call it; its workload, or `all` where it learned on several")
+    parser.add_argument("--judgement", type=Path, help="protocol.json of evaluate.py --protocol RUN")
     chosen = parser.parse_args(args)
     seeds = seeds_of(chosen.run)
     shipped = min(seeds, key=lambda seed: seed.validation)
@@ -145,7 +155,7 @@ def main(args: Sequence[str] | None = None) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(shipped.folder / BEST, folder)
     shutil.copy(chosen.run / CHOICES, folder / CHOICES)
-    (folder / CARD).write_text(card(chosen.run, name, seeds, shipped), encoding="utf-8")
+    (folder / CARD).write_text(card(chosen.run, name, seeds, shipped, chosen.judgement), encoding="utf-8")
     print(folder / CARD)
 
 
