@@ -11,13 +11,16 @@ and half of that of a threshold. One that makes or copies arrays itself says so 
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
-from numba.core import config
+from numba.core import types
+
+from simulator.kernel._linking import Beside, OfPieces, OfWholes, PieceCache
 
 HERE = Path(__file__).parent
 
@@ -39,30 +42,61 @@ def cache_folder(folder: Path = HERE) -> Path:
 
 
 CACHE = cache_folder()
+config: Any = numba.config  # made at import, out of sight of a type checker
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function that only other compiled functions call."""
-    return _njit(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _piece(function, _nrt=False)
 
 
 def allocating(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function that makes arrays and that only other compiled functions call."""
-    return _njit(function, _nrt=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _piece(function, _nrt=True)
 
 
 def entry(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function that Python calls, with this package's own cache folder."""
-    return _njit(function, no_cfunc_wrapper=True)
+    """Compile a function that Python calls."""
+    if config.DISABLE_JIT:
+        return function
+    made: Any = _njit(function, pipeline_class=OfWholes)
+    with _own_folder():
+        made.enable_caching()
+    return made
 
 
-def _njit(function: Callable[..., Any], **options: bool) -> Callable[..., Any]:
-    settings: Any = config  # Numba makes its settings at import, out of sight of a type checker
+def _piece(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    if config.DISABLE_JIT:
+        return function
+    made: Any = _njit(function, pipeline_class=OfPieces, no_cpython_wrapper=True, **options)
+    with _own_folder():
+        made._cache = PieceCache(function)
+    as_it_is = made.get_call_template
+    made.get_call_template = lambda args, kws: as_it_is(
+        [_widened(kind) for kind in args], {name: _widened(kind) for name, kind in kws.items()}
+    )
+    return made
+
+
+def _njit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     njit: Any = numba.njit
-    before = settings.CACHE_DIR
-    settings.CACHE_DIR = str(CACHE)
+    made: Callable[..., Any] = njit(error_model="numpy", no_cfunc_wrapper=True, **options)(function)
+    return made
+
+
+def _widened(kind: Any) -> Any:
+    """Return the type that a whole number is handed on with, so that a function is compiled for one width of them."""
+    if isinstance(kind, types.Literal):
+        kind = kind.literal_type
+    return types.int64 if isinstance(kind, types.Integer) else kind
+
+
+@contextmanager
+def _own_folder() -> Iterator[None]:
+    """Let Numba keep what it compiles in this package's own cache folder."""
+    before = config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES
+    config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = str(CACHE), f"{Beside.__module__}.{Beside.__name__}"
     try:
-        made: Callable[..., Any] = njit(cache=True, error_model="numpy", **options)(function)
-        return made
+        yield
     finally:
-        settings.CACHE_DIR = before
+        config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = before

@@ -10,13 +10,20 @@ import pytest
 from simulator.kernel import _compile
 
 CALLEE = "from tiny._compile import compiled\n\n\n@compiled\ndef grown(x):\n    return x + {step}\n"
-CALLER = """from tiny import callee
+CALLER = """import numpy as np
+
+from tiny import callee
 from tiny._compile import entry
 
 
 @entry
 def answer(x):
     return 10 * callee.grown(x)
+
+
+@entry
+def of_each_width(x):
+    return callee.grown(x) + callee.grown(np.int32(x)) + callee.grown(3)
 """
 ASK = "from tiny.caller import answer; print(answer(1), sum(answer.stats.cache_hits.values()))"
 
@@ -33,10 +40,10 @@ def tiny(tmp_path: Path) -> Path:
     return folder
 
 
-def answer_and_hits(tiny: Path) -> tuple[int, int]:
+def answer_and_hits(tiny: Path, question: str = ASK) -> tuple[int, int]:
     """Ask the compiled caller in a process of its own; return its answer and how much came from the disk cache."""
     done = subprocess.run(
-        [sys.executable, "-c", ASK], cwd=tiny.parent, capture_output=True, text=True, check=True
+        [sys.executable, "-c", question], cwd=tiny.parent, capture_output=True, text=True, check=True
     )
     answer, hits = map(int, done.stdout.split())
     return answer, hits
@@ -57,6 +64,24 @@ def test_an_edit_undone_finds_its_code_again(tiny: Path) -> None:
     (tiny / "callee.py").write_text(CALLEE.format(step=1))
     assert _compile.cache_folder(tiny) == before
     assert before.is_dir()
+
+
+def test_what_is_kept_is_found_wherever_the_sources_lie(tiny: Path) -> None:
+    assert answer_and_hits(tiny) == (20, 0)
+    elsewhere = tiny.parent / "elsewhere" / "tiny"
+    shutil.copytree(tiny, elsewhere)
+    assert answer_and_hits(elsewhere) == (20, 1)
+
+
+def test_a_callee_that_is_kept_serves_another_caller(tiny: Path) -> None:
+    """And it is compiled once, whatever the width of the whole numbers that it is handed."""
+    kept = "print(of_each_width(1), sum(callee.grown.stats.cache_hits.values()))"
+    signatures = "print(of_each_width(1), len(callee.grown.signatures))"
+    both = "from tiny import callee; from tiny.caller import of_each_width; "
+    assert answer_and_hits(tiny) == (20, 0)
+    assert answer_and_hits(tiny, both + kept) == (8, 1)
+    (tiny / "callee.py").write_text(CALLEE.format(step=2))
+    assert answer_and_hits(tiny, both + signatures) == (11, 1)
 
 
 def test_the_fingerprint_is_of_all_sources_and_of_nothing_else(tiny: Path) -> None:
