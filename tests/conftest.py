@@ -13,7 +13,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if getattr(option, "numprocesses", None) and not option.collectonly:
         from tests.cases import first
 
-        first.play()
+        first.compile_all()
 
 
 @pytest.fixture(scope="session")

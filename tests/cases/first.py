@@ -1,19 +1,33 @@
-"""What is played once before the tests begin, so that the kernel is compiled by one process and not by each."""
+"""What is played once before the tests begin, by two processes, so that the kernel is compiled before there are more.
 
+`python -m tests.cases.first backwards` is the other process: it comes from the far end, and each finds on disk what the
+other has compiled.
+"""
+
+import subprocess
+import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import baselines
-from simulator.episode import run
+from evaluation.lower_bound import lower_bound
+from simulator.account import Account
+from simulator.episode import Episode, run
+from simulator.kernel import calls, laws
+from simulator.kernel._compile import CACHE
 from simulator.policy import Ranking
 from tests.cases import tiny
 from tests.cases.mixed_jobs import OUTAGES, Whims, mixed_table, workload
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 RANKINGS = (Ranking("submit", discipline="easy"), Ranking("weighted", "if_it_pays", exponent=1.0, margin=0.0))
-POLICIES = ("union", "xonar", "aiturbo")
+POLICIES = ("union", "xonar", "aiturbo", "gavel", "coda", "xion", "muri", "fitgpp", "gittins")
 KINDS = (
     ("tables", "primitive", "jct"),
     ("slots", "pick", "rollout_advantage"),
@@ -21,18 +35,69 @@ KINDS = (
 )
 
 
-def play() -> None:
-    """Make every kind of move in episodes of the smallest sizes: by rankings, by policies, without sense, by agents."""
-    work = workload(mixed_table(np.random.default_rng(0), 20), **OUTAGES)
-    for ranking in RANKINGS:
-        run(ranking, work.episode())
-        run(ranking, work.episode(), step_by_step=True)
-    for name in POLICIES:
-        run(baselines.make(baselines.load(name)), work.episode())
-    episode = work.episode()
-    run(Whims(lambda action: episode.why_not(action) is None, seed=0, moves=250), episode)
+def episode(**choices: Any) -> Episode:
+    """Return a small episode in which all can happen."""
+    return workload(mixed_table(np.random.default_rng(0), 20), **OUTAGES | choices).episode()
+
+
+def play_ranking(ranking: Ranking) -> None:
+    """Carry out a ranking at once, step by step, and with an account of it."""
+    run(ranking, episode())
+    run(ranking, episode(), step_by_step=True)
+    run(ranking, episode(), account=Account())
+
+
+def play_policy(name: str) -> None:
+    """Let a policy act."""
+    run(baselines.make(baselines.load(name)), episode(), oracle=True)
+
+
+def play_whims() -> None:
+    """Make every kind of move, without sense, and hold the record against its laws."""
+    chosen = episode()
+    run(Whims(lambda action: chosen.why_not(action) is None, seed=0, moves=250), chosen, account=Account())
+    assert laws.check(chosen.states, 0, chosen.jobs) == 0
+
+
+def play_agent(observation: str, action: str, reward: str) -> None:
+    """Take some steps of an environment."""
     with tempfile.TemporaryDirectory() as folder:
         chosen = tiny.scenario(Path(folder), physics="all")
-        for observation, action, reward in KINDS:
-            env = tiny.make(chosen, observation=observation, action=action, reward=reward)
-            list(islice(tiny.wander(env), 100))
+        env = tiny.make(chosen, observation=observation, action=action, reward=reward)
+        list(islice(tiny.wander(env), 100))
+
+
+def ask() -> None:
+    """Ask what is asked of an episode beside moves."""
+    lower_bound(episode())
+    calls.rollout(episode().states, 0, episode().jobs, 60.0)
+
+
+PLAYS: tuple[Callable[[], None], ...] = (
+    *(partial(play_ranking, ranking) for ranking in RANKINGS),
+    play_whims,
+    *(partial(play_policy, name) for name in POLICIES),
+    ask,
+    *(partial(play_agent, *kinds) for kinds in KINDS),
+)
+
+
+def play(*, backwards: bool = False) -> None:
+    """Play all, from the first or from the last."""
+    for each in reversed(PLAYS) if backwards else PLAYS:
+        each()
+
+
+def compile_all() -> None:
+    """Have all compiled: by this process, and by another one from the far end where nothing is there yet."""
+    if any(CACHE.glob("*.nbc")):
+        play()
+        return
+    with subprocess.Popen([sys.executable, "-m", "tests.cases.first", "backwards"], cwd=ROOT) as other:
+        play()
+    if other.returncode:
+        raise RuntimeError(f"the other process that compiles the kernel ended with {other.returncode}")
+
+
+if __name__ == "__main__":
+    play(backwards="backwards" in sys.argv)
