@@ -105,7 +105,8 @@ class Twins:
         self.episode.apply(action)
         self.fluid.fated = self.episode.state.oom_restarts.tolist()
         self.fluid.apply(action)
-        self.compare()
+        if not isinstance(action, Wait):  # to wait changes nothing before the next instant, which is compared
+            self.compare()
 
     def compare(self) -> None:
         """Note where the accounts differ, the first time that they do."""

@@ -54,8 +54,8 @@ def assert_equal(base: Rules, seeds: range, count: int) -> None:
 
 
 @pytest.mark.parametrize("base", BASE, ids=name)
-def test_a_workload_of_200_jobs(base: Rules) -> None:
-    assert_equal(base, range(1), 200)
+def test_a_workload_of_120_jobs(base: Rules) -> None:
+    assert_equal(base, range(1), 120)
 
 
 @pytest.mark.parametrize("base", BASE, ids=name)
@@ -72,7 +72,7 @@ def test_fourteen_workloads_of_200_jobs(base: Rules) -> None:
 def test_the_workloads_tie_and_preempt() -> None:
     counts = []
     for base in BASE:
-        for jobs, rules in workloads(base, range(1), 200):
+        for jobs, rules in workloads(base, range(1), 120):
             assert len({job.submit_s for job in jobs}) < len(jobs)
             assert len({job.duration_s for job in jobs}) < len(jobs)
             if base.preempt:

@@ -71,7 +71,7 @@ def test_any_weights_move_by_move(workload: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     rule = any_rule(rng, rng.choice([0.5, 1.0, 3.0]))
     physics = {"physics": STANDARD} if workload == "philly" else {}
-    load = one_window(workload, seed % 2, **physics)
+    load = one_window(workload, seed % 2, **physics | {"jobs": 40})
     assert finishes(rule, load) == finishes(beside(RuleByHand(rule), rule), load)
 
 
