@@ -35,8 +35,9 @@ class Evaluation:
     """What to score, and on how much."""
 
     policy: tuple[str, ...] = ()
-    """A module of baselines/ (fifo ...), all, tuned, tuned:NAME, the folder of a learned agent, or module:attribute.
-    Several make one table, in which all are held against the first; one stands beside fifo, sjf, srtf and las."""
+    """A module of baselines/ (fifo ...), all, tuned, tuned:NAME, constants, the folder of a learned agent, or
+    module:attribute. Several make one table, in which all are held against the first; one stands beside fifo, sjf, srtf
+    and las."""
     paper: str | None = None
     """Instead of a policy, a module of experiments/ (xion ...): its claims, on the workload that they are about."""
     scenario: Scenario = field(default_factory=Scenario)
@@ -114,7 +115,10 @@ def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
     everything = len(asked) < len(evaluation.policy)
     if twice := [each for number, each in enumerate(asked) if each in asked[:number]]:
         raise ValueError(f"--policy names {twice[0]} twice: once is enough")
-    for policy in dict.fromkeys((*baselines.names(), *asked)) if everything else asked:
+    everybody = dict.fromkeys((*baselines.quick_names(), *asked)) if everything else asked
+    if everything and (left_out := [name for name in baselines.names() if name not in everybody]):
+        print(f"Note: all leaves out what takes minutes a window; name it besides: {', '.join(left_out)}.")
+    for policy in everybody:
         name, made = load(policy, evaluation)
         taken = {run_folder.folder_name(other) for other in found}
         name = policy if run_folder.folder_name(name) in taken else name
@@ -134,12 +138,12 @@ def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
 def tuned(evaluation: Evaluation, policy: str) -> "baselines.Tuned | None":
     """Return what a search found for the workload named, or for the one that this scenario is, if that is asked for."""
     kind, _, name = policy.partition(":")
-    if kind != "tuned":
+    if kind != "tuned" and policy != "constants":
         return None
     workload = evaluation.workload or choices.workload_like(evaluation.scenario)
     if not workload:
-        raise ValueError("--policy tuned: policies are tuned for workloads; name one with --workload")
-    return baselines.tuned(workload, name or None)
+        raise ValueError(f"--policy {kind}: policies are tuned for workloads; name one with --workload")
+    return baselines.constants(workload) if kind == "constants" else baselines.tuned(workload, name or None)
 
 
 def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
@@ -152,7 +156,14 @@ def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
 
         return agent_name(Path(policy).resolve()), load_policy(policy)
     if ":" not in policy and policy not in known:
-        others = ("all", "tuned", "tuned:NAME", "package.module:attribute", "the folder of an agent")
+        others = (
+            "all",
+            "tuned",
+            "tuned:NAME",
+            "constants",
+            "package.module:attribute",
+            "the folder of an agent",
+        )
         raise ValueError(unknown("policy", policy, (*known, *others)))
     if ":" in policy and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # a user's own module lies in their folder

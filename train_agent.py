@@ -1,14 +1,15 @@
 """Train a scheduling agent by reinforcement learning, and score it on windows that it has never seen."""
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import baselines
 from agents import check_installed
-from agents.training import Training
+from agents.training import Training, usual
 from evaluation import choices, command, run_folder
 from evaluation.command import progress
 from simulator.choice import check, choice
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
     from evaluation.comparison import Comparison
     from simulator.policy import Policy
 
+START, HELD, CONSTANTS = "start", "held", "constants"
 BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
-"""What the trained agent stands beside, each with default settings; its own base policy comes before them."""
+"""What the trained agent stands beside, each with default settings. Before them come what it does on average, always
+(`held`), what it began as (`start`), and the best constants that are known for the workload (`constants`)."""
+PRESETS = choices.WORKLOAD | {"action": choices.Preset("training", usual)}
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,12 @@ class Run:
     """What is simulated."""
     training: Training = field(default_factory=Training)
     """How to learn."""
-    test_windows: int = choice(20, least=1)
+    seeds: int = choice(1, least=1)
+    """Agents to train, each from a seed of its own; the table has all of them, and what they are together."""
+    test_windows: int = choice(100, least=1)
     """Windows for the table at the end; nothing is learned on them or chosen by them."""
+    processes: int | None = choice(None, least=1)
+    """Processors that share the work, all of them if not given; the results are the same."""
     workload: str | None = None
     """A named workload of workloads/ (quick, mixed, two_types ...); other flags override what it chooses."""
     out: str | None = None
@@ -58,16 +66,16 @@ def work(args: Sequence[str]) -> None:
     check_installed()
     wanted = as_far_as_it_goes(wanted)
     folder = run_folder.open_run_folder("train", wanted, wanted.out)
+    print(f"Watch it learn: tensorboard --logdir {folder}")
     try:
-        best = train(wanted, folder)
-        score(wanted, best, folder)
+        score(wanted, [train(wanted, number, folder) for number in range(wanted.seeds)], folder)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; the best agent so far is in {folder}") from None
 
 
 def read_choices(args: Sequence[str]) -> Run:
     """Return the choices in the flags and in the file they name."""
-    wanted = choices.read(Run, args, command="train_agent.py", about=str(__doc__))
+    wanted = choices.read(Run, args, command="train_agent.py", about=str(__doc__), presets=PRESETS)
     if wanted.scenario.whole:
         raise ValueError("--whole leaves nothing to test on: an agent learns on windows of a trace")
     return wanted
@@ -104,70 +112,131 @@ def available(scenario: Scenario, split: Split, wanted: int) -> int:
         return found
 
 
-def train(wanted: Run, folder: Path) -> Path:
-    """Learn with a progress bar and a line a validation; return the folder of the best agent."""
-    from agents.learn import learn
+class Trained(NamedTuple):
+    """An agent: its folder, and what does always what it does on average, where there is such a policy."""
 
-    print(f"Watch it learn: tensorboard --logdir {folder}")
-    with progress("learning", wanted.training.steps) as stepped:
-        return learn(wanted.scenario, wanted.training, folder, stepped=stepped, validated=tell)
+    folder: Path
+    policy: "Policy"
+    held: "Policy | None"
+
+
+def train(wanted: Run, number: int, folder: Path) -> Trained:
+    """Learn with a progress bar and a line a validation; return the best agent of this number."""
+    from agents import load_policy
+    from agents.learn import learn, learner_of
+    from agents.learner import seed_of
+
+    training = replace(wanted.training, learning_seed=seed_of(wanted.scenario, wanted.training) + number)
+    own = folder / f"seed-{number}" if wanted.seeds > 1 else folder
+    if wanted.seeds > 1:
+        print(f"Agent {number + 1} of {wanted.seeds}")
+    bests: list[Validated] = []
+
+    def note(validated: "Validated") -> None:
+        tell(validated)
+        if validated.best:
+            bests.append(validated)
+
+    with progress("learning", training.steps) as stepped:
+        best = learn(
+            wanted.scenario, training, own, threads=processors(wanted), stepped=stepped, validated=note
+        )
+    held = learner_of(wanted.scenario, training).held(bests[-1].greedy.numbers)
+    return Trained(best, load_policy(best), held)
+
+
+def processors(wanted: Run) -> int:
+    """Return how many processors share the work."""
+    return wanted.processes or len(os.sched_getaffinity(0))
 
 
 def tell(validated: "Validated") -> None:
     """Print a validation as one line."""
-    greedy, sampled = validated.greedy.ratios, validated.sampled.ratios
-    others = ", ".join(f"{name} {ratio:.3f}" for name, ratio in greedy.items() if name != "base_policy")
+    greedy, sampled = validated.greedy.against, validated.sampled.against
+    others = ", ".join(f"{name} {found.ratio:.3f}" for name, found in greedy.items() if name != START)
     best = "  <- best so far" if validated.best else ""
     print(
-        f"step {validated.step:>9,}: mean JCT / base policy's {greedy['base_policy']:.4f} "
-        f"({sampled['base_policy']:.4f} sampled); / {others}{best}",
+        f"step {validated.step:>9,}: mean JCT / where it began {greedy[START].ratio:.4f} "
+        f"({greedy[START].low:.4f}-{greedy[START].high:.4f}; {sampled[START].ratio:.4f} sampled); / {others}{best}",
         flush=True,
     )
 
 
-def score(wanted: Run, best: Path, folder: Path) -> None:
-    """Print and keep the table of the agent and the heuristics on test windows."""
+def score(wanted: Run, agents: Sequence[Trained], folder: Path) -> None:
+    """Print and keep the table of the agents and the heuristics on test windows."""
     from functools import partial
 
-    from agents import load_policy
     from envs.task import shared_windows
     from evaluation import footnotes, report
 
-    policies: dict[str, Policy | type] = {
-        "agent": load_policy(best),
-        "base_policy": wanted.training.base_policy,
-    }
-    policies |= {name: baselines.load(name) for name in BESIDE}
+    policies = in_table(wanted, agents)
+    first = next(iter(policies))
     workloads = shared_windows(wanted.scenario, "test", wanted.test_windows)
     makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
-    results = report.simulate(makers, workloads)
+    with progress("simulating", len(makers) * len(workloads)) as moved:
+        results = report.simulate(
+            makers, workloads, processes=processors(wanted), done=lambda name, table: moved(1)
+        )
     bounds = report.bounds(workloads)
     summaries = report.score(results, workloads, bounds)
-    run_folder.write_run(folder, results, report.document(summaries, bounds, "agent"))
+    run_folder.write_run(folder, results, report.document(summaries, bounds, first))
     out = report.console(sys.stdout)
     for line in footnotes.heading(workloads):
         out.print(line)
-    out.print(report.table(summaries, bounds, "agent"))
-    for line in (*footnotes.footnotes(workloads, summaries, policies, "agent", bounds), *verdicts(summaries)):
+    out.print(report.table(summaries, bounds, first))
+    for line in footnotes.footnotes(workloads, summaries, policies, first, bounds):
+        out.print(line)
+    for line in verdicts(summaries, len(agents)):
         out.print(line)
     print(f"See how it learned: tensorboard --logdir {folder}")
-    print(f"Score the agent again: python evaluate.py --policy {best}")
+    print(f"Score the agent again: python evaluate.py --policy {agents[0].folder}")
 
 
-def verdicts(summaries: "dict[str, pd.DataFrame]") -> list[str]:
-    """Say of every other policy whether the agent is better, as far as these windows tell."""
-    from evaluation.comparison import compare
+def in_table(wanted: Run, agents: "Sequence[Trained]") -> "dict[str, Policy | type]":
+    """Return what stands in the table, by name: the agents first."""
+    from agents.learn import learner_of
 
-    lines = ["Mean JCT of the agent / that of each, paired by window, with its 95 % interval:"]
-    for name, summary in summaries.items():
-        if name == "agent":
-            continue
-        found = compare(summaries["agent"], summary)
-        which = "its base policy" if name == "base_policy" else name
-        lines.append(
-            f"  {found.ratio:.4f} ({found.low:.4f}-{found.high:.4f}), lower in {found.wins} of "
-            f"{found.windows} windows: {words(found)} {which}"
-        )
+    found: dict[str, Policy | type] = dict(
+        zip(numbered("agent", len(agents)), [each.policy for each in agents], strict=True)
+    )
+    for name, each in zip(numbered(HELD, len(agents)), agents, strict=True):
+        if each.held:
+            found[name] = each.held
+    found[START] = learner_of(wanted.scenario, wanted.training).start
+    workload = wanted.workload or choices.workload_like(wanted.scenario)
+    if workload and wanted.training.action == "steer" and workload in baselines.with_constants():
+        found[CONSTANTS] = baselines.vary(baselines.load("union"), **baselines.constants(workload).settings)
+    return found | {name: baselines.load(name) for name in BESIDE}
+
+
+def numbered(name: str, count: int) -> list[str]:
+    """Return so many names, with a number each if they are several."""
+    return [f"{name}_{number}" for number in range(count)] if count > 1 else [name]
+
+
+def verdicts(summaries: "dict[str, pd.DataFrame]", count: int) -> list[str]:
+    """Say of every other policy whether the agents, so many, are better, as far as these windows tell."""
+    from evaluation.comparison import compare_agents
+    from evaluation.footnotes import FULL_WINDOWS
+
+    of = "the agent" if count == 1 else f"the {count} agents"
+    ours, held = (
+        [summaries[each] for each in numbered(name, count) if each in summaries] for name in ("agent", HELD)
+    )
+    own = {*numbered("agent", count), *numbered(HELD, count)}
+    found = {"what it does on average, held": compare_agents(ours, held)} if held else {}
+    for name, other in summaries.items():
+        if name not in own:
+            found["where it began" if name == START else name] = compare_agents(ours, [other] * count)
+    lines = [f"Mean JCT of {of} / that of each, paired by window, with its 95 % interval:"]
+    lines += [
+        f"  {each.ratio:.4f} ({each.low:.4f}-{each.high:.4f}), lower in {each.wins} of {each.windows} windows: "
+        f"{words(each)} {which}"
+        for which, each in found.items()
+    ]
+    began = found["where it began"]
+    if began.high >= 1 or began.windows < FULL_WINDOWS:
+        lines.append(f"As far as these windows tell, {of} learned nothing by which jobs end earlier.")
     return lines
 
 

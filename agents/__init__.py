@@ -29,6 +29,6 @@ def load_policy(folder: str | Path) -> "Policy":
     ValueError if the folder holds no agent, or one that reads other features than there are, or if Torch is missing.
     """
     check_installed()
-    from agents.learned import Learned
+    from agents.learned import load
 
-    return Learned.load(folder)
+    return load(folder)

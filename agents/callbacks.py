@@ -3,15 +3,18 @@
 import csv
 import re
 import shutil
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
 from agents import saved_agent
-from agents.ppo import SlotPolicy
+from agents.charts import describe_run, lay_out_charts
+from agents.learner import Learner
 from agents.saved_agent import Agent
 from agents.validation import Score, Validation
 
@@ -26,29 +29,30 @@ class Validated(NamedTuple):
     greedy: Score
     sampled: Score
     best: bool
-    """Whether its greedy ratio to the base policy is the lowest so far."""
+    """Whether its greedy ratio to what it began as is the lowest so far."""
 
 
 class Curves(BaseCallback):
-    """Log what Stable-Baselines3 does not: reward a step, agreement with the base policy, ratios of ended episodes."""
+    """Log what Stable-Baselines3 does not, a mean over each rollout."""
+
+    def __init__(self, learner: Learner) -> None:
+        """Take what tells the numbers of a step."""
+        super().__init__()
+        self._learner = learner
 
     def _on_rollout_start(self) -> None:
-        self._rewards: list[float] = []
-        self._agrees: list[bool] = []
-        self._ratios: list[float] = []
+        self._told: dict[str, list[float]] = defaultdict(list)
 
     def _on_step(self) -> bool:
-        self._rewards.append(float(np.mean(self.locals["rewards"])))
-        infos = self.locals["infos"]
-        self._agrees += [info["agrees"] for info in infos]
-        self._ratios += [info["jct_ratio"] for info in infos if "jct_ratio" in info]
+        self._told["mean_reward"].append(float(np.mean(self.locals["rewards"])))
+        for name, values in self._learner.told(self.locals["infos"]).items():
+            self._told[name] += values
         return True
 
     def _on_rollout_end(self) -> None:
-        self.logger.record("rollout/mean_reward", float(np.mean(self._rewards)))
-        self.logger.record("rollout/agreement_with_base_policy", float(np.mean(self._agrees)))
-        if self._ratios:
-            self.logger.record("rollout/jct_ratio_to_base_policy", float(np.mean(self._ratios)))
+        for name, values in self._told.items():
+            if values:
+                self.logger.record(f"rollout/{name}", float(np.mean(values)))
 
 
 class Ticker(BaseCallback):
@@ -68,15 +72,18 @@ class Validator(BaseCallback):
     """Validate before the first step, every so many, and after the last; keep the best and the last agents."""
 
     def __init__(
-        self, validation: Validation, agent: Agent, out: Path, tell: Callable[[Validated], None]
+        self, learner: Learner, validation: Validation, out: Path, tell: Callable[[Validated], None]
     ) -> None:
-        """Take the windows, the choices to save, the run's folder, and what is called after each validation."""
+        """Take what is learned, the windows, the run's folder, and what is called after each validation."""
         super().__init__()
-        self._validation, self._agent, self._out, self._tell = validation, agent, out, tell
+        self._learner, self._validation, self._out, self._tell = learner, validation, out, tell
         self._next = 0
         self._least = np.inf
+        self._rows: list[dict[str, float]] = []
 
     def _on_training_start(self) -> None:
+        describe_run(self.logger, self._learner)
+        lay_out_charts(self.logger)
         self._validate()
 
     def _on_step(self) -> bool:
@@ -91,46 +98,39 @@ class Validator(BaseCallback):
         self._validate()
 
     def _validate(self) -> None:
-        self._next = self.num_timesteps + self._agent.training.validate_every
-        policy = self.model.policy
-        assert isinstance(policy, SlotPolicy)
-        network = policy.network
-        greedy = self._validation.score(network, sampled=False)
-        sampled = self._validation.score(network, sampled=True)
-        best = greedy.ratios["base_policy"] < self._least
-        self._least = min(self._least, greedy.ratios["base_policy"])
-        validated = Validated(self.num_timesteps, greedy, sampled, best)
+        self._next = self.num_timesteps + self._learner.training.validate_every
+        model = self.model
+        assert isinstance(model, PPO)
+        greedy = self._validation.score(model, sampled=False)
+        sampled = self._validation.score(model, sampled=True)
+        validated = Validated(self.num_timesteps, greedy, sampled, greedy.ratio < self._least)
+        self._least = min(self._least, greedy.ratio)
         self._log(validated)
-        self._save(validated)
+        self._save(validated, model)
         self._tell(validated)
 
     def _log(self, validated: Validated) -> None:
+        ratios = {"agent": validated.greedy.ratio, "agent_sampled": validated.sampled.ratio}
+        lines = {f"jct/{name}": ratio for name, ratio in (ratios | self._validation.lines).items()}
         numbers = {
             f"validation_{how}/{name}": value
             for how, score in (("greedy", validated.greedy), ("sampled", validated.sampled))
             for name, value in row_of(score).items()
         }
-        for name, value in numbers.items():
+        for name, value in (lines | numbers).items():
             self.logger.record(name, value)
         self.logger.dump(validated.step)
-        file = self._out / CURVE
-        new = not file.exists()
-        with file.open("a", newline="", encoding="utf-8") as lines:
-            out = csv.writer(lines)
-            if new:
-                out.writerow(
-                    ["step", *(name.removeprefix("validation_").replace("/", "_") for name in numbers)]
-                )
-            out.writerow([validated.step, *numbers.values()])
+        row = {name.removeprefix("validation_").replace("/", "_"): value for name, value in numbers.items()}
+        self._rows.append({"step": validated.step} | row)
+        with (self._out / CURVE).open("w", newline="", encoding="utf-8") as out:
+            rows = csv.DictWriter(out, list(dict.fromkeys(name for each in self._rows for name in each)))
+            rows.writeheader()
+            rows.writerows(self._rows)
 
-    def _save(self, validated: Validated) -> None:
-        policy = self.model.policy
-        assert isinstance(policy, SlotPolicy)
-        agent = self._agent._replace(network=policy.network)
-        about = {
-            "step": validated.step,
-            "validation_ratio_to_base_policy": validated.greedy.ratios["base_policy"],
-        }
+    def _save(self, validated: Validated, model: PPO) -> None:
+        learner = self._learner
+        agent = Agent(learner.network(model), learner.training, learner.scenario)
+        about = {"step": validated.step, "validation_ratio_to_start": validated.greedy.ratio}
         checkpoints = self._out / CHECKPOINTS
         saved_agent.save(checkpoints / f"step-{validated.step:09d}", agent, about=about)
         kept = sorted(each for each in checkpoints.iterdir() if re.fullmatch(r"step-\d+", each.name))
@@ -142,5 +142,4 @@ class Validator(BaseCallback):
 
 def row_of(score: Score) -> dict[str, float]:
     """Return a score as one flat row."""
-    ratios = {f"ratio_to_{name}": ratio for name, ratio in score.ratios.items()}
-    return score.numbers | ratios | {"agreement_with_base_policy": score.agreement}
+    return score.numbers | {f"ratio_to_{name}": each.ratio for name, each in score.against.items()}

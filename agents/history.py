@@ -13,7 +13,8 @@ from scipy.cluster.vq import kmeans2
 
 from simulator.episode import Episode, asking, discipline_of, run
 from simulator.history import History, batches, nearest, profiles
-from simulator.kernel.history import GOOD, MOST_CELLS, SIZES
+from simulator.kernel.core_readings import GOOD
+from simulator.kernel.history import MOST_CELLS, SIZES
 from simulator.policy import Action, Policy, Ranking
 from simulator.view import View
 from workloads import Workload
@@ -113,8 +114,8 @@ def fit_cores(read: pd.DataFrame) -> dict[str, Any]:
     errors = [_errors(read[~half], _cells(read[half], scale), scale) for scale in SCALES]
     best = int(np.argmin([_rms(each) for each in errors]))
     constant = read.loc[half, "need"].mean()
-    limited = read[read["share"] < GOOD]
-    alike = max(_within(limited["need"], limited["batch"]), LEAST_SPREAD)
+    limited = read["share"][~half] < GOOD
+    alike = max(_within(errors[best][limited], read["batch"][~half][limited]), LEAST_SPREAD)
     return {
         "scale": SCALES[best],
         "cells": tuple(tuple(row) for row in _cells(read, SCALES[best]).round(4).tolist()),

@@ -1,4 +1,4 @@
-"""A learned agent as a policy like any other: a view in, an action out."""
+"""Learned agents as policies like any other: a view in, an action out."""
 
 from pathlib import Path
 
@@ -6,29 +6,43 @@ import torch
 
 from agents import saved_agent
 from agents.saved_agent import Agent
+from agents.slot_network import SlotNetwork
+from agents.steer_network import SteerNetwork
 from envs.actions.pick import action as pick
 from envs.observations.slots import observation
 from envs.slots import Slots
-from simulator.policy import Action, Wait
+from simulator.policy import Action, Policy, Wait
+from simulator.rule import Rule
+from simulator.steered import Offsets, Steered
 from simulator.view import View
 
 
-class Learned:
+def load(folder: str | Path) -> Policy:
+    """Return the agent of a folder as a policy that takes its most likely actions."""
+    return policy_of(saved_agent.load(folder))
+
+
+def policy_of(agent: Agent) -> Policy:
+    """Return an agent as a policy; torch computes on one thread, since its network is small."""
+    torch.set_num_threads(1)
+    if isinstance(agent.network, SteerNetwork):
+        training = agent.training
+        every = -(-agent.scenario.jobs // training.decisions)
+        return Steered(Offsets(Rule(), training.weights), every, agent.network.choose)
+    return Picking(agent)
+
+
+class Picking:
     """The agent's most likely action at each decision; a pick becomes the pauses and the start it consists of."""
 
     def __init__(self, agent: Agent) -> None:
-        """Take an agent; torch computes on one thread, since its network is small."""
-        torch.set_num_threads(1)
+        """Take an agent that was trained to pick."""
+        assert isinstance(agent.network, SlotNetwork)
         self._network = agent.network
         self._base_policy = agent.training.base_policy
         self._slots = Slots(agent.training.queue_slots, 0)
         self._moves: list[Action] = []
         self._view: View | None = None
-
-    @classmethod
-    def load(cls, folder: str | Path) -> "Learned":
-        """Return the agent of a folder as a policy."""
-        return cls(saved_agent.load(folder))
 
     def __call__(self, view: View) -> Action:
         """Return the next move of the pick in progress, else the first of the next pick, else Wait."""

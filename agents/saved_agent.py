@@ -6,37 +6,45 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from safetensors import SafetensorError
 from safetensors.torch import load as read_tensors
 from safetensors.torch import save as tensor_bytes
 
-from agents.network import SlotNetwork
-from agents.training import Training
+from agents.slot_network import SlotNetwork
+from agents.steer_network import SteerNetwork
+from agents.training import Action, Training, usual
 from simulator import old_names
 from simulator.choice import changed
 from simulator.kernel.features import QUEUE_FEATURES, TOTALS
+from simulator.kernel.steering import LOAD
 from workloads import Scenario
 
 CHOICES, WEIGHTS = "agent.json", "weights.safetensors"
 FORMAT = 1
 C = TypeVar("C", Training, Scenario)
 MOST_SLOTS, MOST_HIDDEN = 4096, 4096  # a file that asks for more would only fill the memory
-LAYOUT = {"action": "pick", "queue_features": list(QUEUE_FEATURES), "totals": list(TOTALS)}
-"""What the network reads and answers."""
+LAYOUTS: dict[str, dict[str, object]] = {
+    "steer": {"action": "steer", "load": list(LOAD)},
+    "pick": {"action": "pick", "queue_features": list(QUEUE_FEATURES), "totals": list(TOTALS)},
+}
+"""What the network of each action reads and answers."""
+Network = SlotNetwork | SteerNetwork
 
 
 class Agent(NamedTuple):
     """A network with the choices under which it was made."""
 
-    network: SlotNetwork
+    network: Network
     training: Training
     scenario: Scenario
 
 
-def new_network(training: Training) -> SlotNetwork:
+def new_network(training: Training) -> Network:
     """Return a network that has learned nothing."""
+    if training.action == "steer":
+        return SteerNetwork(len(training.weights), training.hidden)
     return SlotNetwork(training.queue_slots, hidden=training.hidden, base_scale=training.base_scale)
 
 
@@ -49,7 +57,7 @@ def save(folder: Path, agent: Agent, *, about: Mapping[str, object] | None = Non
     libraries = {name: version(name) for name in ("torch", "stable-baselines3", "numpy")}
     choices = {
         "format": FORMAT,
-        "layout": LAYOUT,
+        "layout": LAYOUTS[agent.training.action],
         "training": asdict(agent.training),
         "scenario": asdict(agent.scenario),
         "made_with": libraries,
@@ -73,8 +81,8 @@ def load(folder: str | Path) -> Agent:
         ) from None
     if not isinstance(choices, dict) or choices.get("format") != FORMAT:
         raise ValueError(f"{folder / CHOICES}: expected the choices of an agent, format {FORMAT}")
-    _check_layout(folder, choices.get("layout"))
-    training = _read(Training(), choices.get("training"), folder)
+    action = _check_layout(folder, choices.get("layout"))
+    training = _read(usual(action), choices.get("training"), folder)
     scenario = _read(Scenario(), choices.get("scenario"), folder)
     if not (0 < training.queue_slots <= MOST_SLOTS and 0 < training.hidden <= MOST_HIDDEN):
         raise ValueError(f"{folder / CHOICES}: a network of absurd size")
@@ -86,15 +94,22 @@ def load(folder: str | Path) -> Agent:
     return Agent(network.eval(), training, scenario)
 
 
-def _check_layout(folder: Path, layout: object) -> None:
-    if layout == LAYOUT:
-        return
+def _check_layout(folder: Path, layout: object) -> Action:
+    """Return the action of an agent; ValueError where its network reads or answers other things than there are."""
     known = layout if isinstance(layout, dict) else {}
-    apart = [name for name in LAYOUT if known.get(name) != LAYOUT[name]]
-    raise ValueError(
-        f"{folder}: this agent was trained with other {', '.join(apart)} than the environment has now, "
-        "so its network cannot read what it would see: train it anew"
-    )
+    action: Any = known.get("action")
+    wanted = LAYOUTS.get(action) if isinstance(action, str) else None
+    if wanted is None:
+        raise ValueError(
+            f"{folder / CHOICES}: expected an agent that can {' or '.join(LAYOUTS)}, not {action!r}"
+        )
+    if apart := [name for name in wanted if known.get(name) != wanted[name]]:
+        raise ValueError(
+            f"{folder}: this agent was trained with other {', '.join(apart)} than the environment has now, "
+            "so its network cannot read what it would see: train it anew"
+        )
+    found: Action = action
+    return found
 
 
 def _read(usual: C, content: object, folder: Path) -> C:
@@ -103,7 +118,8 @@ def _read(usual: C, content: object, folder: Path) -> C:
     if not isinstance(content, dict):
         raise ValueError(f"{folder / CHOICES}: these are not the choices of a {kind}: {content!r:.200}")
     try:
-        return changed(usual, old_names.current(content))
+        given = old_names.current(content)
+        return changed(usual, {name: tuple(it) if isinstance(it, list) else it for name, it in given.items()})
     except ValueError as error:
         raise ValueError(f"{folder / CHOICES}: these are not the choices of a {kind}: {error}") from None
 

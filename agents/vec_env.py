@@ -1,6 +1,7 @@
 """A batch of environments as Stable-Baselines3 wants them."""
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,16 @@ from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvIndices, VecEnvStepReturn
 
 from envs.batch import BatchEnv
+from envs.making import make_vec
 from envs.rule_batch import one_of
+from workloads import Scenario
+
+
+def batch(num_envs: int, scenario: Scenario, **choices: Any) -> BatchEnv:
+    """Return so many environments of a scenario that do not begin anew by themselves."""
+    made = make_vec(num_envs, asdict(scenario), autoreset=AutoresetMode.DISABLED, **choices)
+    assert isinstance(made, BatchEnv)
+    return made
 
 
 class ClusterVecEnv(VecEnv):

@@ -11,18 +11,36 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from baselines._tuned import Tuned, searched, tuned
+from baselines._tuned import CONSTANTS, Tuned, constants, searched, tuned, with_constants
 from traces import modules, unknown
 
 if TYPE_CHECKING:
     from simulator.policy import Policy
 
-__all__ = ["Tuned", "grid", "load", "make", "names", "searched", "tuned", "vary"]
+__all__ = [
+    "CONSTANTS",
+    "Tuned",
+    "constants",
+    "grid",
+    "load",
+    "make",
+    "names",
+    "quick_names",
+    "searched",
+    "tuned",
+    "vary",
+    "with_constants",
+]
 
 
 def names() -> list[str]:
     """Return the names of all policies here, without importing them."""
     return modules("baselines")
+
+
+def quick_names() -> list[str]:
+    """Return the names of the policies here that do not take minutes a window."""
+    return [name for name in names() if not hasattr(import_module(f"baselines.{name}"), "MINUTES_A_WINDOW")]
 
 
 def load(name: str) -> "Policy | type":

@@ -1,12 +1,18 @@
-"""What `benchmarks/tune.py` found: a file for each workload, with the settings and the scores of its policies."""
+"""What searches found: a file for each workload.
+
+`benchmarks/tune.py` leaves the settings and the scores of policies, `benchmarks/evolve.py` weights of the rule over
+moves.
+"""
 
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from traces import VERSION, did_you_mean
+from workloads import named
 
 FOLDER = Path(__file__).parent / "tuned"
+CONSTANTS = Path(__file__).parent / "constants"
 EARLIER = ", searched on windows of an earlier version"
 
 
@@ -34,6 +40,15 @@ class Tuned(NamedTuple):
         return f"{self.label}: {self.policy} {'with ' + found if found else 'with default settings'}, {self.source}."
 
 
+class Constants(Tuned):
+    """`union` with the weights found for a workload."""
+
+    @property
+    def label(self) -> str:
+        """What to call it beside `union`."""
+        return "constants"
+
+
 def searched(workload: str) -> list[str]:
     """Return the names of the policies that were tuned for a workload."""
     return list(_read(workload)["policies"]) if workload in _workloads() else []
@@ -56,6 +71,25 @@ def tuned(workload: str, policy: str | None = None) -> Tuned:
     lists = {key: tuple(value) for key, value in settings.items() if isinstance(value, list)}
     source = f"found on training windows of {workload} with {found['budget']:,} simulated events"
     return Tuned(name, settings | lists, source + EARLIER * (found.get("streams") != VERSION))
+
+
+def with_constants() -> list[str]:
+    """Return the names of the workloads for which weights were searched."""
+    return sorted(file.stem for file in CONSTANTS.glob("*.json"))
+
+
+def constants(workload: str) -> Constants:
+    """Return `union` with the weights found for a workload; ValueError names the workloads for which there are some."""
+    known = with_constants()
+    if workload not in known:
+        raise ValueError(
+            f"no constants were searched for workload {workload!r}: there are those of {', '.join(known) or 'none'}; "
+            "python benchmarks/evolve.py --workload NAME searches some"
+        )
+    found = json.loads((CONSTANTS / f"{workload}.json").read_text(encoding="utf-8"))
+    under = f" under --physics {found['physics']}" if found["physics"] != named(workload).physics else ""
+    source = f"found on training windows of {workload}{under} with {found['episodes']:,} simulated episodes"
+    return Constants("union", found["weights"], source + EARLIER * (found["streams"] != VERSION))
 
 
 def _workloads() -> list[str]:

@@ -17,17 +17,15 @@ Throughputs are as profiled. Objective `throughput`, the largest sum: as theirs,
 out: two jobs on a GPU, throughputs to be estimated, weights, groups with shares of their own.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.optimize import linprog
+from scipy.optimize import Bounds, LinearConstraint, milp
 
-from baselines.lib.grants import GLANCE_S
-from baselines.lib.kinds import Kinds, Turn, take
-from simulator.policy import Action, Wait
-from simulator.vocabulary import DONE
+from baselines.lib.kinds import Kinds
+from simulator.policy import Action
+from simulator.turns import Turns
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -45,8 +43,20 @@ def shares(
 
     speed: of a job on a kind, 0 where it cannot run. sizes: GPUs of each type; a kind more is all of them together.
     """
+    rows, count, alike = _alike(gpus, speed)
+    of_row = _shares_of(rows, count, sizes, objective)
+    return np.take(of_row, alike, axis=0)
+
+
+def _alike(gpus: np.ndarray, speed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return what jobs that are alike have, GPUs and speeds, how many these are, and the row of each job."""
     rows, alike = np.unique(np.column_stack([gpus, speed]), axis=0, return_inverse=True)
-    count, each, speed = np.bincount(alike), rows[:, :1], rows[:, 1:]  # jobs that are alike have like shares
+    return rows, np.bincount(alike), alike
+
+
+def _shares_of(rows: np.ndarray, count: np.ndarray, sizes: np.ndarray, objective: Objective) -> np.ndarray:
+    """Return the shares of jobs by row: those that are alike have like shares."""
+    each, speed = rows[:, :1], rows[:, 1:]
     able, whole = speed > 0, np.append(sizes, sizes.sum())[: speed.shape[1]]
     equal = (speed * whole).sum(axis=1) / np.maximum((able * whole).sum(axis=1), 1)
     gain = each * speed / np.where(equal > 0, equal, 1.0)[:, None]
@@ -60,11 +70,12 @@ def shares(
     least, total = np.append(np.zeros(speed.size), 1.0), np.append((count[:, None] * gain).ravel(), 0.0)
     upper, found = np.append(able.ravel(), gain.max(initial=0.0)), np.zeros(speed.size + 1)
     for goal in (least, total) if objective == "fairness" else (total,):
-        lower = least * found[-1] * (1 - NOTHING)
-        result = linprog(-goal, limits, most, bounds=np.column_stack([lower, upper]).tolist())
+        bounds = Bounds(least * found[-1] * (1 - NOTHING), upper)
+        # With no unknown that must be whole this is `linprog`: the same solver, less overhead, equal to the digit.
+        result = milp(-goal, constraints=LinearConstraint(limits, ub=most), bounds=bounds)
         found = found if result.x is None else result.x
     given = found[:-1].reshape(speed.shape)
-    return np.where(given > NOTHING, given, 0.0)[alike]
+    return np.where(given > NOTHING, given, 0.0)
 
 
 @dataclass
@@ -79,58 +90,26 @@ class Gavel:
     round_s: float = ROUND_S
 
     def __post_init__(self) -> None:
-        self._instant, self._now, self._began_s = -1, 0.0, -np.inf
-        self._divided: tuple[bytes, ...] = ()
-        self._moves: Iterator[Action] = iter(())
+        """Begin an episode."""
+        self._turns = Turns(self.round_s)
+        self._kinds: Kinds | None = None
+        self._known: dict[tuple[bytes, ...], np.ndarray] = {}  # shares by row of what has been divided before
 
     def __call__(self, view: "View") -> Action:
-        """Return the next move of this instant, then a wait."""
-        if self._instant < 0:
-            self._kinds, self._on = Kinds(view), np.zeros(0, int)
-            self._shares, self._owed_s, self._got_s = np.zeros((3, 0, len(self._kinds)))
-        if view.instant != self._instant:
-            self._instant = view.instant
-            self._count(view)
-            self._moves = self._begin(view)
-        if move := next(self._moves, None):
-            return move
-        self._on = self._kinds.held(view)
-        waiting = view.jobs.num_gpus[view.queue].any() or len(self._kinds) > 2
-        return Wait(GLANCE_S) if waiting and len(view.running) else Wait()
+        """Return the next move of this instant, then a wait; shares are found anew where other jobs are there."""
+        while (move := self._turns.next_move(view)) is None:
+            self._turns.share(self._shares(view, self._turns.sharing))
+        return move
 
-    def _count(self, view: "View") -> None:
-        """Count the time that has passed as owed to jobs by their shares, and as received where they held GPUs."""
-        passed_s, self._now = view.now - self._now, view.now
-        self._owed_s += self._shares * passed_s
-        had = np.flatnonzero(self._on >= 0)
-        self._got_s[had, self._on[had]] += passed_s
-        if new := len(view.jobs.phase) - len(self._shares):
-            tables = self._shares, self._owed_s, self._got_s
-            self._shares, self._owed_s, self._got_s = (np.pad(table, ((0, new), (0, 0))) for table in tables)
-
-    def _begin(self, view: "View") -> Iterator[Action]:
-        """Return the moves of this instant; shares are divided anew if other jobs, or nodes, are there."""
-        due = view.now >= self._began_s + self.round_s
-        if due:
-            self._began_s = view.now
-        if not due and not len(view.startable):
-            return iter(())
-        jobs = np.flatnonzero((view.jobs.phase != DONE) & (view.jobs.num_gpus > 0))
-        there = jobs.tobytes(), view.nodes.closed.tobytes()
-        if there != self._divided:
-            self._divided = there
-            speed, sizes = self._kinds.speeds(view, jobs), self._kinds.sizes(view)
-            self._shares[:] = 0
-            self._shares[jobs] = shares(view.jobs.num_gpus[jobs], speed, sizes, self.objective)
-        return take(view, self._kinds, self._turns(jobs), pausing=due)
-
-    def _turns(self, jobs: np.ndarray) -> list[Turn]:
-        """Return the jobs on the kinds that they have shares of, by what they are owed over what they have had."""
-        share, owed_s, got_s = self._shares[jobs], self._owed_s[jobs], self._got_s[jobs]
-        ratio = np.where(got_s > 0, owed_s / np.maximum(got_s, NOTHING), np.inf)
-        row, kind = np.nonzero(share)
-        order = np.lexsort((jobs[row], -share[row, kind], -ratio[row, kind]))
-        return list(map(Turn, jobs[row[order]].tolist(), kind[order].tolist()))
+    def _shares(self, view: "View", jobs: np.ndarray) -> np.ndarray:
+        """Return the shares of these jobs on each kind."""
+        self._kinds = self._kinds or Kinds(view)
+        sizes = self._kinds.sizes(view)
+        rows, count, alike = _alike(view.jobs.num_gpus[jobs], self._kinds.speeds(view, jobs))
+        key = rows.tobytes(), count.tobytes(), sizes.tobytes()
+        if key not in self._known:
+            self._known[key] = _shares_of(rows, count, sizes, self.objective)
+        return np.take(self._known[key], alike, axis=0)
 
 
 policy = Gavel

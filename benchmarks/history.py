@@ -25,7 +25,7 @@ from baselines.lib.grants import Rounds, by
 from baselines.lib.order import cores_for_each
 from evaluation import report
 from simulator.episode import Episode, asking, run
-from simulator.kernel.history import GOOD
+from simulator.kernel.core_readings import GOOD
 from simulator.policy import Action, Policy, Ranking, Start, Wait
 from simulator.rule import Rule
 from simulator.view import View
@@ -34,7 +34,7 @@ from workloads import Scenario, Workload, named, windows
 FITTED = Path(__file__).parent.parent / "workloads" / "history"
 WORKLOADS = {
     "mixed": named("mixed"),
-    "philly": replace(named("philly"), physics="standard"),
+    "philly": named("philly"),
     "coda_mix": named("coda_mix"),
 }
 TRAINING = {"mixed": 64, "philly": 32, "coda_mix": 3}  # windows

@@ -128,6 +128,9 @@ def main(args: Sequence[str] | None = None) -> int:
         write(with_others(cells))
         return 0
     before = kept(file)
+    if later := sorted({cell.workload for cell in cells if cell[:3] not in before}):
+        print(f"left out, since they came after {file.name}: {', '.join(later)}")
+    cells = [cell for cell in cells if cell[:3] in before]
     changed = [cell for cell in cells if before[cell[:3]] != cell]
     for now in changed:
         was = before[now[:3]]

@@ -49,7 +49,7 @@ def rollout(setting: Setting) -> Contest:
     """Carry the rule from the middle of a window of mixed to its end: drawn run times, no arrivals, copies included."""
     load = window("mixed", setting.quick)
     episode = load.episode()
-    memory = memory_of(Rule(), episode.states, episode.jobs)
+    memory = memory_of(Rule(), episode.states, episode.jobs, episode.histories)
     until = float(episode.jobs["submit_s"][len(episode.jobs) // 2])
     rule_over_moves.run_until(episode.states, 0, memory, 0, episode.jobs, until)
     room = Rollouts(episode.states, memory, episode.jobs)

@@ -17,7 +17,7 @@ ON_THE_RULE: dict[str, tuple[type[SteerEnv | MovesEnv], type[Steering | Choosing
     "moves": (MovesEnv, Choosing),
 }
 """Actions on the rule over moves: the single environment, and the batch."""
-WINDOWS = ("scenario", "workload", "split", "count")
+OF_WINDOWS = ("scenario", "workload", "split", "count", "start")
 
 
 def make(
@@ -38,14 +38,17 @@ def make_vec(
     autoreset: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     **choices: Any,
 ) -> VectorEnv[Any, Any, Any]:
-    """Return a batch of environments, divided among so many processes (`pick` only)."""
+    """Return a batch of environments; the results are the same however many processors share the work.
+
+    processes: to divide them among, of `pick`; the others take `threads`, since their steps are compiled and long.
+    """
     if action in ON_THE_RULE:
         if processes != 1:
             raise ValueError(f"processes {processes}: {action} is stepped in one process")
         env, batch = ON_THE_RULE[action]
         choices = without_render_mode(choices)
         single = env(scenario, **choices)
-        own = {name: value for name, value in choices.items() if name not in WINDOWS}
+        own = {name: value for name, value in choices.items() if name not in OF_WINDOWS}
         return RuleVectorEnv(num_envs, single, batch(single.batch.found, num_envs, **own), autoreset)
     choices |= {"action": action, "autoreset": autoreset}
     if processes == 1:

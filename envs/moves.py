@@ -41,13 +41,14 @@ class Choosing(RuleBatch):
         running: int = RUNNING,
         most: int = MOST_MOVES,
         illegal: str = "raise",
+        threads: int = 1,
     ) -> None:
         """Make room for so many environments; see `MovesEnv` for the choices."""
         if not 3 <= most <= MOST_MOVES:
             raise ValueError(f"most {most}: expected 3 to {MOST_MOVES}")
-        super().__init__(found, count)
+        super().__init__(found, count, threads=threads)
         self.forgives, self.num_illegal = forgives(illegal), np.zeros(count, np.int64)
-        self.lists = np.zeros(count, list_dtype())
+        self.lists, self._chosen = np.zeros(count, list_dtype()), np.zeros(count, np.int64)
         self.most, self._sizes = most, np.array([queued, running, most])
         self.action_space: Legal = Legal(most)
         rows = Box(LOWEST, HIGHEST, (most, len(FEATURES)), np.float32)
@@ -57,7 +58,8 @@ class Choosing(RuleBatch):
     def open(self, e: int, opening: Opening) -> None:
         """Go on to the first choice."""
         self.num_illegal[e] = 0
-        self._step(slice(e, e + 1), np.array([-1]))
+        self._chosen[e] = -1
+        self._step(slice(e, e + 1))
 
     def step(self, actions: np.ndarray) -> None:
         """Make the moves chosen, and go on; ValueError where one is not on its list."""
@@ -66,7 +68,8 @@ class Choosing(RuleBatch):
         if wrong.any() and not self.forgives:
             raise ValueError(why_illegal(int(chosen[wrong.argmax()])))
         self.num_illegal += wrong
-        self._step(slice(None), np.where(wrong, 0, chosen))
+        self._chosen[:] = np.where(wrong, 0, chosen)
+        self.in_parts(self._step)
 
     def masks(self) -> np.ndarray:
         """Tell which places of each list hold a move: (N, most), bool."""
@@ -97,13 +100,13 @@ class Choosing(RuleBatch):
             for k in range(int(v["num"]))
         ]
 
-    def _step(self, which: slice, chosen: np.ndarray) -> None:
+    def _step(self, which: slice) -> None:
         records = (
             self.states[which],
             self.memory[which],
             self.lists[which],
             self.jobs[which],
-            chosen,
+            self._chosen[which],
             self._sizes,
         )
         seen = self.load[which], self.critic[which]

@@ -9,23 +9,30 @@ from gymnasium.spaces import Box, Dict
 from envs.openings import Opening
 from envs.rule_batch import CRITIC_SPACE, HIGHEST, LOAD_SPACE, LOWEST, RuleBatch, RuleEnv
 from simulator.kernel import steering
-from simulator.rule import RULE_PARAMETERS
+from simulator.steered import Offsets, choosing_times
+from workloads import Scenario
 
 WEIGHTS = (
     "price",
     "exponent",
     "shared_price",
     "harm",
-    "growth",
+    "most_busy",
     "caution",
+    "growth",
+    "settled",
     "by_duty",
     "shorter_first",
-    "new_cores",
-    "first_guess",
 )
 """The weights that are steered unless others are named."""
-REACH = 3.0  # units of a weight's scale that an action of 1 moves it by
+TRUSTS = ("trust_cores", "trust_times")
+"""Steered too where the scenario names a history."""
 DECISIONS = 12  # a window
+
+
+def usual_weights(scenario: Scenario) -> tuple[str, ...]:
+    """Return the weights that are steered in a scenario unless others are named."""
+    return (*WEIGHTS, *TRUSTS) if scenario.history else WEIGHTS
 
 
 class Steering(RuleBatch):
@@ -36,45 +43,46 @@ class Steering(RuleBatch):
         found: Sequence[Opening],
         count: int,
         *,
-        weights: Sequence[str] = WEIGHTS,
+        weights: Sequence[str] | None = None,
         decisions: int = DECISIONS,
         privileged: bool = False,
+        threads: int = 1,
     ) -> None:
-        """Make room for so many environments; see `SteerEnv` for the choices."""
-        super().__init__(found, count)
-        known = {each.name: each for each in RULE_PARAMETERS}
-        self.weights, self.decisions, self.privileged = (
-            [known[name] for name in weights],
-            decisions,
-            privileged,
-        )
+        """Make room for so many environments; see `SteerEnv` for the choices. ValueError for what is no weight."""
+        super().__init__(found, count, threads=threads)
+        if weights is None:
+            weights = usual_weights(found[0].workload.scenario)
+        self.offsets, self.privileged = Offsets(found[0].rule, weights), privileged
+        self.every = -(-len(found[0].episode.jobs) // decisions)
         self.action_space = Box(-1.0, 1.0, (len(weights),), np.float32)
         self.observation_space = (
             Dict({"load": LOAD_SPACE, "critic": CRITIC_SPACE}) if privileged else LOAD_SPACE
         )
         self._until = np.full(count, np.inf)
-        self._parts: list[np.ndarray] = [np.empty(0)] * count
+        self._times: list[np.ndarray] = [np.empty(0)] * count
 
     def open(self, e: int, opening: Opening) -> None:
         """Describe the first instant."""
-        self._parts[e] = opening.parts(self.decisions)
+        self._times[e] = choosing_times(opening.episode.jobs["submit_s"], self.every)
         records = self.states, e, self.memory, self.jobs
         steering.begin_steering(*records, self.load, self.critic, self.finish, self.total)
 
     def step(self, actions: np.ndarray) -> None:
         """Set each environment's weights, and let it run on."""
-        for column, weight in zip(actions.T.astype(float), self.weights, strict=True):
-            moved = weight.default + REACH * weight.scale * np.clip(column, -1.0, 1.0)
-            self.memory[weight.name] = np.clip(moved, weight.low, weight.high)
-        for e, parts in enumerate(self._parts):
-            self._until[e] = parts[0] if len(parts) else np.inf
-            self._parts[e] = parts[1:]
-        runs = self.states, self.memory, self.jobs, self._until
-        steering.steer(*runs, self.load, self.critic, self.finish, self.total, self.gain, self.more)
+        self.offsets.write(self.memory, actions)
+        for e, times in enumerate(self._times):
+            self._until[e] = times[0] if len(times) else np.inf
+            self._times[e] = times[1:]
+        self.in_parts(self._run_on)
+
+    def _run_on(self, part: slice) -> None:
+        runs = (self.states, self.memory, self.jobs, self._until)
+        told = (self.load, self.critic, self.finish, self.total, self.gain, self.more)
+        steering.steer(*(rows[part] for rows in (*runs, *told)))
 
     def masks(self) -> np.ndarray:
         """Tell that every offset is legal."""
-        return np.ones((self.count, len(self.weights)), bool)
+        return np.ones((self.count, len(self.offsets.names)), bool)
 
     def seen(self) -> Any:
         """Return the load, with what a critic may see if it was asked for."""
@@ -91,9 +99,9 @@ class SteerEnv(RuleEnv):
     had done by then: for a critic, since no scheduler knows it.
 
     ## Action
-    Box: offsets of `weights` from the defaults of the rule (`simulator.rule`); 1 moves a weight by three times its
+    Box: offsets of `weights` from those of the default rule (`simulator.rule`); 1 moves a weight by three times its
     scale. They hold until the next decision. There are `decisions` of them a window, at like shares of its arrivals;
-    fewer where many jobs come at once.
+    fewer where many jobs come at once. `simulator.steered.Steered` decides at the same instants, as a policy.
 
     ## Reward
     `gain`: 100 times the job-seconds won against the default rule on the same window meanwhile, over all of its own;
@@ -104,7 +112,8 @@ class SteerEnv(RuleEnv):
     `info` then holds `mean_jct_s` and `jct_ratio`, to the default rule.
 
     ## Arguments
-    workload, scenario, split, count: as for `GPUClusterEnv`. weights, decisions, privileged: see above.
+    workload, scenario, split, count: as for `GPUClusterEnv`. start: weights of the default rule that differ from
+    `union`'s, by name. weights, decisions, privileged: see above.
     """
 
     kind = Steering

@@ -1,7 +1,7 @@
 """What an environment plays: its windows, what is seen, done and paid, and the base policy."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
@@ -77,12 +77,7 @@ class Task:
 
     def window(self, number: int | None, rng: np.random.Generator) -> int:
         """Return a window's number if there is that window, or a random one for None; ValueError if there is not."""
-        if number is None:
-            return self.windows[rng.integers(len(self.windows))]
-        if number not in self.workloads:
-            there = ", ".join(map(str, self.windows))
-            raise ValueError(f"there is no window {number} among the {len(self.windows)}: {there}")
-        return number
+        return one_of_windows(self.windows, number, rng)
 
     def template(self, number: int) -> Episode:
         """Return an episode at its beginning, under the base policy, that is made once and never played."""
@@ -107,6 +102,17 @@ class Task:
 def mean_jct(state: np.record, jobs: np.ndarray) -> float:
     """Return the mean job completion time of an episode that has ended, s."""
     return float((state.finish_s[: len(jobs)] - jobs["submit_s"]).mean())
+
+
+def one_of_windows(windows: Sequence[int], number: int | None, rng: np.random.Generator) -> int:
+    """Return a window's number if it is among these, or a random one for None; ValueError if it is not."""
+    if number is None:
+        return windows[int(rng.integers(len(windows)))]
+    if number not in windows:
+        raise ValueError(
+            f"there is no window {number} among the {len(windows)}: {', '.join(map(str, windows))}"
+        )
+    return number
 
 
 def window_named(options: Mapping[str, Any] | None) -> Any:

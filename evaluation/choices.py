@@ -1,10 +1,10 @@
 """Choices of a command, from its flags, the file that `--config` names and the workload that `--workload` names."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, get_origin
+from typing import Any, NamedTuple, TypeVar, get_origin
 
 from evaluation.run_folder import CHOICES
 from simulator import old_names
@@ -18,8 +18,25 @@ HELP = ("-h", "--help")
 OF_THE_PARSER = ("--tyro-print-completion", "--tyro-write-completion")
 
 
-def read(kind: type[C], args: Sequence[str], *, command: str, about: str) -> C:
-    """Return the choices in the flags, which override those of the file and the workload that they name.
+class Preset(NamedTuple):
+    """A choice that brings the usual values of a group of others, as the name of a workload brings a scenario."""
+
+    group: str
+    usual: Callable[[str], Any]
+
+
+WORKLOAD = {"workload": Preset("scenario", named)}
+
+
+def read(
+    kind: type[C],
+    args: Sequence[str],
+    *,
+    command: str,
+    about: str,
+    presets: Mapping[str, Preset] = WORKLOAD,
+) -> C:
+    """Return the choices in the flags, which override those of the file and of the presets that they name.
 
     A request for help, or for the completion of a shell, is answered, and then SystemExit. ValueError says what a flag
     cannot be.
@@ -37,15 +54,16 @@ def read(kind: type[C], args: Sequence[str], *, command: str, about: str) -> C:
             config=(tyro.conf.OmitArgPrefixes,),
         )
     asked = given(args, kind)
-    return changed(beginning(kind, asked), asked)
+    return changed(beginning(kind, asked, presets), asked)
 
 
-def beginning(kind: type[C], asked: Mapping[str, Any]) -> C:
-    """Return the choices before any flag: the file's, on those of the workload, on the defaults."""
+def beginning(kind: type[C], asked: Mapping[str, Any], presets: Mapping[str, Preset] = WORKLOAD) -> C:
+    """Return the choices before any flag: the file's, on those of presets, on the defaults."""
     file = asked.get("config")
     filed = from_file(file, kind) if file else {}
-    workload = asked.get("workload") or filed.get("workload")
-    start: C = replace(kind(), **({"scenario": named(workload)} if workload else {}))  # type: ignore[type-var]
+    wanted = {preset: asked.get(name) or filed.get(name) for name, preset in presets.items()}
+    groups = {preset.group: preset.usual(name) for preset, name in wanted.items() if name}
+    start: C = replace(kind(), **groups)  # type: ignore[type-var]
     try:
         return changed(start, filed)
     except ValueError as error:

@@ -1,6 +1,7 @@
 """Comparisons: one policy against another on the same windows, with the uncertainty of the answer."""
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -57,14 +58,7 @@ def compare(
     some percent too narrow below twenty. Raises `ValueError` if the summaries do not hold the same windows
     and seeds, each once.
     """
-    ours, theirs = _by_window(policy, number), _by_window(reference, number)
-    if not ours.index.equals(theirs.index):
-        apart = sorted(map(str, ours.index.symmetric_difference(theirs.index)))
-        raise ValueError(
-            "the two summaries hold different windows, (window, seed): only in one are "
-            + ", ".join(apart[:5])
-            + (f" and {len(apart) - 5} more" if len(apart) > 5 else "")
-        )
+    ours, theirs = _paired(policy, reference, number)
     ratios = (ours / theirs).groupby(level="window").mean().to_numpy()
     low, high = _limits(ratios[np.newaxis], seed) if len(ratios) > 1 else (math.nan, math.nan)
     return Comparison(
@@ -75,6 +69,32 @@ def compare(
         pooled=float(ours.mean() / theirs.mean()),
         wins=int((ratios < 1).sum()),
         windows=len(ratios),
+    )
+
+
+def compare_agents(
+    agents: Sequence[pd.DataFrame], references: Sequence[pd.DataFrame], *, seed: int = 0
+) -> Comparison:
+    """Compare agents that were trained alike, each from its own seed, as one: means over agents, then as `compare`.
+
+    references: one for each, the same or not. With several agents the interval is that of `two_level`: over agents and
+    windows. Raises `ValueError` as `compare`.
+    """
+    if len(agents) == 1:
+        return compare(agents[0], references[0], seed=seed)
+    pairs = [_paired(agent, other, "mean_jct_s") for agent, other in zip(agents, references, strict=True)]
+    ratios = np.array([(ours / theirs).groupby(level="window").mean() for ours, theirs in pairs])
+    ours, theirs = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
+    mean, low, high = two_level(ratios, seed=seed)
+    each = ratios.mean(axis=0)
+    return Comparison(
+        ratio=mean,
+        low=low,
+        high=high,
+        geometric=geometric_mean(ratios),
+        pooled=float(ours.mean() / theirs.mean()),
+        wins=int((each < 1).sum()),
+        windows=len(each),
     )
 
 
@@ -97,6 +117,19 @@ def estimate(values: ArrayLike, *, seed: int = 0) -> Estimate:
     each = np.asarray(values, dtype=float)
     low, high = _limits(each[np.newaxis], seed) if len(each) > 1 else (math.nan, math.nan)
     return Estimate(float(each.mean()), low, high)
+
+
+def _paired(policy: pd.DataFrame, reference: pd.DataFrame, number: str) -> tuple[pd.Series, pd.Series]:
+    """Return a number of two summaries, whose windows and seeds must be the same."""
+    ours, theirs = _by_window(policy, number), _by_window(reference, number)
+    if not ours.index.equals(theirs.index):
+        apart = sorted(map(str, ours.index.symmetric_difference(theirs.index)))
+        raise ValueError(
+            "the two summaries hold different windows, (window, seed): only in one are "
+            + ", ".join(apart[:5])
+            + (f" and {len(apart) - 5} more" if len(apart) > 5 else "")
+        )
+    return ours, theirs
 
 
 def _by_window(summary: pd.DataFrame, number: str) -> pd.Series:

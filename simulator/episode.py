@@ -28,8 +28,7 @@ from simulator.kernel.rule_memory import memory_dtype
 from simulator.legality import as_arrays, wait
 from simulator.next_moves import adopt, next_move
 from simulator.physics import Physics
-from simulator.policy import Action, Policy, Preempt, Ranking, Resize, Start, Throttle, Wait
-from simulator.rule import Rule, run_rule
+from simulator.policy import Action, Policy, Preempt, Ranking, Resize, RunsWhole, Start, Throttle, Wait
 from simulator.source import Source, source_of
 from simulator.view import View
 from traces import stream
@@ -169,13 +168,13 @@ class Episode:
             case Preempt(job):
                 calls.pause(self.states, 0, self.jobs, job)
 
-    def run_whole(self, policy: Ranking | Rule, account: "Account | None" = None) -> None:
-        """Carry out a ranking, or a rule over moves, inside the kernel, from here to the end.
+    def run_whole(self, policy: Ranking | RunsWhole, account: "Account | None" = None) -> None:
+        """Carry out a ranking, or another policy that the kernel knows, inside the kernel, from here to the end.
 
-        account: what takes a ranking down, if anything; a rule over moves is asked step by step for one.
+        account: what takes a ranking down, if anything; the others are asked step by step for one.
         """
-        if isinstance(policy, Rule):
-            ended = run_rule(policy, self.states, self.jobs)
+        if isinstance(policy, RunsWhole):
+            ended = policy.run_whole(self.states, self.jobs, self.histories)
             self.fits[:] = self.jobs["fitted"]
         else:
             adopt(self.states, 0, self.jobs, policy)
@@ -289,8 +288,8 @@ def run(
             )
         episode.set_levels(policy.levels)
         episode.state.discipline = discipline_of(policy, episode.discipline)
-    taken_down = isinstance(policy, Rule) and account is not None
-    if isinstance(policy, Ranking | Rule) and not step_by_step and not taken_down:
+    taken_down = isinstance(policy, RunsWhole) and account is not None
+    if isinstance(policy, Ranking | RunsWhole) and not step_by_step and not taken_down:
         episode.run_whole(policy, account)
         return episode
     ask = asking(policy, episode)
@@ -303,4 +302,5 @@ def run(
         episode.apply(action)
         if account:
             account.note(episode)
+    episode.fits[:] = episode.jobs["fitted"]
     return episode

@@ -62,7 +62,11 @@ def expected_cores(source: Source) -> np.ndarray:
 
 
 def busy_share_alone(source: Source) -> np.ndarray:
-    """Share of the time that a job had its GPUs alone in which they were busy, as read; 0 where less than a minute."""
+    """Share of the time in which a job's GPUs were busy that were read for its need of cores; 0 where not for a minute.
+
+    They are read where it has them alone, in the shape it asks for, and neither links nor bandwidth of host memory are
+    short: while they are busy for less than 96 %; where that was for less than a minute, while they are so for more.
+    """
     share: np.ndarray = source.readings[0].copy()
     return share
 

@@ -37,6 +37,7 @@ ALL_BEFORE = (
     "memory,preemption,estimates,sharing,locality,cores,bandwidth,cpu_jobs,elastic,gpu_types,failures"
 )
 """What all parts of physics were then."""
+OF_PICK = "base_scale"  # in every file of a training since it has this name
 
 
 def current(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,6 +55,8 @@ def current(given: Mapping[str, Any]) -> dict[str, Any]:
             f"{old} and {now.name}" for old, now in FIELDS.items() if {old, now.name} <= given.keys()
         )
         raise ValueError(f"{twice} are one choice: give the second")
+    if OF_PICK in by_name:
+        by_name.setdefault("action", "pick")  # all that could be learned then
     return {name: word(name, value) if isinstance(value, str) else value for name, value in by_name.items()}
 
 

@@ -1,10 +1,13 @@
 """What a policy is: a view in, an action out; and the policies that are only an order."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from simulator.view import View
 
 
@@ -100,6 +103,21 @@ class Ranking:
     def __call__(self, view: "View") -> Action:
         """Return the next move of this instant's scheduling pass."""
         return view.next_move(self)
+
+
+class RunsWhole(ABC):
+    """A policy that may run whole inside the kernel; asked move by move it does the same."""
+
+    @abstractmethod
+    def __call__(self, view: "View") -> Action:
+        """Return the next move of this instant."""
+
+    @abstractmethod
+    def run_whole(self, states: "np.ndarray", jobs: "np.ndarray", histories: "np.ndarray") -> bool:
+        """Carry it out on the first record to the end; tell whether every job ended.
+
+        histories: records of what is learned from finished jobs.
+        """
 
 
 BASE_POLICY = Ranking("weighted", "if_it_pays", exponent=1.0, margin=8.0)

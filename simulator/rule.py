@@ -15,32 +15,45 @@ from simulator.kernel.core_memory import CORES, MOVE, PAUSE, START, WAIT
 from simulator.kernel.layout import NOBODY
 from simulator.kernel.rule_memory import fresh_memory
 from simulator.kernel.rule_parameters import RULE_PARAMETERS, RuleParameter, RuleParameters
-from simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
+from simulator.policy import Action, Placement, Preempt, Resize, RunsWhole, Start, Throttle, Wait
 from simulator.source import Source, source_of
 from simulator.speed_model import fit
 
 if TYPE_CHECKING:
     from simulator.view import View
 
-__all__ = ["RULE_PARAMETERS", "Rollouts", "Rule", "RuleParameter", "memory_of", "run_rule"]
+__all__ = ["RULE_PARAMETERS", "Rollouts", "Rule", "RuleParameter", "memory_of"]
 
 
 @dataclass(frozen=True)
-class Rule(RuleParameters):
+class Rule(RuleParameters, RunsWhole):
     """A policy made of weights; see `RuleParameters` for each. ValueError where one is out of bounds."""
 
     def __call__(self, view: "View") -> Action:
         """Return the next move of this instant."""
         source = source_of(view)
         if source.rule != self:
-            source.rule, source.rule_memory = self, memory_of(self, source.states, source.jobs)
+            source.rule, source.rule_memory = (
+                self,
+                memory_of(self, source.states, source.jobs, source.histories),
+            )
         return next_move(source)
 
+    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        """Carry it out on the first record to the end; tell whether every job ended."""
+        memory = memory_of(self, states, jobs, histories)
+        return bool(rule_over_moves.run_until(states, 0, memory, 0, jobs, np.inf))
 
-def memory_of(rule: Rule, states: np.ndarray, jobs: np.ndarray, rows: int = 1) -> np.ndarray:
-    """Return what a rule keeps of an episode at its beginning, `rows` times; fits the profiles of jobs that are not."""
+
+def memory_of(
+    rule: Rule, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray, rows: int = 1
+) -> np.ndarray:
+    """Return what a rule keeps of an episode at its beginning, `rows` times; fits the profiles of jobs that are not.
+
+    histories: records of what is learned from finished jobs, of which the first is copied.
+    """
     fit_profiles(states, jobs)
-    return fresh_memory(states, asdict(rule), rows)
+    return fresh_memory(states, asdict(rule), histories, rows)
 
 
 def fit_profiles(states: np.ndarray, jobs: np.ndarray) -> None:
@@ -48,12 +61,6 @@ def fit_profiles(states: np.ndarray, jobs: np.ndarray) -> None:
     unknown = np.flatnonzero(~jobs["fitted"].any(axis=1) & (jobs["num_gpus"] > 0))
     for job in unknown.tolist():
         jobs["fitted"][job] = fit(measurements.profiled(states, jobs, job))
-
-
-def run_rule(rule: Rule, states: np.ndarray, jobs: np.ndarray) -> bool:
-    """Carry out a rule on the first record to the end; tell whether every job ended."""
-    memory = memory_of(rule, states, jobs)
-    return bool(rule_over_moves.run_until(states, 0, memory, 0, jobs, np.inf))
 
 
 class Rollouts:
@@ -87,7 +94,11 @@ def next_move(source: Source) -> Action:
     """Return what the rule does next, and let it take that as done."""
     memory = source.rule_memory
     kind = rule_over_moves.next_move(source.states, 0, memory, 0, source.jobs)
-    m = memory[0]
+    return as_action(memory[0], kind)
+
+
+def as_action(m: np.record, kind: int) -> Action:
+    """Return the move of this kind that has just been decided on by the policy with this memory."""
     if kind == WAIT:
         return Wait(None if np.isinf(m.wait_s) else float(m.wait_s))
     at = int(m.next_move) - 1

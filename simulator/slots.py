@@ -12,16 +12,18 @@ class Slots:
     queue, running: job of each slot, -1 where it is empty. queue_mask, running_mask: what may be picked or paused.
     seen: what is seen of the queue, one behind the other: `queue_features`, (K, len(QUEUE_FEATURES)); `totals`,
     (len(TOTALS),); `base_logits`, (K + 1,) logits of the active ranking, the last for waiting; and K + 1 places for a
-    mask. running_features: (R, len(RUNNING_FEATURES)).
+    mask. shown: all of that, then of the running jobs (R, len(RUNNING_FEATURES)), then the free share of the memory of
+    each GPU and of the cores of each node; `parts` are where those begin and end.
     """
 
     def __init__(self, queue_slots: int, running_slots: int) -> None:
         """Make empty buffers."""
         self._queues = np.full((1, queue_slots), -1, np.int64)  # as a batch of one
-        self._all_seen = np.zeros((1, width(queue_slots)), np.float32)
+        self._shown = np.zeros((1, width(queue_slots) + running_slots * features.NUM_RUNNING), np.float32)
+        self._seen = width(queue_slots)
+        self.parts: dict[str, slice] = {}
         self._masks = np.zeros((1, queue_slots + 1), np.int8)
         self.running = np.full(running_slots, -1, np.int64)
-        self.running_features = np.zeros((running_slots, len(features.RUNNING_FEATURES)), np.float32)
         self.running_mask = np.zeros(running_slots, np.int8)
         self.can_wait = True
         self.sights = np.zeros(0)
@@ -30,7 +32,7 @@ class Slots:
     @property
     def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The queue, what is seen of it, and its mask, each a row of a table that has no other."""
-        return self._queues, self._all_seen, self._masks
+        return self._queues, self._shown[:, : self._seen], self._masks
 
     @property
     def queue(self) -> np.ndarray:
@@ -47,7 +49,13 @@ class Slots:
     @property
     def seen(self) -> np.ndarray:
         """All that is seen of the queue."""
-        row: np.ndarray = self._all_seen[0]
+        row: np.ndarray = self._shown[0, : self._seen]
+        return row
+
+    @property
+    def shown(self) -> np.ndarray:
+        """All that is seen."""
+        row: np.ndarray = self._shown[0]
         return row
 
     @property
@@ -74,15 +82,21 @@ class Slots:
         self.can_wait = bool(calls.next_event(states, e, jobs) < np.inf)
 
     def refresh_running(self, states: np.ndarray, e: int, jobs: np.ndarray) -> None:
-        """Look at the running jobs alone."""
-        if len(self.running):
-            looking.observe_running(states, e, jobs, self.running, self.running_features, self.running_mask)
+        """Look at the running jobs and the machines alone."""
+        seen = self._shown[0, self._seen :]
+        looking.observe_running(states, e, jobs, self.running, seen, self.running_mask)
 
     def prepare(self, states: np.ndarray, jobs: np.ndarray) -> None:
         """Forget what is known of other jobs than these."""
-        if self._jobs is not jobs:
-            self.sights = np.zeros(1, sight_dtype(states.dtype))
-            self._jobs = jobs
+        if self._jobs is jobs:
+            return
+        self.sights = np.zeros(1, sight_dtype(states.dtype))
+        self._jobs = jobs
+        self.parts = parts_of(
+            len(self.queue), len(self.running), int(states["num_gpus"][0]), int(states["num_nodes"][0])
+        )
+        if (size := self.parts["free_cores"].stop) != self._shown.shape[1]:
+            self._shown = np.zeros((1, size), np.float32)
 
     @property
     def own_choice(self) -> int:
@@ -93,3 +107,16 @@ class Slots:
 def width(queue_slots: int) -> int:
     """Return how many numbers are seen of a queue with so many slots."""
     return queue_slots * features.NUM_FEATURES + features.NUM_TOTALS + 2 * (queue_slots + 1)
+
+
+def parts_of(queue_slots: int, running_slots: int, gpus: int, nodes: int) -> dict[str, slice]:
+    """Return where the parts of what is shown begin and end, by the names under which `tables` shows them."""
+    queue, seen = queue_slots * features.NUM_FEATURES, width(queue_slots)
+    running = seen + running_slots * features.NUM_RUNNING
+    return {
+        "free_memory": slice(running, running + gpus),
+        "free_cores": slice(running + gpus, running + gpus + nodes),
+        "queue": slice(queue),
+        "running": slice(seen, running),
+        "totals": slice(queue, queue + features.NUM_TOTALS),
+    }

@@ -67,6 +67,7 @@ class Source:
         self.moves_at = -1
         self.rule: Policy | None = None  # the rule over moves that is asked step by step, and what it keeps
         self.rule_memory = np.empty(0)
+        self.room: object = None  # where it imagines futures, made again where it is not there
         self.shown = -1  # how many jobs the view's arrays are of
         self._errors: dict[str, tuple[int, np.ndarray]] = {}  # of the readings of an instant, by name
         self._progress_at = (-1, -1)

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from traces import find, modules
-from workloads._scenario import PARTS, USUAL, WHOLE, Scenario, Split, Window
+from workloads._scenario import PARTS, WHOLE, Scenario, Split, Window
 
 if TYPE_CHECKING:
     from workloads._windows import ACCEPTANCE, ACCEPTED_RANGE, MOST_TRIED, accepted, windows
@@ -21,7 +21,6 @@ __all__ = [
     "ACCEPTED_RANGE",
     "MOST_TRIED",
     "PARTS",
-    "USUAL",
     "WHOLE",
     "Scenario",
     "Split",

@@ -24,9 +24,9 @@ PARTS = (
     "exchange",
     "profiles",
 )
-USUAL = "memory,preemption,estimates"
-STANDARD = f"{USUAL},sharing,locality,cores,bandwidth,elastic,startup,links,exchange,profiles"
-SETS = {"all": ",".join(PARTS), "none": "", "exclusive": USUAL, "standard": STANDARD}
+EXCLUSIVE = "memory,preemption,estimates"
+STANDARD = f"{EXCLUSIVE},sharing,locality,cores,bandwidth,elastic,startup,links,exchange,profiles"
+SETS = {"all": ",".join(PARTS), "none": "", "exclusive": EXCLUSIVE, "standard": STANDARD}
 """Parts of physics that go by one name."""
 
 DUTY_ERROR = 0.25
@@ -80,10 +80,10 @@ class Rules:
     discipline: Literal["greedy", "strict", "easy"] = "greedy"
     """What happens behind a job that does not fit. greedy: it is skipped; strict: strict FIFO, it blocks the
     queue; easy: EASY backfilling."""
-    physics: str = choice(USUAL, expected=parts_expected)
-    """all, none, exclusive (the default: memory, preemption, estimates), standard (every lever of jobs on GPUs), or,
-    joined by commas: memory, preemption, estimates, sharing, locality, cores, bandwidth, cpu_jobs, elastic, gpu_types,
-    failures, startup, links, exchange, profiles."""
+    physics: str = choice("standard", expected=parts_expected)
+    """standard (the default: every lever of jobs on GPUs), exclusive (the classic problem: memory, preemption,
+    estimates), all, none, or, joined by commas: memory, preemption, estimates, sharing, locality, cores, bandwidth,
+    cpu_jobs, elastic, gpu_types, failures, startup, links, exchange, profiles."""
     jobs: int = choice(512, least=1)
     """Consecutive jobs of a window; with --whole, jobs of a generator."""
     whole: bool = False

@@ -20,12 +20,12 @@ import pandas as pd
 from simulator.episode import run
 from simulator.policy import Ranking
 from traces import stream
-from workloads._scenario import Scenario, Split, Window
+from workloads._scenario import EXCLUSIVE, Scenario, Split, Window
 from workloads._workload import Workload, generate, prepare, read
 
 ACCEPTED_RANGE = (1.3, 2.5)
 ACCEPTANCE: dict[str, Any] = {
-    "physics": "memory,preemption,estimates",
+    "physics": EXCLUSIVE,
     "placement": "best_fit",
     "discipline": "greedy",
     "tick": 300.0,

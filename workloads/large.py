@@ -2,4 +2,4 @@
 
 from workloads._scenario import Scenario
 
-scenario = Scenario(trace="philly", cluster="12x8", jobs=1024)
+scenario = Scenario(trace="philly", cluster="12x8", jobs=1024, physics="exclusive")

@@ -2,4 +2,4 @@
 
 from workloads._scenario import Scenario
 
-scenario = Scenario(trace="philly", cluster="4x8", jobs=256, drop_too_large=True)
+scenario = Scenario(trace="philly", cluster="4x8", jobs=256, physics="exclusive", drop_too_large=True)

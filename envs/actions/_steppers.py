@@ -49,6 +49,7 @@ class PickStepper:
     def forget(self, e: int) -> None:
         """Begin with other jobs in one of the environments."""
         self._sights["known"][e] = 0
+        self._sights["whole_for"][e] = 0
 
     def step(self, actions: np.ndarray) -> None:
         """Pick, or wait, and go on to the next choice."""

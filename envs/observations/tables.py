@@ -5,6 +5,7 @@ from gymnasium.spaces import Box, Dict
 
 from envs.observations import _bounds
 from envs.slots import Slots
+from simulator.kernel.features import NUM_RUNNING
 from simulator.view import View
 
 
@@ -23,22 +24,15 @@ class Tables:
                 "free_memory": Box(0.0, 1.0, view.gpus.node.shape, np.float32),
                 "free_cores": Box(0.0, 1.0, view.nodes.cores.shape, np.float32),
                 "queue": _bounds.features(slots.queue_features.size),
-                "running": _bounds.features(slots.running_features.size),
+                "running": _bounds.features(len(slots.running) * NUM_RUNNING),
                 "totals": _bounds.features(slots.totals.size),
             }
         )
 
     def __call__(self, slots: Slots, view: View, mask: np.ndarray) -> dict[str, np.ndarray]:
         """Return the tables as they are now."""
-        memory = view.gpus.free_memory_gib / view.nodes.gpu_memory_gib[view.gpus.node]
-        cores = view.nodes.free_cores / np.maximum(view.nodes.cores, 1.0)
-        return {
-            "free_memory": memory.astype(np.float32),
-            "free_cores": np.clip(cores, 0.0, 1.0).astype(np.float32),
-            "queue": _bounds.flat(slots.queue_features),
-            "running": _bounds.flat(slots.running_features),
-            "totals": _bounds.flat(slots.totals),
-        }
+        shown = slots.shown.copy()
+        return {name: shown[part] for name, part in slots.parts.items()}
 
 
 observation = Tables()

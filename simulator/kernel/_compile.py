@@ -1,16 +1,23 @@
 """Compile the kernel's functions, and cache them under a name that changes with any of their sources.
 
 Numba's disk cache looks at one file only: after an edit of a callee in another file it would silently run
-old code. So the cache folder's name carries a hash of every source of this package; where they lie does not matter.
+old code. So the cache folder's name carries a hash of every source of this package. Where these lie does not matter:
+all checkouts of a user with the same sources share what one of them has compiled. What was not used for a month is
+removed.
 
 Compiled functions that others call do not count references to the arrays that they are handed, which Python keeps until
 the entry returns: counting them, by atomic instructions at each call, took a fifth of the time of FIFO on a whole trace
 and half of that of a threshold. One that makes or copies arrays itself says so (`allocating`); an entry always may.
+
+Each is optimised once and then linked (`_linking`), which rests on how a series of Numba is made. Under a series that
+this was not tested with, Numba goes about it in its own way: that takes some three times as long, with equal results.
 """
 
 import hashlib
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +25,15 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.core import types
+from numba.core import caching, config
 
-from simulator.kernel._linking import Beside, OfPieces, OfWholes, PieceCache
+from simulator.kernel._pipeline import Pipeline
 
+LINKED = numba.__version__.startswith("0.68.")  # the series that `_linking` has been tested with
+if LINKED:
+    from simulator.kernel import _linking
+
+MONTH = 30 * 86_400.0
 HERE = Path(__file__).parent
 
 
@@ -34,15 +46,36 @@ def fingerprint(folder: Path) -> str:
 
 
 def cache_folder(folder: Path = HERE) -> Path:
-    """Return where compiled code of the sources in `folder` is kept; beside them where that can be written."""
-    beside = folder / "__pycache__"
-    writable = os.access(beside if beside.exists() else folder, os.W_OK)
-    base = beside if writable else Path(tempfile.gettempdir()) / f"gpu-cluster-gym-{os.getuid()}"
+    """Return where compiled code of the sources in `folder` is kept: the user's cache, or else a temporary folder."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-cluster-gym"
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        base = Path(tempfile.gettempdir()) / f"gpu-cluster-gym-{os.getuid()}"
     return base / f"kernel-{fingerprint(folder)}"
 
 
+def drop_unused(base: Path) -> None:
+    """Remove what was compiled of sources that have not been used for a month."""
+    for other in base.glob("kernel-*"):
+        if time.time() - other.stat().st_mtime > MONTH:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+class AllInOneFolder(caching.UserProvidedCacheLocator):
+    """Puts all files into the folder that is set, wherever the sources lie."""
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        """Return no folder of a file's own."""
+        return ""
+
+
 CACHE = cache_folder()
-config: Any = numba.config  # made at import, out of sight of a type checker
+if not CACHE.exists():
+    CACHE.mkdir(parents=True, exist_ok=True)
+    drop_unused(CACHE.parent)
+CACHE.touch()
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,49 +89,36 @@ def allocating(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def entry(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function that Python calls."""
-    if config.DISABLE_JIT:
-        return function
-    made = _njit(function, pipeline_class=OfWholes)
-    dispatcher: Any = made
-    with _own_folder():
-        dispatcher.enable_caching()
+    """Compile a function that Python calls; meanwhile other threads of Python may run."""
+    return _njit(function, _linking.Wholes if LINKED else Pipeline, nogil=True)
+
+
+def _piece(function: Callable[..., Any], **options: bool) -> Callable[..., Any]:
+    pipeline = _linking.Pieces if LINKED else Pipeline
+    made = _njit(function, pipeline, no_cpython_wrapper=True, **options)
+    if LINKED and made is not function:
+        with _own_folder():
+            _linking.keep_pieces(made)
     return made
 
 
-def _piece(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    if config.DISABLE_JIT:
-        return function
-    made = _njit(function, pipeline_class=OfPieces, no_cpython_wrapper=True, **options)
-    dispatcher: Any = made
-    with _own_folder():
-        dispatcher._cache = PieceCache(function)
-    as_it_is = dispatcher.get_call_template
-    dispatcher.get_call_template = lambda args, kws: as_it_is(
-        [_widened(kind) for kind in args], {name: _widened(kind) for name, kind in kws.items()}
-    )
-    return made
-
-
-def _njit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+def _njit(function: Callable[..., Any], pipeline: type[Pipeline], **options: bool) -> Callable[..., Any]:
     njit: Any = numba.njit
-    made: Callable[..., Any] = njit(error_model="numpy", no_cfunc_wrapper=True, **options)(function)
+    with _own_folder():
+        made: Callable[..., Any] = njit(
+            cache=True, error_model="numpy", no_cfunc_wrapper=True, pipeline_class=pipeline, **options
+        )(function)
     return made
-
-
-def _widened(kind: Any) -> Any:
-    """Return the type that a whole number is handed on with, so that a function is compiled for one width of them."""
-    if isinstance(kind, types.Literal):
-        kind = kind.literal_type
-    return types.int64 if isinstance(kind, types.Integer) else kind
 
 
 @contextmanager
 def _own_folder() -> Iterator[None]:
     """Let Numba keep what it compiles in this package's own cache folder."""
-    before = config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES
-    config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = str(CACHE), f"{Beside.__module__}.{Beside.__name__}"
+    settings: Any = config  # Numba makes its settings at import, out of sight of a type checker
+    before = settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES
+    settings.CACHE_DIR = str(CACHE)
+    settings.CACHE_LOCATOR_CLASSES = f"{__name__}.{AllInOneFolder.__name__}"
     try:
         yield
     finally:
-        config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = before
+        settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES = before

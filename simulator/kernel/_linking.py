@@ -10,16 +10,19 @@ Both are subclasses of Numba's own class of libraries and rest on how it is made
 
 import hashlib
 import sys
+from itertools import chain, islice
 from typing import Any
 
 from llvmlite import binding as llvm
 from llvmlite.binding import newpassmanagers
-from numba.core import caching
+from numba.core import caching, types
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, CompileResult, compile_result
+from numba.core.compiler import CompileResult, compile_result
 from numba.core.environment import lookup_environment
 
-SHORT = 120  # instructions; of longer ones LLVM inlines next to none
+from simulator.kernel._pipeline import Pipeline
+
+SHORT = 300  # instructions; of longer ones LLVM inlines next to none
 
 
 class Nowhere:
@@ -50,7 +53,8 @@ class Piece(JITCodeLibrary):
                 continue
             if function.linkage in (llvm.Linkage.external, llvm.Linkage.weak_odr):
                 function.linkage, self.symbol = "weak_odr", function.name
-                self.short = sum(1 for block in function.blocks for _ in block.instructions) <= SHORT
+                instructions = chain.from_iterable(block.instructions for block in function.blocks)
+                self.short = next(islice(instructions, SHORT, None), None) is None
             elif function.linkage != llvm.Linkage.available_externally:
                 function.linkage = "internal"
         self._finalized = True
@@ -117,10 +121,18 @@ class Whole(JITCodeLibrary):
         passes.add_global_dead_code_eliminate_pass()
         passes.run(self._final_module, engine._pass_builder())
         self._final_module.verify()
+        self.refuse_missing()
         self._finalize_final_module()
         for variable in self._final_module.global_variables:
             if environment := lookup_environment(variable.name):
                 engine.set_env(variable.name, environment)
+
+    def refuse_missing(self) -> None:
+        """Raise RuntimeError where a function is called that neither is here nor in what Python has loaded."""
+        declared = [function.name for function in self._final_module.functions if function.is_declaration]
+        needed = [name for name in declared if not name.startswith("llvm.")]
+        if missing := [name for name in needed if not llvm.address_of_symbol(name)]:
+            raise RuntimeError(f"{self.name} calls what is nowhere: {', '.join(missing)}")
 
 
 def pieces_of(library: Any) -> list[Piece]:
@@ -158,7 +170,7 @@ def below(library: Any) -> list[Piece]:
     return list(reversed(last_first))
 
 
-class _Compiler(Compiler):
+class _Linking(Pipeline):
     library: type
 
     def define_pipelines(self) -> Any:
@@ -176,13 +188,13 @@ class _Compiler(Compiler):
         return super().define_pipelines()
 
 
-class OfPieces(_Compiler):
+class Pieces(_Linking):
     """Compiles a function into a piece."""
 
     library = Piece
 
 
-class OfWholes(_Compiler):
+class Wholes(_Linking):
     """Compiles a function into a whole."""
 
     library = Whole
@@ -209,16 +221,21 @@ class _PieceCacheImpl(caching.CompileResultCacheImpl):
         return result
 
 
-class PieceCache(caching.FunctionCache):
-    """Keeps pieces on disk."""
-
+class _PieceCache(caching.FunctionCache):
     _impl_class = _PieceCacheImpl
 
 
-class Beside(caching.UserProvidedCacheLocator):
-    """Puts all files into the folder that is set, whose name tells the sources, wherever these lie."""
+def keep_pieces(dispatcher: Any) -> None:
+    """Have a function kept on disk as pieces, and be compiled for one width of whole numbers."""
+    dispatcher._cache = _PieceCache(dispatcher.py_func)
+    as_it_is = dispatcher.get_call_template
+    dispatcher.get_call_template = lambda args, kws: as_it_is(
+        [widened(kind) for kind in args], {name: widened(kind) for name, kind in kws.items()}
+    )
 
-    @classmethod
-    def get_suitable_cache_subpath(cls, py_file: str) -> str:
-        """Return no folder of a file's own."""
-        return ""
+
+def widened(kind: Any) -> Any:
+    """Return the type that a number is handed on with: a whole one with a sign is as wide as Numba reckons with it."""
+    if isinstance(kind, types.Literal):
+        kind = kind.literal_type
+    return types.int64 if kind in types.signed_domain else kind

@@ -1,6 +1,7 @@
 """The things a policy can do to a job but for pausing it: start it, reserve GPUs for it, move it, change its cores."""
 
 from simulator.kernel._compile import compiled
+from simulator.kernel.core_readings import bank_readings
 from simulator.kernel.holding import begin, reserve, start_ready
 from simulator.kernel.layout import MAX_SHARE, NOBODY, PAUSING, RESERVED
 from simulator.kernel.machines import count_cores, note_change_around, take_cores
@@ -8,7 +9,6 @@ from simulator.kernel.pausing import save
 from simulator.kernel.placement import place
 from simulator.kernel.queues import dequeue
 from simulator.kernel.shapes import take_shape
-from simulator.kernel.speed import bank_alone
 
 
 @compiled
@@ -74,7 +74,7 @@ def move(s, jobs, job, gpus, workers, servers, cores, node):
 def resize(s, jobs, job, cores):
     """Give a running job another number of cores for each of its GPUs, or as a whole if it has none."""
     count_cores(s, job)
-    bank_alone(s, job)
+    bank_readings(s, job)
     more = cores - s.core_count[job]
     s.core_count[job] = cores
     if s.node_of[job] != NOBODY:

@@ -47,6 +47,11 @@ CORE_FIELDS: Fields = (
     ("rows", "i4", ("jobs",)),
     ("key", "f8", ("jobs",)),
     ("left_s", "f8", ("jobs",)),  # s to go: of a queued job as asked and alone, of others as things are
+    (
+        "learned",
+        "f8",
+        ("jobs",),
+    ),  # cores a GPU that it needs as it runs, as finished jobs teach; 0 where they do not
     ("wish", "f8", ("jobs",)),  # cores a GPU, servers included; of the whole job where it has none
     ("given", "f8", ("jobs",)),  # cores that are divided out
     # scratch: nodes
@@ -59,10 +64,16 @@ CORE_FIELDS: Fields = (
 OWN_FIELDS: Fields = (
     ("reserve", "f8"),  # cores for each GPU that a job is sure of
     ("first_guess", "f8"),  # cores for each GPU that a job is taken to need before anything is known
+    # of the seconds to go, by which the order is divided in which cores are given; 0 here
+    ("shorter_first", "f8"),
     (
-        "shorter_first",
+        "trust_cores",
         "f8",
-    ),  # of the seconds to go, by which the order is divided in which cores are given; 0 here
+    ),  # in what is learned of the cores a job needs, against what is found by trying; 0 here
+    (
+        "surplus",
+        "f8",
+    ),  # times what it wants that a job is given at most; no more than that where it is 0, as here
 )
 """What a rule over moves has among its parameters."""
 

@@ -11,11 +11,12 @@ from simulator.kernel._compile import compiled
 from simulator.kernel.core_memory import CORES, START, propose
 from simulator.kernel.layout import MAX_SHARE, NOBODY, OPEN
 from simulator.kernel.speed import cores_of_servers
-from simulator.kernel.tuning import is_known
+from simulator.kernel.tuning import between, is_known, wanted_by_trial
 
 WHOLE = 1.0  # of the cores a CPU job asks for: it keeps all
 LEAST_SHARE = 0.5  # of them, that it keeps where another CPU job comes; our choice
 EPS = 1e-6  # of sums of cores
+LEAST_GAIN = 1e-9
 
 
 @compiled
@@ -59,7 +60,9 @@ def note_wishes(s, jobs, m):
         m.node_room[node] = s.unreserved_cores[node] + EPS
     for at in range(m.num_running):
         job = m.running[at]
-        wanted = m.want[job] if is_known(m, job) else m.first_guess
+        wanted = wanted_by_trial(m, job)
+        if m.learned[job] > 0.0:
+            wanted = np.ceil(between(wanted, m.learned[job], m.trust_cores) - EPS)
         if jobs[job].num_gpus == 0:
             wanted = jobs[job].cores_each
         m.wish[job] = max(wanted, 1.0) + servers_of(s, job)
@@ -102,13 +105,16 @@ def list_cpu_jobs(s, jobs, m):
 
 
 @compiled
-def list_by_gain(jobs, m):
+def list_by_gain(s, jobs, m):
     """List the running jobs with GPUs by what a core makes of them, the most first; return their number."""
     count = 0
     for at in range(m.num_running):
         job = m.running[at]
         if jobs[job].num_gpus > 0:
             gain = m.gain[job] if is_known(m, job) else 1.0
+            if m.learned[job] > 0.0:
+                each = 1.0 / (m.learned[job] * s.width[job])
+                gain = between(max(gain, LEAST_GAIN), each, m.trust_cores)
             m.rows[count] = job
             m.key[job] = -(gain / max(m.left_s[job], 1.0) ** m.shorter_first)
             count += 1
@@ -122,7 +128,8 @@ def divide(s, jobs, m, least_share):
 
     Each job has one and its servers', CPU jobs the least share of what they ask for; then the reserve is given, then
     CPU jobs get what they ask for, in the order of their starts, then, by marginal gain per core, the others what
-    they want. `lacking[node]` cores go to others. The wishes have been noted.
+    they want, then what is left, up to `surplus` times that. `lacking[node]` cores go to others. The wishes have been
+    noted.
     """
     for node in range(s.num_nodes):
         m.room_left[node] = m.node_room[node] - m.lacking[node]
@@ -138,8 +145,19 @@ def divide(s, jobs, m, least_share):
             give(s, m, job, min(m.wish[job], m.reserve + servers_of(s, job)))
     for at in range(list_cpu_jobs(s, jobs, m)):
         give(s, m, m.rows[at], m.wish[m.rows[at]])
-    for at in range(list_by_gain(jobs, m)):
+    for at in range(list_by_gain(s, jobs, m)):
         give(s, m, m.rows[at], m.wish[m.rows[at]])
+    if m.surplus > 1.0:
+        give_surplus(s, jobs, m)
+
+
+@compiled
+def give_surplus(s, jobs, m):
+    """Give jobs with GPUs what no job wants, up to so many times what they want, in the same order."""
+    for at in range(list_by_gain(s, jobs, m)):
+        job = m.rows[at]
+        servers = servers_of(s, job)
+        give(s, m, job, np.ceil(m.surplus * (m.wish[job] - servers) - EPS) + servers)
 
 
 @compiled
@@ -165,7 +183,7 @@ def change_cores(s, m, shrinks, keeps_servers):
 
 @compiled
 def node_for_cores(s, jobs, m, job):
-    """Return the node for a CPU job where it leaves most cores beyond those that others want, or NOBODY.
+    """Return the node, the first of several, for a CPU job where it leaves most cores that nobody wants, or NOBODY.
 
     It fits beside the reserves. The wishes have been noted.
     """
@@ -186,7 +204,7 @@ def node_for_cores(s, jobs, m, job):
         if (
             sure[node] + EPS >= asked
             and s.closed[node] == OPEN
-            and (best == NOBODY or left[node] > left[best])
+            and (best == NOBODY or left[node] > left[best] + EPS)
         ):
             best = node
     return best

@@ -247,6 +247,30 @@ def fewest_victims(s, jobs, job):
 
 
 @compiled
+def may_pay(s, jobs, job, effort, margin):
+    """Tell, by the bounds of each node alone, whether displacing victims for a job that does not fit may pay.
+
+    That of n victims needs one with more time left than n times the effort and `margin` times its own overhead; on one
+    node each of them has at least the least overhead there.
+    """
+    wanted = jobs[job].num_gpus
+    one_node = wanted <= largest_node(s, jobs, job)
+    fewest = fewest_victims(s, jobs, job)
+    for node in range(s.num_nodes):
+        if s.widest[node] == 0 or not can_hold(s, jobs, job, node):
+            continue
+        overhead = max(margin, 0.0) * s.least_overhead[node]
+        cost = fewest * effort + overhead
+        if one_node:
+            if s.node_gpus[node] < wanted:
+                continue
+            cost = ((wanted - s.free[node] + s.widest[node] - 1) // s.widest[node]) * (effort + overhead)
+        if most_left(s, node) > cost:
+            return True
+    return False
+
+
+@compiled
 def look_for_pick(s, jobs, most):
     """Return the job to be picked next, or NOBODY, and the number of victims it displaces, 0 where it fits.
 
@@ -259,12 +283,14 @@ def look_for_pick(s, jobs, most):
         if s.last_action_instant[job] != s.instant:
             if place(s, jobs, job):
                 return job, 0
-            if cost_to_finish(s, jobs, job) * fewest_victims(s, jobs, job) < most:
+            effort = cost_to_finish(s, jobs, job)
+            if effort * fewest_victims(s, jobs, job) < most:
                 # What pays with this margin is worth more than 1 with the margin 1 of the search, if this is no less.
-                num_victims = find_victims_worth(s, jobs, job, 1.0 if s.margin >= 1.0 else -1.0)
-                if pays(s, jobs, job, s.margin, num_victims):
-                    return job, num_victims
                 why = IN_VAIN
+                if may_pay(s, jobs, job, effort, s.margin):
+                    num_victims = find_victims_worth(s, jobs, job, 1.0 if s.margin >= 1.0 else -1.0)
+                    if pays(s, jobs, job, s.margin, num_victims):
+                        return job, num_victims
         s.exhausted[jobs[job].request_class] = why
         job = first_open(s)
     return NOBODY, 0

@@ -10,28 +10,16 @@ from simulator.kernel.displacing import AS_IT_IS, CANNOT
 from simulator.kernel.features import (
     A_RANK,
     AGE,
-    ATTAINED,
     BINS,
-    CORES,
-    ESTIMATE,
     FITS,
-    GPUS,
     HAS_VICTIMS,
     HIGHEST,
     LEFT_ON_NODE,
     LOWEST,
-    MEMORY,
     NUM_FEATURES,
     NUM_TOTALS,
     OWN_CHOICE,
-    PREDICTABLE,
-    PREEMPTIONS,
-    PRESENT,
-    PROGRESS,
     RANK,
-    REMAINING,
-    REMAINING_AREA,
-    RESTART,
     VICTIMS,
     VICTIMS_LEAST_REMAINING,
     VICTIMS_MOST_PREEMPTED,
@@ -46,7 +34,7 @@ from simulator.kernel.features import (
 )
 from simulator.kernel.layout import LOADING, NOBODY, PAUSING, RUNNING
 from simulator.kernel.pausing import may_pause
-from simulator.kernel.queues import attained_now, cost_to_finish, estimate_now, remaining_now
+from simulator.kernel.queues import attained_now, estimate_now, remaining_now
 from simulator.kernel.scales import as_time, largest_memory
 from simulator.kernel.sight import STANDING, wait_for
 
@@ -58,9 +46,8 @@ def log_worth(value):
 
 
 @compiled
-def describe_victims(s, jobs, job, num_victims, out, k):
-    """Write the features of the victims just found for a job."""
-    effort = cost_to_finish(s, jobs, job)
+def describe_victims(s, jobs, job, effort, num_victims, out, k):
+    """Write the features of the victims just found for a job that needs `effort` seconds."""
     overhead = 0.0
     least = np.inf
     most_preempted = 0
@@ -69,7 +56,7 @@ def describe_victims(s, jobs, job, num_victims, out, k):
     for each in range(num_victims):
         victim = s.victims[each]
         overhead += overhead_of(jobs, victim)
-        least = min(least, remaining_now(s, jobs, victim))
+        least = min(least, s.left[victim])
         most_preempted = max(most_preempted, s.preemptions[victim])
         unpredictable += not s.predictable[victim]
         gpus += s.width[victim]
@@ -86,47 +73,8 @@ def describe_victims(s, jobs, job, num_victims, out, k):
 
 
 @compiled
-def write_figures(s, jobs, sight, job):
-    """Write what stands of a queued job as long as it waits."""
-    row = jobs[job]
-    out = sight.figures
-    attained = attained_now(s, job)
-    remaining = remaining_now(s, jobs, job)
-    out[job, PRESENT] = 1.0
-    out[job, GPUS] = np.log2(1.0 + row.num_gpus) / 7.0
-    out[job, ESTIMATE] = as_time(estimate_now(s, jobs, job))
-    out[job, REMAINING] = as_time(remaining)
-    out[job, REMAINING_AREA] = as_time(remaining * row.num_gpus)
-    out[job, ATTAINED] = as_time(attained)
-    out[job, PROGRESS] = min(attained / estimate_now(s, jobs, job), 2.0)
-    out[job, RESTART] = as_time(overhead_of(jobs, job))
-    out[job, PREDICTABLE] = s.predictable[job]
-    out[job, PREEMPTIONS] = min(s.preemptions[job] / 5.0, 1.0)
-    out[job, MEMORY] = row.profiled_memory_gib / largest_memory(s)
-    out[job, CORES] = row.cores_each / 8.0
-
-
-@compiled
-def know(s, jobs, sight, job):
-    """Write down what stands of a queued job, unless that is known for its present progress."""
-    if (
-        sight.known[job]
-        and sight.known_attained[job] == s.attained_s[job]
-        and sight.known_predictable[job] == s.predictable[job]
-        and sight.known_preemptions[job] == s.preemptions[job]
-    ):
-        return
-    sight.known[job] = 1
-    sight.known_attained[job] = s.attained_s[job]
-    sight.known_predictable[job] = s.predictable[job]
-    sight.known_preemptions[job] = s.preemptions[job]
-    write_figures(s, jobs, sight, job)
-
-
-@compiled
 def describe_queued(s, jobs, sight, job, out, k):
-    """Write a queued job's features but for those of how it can be picked."""
-    know(s, jobs, sight, job)
+    """Write a queued job's features but for those of how it can be picked; what stands of it is known."""
     for column in range(STANDING):
         out[k, column] = sight.figures[job, column]
     out[k, AGE] = as_time(s.clock - jobs[job].submit_s)
@@ -145,7 +93,7 @@ def describe_way(s, jobs, sight, job, way, out, k):
         if jobs[job].num_gpus > 0:
             out[k, LEFT_ON_NODE] = sight.left_on_node[jobs[job].request_class]
     elif way != CANNOT:
-        describe_victims(s, jobs, job, way, out, k)
+        describe_victims(s, jobs, job, sight.effort[job], way, out, k)
 
 
 @compiled
@@ -182,28 +130,30 @@ def arrivals_last_hour(s, jobs, sight):
 
 
 @compiled
-def queued_area(s, jobs):
-    """Estimated GPU-seconds that the queued jobs need."""
+def queued_area(s, sight):
+    """Estimated GPU-seconds that the queued jobs need, of each of which is known what stands of it."""
     area = 0.0
     for request_class in range(s.num_classes):
         begin = s.queue_start[request_class]
         for at in range(begin, begin + s.queue_size[request_class]):
-            job = s.queue[at]
-            area += remaining_now(s, jobs, job) * jobs[job].num_gpus
+            area += sight.area[s.queue[at]]
     return area
 
 
 @compiled
 def describe_totals(s, jobs, sight, slots, out):
-    """Write the totals; `sort_ends` has been called."""
+    """Write the totals, and note what is free after each end; `sort_ends` has been called."""
     area = 0.0
     soon = s.num_free
+    free = s.num_free
     running = 0.0
     loading = 0.0
     pausing_gpus = 0.0
     for k in range(sight.num_ends):
         job = sight.ends[k]  # in an order that no true duration decides
         gpus = s.width[job]
+        free += gpus
+        sight.free_after[k] = free
         running += s.phase[job] == RUNNING
         loading += s.phase[job] == LOADING
         pausing_gpus += gpus * (s.phase[job] == PAUSING)
@@ -219,7 +169,7 @@ def describe_totals(s, jobs, sight, slots, out):
     out[at + 2] = running / s.num_gpus
     out[at + 3] = loading / s.num_gpus
     out[at + 4] = pausing_gpus / s.num_gpus
-    out[at + 5] = as_time(queued_area(s, jobs) / s.num_gpus)
+    out[at + 5] = as_time(queued_area(s, sight) / s.num_gpus)
     out[at + 6] = as_time(area / s.num_gpus)
     out[at + 7] = soon / s.num_gpus
     for k in range(len(WAITS)):

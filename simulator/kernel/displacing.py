@@ -2,13 +2,16 @@
 
 import numpy as np
 
+from simulator.kernel import bounds
 from simulator.kernel._compile import compiled
 from simulator.kernel.actions import start
 from simulator.kernel.clearing import LEAST_RUN, list_gpus, unmark
 from simulator.kernel.cost_aware import (
     displace,
+    fewest_victims,
     find_victims,
     leaves_cores,
+    may_pay,
     most_gain,
     pays,
     worth,
@@ -18,6 +21,7 @@ from simulator.kernel.layout import NOBODY, QUEUED, ROUNDING, RUNNING, WEIGHTED
 from simulator.kernel.placement import can_hold, choose_nodes, largest_node, place, surely_no_room
 from simulator.kernel.queues import LEAST_SECONDS, LEAST_SHARE, attained_now, cost_to_finish
 from simulator.kernel.sight import FITS, FITS_NOT, UNKNOWN, forget, list_holders, sort_ends
+from simulator.kernel.standing import effort_of
 
 CANNOT, AS_IT_IS = -1, 0  # a job cannot be picked; fits without victims
 CLOSE = 1e-3  # s; times nearer than this may change their order by rounding
@@ -40,14 +44,14 @@ def fits(s, jobs, sight, job):
 
 
 @compiled
-def note_least_effort(s, jobs, sight, listed, count):
-    """Note the least effort of the listed jobs and of the first of each request class."""
+def note_least_effort(s, sight, listed, count):
+    """Note the least effort of the listed jobs and of the first of each request class, of which all is known."""
     least = np.inf
     for k in range(count):
-        least = min(least, cost_to_finish(s, jobs, listed[k]))
+        least = min(least, sight.effort[listed[k]])
     for request_class in range(s.num_classes):
         if s.queue_size[request_class] > 0:
-            least = min(least, cost_to_finish(s, jobs, s.queue[s.queue_start[request_class]]))
+            least = min(least, sight.effort[s.queue[s.queue_start[request_class]]])
     sight.least_effort = least
 
 
@@ -111,12 +115,37 @@ def clear_best_listed(s, jobs, sight, job, effort):
 
 
 @compiled
-def reach_of_all(s, sight):
-    """Count the GPUs that are free or could be."""
-    reach = 0
-    for node in range(s.num_nodes):
-        reach += sight.reach[node]
+def reach_with(s, sight, node, effort):
+    """Count the GPUs of a node that are free, or could be for a job that needs `effort` seconds."""
+    reach = s.free[node]
+    at = s.node_first[node]
+    for k in range(at, at + sight.num_holders[node]):
+        if sight.holder_left[k] <= effort:
+            break
+        reach += sight.held[k]
     return reach
+
+
+@compiled
+def gang_may_find(s, jobs, sight, job, effort):
+    """Tell whether a gang larger than any node may find victims whose pauses pay if they are free.
+
+    It takes whole nodes and a part of one more. Their mean remaining time is no more than the longest, and each costs
+    its effort.
+    """
+    wanted = jobs[job].num_gpus
+    if sight.most_left <= fewest_victims(s, jobs, job) * effort * (1.0 - ROUNDING):
+        return False
+    whole = 0
+    part = 0
+    for node in range(s.num_nodes):
+        if can_hold(s, jobs, job, node):
+            reach = reach_with(s, sight, node, effort)
+            if reach == s.node_gpus[node]:
+                whole += reach
+            else:
+                part = max(part, reach)
+    return whole + part >= wanted
 
 
 @compiled
@@ -132,42 +161,55 @@ def victims_for(s, jobs, sight, job, effort):
         list_holders(s, sight)
     if wanted <= largest_node(s, jobs, job):
         return clear_best_listed(s, jobs, sight, job, effort)
-    return 0 if reach_of_all(s, sight) < wanted else find_victims(s, jobs, job)
+    return find_victims(s, jobs, job) if gang_may_find(s, jobs, sight, job, effort) else 0
 
 
 @compiled
 def ways_to_pick(s, jobs, sight, job):
-    """Return how a queued job can be picked now: AS_IT_IS, with so many victims, or CANNOT."""
+    """Return how a queued job, known as it stands, can be picked now: AS_IT_IS, with so many victims, or CANNOT."""
     if s.last_action_instant[job] == s.instant:
         return CANNOT
     if fits(s, jobs, sight, job):
         return AS_IT_IS
-    effort = cost_to_finish(s, jobs, job)
+    effort = sight.effort[job]
     count = victims_for(s, jobs, sight, job, effort)
     return count if count > 0 and worth(s, jobs, effort, 0.0, 0, count) > 1.0 else CANNOT
 
 
 @compiled
-def rule_would(s, jobs, job, way):
+def gains(s, jobs, effort, num_victims):
+    """Tell whether what some job that runs has left, less its overhead, exceeds what the newcomer needs.
+
+    `cost_aware.look_for_pick` searches only then. If one of the victims just found does, there is no need to look on.
+    """
+    for k in range(num_victims):
+        victim = s.victims[k]
+        if effort < s.left[victim] - s.margin * bounds.overhead_of(jobs, victim):
+            return True
+    return effort < most_gain(s, jobs)
+
+
+@compiled
+def rule_would(s, jobs, effort, way):
     """Tell whether the rule in force would pick a job that can be picked so; its victims have just been found."""
     if way <= AS_IT_IS:
         return way == AS_IT_IS
-    if s.margin == np.inf or not pays(s, jobs, job, s.margin, way):
+    if s.margin == np.inf or worth(s, jobs, effort, s.margin, 0, way) <= 1.0:
         return False
-    return cost_to_finish(s, jobs, job) < most_gain(s, jobs)
+    return gains(s, jobs, effort, way)
 
 
 @compiled
 def is_hopeless(s, jobs, sight, job):
     """Tell whether neither the first of a request class, which does not fit, nor one behind it displaces anybody."""
     wanted = jobs[job].num_gpus
-    effort = cost_to_finish(s, jobs, job) * (1.0 - ROUNDING)
+    effort = sight.effort[job] * (1.0 - ROUNDING)
     if wanted == 0 or sight.most_left <= effort:
         return True
     if not sight.are_listed:
         list_holders(s, sight)
     if wanted > largest_node(s, jobs, job):
-        return reach_of_all(s, sight) < wanted
+        return not gang_may_find(s, jobs, sight, job, effort)
     if jobs[job].servers > 0:
         return False
     clear_best_listed(s, jobs, sight, job, effort)
@@ -185,6 +227,7 @@ def surely_no_choice(s, jobs, sight):
     if s.key != WEIGHTED:
         return False
     least = np.inf
+    may = False
     for request_class in range(s.num_classes):
         if s.queue_size[request_class] > 0:
             job = s.queue[s.queue_start[request_class]]
@@ -194,13 +237,32 @@ def surely_no_choice(s, jobs, sight):
                 or fits(s, jobs, sight, job)
             ):
                 return False
-            least = min(least, cost_to_finish(s, jobs, job))
+            effort = effort_of(s, jobs, sight, job) * (1.0 - ROUNDING)
+            least = min(least, effort)
+            may = may or may_pay(s, jobs, job, effort, 0.0)
+    sight.least_effort = least
+    return not may or all_hopeless(s, jobs, sight)
+
+
+@compiled
+def longest_holder(s, sight, node):
+    """Most seconds that a job on a node has left that may be displaced by a queued one."""
+    if not sight.are_listed:
+        return sight.most_left
+    return sight.holder_left[s.node_first[node]] if sight.num_holders[node] > 0 else 0.0
+
+
+@compiled
+def all_hopeless(s, jobs, sight):
+    """Tell that of no request class, of whose first all is known and none fits, a job displaces anybody."""
     sort_ends(s, jobs, sight)
-    sight.least_effort = least * (1.0 - ROUNDING)
     for request_class in range(s.num_classes):
         first = s.queue[s.queue_start[request_class]]
         if s.queue_size[request_class] > 0 and not is_hopeless(s, jobs, sight, first):
             return False
+    for node in range(s.num_nodes):
+        if bounds.most_left(s, node) > longest_holder(s, sight, node) + bounds.HAIR:
+            bounds.tighten(s, jobs, node)
     return True
 
 
@@ -217,6 +279,7 @@ def quiet_until(s, jobs, sight):
     if s.num_queued == 0 or s.tick == 0 or s.num_changes > 0 or until <= next_tick(s):
         return -np.inf
     before = np.inf
+    sort_ends(s, jobs, sight)
     for k in range(sight.num_ends - 1, -1, -1):
         job = sight.ends[k]
         if s.phase[job] != RUNNING or s.width[job] == 0:
@@ -245,9 +308,12 @@ def pick(s, jobs, sight, job):
     if start(s, jobs, job):
         return True
     forget(s, sight)
+    effort = cost_to_finish(s, jobs, job)
     sort_ends(s, jobs, sight)
-    sight.least_effort = cost_to_finish(s, jobs, job)
-    count = victims_for(s, jobs, sight, job, sight.least_effort)
+    if not sight.are_listed or effort < sight.least_effort:
+        sight.least_effort = effort
+        sight.are_listed = 0
+    count = victims_for(s, jobs, sight, job, effort)
     if not pays(s, jobs, job, 0.0, count):
         return False
     if jobs[job].num_gpus <= largest_node(s, jobs, job):

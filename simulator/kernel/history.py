@@ -15,10 +15,9 @@ and the run time that is expected is exp of that: its errors are judged as ratio
 the mean of d, which the few long ones rule (`benchmarks/history.py` prints how well both errors and orders do).
 
 The logarithm of the cores a GPU needs is normal likewise: its level is the mean over earlier jobs of like profile,
-those of training windows (the fitted file) and those that have ended here. It is read where a job has had its GPUs
-alone for a minute: GPUs that are busy for a share b of the time with c cores each need GOOD c / b of them where b is
-below GOOD, and no more than that in any case; so a reading with busy GPUs counts only where it is below what is
-believed without it. Cores that lack since others draw too much bandwidth are not told apart.
+those of training windows (the fitted file) and those that have ended here, by their readings
+(`simulator.kernel.core_readings`) and those of the batch; a reading that says only that no more are needed counts where
+it is below what is believed without it.
 """
 
 import math
@@ -27,16 +26,13 @@ from functools import cache
 import numpy as np
 
 from simulator.kernel._compile import compiled, entry
-from simulator.kernel.layout import DONE, LEAST_CORES, NOBODY, RUNNING
-from simulator.kernel.noise import BUSY, BUSY_ERROR_S, error_at, error_of
+from simulator.kernel.core_readings import reading, tells
+from simulator.kernel.layout import DONE, NOBODY
 from simulator.kernel.queues import attained_now, estimate_now, remaining_now
 
-GOOD = 0.96  # busy share that cores are to reach, over the best: as CODA's tuner here
-LEAST_READ_S = 60.0  # of having GPUs alone: the tuner's window
 SIZES = 24  # classes of GPUs: 0, 1, 2-3, 4-7 and so on
 MOST_CELLS = 512  # kinds of profile
 PROFILE = 4  # figures of a profile: see `simulator.history`
-NO_INSTANT = -1  # that errors of ended jobs' readings belong to: they stay as they are
 VERY_FAR = -30.0  # deviations, where the distribution is too small a number for its quotient
 
 HISTORY: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
@@ -136,40 +132,6 @@ def believed_remaining(s, jobs, h, job):
     mean, variance = run_time(s, jobs, h, job)
     attained = attained_now(s, job)
     return middle_beyond(mean, variance, attained) - attained
-
-
-@compiled
-def alone_now(s, job):
-    """Return how long a job has had GPUs alone so far, how busy they were, s, and its core-seconds for each."""
-    seconds, busy, cores = s.alone_s[job], s.alone_busy_s[job], s.alone_core_s[job]
-    if s.phase[job] == RUNNING and s.shared_fraction[job] == 0:
-        spent = s.clock - s.alone_banked[job]
-        return seconds + spent, busy + s.efficiency[job] * spent, cores + s.core_count[job] * spent
-    return seconds, busy, cores
-
-
-@compiled
-def reading(s, jobs, job):
-    """Return how busy the GPUs were that a job had alone, a share, the log cores they need, and its error.
-
-    0, 0, 0 where it has had none for a minute, or has parameter servers, whose cores are not told apart. As a monitor
-    reads them: two readings of busy seconds, with the errors that they have at this instant.
-    """
-    seconds, busy, cores = alone_now(s, job)
-    if jobs[job].num_gpus == 0 or jobs[job].servers > 0 or seconds < LEAST_READ_S:
-        return 0.0, 0.0, 0.0
-    done = s.phase[job] == DONE
-    normal = error_at(s, BUSY, NO_INSTANT, job) if done else error_of(s, BUSY, job)
-    error = math.sqrt(2.0) * BUSY_ERROR_S / seconds
-    share = min(max(busy / seconds + error * normal, error), 1.0)
-    need = math.log(max(GOOD * cores / seconds / share, LEAST_CORES))
-    return share, need, error / share
-
-
-@compiled
-def tells(share, need, believed):
-    """Tell whether a reading says more than that a job needs no more cores than is believed."""
-    return share > 0 and (share < GOOD or need < believed)
 
 
 @compiled

@@ -100,7 +100,7 @@ def wrong_shape(s, jobs, job, count, cores, node, workers, servers):
         too_few = s.cpu_limited and 0 < cores < (LEAST_CORES if row.num_gpus == 0 else asked)
         return 8 if cores < 0 or too_few or cores > asked + ROUNDING else 0
     least = LEAST_CORES + cores_of_servers(servers, workers, count)
-    return 8 if cores < 0 or (s.cpu_limited and 0 < cores < least) else 0
+    return 8 if cores < 0 or (s.cpu_limited and 0 < cores < least - ROUNDING) else 0
 
 
 @compiled
@@ -152,7 +152,7 @@ def legal_resize(states, e, jobs, job, cores):
 def may_resize(s, jobs, job, cores):
     """Tell whether a running job may have so many cores; see `legal_resize`."""
     least = LEAST_CORES + cores_of_servers(s.servers[job], s.workers[job], s.width[job])
-    if s.phase[job] != RUNNING or not s.cpu_limited or not cores >= least:
+    if s.phase[job] != RUNNING or not s.cpu_limited or not cores >= least - ROUNDING:
         return False
     more = cores - s.core_count[job]
     if s.node_of[job] != NOBODY:

@@ -75,10 +75,24 @@ DERIVED = [
 ]
 """What the simulator keeps of a job beside the columns of the job table."""
 
-JOB_FIELDS = [
+TIMES = ("submit_s", "duration_s", "profiled_duration_s", "predicted_duration_s", "pause_s", "load_s")
+MILESTONES = ("iteration_s", "predictable_from", "crash_at")
+READ_AT_EACH_EVENT = (
+    "num_gpus",
+    "request_class",
+    "gpu_memory_gib",
+    "cores_each",
+    "servers",
+    *TIMES,
+    *MILESTONES,
+)
+"""They come first in a job's record: two lines of the processor's cache hold them, where all take seven."""
+
+ANY_ORDER = [
     *((column.name, "i8" if column.dtype is int else "f8") for column in COLUMNS if column.simulated),
     *DERIVED,
 ]
+JOB_FIELDS = sorted(ANY_ORDER, key=lambda field: field[0] not in READ_AT_EACH_EVENT)
 JOB = np.dtype((np.record, np.dtype(JOB_FIELDS, align=True)))
 
 
@@ -188,10 +202,12 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("busy_s", "f8", ("jobs",)),  # s its GPUs were in use, banked
     ("busy_gpu_s", "f8", ("jobs",)),  # the same up to the last submission
     ("shared_s", "f8", ("jobs",)),  # s of its GPUs beside another job, banked
-    ("alone_s", "f8", ("jobs",)),  # s of running, banked, with no other job on any of its GPUs
-    ("alone_busy_s", "f8", ("jobs",)),  # s of those its GPUs were in use
-    ("alone_core_s", "f8", ("jobs",)),  # core-seconds of those, for each GPU
-    ("alone_banked", "f8", ("jobs",)),  # s; when these three were
+    # of its GPUs while they waited for nothing but cores, in column 1 where they did so; see `core_readings`
+    ("undisturbed", "i1", ("jobs",)),  # 1 where only cores can be what they wait for
+    ("read_s", "f8", ("jobs", 2)),  # s, banked
+    ("read_busy_s", "f8", ("jobs", 2)),  # s of those they were in use
+    ("read_core_s", "f8", ("jobs", 2)),  # core-seconds of those, for each GPU
+    ("read_at", "f8", ("jobs",)),  # s; when these three were
     ("shared_fraction", "f8", ("jobs",)),  # share of its GPUs that others hold too
     ("core_s", "f8", ("jobs",)),  # banked
     ("began", "i8", ("jobs",)),  # the number of its last start

@@ -16,6 +16,7 @@ from simulator.kernel.placement import place
 from simulator.kernel.rule_memory import copy
 from simulator.kernel.seats import EPS, see
 from simulator.kernel.throttling import throttle_one
+from simulator.kernel.trust import learn_cores
 from simulator.kernel.tuning import list_running, watch
 from simulator.kernel.ways import duty_of, most_on_a_node
 
@@ -45,7 +46,10 @@ def is_barred(s, m, job):
 @compiled
 def key_of(s, jobs, m, job):
     """Return the key of a queued job, smallest first: what it has to go, times its GPUs to a power, and weights."""
-    key = m.left_s[job] * jobs[job].num_gpus ** m.exponent
+    gpus = jobs[job].num_gpus
+    key = m.left_s[job] * gpus**m.exponent if gpus > 1 else m.left_s[job]
+    if m.by_duty == 0 and m.by_memory == 0 and m.by_doubt == 0 and m.by_age == 0:
+        return key
     weight = m.by_duty * duty_of(jobs, job)
     weight += m.by_memory * jobs[job].profiled_memory_gib / s.level_memory[s.num_levels - 1]
     weight += m.by_doubt * (1 - s.predictable[job])
@@ -68,8 +72,10 @@ def insert_by_key(m, listed, count, job):
 
 @compiled
 def sort_queue(s, jobs, m):
-    """List the queued jobs: those with GPUs in order, the others by job."""
-    m.num_order = 0
+    """List the queued jobs: those with GPUs in order, the others by job.
+
+    The last order is taken to begin with: little has changed since, and what is nearly sorted is sorted quickly.
+    """
     m.num_on_cores = 0
     for request_class in range(s.num_classes):
         begin = s.queue_start[request_class]
@@ -77,12 +83,27 @@ def sort_queue(s, jobs, m):
             job = s.queue[at]
             if jobs[job].num_gpus > 0:
                 m.key[job] = key_of(s, jobs, m, job)
-                insert_by_key(m, m.order, m.num_order, job)
-                m.num_order += 1
+                m.to_list[job] = 1
             else:
                 m.key[job] = 0.0
                 insert_by_key(m, m.on_cores, m.num_on_cores, job)
                 m.num_on_cores += 1
+    before, m.num_order = m.num_order, 0
+    for at in range(before):
+        list_once(m, m.order[at])
+    for request_class in range(s.num_classes):
+        begin = s.queue_start[request_class]
+        for at in range(begin, begin + s.queue_size[request_class]):
+            list_once(m, s.queue[at])
+
+
+@compiled
+def list_once(m, job):
+    """Put a job into the order if it is to be listed and is not yet."""
+    if m.to_list[job]:
+        m.to_list[job] = 0
+        insert_by_key(m, m.order, m.num_order, job)
+        m.num_order += 1
 
 
 @compiled
@@ -99,6 +120,7 @@ def look(s, jobs, m):
         m.num_kept = 0
     see(s, jobs, m)
     if divides(s, m):
+        learn_cores(s, jobs, m)
         note_wishes(s, jobs, m)
     m.lacking[: s.num_nodes] = 0.0
     sort_queue(s, jobs, m)

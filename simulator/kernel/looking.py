@@ -4,10 +4,11 @@ from simulator.kernel import heaps
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.describing import describe, describe_running, describe_way
 from simulator.kernel.displacing import CANNOT, note_least_effort, rule_would, ways_to_pick
-from simulator.kernel.features import NUM_FEATURES
-from simulator.kernel.layout import NOBODY, RUNNING
+from simulator.kernel.features import HIGHEST, LOWEST, NUM_FEATURES, NUM_RUNNING
+from simulator.kernel.layout import NOBODY, QUEUED, RUNNING
 from simulator.kernel.queues import first_open, open_all, remaining_now
-from simulator.kernel.sight import forget, sort_ends
+from simulator.kernel.sight import forget_all, sort_ends
+from simulator.kernel.standing import know
 
 
 @compiled
@@ -25,13 +26,26 @@ def insert(s, listed, count, most, job):
 
 
 @compiled
-def first_in_order(s, slots, out):
-    """List the first `slots` queued jobs in the order of the active ranking; return how many there are."""
+def first_in_order(s, jobs, sight, out):
+    """List the first queued jobs in the order of the active ranking, and know all; return how many are listed.
+
+    Those that the list holds from the last look are taken first: they are nearly those of now.
+    """
     count = 0
+    sight.looks += 1
+    for k in range(len(out)):
+        job = out[k]
+        if job != NOBODY and s.phase[job] == QUEUED and sight.seen[job] != sight.looks:
+            sight.seen[job] = sight.looks
+            count = insert(s, out, count, len(out), job)
     for request_class in range(s.num_classes):
         begin = s.queue_start[request_class]
         for at in range(begin, begin + s.queue_size[request_class]):
-            count = insert(s, out, count, slots, s.queue[at])
+            job = s.queue[at]
+            know(s, jobs, sight, job)
+            if sight.seen[job] != sight.looks:
+                count = insert(s, out, count, len(out), job)
+    out[count:] = NOBODY
     return count
 
 
@@ -70,7 +84,7 @@ def try_slots(s, jobs, sight, listed, count, features, mask):
         mask[k] = way != CANNOT
         describe_way(s, jobs, sight, job, way, features, k)
         if own == NOBODY and not s.exhausted[jobs[job].request_class]:
-            if rule_would(s, jobs, job, way):
+            if rule_would(s, jobs, sight.effort[job], way):
                 own = job
             else:
                 s.exhausted[jobs[job].request_class] = 1
@@ -82,7 +96,7 @@ def choice_beyond(s, jobs, sight):
     """Return the rule's own choice among the request classes of which no job has been tried, or NOBODY."""
     job = first_open(s)
     while job != NOBODY:
-        if rule_would(s, jobs, job, ways_to_pick(s, jobs, sight, job)):
+        if rule_would(s, jobs, sight.effort[job], ways_to_pick(s, jobs, sight, job)):
             return job
         s.exhausted[jobs[job].request_class] = 1
         job = first_open(s)
@@ -93,16 +107,15 @@ def choice_beyond(s, jobs, sight):
 def look(s, jobs, sight, listed, features, mask):
     """List the first queued jobs in order, with how they can be picked; return their number and the own choice.
 
-    `forget` has been called.
+    `forget` has been called. listed: jobs of the last look, or any others, or NOBODY.
     """
-    listed[:] = NOBODY
     features[:] = 0.0
     mask[:] = 0
     open_all(s)
-    count = first_in_order(s, len(listed), listed)
+    count = first_in_order(s, jobs, sight, listed)
+    sort_ends(s, jobs, sight)
     if not sight.are_listed:
-        sort_ends(s, jobs, sight)
-        note_least_effort(s, jobs, sight, listed, count)
+        note_least_effort(s, sight, listed, count)
     own = try_slots(s, jobs, sight, listed, count, features, mask)
     if own == NOBODY and s.num_queued > count:
         own = choice_beyond(s, jobs, sight)
@@ -128,23 +141,39 @@ def observe_queue(states, e, jobs, sights, listed, seen, mask):
     sight = sights[0]
     slots = len(listed)
     features = seen[: slots * NUM_FEATURES].reshape(slots, NUM_FEATURES)
-    forget(s, sight)
+    forget_all(s, sight)
     count, own = look(s, jobs, sight, listed, features, mask)
     describe(s, jobs, sight, count, own, listed, seen)
     return count
 
 
-@entry
-def observe_running(states, e, jobs, listed, features, mask):
-    """Describe the running jobs with most time remaining; `mask[k]` tells which may be paused.
+@compiled
+def share_machines(s, out):
+    """Write what is free: the share of each GPU's memory, then that of each node's cores."""
+    for gpu in range(s.num_gpus):
+        out[gpu] = s.free_memory[gpu] / s.node_memory[s.gpu_node[gpu]]
+    for node in range(s.num_nodes):
+        share = s.free_cores[node] / max(s.node_cores[node], 1.0)
+        out[s.num_gpus + node] = min(max(share, 0.0), 1.0)
 
-    listed: int64 (R,), -1 beyond. features: float32 (R, len(RUNNING_FEATURES)). mask: int8 (R,).
+
+@entry
+def observe_running(states, e, jobs, listed, seen, mask):
+    """Describe the running jobs with most time remaining, and the machines; `mask[k]` tells which may be paused.
+
+    listed: int64 (R,), -1 beyond. seen: float32, R times RUNNING_FEATURES, within [LOWEST, HIGHEST], then the free
+    share of the memory of each GPU and of the cores of each node. mask: int8 (R,).
     """
     s = states[e]
+    size = len(listed) * NUM_RUNNING
+    features = seen[:size].reshape(len(listed), NUM_RUNNING)
     listed[:] = NOBODY
     features[:] = 0.0
     mask[:] = 0
     count = most_remaining(s, jobs, len(listed), listed)
     for k in range(count):
         mask[k] = describe_running(s, jobs, listed[k], features[k])
+    for k in range(size):
+        seen[k] = min(max(seen[k], LOWEST), HIGHEST)
+    share_machines(s, seen[size:])
     return count

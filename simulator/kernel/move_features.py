@@ -5,10 +5,10 @@ import numpy as np
 from simulator.kernel._compile import compiled
 from simulator.kernel.layout import MAX_SHARE, NOBODY, QUEUED
 from simulator.kernel.move_list import DISPLACE, FEATURES, MOVE, PAUSE, START
-from simulator.kernel.queues import attained_now, remaining_now
+from simulator.kernel.queues import attained_now
 from simulator.kernel.scales import as_time, largest_memory
 from simulator.kernel.seats import crowded, harm_s
-from simulator.kernel.tuning import is_known
+from simulator.kernel.trust import cores_wanted, left_now
 from simulator.kernel.ways import duty_of, pace_of
 
 (OWN, KIND) = (0, 1)
@@ -29,7 +29,7 @@ def describe_job(s, jobs, m, job, out):
     """Write what is told of the job of a move."""
     out[AS_ASKED] = as_time(m.left_s[job])
     out[RESTART] = as_time(jobs[job].pause_s + jobs[job].load_s)
-    out[WANTS] = (m.want[job] if is_known(m, job) else m.first_guess) / 8.0
+    out[WANTS] = cores_wanted(s, jobs, m, job) / 8.0
     out[AGE] = as_time(s.clock - jobs[job].submit_s)
     out[ATTAINED] = as_time(attained_now(s, job))
     out[DOUBTFUL] = not s.predictable[job]
@@ -98,7 +98,7 @@ def describe_move(s, jobs, m, v, k, slow, won, relief):
         there, owned = slow, len(gpus) if slow == 1.0 else 0
     describe_cores(s, gpus, out)
     pace = pace_of(jobs, job, len(gpus))
-    left = m.left_s[job] if s.phase[job] == QUEUED else remaining_now(s, jobs, job)
+    left = m.left_s[job] if s.phase[job] == QUEUED else left_now(s, jobs, m, job)
     harm = harm_s(s, jobs, m, job, gpus, there) if kind == START else 0.0
     takes = pace * there * left
     out[GPUS] = np.log2(1.0 + len(gpus)) / 7.0

@@ -62,6 +62,11 @@ LIST = (
     ("num_victims", "i4", (MOST_MOVES,)),
     ("victims", "i4", (MOST_MOVES, MOST_GPUS)),
     ("features", "f4", (MOST_MOVES, len(FEATURES))),
+    # what looking ahead finds of each move: see `simulator.kernel.look_ahead`
+    ("tried", "i1", (MOST_MOVES,)),  # whether it is carried on in the futures that are drawn next
+    ("futures", "i8", (MOST_MOVES,)),  # in which it was carried on
+    ("won", "f8", (MOST_MOVES,)),  # job-seconds in all of them, over the rule's own choice
+    ("won_squared", "f8", (MOST_MOVES,)),
 )
 
 

@@ -114,8 +114,8 @@ def make_moves(s, jobs, m, v):
 
 
 @compiled
-def end_instant(s, jobs, m, v):
-    """Divide the cores, and move on to the next instant; tell whether there is one."""
+def close_instant(s, jobs, m, v):
+    """Divide the cores, and say until when to wait."""
     going = True
     while going:
         drop_moves(m)
@@ -129,7 +129,6 @@ def end_instant(s, jobs, m, v):
     wait(s, jobs, m)
     m.wait_s = min(m.wait_s, v.longest_wait)
     carry_out(s, jobs, m, WAIT)
-    return events.advance(s, jobs)
 
 
 @compiled
@@ -138,7 +137,8 @@ def to_choice(s, jobs, m, v, queued, running, most):
     while s.num_done < s.num_jobs:
         make_moves(s, jobs, m, v)
         if v.waits:
-            if not end_instant(s, jobs, m, v):
+            close_instant(s, jobs, m, v)
+            if not events.advance(s, jobs):
                 return False
             continue
         found = find_moves(s, jobs, m)

@@ -10,7 +10,6 @@ from simulator.kernel._compile import allocating, compiled
 from simulator.kernel.knapsack import cheapest
 from simulator.kernel.layout import NOBODY, RUNNING
 from simulator.kernel.machines import count_on
-from simulator.kernel.queues import remaining_now
 from simulator.kernel.rule_memory import copy
 from simulator.kernel.seats import (
     EPS,
@@ -21,6 +20,7 @@ from simulator.kernel.seats import (
     rank_gpus,
     relief_s,
 )
+from simulator.kernel.trust import left_now
 from simulator.kernel.ways import find_ways, pace_with
 
 
@@ -84,6 +84,8 @@ def best_seats(s, jobs, m, job, cores):
     find_ways(s, jobs, m, job)
     least, least_empty = np.inf, 0
     for node in range(s.num_nodes):
+        if not m.has_seat[node]:
+            continue
         rank_gpus(s, m, node)
         empty = count_empty(s, m, node)
         for way in range(m.num_ways):
@@ -299,7 +301,7 @@ def best_move_of(s, jobs, m, job, least):
     restart; the jobs that it leaves behind win too.
     """
     find_ways(s, jobs, m, job)
-    width, remaining = s.width[job], remaining_now(s, jobs, job)
+    width, remaining = s.width[job], left_now(s, jobs, m, job)
     relief = relief_s(s, m, job)
     now = m.left_s[job] + remaining * pace_with(m, width) * m.crowd[job] * m.price_now * width
     restart = m.growth * (jobs[job].pause_s + jobs[job].load_s)

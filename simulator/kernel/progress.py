@@ -5,6 +5,7 @@ import numpy as np
 from simulator.kernel import heaps
 from simulator.kernel._compile import compiled
 from simulator.kernel.bounds import note_pace
+from simulator.kernel.core_readings import bank_readings
 from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING
 from simulator.kernel.machines import note_change_around
 from simulator.kernel.shapes import is_rigid
@@ -101,7 +102,7 @@ def run(s, jobs, job):
     """Begin to make progress."""
     s.phase[job] = RUNNING
     s.phase_began[job] = s.clock
-    s.banked[job] = s.alone_banked[job] = s.clock
+    s.banked[job] = s.read_at[job] = s.clock
     keep(s, job)
     s.shared_fraction[job] = shared_fraction_of(s, jobs, job)
     set_speed(s, jobs, job)
@@ -110,11 +111,22 @@ def run(s, jobs, job):
 
 
 @compiled
+def bank_as_it_was(s, job, read, used):
+    """Bank readings of a running job that was undisturbed, or not, and used its GPUs so before a change around it."""
+    new_read, new_used = s.undisturbed[job], s.efficiency[job]
+    s.undisturbed[job], s.efficiency[job] = read, used
+    bank_readings(s, job)
+    s.undisturbed[job], s.efficiency[job] = new_read, new_used
+
+
+@compiled
 def retune(s, jobs, job):
     """Find the speed of a running job again after a change around it."""
     shared = shared_fraction_of(s, jobs, job)
-    rate, used = s.rate[job], s.efficiency[job]
+    rate, used, read = s.rate[job], s.efficiency[job], s.undisturbed[job]
     set_speed(s, jobs, job)
+    if read != s.undisturbed[job]:
+        bank_as_it_was(s, job, read, used)
     if rate == s.rate[job] and used == s.efficiency[job] and shared == s.shared_fraction[job]:
         return
     new_rate, new_used = s.rate[job], s.efficiency[job]

@@ -35,12 +35,22 @@ def estimate_now(s, jobs, job):
 
 
 @compiled
+def whole_time(s, jobs, job):
+    """Seconds of run time that what remains is reckoned from."""
+    return jobs[job].duration_s if s.exact else estimate_now(s, jobs, job)
+
+
+@compiled
+def left_of(s, whole, attained):
+    """Seconds of run time left of one that takes `whole` seconds by its estimate."""
+    left = whole - attained
+    return left if s.exact else max(left, LEAST_SHARE * attained, LEAST_SECONDS)
+
+
+@compiled
 def remaining_now(s, jobs, job):
     """Seconds of run time left, in the shape the job asks for, as every policy estimates it."""
-    attained = attained_now(s, job)
-    if s.exact:
-        return jobs[job].duration_s - attained
-    return max(estimate_now(s, jobs, job) - attained, LEAST_SHARE * attained, LEAST_SECONDS)
+    return left_of(s, whole_time(s, jobs, job), attained_now(s, job))
 
 
 @compiled

@@ -6,6 +6,7 @@ import numpy as np
 
 from simulator.kernel._compile import compiled
 from simulator.kernel.core_memory import CORE_FIELDS, Fields, dtype_of, forget, tier_of
+from simulator.kernel.history import HISTORY
 from simulator.kernel.layout import Tier
 from simulator.kernel.rule_parameters import RULE_PARAMETERS
 
@@ -14,6 +15,15 @@ MOST_GPUS = 16  # of a move that names its GPUs; what needs more is put where th
 MEMORY: Fields = (
     *((parameter.name, "f8") for parameter in RULE_PARAMETERS),
     *CORE_FIELDS,
+    *HISTORY,
+    # what is believed at this moment
+    ("moment", "i8"),  # how many there have been: instants, and starts at them
+    ("moment_instant", "i8"),
+    ("moment_begun", "i8"),  # starts before it
+    ("expected_at", "i8", ("jobs",)),  # the moment of which the next is
+    ("expected_left_s", "f8", ("jobs",)),  # s of run time left
+    ("need_at", "i8", ("jobs",)),  # the moment of which the next is
+    ("need", "f8", ("jobs",)),  # cores a GPU in the shape asked for, alone
     ("has_divided", "i1"),  # whether cores have been divided since the last start at this instant
     ("wait_s", "f8"),  # s to wait at most
     ("price_now", "f8"),  # seconds that others wait for each second of a GPU
@@ -26,9 +36,19 @@ MEMORY: Fields = (
     ("num_kept", "i8"),
     ("kept_gpus", "i4", ("gpus",)),
     ("refused_at", "i8", ("jobs",)),  # the instant at which no place was found for it
+    # what looking ahead has decided (`simulator.kernel.look_ahead`); the rule alone leaves it as it is
+    ("waits", "i1"),  # whether nothing more is to be started at this instant
+    ("longest_wait", "f8"),  # s, where it does
+    ("rounds_made", "i8"),  # deviations at this instant
+    ("news", "i8"),  # counts what had happened when moves were compared last
+    ("compared_at", "f8"),  # s; when that was
+    ("num_compared", "i8"),  # how often so far
+    ("num_rollouts", "i8"),
+    ("deviations", "i8", (6,)),  # by kind of move
     # scratch: the queue and the running jobs
     ("num_order", "i8"),
     ("order", "i4", ("jobs",)),  # queued jobs with GPUs, in order
+    ("to_list", "i1", ("jobs",)),  # is queued, and not yet in order
     ("num_on_cores", "i8"),
     ("on_cores", "i4", ("jobs",)),  # queued CPU jobs, by job
     ("crowd", "f8", ("jobs",)),  # slowdown of a job by those beside it
@@ -38,6 +58,8 @@ MEMORY: Fields = (
     ("is_kept", "i1", ("gpus",)),
     ("is_empty", "i1", ("gpus",)),
     ("is_open", "i1", ("gpus",)),  # has a share slot for another job
+    ("num_seats", "i8"),
+    ("seats", "i4", ("gpus",)),  # GPUs that are empty or open
     ("slowdown", "f8", ("gpus",)),  # of a job there; infinite where it cannot run
     ("opens_s", "f8", ("gpus",)),
     ("evicted", "i4", ("gpus",)),
@@ -55,6 +77,7 @@ MEMORY: Fields = (
     ("offers_gpus", "i4", ("gpus",)),
     # scratch: nodes
     ("can_hold", "i1", ("nodes",)),
+    ("has_seat", "i1", ("nodes",)),  # for the job that was looked for
     ("spare", "f8", ("nodes",)),  # cores that could be given up
     # scratch: the ways in which a job can run
     ("num_ways", "i8"),
@@ -73,13 +96,18 @@ def memory_dtype(size: Tier) -> np.dtype:
     return dtype_of(MEMORY, size)
 
 
-def fresh_memory(states: np.ndarray, parameters: dict[str, float], rows: int = 1) -> np.ndarray:
+def fresh_memory(
+    states: np.ndarray, parameters: dict[str, float], histories: np.ndarray, rows: int = 1
+) -> np.ndarray:
     """Return the memory of a rule with these parameters that has not been asked yet, `rows` times."""
     memory = np.zeros(rows, memory_dtype(tier_of(states)))
     for name, value in parameters.items():
         memory[name] = value
+    for name in histories.dtype.names or ():
+        memory[name] = histories[name][0]
     forget(memory)
-    memory["kept_for"] = memory["refused_at"] = -1
+    for name in ("moment_instant", "kept_for", "refused_at", "news"):
+        memory[name] = -1
     return memory
 
 

@@ -43,10 +43,10 @@ class RuleParameters:
     """Times its time as asked and alone with which a job may start, at most."""
     caution: float = weight(0.25, 0, 1e6, 0.25)
     """What a pause must win, over what others lose by it."""
-    growth: float = weight(1, 0, 1e6, 0.7)
-    """What a move to other GPUs must win, over what its restart takes."""
-    settled: float = weight(60, 0, 1e6, 60)
-    """Seconds that a job has run at least before it is paused or moved."""
+    growth: float = weight(1, 0.1, 1e6, 0.7)
+    """What a move to other GPUs must win, over what its restart takes; without it jobs would move for ever."""
+    settled: float = weight(60, 10, 1e6, 60)
+    """Seconds that a job has run at least before it is paused or moved; without it jobs would never get on."""
     reserve: float = weight(1, 0, 6, 0.7)
     """Cores for each GPU that a job is sure of before others get what they want."""
     new_cores: float = weight(1, 1, 8, 0.7)
@@ -55,6 +55,13 @@ class RuleParameters:
     """Cores for each GPU that a job is taken to need before anything is known."""
     shorter_first: float = weight(0, -2, 2, 0.4)
     """Of the seconds a job has to go, by which the order is divided in which cores are given."""
+
+    surplus: float = weight(1, 1, 8, 0.7)
+    """Times the cores that it wants that a job is given at most, of those that no job wants."""
+    trust_cores: float = weight(0, 0, 1, 0.5)
+    """In the cores that finished jobs teach that a job needs (1), or in those found by trying alone (0)."""
+    trust_times: float = weight(0, 0, 1, 0.5)
+    """In the run times left that finished jobs teach (1), or in the estimate alone (0)."""
 
     def __post_init__(self) -> None:
         """Refuse what is out of bounds; ValueError names each parameter and its bounds."""

@@ -10,7 +10,8 @@ import numpy as np
 from simulator.kernel._compile import compiled
 from simulator.kernel.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, RUNNING
 from simulator.kernel.machines import count_on
-from simulator.kernel.queues import loading_time, remaining_now
+from simulator.kernel.queues import loading_time
+from simulator.kernel.trust import left_now
 from simulator.kernel.ways import duty_of, pace_of
 
 CONTENTION, LOSS_PER_JOB = 0.48, 0.04
@@ -62,7 +63,7 @@ def keep_gpus(m):
 @compiled
 def see_job(s, jobs, m, job):
     """Write how long an active job has to go, as things are, and how much those beside it slow it down."""
-    left = remaining_now(s, jobs, job)
+    left = left_now(s, jobs, m, job)
     m.crowd[job] = 1.0
     slot = s.first_slot[job]
     if slot != NOBODY:
@@ -87,13 +88,18 @@ def see(s, jobs, m):
     for gpu in range(s.num_gpus):
         see_gpu(s, jobs, m, gpu)
     keep_gpus(m)
+    m.num_seats = 0
+    for gpu in range(s.num_gpus):
+        if m.is_empty[gpu] or m.is_open[gpu]:
+            m.seats[m.num_seats] = gpu
+            m.num_seats += 1
     for k in range(s.num_active):
         see_job(s, jobs, m, s.events[k])
     for request_class in range(s.num_classes):
         begin = s.queue_start[request_class]
         for at in range(begin, begin + s.queue_size[request_class]):
             job = s.queue[at]
-            m.left_s[job] = remaining_now(s, jobs, job) + loading_time(s, jobs, job)
+            m.left_s[job] = left_now(s, jobs, m, job) + loading_time(s, jobs, job)
 
 
 @compiled
@@ -103,16 +109,21 @@ def look_for(s, jobs, m, job):
     somewhere = False
     for node in range(s.num_nodes):
         m.can_hold[node] = s.node_memory[node] >= jobs[job].gpu_memory_gib
-    for gpu in range(s.num_gpus):
-        m.slowdown[gpu] = np.inf
-        if not m.can_hold[s.gpu_node[gpu]]:
+        m.has_seat[node] = 0
+    m.slowdown[: s.num_gpus] = np.inf
+    for k in range(m.num_seats):
+        gpu = m.seats[k]
+        node = s.gpu_node[gpu]
+        if not m.can_hold[node]:
             continue
         demand = m.demand[gpu] + duty
         if m.is_empty[gpu]:
             m.slowdown[gpu] = 1.0
         elif m.is_open[gpu] and not alone and m.room_gib[gpu] >= memory and demand <= m.most_busy * m.sharing:
             m.slowdown[gpu] = crowded(demand, s.num_jobs_on[gpu])
-        somewhere |= m.slowdown[gpu] < np.inf
+        if m.slowdown[gpu] < np.inf:
+            m.has_seat[node] = 1
+            somewhere = True
     return somewhere
 
 

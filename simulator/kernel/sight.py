@@ -9,19 +9,28 @@ from simulator.kernel.clearing import LEAST_RUN
 from simulator.kernel.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, RESTARTING
 from simulator.kernel.machines import is_alone
 from simulator.kernel.pausing import may_pause
-from simulator.kernel.queues import remaining_now
+from simulator.kernel.queues import attained_now, left_of, whole_time
 
+MOMENT = 5  # numbers that are others after any change of a record
 STANDING = 13  # features of a queued job that come first, of which only its age changes while it waits
 UNKNOWN, FITS, FITS_NOT = range(3)
 
 SIGHT: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     # the active jobs by when they should free their GPUs
-    ("looks", "i8"),  # so far
-    ("seen", "i8", ("jobs",)),  # the look at which it was last active
+    ("looks", "i8"),  # so far, at the active jobs or at the queued ones
+    ("seen", "i8", ("jobs",)),  # the last that met it
+    ("moment", "i8", (MOMENT,)),  # of the record when they were sorted; -1 for none
     ("num_ends", "i8"),
     ("most_left", "f8"),  # s; the most that remains of a job that may be displaced, 0 where there is none
     ("ends", "i4", ("jobs",)),
     ("left", "f8", ("jobs",)),  # s until then
+    ("free_after", "i4", ("jobs",)),  # GPUs that are free then
+    (
+        "whole_for",
+        "i1",
+        ("jobs",),
+    ),  # 1 + whether the job was predictable when its time was looked up, 0 before
+    ("whole", "f8", ("jobs",)),  # s, see `queues.whole_time`
     # the jobs that may be displaced, node by node from `node_first` on, that with most time remaining first
     ("are_listed", "i8"),
     ("least_effort", "f8"),  # s; of the jobs for which they are listed
@@ -35,11 +44,10 @@ SIGHT: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("left_on_node", "f4", ("jobs",)),
     ("hopeless", "f8", ("jobs",)),  # s; one that needs so much or more displaces nobody
     ("wait", "f4", ("jobs",)),  # feature; -1 where it is not known
-    # what was written of a queued job, and for what progress
-    ("known", "i1", ("jobs",)),
-    ("known_attained", "f8", ("jobs",)),
-    ("known_predictable", "i1", ("jobs",)),
-    ("known_preemptions", "i4", ("jobs",)),
+    # what was found of a queued job
+    ("known", "i8", ("jobs",)),  # 1 + the number of its last start then, 0 for nothing
+    ("effort", "f8", ("jobs",)),  # s, see `queues.cost_to_finish`
+    ("area", "f8", ("jobs",)),  # estimated GPU-seconds remaining
     ("figures", "f4", ("jobs", STANDING)),
     ("an_hour_ago", "i8"),  # jobs submitted by then
 )
@@ -65,8 +73,7 @@ def sight_dtype(state: np.dtype) -> np.dtype:
 
 @compiled
 def forget(s, sight):
-    """Begin a look at the record: nothing is known of the present instant."""
-    sight.are_listed = 0
+    """Begin a look at the record: nothing is known of its request classes."""
     for request_class in range(s.num_classes):
         sight.fit[request_class] = UNKNOWN
         sight.hopeless[request_class] = np.inf
@@ -74,11 +81,30 @@ def forget(s, sight):
 
 
 @compiled
-def time_left(s, jobs, job):
+def forget_all(s, sight):
+    """Begin a look at a record that may have changed in any way since the last, or gone back in time."""
+    if s.instant < sight.moment[0]:
+        sight.known[:] = 0
+    sight.moment[0] = -1
+    forget(s, sight)
+
+
+@compiled
+def whole_time_known(s, jobs, sight, job):
+    """Return `queues.whole_time` of a job, which is looked up once, and again when its estimate has become good."""
+    key = 1 + s.predictable[job]
+    if sight.whole_for[job] != key:
+        sight.whole_for[job] = key
+        sight.whole[job] = whole_time(s, jobs, job)
+    return sight.whole[job]
+
+
+@compiled
+def time_left(s, jobs, sight, job):
     """Seconds until an active job should free its GPUs."""
     if s.phase[job] == PAUSING:
         return s.event_at[job] - s.clock
-    left = remaining_now(s, jobs, job)
+    left = left_of(s, whole_time_known(s, jobs, sight, job), attained_now(s, job))
     if s.phase[job] == LOADING:
         left += s.event_at[job] - s.clock
     return left
@@ -117,25 +143,44 @@ def insert_end(sight, count, job, left):
 
 
 @compiled
+def note_moment(s, sight):
+    """Note the moment of the record; tell whether it is another than the one noted."""
+    at = sight.moment
+    if (
+        at[0] == s.instant
+        and at[1] == s.num_begun
+        and at[2] == s.num_pauses
+        and at[3] == s.num_queued
+        and at[4] == s.stamp
+    ):
+        return False
+    at[0], at[1], at[2], at[3], at[4] = s.instant, s.num_begun, s.num_pauses, s.num_queued, s.stamp
+    return True
+
+
+@compiled
 def sort_ends(s, jobs, sight):
-    """Sort the active jobs by when they should free their GPUs.
+    """Sort the active jobs by when they should free their GPUs, unless they have been since the last change.
 
     Those that were there at the last look are taken in the order of then, which is nearly that of now.
     """
+    if not note_moment(s, sight):
+        return
+    sight.are_listed = 0
     sight.looks += 1
     before = min(sight.num_ends, s.num_jobs)
     count = 0
     for k in range(before):
         job = sight.ends[k]
-        if s.place_in_events[job] != NOBODY and s.phase[job] != RESTARTING and sight.seen[job] != sight.looks:
-            insert_end(sight, count, job, time_left(s, jobs, job))
+        if LOADING <= s.phase[job] <= PAUSING:
+            insert_end(sight, count, job, time_left(s, jobs, sight, job))
             sight.seen[job] = sight.looks
             count += 1
     if count < s.num_active:
         for k in range(s.num_active):
             job = s.events[k]
             if sight.seen[job] != sight.looks and s.phase[job] != RESTARTING:
-                insert_end(sight, count, job, time_left(s, jobs, job))
+                insert_end(sight, count, job, time_left(s, jobs, sight, job))
                 count += 1
     sight.num_ends = count
     sight.most_left = most_left(s, sight)
@@ -143,13 +188,18 @@ def sort_ends(s, jobs, sight):
 
 @compiled
 def wait_for(s, sight, gpus):
-    """Estimate the seconds until so many GPUs are free anywhere, by the first ends."""
-    free = s.num_free
-    for k in range(sight.num_ends):
-        if free >= gpus:
-            return sight.left[k - 1] if k > 0 else 0.0
-        free += s.width[sight.ends[k]]
-    return sight.left[sight.num_ends - 1] if sight.num_ends > 0 else 0.0
+    """Estimate the seconds until so many GPUs are free anywhere, by the first ends and what is free after each."""
+    if sight.num_ends == 0 or s.num_free >= gpus:
+        return 0.0
+    low = 0
+    high = sight.num_ends - 1
+    while low < high:
+        middle = (low + high) // 2
+        if sight.free_after[middle] >= gpus:
+            high = middle
+        else:
+            low = middle + 1
+    return sight.left[low]
 
 
 @compiled
@@ -177,18 +227,21 @@ def list_holders(s, sight):
 def list_holder(s, sight, job, left):
     """List a job last on each node where it holds GPUs that are not reserved."""
     slot = s.first_slot[job]
+    node = NOBODY
+    last = 0
     while slot != NOBODY:
         gpu = slot // MAX_SHARE
         slot = s.next_slot[slot]
         if s.reserved_for[gpu] != NOBODY:
             continue
-        node = s.gpu_node[gpu]
-        last = s.node_first[node] + sight.num_holders[node] - 1
-        if sight.num_holders[node] == 0 or sight.holder[last] != job:
-            last += 1
-            sight.num_holders[node] += 1
-            sight.holder[last] = job
-            sight.holder_left[last] = left
-            sight.held[last] = 0
+        if s.gpu_node[gpu] != node:
+            node = s.gpu_node[gpu]
+            last = s.node_first[node] + sight.num_holders[node] - 1
+            if sight.num_holders[node] == 0 or sight.holder[last] != job:
+                last += 1
+                sight.num_holders[node] += 1
+                sight.holder[last] = job
+                sight.holder_left[last] = left
+                sight.held[last] = 0
         sight.held[last] += 1
         sight.reach[node] += 1

@@ -19,6 +19,7 @@ The formula and its figures are fitted to public measurements; `benchmarks/speed
 import numpy as np
 
 from simulator.kernel._compile import compiled
+from simulator.kernel.core_readings import bank_readings
 from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING, SERVER_CORES, TURNS
 from simulator.kernel.machines import is_on
 from simulator.kernel.placement import largest_node, place
@@ -208,6 +209,7 @@ def iteration_now(s, jobs, job, by_type):
             crossing = max(crossing, s.links_busy[s.gpu_node[gpu]])
             slot = s.next_slot[slot]
     workers, servers, cores = s.workers[job], s.servers[job], feeding(s, jobs, job)
+    s.undisturbed[job] = workers == jobs[job].num_gpus and pressure == 1.0 and crossing == 1.0
     slowdown = crowding * by_type
     return iteration_time(s, jobs, job, workers, servers, slowdown, pressure, cores, s.span[job], crossing)
 
@@ -227,6 +229,7 @@ def set_speed(s, jobs, job):
     """Find the rate of a job, and how much of its GPUs it makes use of, as things are."""
     s.rate[job] = 1.0
     s.efficiency[job] = 1.0 if s.width[job] > 0 else 0.0
+    s.undisturbed[job] = s.width[job] > 0
     if jobs[job].num_gpus == 0:
         s.rate[job] = cpu_rate(s, jobs, job)
     if jobs[job].iteration_s <= 0:
@@ -255,20 +258,9 @@ def shared_fraction_of(s, jobs, job):
 
 
 @compiled
-def bank_alone(s, job):
-    """Bank how long a running job has had its GPUs alone, how busy they were, and its cores for each."""
-    if s.shared_fraction[job] == 0:
-        spent = s.clock - s.alone_banked[job]
-        s.alone_s[job] += spent
-        s.alone_busy_s[job] += s.efficiency[job] * spent
-        s.alone_core_s[job] += s.core_count[job] * spent
-    s.alone_banked[job] = s.clock
-
-
-@compiled
 def bank(s, job):
     """Bank what a running job has done so far at its present rate."""
-    bank_alone(s, job)
+    bank_readings(s, job)
     spent = s.clock - s.banked[job]
     s.attained_s[job] += s.rate[job] * spent
     s.delay_s[job] += (1.0 - s.rate[job]) * spent

@@ -87,6 +87,8 @@ CRITIC = ("progress", "default_present", "present", "gap")
 ) = range(len(LOAD))
 SHORT_S = 600.0
 DAY_S = 86_400.0
+MOST_INSTANTS = 100  # for each job; the default weights take some 5
+NEVER_ENDS = -1.0  # what is won by weights under which jobs never end: as if all took twice as long
 
 
 @compiled
@@ -235,15 +237,24 @@ def describe_progress(s, jobs, finish, total, out):
 def go_on(s, jobs, m, until):
     """Carry out the rule up to the first instant at this time or later, and not at it; tell whether jobs are left.
 
-    At an infinite time to the end. False too where jobs never end.
+    At an infinite time to the end. False too where jobs never end, or not after `MOST_INSTANTS` for each.
     """
+    most = MOST_INSTANTS * s.num_jobs
     while s.num_done < s.num_jobs:
-        if not events.advance(s, jobs):
+        if s.instant >= most or not events.advance(s, jobs):
             return False
         if s.clock >= until:
             return True
         act(s, jobs, m)
     return False
+
+
+@entry
+def look(states, e, memory, k, jobs, load):
+    """Write what is seen of the load now: float32 (len(LOAD),)."""
+    s, m = states[e], memory[k]
+    see(s, jobs, m)
+    describe_load(s, jobs, m, load)
 
 
 @entry
@@ -262,7 +273,7 @@ def steer(states, memory, jobs, until, load, critic, finish, total, gain, more):
 
     The weights have been written into each memory. jobs: (N, J). until: (N,), s. load: (N, len(LOAD)). critic:
     (N, len(CRITIC)). finish: (N, J), when jobs end in the default run. total: (N,), its job-seconds.
-    gain: (N,), the share of these that was won meanwhile. more: (N,), whether jobs are left.
+    gain: (N,), the share of these that was won meanwhile, or `NEVER_ENDS`. more: (N,), whether jobs are left.
     """
     for e in range(len(states)):
         if not more[e]:
@@ -275,6 +286,8 @@ def steer(states, memory, jobs, until, load, critic, finish, total, gain, more):
         end = s.clock if more[e] else np.inf
         default = job_seconds(s, jobs[e], finish[e], end) - job_seconds(s, jobs[e], finish[e], began)
         gain[e] = (default - (s.present_seconds - spent)) / total[e]
+        if not more[e] and s.num_done < s.num_jobs:
+            gain[e] = NEVER_ENDS
         see(s, jobs[e], m)
         describe_load(s, jobs[e], m, load[e])
         describe_progress(s, jobs[e], finish[e], total[e], critic[e])

@@ -8,7 +8,7 @@ from simulator.kernel.displacing import pick, quiet_until, surely_no_choice
 from simulator.kernel.events import advance, next_event
 from simulator.kernel.features import NUM_FEATURES, NUM_TOTALS
 from simulator.kernel.looking import look
-from simulator.kernel.sight import forget
+from simulator.kernel.sight import forget, forget_all
 
 OUTCOME = ("now", "job_seconds", "own_choice", "queued", "instant", "done", "endless")
 """What is told of a step: the clock and the integral of jobs present (s) after it, the number of the action that the
@@ -87,7 +87,9 @@ def step_picks(states, jobs, sights, actions, listed, seen, masks, outcomes):
         s = states[e]
         if actions[e] == slots:
             wait(s, jobs[e])
-        elif actions[e] != BEGIN:
+        elif actions[e] == BEGIN:
+            forget_all(s, sights[e])
+        else:
             pick(s, jobs[e], sights[e], listed[e, actions[e]])
         choice = go_on(s, jobs[e], sights[e], listed[e], seen[e], masks[e])
         write_outcome(s, choice, outcomes[e])

@@ -6,6 +6,8 @@ proportion to what is missing to busy GPUs; then downwards between a number that
 What has been tried is remembered, so that nothing is tried twice.
 """
 
+import math
+
 import numpy as np
 
 from simulator.kernel._compile import compiled
@@ -27,6 +29,20 @@ def feeding_now(s, job):
 def is_known(m, job):
     """Tell whether anything has been kept of a job since readings were last taken."""
     return m.watched_at[job] == m.watches
+
+
+@compiled
+def wanted_by_trial(m, job):
+    """Cores a GPU that a job wants by what has been tried."""
+    return m.want[job] if is_known(m, job) else m.first_guess
+
+
+@compiled
+def between(own, learned, trust):
+    """Return what lies between two numbers, by their logarithms: the second where trust is 1."""
+    if own == learned:
+        return own
+    return math.exp((1.0 - trust) * math.log(own) + trust * math.log(learned))
 
 
 @compiled

@@ -23,12 +23,13 @@ WINDOW_S = 60.0  # of CODA's tuner
 class RuleByHand:
     """One episode of a rule."""
 
-    def __init__(self, rule: Rule) -> None:
-        """Know nothing yet."""
+    def __init__(self, rule: Rule, *, learns: bool = False) -> None:
+        """Know nothing yet. learns: whether there is a history that teaches what jobs need of cores."""
         self.rule = rule
         self._instant = -1
         self._moves: list[Action] = []
-        self._paces, self._feeder = Paces(), Feeder(rule)
+        self._paces = Paces()
+        self._feeder = Feeder(rule, self._paces, learns=learns)
         self._kept: dict[int, Offer] = {}  # seats that are being freed, by the job they are for
 
     def __call__(self, view: "View") -> Action:

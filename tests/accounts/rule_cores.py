@@ -1,12 +1,13 @@
 """How many CPU cores each job is to have where jobs share GPUs: found by trying, as CODA's tuner does."""
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator.policy import Action
 from simulator.rule import Rule
-from tests.accounts.rule_seats import Seats
+from tests.accounts.rule_seats import Paces, Seats, between
 from tests.accounts.shares_of_cores import ROUNDING, Holders, divide, resizes, start_on_cores
 from tests.accounts.trial_of_cores import Tuner
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from simulator.view import View
 
 WHOLE = 1.0  # CPU jobs keep all they ask for
+LEAST_GAIN = 1e-9
 
 
 class Feeder:
@@ -23,8 +25,9 @@ class Feeder:
     once its GPUs are busy or more cores do not help, and what a job gets by the cores of its nodes.
     """
 
-    def __init__(self, rule: Rule) -> None:
-        """Know no job yet."""
+    def __init__(self, rule: Rule, paces: Paces, *, learns: bool) -> None:
+        """Know no job yet. learns: whether there is a history that teaches what jobs need."""
+        self._paces, self._learns = paces, learns and rule.trust_cores > 0
         self.tuner = Tuner(start=rule.first_guess)
         self._rule, self._reserve = rule, rule.reserve
 
@@ -32,7 +35,25 @@ class Feeder:
         """Return which job holds cores where, what the running jobs want, and what they make of it for the shorter."""
         want, gain = self.tuner.wishes(view)
         left_s = np.maximum(seats.left_s[view.running], 1.0)
-        return held_by(view, want, gain / left_s**self._rule.shorter_first)
+        if self._learns:
+            want, gain = self._learned(view, seats, want, gain)
+        held = held_by(view, want, gain / left_s**self._rule.shorter_first)
+        return held._replace(surplus=self._rule.surplus)
+
+    def _learned(
+        self, view: "View", seats: Seats, want: np.ndarray, gain: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return wishes and gains between those of the tuner and those that follow from what finished jobs teach."""
+        want, gain, trust = want.copy(), gain.copy(), self._rule.trust_cores
+        for row, job in enumerate(view.running.tolist()):
+            gpus = len(seats.gpus.get(job, ()))
+            if not gpus or view.jobs.servers[job]:
+                continue
+            shape = int(view.jobs.num_gpus[job]) / gpus / self._paces.of(view, job, gpus)
+            need = view.jobs.expected_cores[[job]] * (shape / seats.crowd[job])
+            want[row] = math.ceil(between(want[[row]], need, trust)[0] - ROUNDING)
+            gain[row] = between(np.maximum(gain[[row]], LEAST_GAIN), 1.0 / (need * gpus), trust)[0]
+        return want, gain
 
     def moves(self, view: "View", held: Holders) -> list[Action]:
         """Return the changes by which the cores are divided anew; jobs with parameter servers keep theirs."""

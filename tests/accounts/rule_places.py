@@ -109,7 +109,7 @@ def worth_moving(view: "View", seats: Seats, ways_of: dict[int, Ways], *, price:
     if not seats.empty.any():
         return None
     restart_s = seats.rule.growth * (view.jobs.pause_s + view.jobs.load_s)
-    remaining_s = view.jobs.remaining_s
+    remaining_s = seats.remaining_s
     best, most = None, 0.0
     for job, ways in ways_of.items():
         its = seats.gpus[job]

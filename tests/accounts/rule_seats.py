@@ -5,6 +5,7 @@ median of Gavel's pairs on V100s, and by a fixed 4 % per co-located job, as Luci
 GPU.
 """
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from simulator.rule import Rule
 from simulator.speed_model import Speeds, seconds
-from simulator.vocabulary import LOADING, PAUSING, QUEUED
+from simulator.vocabulary import DONE, LOADING, PAUSING, QUEUED
 from tests.accounts.sharing_by_hand import ALONE_AFTER
 
 if TYPE_CHECKING:
@@ -67,6 +68,27 @@ class Paces:
         return [(width, self.of(view, job, width)) for width in sorted(widths)]
 
 
+def between(own: np.ndarray, learned: np.ndarray, trust: float) -> np.ndarray:
+    """Return what lies between the rule's own figures and learned ones, by logarithms; its own where they are equal."""
+    pairs = zip(own.tolist(), learned.tolist(), strict=True)
+    found = [
+        mine if mine == told else math.exp((1.0 - trust) * math.log(mine) + trust * math.log(told))
+        for mine, told in pairs
+    ]
+    return np.array(found, float)
+
+
+def believed_remaining_s(view: "View", rule: Rule) -> np.ndarray:
+    """Return the run time left of each job, in the shape it asks for, as the rule believes."""
+    own: np.ndarray = view.jobs.remaining_s
+    if not rule.trust_times:
+        return own
+    learned: np.ndarray = view.jobs.expected_remaining_s
+    found, apart = own.copy(), (own != learned) & (view.jobs.phase != DONE)
+    found[apart] = between(own[apart], np.maximum(learned[apart], 1.0), rule.trust_times)
+    return found
+
+
 class Seats:
     """Which jobs are on which GPUs at one moment, read once, and what another would find there. A seat: a share slot.
 
@@ -98,7 +120,8 @@ class Seats:
             self.gpus.setdefault(int(self.here[gpu, seat]), []).append(gpu)
         self.crowd = {job: self._worst(gpus) for job, gpus in self.gpus.items()}
         loading_s = view.jobs.loading_s
-        self.left_s = view.jobs.remaining_s + np.where(phase == QUEUED, loading_s, 0.0)
+        self.remaining_s = believed_remaining_s(view, rule)
+        self.left_s = self.remaining_s + np.where(phase == QUEUED, loading_s, 0.0)
         for job, gpus in self.gpus.items():
             self.left_s[job] *= paces.of(view, job, len(gpus)) * self.crowd[job]
         held_s = view.now - view.jobs.phase_began_s

@@ -24,7 +24,8 @@ class Holders(NamedTuple):
 
     on: (jobs, nodes), GPUs of a job on a node; 1 for a CPU job. places: the same, as pairs of a node and how many.
     want: cores for each of those; what a CPU job asks for. servers: of these, those of parameter servers, which no job
-    can take. gain: how much a job makes of one. since_s: when it began.
+    can take. gain: how much a job makes of one. since_s: when it began. surplus: times what it wants that a job with
+    GPUs is given at most, where nobody wants it.
     """
 
     jobs: np.ndarray
@@ -36,6 +37,7 @@ class Holders(NamedTuple):
     gain: np.ndarray
     since_s: np.ndarray
     room: np.ndarray
+    surplus: float = 1.0
 
 
 def holders(view: "View", want: np.ndarray, gain: np.ndarray) -> Holders:
@@ -81,6 +83,9 @@ def divide(
         (most_gain_first, held.want),
     ):
         _give(held, rows[cores[rows] < most[rows]], most, cores, room)
+    if held.surplus > 1:
+        beyond = np.ceil(held.surplus * (held.want - held.servers) - ROUNDING) + held.servers
+        _give(held, most_gain_first[cores[most_gain_first] < beyond[most_gain_first]], beyond, cores, room)
     return cores
 
 
@@ -118,7 +123,10 @@ def start_on_cores(view: "View", held: Holders, jobs: np.ndarray, reserve: float
         fits = (sure + ROUNDING >= asked) & (view.nodes.closed == OPEN)
         if not fits.any() or view.just_paused(job):
             continue
-        node = int(np.argmax(np.where(fits, left, -np.inf)))
+        most = np.where(fits, left, -np.inf)
+        node = 0
+        for other in range(1, len(most)):  # sums in another order may differ in their last digit
+            node = other if most[other] > most[node] + ROUNDING else node
         taken = np.where(np.arange(len(sure)) == node, asked, 0.0)
         cores = np.minimum(divide(held, reserve, taken=taken), view.jobs.cores_now[held.jobs])
         return [*resizes(view, held, cores), Start(job, Placement((), node=node))]

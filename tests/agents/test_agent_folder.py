@@ -54,7 +54,7 @@ def test_a_failed_write_keeps_the_agent_before(saved: Path, monkeypatch: pytest.
 
 
 def test_other_features_are_refused(saved: Path) -> None:
-    rewrite(saved, {"layout": saved_agent.LAYOUT | {"totals": ["free_share"]}})
+    rewrite(saved, {"layout": saved_agent.LAYOUTS["pick"] | {"totals": ["free_share"]}})
     with pytest.raises(ValueError, match="trained with other totals"):
         load_policy(saved)
 

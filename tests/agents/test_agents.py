@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 import torch
 
-from agents.learned import Learned
-from agents.network import Observation
-from agents.saved_agent import Agent, new_network
-from agents.validation import play
+from agents.learned import policy_of
+from agents.pick import play
+from agents.saved_agent import Agent
+from agents.slot_network import Observation
 from simulator.episode import run
 from tests.cases.crowd import TINY, batch_of, crowded, env_of, opinionated
 from workloads import Scenario
@@ -70,7 +70,7 @@ def test_an_empty_slot_changes_nothing(scenario: Scenario) -> None:
 
 def test_an_untrained_agent_is_its_base_policy(scenario: Scenario) -> None:
     envs = batch_of(scenario)
-    table, agreement = play(envs, new_network(TINY))
+    table, agreement = play(envs, opinionated(sure=0.0))
     load = envs.task.workloads[envs.task.windows[0]]
     pd.testing.assert_frame_equal(table, load.results(run(TINY.base_policy, load.episode())))
     assert agreement == 1.0
@@ -79,7 +79,7 @@ def test_an_untrained_agent_is_its_base_policy(scenario: Scenario) -> None:
 def test_the_policy_is_the_environment_played_greedily(scenario: Scenario) -> None:
     envs, network = batch_of(scenario), opinionated()
     table, agreement = play(envs, network)
-    learned = Learned(Agent(network, TINY, scenario))
+    learned = policy_of(Agent(network, TINY, scenario))
     load = envs.task.workloads[envs.task.windows[0]]
     pd.testing.assert_frame_equal(table, load.results(run(learned, load.episode())))
     assert agreement < 0.9
@@ -88,7 +88,7 @@ def test_the_policy_is_the_environment_played_greedily(scenario: Scenario) -> No
 def test_windows_side_by_side_are_windows_one_by_one(scenario: Scenario) -> None:
     envs, network = batch_of(scenario, 2), opinionated()
     together, _ = play(envs, network)
-    learned = Learned(Agent(network, TINY, scenario))
+    learned = policy_of(Agent(network, TINY, scenario))
     alone = [load.results(run(learned, load.episode())) for load in envs.task.workloads.values()]
     pd.testing.assert_frame_equal(together, pd.concat(alone, ignore_index=True))
 
@@ -106,10 +106,10 @@ def test_no_illegal_action_is_ever_chosen(scenario: Scenario, sampled: bool) -> 
 def test_the_policy_forgets_an_episode_that_was_left(scenario: Scenario) -> None:
     env = env_of(scenario)
     env.reset(options={"window": 0})
-    learned = Learned(Agent(opinionated(), TINY, scenario))
+    learned = policy_of(Agent(opinionated(), TINY, scenario))
     left = env.workload.episode()
     left.advance()
     learned(left.view)  # a pick may be half done
-    fresh = Learned(Agent(opinionated(), TINY, scenario))
+    fresh = policy_of(Agent(opinionated(), TINY, scenario))
     used, new = (env.workload.results(run(each, env.workload.episode())) for each in (learned, fresh))
     pd.testing.assert_frame_equal(used, new)

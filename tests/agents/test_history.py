@@ -11,7 +11,7 @@ import baselines
 from agents.history import PROFILE, fit, written_down
 from benchmarks.history import judged, rms
 from simulator.history import nearest
-from simulator.kernel.history import GOOD
+from simulator.kernel.core_readings import GOOD
 from simulator.kernel.history import PROFILE as WIDTH
 from tests.cases import tiny
 from workloads import Scenario, named, whole, windows

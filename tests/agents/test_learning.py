@@ -10,12 +10,16 @@ import pandas as pd
 import pytest
 import torch
 from gymnasium.spaces import Box, Discrete
+from stable_baselines3 import PPO
 
 from agents import saved_agent
 from agents.callbacks import Validated
-from agents.learn import learn, new_model
-from agents.ppo import TimedBuffer
-from agents.training import Training
+from agents.learn import learn
+from agents.learner import Played, refuse_endless
+from agents.pick import PickLearner
+from agents.slot_ppo import TimedBuffer
+from agents.training import PICK
+from envs.batch import BatchEnv
 from tests.cases.crowd import TINY, crowded
 from workloads import Scenario
 
@@ -56,7 +60,7 @@ def test_without_a_time_constant_nothing_is_discounted() -> None:
 
 
 def test_the_rollout_holds_the_time_that_passed(scenario: Scenario) -> None:
-    model = new_model(scenario, TINY)
+    model = PickLearner(scenario, TINY).model()
     model.learn(TINY.rollout * TINY.environments)
     elapsed = model.rollout_buffer.elapsed_s
     assert (elapsed >= 0).all()
@@ -76,8 +80,9 @@ def small_first(folder: Path) -> Scenario:
 
 @pytest.mark.parametrize("reward", ["rollout_advantage", "jct"])
 def test_a_better_order_is_learned(tmp_path: Path, reward: Literal["rollout_advantage", "jct"]) -> None:
-    training = Training(
-        steps=4096,
+    training = replace(
+        PICK,
+        steps=6144,
         windows=8,
         validation_windows=2,
         validate_every=100_000,
@@ -92,10 +97,10 @@ def test_a_better_order_is_learned(tmp_path: Path, reward: Literal["rollout_adva
     )
     seen: list[Validated] = []
     learn(small_first(tmp_path), training, tmp_path / "run", validated=seen.append)
-    ratios = [validated.greedy.ratios for validated in seen]
-    assert ratios[0]["base_policy"] == 1.0
-    assert ratios[-1]["base_policy"] < 0.5
-    assert ratios[-1]["srtf"] == pytest.approx(1.0, abs=0.01)
+    ratios = [validated.greedy.against for validated in seen]
+    assert ratios[0]["start"].ratio == 1.0
+    assert ratios[-1]["start"].ratio < 0.5
+    assert ratios[-1]["srtf"].ratio == pytest.approx(1.0, abs=0.01)
 
 
 def test_the_same_seed_gives_the_same_weights(scenario: Scenario, tmp_path: Path) -> None:
@@ -123,10 +128,8 @@ def test_a_run_leaves_curves_checkpoints_and_the_best_agent(scenario: Scenario, 
     kept = sorted(folder.name for folder in (tmp_path / "checkpoints").iterdir())
     assert kept == ["step-000000384", "step-000000512", "step-000000640"]
     assert len(list(tmp_path.glob("events.out.tfevents.*"))) == 1
-    ratios = [validated.greedy.ratios["base_policy"] for validated in seen]
-    assert min(ratios) == next(
-        validated.greedy.ratios["base_policy"] for validated in reversed(seen) if validated.best
-    )
+    ratios = [validated.greedy.ratio for validated in seen]
+    assert min(ratios) == next(validated.greedy.ratio for validated in reversed(seen) if validated.best)
     assert saved_agent.load(best).training == replace(training, learning_seed=0)
 
 
@@ -136,16 +139,40 @@ def test_curves_show_what_was_promised(scenario: Scenario, tmp_path: Path) -> No
     learn(scenario, TINY, tmp_path)
     events = EventAccumulator(str(tmp_path)).Reload()
     tags = set(events.Tags()["scalars"])
-    numbers = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_goodput_share", "agreement_with_base_policy")
-    ratios = [f"ratio_to_{name}" for name in ("base_policy", "fifo", "sjf", "srtf", "las", "xion_threshold")]
+    numbers = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_goodput_share", "agreement_with_start")
+    ratios = [f"ratio_to_{name}" for name in ("start", "fifo", "sjf", "srtf", "las", "xion_threshold")]
     wanted = {f"validation_{how}/{name}" for how in ("greedy", "sampled") for name in (*numbers, *ratios)}
+    wanted |= {f"jct/{name}" for name in ("agent", "agent_sampled", "start", "fifo", "srtf")}
     wanted |= {
+        "rollout/ep_rew_mean",
         "rollout/mean_reward",
-        "rollout/agreement_with_base_policy",
+        "rollout/agreement_with_start",
         "train/approx_kl",
         "train/entropy_loss",
     }
     assert wanted <= tags
+    assert {event.value for event in events.Scalars("jct/start")} == {1.0}
+    texts = {name.removesuffix("/text_summary") for name in events.Tags()["tensors"]}
+    assert {"choices", "commit", "custom_scalars__config__"} <= texts
+
+
+def test_an_agent_whose_jobs_never_end_is_no_reason_to_stop_learning(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = PickLearner.play
+
+    def sometimes(self: PickLearner, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
+        refuse_endless(np.array([sampled or model.num_timesteps > 0]), 7)
+        return play(self, model, envs, sampled=sampled)
+
+    monkeypatch.setattr(PickLearner, "play", sometimes)
+    seen: list[Validated] = []
+    learn(scenario, TINY, tmp_path, validated=seen.append)
+    assert [validated.best for validated in seen] == [True, *[False] * (len(seen) - 1)]
+    assert all(np.isinf(validated.sampled.ratio) for validated in seen)
+    curve = pd.read_csv(tmp_path / "validation.csv")
+    assert curve["step"].tolist() == [validated.step for validated in seen]
+    assert np.isfinite(curve["greedy_mean_jct_s"]).tolist() == [True, *[False] * (len(seen) - 1)]
 
 
 def test_the_last_rollout_never_learns_backwards(scenario: Scenario, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """A trace file in which jobs queue for two nodes, long enough to be parted, and agents that learn on it."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +8,15 @@ import numpy as np
 import pandas as pd
 import torch
 
-from agents.network import SlotNetwork
 from agents.saved_agent import new_network
-from agents.training import Training
+from agents.slot_network import SlotNetwork
+from agents.training import PICK, Training
 from envs.env import GPUClusterEnv
 from envs.vector import GPUClusterVectorEnv
 from workloads import Scenario
 
-TINY = Training(
+TINY = replace(
+    PICK,
     steps=256,
     windows=4,
     validation_windows=2,
@@ -46,7 +47,8 @@ def crowd(file: Path, *, count: int = 600, seed: int = 0) -> str:
 
 def crowded(folder: Path) -> Scenario:
     """Return a scenario of small windows of such a trace."""
-    return Scenario(trace_file=crowd(folder / "jobs.csv"), cluster="2x8", jobs=40, all_windows=True)
+    file = crowd(folder / "jobs.csv")
+    return Scenario(trace_file=file, cluster="2x8", jobs=40, all_windows=True, physics="exclusive")
 
 
 def env_of(scenario: Scenario, training: Training = TINY, **choices: Any) -> GPUClusterEnv:
@@ -63,10 +65,11 @@ def batch_of(
     return GPUClusterVectorEnv(count, asdict(scenario), **(training.environment() | usual | choices))
 
 
-def opinionated(training: Training = TINY, seed: int = 0) -> SlotNetwork:
-    """Return a network whose residual is random instead of 0, so that it often disagrees with the base policy."""
+def opinionated(training: Training = TINY, seed: int = 0, *, sure: float = 30.0) -> SlotNetwork:
+    """Return a network whose residual is random, of a size, so that it often disagrees with the base policy."""
     torch.manual_seed(seed)
     network = new_network(training)
+    assert isinstance(network, SlotNetwork)
     for layer in (network.score, network.wait):
-        torch.nn.init.normal_(layer.weight, std=30.0)
+        torch.nn.init.normal_(layer.weight, std=sure)
     return network

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 import baselines
@@ -27,7 +28,7 @@ from tests.cases.mixed_jobs import OUTAGES, Whims, mixed_table, workload
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RANKINGS = (Ranking("submit", discipline="easy"), Ranking("weighted", "if_it_pays", exponent=1.0, margin=0.0))
-POLICIES = ("union", "xonar", "aiturbo", "gavel", "coda", "xion", "muri", "fitgpp", "gittins")
+POLICIES = ("union", "xonar", "aiturbo", "gavel", "coda", "xion", "muri", "fitgpp", "gittins", "lookahead")
 KINDS = (
     ("tables", "primitive", "jct"),
     ("slots", "pick", "rollout_advantage"),
@@ -73,11 +74,22 @@ def ask() -> None:
     calls.rollout(episode().states, 0, episode().jobs, 60.0)
 
 
+def play_batch(action: str) -> None:
+    """Take some steps of environments on the rule, with a policy that steers it beside them."""
+    batch = gymnasium.make_vec(
+        "GPUCluster-mixed-v1", num_envs=2, action=action, count=2, scenario={"jobs": 40}
+    )
+    batch.reset(seed=0)
+    for _ in range(3):
+        batch.step(np.zeros_like(batch.action_space.sample()))
+
+
 PLAYS: tuple[Callable[[], None], ...] = (
     *(partial(play_ranking, ranking) for ranking in RANKINGS),
     play_whims,
     *(partial(play_policy, name) for name in POLICIES),
     ask,
+    *(partial(play_batch, action) for action in ("steer", "moves")),
     *(partial(play_agent, *kinds) for kinds in KINDS),
 )
 
@@ -90,7 +102,7 @@ def play(*, backwards: bool = False) -> None:
 
 def compile_all() -> None:
     """Have all compiled: by this process, and by another one from the far end where nothing is there yet."""
-    if any(CACHE.glob("*.nbc")):
+    if any(CACHE.rglob("*.nbc")):
         play()
         return
     with subprocess.Popen([sys.executable, "-m", "tests.cases.first", "backwards"], cwd=ROOT) as other:

@@ -98,10 +98,19 @@ def test_several_policies_make_one_table(command: Command, crowded: Path, tmp_pa
     assert again.policy == ("las", "baselines.easy:policy", "sjf")
 
 
+QUICK = [name for name in baselines.names() if name != "lookahead"]
+"""What `all` stands for; looking ahead takes minutes a window, and is in the table if it is named besides."""
+
+
+def test_what_takes_long_is_in_the_table_of_all_if_it_is_named() -> None:
+    policies, _ = chosen(read_choices(["--policy", "all", "lookahead"]))
+    assert sorted(policies) == baselines.names()
+
+
 def test_all_with_one_of_ones_own_is_one_table() -> None:
     asked = read_choices(["--policy", "all", "baselines.easy:policy", "las"])
     policies, reference = chosen(asked)
-    assert list(policies) == [*baselines.names(), "baselines.easy:policy"]
+    assert list(policies) == [*QUICK, "baselines.easy:policy"]
     assert reference == "fifo"
 
 
@@ -126,7 +135,8 @@ def test_all_is_every_baseline_and_oracles_stand_below(
     one = ("--cluster", "2x2", "--jobs", 40, "--windows", 1, "--all-windows", "--out", tmp_path)
     code, out, _ = command("--policy", "all", "--trace-file", crowded, *one)
     assert code == 0
-    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == baselines.names()
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == QUICK
+    assert "name it besides: lookahead." in out
     above, below = out.split("─\n")[1:3]
     assert "srtf_oracle" not in above
     assert re.findall(r"^(srtf_oracle|lower bound) ", below, re.MULTILINE) == ["srtf_oracle", "lower bound"]
@@ -316,6 +326,6 @@ def test_a_policy_that_is_no_module_is_refused(policy: str, capsys: pytest.Captu
 
 
 def test_whole_generated_traces_are_no_window_that_agents_learn_on() -> None:
-    one = whole(Scenario(whole=True, cluster="8x8"))
+    one = whole(Scenario(whole=True, cluster="8x8", physics="exclusive"))
     another = windows(Scenario(all_windows=True), "train", 1)[0]
     assert not one.table["duration_s"].equals(another.table["duration_s"])

@@ -24,8 +24,10 @@ Command = Callable[..., tuple[int, str, str]]
 FEW = (
     *("--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "4", "--validation-windows", "2"),
     *("--test-windows", "3", "--steps", "512", "--validate-every", "256", "--environments", "4"),
-    *("--rollout-steps", "64", "--batch", "128"),
+    *("--rollout-steps", "64", "--batch", "128", "--action", "pick"),
 )
+STEER = ("--action", "steer", "--steps", "96", "--rollout-steps", "12", "--validate-every", "48")
+"""Of a second run of those choices, in place of the first's."""
 
 
 @pytest.fixture
@@ -57,24 +59,28 @@ class Run(NamedTuple):
     error: str
 
 
+def run_of(folder: Path, *args: str) -> Run:
+    """Train on a small trace."""
+    trace = crowd(folder / "jobs.csv")
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as error:
+        code = main(["--trace-file", trace, *args, "--out", str(folder / "run")])
+    return Run(trace, folder / "run", code, out.getvalue(), error.getvalue())
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Train once, for all who only look at what is left."""
-    folder = tmp_path_factory.mktemp("trained")
-    trace = crowd(folder / "jobs.csv")
-    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as error:
-        code = main(["--trace-file", trace, *FEW, "--out", str(folder / "run")])
-    return Run(trace, folder / "run", code, out.getvalue(), error.getvalue())
+    return run_of(tmp_path_factory.mktemp("trained"), *FEW)
 
 
 def test_it_learns_and_says_how_the_agent_stands(trained: Run) -> None:
     run, out = trained.folder, trained.out
     assert (trained.code, trained.error) == (0, "")
-    assert re.findall(r"^step +([\d,]+): mean JCT / base policy's", out, re.MULTILINE) == ["0", "256", "512"]
+    assert re.findall(r"^step +([\d,]+): mean JCT / where it began", out, re.MULTILINE) == ["0", "256", "512"]
     rows = re.findall(r"^(\w+) +[\d,.]+ ", out, re.MULTILINE)
-    assert rows == ["agent", "base_policy", "fifo", "sjf", "srtf", "las", "xion", "xion_threshold"]
+    assert rows == ["agent", "start", "fifo", "sjf", "srtf", "las", "xion", "xion_threshold"]
     assert re.search(
-        r"windows: (better than|worse than|not distinguishable from|too few windows to tell it from) its base policy",
+        r"windows: (better than|worse than|not distinguishable from|too few windows to tell it from) where it began",
         out,
     )
     assert f"tensorboard --logdir {run}" in out
@@ -82,6 +88,21 @@ def test_it_learns_and_says_how_the_agent_stands(trained: Run) -> None:
     assert {each.name for each in (run / "best").iterdir()} == {"agent.json", "weights.safetensors"}
     assert json.loads((run / "summary.json").read_text())["reference"] == "agent"
     assert json.loads((run / "choices.json").read_text())["training"]["steps"] == 512
+
+
+def test_several_agents_learn_to_steer_and_are_told_of_as_one(tmp_path: Path) -> None:
+    usual = [*FEW[:9], *("--environments", "4", "--test-windows", "2", "--batch", "48"), *STEER]
+    run = run_of(tmp_path, *usual, "--seeds", "2")
+    assert (run.code, run.error) == (0, "")
+    assert re.findall(r"^step +([\d,]+): mean JCT", run.out, re.MULTILINE) == ["0", "48", "96"] * 2
+    rows = re.findall(r"^(\w+) +[\d,.]+ ", run.out, re.MULTILINE)
+    rows = [row for row in rows if row != "Agent"]  # "Agent 1 of 2"
+    assert rows[:5] == ["agent_0", "agent_1", "held_0", "held_1", "start"]
+    assert "Mean JCT of the 2 agents / that of each" in run.out
+    assert "the 2 agents learned nothing" in run.out  # two windows tell nothing
+    for seed in (0, 1):
+        kept = json.loads((run.folder / f"seed-{seed}" / "best" / "agent.json").read_text())
+        assert kept["training"]["learning_seed"] == seed
 
 
 def test_the_agent_scores_the_same_again(trained: Run, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pandas.testing import assert_frame_equal
 
 import baselines
 from envs.actions._room import asked_cores, next_cores, shape_of
-from envs.actions.elastic import CHANGES, LEVEL, TURNS, Elastic, Numbers
+from envs.actions.elastic import CHANGES, LEVEL, TURNS, WINDOW_S, Elastic, Numbers
 from envs.env import GPUClusterEnv
 from envs.slots import Shape
 from simulator.episode import Episode, asking, discipline_of, run
@@ -47,8 +47,11 @@ def steps(env: GPUClusterEnv, action: Action) -> list[int]:
         case Throttle(job, level):
             count = round((level - view.jobs.throttle[job]) / LEVEL)
             kind = TURNS.index((Throttle, 1 if count > 0 else -1))
-        case Wait(seconds):
-            return [at.wait + Elastic.waits.index(seconds)]
+        case Wait(None):
+            return [at.wait]
+        case Wait(float(seconds)):  # in small steps: who waits for several minutes says so again after one
+            assert seconds == pytest.approx(WINDOW_S * round(seconds / WINDOW_S), abs=1e-6)
+            return [at.wait + Elastic.waits.index(WINDOW_S)]
     return [at.turn + kind * len(running) + running.index(job)] * abs(count)
 
 

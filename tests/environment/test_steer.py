@@ -12,6 +12,7 @@ from envs.steer import WEIGHTS, SteerEnv, Steering
 from simulator.episode import run
 from simulator.kernel.steering import LOAD
 from simulator.rule import RULE_PARAMETERS, Rule
+from simulator.steered import Offsets, Steered, choosing_times
 from workloads import named, windows
 
 FEW = 60  # jobs
@@ -29,7 +30,7 @@ def played(batch: Steering, *actions: float) -> float:
     batch.begin(0, 0)
     won, step = 0.0, 0
     while batch.more[0]:
-        batch.step(np.full((1, len(batch.weights)), actions[min(step, len(actions) - 1)]))
+        batch.step(np.full((1, len(batch.offsets.names)), actions[min(step, len(actions) - 1)]))
         won, step = won + float(batch.gain[0]), step + 1
     return won
 
@@ -64,10 +65,7 @@ def test_decisions_come_at_like_shares_of_arrivals() -> None:
 
 
 def test_jobs_that_come_at_once_give_one_decision() -> None:
-    jobs = found()[0].workload.jobs.copy()
-    jobs["submit_s"] = 5.0
-    at_once = Opening(replace(found()[0].workload, jobs=jobs))
-    assert len(at_once.parts(12)) == 0
+    assert len(choosing_times(np.full(FEW, 5.0), 5)) == 0
 
 
 def test_a_batch_is_its_environments_one_by_one() -> None:
@@ -86,6 +84,20 @@ def test_a_batch_is_its_environments_one_by_one() -> None:
             assert (single.seen()["critic"][0] == batch.seen()["critic"][e]).all()
 
 
+def test_threads_change_nothing() -> None:
+    alone, shared = (Steering(found(), 6, threads=threads) for threads in (1, 3))
+    actions = np.random.default_rng(1).uniform(-1, 1, (6, len(WEIGHTS)))
+    for batch in (alone, shared):
+        for e in range(6):
+            batch.begin(e, e % 2)
+        while batch.more.any():
+            batch.step(actions)
+    np.testing.assert_array_equal(alone.states["finish_s"], shared.states["finish_s"])
+    assert (alone.load == shared.load).all()
+    with pytest.raises(ValueError, match="threads 0"):
+        Steering(found(), 1, threads=0)
+
+
 def test_gymnasium_finds_no_fault() -> None:
     check_env(SteerEnv(asdict(SCENARIO), count=2, privileged=True), skip_render_check=True)
 
@@ -102,3 +114,42 @@ def test_what_is_seen_knows_no_truth_and_no_length() -> None:
     assert (batch.load[0] == batch.load[1]).all()
     assert (batch.load[0] == batch.load[2]).all()
     assert batch.load.shape == (3, len(LOAD))
+
+
+def test_a_steered_policy_is_the_environment_played() -> None:
+    """Whole inside the kernel, step by step, and in the environment: to the digit."""
+    weights = ("price", "harm", "exponent")
+    batch = Steering(found(), 1, weights=weights)
+    direction = np.random.default_rng(0).normal(size=(len(LOAD), len(weights)))
+
+    def choose(load: np.ndarray) -> np.ndarray:
+        return np.tanh(load @ direction)
+
+    batch.begin(0, 0)
+    while batch.more[0]:
+        batch.step(choose(batch.seen()[0])[None])
+    steered = Steered(Offsets(Rule(), weights), batch.every, choose)
+    for step_by_step in (False, True):
+        played = run(steered, found()[0].workload.episode(), step_by_step=step_by_step)
+        assert played.state.finish_s[:FEW].tolist() == batch.states[0].finish_s[:FEW].tolist()
+    assert batch.told_at_the_end(0)[1] != 1
+
+
+def test_actions_may_begin_at_another_rule() -> None:
+    env = SteerEnv(asdict(SCENARIO), count=1, start={"price": 2.0}, weights=("harm",))
+    env.reset(seed=0)
+    over = False
+    while not over:
+        _, reward, over, _, info = env.step(np.zeros(1))
+        assert reward == pytest.approx(0.0, abs=1e-10)
+    assert info["jct_ratio"] == pytest.approx(1.0)
+    alone = run(Rule(price=2.0), found()[0].workload.episode())
+    assert env.results()["jct_s"].mean() == pytest.approx(
+        alone.state.finish_s[:FEW].mean() - alone.jobs["submit_s"].mean()
+    )
+
+
+@pytest.mark.parametrize("weights", [("prize",), ("sharing",)], ids=str)
+def test_what_is_no_weight_is_refused(weights: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="no weight"):
+        Offsets(Rule(), weights)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from evaluation.comparison import RESAMPLES, compare, two_level
+from evaluation.comparison import RESAMPLES, compare, compare_agents, two_level
 
 
 def summary(*jcts: float, seed: int = 0) -> pd.DataFrame:
@@ -85,6 +85,17 @@ def test_agents_that_are_alike_are_no_more_evidence_than_one() -> None:
     one = compare(summary(*ratios), summary(*np.ones(30)))
     many = two_level(np.tile(ratios, (8, 1)))
     assert (many.low, many.high) == pytest.approx((one.low, one.high), abs=0.005)
+
+
+def test_agents_are_compared_as_one() -> None:
+    agents = [summary(50, 300, 20), summary(100, 200, 60)]
+    result = compare_agents(agents, [summary(100, 200, 40)] * 2)
+    assert result.ratio == pytest.approx((0.5 + 1.5 + 0.5 + 1 + 1 + 1.5) / 6)
+    assert result.geometric == pytest.approx((0.5 * 1.5 * 0.5 * 1.5) ** (1 / 6))
+    assert result.pooled == pytest.approx((370 + 360) / (2 * 340))
+    assert (result.wins, result.windows) == (1, 3)  # of the agents' means 0.75, 1.25 and 1
+    assert (result.ratio, result.low, result.high) == pytest.approx(two_level([[0.5, 1.5, 0.5], [1, 1, 1.5]]))
+    assert compare_agents(agents[:1], agents[1:]) == compare(agents[0], agents[1])
 
 
 @pytest.mark.parametrize("shape", [(1, 5), (5, 1)])

@@ -153,7 +153,7 @@ def test_a_search_refuses_to_train_on_other_windows(split: Any, validation: list
 
 
 def test_a_search_refuses_test_windows_and_whole_traces_for_validation(training: list[Workload]) -> None:
-    everything = whole(Scenario(whole=True, trace="xion_small", cluster="1x2", jobs=20))
+    everything = whole(Scenario(whole=True, trace="xion_small", cluster="1x2", jobs=20, physics="exclusive"))
     for wrong in (windows(SMALL, "test", 1), [everything]):
         with pytest.raises(ValueError, match="no window of the validation part"):
             search.search(threshold, MARGINS, training, wrong, budget=10**6)
@@ -284,6 +284,24 @@ def test_a_run_folder_of_a_tuned_policy_gives_its_choices_again(kept: Path) -> N
     assert one == two
 
 
+def test_constants_stand_beside_union(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = {"streams": VERSION, "physics": "all", "episodes": 4321, "weights": {"price": 1.5}}
+    (tmp_path / "xonar_mix.json").write_text(json.dumps(found), encoding="utf-8")
+    monkeypatch.setattr(_tuned, "CONSTANTS", tmp_path)
+    args = ["--workload", "xonar_mix", "--windows", "2", "--out", str(tmp_path / "out")]
+    assert main(["--policy", "constants", *args]) == 0
+    out = capsys.readouterr().out
+    rows = [line.split()[0] for line in out.splitlines() if line[:1].isalpha()]
+    assert rows[rows.index("constants") :][:3] == ["constants", "union", "fifo"]
+    told = (
+        "constants: union with price = 1.5, found on training windows of xonar_mix under --physics all with 4,321 "
+        "simulated episodes."
+    )
+    assert told in " ".join(out.split())
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -296,6 +314,8 @@ def test_a_run_folder_of_a_tuned_policy_gives_its_choices_again(kept: Path) -> N
             "nothing is tuned for workload 'quick': there are xonar_mix",
         ),
         (("--policy", "tuned", "--jobs", "9"), "name one with --workload"),
+        (("--policy", "constants", "--workload", "quick"), "no constants were searched for workload 'quick'"),
+        (("--policy", "constants", "--jobs", "9"), "--policy constants: .* name one with --workload"),
     ],
 )
 def test_what_is_not_tuned_is_refused_in_words(

@@ -22,8 +22,7 @@ from simulator.cluster import Cluster, uniform
 from simulator.episode import Episode, run
 from simulator.kernel import laws
 from simulator.kernel.layout import JOB
-from simulator.policy import Policy, Ranking
-from simulator.rule import Rule
+from simulator.policy import Policy, Ranking, RunsWhole
 from tests.accounts.room_by_hand import cheapest
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "baselines"
@@ -83,7 +82,7 @@ def test_a_file_has_one_policy_and_is_short(name: str) -> None:
     assert len(re.findall(r"^(?:def |class )?policy\b", source, re.MULTILINE)) == 1
     assert len(source.partition("\nGRID =")[0].splitlines()) <= OF_PAPERS.get(name, OTHERS)
     policy = load(name)
-    assert isinstance(policy, Ranking | Rule) or inspect.isfunction(policy) or inspect.isclass(policy)
+    assert isinstance(policy, Ranking | RunsWhole) or inspect.isfunction(policy) or inspect.isclass(policy)
 
 
 def test_names_are_had_without_the_compiler() -> None:

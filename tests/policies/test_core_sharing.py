@@ -35,7 +35,7 @@ class Beside:
 
 
 @pytest.mark.parametrize("parts", PARTS, ids=str)
-@pytest.mark.parametrize("workload", ["mixed", "coda_mix", "aiturbo_ps", "philly"])
+@pytest.mark.parametrize("workload", ["mixed", "coda_mix", "aiturbo_ps", "philly_exclusive"])
 def test_the_compiled_form_does_what_the_plain_one_does(workload: str, parts: dict[str, float]) -> None:
     both = Beside(**parts)
     run(both, one_window(workload).episode())

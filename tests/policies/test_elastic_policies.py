@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.aiturbo import Aiturbo, rank
-from baselines.lib.room import Grant, Room
-from baselines.lib.shapes import Now, Shape, Wish, smaller
+from baselines.aiturbo import Aiturbo
 from baselines.optimus import Optimus
 from simulator.cluster import Cluster
 from simulator.episode import Episode, run
 from simulator.kernel.layout import RUNNING
 from simulator.policy import Placement, Policy, Resize, Start, Wait
+from tests.accounts.aiturbo_by_hand import AiturboByHand, rank
+from tests.accounts.shape_room import Grant, Room
+from tests.accounts.shapes import Now, Shape, Wish, smaller
 from tests.cases.mixed_jobs import table_of, workload
 from workloads import Workload
 
@@ -152,7 +153,7 @@ def test_a_server_is_added_where_exchange_binds() -> None:
     episode = begin(SURE | {"servers": 1, "sync_gb": 1.0})
     policy = Aiturbo()
     assert moves(policy, episode) == [Start(0, Placement((0,), servers=2))]
-    assert until(policy, episode, 300) == [(240, Resize(0, placement=Placement((0,), servers=3)))]
+    assert until(policy, episode, 240) == [(240, Resize(0, placement=Placement((0,), servers=3)))]
 
 
 def test_an_unpredictable_job_gets_what_it_asks_for() -> None:
@@ -183,7 +184,7 @@ def test_votes_are_positions_and_a_missing_vote_is_filled_with_the_other() -> No
     """
     jobs = SimpleNamespace(gpu_seconds=np.array([100, 0, 10, 0]), core_seconds=np.array([0, 500, 50, 0]))
     now: Any = SimpleNamespace(jobs=jobs)
-    policies = Aiturbo(), Aiturbo(borda=False)
+    policies = AiturboByHand(), AiturboByHand(borda=False)
     for policy in policies:
         policy._benefit = np.array([9.0, np.nan, 5.0, np.nan])
     assert [policy._order(now, np.arange(4)).tolist() for policy in policies] == [[3, 0, 1, 2], [3, 2, 1, 0]]
@@ -304,7 +305,7 @@ def test_a_server_goes_to_whose_exchange_binds() -> None:
 def test_a_worse_estimate_is_drawn_once_a_job() -> None:
     policy, episode = Optimus(error=2.0), lively(0)
     until(policy, episode, 3_000)
-    first = policy._wrong_by.copy()
+    first = list(policy._wrong_by)
     until(policy, episode, 6_000)
-    assert (policy._wrong_by[: len(first)] == first).all()
-    assert len(set(first.tolist())) == len(first)
+    assert policy._wrong_by[: len(first)] == first
+    assert len(set(first)) == len(first) > 0

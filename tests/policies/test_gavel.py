@@ -107,7 +107,7 @@ def test_time_received_comes_to_the_shares() -> None:
     episode = typed(jobs((0, 1, 1e6), (0, 1, 1e6), pause=1), cluster("1x1+2x1-k80"), HALF, TENTH)
     policy = Gavel()
     until(episode, policy, 400 * ROUND_S)
-    received = policy._got_s[:, :2] / episode.view.now
+    received = policy._turns.received_s[:, :2] / episode.view.now
     assert received == pytest.approx(np.array([[7, 5], [5, 7]]) / 12, abs=0.01)
 
 

@@ -96,7 +96,7 @@ def test_the_accounts_agree_under_a_ranking_that_takes_over(ranking: Ranking, co
     assert twins.play(Later(Whims(twins.legal, 2), ranking, instants=40)) == []
 
 
-@pytest.mark.parametrize("config", ["all", "cores", "no sharing"])
+@pytest.mark.parametrize("config", ["all", "cores", "no sharing", "elastic"])
 @pytest.mark.parametrize("ranking", RANKINGS.values(), ids=RANKINGS)
 def test_a_ranking_does_the_same_step_by_step_and_whole(ranking: Ranking, config: str) -> None:
     works = [twins_of(config, seed).work for seed in range(4)]

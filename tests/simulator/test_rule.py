@@ -14,6 +14,7 @@ from workloads import Workload, named, names, windows
 
 FEW = 60  # jobs
 STANDARD = "standard"
+TRUSTS = ("trust_cores", "trust_times")
 
 
 def in_order(action: Action) -> Action:
@@ -39,6 +40,9 @@ def any_rule(rng: np.random.Generator, spread: float) -> Rule:
     """Draw weights around the defaults, switches now and then off."""
     weights = {}
     for each in RULE_PARAMETERS:
+        if each.name in TRUSTS:
+            weights[each.name] = rng.choice([0.0, rng.random(), 1.0])
+            continue
         moved = each.default + spread * each.scale * rng.standard_normal()
         switched = float(rng.random() > 0.1)
         weights[each.name] = float(np.clip(moved, each.low, each.high)) if each.scale else switched
@@ -73,6 +77,24 @@ def test_any_weights_move_by_move(workload: str, seed: int) -> None:
     physics = {"physics": STANDARD} if workload == "philly" else {}
     load = one_window(workload, seed % 2, **physics | {"jobs": 40})
     assert finishes(rule, load) == finishes(beside(RuleByHand(rule), rule), load)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("workload", ["mixed", "philly", "coda_mix"])
+def test_any_weights_move_by_move_with_what_finished_jobs_teach(workload: str, seed: int) -> None:
+    rng = np.random.default_rng(100 + seed)
+    rule = replace(any_rule(rng, 0.5), cores=1.0, trust_cores=(1.0, rng.random())[seed % 2], trust_times=1.0)
+    physics = {"physics": STANDARD} if workload == "philly" else {}
+    load = one_window(workload, seed % 2, **physics, history=workload)
+    learns = bool(load.episode().histories[0].num_cells)
+    assert learns
+    expected = finishes(beside(RuleByHand(rule, learns=learns), rule), load)
+    assert finishes(rule, load) == expected != finishes(replace(rule, trust_cores=0, trust_times=0), load)
+
+
+def test_without_a_history_trust_changes_nothing() -> None:
+    load = one_window("mixed")
+    assert finishes(Rule(trust_cores=1, trust_times=1), load) == finishes(Rule(), load)
 
 
 @pytest.mark.slow

@@ -10,7 +10,8 @@ import pytest
 
 import traces
 from simulator.cluster import Cluster
-from simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
+from simulator.episode import run
+from simulator.policy import Action, Placement, Preempt, Ranking, Resize, Start, Throttle, Wait
 from simulator.view import View
 from tests.accounts.twins import Twins
 from tests.cases.by_hand import FED, Lines, Script, at, booked, ends, job, on, played
@@ -144,6 +145,19 @@ def test_servers_on_gpus_have_a_whole_one_each_and_no_cores_of_their_own() -> No
     results = played([two(servers=1, sync_gb=0.625)], lines, cluster=PAIRS, physics=ELASTIC)
     assert ends(results) == [100]
     assert booked(results, 0, "run_gpu_s core_s") == [300, 300]
+
+
+def test_what_a_node_has_may_be_just_what_servers_need() -> None:
+    """13 cores for two servers and three workers: 13 / 3 for each GPU, the fewest being 1 + 2 x 5 / 3.
+
+    The first is the lesser of the two as numbers are rounded. The job asks for six cores for each GPU.
+    """
+    tight = Cluster("one node", (3,), (16.0,), (13,))
+    asking = [job(100, num_gpus=3, servers=2, cpu_cores=8)]
+    alone = workload(table_of(*asking), tight, physics=ELASTIC)
+    assert run(Ranking("submit"), alone.episode(), step_by_step=True).done
+    lines: Lines = {0: [Start(0, on(0, 1, 2, cores=13 / 3))], 10: [Resize(0, 13 / 3)]}
+    assert booked(played(asking, lines, cluster=tight, physics=ELASTIC), 0, "core_s") == [1300]
 
 
 def test_nobody_gets_fewer_cores_than_its_servers_need() -> None:

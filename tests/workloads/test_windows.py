@@ -25,13 +25,13 @@ DAY = 86_400.0
 def month(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
     """Return a scenario over a month of jobs in a file."""
     file = tiny.scenario(tmp_path_factory.mktemp("month"), tiny.month())["trace_file"]
-    return Scenario(trace_file=file, cluster="2x8", jobs=32)
+    return Scenario(trace_file=file, cluster="2x8", jobs=32, physics="exclusive")
 
 
 @pytest.fixture
 def generated() -> Scenario:
     """Return a scenario of small generated windows, without a filter."""
-    return Scenario(cluster="2x8", jobs=32, all_windows=True, drop_too_large=True)
+    return Scenario(cluster="2x8", jobs=32, all_windows=True, drop_too_large=True, physics="exclusive")
 
 
 def names(found: list[Workload]) -> list[list[str]]:
@@ -216,7 +216,7 @@ def test_a_list_is_for_the_jobs_it_was_made_of(generated: Scenario, no_lists: Pa
 
 
 KEPT = [
-    Scenario(cluster=cluster, jobs=jobs, restart_cost="dear")
+    Scenario(cluster=cluster, jobs=jobs, restart_cost="dear", physics="exclusive")
     for cluster, jobs in (("4x8", 256), ("8x8", 512), ("12x8", 1024))
 ]
 

@@ -55,7 +55,7 @@ def test_an_unfinished_episode_has_no_results(tmp_path: Path) -> None:
 
 
 def test_a_generator_replays_as_many_jobs_as_asked() -> None:
-    work = whole(Scenario(jobs=50, whole=True))
+    work = whole(Scenario(jobs=50, whole=True, physics="exclusive"))
     assert len(work.table) == 50
     assert work.cluster.num_gpus == 2490
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from baselines.lib.shapes import Now, Shape, Wish, cores_each, cores_feeding, held
 from simulator.vocabulary import LOADING, NOBODY, OPEN, PAUSING, RUNNING
+from tests.accounts.shapes import Now, Shape, Wish, cores_each, cores_feeding, held
 
 ROUNDING = 1e-6  # of sums of cores
 FREE, AWAITED, HELD = range(3)  # GPUs that may be granted

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from baselines.lib.grants import GLANCE_S
-from baselines.lib.room import ROUNDING, Grant, Room
-from baselines.lib.shapes import Now, Wish, asked, cores_each, held
 from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
 from simulator.vocabulary import DONE, NOBODY, PAUSING, QUEUED
+from tests.accounts.shape_room import ROUNDING, Grant, Room
+from tests.accounts.shapes import Now, Wish, asked, cores_each, held
 
 if TYPE_CHECKING:
     from simulator.view import View

@@ -14,7 +14,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor, nn
 
-from agents.network import SlotNetwork
+from agents.slot_network import SlotNetwork
 
 
 class TimedBuffer(RolloutBuffer):

@@ -1,0 +1,51 @@
+"""What TensorBoard shows beside curves: the choices of a run, and one chart with the agent among the others."""
+
+import json
+import subprocess
+from dataclasses import asdict
+from pathlib import Path
+
+from stable_baselines3.common.logger import HParam, Logger, TensorBoardOutputFormat
+from torch.utils.tensorboard import SummaryWriter
+
+from agents.learner import Learner
+
+CHART = {"validation": {"mean JCT / that of what it began as": ["Multiline", ["jct/.*"]]}}
+ROOT = Path(__file__).parent.parent
+
+
+def describe_run(logger: Logger, learner: Learner) -> None:
+    """Write the choices of a run as text and as hyper-parameters, and the commit that it is run with."""
+    choices = {"training": asdict(learner.training), "scenario": asdict(learner.scenario)}
+    for writer in writers(logger):
+        writer.add_text("choices", f"```json\n{json.dumps(choices, indent=2)}\n```")
+        writer.add_text("commit", commit())
+    numbers = {
+        name: value
+        for name, value in asdict(learner.training).items()
+        if isinstance(value, int | float | str)
+    }
+    logger.record(
+        "hparams", HParam(numbers, {"jct/agent": 0.0, "jct/agent_sampled": 0.0}), exclude=("stdout", "csv")
+    )
+
+
+def lay_out_charts(logger: Logger) -> None:
+    """Put the agent, what it began as and the heuristics into one chart, under Custom Scalars."""
+    for writer in writers(logger):
+        writer.add_custom_scalars(CHART)
+
+
+def writers(logger: Logger) -> list[SummaryWriter]:
+    """Return what writes for TensorBoard."""
+    return [each.writer for each in logger.output_formats if isinstance(each, TensorBoardOutputFormat)]
+
+
+def commit() -> str:
+    """Return the commit of this checkout, and whether it was changed; `unknown` where it is none."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return done.stdout.strip()

@@ -1,0 +1,85 @@
+"""Learn to pick jobs: masked PPO of one network that scores all queue slots alike, beginning as a heuristic."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import VecMonitor
+
+from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
+from agents.slot_network import SlotNetwork
+from agents.slot_ppo import SlotPolicy, TimedBuffer, TimedPPO
+from agents.vec_env import ClusterVecEnv, batch
+from envs.batch import BatchEnv
+from envs.vector import GPUClusterVectorEnv
+from simulator.policy import Ranking
+
+
+class PickLearner(Learner):
+    """PPO that discounts by time, whose network begins as the base policy."""
+
+    @property
+    def start(self) -> Ranking:
+        """The base policy."""
+        return self.training.base_policy
+
+    def model(self) -> TimedPPO:
+        """Return the algorithm with its environments, nothing learned yet."""
+        training = self.training
+        choices = training.environment() | {"reward": training.reward, "count": training.windows}
+        envs = batch(training.environments, self.scenario, **choices)
+        return TimedPPO(
+            SlotPolicy,
+            VecMonitor(ClusterVecEnv(envs)),
+            **self.ppo(),
+            gamma=1.0,  # time is discounted by the buffer
+            rollout_buffer_class=TimedBuffer,
+            rollout_buffer_kwargs={"tau_s": training.tau_s},
+            policy_kwargs={
+                "slots": training.queue_slots,
+                "hidden": training.hidden,
+                "base_scale": training.base_scale,
+            },
+        )
+
+    def network(self, model: PPO) -> SlotNetwork:
+        """Return the network, actor and critic."""
+        policy = model.policy
+        assert isinstance(policy, SlotPolicy)
+        return policy.network
+
+    def play(self, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
+        """Play every window; what is told besides is the share of choices that the base policy would have made."""
+        assert isinstance(envs, GPUClusterVectorEnv)
+        generator = torch.Generator().manual_seed(SAMPLING_SEED) if sampled else None
+        table, agreement = play(envs, self.network(model), generator)
+        return Played(table, {"agreement_with_start": agreement})
+
+    def told(self, infos: list[dict[str, Any]]) -> dict[str, list[float]]:
+        """Return what is told of a step, agreement with the base policy among it."""
+        return super().told(infos) | {"agreement_with_start": [info["agrees"] for info in infos]}
+
+
+def play(
+    envs: GPUClusterVectorEnv, network: SlotNetwork, generator: torch.Generator | None = None
+) -> tuple[pd.DataFrame, float]:
+    """Play environment i on its window i to the end, all side by side; greedily without a generator.
+
+    Returns the results table and the share of decisions that the base policy would have taken too.
+    """
+    windows = list(envs.task.windows[: envs.num_envs])
+    seen, _ = envs.reset(options={"window": windows})
+    going = np.arange(envs.num_envs)
+    actions = np.zeros(envs.num_envs, np.int64)
+    agreed = decisions = 0
+    while len(going):
+        actions[going] = network.choose(torch.from_numpy(seen[going]), generator).numpy()
+        seen, _, ended, cut, info = envs.step(actions)
+        refuse_endless(cut, windows[int(cut.argmax())])
+        agreed += int(info["agrees"].sum())
+        decisions += len(going)
+        going = going[~ended[going]]
+    tables = [envs.results(i) for i in range(envs.num_envs)]
+    return pd.concat(tables, ignore_index=True), agreed / decisions

@@ -1,0 +1,105 @@
+"""Learn to steer the rule over moves: PPO of Stable-Baselines3 as it is, on a Box of offsets."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.vec_env import VecMonitor
+
+from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
+from agents.steer_network import SteerNetwork
+from agents.vec_env import ClusterVecEnv, batch
+from envs.batch import BatchEnv
+from envs.rule_batch import RuleVectorEnv
+from simulator.rule import Rule
+from simulator.steered import Offsets
+
+CRITIC_WIDTH = 64
+
+
+class SteerLearner(Learner):
+    """PPO whose noise is held for a rollout, which is about a window: so its effect can be told from chance."""
+
+    def environment(self) -> dict[str, Any]:
+        """Return the keywords of the environments, threads among them."""
+        return super().environment() | {"threads": self.threads}
+
+    @property
+    def start(self) -> Rule:
+        """The rule whose weights are moved."""
+        return Rule()
+
+    def held(self, numbers: dict[str, float]) -> Rule:
+        """Return the rule with the agent's mean offsets: what is left of it without regard to the state."""
+        weights = self.training.weights
+        return Offsets(self.start, weights).rule(np.array([numbers[f"offset_{name}"] for name in weights]))
+
+    def model(self) -> PPO:
+        """Return the algorithm with its environments, nothing learned yet."""
+        training = self.training
+        envs = batch(training.environments, self.scenario, count=training.windows, **self.environment())
+        model = PPO(
+            "MlpPolicy",
+            VecMonitor(ClusterVecEnv(envs)),
+            **self.ppo(),
+            gamma=training.discount,
+            use_sde=True,
+            sde_sample_freq=-1,
+            policy_kwargs={
+                "log_std_init": float(np.log(training.exploration)),
+                "net_arch": {"pi": [training.hidden], "vf": [CRITIC_WIDTH, CRITIC_WIDTH]},
+                "activation_fn": torch.nn.Tanh,
+            },
+        )
+        with torch.no_grad():
+            for parameter in policy_of(model).action_net.parameters():
+                parameter.zero_()  # begins as the rule
+        return model
+
+    def network(self, model: PPO) -> SteerNetwork:
+        """Return the actor."""
+        policy = policy_of(model)
+        found = SteerNetwork(len(self.training.weights), self.training.hidden)
+        found.hidden[0].load_state_dict(policy.mlp_extractor.policy_net[0].state_dict())
+        found.offsets.load_state_dict(policy.action_net.state_dict())
+        return found
+
+    def play(self, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
+        """Play every window; what is told besides is where each weight is moved, and how far it moves about."""
+        assert isinstance(envs, RuleVectorEnv)
+        with torch.random.fork_rng():  # what is learned does not depend on how often it is validated
+            torch.manual_seed(SAMPLING_SEED)
+            policy_of(model).reset_noise(envs.num_envs)
+            table, offsets = play(envs, lambda seen: model.predict(seen, deterministic=not sampled)[0])
+        named = dict(zip(self.training.weights, offsets.T, strict=True))
+        return Played(
+            table,
+            {f"offset_{name}": float(moved.mean()) for name, moved in named.items()}
+            | {f"spread_{name}": float(moved.std()) for name, moved in named.items()},
+        )
+
+
+def policy_of(model: PPO) -> ActorCriticPolicy:
+    """Return the policy of an algorithm."""
+    policy = model.policy
+    assert isinstance(policy, ActorCriticPolicy)
+    return policy
+
+
+def play(envs: RuleVectorEnv, choose: Callable[[np.ndarray], np.ndarray]) -> tuple[pd.DataFrame, np.ndarray]:
+    """Play environment i on its window i to the end; return the results table and all offsets chosen, in rows."""
+    windows = list(envs.env.windows[: envs.num_envs])
+    seen, _ = envs.reset(options={"window": windows})
+    going, offsets = np.ones(envs.num_envs, bool), []
+    while going.any():
+        actions = choose(seen)
+        offsets.append(actions[going])
+        seen, _, ended, cut, _ = envs.step(actions)
+        refuse_endless(cut, windows[int(cut.argmax())])
+        going &= ~ended
+    tables = [envs.results(i) for i in range(envs.num_envs)]
+    return pd.concat(tables, ignore_index=True), np.concatenate(offsets)

@@ -1,0 +1,168 @@
+"""Search the weights of the rule over moves for a workload: `python benchmarks/evolve.py --workload NAME`.
+
+What is found on training windows and chosen on validation windows is compared with the default rule on further
+validation windows, and kept in `baselines/constants/NAME.json`, from where `evaluate.py --policy constants` takes it.
+With `--hidden N` a network that sets the weights by the load is searched, from the constants kept, and held against
+them. Test windows are not looked at.
+"""
+
+import argparse
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+import baselines
+from agents import constants
+from agents.constants import Course, Found, Searching
+from agents.evolution import Floats
+from baselines import CONSTANTS
+from envs.openings import Opening, opened
+from evaluation import run_folder
+from evaluation.comparison import estimate
+from simulator.kernel.steering import LOAD
+from simulator.rule import RULE_PARAMETERS
+from traces import VERSION, stream
+from workloads import named, names
+
+TRAINING, CHOOSING, FRESH = 128, 32, 64  # windows; of those of validation the first choose
+FIELDS = ("hidden", "population", "windows", "validate_every", "seed", "sigma")
+
+
+def searched(chosen: argparse.Namespace, searching: Searching) -> tuple[Found, list[Opening]]:
+    """Search as chosen; return what was found, and the fresh windows."""
+    scenario = {"physics": chosen.physics} if chosen.physics else {}
+    training = opened(scenario, chosen.workload, "train", chosen.training)
+    validation = opened(scenario, chosen.workload, "validation", chosen.choosing + chosen.fresh)
+    start = None
+    if searching.hidden:
+        rng = stream(searching.seed, "first network")
+        start = constants.first(searching, rng, kept(chosen.workload))
+    choosing, fresh = validation[: chosen.choosing], list(validation[chosen.choosing :])
+    found = constants.search(
+        training, choosing, searching, start=start, tell=lambda line: print(line, flush=True)
+    )
+    return found, fresh
+
+
+def kept(workload: str) -> Floats:
+    """Return how far the constants kept for a workload are from the defaults, in units of their scales."""
+    weights, known = baselines.constants(workload).settings, {each.name: each for each in RULE_PARAMETERS}
+    return np.array(
+        [(weights[name] - known[name].default) / known[name].scale for name in constants.SEARCHED]
+    )
+
+
+def commit() -> str:
+    """Return the commit that is checked out, with a + where files differ from it."""
+    told = ("git", "describe", "--always", "--dirty=+", "--abbrev=7", "--exclude=*")
+    return subprocess.run(told, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def command(chosen: argparse.Namespace, found: Found) -> str:
+    """Return the command that repeats a search to the digit, whatever time it takes."""
+    usual = Searching()
+    flags = {name: getattr(chosen, name) for name in FIELDS if getattr(chosen, name) != getattr(usual, name)}
+    sizes = {"training": TRAINING, "choosing": CHOOSING, "fresh": FRESH}
+    flags |= {name: getattr(chosen, name) for name, size in sizes.items() if getattr(chosen, name) != size}
+    flags |= {"physics": chosen.physics} if chosen.physics else {}
+    flags |= {"generations": found.generations}
+    words = (f"--{name.replace('_', '-')} {value}" for name, value in flags.items())
+    return f"python benchmarks/evolve.py --workload {chosen.workload} {' '.join(words)}"
+
+
+def keep(chosen: argparse.Namespace, searching: Searching, found: Found, ratios: Floats) -> None:
+    """Write the constants found, with where they are from; ratios: to the default rule, on the fresh windows."""
+    rule, value = constants.rule_of(found.vector, searching), estimate(ratios)
+    document = {
+        "command": command(chosen, found),
+        "workload": chosen.workload,
+        "physics": chosen.physics or named(chosen.workload).physics,
+        "seed": searching.seed,
+        "streams": VERSION,
+        "commit": chosen.commit,
+        "minutes": round(found.minutes, 1),
+        "episodes": searching.population * searching.windows * found.generations,
+        "generation": found.generation,
+        "score": "mean over windows of mean JCT / that of union",
+        "windows": {"training": chosen.training, "choosing": chosen.choosing, "fresh": chosen.fresh},
+        "choosing": found.validation,
+        "fresh": value._asdict(),
+        "weights": {name: getattr(rule, name) for name in searching.weights},
+    }
+    folder = Path(chosen.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    run_folder.write_json(folder / f"{chosen.workload}.json", document)
+
+
+def compare(what: str, ratios: Floats) -> None:
+    """Print a mean of ratios with its interval."""
+    value, wins = estimate(ratios), int((ratios < 1).sum())
+    print(f"{what}: {value.mean:.4f} [{value.low:.4f}, {value.high:.4f}], lower in {wins} of {len(ratios)}")
+
+
+def hold_against_constants(workload: str, searching: Searching, found: Found, fresh: list[Opening]) -> None:
+    """Print how a network does against the constants kept, and against the mean of its own answers, held."""
+    answers: list[Floats] = []
+    network, still, every = constants.acting(found.vector, searching), Searching(), range(len(fresh))
+
+    def noted(load: np.ndarray) -> Floats:
+        answers.append(network(load))
+        return answers[-1]
+
+    course = Course(fresh, len(fresh), still)
+    ratios = Course(fresh, len(fresh), searching).ratios(noted, every)
+    compare("network / union", ratios)
+    for what, held in (
+        ("the constants kept", kept(workload)),
+        ("its mean answer, held", np.mean(answers, (0, 1))),
+    ):
+        others = course.ratios(constants.acting(held, still), every)
+        compare(f"{what} / union", others)
+        compare(f"network / {what}", ratios / others)
+    apart = np.std(answers, axis=(0, 1))
+    print(
+        "deviation of its answers, in scales:", dict(zip(still.weights, apart.round(2).tolist(), strict=True))
+    )
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Search, print what was found, and keep constants."""
+    usual = Searching()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workload", choices=names(), required=True)
+    parser.add_argument("--physics", help="other parts of physics than the workload's")
+    for name in (*FIELDS, "generations"):
+        kind = type(getattr(usual, name))
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, default=getattr(usual, name))
+    parser.add_argument("--loads", nargs="+", choices=LOAD, default=LOAD, help="what a network sees")
+    parser.add_argument("--minutes", type=float, help="after which no generation begins")
+    parser.add_argument("--training", type=int, default=TRAINING, help="training windows")
+    parser.add_argument("--choosing", type=int, default=CHOOSING, help="validation windows that choose")
+    parser.add_argument("--fresh", type=int, default=FRESH, help="validation windows that only compare")
+    parser.add_argument("--out", default=str(CONSTANTS), help="folder to write to")
+    chosen = parser.parse_args(args)
+    chosen.commit = commit()
+    searching = Searching(
+        **{name: getattr(chosen, name) for name in (*FIELDS, "generations", "minutes")},
+        loads=tuple(chosen.loads),
+    )
+    found, fresh = searched(chosen, searching)
+    episodes = searching.population * searching.windows * found.generations
+    print(f"{episodes:,} episodes in {found.minutes:.1f} min, {episodes / found.minutes / 60:.1f} a second")
+    if searching.hidden:
+        np.save(Path(chosen.out) / f"{chosen.workload}-network.npy", found.vector)
+        return hold_against_constants(chosen.workload, searching, found, fresh)
+    act = constants.acting(found.vector, searching)
+    ratios = Course(fresh, len(fresh), searching).ratios(act, range(len(fresh)))
+    compare("/ union, on fresh validation windows", ratios)
+    keep(chosen, searching, found, ratios)
+    rule = constants.rule_of(found.vector, searching)
+    return print({name: round(getattr(rule, name), 3) for name in searching.weights})
+
+
+if __name__ == "__main__":
+    main()

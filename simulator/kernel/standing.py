@@ -1,0 +1,60 @@
+"""What stands of a queued job as long as it waits: found once, and again when it has run in between."""
+
+import numpy as np
+
+from simulator.kernel._compile import compiled
+from simulator.kernel.bounds import overhead_of
+from simulator.kernel.features import (
+    ATTAINED,
+    CORES,
+    ESTIMATE,
+    GPUS,
+    MEMORY,
+    PREDICTABLE,
+    PREEMPTIONS,
+    PRESENT,
+    PROGRESS,
+    REMAINING,
+    REMAINING_AREA,
+    RESTART,
+)
+from simulator.kernel.queues import attained_now, cost_to_finish, estimate_now, remaining_now
+from simulator.kernel.scales import as_time, largest_memory
+
+
+@compiled
+def write_figures(s, jobs, sight, job):
+    """Write what stands of a queued job as long as it waits."""
+    row = jobs[job]
+    out = sight.figures
+    attained = attained_now(s, job)
+    remaining = remaining_now(s, jobs, job)
+    out[job, PRESENT] = 1.0
+    out[job, GPUS] = np.log2(1.0 + row.num_gpus) / 7.0
+    out[job, ESTIMATE] = as_time(estimate_now(s, jobs, job))
+    out[job, REMAINING] = as_time(remaining)
+    out[job, REMAINING_AREA] = as_time(remaining * row.num_gpus)
+    out[job, ATTAINED] = as_time(attained)
+    out[job, PROGRESS] = min(attained / estimate_now(s, jobs, job), 2.0)
+    out[job, RESTART] = as_time(overhead_of(jobs, job))
+    out[job, PREDICTABLE] = s.predictable[job]
+    out[job, PREEMPTIONS] = min(s.preemptions[job] / 5.0, 1.0)
+    out[job, MEMORY] = row.profiled_memory_gib / largest_memory(s)
+    out[job, CORES] = row.cores_each / 8.0
+    sight.effort[job] = cost_to_finish(s, jobs, job)
+    sight.area[job] = remaining * row.num_gpus
+
+
+@compiled
+def know(s, jobs, sight, job):
+    """Write down what stands of a queued job, unless that is known since its last start."""
+    if sight.known[job] != 1 + s.began[job]:
+        sight.known[job] = 1 + s.began[job]
+        write_figures(s, jobs, sight, job)
+
+
+@compiled
+def effort_of(s, jobs, sight, job):
+    """Return `queues.cost_to_finish` of a queued job."""
+    know(s, jobs, sight, job)
+    return sight.effort[job]

@@ -1,0 +1,81 @@
+"""What the rule over moves believes of a job: what it finds itself, what finished jobs teach, or between the two.
+
+What lies between is so by logarithms. Where finished jobs teach nothing, since the scenario names no history, the job
+has parameter servers, or estimates are exact, it is what the rule finds itself, however much it trusts them.
+
+What is learned of cores is in place of what is tried: readings of the job are in it. A GPU needs as many as bring input
+as fast as it computes: fewer where jobs beside it slow it down, others where the job has another number of workers.
+"""
+
+import math
+
+from simulator.kernel._compile import compiled
+from simulator.kernel.history import believed_remaining, catch_up, need_of_cores
+from simulator.kernel.queues import remaining_now
+from simulator.kernel.tuning import between, wanted_by_trial
+from simulator.kernel.ways import pace_of
+
+LEAST_LEFT_S = 1.0
+
+
+@compiled
+def begin_moment(s, m):
+    """Forget what was believed where it may have changed: at another instant, or after a start."""
+    if m.moment_instant != s.instant or m.moment_begun != s.num_begun:
+        m.moment_instant = s.instant
+        m.moment_begun = s.num_begun
+        m.moment += 1
+
+
+@compiled
+def left_now(s, jobs, m, job):
+    """Seconds of run time left, in the shape the job asks for, as the rule believes."""
+    own = remaining_now(s, jobs, job)
+    if m.trust_times == 0.0:
+        return own
+    begin_moment(s, m)
+    if m.expected_at[job] != m.moment:
+        m.expected_at[job] = m.moment
+        m.expected_left_s[job] = believed_remaining(s, jobs, m, job)
+    learned = m.expected_left_s[job]
+    if learned == own:
+        return own
+    return between(own, max(learned, LEAST_LEFT_S), m.trust_times)
+
+
+@compiled
+def need_now(s, jobs, m, job):
+    """Cores that each GPU of a job needs in the shape it asks for, alone, as finished jobs teach; 0 if they do not."""
+    if m.num_cells == 0 or jobs[job].num_gpus == 0 or jobs[job].servers > 0:
+        return 0.0
+    begin_moment(s, m)
+    if m.need_at[job] != m.moment:
+        catch_up(s, jobs, m)
+        m.need_at[job] = m.moment
+        m.need[job] = math.exp(need_of_cores(s, jobs, m, job))
+    return m.need[job]
+
+
+@compiled
+def learn_cores(s, jobs, m):
+    """Write what finished jobs teach of the cores that each running job needs as it runs; these have been listed.
+
+    0 of a job whose workers have no GPUs.
+    """
+    for at in range(m.num_running):
+        job = m.running[at]
+        m.learned[job] = need_now(s, jobs, m, job) if m.trust_cores > 0.0 else 0.0
+        width = s.width[job]
+        if width == 0:
+            m.learned[job] = 0.0
+        elif m.learned[job] > 0.0:
+            shape = jobs[job].num_gpus / width / pace_of(jobs, job, width)
+            m.learned[job] *= shape / m.crowd[job]
+
+
+@compiled
+def cores_wanted(s, jobs, m, job):
+    """Cores a GPU that the rule believes a job to need, in the shape it asks for, alone."""
+    tried = wanted_by_trial(m, job)
+    learned = need_now(s, jobs, m, job) if m.trust_cores > 0.0 else 0.0
+    return between(tried, learned, m.trust_cores) if learned > 0.0 else tried

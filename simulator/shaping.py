@@ -1,0 +1,89 @@
+"""Jobs given other shapes in rounds: AITurbo's and Optimus' plans, and the moves that carry them out.
+
+A plan says in which order jobs come and, for each, which shapes would do, the best first. One pass in that order gives
+each job the first for which there is room (`simulator.kernel.shape_grants`); the moves are those by which every job
+gets what it was granted (`simulator.kernel.shape_moves`). How shapes are found is in `simulator.kernel.shape_steps`
+and `simulator.kernel.shape_shares`.
+"""
+
+from math import isnan
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator import measurements
+from simulator.keeping import Keeps
+from simulator.kernel import shape_moves
+from simulator.kernel.layout import Tier
+from simulator.kernel.shape_memory import (
+    AS_TOLD,
+    EVERY_JOB,
+    MOVE,
+    NO_JOB,
+    PAUSE,
+    PROFILE,
+    SHARES,
+    STEPS,
+    WAIT,
+    fresh_shapes,
+    shape_dtype,
+)
+from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
+from simulator.source import Source, source_of
+from simulator.speed_model import fit
+
+if TYPE_CHECKING:
+    from simulator.view import View
+
+__all__ = ["AS_TOLD", "EVERY_JOB", "NO_JOB", "SHARES", "STEPS", "Shaping"]
+
+
+class Shaping(Keeps):
+    """The moves of one policy that makes a plan every so often, when a job turns predictable, comes or ends."""
+
+    def __init__(self, way: int, every_s: float, **choices: float) -> None:
+        """Know nothing yet.
+
+        way: STEPS or SHARES. every_s: between two rounds. choices: others of `simulator.kernel.shape_memory`.
+        """
+        self._choices = {"way": way, "every_s": every_s} | choices
+        super().__init__()
+
+    def dtype(self, size: Tier) -> np.dtype:
+        """Return the type of the record at a tier."""
+        return shape_dtype(size)
+
+    def fresh(self, states: np.ndarray) -> np.ndarray:
+        """Return the record as it begins."""
+        return fresh_shapes(states, self._choices)
+
+    def misjudge(self, view: "View", job: int, factor: float) -> None:
+        """Let the plans take a job that has arrived to have so many times as much left as the view tells."""
+        self.kept(source_of(view))["error"][0, job] = factor
+
+    def __call__(self, view: "View") -> Action:
+        """Return the next move of this instant, then a wait."""
+        source = source_of(view)
+        memory = self.kept(source)
+        while (what := shape_moves.next_move(source.states, 0, memory, 0, source.jobs)) == PROFILE:
+            _fit(source, memory)
+        if what == WAIT:
+            seconds = float(self._read.wait_s)
+            return Wait(None if isnan(seconds) else seconds)
+        m = self._read
+        job = int(m.move_job)
+        if what == PAUSE:
+            return Preempt(job)
+        placement = Placement(
+            tuple(m.gpus[: m.num_gpus].tolist()),
+            node=int(m.node) if m.node >= 0 else None,
+            workers=int(m.workers) or None,
+            servers=int(m.servers) if m.servers >= 0 else None,
+        )
+        return Resize(job, placement=placement) if what == MOVE else Start(job, placement)
+
+
+def _fit(source: Source, memory: np.ndarray) -> None:
+    """Fit the profiles that are asked for."""
+    for job in memory["unfitted"][0, : memory["num_unfitted"][0]].tolist():
+        source.jobs["fitted"][job] = fit(measurements.profiled(source.states, source.jobs, job))

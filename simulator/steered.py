@@ -1,0 +1,117 @@
+"""The rule over moves with weights that are set anew now and then, by what is seen of the load.
+
+Decisions come with arrivals: at the first instant, and whenever another `every` jobs have arrived. So a policy that was
+learned on windows decides as often for each job on a trace of any length, and knows of no job to come.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.kernel import steering
+from simulator.kernel.steering import CRITIC, LOAD
+from simulator.policy import Action, RunsWhole
+from simulator.rule import RULE_PARAMETERS, Rule, RuleParameter, memory_of, next_move
+from simulator.source import source_of
+
+if TYPE_CHECKING:
+    from simulator.view import View
+
+REACH = 3.0  # units of a weight's scale that an offset of 1 moves it by
+Choose = Callable[[np.ndarray], np.ndarray]
+"""From what is seen of the load, float32 (len(LOAD),), to the offset of each weight, -1 to 1."""
+
+
+class Offsets:
+    """Weights of a rule that may be moved away from where it begins, in their order.
+
+    An offset of 1 moves a weight up by `REACH` times its scale, as far as its bounds allow.
+    """
+
+    def __init__(self, start: Rule, weights: Sequence[str]) -> None:
+        """Take the rule at offsets of 0, and the names of weights; ValueError for what is no weight, or a switch."""
+        known = {each.name: each for each in RULE_PARAMETERS if each.scale > 0}
+        if wrong := [name for name in weights if name not in known]:
+            raise ValueError(f"no weight {', '.join(wrong)} of the rule: there is {', '.join(known)}")
+        self.start, self.names = start, tuple(weights)
+        self._of: tuple[RuleParameter, ...] = tuple(known[name] for name in weights)
+
+    def write(self, memory: np.ndarray, offsets: np.ndarray) -> None:
+        """Set the weights in memories of the rule, (N,), to where these offsets, (N, weights), move them."""
+        for weight, values in zip(self._of, self.moved(offsets).T, strict=True):
+            memory[weight.name] = values
+
+    def moved(self, offsets: np.ndarray) -> np.ndarray:
+        """Return the weights, (N, weights), at offsets (N, weights)."""
+        begin, scale, low, high = (
+            np.array(each)
+            for each in (
+                [getattr(self.start, name) for name in self.names],
+                [weight.scale for weight in self._of],
+                [weight.low for weight in self._of],
+                [weight.high for weight in self._of],
+            )
+        )
+        found: np.ndarray = np.clip(begin + REACH * scale * np.clip(offsets.astype(float), -1, 1), low, high)
+        return found
+
+    def rule(self, offsets: np.ndarray) -> Rule:
+        """Return the rule at offsets (weights,) that do not change."""
+        return replace(
+            self.start, **dict(zip(self.names, self.moved(offsets[None])[0].tolist(), strict=True))
+        )
+
+
+class Steered(RunsWhole):
+    """A policy: the rule, whose weights are chosen at the first instant and after every so many arrivals."""
+
+    def __init__(self, offsets: Offsets, every: int, choose: Choose) -> None:
+        """Take the weights that are moved, arrivals between two choices, and what chooses the offsets."""
+        self.offsets, self.every, self.choose = offsets, every, choose
+        self._view: View | None = None
+        self._due = 0
+
+    def __call__(self, view: "View") -> Action:
+        """Return the next move of this instant."""
+        source = source_of(view)
+        if view is not self._view:
+            self._view, self._due = view, -1
+            source.rule, source.rule_memory = (
+                None,
+                memory_of(self.offsets.start, source.states, source.jobs, source.histories),
+            )
+        if (due := self._chosen_by(int(source.state.num_arrived))) > self._due:
+            self._due = due
+            load = np.zeros((1, len(LOAD)), np.float32)
+            steering.look(source.states, 0, source.rule_memory, 0, source.jobs, load[0])
+            self._choose(source.rule_memory, load)
+        return next_move(source)
+
+    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        """Carry it out on the first record to the end, inside the kernel; tell whether every job ended."""
+        memory, rows = memory_of(self.offsets.start, states, jobs, histories), jobs[None]
+        load, critic = np.zeros((1, len(LOAD)), np.float32), np.zeros((1, len(CRITIC)), np.float32)
+        finish, total, gain, more = np.zeros(rows.shape), np.ones(1), np.zeros(1), np.ones(1, bool)
+        steering.begin_steering(states, 0, memory, rows, load, critic, finish, total)
+        for until in (*choosing_times(jobs["submit_s"], self.every).tolist(), np.inf):
+            if more[0]:
+                self._choose(memory, load)
+                run = (states[:1], memory, rows, np.array([until]))
+                steering.steer(*run, load, critic, finish, total, gain, more)
+        return bool(states["num_done"][0] == states["num_jobs"][0])
+
+    def _chosen_by(self, arrived: int) -> int:
+        """Return how often it has been due to choose again once so many jobs have arrived."""
+        return (arrived - 1) // self.every
+
+    def _choose(self, memory: np.ndarray, load: np.ndarray) -> None:
+        self.offsets.write(memory, self.choose(load[0])[None])
+
+
+def choosing_times(submit_s: np.ndarray, every: int) -> np.ndarray:
+    """Return when another `every` jobs have arrived, s, the first instant left out; once where many come together."""
+    times = np.unique(submit_s[every::every])
+    later: np.ndarray = times[times > submit_s[0]]
+    return later

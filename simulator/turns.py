@@ -1,0 +1,72 @@
+"""Turns on kinds of GPUs in rounds, by the time that each job is owed and has had there (`simulator.kernel.turns`)."""
+
+from math import isnan
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.keeping import Keeps
+from simulator.kernel import turns
+from simulator.kernel.layout import Tier
+from simulator.kernel.turn_memory import MOVE, PAUSE, SHARE, WAIT, fresh_turns, turn_dtype
+from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
+from simulator.source import source_of
+
+if TYPE_CHECKING:
+    from simulator.view import View
+
+
+class Turns(Keeps):
+    """The moves of one policy that gives each job shares of time on each kind of GPUs.
+
+    A kind is a type of GPUs of the cluster, by its number in `simulator.vocabulary.GPU_TYPES`; the last is all GPUs
+    together.
+    """
+
+    def __init__(self, every_s: float) -> None:
+        """Know nothing yet; every_s: between two rounds."""
+        self._every_s = every_s
+        super().__init__()
+
+    def dtype(self, size: Tier) -> np.dtype:
+        """Return the type of the record at a tier."""
+        return turn_dtype(size)
+
+    def fresh(self, states: np.ndarray) -> np.ndarray:
+        """Return the record as it begins."""
+        return fresh_turns(states, self._every_s)
+
+    @property
+    def sharing(self) -> np.ndarray:
+        """The jobs that shares are to be found for: all with GPUs that have arrived and not ended."""
+        m = self._read
+        jobs: np.ndarray = m.sharing[: m.num_sharing].astype(np.int64)
+        return jobs
+
+    @property
+    def received_s(self) -> np.ndarray:
+        """Seconds that each job that has arrived has had on each kind so far: (jobs, kinds)."""
+        m = self._read
+        received: np.ndarray = m.got_s[: m.num_known, : m.num_kinds].copy()
+        return received
+
+    def share(self, shares: np.ndarray) -> None:
+        """Take the shares of time of the jobs in `sharing` on each kind: (jobs, kinds)."""
+        m = self._read
+        m.share[m.sharing[: m.num_sharing], : shares.shape[1]] = shares
+
+    def next_move(self, view: "View") -> Action | None:
+        """Return the next move of this instant, then a wait; None where other jobs, or nodes, need new shares first."""
+        source = source_of(view)
+        what = turns.next_move(source.states, 0, self.kept(source), 0, source.jobs)
+        if what == SHARE:
+            return None
+        if what == WAIT:
+            seconds = float(self._read.wait_s)
+            return Wait(None if isnan(seconds) else seconds)
+        m = self._read
+        if what == PAUSE:
+            return Preempt(int(m.node))
+        job, node = int(m.move_job), int(m.node) if m.node >= 0 else None
+        placement = Placement(tuple(m.gpus[: m.num_gpus].tolist()), node=node)
+        return Resize(job, placement=placement) if what == MOVE else Start(job, placement)

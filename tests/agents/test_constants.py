@@ -1,0 +1,133 @@
+"""Evolution finds known minima; a search of the rule's weights keeps what did best on validation windows."""
+
+import json
+from dataclasses import asdict, replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+import baselines
+from agents.constants import Course, Searching, acting, first, rule_of, search
+from agents.evolution import Evolution
+from envs.openings import Opening
+from simulator.episode import run
+from simulator.kernel.steering import LOAD
+from simulator.rule import RULE_PARAMETERS, Rule
+from simulator.steered import REACH
+from workloads import Split, named, windows
+from workloads import names as workload_names
+
+FEW = 60  # jobs
+TWO = ("price", "exponent")
+KEPT = sorted(file.stem for file in baselines.CONSTANTS.glob("*.json"))
+
+
+@cache
+def found(split: Split = "train") -> list[Opening]:
+    """Return three windows of a few jobs, ready to begin."""
+    return [Opening(load) for load in windows(replace(named("mixed"), jobs=FEW), split, 3)]
+
+
+# Evolution.
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_stretched_bowl_is_found_to_the_bottom(seed: int) -> None:
+    """Sum of 10^(k / 2) (x_k - k)^2, k = 0 to 7: curvatures 3,000 apart, least at x_k = k."""
+    at, curve = np.arange(8.0), 10.0 ** (np.arange(8) / 2)
+    evolution = Evolution(np.zeros(8), 1.0, population=10, rng=np.random.default_rng(seed))
+    for _ in range(400):
+        drawn = evolution.ask()
+        evolution.tell(drawn, ((drawn - at) ** 2 @ curve))
+    assert evolution.mean == pytest.approx(at, abs=1e-6)
+
+
+def test_only_the_order_of_values_counts() -> None:
+    means = []
+    for of in (np.asarray, np.exp):
+        evolution = Evolution(np.ones(4), 0.5, population=8, rng=np.random.default_rng(0))
+        for _ in range(5):
+            drawn = evolution.ask()
+            evolution.tell(drawn, of((drawn**2).sum(axis=1)))
+        means.append(evolution.mean.tolist())
+    assert means[0] == means[1]
+
+
+# Candidates.
+
+
+def test_no_offset_is_the_default_rule_with_or_without_a_network() -> None:
+    for hidden in (0, 4):
+        searching = Searching(hidden=hidden)
+        held = first(searching, np.random.default_rng(0))
+        ratios = Course(found(), 3, searching).ratios(acting(held, searching), range(3))
+        assert ratios == pytest.approx(1, abs=1e-12)
+
+
+def test_constants_are_the_rule_with_these_weights() -> None:
+    searching = Searching()
+    vector = np.random.default_rng(1).standard_normal(len(searching.weights))
+    ratios = Course(found(), 3, searching).ratios(acting(vector, searching), range(3))
+    for ratio, opening in zip(ratios, found(), strict=True):
+        state = run(rule_of(vector, searching), opening.workload.episode()).state
+        total = float((state.finish_s[:FEW] - opening.episode.jobs["submit_s"]).sum())
+        assert ratio == pytest.approx(total / opening.default_job_seconds)
+        assert ratio != 1
+
+
+def test_weights_are_held_to_their_bounds_and_to_the_reach() -> None:
+    known = {each.name: each for each in RULE_PARAMETERS}
+    for offset in (-99.0, 99.0):
+        rule = asdict(rule_of(np.full(2, offset), Searching(weights=TWO)))
+        for name in TWO:
+            each = known[name]
+            reached = each.default + np.sign(offset) * REACH * each.scale
+            assert rule[name] == pytest.approx(np.clip(reached, each.low, each.high))
+
+
+def test_a_network_is_two_layers_and_answers_each_load_by_itself() -> None:
+    seen = LOAD[2:12:3]
+    searching = Searching(hidden=3, weights=TWO, loads=seen)
+    rng = np.random.default_rng(2)
+    vector = rng.standard_normal(len(first(searching, rng)))
+    load = rng.random((2, len(LOAD)))
+    inner, level = vector[:12].reshape(4, 3), vector[12:15]
+    outer, held = vector[15:21].reshape(3, 2), vector[21:]
+    for row in range(2):
+        hidden = [np.tanh(sum(load[row, 2:12:3] * inner[:, unit]) + level[unit]) for unit in range(3)]
+        answer = [sum(hidden[unit] * outer[unit, out] for unit in range(3)) + held[out] for out in range(2)]
+        assert acting(vector, searching)(load)[row] == pytest.approx(answer)
+
+
+# The search.
+
+
+def test_a_search_leaves_a_bad_beginning_and_repeats() -> None:
+    """It begins where waiting jobs cost nothing, so that each takes as many GPUs as make it fastest."""
+    searching = Searching(weights=TWO, generations=6, population=6, windows=2, sigma=1.0)
+    bad, validation = np.array([-2.0, 0.0]), found("validation")
+    best, again = (search(found(), validation, searching, start=bad) for _ in range(2))
+    judge = Course(validation, 3, searching)
+    assert best.validation == judge.mean(best.vector, range(3)) < judge.mean(bad, range(3))
+    assert best.generation > 0
+    assert best.vector.tolist() == again.vector.tolist()
+
+
+def test_a_search_that_finds_nothing_keeps_its_beginning() -> None:
+    searching = Searching(weights=TWO, generations=1, population=4, windows=1, validate_every=2)
+    best = search(found(), found("validation"), searching)
+    assert (best.vector.tolist(), best.generation, best.generations) == ([0, 0], 0, 1)
+
+
+# What is kept.
+
+
+@pytest.mark.parametrize("workload", KEPT)
+def test_constants_that_are_kept_are_a_rule_and_say_where_they_are_from(workload: str) -> None:
+    kept = json.loads((baselines.CONSTANTS / f"{workload}.json").read_text(encoding="utf-8"))
+    assert workload in workload_names()
+    rule = baselines.vary(Rule(), **baselines.constants(workload).settings)
+    assert rule != Rule()
+    assert kept["choosing"] < 1
+    assert {"command", "workload", "physics", "seed", "commit", "minutes", "windows"} <= kept.keys()

@@ -1,0 +1,103 @@
+"""AITurbo, Optimus and Gavel, whose rounds are compiled, do move by move what their plain forms do.
+
+They do not look as often where nothing can have changed, so that moves are compared with when they were made.
+"""
+
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from baselines.aiturbo import Aiturbo
+from baselines.gavel import Gavel
+from baselines.optimus import Optimus
+from simulator.episode import Episode
+from simulator.policy import Action, Policy, Preempt, Resize, Start, Wait
+from tests.accounts.aiturbo_by_hand import AiturboByHand
+from tests.accounts.gavel_by_hand import GavelByHand
+from tests.accounts.optimus_by_hand import OptimusByHand
+from tests.cases import tiny
+from tests.cases.shaped_jobs import TROUBLES, shaped
+from tests.policies.test_elastic_policies import lively
+from tests.simulator.test_rule import one_window
+from workloads import Scenario, whole
+
+Pair = tuple[Callable[[], Policy], Callable[[], Policy]]
+
+
+def both(policy: Any, plain: Any, **choices: Any) -> Any:
+    """Return what makes a policy, and its plain form, with some choices."""
+    named = " ".join(f"{name}={value}" for name, value in choices.items())
+    return pytest.param(
+        partial(policy, **choices), partial(plain, **choices), id=f"{policy.__name__} {named}".strip()
+    )
+
+
+AITURBO, OPTIMUS, GAVEL = (Aiturbo, AiturboByHand), (Optimus, OptimusByHand), (Gavel, GavelByHand)
+USUAL = [both(*AITURBO), both(*OPTIMUS), both(*GAVEL)]
+PARTS = [
+    both(*AITURBO, borda=False),
+    both(*AITURBO, elastic=False),
+    both(*AITURBO, cpu_workers=False),
+    both(*AITURBO, predictable="all"),
+    both(*AITURBO, servers_on_gpus=True),
+    both(*AITURBO, predictable="all", servers_on_gpus=True, round_s=50.0),
+    both(*OPTIMUS, error=0.5),
+    both(*OPTIMUS, round_s=1000.0),
+    both(*GAVEL, objective="throughput"),
+    both(*GAVEL, round_s=1000.0),
+]
+
+
+def moves(policy: Policy, episode: Episode) -> list[tuple[float, Action]]:
+    """Play an episode to its end; return what was done but to wait, and when."""
+    made: list[tuple[float, Action]] = []
+    while not episode.done:
+        assert episode.advance()
+        while not isinstance(action := policy(episode.view), Wait):
+            made.append((episode.view.now, action))
+            episode.apply(action)
+        episode.apply(action)
+    return made
+
+
+@pytest.mark.parametrize(("new", "plain"), USUAL + PARTS)
+@pytest.mark.parametrize("seed", range(3))
+def test_moves_are_those_of_the_plain_form(new: Any, plain: Any, seed: int) -> None:
+    """Jobs queue for eight GPUs, some with servers, some of which may be resized or run on cores."""
+    expected = moves(plain(), lively(seed))
+    assert moves(new(), lively(seed)) == expected
+    assert {Start, Preempt} <= {type(move) for _, move in expected} or Resize in {
+        type(move) for _, move in expected
+    }
+
+
+@pytest.mark.parametrize(("new", "plain"), USUAL)
+@pytest.mark.parametrize("seed", range(4))
+def test_they_are_on_small_nodes_that_fail(tmp_path: Path, new: Any, plain: Any, seed: int) -> None:
+    """Jobs crash, run out of memory, share nothing, and nodes of two types close."""
+    chosen = tiny.scenario(tmp_path, shaped(seed), physics="all", seed=seed, **TROUBLES)
+    load = whole(Scenario(**chosen))
+    assert moves(new(), load.episode()) == moves(plain(), load.episode())
+
+
+@pytest.mark.parametrize(("new", "plain"), USUAL)
+@pytest.mark.parametrize("workload", ["mixed", "aiturbo_ps", "two_types"])
+def test_they_are_on_windows(workload: str, new: Any, plain: Any) -> None:
+    load = one_window(workload)
+    assert moves(new(), load.episode()) == moves(plain(), load.episode())
+
+
+@pytest.mark.parametrize("new", [Aiturbo, Optimus, partial(Optimus, error=0.5), Gavel])
+def test_a_copy_goes_on_as_the_original(new: Any) -> None:
+    episode, policy = lively(0), new()
+    while episode.view.now < 2000.0:
+        assert episode.advance()
+        while not isinstance(action := policy(episode.view), Wait):
+            episode.apply(action)
+        episode.apply(action)
+    kept, going_on = deepcopy((episode, policy))
+    assert moves(policy, episode) == moves(going_on, kept)

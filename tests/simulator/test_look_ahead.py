@@ -1,0 +1,164 @@
+"""Look-ahead makes what wins in imagined futures, by what is known alone, and else does what its rule does."""
+
+import copy
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from simulator.cluster import uniform
+from simulator.episode import Episode, run
+from simulator.kernel import rule_over_moves
+from simulator.kernel.layout import JOB
+from simulator.kernel.move_list import FEATURES
+from simulator.look_ahead import Labels, LookAhead, carried_out, label
+from simulator.policy import Policy, Wait
+from simulator.rule import Rule, memory_of
+from workloads import Workload, named, windows
+
+FEW = 60  # jobs
+QUICK = LookAhead(draws=4, finalists=2)
+WORKLOADS = ("mixed", "coda_mix", "aiturbo_ps", "philly")
+HIDDEN = (
+    *("duration_s", "input_core_s", "active_ms", "idle_ms", "duty", "push", "grip", "gpu_s", "scaling_loss"),
+    "crash_at",
+)
+
+
+@cache
+def window(workload: str = "mixed", **fields: object) -> Workload:
+    """Return a training window of a few jobs."""
+    return windows(replace(named(workload), jobs=FEW, all_windows=True, **fields), "train", 1)[0]  # type: ignore[arg-type]
+
+
+def ends(episode: Episode) -> list[float]:
+    """Return when each job ended."""
+    finish: list[float] = episode.state.finish_s[: len(episode.jobs)].tolist()
+    return finish
+
+
+def midway(load: Workload, share: float = 0.5) -> tuple[Episode, np.ndarray]:
+    """Return an episode under the rule when that share of its jobs has come, at an instant, and what the rule keeps."""
+    episode = load.episode()
+    memory = memory_of(Rule(), episode.states, episode.jobs, episode.histories)
+    until = float(episode.jobs["submit_s"][int(share * FEW)])
+    assert rule_over_moves.run_until(episode.states, 0, memory, 0, episode.jobs, until - 1)
+    assert episode.advance()
+    return episode, memory
+
+
+def labelled(load: Workload, share: float = 0.5, policy: LookAhead = QUICK) -> Labels:
+    """Return the labels of the first choice from there on."""
+    episode, memory = midway(load, share)
+    while (found := label(policy, episode.states, episode.jobs, memory)) is None:
+        rule_over_moves.run_until(episode.states, 0, memory, 0, episode.jobs, float(episode.state.clock) + 1)
+        assert episode.advance()
+    return found
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_step_by_step_is_the_whole_run(workload: str) -> None:
+    load = window(workload)
+    assert ends(run(QUICK, load.episode())) == ends(run(QUICK, load.episode(), step_by_step=True))
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize(
+    "never", [replace(QUICK, rounds=0), replace(QUICK, margin_s=1e18)], ids=["none", "dear"]
+)
+def test_without_a_deviation_it_is_the_rule(workload: str, never: LookAhead) -> None:
+    """The second compares all moves and makes none: nothing that is imagined leaves a trace."""
+    load = window(workload)
+    assert ends(run(never, load.episode())) == ends(run(Rule(), load.episode()))
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_the_own_choice_wins_exactly_nothing_over_itself(workload: str) -> None:
+    found = labelled(window(workload))
+    assert found.won_s[found.own] == found.error_s[found.own] == 0
+    assert np.abs(found.won_s).max() > 1
+    assert found.features.shape == (len(found.won_s), len(FEATURES))
+    assert found.features[:, 0].argmax() == found.own
+
+
+def test_a_decision_knows_no_truth() -> None:
+    """Other truths of the jobs that have not ended, of those to come, and of nodes: the same gains to the last bit."""
+    for workload, fields in (("mixed", {}), ("philly", {"physics": "all", "node_mtbf_h": 50.0})):
+        load = window(workload, **fields)
+        for share in (0.3, 0.7):
+            episode, memory = midway(load, share)
+            left = np.isnan(episode.state.finish_s[:FEW])
+            first = label(QUICK, episode.states, episode.jobs, memory)
+            for name in HIDDEN:
+                episode.jobs[name][left] *= 1.7
+            episode.jobs["predictable_from"][left & (episode.state.predictable[:FEW] == 0)] = 0.99
+            episode.state.fail_at[:] += 1e5
+            episode.state.next_closing += 1e5
+            episode.state.node_dice[:] += 1
+            second = label(QUICK, episode.states, episode.jobs, memory)
+            assert first is not None
+            assert second is not None
+            assert first.won_s.tobytes() == second.won_s.tobytes()
+            assert first.features.tobytes() == second.features.tobytes()
+
+
+def test_labels_leave_no_trace() -> None:
+    episode, memory = midway(window())
+    before = episode.states.tobytes(), episode.jobs.tobytes(), memory.tobytes()
+    assert label(QUICK, episode.states, episode.jobs, memory) is not None
+    assert (episode.states.tobytes(), episode.jobs.tobytes(), memory.tobytes()) == before
+
+
+def test_more_futures_tell_more() -> None:
+    """The standard error of a mean falls with the root of their number: 64 against 4, a quarter on average."""
+    few, many = (labelled(window(), policy=replace(QUICK, draws=draws)) for draws in (4, 64))
+    ratio = many.error_s[few.error_s > 0].mean() / few.error_s[few.error_s > 0].mean()
+    assert 0.12 < ratio < 0.5
+
+
+def test_it_starts_the_short_job_that_its_rule_would_let_wait() -> None:
+    """Two GPUs; A has both for 100 s. B: both for 1000 s; C: one for 600 s, which this rule takes second.
+
+    rule         AAAA BBBBBBBBBB CCCCCC    JCT 100 + 1099 + 1698
+    look-ahead   AAAA CCCCCC BBBBBBBBBB    JCT 100 + 1699 + 698
+    """
+    array = np.zeros(3, JOB)
+    array["submit_s"], array["num_gpus"], array["duration_s"] = (0, 1, 2), (2, 2, 1), (100, 1000, 600)
+    array["profiled_duration_s"] = array["predicted_duration_s"] = array["duration_s"]
+    array["min_workers"] = array["max_workers"] = array["num_gpus"]
+    array["active_ms"] = array["gpu_s"] = array["crash_at"] = 1.0
+    rule = Rule(sharing=0, preemption=0, sizing=0, cores=0, exponent=-1)
+
+    def played(policy: Policy) -> list[float]:
+        return ends(run(policy, Episode(array, uniform(1, 2), exact=True)))
+
+    assert played(rule) == [100, 1100, 1700]
+    assert played(LookAhead(rule)) == [100, 1700, 700]
+    assert played(LookAhead(rule, margin_s=500)) == [100, 1100, 1700]  # it wins 400 s less what is discounted
+
+
+def test_a_copy_in_the_midst_goes_on_alike() -> None:
+    episode = window().episode()
+    for _ in range(40):
+        episode.advance()
+        while not isinstance(action := QUICK(episode.view), Wait):
+            episode.apply(action)
+        episode.apply(action)
+    other = copy.deepcopy(episode)
+    assert ends(run(QUICK, other, step_by_step=True)) == ends(run(QUICK, episode, step_by_step=True))
+
+
+def test_it_counts_what_it_does() -> None:
+    episode = window().episode()
+    memory = memory_of(Rule(), episode.states, episode.jobs, episode.histories, 2)
+    assert carried_out(QUICK, episode.states, episode.jobs, memory)
+    counted = memory[0]
+    assert 0 < counted.deviations.sum() <= counted.num_compared
+    assert counted.num_rollouts >= 2 * QUICK.screening * counted.num_compared
+    assert counted.deviations[0] + counted.deviations[5] < counted.deviations.sum()
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"draws 0, z -1, tau_s 0: too small"):
+        LookAhead(draws=0, z=-1, tau_s=0)

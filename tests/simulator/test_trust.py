@@ -1,0 +1,68 @@
+"""The rule over moves gives a job at once the cores that finished jobs teach, and believes the run times they teach.
+
+Four cores bring input as fast as a GPU takes it, as in `test_history_of_cores`.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simulator.episode import Episode, run
+from simulator.kernel.core_readings import GOOD
+from simulator.policy import Wait
+from simulator.rule import Rule
+from tests.cases.past import HISTORY, load_of, with_cells
+from tests.simulator.test_history_of_cores import CORES, fed_jobs
+
+ASKED = {"sizing": 0.0, "first_guess": 2.0}
+
+
+def begun(folder: Path, rule: Rule, thought: float = 2.6, count: int = 1) -> Episode:
+    """Return an episode after the rule's moves at the first instant; jobs are thought to need so many cores."""
+    episode = load_of(folder, fed_jobs(count), with_cells(thought), **CORES).episode()
+    episode.advance()
+    while not isinstance(action := rule(episode.view), Wait):
+        episode.apply(action)
+    return episode
+
+
+@pytest.mark.parametrize(
+    ("trust", "cores"),
+    [(0.0, 2), (1.0, 5), (0.5, 4)],  # the root of 2 x 4.9 is 3.1
+)
+def test_trust_gives_the_cores_that_are_thought_to_be_needed_rounded_up(
+    trust: float, cores: int, tmp_path: Path
+) -> None:
+    episode = begun(tmp_path, Rule(trust_cores=trust, **ASKED), thought=4.9)
+    assert episode.view.jobs.cores_now.tolist() == [cores]
+
+
+def test_what_nobody_wants_is_given_up_to_the_surplus(tmp_path: Path) -> None:
+    assert begun(tmp_path, Rule(**ASKED)).view.jobs.cores_now.tolist() == [2]
+    assert begun(tmp_path, Rule(surplus=1.7, **ASKED)).view.jobs.cores_now.tolist() == [4]  # 3.4, rounded up
+
+
+def test_a_reading_of_its_own_counts_for_more_than_what_was_thought(tmp_path: Path) -> None:
+    """Thought to need 2.6 cores it has three, its GPU is busy for 3 / 4, and it is given four."""
+    rule = Rule(trust_cores=1, **ASKED)
+    episode = begun(tmp_path, rule)
+    assert episode.view.jobs.cores_now.tolist() == [3]
+    episode.apply(Wait(400.0))
+    episode.advance()
+    assert episode.view.jobs.expected_cores[0] == pytest.approx(4 * GOOD, rel=0.05)
+    while not isinstance(action := rule(episode.view), Wait):
+        episode.apply(action)
+    assert episode.view.jobs.cores_now.tolist() == [4]
+
+
+@pytest.mark.parametrize(("trust", "first"), [(0.0, 2), (1.0, 3)])
+def test_the_job_that_is_expected_to_be_shorter_comes_first(trust: float, first: int, tmp_path: Path) -> None:
+    """Of two that wait for the only node, the mates of the second took 20 s; both are estimated to take 1,000 s."""
+    table = fed_jobs(4, 55.0).assign(num_gpus=8, cpu_cores=32, user=["v", "v", "u", "v"])
+    table["duration_s"] = [20.0, 20.0, 1000.0, 1000.0]
+    table.loc[2:, "submit_s"] = 110.0
+    rule = Rule(trust_times=trust, preemption=0.0, sharing=0.0, **ASKED)
+    load = load_of(tmp_path, table, HISTORY, cluster="1x8", **CORES)
+    start_s = run(rule, load.episode()).state.start_s
+    assert int(np.argmin(start_s[2:4])) + 2 == first

@@ -1,0 +1,197 @@
+"""The workloads on which all levers count have the figures that `docs/mixed.md` and `docs/busy.md` claim for them."""
+
+from functools import cache
+from typing import get_args
+
+import numpy as np
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+import workloads
+from simulator.cluster import cluster
+from simulator.episode import run
+from simulator.rule import Rule
+from workloads import Split, _small_cluster, busy, filled, mixed, named, windows
+
+WORKLOADS = {"mixed": mixed, "busy": busy}
+JOBS = 9_600  # in all the training episodes that are looked at
+
+
+@pytest.fixture(params=WORKLOADS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@cache
+def episodes(name: str) -> list[pd.DataFrame]:
+    """Return training episodes as they are simulated."""
+    scenario = named(name)
+    return [
+        filled(workloads.load(name, seed=seed), scenario, seed=seed) for seed in range(JOBS // scenario.jobs)
+    ]
+
+
+@cache
+def training(name: str) -> pd.DataFrame:
+    """Return the jobs with GPUs of all of them, with what they need."""
+    table = pd.concat(episodes(name), ignore_index=True)
+    table = table[table["num_gpus"] > 0].reset_index(drop=True)
+    asked = table["cpu_cores"] / table["num_gpus"]
+    fed_s = (table["active_ms"] + table["idle_ms"]) / 1000
+    return table.assign(
+        asked=asked, need=table["input_core_s"] / fed_s, restart_s=table["pause_s"] + table["load_s"]
+    )
+
+
+def test_a_seed_decides_the_table(name: str) -> None:
+    table = workloads.load(name, seed=1, jobs=50)
+    assert_frame_equal(table, workloads.load(name, seed=1, jobs=50))
+    assert not table["duration_s"].equals(workloads.load(name, seed=2, jobs=50)["duration_s"])
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 7, 240])
+def test_there_are_as_many_jobs_as_are_asked_for(name: str, jobs: int) -> None:
+    table = workloads.load(name, seed=3, jobs=jobs)
+    assert len(table) == jobs
+    assert table["submit_s"].iloc[0] == 0
+    assert (table["kind"] == "cpu").sum() == round(_small_cluster.CPU_SHARE * jobs)
+
+
+def test_splits_are_drawn_apart(name: str) -> None:
+    first = {split: windows(named(name), split, 1)[0] for split in get_args(Split)}
+    assert len({float(load.table["duration_s"].sum()) for load in first.values()}) == len(first)
+
+
+def test_every_episode_is_offered_the_same_load(name: str) -> None:
+    """Of the cluster's GPUs, up to what the last gaps leave of the span."""
+    gpus = cluster(named(name).cluster_name).num_gpus
+    load = WORKLOADS[name].LOAD
+    for table in episodes(name):
+        held_s = table["duration_s"] + table["startup_s"]
+        work = float((table["num_gpus"] * held_s).sum())
+        assert load <= work / (gpus * table["submit_s"].max()) < 1.15 * load
+
+
+def test_jobs_come_in_runs_of_like_jobs(name: str) -> None:
+    table = training(name)
+    alike = (
+        table[["user", "model", "num_gpus", "asked"]].shift() == table[["user", "model", "num_gpus", "asked"]]
+    )
+    in_run = alike.all(axis=1) | alike.all(axis=1).shift(-1, fill_value=False)
+    assert in_run.mean() == pytest.approx(0.78, abs=0.03)
+
+
+def test_widths_lie_between_phillys_and_helios(name: str) -> None:
+    gpus = training(name)["num_gpus"]
+    assert 1.54 < gpus.mean() < 3.72
+    assert gpus.median() == 1
+    assert set(gpus) == set(_small_cluster.WIDTHS)
+
+
+def test_run_times_are_phillys_within_bounds(name: str) -> None:
+    run_s = training(name)["duration_s"] + training(name)["startup_s"]
+    least, most = _small_cluster.RUN_S
+    assert run_s.between(least, most).all()
+    assert run_s.mean() / 60 == pytest.approx(45, abs=4)
+    assert run_s.median() / 60 == pytest.approx(18.6, abs=3)
+    longest = np.mean(
+        [np.sort(t["duration_s"])[-len(t) // 20 :].sum() / t["duration_s"].sum() for t in episodes(name)]
+    )
+    assert longest == pytest.approx(0.31, abs=0.04)
+
+
+def test_many_jobs_can_share_and_many_cannot(name: str) -> None:
+    shares = []
+    for table in episodes(name):
+        memory = table.loc[table["num_gpus"] > 0, "gpu_memory_gib"].to_numpy()
+        assert memory.max() <= _small_cluster.GPU_GIB
+        over = memory[:, None] + memory > _small_cluster.GPU_GIB
+        shares.append(over[np.triu_indices(len(memory), 1)].mean())
+    assert np.mean(shares) == pytest.approx(0.44, abs=0.03)
+
+
+def test_users_ask_for_cores_whatever_they_train(name: str) -> None:
+    table = training(name)
+    assert table["asked"].quantile([0.25, 0.5, 0.75]).tolist() == [3, 4, 5]
+    assert (table["asked"] > table["need"]).mean() == pytest.approx(0.76, abs=0.03)
+    work = table["num_gpus"] * table["duration_s"]
+    faster = np.average(np.maximum(table["need"] / table["asked"], 1), weights=work)
+    assert 1 - 1 / faster == pytest.approx(0.16, abs=0.04)
+
+
+def test_restarts_cost_minutes_on_mixed() -> None:
+    table = training("mixed")
+    assert table["restart_s"].between(5, 600).all()
+    assert table["restart_s"].median() == pytest.approx(97, abs=15)
+    assert (table["restart_s"] > 0.2 * table["duration_s"]).mean() == pytest.approx(0.35, abs=0.05)
+
+
+def test_jobs_can_shrink_to_one_worker_and_double(name: str) -> None:
+    table = training(name)
+    assert (table["min_workers"] == 1).all()
+    assert (table["max_workers"] == 2 * table["num_gpus"]).all()
+    one = table[table["num_gpus"] == 1]
+    assert (2 / (1 + one["scaling_loss"])).mean() == pytest.approx(1.5, abs=0.05)
+
+
+def test_estimates_are_good_at_once_later_or_never(name: str) -> None:
+    table = training(name)
+    turns = table["predictable_from"]
+    assert (turns == 0).mean() == pytest.approx(0.45, abs=0.03)
+    assert (turns == 1).mean() == pytest.approx(0.15, abs=0.03)
+    held_s, told_s = (
+        table["duration_s"] + table["startup_s"],
+        table["profiled_duration_s"] + table["startup_s"],
+    )
+    error = np.log(told_s / held_s)
+    assert error[turns == 0].std() == pytest.approx(0.25, abs=0.02)
+    assert error[turns > 0].std() == pytest.approx(1, abs=0.05)
+    late = np.log((table["predicted_duration_s"] + table["startup_s"]) / held_s)
+    assert late.std() == pytest.approx(0.25, abs=0.02)
+
+
+def test_no_job_is_larger_than_the_cluster(name: str) -> None:
+    assert all(len(load.table) == WORKLOADS[name].JOBS for load in windows(named(name), "train", 5))
+
+
+# When jobs come on `busy`.
+
+
+def test_busy_restarts_are_the_measured_ones() -> None:
+    assert training("busy")["restart_s"].median() < training("mixed")["restart_s"].median() / 4
+
+
+def test_busy_begins_at_the_quietest_and_is_fullest_at_noon() -> None:
+    """Were all hours alike, e^(0.75 sin) over its mean, I0(0.75) = 1.146: from 0.41 to 1.85."""
+    shares = []
+    for seed in range(400):
+        times_s = busy._moments((np.arange(512) + 0.5) / 512, busy.DAY_S, seed)
+        shares.append(np.histogram(times_s, 24, (0, busy.DAY_S))[0] / 512 * 24)
+    rate = np.mean(shares, axis=0)
+    assert np.argmin(rate) in (22, 23, 0, 1)
+    assert np.argmax(rate) in (10, 11, 12, 13)
+    assert rate[[0, -1]].mean() == pytest.approx(0.41, abs=0.06)
+    assert rate[11:13].mean() == pytest.approx(1.85, abs=0.12)
+
+
+def test_busy_hours_are_tied_as_in_phillys_generator() -> None:
+    hours = busy._tied(0, 20_000)
+    assert hours.std() == pytest.approx(1, abs=0.03)
+    assert np.corrcoef(hours[1:], hours[:-1])[0, 1] == pytest.approx(0.41, abs=0.03)
+
+
+def test_busy_hours_differ_as_much_as_those_of_phillys_virtual_clusters() -> None:
+    """Fano factors by the hour of those with 1,000 to 4,000 jobs in 51 days: 3.7, 12.7, 37 and 156."""
+    counts = [
+        np.histogram(t["submit_s"], np.arange(0, t["submit_s"].max(), 3600.0))[0] for t in episodes("busy")
+    ]
+    assert 3.7 < np.mean([each.var() / each.mean() for each in counts]) < 156
+
+
+def test_a_busy_window_is_about_a_day_and_a_third_of_it_is_waiting() -> None:
+    found = windows(busy.scenario, "train", 16)
+    tables = [each.results(run(Rule(), each.episode())) for each in found]
+    waiting = sum(table["wait_s"].mean() for table in tables) / sum(table["jct_s"].mean() for table in tables)
+    assert waiting == pytest.approx(1 / 3, abs=0.06)
+    assert np.mean([each.table["submit_s"].max() for each in found]) == pytest.approx(busy.DAY_S, rel=0.15)

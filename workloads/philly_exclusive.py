@@ -1,0 +1,5 @@
+"""The classic problem on the same jobs: each GPU has one job, which nothing slows; order and preemption count."""
+
+from workloads._scenario import Scenario
+
+scenario = Scenario(physics="exclusive")
