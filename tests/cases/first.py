@@ -22,6 +22,7 @@ from simulator.account import Account
 from simulator.episode import Episode, run
 from simulator.kernel import calls, laws
 from simulator.kernel._compile import CACHE
+from simulator.kernel._pipeline import say
 from simulator.policy import Ranking
 from tests.cases import tiny
 from tests.cases.mixed_jobs import OUTAGES, Whims, mixed_table, workload
@@ -105,6 +106,7 @@ def compile_all() -> None:
     if any(CACHE.rglob("*.nbc")):
         play()
         return
+    say()
     with subprocess.Popen([sys.executable, "-m", "tests.cases.first", "backwards"], cwd=ROOT) as other:
         play()
     if other.returncode:
