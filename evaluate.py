@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from agents.judging import Candidate
     from evaluation.report import Maker
     from experiments import Paper, Setting
     from simulator.policy import Policy
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 BESIDE = ("fifo", "sjf", "srtf", "las")
 """What every policy stands beside, unless one episode is all that is asked for."""
-WINDOWS = 20
+WINDOWS, JUDGED = 20, 100
+PPO = "ppo"
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,12 @@ class Evaluation:
     """What to score, and on how much."""
 
     policy: tuple[str, ...] = ()
-    """A module of baselines/ (fifo ...), all, tuned, tuned:NAME, constants, the folder of a learned agent, or
-    module:attribute. Several make one table, in which all are held against the first; one stands beside fifo, sjf, srtf
-    and las."""
+    """A module of baselines/ (fifo ...), all, tuned, tuned:NAME, constants, ppo (the agent that comes with the project
+    for the workload, or for all), the folder of a learned agent, or module:attribute. Several make one table, in which
+    all are held against the first; one stands beside fifo, sjf, srtf and las."""
+    protocol: str | None = None
+    """Instead of a policy, the folder of a run of train_agent.py: its agents, of all seeds, are judged on 100 windows
+    of its scenario, beside the ladder of policies, with interquartile means, profiles and shifts."""
     paper: str | None = None
     """Instead of a policy, a module of experiments/ (xion ...): its claims, on the workload that they are about."""
     scenario: Scenario = field(default_factory=Scenario)
@@ -66,7 +71,10 @@ def main(args: Sequence[str] | None = None) -> int:
 def work(args: Sequence[str]) -> None:
     """Do what the arguments ask for; ValueError says why it cannot be."""
     evaluation = read_choices(args)
-    what, fill = reproduction(evaluation) if evaluation.paper else scoring(evaluation)
+    if evaluation.paper:
+        what, fill = reproduction(evaluation)
+    else:
+        what, fill = judgement(evaluation) if evaluation.protocol else scoring(evaluation)
     folder = run_folder.open_run_folder("evaluate", evaluation, evaluation.out)
     try:
         fill(folder)
@@ -80,8 +88,11 @@ def work(args: Sequence[str]) -> None:
 def read_choices(args: Sequence[str]) -> Evaluation:
     """Return the choices in the flags and in the file they name."""
     evaluation = choices.read(Evaluation, args, command="evaluate.py", about=str(__doc__))
-    if bool(evaluation.policy) == bool(evaluation.paper):
-        raise ValueError("give either --policy, what to score, or --paper, whose claims to examine")
+    if sum(map(bool, (evaluation.policy, evaluation.protocol, evaluation.paper))) != 1:
+        raise ValueError(
+            "give one of --policy, what to score, --protocol, whose agents to judge, "
+            "and --paper, whose claims to examine"
+        )
     usual = Scenario(seed=evaluation.scenario.seed)
     if evaluation.paper and evaluation.scenario != usual:
         changed = [name for name, value in vars(usual).items() if getattr(evaluation.scenario, name) != value]
@@ -106,6 +117,47 @@ def reproduction(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]"
     with working("preparing the jobs; the first run compiles the simulator"):
         settings = paper.settings(evaluation.windows or paper.trials, seed)
     return name, partial(reproduce, evaluation, paper, settings)
+
+
+def judgement(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
+    """Return the name of a run of training, and what judges its agents and fills a folder."""
+    from agents import check_installed
+
+    check_installed()
+    from agents.judging import candidates
+
+    run = str(evaluation.protocol)
+    found = candidates(Path(run))
+    if evaluation.scenario == Scenario() and not evaluation.workload:
+        evaluation = replace(evaluation, scenario=found[0].agent.scenario)
+    return run, partial(judge, evaluation, found)
+
+
+def judge(evaluation: Evaluation, found: "Sequence[Candidate]", folder: Path) -> None:
+    """Judge the agents of a run, print what came of it, and fill the run folder."""
+    from agents.judging import Judging, document, lines
+    from evaluation import footnotes, report
+    from workloads import windows
+
+    out = report.console(sys.stdout)
+    judging = Judging(found, searched(evaluation), evaluation.scenario, processes=evaluation.processes)
+    with working("preparing the jobs; the first run compiles the simulator"):
+        workloads = windows(evaluation.scenario, "test", evaluation.windows or JUDGED)
+    for line in footnotes.heading(workloads):
+        out.print(line)
+    with progress("simulating", judging.simulations(len(workloads))) as moved:
+        came = judging.judge(workloads, moved)
+    for line in lines(came, len(found)):
+        print(line)
+    run_folder.write_json(folder / "protocol.json", document(came))
+    print(f"Run folder: {folder}")
+
+
+def searched(evaluation: Evaluation) -> "list[baselines.Tuned]":
+    """Return what searches found for the workload that a scenario is: the best tuned policy, and constants."""
+    workload = choices.workload_like(evaluation.scenario)
+    known = [baselines.tuned(workload)] if workload and baselines.searched(workload) else []
+    return [*known, *([baselines.constants(workload)] if workload in baselines.with_constants() else [])]
 
 
 def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
@@ -150,6 +202,12 @@ def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
     """Return a policy by its name, folder or `module:attribute`, and what to call it in the table."""
     if of_search := tuned(evaluation, policy):
         return of_search.label, baselines.vary(baselines.load(of_search.policy), **of_search.settings)
+    if policy == PPO:
+        from agents import shipped_policy
+
+        found, told = shipped_policy(choices.workload_like(evaluation.scenario))
+        print(told)
+        return PPO, found
     known = baselines.names()
     if policy not in known and Path(policy).is_dir():
         from agents import load_policy
@@ -161,6 +219,7 @@ def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
             "tuned",
             "tuned:NAME",
             "constants",
+            PPO,
             "package.module:attribute",
             "the folder of an agent",
         )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from evaluation.comparison import Comparison
     from simulator.policy import Policy
 
-START, HELD, CONSTANTS = "start", "held", "constants"
+START, HELD, CONSTANTS, OWN = "start", "held", "constants", "own"
 BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
 """What the trained agent stands beside, each with default settings. Before them come what it does on average, always
 (`held`), what it began as (`start`), and the best constants that are known for the workload (`constants`)."""
@@ -160,16 +160,57 @@ def tell(validated: "Validated") -> None:
         f"({greedy[START].low:.4f}-{greedy[START].high:.4f}; {sampled[START].ratio:.4f} sampled); / {others}{best}",
         flush=True,
     )
+    if on := validated.greedy.on:
+        print(f"{'':>16} on {', '.join(f'{name} {ratio:.4f}' for name, ratio in on.items())}", flush=True)
 
 
 def score(wanted: Run, agents: Sequence[Trained], folder: Path) -> None:
-    """Print and keep the table of the agents and the heuristics on test windows."""
+    """Print and keep the table of the agents and the heuristics on test windows, one for each workload."""
+    from agents.learner import scenarios_of
+    from evaluation import report
+
+    own = wanted.workload or choices.workload_like(wanted.scenario)
+    named = scenarios_of(wanted.scenario, wanted.training, own or OWN)
+    policies, summaries = in_table(wanted, agents, tuple(named)), []
+    for name, scenario in named.items():
+        if several := len(named) > 1:
+            print(f"\nOn {name}:")
+        test = replace(wanted, scenario=scenario)
+        summaries.append(score_on(test, policies, len(agents), folder / name if several else folder))
+    if len(named) > 1:
+        print(f"\nOn all {len(named)} workloads together:")
+        out = report.console(sys.stdout)
+        for line in verdicts(together(summaries), len(agents)):
+            out.print(line)
+    print(f"See how it learned: tensorboard --logdir {folder}")
+    print(f"Score the agent again: python evaluate.py --policy {agents[0].folder}")
+
+
+def together(summaries: "Sequence[dict[str, pd.DataFrame]]") -> "dict[str, pd.DataFrame]":
+    """Return the summaries of several workloads as one, without what is not in all of them."""
+    import pandas as pd
+
+    from agents.validation import BLOCK
+
+    return {
+        name: pd.concat(
+            [each[name].assign(window=each[name]["window"] + k * BLOCK) for k, each in enumerate(summaries)]
+        )
+        for name in summaries[0]
+        if all(name in each for each in summaries)
+    }
+
+
+def score_on(
+    wanted: Run, policies: "dict[str, Policy | type]", count: int, folder: Path
+) -> "dict[str, pd.DataFrame]":
+    """Print and keep the table of one workload, with so many agents in it; return the summaries."""
     from functools import partial
 
     from envs.task import shared_windows
     from evaluation import footnotes, report
 
-    policies = in_table(wanted, agents)
+    folder.mkdir(exist_ok=True)
     first = next(iter(policies))
     workloads = shared_windows(wanted.scenario, "test", wanted.test_windows)
     makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
@@ -186,13 +227,14 @@ def score(wanted: Run, agents: Sequence[Trained], folder: Path) -> None:
     out.print(report.table(summaries, bounds, first))
     for line in footnotes.footnotes(workloads, summaries, policies, first, bounds):
         out.print(line)
-    for line in verdicts(summaries, len(agents)):
+    for line in verdicts(summaries, count):
         out.print(line)
-    print(f"See how it learned: tensorboard --logdir {folder}")
-    print(f"Score the agent again: python evaluate.py --policy {agents[0].folder}")
+    return summaries
 
 
-def in_table(wanted: Run, agents: "Sequence[Trained]") -> "dict[str, Policy | type]":
+def in_table(
+    wanted: Run, agents: "Sequence[Trained]", learned_on: Sequence[str]
+) -> "dict[str, Policy | type]":
     """Return what stands in the table, by name: the agents first."""
     from agents.learn import learner_of
 
@@ -203,10 +245,16 @@ def in_table(wanted: Run, agents: "Sequence[Trained]") -> "dict[str, Policy | ty
         if each.held:
             found[name] = each.held
     found[START] = learner_of(wanted.scenario, wanted.training).start
-    workload = wanted.workload or choices.workload_like(wanted.scenario)
-    if workload and wanted.training.action == "steer" and workload in baselines.with_constants():
-        found[CONSTANTS] = baselines.vary(baselines.load("union"), **baselines.constants(workload).settings)
+    if wanted.training.action == "steer" and (known := constants(learned_on)):
+        found[CONSTANTS] = baselines.vary(baselines.load("union"), **known.settings)
     return found | {name: baselines.load(name) for name in BESIDE}
+
+
+def constants(learned_on: Sequence[str]) -> "baselines.Tuned | None":
+    """Return the best constants that are known for these workloads, None if none are known."""
+    if len(learned_on) > 1:
+        return baselines.constants_together(learned_on)
+    return baselines.constants(learned_on[0]) if learned_on[0] in baselines.with_constants() else None
 
 
 def numbered(name: str, count: int) -> list[str]:

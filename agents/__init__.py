@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from simulator.policy import Policy
 
-__all__ = ["check_installed", "load_policy"]
+__all__ = ["check_installed", "load_policy", "shipped_policy"]
 
 NEEDED = ("torch", "stable_baselines3", "tensorboard", "safetensors")
 
@@ -32,3 +32,14 @@ def load_policy(folder: str | Path) -> "Policy":
     from agents.learned import load
 
     return load(folder)
+
+
+def shipped_policy(workload: str | None) -> tuple["Policy", str]:
+    """Return the agent that comes with the project for a workload, or for all others, and a sentence that says which.
+
+    ValueError as `load_policy`, or if there is none.
+    """
+    from agents.shipping import shipped_for
+
+    found = shipped_for(workload)
+    return load_policy(found.folder), found.told

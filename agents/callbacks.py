@@ -130,7 +130,11 @@ class Validator(BaseCallback):
     def _save(self, validated: Validated, model: PPO) -> None:
         learner = self._learner
         agent = Agent(learner.network(model), learner.training, learner.scenario)
-        about = {"step": validated.step, "validation_ratio_to_start": validated.greedy.ratio}
+        about = {
+            "step": validated.step,
+            "validation_ratio_to_start": validated.greedy.ratio,
+            "validation": validated.greedy.numbers,
+        }
         checkpoints = self._out / CHECKPOINTS
         saved_agent.save(checkpoints / f"step-{validated.step:09d}", agent, about=about)
         kept = sorted(each for each in checkpoints.iterdir() if re.fullmatch(r"step-\d+", each.name))
@@ -142,4 +146,8 @@ class Validator(BaseCallback):
 
 def row_of(score: Score) -> dict[str, float]:
     """Return a score as one flat row."""
-    return score.numbers | {f"ratio_to_{name}": each.ratio for name, each in score.against.items()}
+    return (
+        score.numbers
+        | {f"ratio_to_{name}": each.ratio for name, each in score.against.items()}
+        | {f"ratio_on_{name}": ratio for name, ratio in score.on.items()}
+    )

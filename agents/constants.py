@@ -1,4 +1,4 @@
-"""Search the weights of the rule over moves by evolution: constants, or a network that sets them by the load.
+"""Search the weights of the rule over moves by evolution (CMA-ES): constants, or a network that sets them by the load.
 
 All candidates of a generation play the same training windows, and are judged by mean JCT / the default rule's on each.
 The means of generations are compared on validation windows, and the best is kept.
@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import cma
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.evolution import Evolution, Floats
 from envs.openings import Opening
 from envs.steer import DECISIONS, Steering
 from simulator.choice import check, choice
@@ -22,6 +22,7 @@ from simulator.steered import REACH, Offsets
 from traces import stream
 
 SEARCHED = tuple(each.name for each in RULE_PARAMETERS if each.scale > 0)
+Floats = NDArray[np.float64]
 Act = Callable[[NDArray[np.floating[Any]]], Floats]
 """Returns offsets of the weights, in units of their scales, (N, weights), for what is seen of the load, (N, loads)."""
 
@@ -105,24 +106,35 @@ def search(
     course = Course(training, searching.windows, searching)
     judge = Course(validation, len(validation), searching)
     begin = first(searching, rng) if start is None else start
-    evolution = Evolution(begin, searching.sigma, population=searching.population, rng=rng)
     best = Found(begin, judge.mean(begin, range(len(validation))), 0, 0, 0)
+    evolution = evolution_of(begin, searching, rng)
     limit = np.inf if searching.minutes is None else searching.minutes
-    while evolution.generation < searching.generations and minutes_since(began) < limit:
+    while evolution.countiter < searching.generations and minutes_since(began) < limit:
         which = rng.choice(len(training), searching.windows, replace=False).tolist()
         candidates = evolution.ask()
         values = np.array([course.mean(each, which) for each in candidates])
         evolution.tell(candidates, values)
-        if evolution.generation % searching.validate_every:
+        if evolution.countiter % searching.validate_every:
             continue
         value = judge.mean(evolution.mean, range(len(validation)))
         tell(
-            f"{minutes_since(began):5.1f} min  generation {evolution.generation:3d}  training {values.mean():.4f}  "
+            f"{minutes_since(began):5.1f} min  generation {evolution.countiter:3d}  training {values.mean():.4f}  "
             f"its mean on validation {value:.4f}  sigma {evolution.sigma:.3f}"
         )
         if value < best.validation:
-            best = best._replace(vector=evolution.mean, validation=value, generation=evolution.generation)
-    return best._replace(generations=evolution.generation, minutes=minutes_since(began))
+            best = best._replace(vector=evolution.mean, validation=value, generation=evolution.countiter)
+    return best._replace(generations=evolution.countiter, minutes=minutes_since(began))
+
+
+def evolution_of(begin: Floats, searching: Searching, rng: np.random.Generator) -> cma.CMAEvolutionStrategy:
+    """Return what draws candidates round `begin`, and learns from their values; all chance is of this generator."""
+    choices = {
+        "popsize": searching.population,
+        "randn": lambda *shape: rng.standard_normal(shape),
+        "seed": np.nan,  # leaves NumPy's own generator alone
+        "verbose": -9,
+    }
+    return cma.CMAEvolutionStrategy(begin, searching.sigma, choices)
 
 
 def minutes_since(began: float) -> float:

@@ -9,7 +9,7 @@ from stable_baselines3.common.callbacks import CallbackList
 from stable_baselines3.common.logger import configure
 
 from agents.callbacks import BEST, Curves, Ticker, Validated, Validator
-from agents.learner import Learner, seed_of
+from agents.learner import Learner, scenarios_of, seed_of
 from agents.pick import PickLearner
 from agents.steer import SteerLearner
 from agents.training import Action, Training
@@ -48,7 +48,10 @@ def learn(
 
 
 def learner_of(scenario: Scenario, training: Training, threads: int = 1) -> Learner:
-    """Return what learns an action, with a seed of its own."""
-    weights = training.weights or usual_weights(scenario) if training.action == "steer" else ()
+    """Return what learns an action, with a seed of its own; ValueError where it is not learned on several workloads."""
+    if training.also and training.action != "steer":
+        raise ValueError(f"also {', '.join(training.also)}: {training.action} is learned on one workload")
+    weights = training.weights or usual_weights(*scenarios_of(scenario, training).values())
+    weights = weights if training.action == "steer" else ()
     seeded = replace(training, learning_seed=seed_of(scenario, training), weights=weights)
     return LEARNERS[training.action](scenario, seeded, threads)

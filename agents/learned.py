@@ -13,7 +13,7 @@ from envs.observations.slots import observation
 from envs.slots import Slots
 from simulator.policy import Action, Policy, Wait
 from simulator.rule import Rule
-from simulator.steered import Offsets, Steered
+from simulator.steered import Offsets, Steered, arrivals_between
 from simulator.view import View
 
 
@@ -26,9 +26,8 @@ def policy_of(agent: Agent) -> Policy:
     """Return an agent as a policy; torch computes on one thread, since its network is small."""
     torch.set_num_threads(1)
     if isinstance(agent.network, SteerNetwork):
-        training = agent.training
-        every = -(-agent.scenario.jobs // training.decisions)
-        return Steered(Offsets(Rule(), training.weights), every, agent.network.choose)
+        every = arrivals_between(agent.scenario.jobs, agent.training.decisions)
+        return Steered(Offsets(Rule(), agent.training.weights), every, agent.network.choose)
     return Picking(agent)
 
 

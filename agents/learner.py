@@ -1,6 +1,7 @@
 """What has to be there for an action to be learned: environments, an algorithm, and how it is played."""
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from agents.training import Training
 from envs.batch import BatchEnv
 from simulator.policy import Policy
 from traces import stream
-from workloads import Scenario
+from workloads import Scenario, named
 
 SAMPLING_SEED = 0  # the same draws at every validation, so that a curve shows the agent and not chance
 
@@ -32,6 +33,7 @@ class Learner(ABC):
     def __init__(self, scenario: Scenario, training: Training, threads: int = 1) -> None:
         """Take what to learn on, how, and how many processors share the work, on which nothing depends."""
         self.scenario, self.training, self.threads = scenario, training, threads
+        self.scenarios = scenarios_of(scenario, training)
 
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environments under which the agent sees and acts."""
@@ -83,6 +85,11 @@ class Learner(ABC):
             "seed": int(stream(seed_of(self.scenario, training), "learning").integers(2**31)),
             "device": "cpu",
         }
+
+
+def scenarios_of(scenario: Scenario, training: Training, name: str = "own") -> dict[str, Scenario]:
+    """Return all that is learned on, by name: the scenario by the one given, and the named workloads besides."""
+    return {name: scenario} | {name: replace(named(name), seed=scenario.seed) for name in training.also}
 
 
 def seed_of(scenario: Scenario, training: Training) -> int:

@@ -2,19 +2,19 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load as read_tensors
 from safetensors.torch import save as tensor_bytes
 
 from agents.slot_network import SlotNetwork
 from agents.steer_network import SteerNetwork
-from agents.training import Action, Training, usual
+from agents.training import Training, usual
 from simulator import old_names
 from simulator.choice import changed
 from simulator.kernel.features import QUEUE_FEATURES, TOTALS
@@ -29,7 +29,7 @@ LAYOUTS: dict[str, dict[str, object]] = {
     "steer": {"action": "steer", "load": list(LOAD)},
     "pick": {"action": "pick", "queue_features": list(QUEUE_FEATURES), "totals": list(TOTALS)},
 }
-"""What the network of each action reads and answers."""
+"""What the network of each action reads and answers; one that steers may read less of the load."""
 Network = SlotNetwork | SteerNetwork
 
 
@@ -41,10 +41,10 @@ class Agent(NamedTuple):
     scenario: Scenario
 
 
-def new_network(training: Training) -> Network:
-    """Return a network that has learned nothing."""
+def new_network(training: Training, reads: Sequence[str] = LOAD) -> Network:
+    """Return a network that has learned nothing; reads: what one that steers reads of the load."""
     if training.action == "steer":
-        return SteerNetwork(len(training.weights), training.hidden)
+        return SteerNetwork(len(training.weights), training.hidden, reads)
     return SlotNetwork(training.queue_slots, hidden=training.hidden, base_scale=training.base_scale)
 
 
@@ -57,7 +57,7 @@ def save(folder: Path, agent: Agent, *, about: Mapping[str, object] | None = Non
     libraries = {name: version(name) for name in ("torch", "stable-baselines3", "numpy")}
     choices = {
         "format": FORMAT,
-        "layout": LAYOUTS[agent.training.action],
+        "layout": layout_of(agent),
         "training": asdict(agent.training),
         "scenario": asdict(agent.scenario),
         "made_with": libraries,
@@ -81,12 +81,14 @@ def load(folder: str | Path) -> Agent:
         ) from None
     if not isinstance(choices, dict) or choices.get("format") != FORMAT:
         raise ValueError(f"{folder / CHOICES}: expected the choices of an agent, format {FORMAT}")
-    action = _check_layout(folder, choices.get("layout"))
+    layout = _check_layout(folder, choices.get("layout"))
+    action: Any = layout["action"]
     training = _read(usual(action), choices.get("training"), folder)
     scenario = _read(Scenario(), choices.get("scenario"), folder)
     if not (0 < training.queue_slots <= MOST_SLOTS and 0 < training.hidden <= MOST_HIDDEN):
         raise ValueError(f"{folder / CHOICES}: a network of absurd size")
-    network = new_network(training)
+    reads: Any = layout.get("load", LOAD)
+    network = new_network(training, reads)
     try:
         network.load_state_dict(read_tensors(weights))
     except (SafetensorError, RuntimeError) as error:
@@ -94,8 +96,27 @@ def load(folder: str | Path) -> Agent:
     return Agent(network.eval(), training, scenario)
 
 
-def _check_layout(folder: Path, layout: object) -> Action:
-    """Return the action of an agent; ValueError where its network reads or answers other things than there are."""
+def about(folder: str | Path) -> dict[str, Any]:
+    """Return what was noted beside an agent's weights; ValueError where there is none that can be read."""
+    file = Path(folder) / WEIGHTS
+    try:
+        with safe_open(file, "numpy") as tensors:
+            noted: dict[str, Any] = json.loads((tensors.metadata() or {}).get("about", "{}"))
+    except (OSError, ValueError, SafetensorError) as error:
+        raise ValueError(f"{file} cannot be read: {error}") from None
+    return noted
+
+
+def layout_of(agent: Agent) -> dict[str, object]:
+    """Return what an agent's network reads and answers."""
+    layout = LAYOUTS[agent.training.action]
+    if isinstance(agent.network, SteerNetwork):
+        return layout | {"load": [LOAD[place] for place in agent.network.reads]}
+    return layout
+
+
+def _check_layout(folder: Path, layout: object) -> dict[str, object]:
+    """Return the layout of an agent; ValueError where its network reads or answers other things than there are."""
     known = layout if isinstance(layout, dict) else {}
     action: Any = known.get("action")
     wanted = LAYOUTS.get(action) if isinstance(action, str) else None
@@ -103,13 +124,16 @@ def _check_layout(folder: Path, layout: object) -> Action:
         raise ValueError(
             f"{folder / CHOICES}: expected an agent that can {' or '.join(LAYOUTS)}, not {action!r}"
         )
-    if apart := [name for name in wanted if known.get(name) != wanted[name]]:
+    reads = known.get("load")
+    fewer = isinstance(reads, list) and bool(reads) and set(reads) <= set(LOAD)
+    if apart := [
+        name for name in wanted if known.get(name) != wanted[name] and not (name == "load" and fewer)
+    ]:
         raise ValueError(
             f"{folder}: this agent was trained with other {', '.join(apart)} than the environment has now, "
             "so its network cannot read what it would see: train it anew"
         )
-    found: Action = action
-    return found
+    return known
 
 
 def _read(usual: C, content: object, folder: Path) -> C:

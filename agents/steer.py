@@ -8,15 +8,16 @@ import pandas as pd
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.policies import ActorCriticPolicy
-from stable_baselines3.common.vec_env import VecMonitor
+from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize
 
 from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
+from agents.side_by_side import SideBySide
 from agents.steer_network import SteerNetwork
 from agents.vec_env import ClusterVecEnv, batch
 from envs.batch import BatchEnv
 from envs.rule_batch import RuleVectorEnv
 from simulator.rule import Rule
-from simulator.steered import Offsets
+from simulator.steered import Offsets, arrivals_between
 
 CRITIC_WIDTH = 64
 
@@ -25,8 +26,9 @@ class SteerLearner(Learner):
     """PPO whose noise is held for a rollout, which is about a window: so its effect can be told from chance."""
 
     def environment(self) -> dict[str, Any]:
-        """Return the keywords of the environments, threads among them."""
-        return super().environment() | {"threads": self.threads}
+        """Return the keywords of the environments; the agent decides after so many arrivals on whatever workload."""
+        every = arrivals_between(self.scenario.jobs, self.training.decisions)
+        return super().environment() | {"every": every, "threads": self.threads}
 
     @property
     def start(self) -> Rule:
@@ -41,10 +43,9 @@ class SteerLearner(Learner):
     def model(self) -> PPO:
         """Return the algorithm with its environments, nothing learned yet."""
         training = self.training
-        envs = batch(training.environments, self.scenario, count=training.windows, **self.environment())
         model = PPO(
             "MlpPolicy",
-            VecMonitor(ClusterVecEnv(envs)),
+            self.environments(),
             **self.ppo(),
             gamma=training.discount,
             use_sde=True,
@@ -60,12 +61,36 @@ class SteerLearner(Learner):
                 parameter.zero_()  # begins as the rule
         return model
 
+    def environments(self) -> VecEnv:
+        """Return the environments to learn in, an equal share of each workload; ValueError for fewer than workloads."""
+        training, count = self.training, len(self.scenarios)
+        if training.environments < count:
+            raise ValueError(
+                f"environments {training.environments}: expected one a workload, {count}, or more"
+            )
+        shares = [training.environments // count + (k < training.environments % count) for k in range(count)]
+        parts: list[VecEnv] = [
+            VecMonitor(ClusterVecEnv(batch(share, scenario, count=training.windows, **self.environment())))
+            for share, scenario in zip(shares, self.scenarios.values(), strict=True)
+        ]
+        if training.normalize:
+            parts = [
+                VecNormalize(part, norm_obs=False, clip_reward=np.inf, gamma=training.discount)
+                for part in parts
+            ]
+        envs = SideBySide(parts) if count > 1 else parts[0]
+        return VecNormalize(envs, norm_reward=False, clip_obs=np.inf) if training.normalize else envs
+
     def network(self, model: PPO) -> SteerNetwork:
         """Return the actor."""
         policy = policy_of(model)
         found = SteerNetwork(len(self.training.weights), self.training.hidden)
         found.hidden[0].load_state_dict(policy.mlp_extractor.policy_net[0].state_dict())
         found.offsets.load_state_dict(policy.action_net.state_dict())
+        if normalized := model.get_vec_normalize_env():
+            seen: Any = normalized.obs_rms  # by the names of what is seen if it had several
+            deviation = np.sqrt(seen.var + normalized.epsilon)
+            found.take_in(*(torch.tensor(each, dtype=torch.float32) for each in (seen.mean, deviation)))
         return found
 
     def play(self, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
@@ -74,13 +99,22 @@ class SteerLearner(Learner):
         with torch.random.fork_rng():  # what is learned does not depend on how often it is validated
             torch.manual_seed(SAMPLING_SEED)
             policy_of(model).reset_noise(envs.num_envs)
-            table, offsets = play(envs, lambda seen: model.predict(seen, deterministic=not sampled)[0])
+            table, offsets = play(envs, lambda seen: chosen(model, seen, sampled=sampled))
         named = dict(zip(self.training.weights, offsets.T, strict=True))
         return Played(
             table,
             {f"offset_{name}": float(moved.mean()) for name, moved in named.items()}
             | {f"spread_{name}": float(moved.std()) for name, moved in named.items()},
         )
+
+
+def chosen(model: PPO, seen: np.ndarray, *, sampled: bool) -> np.ndarray:
+    """Return the offsets (N, weights) that an algorithm chooses for what is seen, (N, loads)."""
+    normalized = model.get_vec_normalize_env()
+    actions, _ = model.predict(
+        normalized.normalize_obs(seen) if normalized else seen, deterministic=not sampled
+    )
+    return actions
 
 
 def policy_of(model: PPO) -> ActorCriticPolicy:

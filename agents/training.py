@@ -5,8 +5,16 @@ from typing import Any, Literal
 
 from simulator.choice import changed, check, choice
 from simulator.policy import BASE_POLICY, Ranking
+from traces import did_you_mean
+from workloads import names
 
 Action = Literal["steer", "pick"]
+
+
+def workloads_expected(named: tuple[str, ...]) -> str | None:
+    """Return which workloads are expected where others are named, else None."""
+    wrong = sorted(set(named) - set(names()))
+    return f"{', '.join(names())}{''.join(did_you_mean(each, names()) for each in wrong)}" if wrong else None
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,12 @@ class Training:
     """steer: weights of the rule that are moved, the usual ones if none is named; `Rule` tells what each does."""
     decisions: int = choice(12, least=1)
     """steer: decisions a window, at like shares of its arrivals."""
+    normalize: bool = False
+    """steer: show the network each number by its mean and deviation so far, and pay by the deviation of a workload's
+    returns so far: for loads or gains that lie far apart."""
+    also: tuple[str, ...] = choice((), expected=workloads_expected)
+    """steer: named workloads to learn on besides the scenario's own, each with as many environments; there the agent
+    decides after as many arrivals."""
     discount: float = choice(0.97, above=0, most=1)
     """steer: how much the next step counts, over this one."""
     exploration: float = choice(0.135, above=0)

@@ -3,6 +3,8 @@
 import math
 from typing import NamedTuple
 
+import numpy as np
+import pandas as pd
 from stable_baselines3 import PPO
 
 import baselines
@@ -11,11 +13,13 @@ from agents.vec_env import batch
 from envs.task import shared_windows
 from evaluation import report, results
 from evaluation.comparison import Comparison, compare
+from workloads import Scenario
 
 HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion_threshold")
 """What every agent is held against, beside what it began as."""
 
 START = "start"
+BLOCK = 1_000_000  # window numbers of one workload among several
 NEVER = Comparison(math.inf, math.inf, math.inf, math.inf, math.inf, 0, 0)
 SHOWN = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_goodput_share")
 
@@ -27,6 +31,8 @@ class Score(NamedTuple):
     """Means over windows of some numbers of `evaluation.results.summarise`, and what an action tells besides."""
     against: dict[str, Comparison]
     """Its mean JCT / that of each other, paired by window; what it began as is `start`."""
+    on: dict[str, float]
+    """Its mean JCT / that of what it began as, by workload, where there are several."""
 
     @property
     def ratio(self) -> float:
@@ -34,22 +40,44 @@ class Score(NamedTuple):
         return self.against[START].ratio
 
 
-class Validation:
-    """The validation windows, and what the heuristics make of them."""
+class Course:
+    """The validation windows of one workload, and what the heuristics make of them."""
 
-    def __init__(self, learner: Learner) -> None:
-        """Simulate the heuristics."""
-        scenario, training = learner.scenario, learner.training
-        count = training.validation_windows
+    def __init__(self, learner: Learner, scenario: Scenario, number: int) -> None:
+        """Simulate the heuristics. number: of the workload, so that windows of several are told apart."""
+        count = learner.training.validation_windows
         workloads = shared_windows(scenario, "validation", count)
-        self._learner, self._gpus = learner, workloads[0].cluster.num_gpus
+        self._learner, self._first = learner, number * BLOCK
+        self._gpus = workloads[0].cluster.num_gpus
         choices = learner.environment() | {"split": "validation", "count": count}
         self._envs = batch(count, scenario, **choices)
         policies = {START: learner.start} | {name: baselines.load(name) for name in HEURISTICS}
         makers = {name: lambda policy=policy: baselines.make(policy) for name, policy in policies.items()}
+        tables = report.simulate(makers, workloads, processes=learner.threads)
+        self.others = {name: self._summary(table) for name, table in tables.items()}
+
+    def play(self, model: PPO, *, sampled: bool) -> tuple[pd.DataFrame, dict[str, float]]:
+        """Let the agent play every window; return the summary, and what is told besides. NeverEndsError as `play`."""
+        played = self._learner.play(model, self._envs, sampled=sampled)
+        return self._summary(played.table), played.numbers
+
+    def _summary(self, table: pd.DataFrame) -> pd.DataFrame:
+        summary = results.summarise(table, gpus=self._gpus)
+        return summary.assign(window=summary["window"] + self._first)
+
+
+class Validation:
+    """The validation windows of all workloads that are learned on, and what the heuristics make of them."""
+
+    def __init__(self, learner: Learner) -> None:
+        """Simulate the heuristics."""
+        self._courses = {
+            name: Course(learner, scenario, number)
+            for number, (name, scenario) in enumerate(learner.scenarios.items())
+        }
         self._others = {
-            name: results.summarise(table, gpus=self._gpus)
-            for name, table in report.simulate(makers, workloads, processes=learner.threads).items()
+            name: pd.concat([course.others[name] for course in self._courses.values()], ignore_index=True)
+            for name in (START, *HEURISTICS)
         }
 
     @property
@@ -64,11 +92,19 @@ class Validation:
         Infinitely bad where its jobs never end in one of them: that is no reason to stop learning.
         """
         try:
-            played = self._learner.play(model, self._envs, sampled=sampled)
+            played = {name: course.play(model, sampled=sampled) for name, course in self._courses.items()}
         except NeverEndsError:
-            return Score(dict.fromkeys(SHOWN, math.inf), dict.fromkeys(self._others, NEVER))
-        summary = results.summarise(played.table, gpus=self._gpus)
+            return Score(dict.fromkeys(SHOWN, math.inf), dict.fromkeys(self._others, NEVER), {})
+        summary = pd.concat([each for each, _ in played.values()], ignore_index=True)
+        told = {
+            name: float(np.mean([numbers[name] for _, numbers in played.values()]))
+            for name in next(iter(played.values()))[1]
+        }
+        on = {
+            name: compare(each, self._courses[name].others[START]).ratio for name, (each, _) in played.items()
+        }
         return Score(
-            numbers={name: float(results.pool(summary)[name]) for name in SHOWN} | played.numbers,
+            numbers={name: float(results.pool(summary)[name]) for name in SHOWN} | told,
             against={name: compare(summary, other) for name, other in self._others.items()},
+            on=on if len(on) > 1 else {},
         )

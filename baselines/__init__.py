@@ -11,7 +11,16 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from baselines._tuned import CONSTANTS, Tuned, constants, searched, tuned, with_constants
+from baselines._tuned import (
+    CONSTANTS,
+    TOGETHER,
+    Tuned,
+    constants,
+    constants_together,
+    searched,
+    tuned,
+    with_constants,
+)
 from traces import modules, unknown
 
 if TYPE_CHECKING:
@@ -19,8 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONSTANTS",
+    "TOGETHER",
     "Tuned",
     "constants",
+    "constants_together",
     "grid",
     "load",
     "make",

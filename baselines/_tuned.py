@@ -5,6 +5,7 @@ moves.
 """
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from workloads import named
 
 FOLDER = Path(__file__).parent / "tuned"
 CONSTANTS = Path(__file__).parent / "constants"
+TOGETHER = "together"  # the file of constants for several workloads at once
 EARLIER = ", searched on windows of an earlier version"
 
 
@@ -75,7 +77,7 @@ def tuned(workload: str, policy: str | None = None) -> Tuned:
 
 def with_constants() -> list[str]:
     """Return the names of the workloads for which weights were searched."""
-    return sorted(file.stem for file in CONSTANTS.glob("*.json"))
+    return sorted(file.stem for file in CONSTANTS.glob("*.json") if file.stem != TOGETHER)
 
 
 def constants(workload: str) -> Constants:
@@ -86,10 +88,27 @@ def constants(workload: str) -> Constants:
             f"no constants were searched for workload {workload!r}: there are those of {', '.join(known) or 'none'}; "
             "python benchmarks/evolve.py --workload NAME searches some"
         )
-    found = json.loads((CONSTANTS / f"{workload}.json").read_text(encoding="utf-8"))
+    found = _constants(workload)
     under = f" under --physics {found['physics']}" if found["physics"] != named(workload).physics else ""
     source = f"found on training windows of {workload}{under} with {found['episodes']:,} simulated episodes"
     return Constants("union", found["weights"], source + EARLIER * (found["streams"] != VERSION))
+
+
+def constants_together(workloads: Collection[str]) -> Constants | None:
+    """Return `union` with the weights found for just these workloads at once, None if there is no such."""
+    if not (CONSTANTS / f"{TOGETHER}.json").exists():
+        return None
+    found = _constants(TOGETHER)
+    if set(found["workloads"]) != set(workloads):
+        return None
+    of = ", ".join(found["workloads"])
+    source = f"found on training windows of {of} with {found['episodes']:,} simulated episodes"
+    return Constants("union", found["weights"], source + EARLIER * (found["streams"] != VERSION))
+
+
+def _constants(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((CONSTANTS / f"{name}.json").read_text(encoding="utf-8"))
+    return found
 
 
 def _workloads() -> list[str]:

@@ -2,6 +2,7 @@
 
 What is found on training windows and chosen on validation windows is compared with the default rule on further
 validation windows, and kept in `baselines/constants/NAME.json`, from where `evaluate.py --policy constants` takes it.
+Several names search one rule for all of these workloads, with as many windows of each, and keep it in `together.json`.
 With `--hidden N` a network that sets the weights by the load is searched, from the constants kept, and held against
 them. Test windows are not looked at.
 """
@@ -15,8 +16,7 @@ import numpy as np
 
 import baselines
 from agents import constants
-from agents.constants import Course, Found, Searching
-from agents.evolution import Floats
+from agents.constants import Course, Floats, Found, Searching
 from baselines import CONSTANTS
 from envs.openings import Opening, opened
 from evaluation import run_folder
@@ -33,13 +33,14 @@ FIELDS = ("hidden", "population", "windows", "validate_every", "seed", "sigma")
 def searched(chosen: argparse.Namespace, searching: Searching) -> tuple[Found, list[Opening]]:
     """Search as chosen; return what was found, and the fresh windows."""
     scenario = {"physics": chosen.physics} if chosen.physics else {}
-    training = opened(scenario, chosen.workload, "train", chosen.training)
-    validation = opened(scenario, chosen.workload, "validation", chosen.choosing + chosen.fresh)
+    training = [each for name in chosen.workload for each in opened(scenario, name, "train", chosen.training)]
+    both = [opened(scenario, name, "validation", chosen.choosing + chosen.fresh) for name in chosen.workload]
     start = None
     if searching.hidden:
         rng = stream(searching.seed, "first network")
-        start = constants.first(searching, rng, kept(chosen.workload))
-    choosing, fresh = validation[: chosen.choosing], list(validation[chosen.choosing :])
+        start = constants.first(searching, rng, kept(*chosen.workload))
+    choosing = [each for found in both for each in found[: chosen.choosing]]
+    fresh = [each for found in both for each in found[chosen.choosing :]]
     found = constants.search(
         training, choosing, searching, start=start, tell=lambda line: print(line, flush=True)
     )
@@ -69,16 +70,18 @@ def command(chosen: argparse.Namespace, found: Found) -> str:
     flags |= {"physics": chosen.physics} if chosen.physics else {}
     flags |= {"generations": found.generations}
     words = (f"--{name.replace('_', '-')} {value}" for name, value in flags.items())
-    return f"python benchmarks/evolve.py --workload {chosen.workload} {' '.join(words)}"
+    return f"python benchmarks/evolve.py --workload {' '.join(chosen.workload)} {' '.join(words)}"
 
 
 def keep(chosen: argparse.Namespace, searching: Searching, found: Found, ratios: Floats) -> None:
     """Write the constants found, with where they are from; ratios: to the default rule, on the fresh windows."""
     rule, value = constants.rule_of(found.vector, searching), estimate(ratios)
+    one, several = chosen.workload[0], len(chosen.workload) > 1
+    of = {"workloads": chosen.workload} if several else {"workload": one}
     document = {
         "command": command(chosen, found),
-        "workload": chosen.workload,
-        "physics": chosen.physics or named(chosen.workload).physics,
+        **of,
+        "physics": chosen.physics or (None if several else named(one).physics),
         "seed": searching.seed,
         "streams": VERSION,
         "commit": chosen.commit,
@@ -93,7 +96,7 @@ def keep(chosen: argparse.Namespace, searching: Searching, found: Found, ratios:
     }
     folder = Path(chosen.out)
     folder.mkdir(parents=True, exist_ok=True)
-    run_folder.write_json(folder / f"{chosen.workload}.json", document)
+    run_folder.write_json(folder / f"{baselines.TOGETHER if several else one}.json", document)
 
 
 def compare(what: str, ratios: Floats) -> None:
@@ -133,7 +136,7 @@ def main(args: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--workload", choices=names(), required=True)
+    parser.add_argument("--workload", choices=names(), nargs="+", required=True)
     parser.add_argument("--physics", help="other parts of physics than the workload's")
     for name in (*FIELDS, "generations"):
         kind = type(getattr(usual, name))
@@ -145,6 +148,8 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--fresh", type=int, default=FRESH, help="validation windows that only compare")
     parser.add_argument("--out", default=str(CONSTANTS), help="folder to write to")
     chosen = parser.parse_args(args)
+    if chosen.hidden and len(chosen.workload) > 1:
+        parser.error("--hidden: a network is searched for one workload")
     chosen.commit = commit()
     searching = Searching(
         **{name: getattr(chosen, name) for name in (*FIELDS, "generations", "minutes")},
@@ -154,8 +159,8 @@ def main(args: Sequence[str] | None = None) -> None:
     episodes = searching.population * searching.windows * found.generations
     print(f"{episodes:,} episodes in {found.minutes:.1f} min, {episodes / found.minutes / 60:.1f} a second")
     if searching.hidden:
-        np.save(Path(chosen.out) / f"{chosen.workload}-network.npy", found.vector)
-        return hold_against_constants(chosen.workload, searching, found, fresh)
+        np.save(Path(chosen.out) / f"{chosen.workload[0]}-network.npy", found.vector)
+        return hold_against_constants(chosen.workload[0], searching, found, fresh)
     act = constants.acting(found.vector, searching)
     ratios = Course(fresh, len(fresh), searching).ratios(act, range(len(fresh)))
     compare("/ union, on fresh validation windows", ratios)

@@ -9,7 +9,7 @@ from gymnasium.spaces import Box, Dict
 from envs.openings import Opening
 from envs.rule_batch import CRITIC_SPACE, HIGHEST, LOAD_SPACE, LOWEST, RuleBatch, RuleEnv
 from simulator.kernel import steering
-from simulator.steered import Offsets, choosing_times
+from simulator.steered import Offsets, arrivals_between, choosing_times
 from workloads import Scenario
 
 WEIGHTS = (
@@ -30,9 +30,9 @@ TRUSTS = ("trust_cores", "trust_times")
 DECISIONS = 12  # a window
 
 
-def usual_weights(scenario: Scenario) -> tuple[str, ...]:
-    """Return the weights that are steered in a scenario unless others are named."""
-    return (*WEIGHTS, *TRUSTS) if scenario.history else WEIGHTS
+def usual_weights(*scenarios: Scenario) -> tuple[str, ...]:
+    """Return the weights that are steered in all of these scenarios unless others are named."""
+    return (*WEIGHTS, *TRUSTS) if all(each.history for each in scenarios) else WEIGHTS
 
 
 class Steering(RuleBatch):
@@ -45,15 +45,21 @@ class Steering(RuleBatch):
         *,
         weights: Sequence[str] | None = None,
         decisions: int = DECISIONS,
+        every: int | None = None,
         privileged: bool = False,
         threads: int = 1,
     ) -> None:
-        """Make room for so many environments; see `SteerEnv` for the choices. ValueError for what is no weight."""
+        """Make room for so many environments; see `SteerEnv` for the choices.
+
+        ValueError for what is no weight, or no number of arrivals.
+        """
         super().__init__(found, count, threads=threads)
         if weights is None:
             weights = usual_weights(found[0].workload.scenario)
         self.offsets, self.privileged = Offsets(found[0].rule, weights), privileged
-        self.every = -(-len(found[0].episode.jobs) // decisions)
+        self.every = arrivals_between(len(found[0].episode.jobs), decisions) if every is None else every
+        if self.every < 1:
+            raise ValueError(f"every {every}: expected at least 1 arrival")
         self.action_space = Box(-1.0, 1.0, (len(weights),), np.float32)
         self.observation_space = (
             Dict({"load": LOAD_SPACE, "critic": CRITIC_SPACE}) if privileged else LOAD_SPACE
@@ -101,7 +107,8 @@ class SteerEnv(RuleEnv):
     ## Action
     Box: offsets of `weights` from those of the default rule (`simulator.rule`); 1 moves a weight by three times its
     scale. They hold until the next decision. There are `decisions` of them a window, at like shares of its arrivals;
-    fewer where many jobs come at once. `simulator.steered.Steered` decides at the same instants, as a policy.
+    fewer where many jobs come at once. With `every`, there is one after so many arrivals instead.
+    `simulator.steered.Steered` decides at the same instants, as a policy.
 
     ## Reward
     `gain`: 100 times the job-seconds won against the default rule on the same window meanwhile, over all of its own;
@@ -113,7 +120,7 @@ class SteerEnv(RuleEnv):
 
     ## Arguments
     workload, scenario, split, count: as for `GPUClusterEnv`. start: weights of the default rule that differ from
-    `union`'s, by name. weights, decisions, privileged: see above.
+    `union`'s, by name. weights, decisions, every, privileged: see above.
     """
 
     kind = Steering

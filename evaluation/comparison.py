@@ -83,7 +83,7 @@ def compare_agents(
     if len(agents) == 1:
         return compare(agents[0], references[0], seed=seed)
     pairs = [_paired(agent, other, "mean_jct_s") for agent, other in zip(agents, references, strict=True)]
-    ratios = np.array([(ours / theirs).groupby(level="window").mean() for ours, theirs in pairs])
+    ratios = paired_ratios(agents, references)
     ours, theirs = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
     mean, low, high = two_level(ratios, seed=seed)
     each = ratios.mean(axis=0)
@@ -96,6 +96,12 @@ def compare_agents(
         wins=int((each < 1).sum()),
         windows=len(each),
     )
+
+
+def paired_ratios(agents: Sequence[pd.DataFrame], references: Sequence[pd.DataFrame]) -> NDArray[np.float64]:
+    """Return each agent's mean JCT / its reference's, (agents, windows). Raises `ValueError` as `compare`."""
+    pairs = [_paired(agent, other, "mean_jct_s") for agent, other in zip(agents, references, strict=True)]
+    return np.array([(ours / theirs).groupby(level="window").mean() for ours, theirs in pairs])
 
 
 def two_level(ratios: ArrayLike, *, seed: int = 0) -> Interval:

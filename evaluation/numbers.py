@@ -117,8 +117,13 @@ NUMBERS: Mapping[str, Number] = {
         "99th percentile of job completion time", lambda w: w["jct_s"].quantile(0.99), "p99\nJCT", "seconds"
     ),
     "max_jct_s": Number("longest job completion time", lambda w: w["jct_s"].max()),
+    "jct_variance_s2": Number("variance of job completion time", lambda w: w["jct_s"].var(ddof=0)),
     "mean_wait_s": Number(
         "mean time without GPUs", lambda w: w.of_finished("wait_s").mean(), "mean\nwait", "seconds"
+    ),
+    "mean_idle_s": Number(
+        "mean time without progress: without GPUs, pausing and loading",
+        lambda w: w.of_finished("wait_s").mean() + w.of_finished("overhead_s").mean(),
     ),
     "mean_slowdown": Number(
         "mean bounded slowdown, threshold 600 s", lambda w: w.by(w.slowdown).mean(), "slow-\ndown", "ratio"

@@ -1,7 +1,7 @@
 """Claims: what a paper says, what was measured, and whether the one bears the other out.
 
-A claim holds if the mean over trials reaches its floor, which is where we count it as reproduced; surely, if the
-whole 95 % interval agrees. The paper's own figure is held against the mean alone.
+A claim is held against the paper's own figure and no other. It is reached if the whole 95 % interval over trials lies
+where the paper says, not reached if none of it does, and else not sure.
 """
 
 import math
@@ -13,6 +13,7 @@ from typing import Literal
 from evaluation.comparison import Estimate
 
 Needs = Literal["at least", "more than", "at most", "less than", "exactly"]
+Verdict = Literal["reached", "not reached", "not sure"]
 
 _REACHES: dict[str, Callable[[float, float], bool]] = {
     "at least": operator.ge,
@@ -25,17 +26,16 @@ _REACHES: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence about means over trials, and the figures that decide it.
+    """One sentence about means over trials, and the paper's figure that decides it.
 
-    claim: the sentence; it says in the words of `needs` to which side of the floor it points.
-    floor, paper: what is asked for, and the paper's figure where it gives one. form: how figures are printed.
+    claim: the sentence; it says in the words of `needs` to which side of the figure it points. form: how figures are
+    printed.
     """
 
     claim: str
     measured: Estimate
     needs: Needs
-    floor: float
-    paper: float | None = None
+    paper: float
     form: str = "{:.2f}"
 
     def __post_init__(self) -> None:
@@ -44,39 +44,23 @@ class Claim:
             raise ValueError(f"the claim {self.claim!r} does not say {self.needs!r}")
 
     @property
-    def holds(self) -> bool:
-        """Whether the mean reaches the floor."""
-        return self._reaches(self.measured.mean, self.floor)
+    def verdict(self) -> Verdict:
+        """Whether the whole interval reaches the paper's figure, or none of it; not sure without an interval."""
+        if any(math.isnan(figure) for figure in self.measured):
+            return "not sure"
+        reaches = {_REACHES[self.needs](figure, self.paper) for figure in self.measured}
+        if len(reaches) == 2:
+            return "not sure"
+        return "reached" if reaches.pop() else "not reached"
 
-    @property
-    def surely(self) -> bool:
-        """Whether the interval, as far as there is one, lies on the same side of the floor as the mean."""
-        limits = [limit for limit in self.measured[1:] if not math.isnan(limit)]
-        return all(self._reaches(limit, self.floor) == self.holds for limit in limits)
-
-    @property
-    def reaches_headline(self) -> bool | None:
-        """Whether the mean reaches the paper's figure; None if there is none."""
-        return None if self.paper is None else self._reaches(self.measured.mean, self.paper)
-
-    @property
-    def verdict(self) -> str:
-        """Say whether it holds, and if the interval leaves that open."""
-        return ("yes" if self.holds else "no") + ("" if self.surely else ", not surely")
-
-    def _reaches(self, figure: float, wanted: float) -> bool:
-        return _REACHES[self.needs](figure, wanted)
-
-    def row(self) -> dict[str, str | float | bool | None]:
-        """Return the claim as it is saved; a limit that is not known is None."""
+    def row(self) -> dict[str, str | float | None]:
+        """Return the claim as it is saved; a figure that is not known is None."""
         mean, low, high = (None if math.isnan(figure) else figure for figure in self.measured)
         return {
             "claim": self.claim,
             "paper": self.paper,
-            "floor": self.floor,
             "measured": mean,
             "low": low,
             "high": high,
-            "holds": self.holds,
-            "reaches_headline": self.reaches_headline,
+            "verdict": self.verdict,
         }

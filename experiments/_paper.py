@@ -47,8 +47,8 @@ class Paper:
             yield from ("", table)
         yield ""
         yield (
-            "A claim holds if the mean over trials reaches its floor; not surely, if the 95 % interval (paired "
-            "bootstrap over trials) crosses it."
+            "A claim is held against the paper's own figure: reached if the whole 95 % interval (paired bootstrap over "
+            "trials) is, not reached if none of it is, else not sure."
         )
         yield from self.remarks(found)
 

@@ -88,14 +88,12 @@ def sweep(
 
 
 def claims(found: Sequence[Claim]) -> "Table":
-    """Return claims with what the paper gives, what is asked for, what was measured and the verdict."""
-    headings = ("claim", "paper", "floor", "measured", "95 %\ninterval", "holds", "reaches\npaper")
-    rows = []
-    for claim in found:
-        paper = "" if claim.paper is None else _text(claim.paper, claim.form)
-        reached = {None: "", True: "yes", False: "no"}[claim.reaches_headline]
-        measured = texts(claim.measured, form=claim.form)
-        rows.append((claim.claim, paper, _text(claim.floor, claim.form), *measured, claim.verdict, reached))
+    """Return claims with what the paper gives, what was measured and the verdict."""
+    headings = ("claim", "paper", "measured", "95 %\ninterval", "verdict")
+    rows = [
+        (each.claim, _text(each.paper, each.form), *texts(each.measured, form=each.form), each.verdict)
+        for each in found
+    ]
     return grid("Claims", headings, rows)
 
 

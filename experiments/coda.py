@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-HEADLINE, FLOOR = 0.208, 0.15
-MOST_WAIT = 1.05  # of the baseline's, that CPU jobs may wait
+HEADLINE = 0.208
 SHARES = (0.0, 0.2, 0.4)  # of CPU jobs, that are heavy on bandwidth
 BASELINES = {"fixed_cores": "a fixed 3 cores a GPU", "fifo": "the cores users ask for"}
 CODA, UNTUNED, UNTHROTTLED, ONE_QUEUE = "coda", "coda, no tuning", "coda, no eliminator", "coda, no arrays"
@@ -96,11 +95,11 @@ def _over(found: Found, baseline: str) -> list[Claim]:
     relative = Estimate(*(figure - 1 for figure in found.ratio(ours, theirs, UTILISATION)))
     wait = found.ratio(ours, theirs, CPU_WAIT)
     than = f"with {BASELINES[baseline]}"
-    used, more = "GPU utilisation is at least 15 points higher", "GPU utilisation is at least 15 % higher"
+    used, more = "GPU utilisation is at least 20.8 points higher", "GPU utilisation is at least 20.8 % higher"
     return [
-        Claim(f"{used} than {than}.", points, "at least", floor=FLOOR, paper=HEADLINE, form="{:.1%}"),
-        Claim(f"{more} than {than}.", relative, "at least", floor=FLOOR, paper=HEADLINE, form="{:.1%}"),
-        Claim(f"CPU jobs wait at most 1.05 times as long as {than}.", wait, "at most", floor=MOST_WAIT),
+        Claim(f"{used} than {than}.", points, "at least", paper=HEADLINE, form="{:.1%}"),
+        Claim(f"{more} than {than}.", relative, "at least", paper=HEADLINE, form="{:.1%}"),
+        Claim(f"CPU jobs wait at most as long as {than}.", wait, "at most", paper=1),
     ]
 
 

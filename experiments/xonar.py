@@ -1,15 +1,19 @@
 """Xonar: let jobs share GPUs by their profiles, and never run out of memory (Shin et al., IEEE CLOUD 2022).
 
 Claim: jobs that share GPUs without regard to memory run out of it, and the unlucky one begins anew; ordering the
-queue by profiles ends that, and the tail of completion times is 44 % shorter. The tail is not defined in what
-we know: here it is the 95th percentile of a trial's JCTs, and the longest beside it. Held against `fifo_blind`.
+queue by profiles ends that, and the tail of completion times is 44 % shorter. Neither the tail nor the baseline is
+defined in what we know: the tail is here the 95th percentile of a trial's JCTs, and the longest beside it, which is the
+makespan since all jobs come at once; the baselines are the two that the authors' code keeps, one slot, and two slots
+with a memory test, and a FIFO that knows nothing of memory, with either victim.
 
-Inferred: 10 or 30 jobs wait for one pair of 32 GB GPUs, at most two at a time, as in the authors' prototype, drawn like
-their 600 profiles (mix) or like those above 8 GB (memory). Two that want more than a whole GPU slow each other down in
-proportion, and by a fixed 4 % per co-located job. "Unlucky" is read as any job on the GPU; the victim begins anew after
-25 s. Iterations decide which jobs suit each other and nothing else: what jobs exchange takes no time here.
+Inferred: 10 jobs, as in the authors' trials, or 30 wait for one pair of 32 GB GPUs, at most two at a time, drawn like
+their 600 profiles (mix) or like those above 8 GB (memory). How two slow each other down, and what a job takes besides
+its iterations, is fitted to one of their measured queues, which is replayed. "Unlucky" is any job on the GPU, or the
+newcomer, whose memory grows; the victim begins anew, its start-up included.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,29 +23,32 @@ import numpy as np
 from baselines.packed_fifo import PackedFifo
 from baselines.xonar import Xonar
 from evaluation.comparison import Estimate, estimate
-from experiments import _figure, _tables
+from experiments import _figure, _tables, _xonar_replay
 from experiments._claims import Claim
 from experiments._figure import Look
 from experiments._paper import Paper
-from experiments._trials import Found, Setting, by_default, changed, drawn
+from experiments._trials import Case, Found, Setting, by_default, changed, drawn
 from simulator.physics import CONTENTION_OF_EXCESS
+from traces import stream
+from workloads import Workload, prepare, seed_of_jobs
+from workloads.xonar_mix import STARTUP_S
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
     from rich.table import Table
 
 HEADLINE = 0.44
-FLOORS = {"mix": 0.10, "memory": 0.20}  # from which we count it as reproduced
-SETS = tuple(f"{kind} {jobs}" for kind in FLOORS for jobs in (10, 30))
-LARGE = tuple(name for name in SETS if name.endswith("30"))
-RESTART_S = 25.0  # of the workloads
+SETS = tuple(f"{kind} {jobs}" for kind in ("mix", "memory") for jobs in (10, 30))
+AS_TRIED = tuple(name for name in SETS if name.endswith("10"))  # with as many jobs as the authors' trials
+RESTART_S = STARTUP_S  # of the workloads
 OTHER_SCORES: tuple[Literal[1, 2, 3, 4, 5, 6, 8], ...] = (1, 2, 3, 4, 5, 6, 8)  # 7 is Xonar's default
-DELAYS_S = (25.0, 60.0, 120.0, 300.0, 600.0)
+DELAYS_S = (RESTART_S, 60.0, 120.0, 300.0, 600.0)
 PEAKS = (0.0, 0.25, 0.5, 0.75, 0.95)
-NEWCOMER, PROFILED = "newcomer", "contention of V100s"
+ERRORS = (0.1, 0.2)  # deviations of the logarithm of a profiled memory; 0 is the usual case
+PROFILING_S = (10.0, 56.0)  # the latter is the median of the authors' profiling runs; 0 is the usual case
+NEWCOMER, LUCIDS, GAVELS = "newcomer", "contention of Lucid's pairs", "contention of Gavel's pairs"
 ALONE, BLIND, HEAD, FIRST_FIT, XONAR = "fifo", "fifo_blind", "packed_fifo, strict", "packed_fifo", "xonar"
-TAIL, LONGEST = "p95_jct_s", "max_jct_s"
+TAIL, LONGEST, VARIANCE = "p95_jct_s", "max_jct_s", "jct_variance_s2"
 
 
 def delayed(name: str, seconds: float) -> str:
@@ -54,10 +61,30 @@ def peaking(name: str, share: float) -> str:
     return f"{name}, peak at {share:g}" if share else name
 
 
-def settings(trials: int, seed: int) -> list[Setting]:
-    """Return the four sets with all policies, then what changes the cost of running out of memory.
+def erring(name: str, error: float) -> str:
+    """Return the name of the setting of a set in which profiled memory is off by so much."""
+    return f"{name}, memory off by {error:g}" if error else name
 
-    That cost is nothing to a policy under which no job does, so only the blind one runs again.
+
+def profiling(name: str, seconds: float) -> str:
+    """Return the name of the setting of a set in which a profile takes so long."""
+    return f"{name}, profiled in {seconds:g} s" if seconds else name
+
+
+def against(name: str) -> dict[str, Case]:
+    """Return the baselines that Xonar is held against in a set: what each is called, and where it is found."""
+    return {
+        "one slot": (name, ALONE),
+        "two slots with a memory test": (name, HEAD),
+        "blind FIFO, the newcomer failing": (f"{name}, {NEWCOMER}", BLIND),
+        "blind FIFO, anybody failing": (name, BLIND),
+    }
+
+
+def settings(trials: int, seed: int) -> list[Setting]:
+    """Return the four sets with all policies, what changes the cost of failing or of profiles, and the replay.
+
+    Failing costs nothing to a policy under which no job does, so only the blind one runs again.
     """
     policies = (
         by_default(ALONE, BLIND) | {HEAD: partial(PackedFifo, strict=True)} | by_default(FIRST_FIT, XONAR)
@@ -67,21 +94,58 @@ def settings(trials: int, seed: int) -> list[Setting]:
     for name in SETS:
         kind, jobs = name.split()
         loads = drawn(f"xonar_{kind}", trials, seed, jobs=int(jobs))
-        found.append(Setting(name, loads, policies | (scores if name in LARGE else {})))
-        costs: dict[str, dict[str, Any]] = {f"{name}, {NEWCOMER}": {"oom_victim": NEWCOMER}}
+        found.append(Setting(name, loads, policies | (scores if name in AS_TRIED else {})))
+        found += _dear_failures(name, loads)
+        found += _poor_profiles(name, loads)
+        for other, choices in CONTENTIONS.items():
+            found.append(
+                Setting(f"{name}, {other}", changed(loads, **choices), by_default(ALONE, BLIND, XONAR))
+            )
+    return [*found, *_xonar_replay.settings()]
+
+
+CONTENTIONS: dict[str, dict[str, Any]] = {
+    LUCIDS: {"contention_loss": 0.04},
+    GAVELS: {"contention": CONTENTION_OF_EXCESS, "contention_loss": 0.0},
+}
+"""Milder than what is fitted to the authors' queue: 4 % for a neighbour, or 0.48 of the demand beyond a GPU alone."""
+
+
+def _dear_failures(name: str, loads: Sequence[Workload]) -> list[Setting]:
+    costs: dict[str, dict[str, Any]] = {f"{name}, {NEWCOMER}": {"oom_victim": NEWCOMER}}
+    if name in AS_TRIED:
         costs |= {delayed(name, seconds): {"restart_delay": seconds} for seconds in DELAYS_S[1:]}
         costs |= {peaking(name, peak): {"peak_at": peak} for peak in PEAKS[1:]}
-        found += [
-            Setting(other, changed(loads, **choices), by_default(BLIND)) for other, choices in costs.items()
-        ]
-        profiled = changed(loads, contention=CONTENTION_OF_EXCESS, contention_loss=0.0)
-        found.append(Setting(f"{name}, {PROFILED}", profiled, by_default(BLIND, XONAR)))
+    return [Setting(other, changed(loads, **choices), by_default(BLIND)) for other, choices in costs.items()]
+
+
+def _poor_profiles(name: str, loads: Sequence[Workload]) -> list[Setting]:
+    found = [Setting(erring(name, error), misprofiled(loads, error), by_default(XONAR)) for error in ERRORS]
+    for seconds in PROFILING_S:
+        profiled = changed(loads, physics=_with_profiles(loads[0]), profiling=seconds)
+        found.append(Setting(profiling(name, seconds), profiled, by_default(XONAR)))
     return found
 
 
-def tail(found: Found, name: str, number: str = TAIL, against: str | None = None) -> Estimate:
+def misprofiled(loads: Sequence[Workload], error: float) -> list[Workload]:
+    """Return the same trials with profiled memories that are off by a lognormal factor, and all else exact."""
+    found = []
+    for load in loads:
+        rng = stream(seed_of_jobs(load.scenario, load.window), "profiled memory")
+        factor = np.exp(error * rng.standard_normal(len(load.table)))
+        table = load.table.assign(profiled_memory_gib=load.table["gpu_memory_gib"] * factor)
+        scenario = replace(load.scenario, physics=_with_profiles(load))
+        found.append(prepare(table, scenario, window=load.window))
+    return found
+
+
+def _with_profiles(load: Workload) -> str:
+    return f"{load.scenario.physics},profiles"
+
+
+def tail(found: Found, name: str, number: str = TAIL, than: str | None = None) -> Estimate:
     """Return by what share Xonar's tail is shorter than that of blind FIFO, there or in another setting."""
-    return found.saving((name, XONAR), (against or name, BLIND), number)
+    return found.saving((name, XONAR), (than or name, BLIND), number)
 
 
 def title(name: str) -> str:
@@ -91,50 +155,76 @@ def title(name: str) -> str:
 
 
 def tables(found: Found) -> "list[Table]":
-    """Return the four sets, each with every policy that ran, and what the tail depends on."""
+    """Return the four sets, Xonar against each baseline, on what that depends, poor profiles, and the replay."""
     numbers = (
         ("mean_jct_s", "mean\nJCT", "{:,.0f}"),
         (TAIL, "p95\nJCT", "{:,.0f}"),
-        (LONGEST, "longest\nJCT", "{:,.0f}"),
+        (LONGEST, "longest,\nmakespan", "{:,.0f}"),
+        (VARIANCE, "variance,\ns²", "{:,.0f}"),
         ("oom_restarts", "out of\nmemory", "{:,.1f}"),
         ("shared_gpu_hours", "shared\nGPU-h", "{:.2f}"),
     )
-    ratios = ((TAIL, "p95"), (LONGEST, "longest"))
     sets = [
-        _tables.comparison(title(name), found, name, BLIND, numbers=numbers, ratios=ratios) for name in SETS
+        _tables.comparison(title(name), found, name, ALONE, numbers=numbers, ratios=[(TAIL, "p95")])
+        for name in SETS
     ]
-    return [*sets, _depends(found)]
+    return [*sets, _against(found), _depends(found), _profiles(found), _xonar_replay.table(found)]
+
+
+def _against(found: Found) -> "Table":
+    rows = []
+    for name in SETS:
+        for baseline, case in against(name).items():
+            each = [found.saving((name, XONAR), case, number) for number in (TAIL, LONGEST, VARIANCE)]
+            failures = f"{found.mean(case, 'oom_restarts').mean:.1f}"
+            rows.append([name, baseline, *(_share(saved) for saved in each), failures])
+    headings = ["set", "than", "p95", "longest,\nmakespan", "variance", "out of\nmemory"]
+    return _tables.grid("By what share Xonar's JCTs are shorter, of each trial", headings, rows, words=2)
+
+
+def _share(saved: Estimate) -> str:
+    return " ".join(_tables.texts(saved, "{:.1%}"))
 
 
 def _depends(found: Found) -> "Table":
-    headings = (
-        "set",
-        "than\nblind FIFO's",
-        "the newcomer\nas victim",
-        "contention\nas measured",
-        "than first\nfit's",
-        "than with\nscore 3",
-        "44 % shorter if\na restart takes",
-    )
+    headings = ["set", "as it is", *(f"{name.split()[2]}\npairs" for name in CONTENTIONS)]
+    headings += ["than\nfirst fit", "than\nscore 3", "44 % if a\nrestart takes"]
     rows = []
     for name in SETS:
-        each = [tail(found, name), tail(found, name, against=f"{name}, {NEWCOMER}")]
-        each += [tail(found, f"{name}, {PROFILED}"), found.saving((name, XONAR), (name, FIRST_FIT), TAIL)]
+        each = [tail(found, name), *(tail(found, f"{name}, {other}") for other in CONTENTIONS)]
+        each.append(found.saving((name, XONAR), (name, FIRST_FIT), TAIL))
         texts = ["\n".join(_tables.texts(found_here, "{:.1%}")) for found_here in each]
-        score = "xonar, score 3"
-        if name in LARGE:
-            texts.append("\n".join(_tables.texts(found.saving((name, XONAR), (name, score), TAIL), "{:.1%}")))
+        if name in AS_TRIED:
+            score = found.saving((name, XONAR), (name, "xonar, score 3"), TAIL)
+            texts += ["\n".join(_tables.texts(score, "{:.1%}")), _crossing(found, name)]
         else:
-            texts.append("")
-        rows.append((name, *texts, _crossing(found, name)))
-    return _tables.grid(
-        "By what share Xonar's p95 of JCT is shorter, and on what that depends", headings, rows
+            texts += ["", ""]
+        rows.append((name, *texts))
+    what = "By what share Xonar's p95 is shorter than blind FIFO's, anybody failing, and on what that depends"
+    return _tables.grid(what, headings, rows)
+
+
+def _profiles(found: Found) -> "Table":
+    errors = (0.0, *ERRORS)
+    headings = ["set", *(f"{what},\noff {100 * error:.0f} %" for what in ("OoM", "p95") for error in errors)]
+    headings += [f"p95,\n{seconds:g} s" for seconds in PROFILING_S]
+    rows = []
+    for name in SETS:
+        off = [erring(name, error) for error in errors]
+        failures = [_tables.texts(found.mean((other, XONAR), "oom_restarts"), "{:.2f}") for other in off]
+        others = [*off, *(profiling(name, seconds) for seconds in PROFILING_S)]
+        saved = [found.saving((other, XONAR), (name, HEAD), TAIL) for other in others]
+        shares = [_tables.texts(each, "{:.1%}") for each in saved]
+        rows.append([name, *("\n".join(texts) for texts in (*failures, *shares))])
+    what = (
+        "Xonar where profiled memory is off, or a profile takes time: failures, p95 against the memory test's"
     )
+    return _tables.grid(what, headings, rows)
 
 
 def _crossing(found: Found, name: str) -> str:
     """Say which delay of a restart makes the paper's figure come true."""
-    savings = [tail(found, name, against=delayed(name, seconds)).mean for seconds in DELAYS_S]
+    savings = [tail(found, name, than=delayed(name, seconds)).mean for seconds in DELAYS_S]
     for (before, low), (after, high) in pairwise(zip(DELAYS_S, savings, strict=True)):
         if low < HEADLINE <= high:
             return f"{np.interp(HEADLINE, (low, high), (before, after)):.0f} s"
@@ -142,70 +232,52 @@ def _crossing(found: Found, name: str) -> str:
 
 
 def claims(found: Found) -> list[Claim]:
-    """Return that no job runs out of memory, how much shorter the tail is, and what the choice of partners does."""
-    failures = {policy: _over_all(found, policy, "oom_restarts") for policy in (BLIND, XONAR)}
-    shared = _over_all(found, XONAR, "shared_gpu_hours")
+    """Return that no job runs out of memory, with exact profiles and with others, and how much shorter the tail is."""
+    off = ERRORS[0]
     blind = "Under blind FIFO, jobs run out of memory more than 0 times a trial."
-    ours = "Under Xonar, jobs run out of memory exactly 0 times a trial."
-    together = "Under Xonar, GPUs are shared for more than 0 GPU-hours a trial."
-    best = max(float((1 - _trials_ratio(found, name)).max()) for name in SETS)
-    single = "In the best single trial, Xonar's p95 of JCT is at least 40 % shorter than blind FIFO's."
+    exact = "Under Xonar with exact profiles, they do exactly 0 times (true by construction)."
+    poor = f"Under Xonar with memory profiled {off:.0%} off, they do exactly 0 times.".replace("%", " %")
     return [
-        Claim(blind, failures[BLIND], "more than", floor=0, form="{:.1f}"),
-        Claim(ours, failures[XONAR], "exactly", floor=0, form="{:g}"),
-        Claim(together, shared, "more than", floor=0),
-        *(_shorter(found, name, number) for name in SETS for number in (TAIL, LONGEST)),
-        *(_no_later(found, name) for name in SETS),
-        Claim(single, Estimate(best, np.nan, np.nan), "at least", floor=0.4, paper=HEADLINE, form="{:.1%}"),
+        Claim(blind, _failures(found, BLIND, SETS), "more than", paper=0, form="{:.2f}"),
+        Claim(exact, _failures(found, XONAR, SETS), "exactly", paper=0, form="{:g}"),
+        Claim(poor, _failures(found, XONAR, [erring(name, off) for name in SETS]), "exactly", paper=0),
+        *(_shorter(found, name, than) for name in SETS[:2] for than in against(name)),
+        *(_shorter(found, SETS[0], than, LONGEST) for than in against(SETS[0])),
     ]
 
 
-def _over_all(found: Found, policy: str, number: str) -> Estimate:
-    return estimate(np.concatenate([found.summaries[name, policy][number] for name in SETS]))
+def _failures(found: Found, policy: str, places: Sequence[str]) -> Estimate:
+    return estimate(np.concatenate([found.summaries[name, policy]["oom_restarts"] for name in places]))
 
 
-def _trials_ratio(found: Found, name: str) -> "pd.Series":
-    ours, theirs = (found.summaries[name, policy][TAIL] for policy in (XONAR, BLIND))
-    return ours / theirs
-
-
-def _shorter(found: Found, name: str, number: str) -> Claim:
-    floor = FLOORS[name.split()[0]]
+def _shorter(found: Found, name: str, than: str, number: str = TAIL) -> Claim:
     what = {TAIL: "p95 of JCT", LONGEST: "longest JCT"}[number]
-    claim = f"{title(name)}: Xonar's {what} is at least {100 * floor:.0f} % shorter than blind FIFO's."
-    return Claim(claim, tail(found, name, number), "at least", floor=floor, paper=HEADLINE, form="{:.1%}")
-
-
-def _no_later(found: Found, name: str) -> Claim:
-    ratio = found.ratio((name, XONAR), (name, FIRST_FIT), "makespan_s")
-    claim = f"{title(name)}: Xonar's makespan is at most that of first fit with the memory test."
-    return Claim(claim, ratio, "at most", floor=1, form="{:.3f}")
+    claim = f"{title(name)}: Xonar's {what} is at least 44 % shorter than with {than}."
+    saved = found.saving((name, XONAR), against(name)[than], number)
+    return Claim(claim, saved, "at least", paper=HEADLINE, form="{:.1%}")
 
 
 def remarks(found: Found) -> list[str]:
-    """Say what of the gain hangs on our reading, and what most of it is."""
+    """Say what most of the gain is, what the best single trial has, and what the replay rests on."""
     gained = {
-        name: (tail(found, name), found.saving((name, FIRST_FIT), (name, BLIND), TAIL)) for name in SETS
+        name: found.saving((name, FIRST_FIT), (name, BLIND), TAIL).mean / tail(found, name).mean
+        for name in SETS
     }
-    parts = ", ".join(
-        f"{100 * rest.mean / whole.mean:.0f} % ({name})" for name, (whole, rest) in gained.items()
-    )
-    newcomer = {name: tail(found, name, against=f"{name}, {NEWCOMER}").mean for name in SETS}
-    reached = sum(newcomer[name] >= FLOORS[name.split()[0]] for name in SETS)
+    parts = ", ".join(f"{100 * share:.0f} % ({name})" for name, share in gained.items())
+    alone = {name: found.summaries[name, XONAR][TAIL] / found.summaries[name, ALONE][TAIL] for name in SETS}
+    best = ", ".join(f"{100 * (1 - each.min()):.0f} % ({name})" for name, each in alone.items())
     return [
-        "Which job fails decides much: if it is the newcomer, which has nothing to lose yet, "
-        f"{reached} of {len(SETS)} sets reach the floor for p95. That any job may fail was settled after both "
-        "had been tried.",
-        f"Most of the gain is the memory test: first fit with that test has this share of it: {parts}.",
-        "With 10 or 30 jobs all there at once, the longest JCT is the makespan.",
+        "Of what Xonar's p95 gains over blind FIFO, anybody failing, first fit with the memory test has this share: "
+        f"{parts}.",
+        f"In the best single trial Xonar's p95 is shorter than with one slot by {best}.",
+        "The memory test ends failures only as far as profiles are exact; the trace's are, so that is no finding.",
+        _xonar_replay.remark(found),
     ]
 
 
 LOOKS = {
-    "memory 30": Look("memory, 30", _figure.BLUE, width=2.2),
-    "memory 10": Look("memory, 10", _figure.BLUE, "--", 1.4),
-    "mix 30": Look("mix, 30", _figure.RED, width=2.2),
-    "mix 10": Look("mix, 10", _figure.RED, "--", 1.4),
+    "memory 10": Look("memory", _figure.BLUE, width=2.2),
+    "mix 10": Look("mix", _figure.RED, width=2.2),
 }
 ROWS = {ALONE: "no sharing", HEAD: "head waits", FIRST_FIT: "first fit", XONAR: "Xonar"}
 
@@ -214,13 +286,11 @@ def figure(found: Found) -> "Figure":
     """Draw how much shorter the tail is over the cost of a restart, and by policy."""
     drawing, (delays, peaks, parts) = _figure.one_and_two()
     for axes, places, setting in ((delays, DELAYS_S, delayed), (peaks, PEAKS, peaking)):
-        lines = {
-            name: [tail(found, name, against=setting(name, place)) for place in places] for name in LOOKS
-        }
+        lines = {name: [tail(found, name, than=setting(name, place)) for place in places] for name in LOOKS}
         _figure.curves(axes, places, lines, LOOKS, names=axes is delays)
         _figure.percent(axes.yaxis)
         axes.set_ylim(bottom=min(axes.get_ylim()[0], 0))
-    for name, offset in zip(LARGE, (-0.13, 0.13), strict=True):
+    for name, offset in zip(AS_TRIED, (-0.13, 0.13), strict=True):
         each = {text: found.saving((name, policy), (name, BLIND), TAIL) for policy, text in ROWS.items()}
         _figure.dots(parts, each, LOOKS[name].colour, offset)
     _figure.percent(parts.xaxis)
@@ -231,7 +301,7 @@ def figure(found: Found) -> "Figure":
     delays.set_xlabel("Delay of a restart, s")
     peaks.set_title("… by peak of memory")
     peaks.set_xlabel("Share of the run before it")
-    parts.set_title("… by policy, 30 jobs")
+    parts.set_title("… by policy")
     _figure.caption(drawing, found.counts()[SETS[0]])
     return drawing
 

@@ -110,6 +110,11 @@ class Steered(RunsWhole):
         self.offsets.write(memory, self.choose(load[0])[None])
 
 
+def arrivals_between(jobs: int, decisions: int) -> int:
+    """Return after how many arrivals to choose anew, so that there are so many decisions in so many jobs."""
+    return -(-jobs // decisions)
+
+
 def choosing_times(submit_s: np.ndarray, every: int) -> np.ndarray:
     """Return when another `every` jobs have arrived, s, the first instant left out; once where many come together."""
     times = np.unique(submit_s[every::every])

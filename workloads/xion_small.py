@@ -1,7 +1,8 @@
 """Jobs for Xion's regime: short ones of like length on few slots, where pausing and loading cost a fifth of a job.
 
 From Xion's abstract: pausing and loading cost up to hundreds of seconds, and then preferring short jobs stops paying.
-Its jobs and machines are not public; all figures below are our assumptions, found by trying where the claims hold:
+Its jobs and machines are not public; all figures below are our assumptions. They were found by looking for where the
+claims hold: on longer jobs, lighter overheads or wider gangs they do not, as `python evaluate.py --paper xion` prints.
 Poisson arrivals, lognormal lengths, each job fills one slot (one GPU), and pause + load is lognormal, split 40 to 60.
 Slots are placement-insensitive: a paused job may resume in either, and SRTF always pauses the job with most left.
 """
@@ -59,3 +60,8 @@ def with_overhead(table: pd.DataFrame, median_s: float) -> pd.DataFrame:
     """Return the jobs of `trace` with another median of pause + load, and all else as it is."""
     scale = median_s / OVERHEAD_S
     return table.assign(pause_s=scale * table["pause_s"], load_s=scale * table["load_s"])
+
+
+def with_load(table: pd.DataFrame, load: float) -> pd.DataFrame:
+    """Return the jobs of `trace` at another load: the same, further apart or closer together."""
+    return table.assign(submit_s=table["submit_s"] * LOAD / load)

@@ -47,6 +47,11 @@ LOAD = (
     "hour_cos",
     "gpus",  # log2 / 12
     "gpus_a_node",  # / 8
+    "queued_elastic",  # share of the queued jobs that may have another number of workers
+    "queued_restart",  # mean pause and load of the queued jobs, time
+    "queued_memory",  # mean of their profiled memory, over that of the largest GPU
+    "may_share",  # jobs that may hold a GPU at the same time, less 1
+    "gpu_types",  # 1 where GPUs differ in speed
 )
 """What is seen of the load; times are log1p(s / 60) / 4."""
 CRITIC = ("progress", "default_present", "present", "gap")
@@ -84,6 +89,11 @@ CRITIC = ("progress", "default_present", "present", "gap")
     HOUR_COS,
     GPUS,
     GPUS_A_NODE,
+    QUEUED_ELASTIC,
+    QUEUED_RESTART,
+    QUEUED_MEMORY,
+    MAY_SHARE,
+    TYPES,
 ) = range(len(LOAD))
 SHORT_S = 600.0
 DAY_S = 86_400.0
@@ -93,8 +103,9 @@ NEVER_ENDS = -1.0  # what is won by weights under which jobs never end: as if al
 
 @compiled
 def describe_queue(s, jobs, m, out):
-    """Write what is seen of the queue into the first ten places."""
+    """Write what is seen of the queue."""
     count, gpus, area, waited, longest = 0, 0, 0.0, 0.0, 0.0
+    elastic, restart, memory = 0, 0.0, 0.0
     short, doubtful, wide, duty, on_cores = 0, 0, 0, 0.0, 0
     for request_class in range(s.num_classes):
         begin = s.queue_start[request_class]
@@ -114,7 +125,13 @@ def describe_queue(s, jobs, m, out):
             doubtful += not s.predictable[job]
             wide += asked * (asked > 1)
             duty += duty_of(jobs, job)
+            elastic += jobs[job].max_workers > jobs[job].min_workers
+            restart += jobs[job].pause_s + jobs[job].load_s
+            memory += jobs[job].profiled_memory_gib
     each = max(count, 1)
+    out[QUEUED_ELASTIC] = elastic / each
+    out[QUEUED_RESTART] = as_time(restart / each)
+    out[QUEUED_MEMORY] = memory / each / s.level_memory[s.num_levels - 1]
     out[JOBS_QUEUED] = np.log1p(count) / 6.0
     out[QUEUED_GPUS] = np.log1p(gpus / s.num_gpus)
     out[QUEUED_TIME] = as_time(area / s.num_gpus)
@@ -129,7 +146,7 @@ def describe_queue(s, jobs, m, out):
 
 @compiled
 def describe_running_jobs(s, jobs, m, out):
-    """Write what is seen of the running jobs into the next places; the GPUs have been read."""
+    """Write what is seen of the running jobs; the GPUs have been read."""
     count, area, lefts, short, restart, slow, on_cores, idle = 0, 0.0, 0.0, 0, 0.0, 0.0, 0, 0
     for k in range(s.num_active):
         job = s.events[k]
@@ -178,6 +195,8 @@ def describe_machines(s, m, out):
     out[CORES_A_GPU] = most_cores / s.num_gpus / 16.0
     out[GPUS] = np.log2(s.num_gpus) / 12.0
     out[GPUS_A_NODE] = s.num_gpus / s.num_nodes / 8.0
+    out[MAY_SHARE] = s.max_share - 1.0
+    out[TYPES] = s.typed
 
 
 @compiled

@@ -5,11 +5,15 @@ import pickle
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from agents import load_policy, saved_agent
 from agents.saved_agent import CHOICES, WEIGHTS, Agent
+from agents.steer_network import SteerNetwork
+from agents.training import STEER
+from simulator.kernel.steering import LOAD
 from tests.cases.crowd import TINY, opinionated
 from workloads import Scenario
 
@@ -57,6 +61,24 @@ def test_other_features_are_refused(saved: Path) -> None:
     rewrite(saved, {"layout": saved_agent.LAYOUTS["pick"] | {"totals": ["free_share"]}})
     with pytest.raises(ValueError, match="trained with other totals"):
         load_policy(saved)
+
+
+def test_an_agent_that_steers_reads_the_load_by_name(tmp_path: Path) -> None:
+    """One from when less was seen, or in another order, answers as it did."""
+    reads = ("free_gpus", "jobs_queued", "hour_cos")
+    training = replace(STEER, weights=("price", "harm"), hidden=4)
+    network = SteerNetwork(2, 4, reads)
+    torch.nn.init.normal_(network.offsets.weight, generator=torch.Generator().manual_seed(0))
+    saved_agent.save(tmp_path / "agent", Agent(network, training, SCENARIO))
+    read = saved_agent.load(tmp_path / "agent").network
+    assert isinstance(read, SteerNetwork)
+    load = np.arange(len(LOAD), dtype=np.float32) / 10
+    wanted = network(torch.from_numpy(np.array([load[LOAD.index(name)] for name in reads]))[None])[0]
+    assert read.choose(load).tolist() == pytest.approx(wanted.tolist())
+    for wrong in (["free_gpus", "luck"], [], "free_gpus"):
+        rewrite(tmp_path / "agent", {"layout": {"action": "steer", "load": wrong}})
+        with pytest.raises(ValueError, match="trained with other load"):
+            load_policy(tmp_path / "agent")
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,24 @@ def test_several_agents_learn_to_steer_and_are_told_of_as_one(tmp_path: Path) ->
         assert kept["training"]["learning_seed"] == seed
 
 
+def test_an_agent_of_several_workloads_has_a_table_for_each(tmp_path: Path) -> None:
+    few = [*FEW[:9], *("--environments", "4", "--test-windows", "2", "--batch", "48"), *STEER]
+    run = run_of(tmp_path, *few, "--also", "xonar_mix")
+    assert (run.code, run.error) == (0, "")
+    assert len(re.findall(r"^ +on own [\d.]+, xonar_mix [\d.]+$", run.out, re.MULTILINE)) == 3
+    assert re.findall(r"^On (.+):$", run.out, re.MULTILINE) == [
+        "own",
+        "xonar_mix",
+        "all 2 workloads together",
+    ]
+    ratios = re.findall(r"^  ([\d.]+) \(.+, lower in \d+ of (\d) windows: .+ fifo$", run.out, re.MULTILINE)
+    assert [windows for _, windows in ratios] == ["2", "2", "4"]
+    own, other, both = (float(ratio) for ratio, _ in ratios)
+    assert both == pytest.approx((own + other) / 2, abs=1e-4)
+    for name in ("own", "xonar_mix"):
+        assert (run.folder / name / "agent" / "jobs.csv").exists()
+
+
 def test_the_agent_scores_the_same_again(trained: Run, tmp_path: Path) -> None:
     run, again = trained.folder, tmp_path / "again"
     same = (

@@ -152,7 +152,7 @@ def test_the_old_streams_draw_as_version_0_did(monkeypatch: pytest.MonkeyPatch) 
 
 def test_nothing_but_the_streams_has_changed_since_version_0() -> None:
     """The smallest part of what `benchmarks/per_window.py --old-streams` compares."""
-    args = ["--old-streams", "--policy", "srtf", "--workload", "xonar_mix", "xion_small"]
+    args = ["--old-streams", "--policy", "srtf", "--workload", "aiturbo_ps", "xion_small"]
     command = [sys.executable, "benchmarks/per_window.py", *args]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.stdout.endswith("8 of 8 cells are equal to the digit\n"), found.stdout + found.stderr

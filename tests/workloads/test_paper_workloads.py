@@ -10,6 +10,8 @@ from pandas.testing import assert_frame_equal
 import traces
 import workloads
 from simulator.cluster import cluster
+from simulator.episode import run
+from simulator.policy import Ranking
 from workloads import coda_mix, named, windows, xion_small
 
 NAMES = ("coda_mix", "xion_small", "xonar_memory", "xonar_mix")
@@ -86,22 +88,44 @@ def test_a_workload_fits_its_cluster(name: str) -> None:
 # Xonar
 
 
-DUTY = {0.05: 0.37, 0.25: 0.58, 0.5: 0.79, 0.75: 0.88, 0.95: 0.95}
-RUN_S = {0.05: 17, 0.5: 56, 0.95: 96}
+DUTY = {0.05: 0.369, 0.25: 0.572, 0.5: 0.789, 0.75: 0.885, 0.95: 0.955}
+ITERATION_MS = {0.05: 56.2, 0.25: 133.6, 0.5: 314.9, 0.75: 726.5, 0.95: 2445.0}
 MEMORY = {0.1: 0.933, 0.25: 1.189, 0.5: 4.745, 0.75: 9.095, 0.9: 17.031, 0.95: 17.289, 1.0: 31.137}
 
 
-def test_xonars_jobs_have_the_printed_quantiles() -> None:
-    table = many("xonar_mix")
+def profiles(name: str) -> pd.DataFrame:
+    """Return duty, iteration and memory of many jobs."""
+    table = many(name)
     iteration_ms = table["active_ms"] + table["idle_ms"]
     duty = table["active_ms"] / iteration_ms
-    assert duty.quantile(list(DUTY)).tolist() == pytest.approx(list(DUTY.values()), rel=0.02)
-    assert (duty < 0.5).mean() == pytest.approx(0.22, abs=0.01)
-    assert table["duration_s"].quantile(list(RUN_S)).tolist() == pytest.approx(list(RUN_S.values()), rel=0.03)
-    assert table["gpu_memory_gib"].quantile(list(MEMORY)).tolist() == list(MEMORY.values())
-    assert iteration_ms.median() == pytest.approx(317, rel=0.03)
-    assert table["active_ms"].median() == pytest.approx(239, rel=0.1)
-    assert table["idle_ms"].median() == pytest.approx(55, rel=0.1)
+    return pd.DataFrame({"duty": duty, "iteration_ms": iteration_ms, "memory_gib": table["gpu_memory_gib"]})
+
+
+def test_xonars_jobs_have_the_quantiles_of_the_profiles() -> None:
+    found = profiles("xonar_mix")
+    assert found["duty"].quantile(list(DUTY)).tolist() == pytest.approx(list(DUTY.values()), rel=0.02)
+    assert (found["duty"] < 0.5).mean() == pytest.approx(0.22, abs=0.01)
+    iterations = found["iteration_ms"].quantile(list(ITERATION_MS))
+    assert iterations.tolist() == pytest.approx(list(ITERATION_MS.values()), rel=0.05)
+    assert found["memory_gib"].quantile(list(MEMORY)).tolist() == list(MEMORY.values())
+
+
+def test_duty_iteration_and_memory_are_tied_as_in_the_profiles() -> None:
+    """Spearman: large jobs have long iterations and leave their GPUs idle."""
+    ranks = profiles("xonar_mix").corr(method="spearman")
+    assert ranks.loc["duty", "memory_gib"] == pytest.approx(-0.58, abs=0.02)
+    assert ranks.loc["memory_gib", "iteration_ms"] == pytest.approx(0.78, abs=0.02)
+    assert ranks.loc["duty", "iteration_ms"] == pytest.approx(-0.63, abs=0.02)
+
+
+def test_a_job_of_xonars_is_a_startup_and_110_iterations() -> None:
+    table = many("xonar_mix")
+    assert table["duration_s"].to_numpy() == pytest.approx(0.11 * profiles("xonar_mix")["iteration_ms"])
+    assert (table["startup_s"] == 18).all()
+    (load,) = windows(named("xonar_mix"), "test", 1)
+    alone = load.results(run(Ranking("submit"), load.episode())).sort_values("finish_s")
+    took_s = np.diff(alone["finish_s"], prepend=0.0)
+    assert took_s == pytest.approx(load.table["duration_s"] + 18)
 
 
 @pytest.mark.parametrize(("name", "share"), [("xonar_mix", 0.119), ("xonar_memory", 0.36)])
@@ -109,12 +133,6 @@ def test_as_many_pairs_overflow_a_gpu_as_printed(name: str, share: float) -> Non
     memory = many(name)["gpu_memory_gib"].to_numpy()
     assert (memory[::2] + memory[1::2] > 32.0).mean() == pytest.approx(share, abs=0.01)
     assert memory.max() < 32.0
-
-
-def test_duty_and_memory_are_weakly_tied() -> None:
-    table = many("xonar_mix")
-    duty = table["active_ms"] / (table["active_ms"] + table["idle_ms"])
-    assert 0.1 < duty.corr(table["gpu_memory_gib"], method="spearman") < 0.3
 
 
 def test_xonars_jobs_are_queued_at_once_on_two_gpus_each() -> None:
@@ -159,6 +177,14 @@ def test_only_overheads_change_with_their_median(median_s: float) -> None:
     assert other.attrs == table.attrs
     if median_s == 200:
         assert_frame_equal(other, table)
+
+
+@pytest.mark.parametrize("load", [0.6, 0.8])
+def test_only_arrivals_change_with_the_load_of_xions_jobs(load: float) -> None:
+    table = many("xion_small")
+    other = xion_small.with_load(table, load)
+    assert table["duration_s"].sum() / (2 * other["submit_s"].max()) == pytest.approx(load, rel=0.02)
+    assert_frame_equal(other.drop(columns="submit_s"), table.drop(columns="submit_s"))
 
 
 # CODA

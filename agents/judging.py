@@ -1,0 +1,191 @@
+"""Agents of a run judged: on windows that none has seen, beside the ladder of policies, as it is and under shifts."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import baselines
+from agents import saved_agent
+from agents.callbacks import BEST
+from agents.learned import policy_of
+from agents.saved_agent import Agent
+from evaluation import protocol, report
+from evaluation.comparison import compare_agents
+from evaluation.protocol import LEVELS, Judgement
+from evaluation.shifts import SHIFTS, shifted
+from simulator.episode import run
+from simulator.policy import Policy
+from simulator.rule import Rule
+from simulator.steered import Offsets
+from workloads import Scenario, Workload
+
+LADDER = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold", "union", "srtf_oracle")
+START = "union"
+TIMED = 3  # windows
+Made = dict[str, Callable[[], Policy]]
+
+
+class Candidate(NamedTuple):
+    """An agent, and what always does what it does on average, where that is known."""
+
+    agent: Agent
+    held: Rule | None
+
+
+def candidates(folder: Path) -> list[Candidate]:
+    """Return the best agents of a run, one for each seed, or the agent of a folder; ValueError where there is none."""
+    several = sorted(folder.glob(f"seed-*/{BEST}"))
+    found = several or [folder / BEST if (folder / BEST).is_dir() else folder]
+    return [Candidate(saved_agent.load(each), held(each)) for each in found]
+
+
+def held(folder: Path) -> Rule | None:
+    """Return the rule with an agent's mean offsets on validation windows, None for what does not steer."""
+    weights, noted = (
+        saved_agent.load(folder).training.weights,
+        saved_agent.about(folder).get("validation", {}),
+    )
+    names = [f"offset_{weight}" for weight in weights]
+    if not weights or any(name not in noted for name in names):
+        return None
+    return Offsets(Rule(), weights).rule(np.array([noted[name] for name in names]))
+
+
+class Judged(NamedTuple):
+    """What came of it: judgements by policy, the same under each shift against some, and seconds a window."""
+
+    against: dict[str, Judgement]
+    shifts: dict[str, dict[str, tuple[float, float, float]]]
+    seconds: dict[str, float]
+    summaries: dict[str, pd.DataFrame]
+
+
+class Judging:
+    """Agents and the policies that they are held against."""
+
+    def __init__(
+        self,
+        found: Sequence[Candidate],
+        known: "Sequence[baselines.Tuned]",
+        scenario: Scenario,
+        *,
+        processes: int = 1,
+    ) -> None:
+        """Take agents, what searches found for the workload, and on which scenario they are judged."""
+        self.processes = processes
+        self.shifts = {name: shift for name, shift in SHIFTS.items() if shift.applies(scenario)}
+        self.agents: Made = {f"agent_{k}": partial(policy_of, each.agent) for k, each in enumerate(found)}
+        self.held: Made = {
+            f"held_{k}": partial(baselines.make, each.held) for k, each in enumerate(found) if each.held
+        }
+        self.others: Made = {name: partial(baselines.make, baselines.load(name)) for name in LADDER}
+        for each in known:
+            tuned = baselines.vary(baselines.load(each.policy), **each.settings)
+            self.others[each.label] = partial(baselines.make, tuned)
+
+    def judge(self, workloads: Sequence[Workload], moved: Callable[[int], None]) -> Judged:
+        """Play all; `moved` is told of each simulation that has ended. The shifts take a third of the windows."""
+        summaries = self._play(self.agents | self.held | self.others, workloads, moved)
+        ours = [summaries[name] for name in self.agents]
+        others: dict[str, Any] = {name: summaries[name] for name in self.others}
+        if len(self.held) == len(ours):
+            others = {"its mean action, held": [summaries[name] for name in self.held]} | others
+        few = workloads[: self.shifted_windows(len(workloads))]
+        shifts = {name: self._shift(shifted(few, shift), moved) for name, shift in self.shifts.items()}
+        return Judged(protocol.judged(ours, others), shifts, self._seconds(workloads[:TIMED]), summaries)
+
+    def simulations(self, windows: int) -> int:
+        """Return how many simulations so many windows take."""
+        once, again = len(self.agents | self.held | self.others), len(self.agents | self._on_shifts)
+        return once * windows + again * len(self.shifts) * self.shifted_windows(windows)
+
+    @staticmethod
+    def shifted_windows(windows: int) -> int:
+        """Return on how many of so many windows the shifts are tried."""
+        return max(2, windows // 3) if windows > 1 else 1
+
+    @property
+    def _on_shifts(self) -> Made:
+        return {name: made for name, made in self.others.items() if not report.is_oracle(name)}
+
+    def _play(
+        self, makers: Made, workloads: Sequence[Workload], moved: Callable[[int], None]
+    ) -> dict[str, pd.DataFrame]:
+        tables = report.simulate(
+            makers, workloads, processes=self.processes, done=lambda name, table: moved(1)
+        )
+        return report.score(tables, workloads)
+
+    def _shift(
+        self, workloads: Sequence[Workload], moved: Callable[[int], None]
+    ) -> dict[str, tuple[float, float, float]]:
+        """Return the agents' mean JCT / that of where they began and of the best policy there, with its interval."""
+        others = self._on_shifts
+        summaries = self._play(self.agents | others, workloads, moved)
+        ours = [summaries[name] for name in self.agents]
+        best = min(others, key=lambda name: float(summaries[name]["mean_jct_s"].mean()))
+        found = {}
+        for name in dict.fromkeys((START, best)):
+            ratio = compare_agents(ours, [summaries[name]] * len(ours))
+            found[name] = (ratio.ratio, ratio.low, ratio.high)
+        return found
+
+    def _seconds(self, workloads: Sequence[Workload]) -> dict[str, float]:
+        """Return the processor seconds of a window, the simulation's own among them, the first window left out."""
+        first = next(iter(self.agents))
+        found = {}
+        for name, make in {first: self.agents[first], **self.others}.items():
+            spent = []
+            for each in workloads:
+                episode, began = each.episode(), time.process_time()
+                run(make(), episode, oracle=report.is_oracle(name))
+                spent.append(time.process_time() - began)
+            found[name] = float(np.mean(spent[1:] or spent))
+        return found
+
+
+def lines(found: Judged, count: int) -> Iterator[str]:
+    """Yield what is printed of a judgement of so many agents."""
+    windows = next(iter(found.against.values())).windows
+    of = f"{count} agents" if count > 1 else "the agent"
+    yield f"Mean JCT of {of} / that of each on {windows} test windows; below 1 is better."
+    yield f"95 % intervals over windows{' and agents' if count > 1 else ''}; IQM: mean of the middle half."
+    yield ""
+    yield f"{'against':<22}{'mean':>6} {'interval':>12} {'IQM':>6} {'interval':>12}{'wins':>6}{'p, Holm':>10}"
+    for name, each in found.against.items():
+        mean, iqm = (f"{it.ratio:6.3f} {it.low:6.3f}-{it.high:.3f}" for it in (each.mean, each.iqm))
+        yield f"{name:<22}{mean} {iqm}{each.wins:6d}{each.holm:10.1e}"
+    yield ""
+    yield "Share of the agents' windows with a ratio of at most"
+    yield f"{'against':<22}" + "".join(f"{level:>8g}" for level in LEVELS)
+    for name, each in found.against.items():
+        yield f"{name:<22}" + "".join(f"{share:8.2f}" for share in each.profile)
+    yield ""
+    few = Judging.shifted_windows(windows)
+    yield f"Under shifts, on {few} of the windows, against {START} and the best policy there"
+    for shift, ratios in found.shifts.items():
+        began, *best = (f"{name} {it[0]:.3f} ({it[1]:.3f}-{it[2]:.3f})" for name, it in ratios.items())
+        yield f"{shift:<38}{began}"
+        yield from (f"{'':<38}{each}" for each in best)
+    yield ""
+    yield "Processor seconds a window on this machine, the simulation's own included"
+    yield from (f"{name:<22}{seconds:8.3f}" for name, seconds in found.seconds.items())
+
+
+def document(found: Judged) -> dict[str, Any]:
+    """Return a judgement as plain JSON."""
+    return {
+        "against": {
+            name: each._asdict() | {"mean": each.mean._asdict(), "iqm": each.iqm._asdict()}
+            for name, each in found.against.items()
+        },
+        "profile_levels": LEVELS,
+        "shifts": found.shifts,
+        "seconds_a_window": found.seconds,
+        "by_window": {name: each.to_dict("records") for name, each in found.summaries.items()},
+    }

@@ -1,0 +1,153 @@
+"""Ship an agent with the project, with a card: `python benchmarks/ship.py RUN [--name NAME]`.
+
+RUN is a folder that `train_agent.py` left. Of several seeds the one that did best on validation windows is taken; all
+stand in the card. `python train_agent.py --config agents/shipped/NAME/choices.json` trains it again from nothing.
+"""
+
+import argparse
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from agents import saved_agent
+from agents.callbacks import BEST, CURVE
+from agents.shipping import CARD, FOR_ALL, SHIPPED
+from evaluation.choices import workload_like
+from evaluation.comparison import Comparison, compare
+from evaluation.run_folder import CHOICES, JOBS
+
+CANNOT = """- It moves the weights of a rule made by hand (`simulator.rule.Rule`); what that cannot do, it cannot do.
+- Jobs, profiles and prices of pauses are those of the simulator, whose errors `benchmarks/speed_errors.py` prints.
+- On other machines, loads or physics than these it was not tried, but for what the table tells."""
+
+
+class Seed(NamedTuple):
+    """One agent of a run: where it is, how it did on validation windows, its last step, and the minutes it took."""
+
+    name: str
+    folder: Path
+    validation: float
+    steps: int
+    minutes: float
+    commit: str
+
+
+def seeds_of(run: Path) -> list[Seed]:
+    """Return the agents of a run."""
+    folders = sorted(each for each in run.glob("seed-*") if each.is_dir()) or [run]
+    return [seed_of(number, folder) for number, folder in enumerate(folders)]
+
+
+def seed_of(number: int, folder: Path) -> Seed:
+    """Read what a run noted of an agent."""
+    rows = pd.read_csv(folder / CURVE)
+    events = EventAccumulator(str(folder)).Reload()
+    times = [each.wall_time for each in events.Scalars("jct/agent")]
+    commit = events.Tensors("commit/text_summary")[0].tensor_proto.string_val[0].decode()
+    best = float(rows["greedy_ratio_to_start"].min())
+    return Seed(f"agent_{number}", folder, best, int(rows["step"].max()), (times[-1] - times[0]) / 60, commit)
+
+
+def tables(run: Path, learned_on: Sequence[str]) -> Iterator[tuple[str, dict[str, pd.DataFrame]]]:
+    """Yield each workload with the mean JCT of every policy's test windows."""
+    for name in learned_on:
+        folder = run / name if len(learned_on) > 1 else run
+        yield (
+            name,
+            {
+                each.parent.name: pd.read_csv(each)
+                .groupby(["window", "seed"])["jct_s"]
+                .mean()
+                .rename("mean_jct_s")
+                .reset_index()
+                for each in sorted(folder.glob(f"*/{JOBS}"))
+            },
+        )
+
+
+def against(
+    found: dict[str, pd.DataFrame], shipped: Seed, of_several: Sequence[Seed]
+) -> dict[str, Comparison]:
+    """Compare the shipped agent with every other policy of a table."""
+    number = shipped.name.removeprefix("agent_")
+    own = shipped.name if len(of_several) > 1 else "agent"
+    held = f"held_{number}" if len(of_several) > 1 else "held"
+    others = {name: each for name, each in found.items() if not name.startswith(("agent", "held"))}
+    return {
+        "its own mean action, held": compare(found[own], found[held]),
+        **{
+            "where it began (`union`)" if name == "start" else f"`{name}`": compare(found[own], each)
+            for name, each in others.items()
+        },
+    }
+
+
+def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed) -> str:
+    """Return the card of an agent as Markdown."""
+    agent = saved_agent.load(shipped.folder / BEST)
+    scenario, training = agent.scenario, agent.training
+    learned_on = [workload_like(scenario) or "own", *training.also]
+    lines = [
+        f"# The agent of {'several workloads' if name == FOR_ALL else f'`{name}`'}",
+        "",
+        f"PPO of Stable-Baselines3 that steers {len(training.weights)} weights of the rule `union`, "
+        f"{training.decisions} times a window, by what it sees of the load (docs/learning.md).",
+        "",
+        f"- Learned on: {', '.join(f'`{each}`' for each in learned_on)}; physics: {scenario.physics}; "
+        f"{training.windows} training windows each.",
+        f"- {shipped.steps:,} decisions, {shipped.minutes:.0f} minutes of a shared machine, "
+        f"learning seed {training.learning_seed}; commit {shipped.commit}.",
+        f"- Weights steered: {', '.join(f'`{each}`' for each in training.weights)}.",
+        f"- Train it again: `python train_agent.py --config agents/shipped/{name}/{CHOICES}`.",
+        "",
+        "Mean JCT / that of `union` on validation windows, by which the best checkpoint of each seed, and the seed "
+        "that is here, were chosen: "
+        + ", ".join(f"{each.validation:.4f}{' (this one)' if each is shipped else ''}" for each in seeds)
+        + ".",
+    ]
+    for workload, found in tables(run, learned_on):
+        lines += ["", *table(workload, against(found, shipped, seeds))]
+    return "\n".join([*lines, "", "## What it cannot do", "", CANNOT, ""])
+
+
+def table(workload: str, rows: dict[str, Comparison]) -> list[str]:
+    """Return a table of what an agent's mean JCT is against others', on unseen windows."""
+    windows = next(iter(rows.values())).windows
+    return [
+        f"## On {windows} test windows of `{workload}`",
+        "",
+        "| its mean JCT / that of | ratio | 95 % interval | lower in |",
+        "|---|---|---|---|",
+        *(
+            f"| {name} | {each.ratio:.3f} | {each.low:.3f}-{each.high:.3f} | {each.wins} |"
+            for name, each in rows.items()
+        ),
+    ]
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Copy the agent and write its card."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path, help="folder that train_agent.py left")
+    parser.add_argument("--name", help="what to call it; its workload, or `all` where it learned on several")
+    chosen = parser.parse_args(args)
+    seeds = seeds_of(chosen.run)
+    shipped = min(seeds, key=lambda seed: seed.validation)
+    agent = saved_agent.load(shipped.folder / BEST)
+    name = chosen.name or (FOR_ALL if agent.training.also else workload_like(agent.scenario))
+    if name is None:
+        parser.error("this scenario is none of the workloads: give a --name")
+    folder = SHIPPED / name
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(shipped.folder / BEST, folder)
+    shutil.copy(chosen.run / CHOICES, folder / CHOICES)
+    (folder / CARD).write_text(card(chosen.run, name, seeds, shipped), encoding="utf-8")
+    print(folder / CARD)
+
+
+if __name__ == "__main__":
+    main()

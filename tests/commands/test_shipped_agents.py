@@ -1,0 +1,78 @@
+"""An agent is shipped with a card that says what came of it, and `--policy ppo` finds the one that is meant."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import evaluate
+from agents import load_policy, saved_agent, shipping
+from benchmarks import ship
+from simulator.steered import Steered
+from tests.cases.crowd import crowd
+from train_agent import main as train
+from workloads import names
+
+SHIPPED = shipping.shipped()
+FEW = (
+    *("--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "2", "--validation-windows", "2"),
+    *("--test-windows", "2", "--steps", "48", "--validate-every", "24", "--environments", "4"),
+    *("--rollout-steps", "6", "--batch", "24", "--physics", "exclusive", "--seeds", "2"),
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train two agents on a small trace."""
+    folder = tmp_path_factory.mktemp("ship")
+    trace = crowd(folder / "jobs.csv")
+    assert train(["--trace-file", trace, *FEW, "--out", str(folder / "run")]) == 0
+    return folder / "run"
+
+
+@pytest.fixture
+def shipped(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Ship one of them, into a folder of the test."""
+    for module in (shipping, ship):
+        monkeypatch.setattr(module, "SHIPPED", tmp_path)
+    ship.main([str(run), "--name", "all"])
+    return tmp_path / "all"
+
+
+def test_the_best_on_validation_windows_is_shipped_with_its_card(run: Path, shipped: Path) -> None:
+    card = (shipped / shipping.CARD).read_text(encoding="utf-8")
+    seeds = ship.seeds_of(run)
+    best = min(seeds, key=lambda seed: seed.validation)
+    assert saved_agent.load(shipped).training == saved_agent.load(best.folder / "best").training
+    assert f"{best.validation:.4f} (this one)" in card
+    for seed in seeds:
+        assert f"{seed.validation:.4f}" in card
+    assert "## On 2 test windows of `own`" in card
+    rows = re.findall(r"^\| (.+) \| \d\.\d{3} \| \d\.\d{3}-\d\.\d{3} \| [012] \|$", card, re.MULTILINE)
+    assert {"its own mean action, held", "where it began (`union`)", "`fifo`", "`xion`"} <= set(rows)
+    assert "--config agents/shipped/all/choices.json" in card
+
+
+def test_policy_ppo_is_the_agent_shipped_for_the_workload_or_for_all(
+    shipped: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    few = ("--workload", "quick", "--jobs", "30", "--windows", "2", "--all-windows")
+    assert evaluate.main(["--policy", "ppo", *few, "--out", str(tmp_path / "other")]) == 0
+    out = capsys.readouterr().out
+    assert "ppo: the agent trained on several workloads" in out
+    assert re.search(r"^ppo +[\d,]+ ", out, re.MULTILINE)
+    shipped.rename(shipped.with_name("quick"))
+    assert shipping.shipped_for("quick").folder.name == "quick"
+    with pytest.raises(ValueError, match="no agent comes with the project for mixed"):
+        shipping.shipped_for("mixed")
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_what_is_shipped_can_be_read_and_is_told_of(name: str) -> None:
+    assert name == shipping.FOR_ALL or name in names()
+    found = shipping.shipped_for(name)
+    agent = saved_agent.load(found.folder)
+    assert isinstance(load_policy(found.folder), Steered)
+    card = (found.folder / shipping.CARD).read_text(encoding="utf-8")
+    assert "commit" in card
+    assert all(f"`{weight}`" in card for weight in agent.training.weights)
