@@ -17,7 +17,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         from tests.cases import first
 
         first.compile_all()
-    os.environ.setdefault(SAID, "1")  # what is compiled in a test says nothing: its messages are held to the letter
+    os.environ.setdefault(
+        SAID, "1"
+    )  # what is compiled in a test says nothing: its messages are held to the letter
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Numba's compiler, which says that it is at work, and lets Python look for garbage less often meanwhile."""
+"""Numba's compiler, which says that it is at work, and spends less of Python's time meanwhile."""
 
 import gc
 import os
@@ -8,18 +8,13 @@ from typing import Any
 from numba.core import types
 from numba.core.compiler import Compiler
 
-SAID = (
-    "GPU_CLUSTER_GYM_COMPILING"  # in the environment, so that processes that are started do not say it again
-)
 MESSAGE = "Compiling the simulator (once for workloads and clusters of about this size; a minute or two)"
-SELDOM = (
-    100_000,
-    50,
-    100,
-)  # garbage is found no later where there is much of it; an eighth of the time was spent
+SAID = "GPU_CLUSTER_GYM_COMPILING"  # in the environment, for processes that are started
+# Compiling makes many objects that live on: looking for garbage as often as usual took an eighth of the time.
+SELDOM = 100_000, 50, 100
 
-# Numba writes a record's type out at each step, and ours has more than a hundred fields: a seventh of the time.
-setattr(types.Record, "__repr__", types.Type.__repr__)  # noqa: B010 - an assignment is an error to mypy
+# Numba writes types out at each step, and our records have more than a hundred fields: a seventh of the time.
+setattr(types.Record, "__repr__", types.Type.__repr__)  # noqa: B010 - mypy refuses an assignment
 
 
 class Pipeline(Compiler):
