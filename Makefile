@@ -1,6 +1,6 @@
 # Everything on a fresh machine: `make train` learns a scheduler, `make test` runs the tests.
 #
-#   make train TORCH=torch       the newest Torch, with GPU support where the index offers it
+#   make train TORCH=torch       the newest Torch (learning runs on the CPU: the networks are small)
 #   make train PYTHON=python3.12 another interpreter (3.11 or newer)
 #   make nightly                 what takes too long for `make test`
 #   make constraints             writes down the versions that are installed now, for everybody after

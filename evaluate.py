@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import baselines
-from evaluation import choices, command, run_folder
+from evaluation import about, choices, command, run_folder
 from evaluation.command import progress, working
 from simulator.choice import check, choice, flag
 from traces import unknown
@@ -21,11 +21,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from agents.judging import Candidate
+    from evaluation.record import Record
     from evaluation.report import Maker
     from experiments import Paper, Setting
     from simulator.policy import Policy
     from workloads import Workload
 
+EXAMPLES = """Examples:
+  python evaluate.py --policy xion                   beside fifo, sjf, srtf, las
+  python evaluate.py --policy all --workload quick   all, on a named workload
+  python evaluate.py --policy mylab.mine:policy      one of your own
+  python evaluate.py --policy srtf --whole --trace-file jobs.csv --cluster 4x8
+  python evaluate.py --paper xonar                   a paper's claims
+--list policies, workloads, traces or papers says what there is, --version which version this is."""
 BESIDE = ("fifo", "sjf", "srtf", "las")
 """What every policy stands beside, unless one episode is all that is asked for."""
 WINDOWS, JUDGED = 20, 100
@@ -55,12 +63,23 @@ class Evaluation:
     """A named workload of workloads/ (quick, mixed, two_types ...); other flags override what it chooses."""
     out: str | None = None
     """Folder for choices, summary and every job, or claims and figure; runs/evaluate-<time>-<hash>."""
+    record: bool = False
+    """Keep what happened too: segments.csv and timeline.csv beside each jobs.csv, and files for evalys."""
+    report: bool = False
+    """Leave one page to look at in the folder, report.html, which needs no network; records what it shows."""
+    perfetto: bool = False
+    """Leave a trace of each episode that ui.perfetto.dev opens; records what it shows."""
     config: str | None = None
     """Run folder, or JSON file, to take these choices from; flags override it."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be; ChoiceError names each field."""
         check(self)
+
+    @property
+    def records(self) -> bool:
+        """Whether what happens is kept."""
+        return self.record or self.report or self.perfetto
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -77,9 +96,9 @@ def work(args: Sequence[str]) -> None:
         what, fill = judgement(evaluation) if evaluation.protocol else scoring(evaluation)
     folder = run_folder.open_run_folder("evaluate", evaluation, evaluation.out)
     try:
-        fill(folder)
+        with run_folder.noting(folder):
+            fill(folder)
     except (ValueError, RuntimeError) as error:  # what a user's own policy may not do, or one that never ends
-        run_folder.abandon(folder)
         raise ValueError(f"{what}: {error}") from error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; {folder} is without results") from None
@@ -87,12 +106,14 @@ def work(args: Sequence[str]) -> None:
 
 def read_choices(args: Sequence[str]) -> Evaluation:
     """Return the choices in the flags and in the file they name."""
-    evaluation = choices.read(Evaluation, args, command="evaluate.py", about=str(__doc__))
+    evaluation = choices.read(Evaluation, args, command="evaluate.py", about=f"{__doc__}\n\n{EXAMPLES}")
     if sum(map(bool, (evaluation.policy, evaluation.protocol, evaluation.paper))) != 1:
         raise ValueError(
             "give one of --policy, what to score, --protocol, whose agents to judge, "
             "and --paper, whose claims to examine"
         )
+    if not evaluation.policy and evaluation.records:
+        raise ValueError("--record, --report and --perfetto go with --policy: leave them out")
     usual = Scenario(seed=evaluation.scenario.seed)
     if evaluation.paper and evaluation.scenario != usual:
         changed = [name for name, value in vars(usual).items() if getattr(evaluation.scenario, name) != value]
@@ -136,28 +157,17 @@ def judgement(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
 def judge(evaluation: Evaluation, found: "Sequence[Candidate]", folder: Path) -> None:
     """Judge the agents of a run, print what came of it, and fill the run folder."""
     from agents.judging import Judging, document, lines
-    from evaluation import footnotes, report
+    from evaluation import footnotes
     from workloads import windows
 
-    out = report.console(sys.stdout)
-    judging = Judging(found, searched(evaluation), evaluation.scenario, processes=evaluation.processes)
+    known = baselines.found_for(choices.workload_like(evaluation.scenario))
+    judging = Judging(found, known, evaluation.scenario, processes=evaluation.processes)
     with working("preparing the jobs; the first run compiles the simulator"):
         workloads = windows(evaluation.scenario, "test", evaluation.windows or JUDGED)
-    for line in footnotes.heading(workloads):
-        out.print(line)
     with progress("simulating", judging.simulations(len(workloads))) as moved:
         came = judging.judge(workloads, moved)
-    for line in lines(came, len(found)):
-        print(line)
     run_folder.write_json(folder / "protocol.json", document(came))
-    print(f"Run folder: {folder}")
-
-
-def searched(evaluation: Evaluation) -> "list[baselines.Tuned]":
-    """Return what searches found for the workload that a scenario is: the best tuned policy, and constants."""
-    workload = choices.workload_like(evaluation.scenario)
-    known = [baselines.tuned(workload)] if workload and baselines.searched(workload) else []
-    return [*known, *([baselines.constants(workload)] if workload in baselines.with_constants() else [])]
+    print(*footnotes.heading(workloads), *lines(came, len(found)), f"Run folder: {folder}", sep="\n")
 
 
 def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
@@ -212,6 +222,8 @@ def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
     if policy not in known and Path(policy).is_dir():
         from agents import load_policy
 
+        if said := run_folder.unfinished(run_of(Path(policy).resolve())):
+            command.tell(f"Note: {said}; the agent is the best so far.")
         return agent_name(Path(policy).resolve()), load_policy(policy)
     if ":" not in policy and policy not in known:
         others = (
@@ -232,9 +244,13 @@ def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
 
 def agent_name(folder: Path) -> str:
     """Return what to call an agent: the folder of its run, which holds it as `best` or among checkpoints."""
-    run = folder.parent if folder.name == "best" else folder.parent.parent
     kept = folder.name == "best" or folder.parent.name == "checkpoints"
-    return f"{run.name}_{folder.name}" if kept else f"agent_{folder.name}"
+    return f"{run_of(folder).name}_{folder.name}" if kept else f"agent_{folder.name}"
+
+
+def run_of(folder: Path) -> Path:
+    """Return the folder of the run that an agent's folder is of."""
+    return folder.parent if folder.name == "best" else folder.parent.parent
 
 
 def made(evaluation: Evaluation) -> "list[Workload]":
@@ -256,13 +272,11 @@ def evaluate(
     from evaluation import footnotes, report
 
     out = report.console(sys.stdout)
-    for line in footnotes.heading(workloads):
+    heading = footnotes.heading(workloads)
+    for line in heading:
         out.print(line)
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
-    with progress("simulating", len(makers) * len(workloads)) as moved:
-        results = report.simulate(
-            makers, workloads, processes=evaluation.processes, done=partial(one_more, moved)
-        )
+    results, records = simulated(evaluation, makers, workloads)
     bounds = report.bounds(workloads)
     summaries = report.score(results, workloads, bounds)
     if "all" in evaluation.policy:
@@ -274,8 +288,41 @@ def evaluate(
         out.print("The agent may have learned on the first part of this trace.")
     notes = footnotes.footnotes(workloads, summaries, policies, reference, bounds)
     searched = [found.told for policy in evaluation.policy if (found := tuned(evaluation, policy))]
-    for line in (*searched, *notes, f"Run folder: {folder}"):
+    run_folder.write_json(folder / about.ABOUT, about.about(workloads, heading, (*searched, *notes)))
+    pictured = pictures(evaluation, folder, records, workloads)
+    for line in (*searched, *notes, *pictured, f"Run folder: {folder}"):
         out.print(line)
+
+
+def simulated(
+    evaluation: Evaluation, makers: "Mapping[str, Maker]", workloads: "Sequence[Workload]"
+) -> "tuple[dict[str, pd.DataFrame], dict[str, Record]]":
+    """Return every policy's results, and what happened if that is to be kept."""
+    from evaluation import record, report
+
+    with progress("simulating", len(makers) * len(workloads)) as moved:
+        how: dict[str, Any] = {"processes": evaluation.processes, "done": partial(one_more, moved)}
+        if not evaluation.records:
+            return report.simulate(makers, workloads, **how), {}
+        records = record.simulate(makers, workloads, **how)
+    return {name: each.results for name, each in records.items()}, records
+
+
+def pictures(
+    evaluation: Evaluation, folder: Path, records: "Mapping[str, Record]", workloads: "Sequence[Workload]"
+) -> list[str]:
+    """Write what was recorded, and what is asked for to look at; say where the page is."""
+    from evaluation import record
+
+    if records:
+        record.write(folder, records)
+    if evaluation.perfetto:
+        record.write_perfetto(folder, records, workloads[0].cluster)
+    if not evaluation.report:
+        return []
+    from evaluation.plot.page import write
+
+    return [f"To look at: {write(folder)}"]
 
 
 def reproduce(evaluation: Evaluation, paper: "Paper", settings: "Sequence[Setting]", folder: Path) -> None:

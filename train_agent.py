@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from evaluation.comparison import Comparison
     from simulator.policy import Policy
 
+EXAMPLES = """Examples:
+  python train_agent.py --trace philly               steer, with every lever
+  python train_agent.py --workload busy --seeds 5    five agents, told of as one
+  python train_agent.py --workload mixed --also busy xion_small   one agent for all
+  python train_agent.py --action pick --physics exclusive    which job is next
+--list workloads or traces says what there is, --version which version this is."""
 START, HELD, CONSTANTS, OWN = "start", "held", "constants", "own"
 BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
 """What the trained agent stands beside, each with default settings. Before them come what it does on average, always
@@ -68,14 +74,17 @@ def work(args: Sequence[str]) -> None:
     folder = run_folder.open_run_folder("train", wanted, wanted.out)
     print(f"Watch it learn: tensorboard --logdir {folder}")
     try:
-        score(wanted, [train(wanted, number, folder) for number in range(wanted.seeds)], folder)
+        with run_folder.noting(folder):
+            score(wanted, [train(wanted, number, folder) for number in range(wanted.seeds)], folder)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; the best agent so far is in {folder}") from None
 
 
 def read_choices(args: Sequence[str]) -> Run:
     """Return the choices in the flags and in the file they name."""
-    wanted = choices.read(Run, args, command="train_agent.py", about=str(__doc__), presets=PRESETS)
+    wanted = choices.read(
+        Run, args, command="train_agent.py", about=f"{__doc__}\n\n{EXAMPLES}", presets=PRESETS
+    )
     if wanted.scenario.whole:
         raise ValueError("--whole leaves nothing to test on: an agent learns on windows of a trace")
     return wanted
@@ -151,13 +160,15 @@ def processors(wanted: Run) -> int:
 
 
 def tell(validated: "Validated") -> None:
-    """Print a validation as one line."""
+    """Print a validation."""
     greedy, sampled = validated.greedy.against, validated.sampled.against
     others = ", ".join(f"{name} {found.ratio:.3f}" for name, found in greedy.items() if name != START)
-    best = "  <- best so far" if validated.best else ""
+    best = "(best)" if validated.best else ""
     print(
         f"step {validated.step:>9,}: mean JCT / where it began {greedy[START].ratio:.4f} "
-        f"({greedy[START].low:.4f}-{greedy[START].high:.4f}; {sampled[START].ratio:.4f} sampled); / {others}{best}",
+        f"({greedy[START].low:.4f}-{greedy[START].high:.4f}; {sampled[START].ratio:.4f} sampled)",
+        f"{best:>10} / {others}",
+        sep="\n",
         flush=True,
     )
     if on := validated.greedy.on:
@@ -211,7 +222,6 @@ def score_on(
     from evaluation import footnotes, report
 
     folder.mkdir(exist_ok=True)
-    first = next(iter(policies))
     workloads = shared_windows(wanted.scenario, "test", wanted.test_windows)
     makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     with progress("simulating", len(makers) * len(workloads)) as moved:
@@ -220,12 +230,12 @@ def score_on(
         )
     bounds = report.bounds(workloads)
     summaries = report.score(results, workloads, bounds)
-    run_folder.write_run(folder, results, report.document(summaries, bounds, first))
+    run_folder.write_run(folder, results, report.document(summaries, bounds, START))
     out = report.console(sys.stdout)
     for line in footnotes.heading(workloads):
         out.print(line)
-    out.print(report.table(summaries, bounds, first))
-    for line in footnotes.footnotes(workloads, summaries, policies, first, bounds):
+    out.print(report.table(summaries, bounds, START))
+    for line in footnotes.footnotes(workloads, summaries, policies, START, bounds):
         out.print(line)
     for line in verdicts(summaries, count):
         out.print(line)

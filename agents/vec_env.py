@@ -12,6 +12,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvIndices,
 from envs.batch import BatchEnv
 from envs.making import make_vec
 from envs.rule_batch import one_of
+from envs.task import window_named
 from workloads import Scenario
 
 
@@ -42,7 +43,10 @@ class ClusterVecEnv(VecEnv):
 
     def reset(self) -> Any:
         """Begin a window in every environment, by the seeds and options that were set; return the observations."""
-        self.env.begin(range(self.num_envs), self._seeds, [each.get("window") for each in self._options])
+        split = self.env.env.split
+        self.env.begin(
+            range(self.num_envs), self._seeds, [window_named(each, split) for each in self._options]
+        )
         self._reset_seeds()
         self._reset_options()
         self.reset_infos = self._split(self.env.info())

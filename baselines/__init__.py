@@ -3,6 +3,8 @@
 `fifo` is `baselines/fifo.py`; what they share is in `lib`.
 Policies whose names end in `_oracle` use what no scheduler knows. A module may have, beside its policy, the
 `GRID` of settings among which `benchmarks/tune.py` searches: values by the name of a field. What it found is `tuned`.
+The `LEVER` of a module (a part of physics, `deadlines` or `users`) is what the policy pulls that a plain one does not:
+a table says where the scenario lacks it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +19,7 @@ from baselines._tuned import (
     Tuned,
     constants,
     constants_together,
+    found_for,
     searched,
     tuned,
     with_constants,
@@ -32,7 +35,9 @@ __all__ = [
     "Tuned",
     "constants",
     "constants_together",
+    "found_for",
     "grid",
+    "lever",
     "load",
     "make",
     "names",
@@ -72,6 +77,12 @@ def make(policy: "Policy | type") -> "Policy":
     of_class = isinstance(policy.func if isinstance(policy, partial) else policy, type)
     made: Policy = policy() if of_class else policy  # type: ignore[call-arg, assignment]
     return made
+
+
+def lever(name: str) -> str | None:
+    """Return what a policy here is of no use without, by the `LEVER` that its module names; None if it names none."""
+    found: str | None = getattr(import_module(f"baselines.{name}"), "LEVER", None)
+    return found
 
 
 def grid(name: str) -> Mapping[str, Sequence[Any]]:

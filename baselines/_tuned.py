@@ -94,6 +94,12 @@ def constants(workload: str) -> Constants:
     return Constants("union", found["weights"], source + EARLIER * (found["streams"] != VERSION))
 
 
+def found_for(workload: str | None) -> list[Tuned]:
+    """Return what searches found for a workload: the best policy as tuned, and constants; none for None."""
+    best = [tuned(workload)] if workload in _workloads() else []
+    return [*best, *([constants(workload)] if workload in with_constants() else [])]
+
+
 def constants_together(workloads: Collection[str]) -> Constants | None:
     """Return `union` with the weights found for just these workloads at once, None if there is no such."""
     if not (CONSTANTS / f"{TOGETHER}.json").exists():

@@ -22,6 +22,8 @@ from simulator.shaping import AS_TOLD, EVERY_JOB, NO_JOB, STEPS, Shaping
 if TYPE_CHECKING:
     from simulator.view import View
 
+LEVER = "elastic"
+
 ADJUSTS = {"as_told": AS_TOLD, "all": EVERY_JOB, "none": NO_JOB}
 
 

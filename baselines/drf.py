@@ -14,6 +14,8 @@ from simulator.policy import Action, Wait
 if TYPE_CHECKING:
     from simulator.view import View
 
+LEVER = "users"
+
 
 def policy(view: "View") -> Action:
     """Start the first job that fits of the user with the smallest dominant share that has one, or wait."""

@@ -13,6 +13,8 @@ from simulator.policy import Action, Wait
 if TYPE_CHECKING:
     from simulator.view import View
 
+LEVER = "deadlines"
+
 
 def policy(view: "View") -> Action:
     """Start the first that fits, by deadline and then by submission, or wait."""

@@ -20,6 +20,8 @@ from simulator.vocabulary import RESTARTING
 if TYPE_CHECKING:
     from simulator.view import View
 
+LEVER = "sharing"
+
 
 @dataclass
 class FifoBlind:

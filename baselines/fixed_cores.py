@@ -14,6 +14,8 @@ from simulator.policy import Action, Wait
 if TYPE_CHECKING:
     from simulator.view import View
 
+LEVER = "cores"
+
 
 @dataclass
 class FixedCores:

@@ -20,6 +20,8 @@ from simulator.search import Joins
 if TYPE_CHECKING:
     from simulator.view import View
 
+LEVER = "sharing"
+
 
 @dataclass
 class Gandiva:

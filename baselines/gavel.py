@@ -30,6 +30,8 @@ from simulator.turns import Turns
 if TYPE_CHECKING:
     from simulator.view import View
 
+LEVER = "gpu_types"
+
 ROUND_S = 360.0
 NOTHING = 1e-6  # a share, or a loss of the least, that is but the solver's rounding
 

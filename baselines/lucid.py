@@ -20,6 +20,8 @@ from simulator.search import Joins
 if TYPE_CHECKING:
     from simulator.view import View
 
+LEVER = "sharing"
+
 MOST_CLASSES = 2  # sum of the classes of jobs that share
 
 

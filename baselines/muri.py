@@ -26,6 +26,8 @@ from simulator.search import Joins
 if TYPE_CHECKING:
     from simulator.view import View
 
+LEVER = "sharing"
+
 
 @dataclass
 class Muri:

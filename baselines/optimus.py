@@ -19,6 +19,8 @@ from simulator.shaping import SHARES, Shaping
 if TYPE_CHECKING:
     from simulator.view import View
 
+LEVER = "elastic"
+
 
 class Optimus:
     """The policy; `error` is the deviation of the logarithm of what its estimates are wrong by, beside the view's."""

@@ -16,6 +16,8 @@ from simulator.policy import Action
 if TYPE_CHECKING:
     from simulator.view import View
 
+LEVER = "sharing"
+
 
 @dataclass
 class PackedFifo:

@@ -21,6 +21,8 @@ from simulator.policy import Action, Wait
 if TYPE_CHECKING:
     from simulator.view import View
 
+LEVER = "cores"
+
 WHOLE_CPU_JOB = 1.0  # CPU jobs do not give up cores
 
 

@@ -16,9 +16,9 @@ a the job there and b the one that waits, the scores that were tried are
     2  |I_a - A_b|                    5  2 |u_a + u_b - 1|       8  |2 - (ln r_a + .4) - (ln r_b + .4)|
     3  |r_a r_b - 1|                  6  max(x, 1 / x) - 1, x = r_a r_b
 
-3 is the prototype's last; 7, our default, errs like 3 but to both sides alike. 8 favours two busy jobs. All but
-1, 2 and 4 ignore the period: 20 + 20 ms and 2 + 2 s look made for each other. Profiled memory is what an
-allocator took that doubles what it has: more than a job needs, so some that would fit are kept apart.
+3 is the prototype's last, 2 that of the queues its authors timed; 7, our default, errs like 3 but to both sides alike.
+8 favours two busy jobs. All but 1, 2 and 4 ignore the period: 20 + 20 ms and 2 + 2 s look made for each other. Profiled
+memory is what an allocator took that doubles what it has: more than a job needs, so some that would fit are kept apart.
 
 Inferred: which GPUs a gang of any size shares (all with the same jobs on them, see `simulator.search`); of all jobs
 and GPUs the pair of least score; with several jobs there the sum over them. Added: `patience_s`, since a job that needs
@@ -38,6 +38,8 @@ from simulator.search import Joins
 
 if TYPE_CHECKING:
     from simulator.view import View
+
+LEVER = "sharing"
 
 SCORES: dict[int | str, Callable[[Profile, Profile], np.ndarray]] = {
     1: lambda a, b: abs(a.active - b.idle) + abs(a.idle - b.active),

@@ -1,9 +1,9 @@
 """Score all policies on all workloads: `python benchmarks/table.py [--windows N] [--processes P]`.
 
-Rows are the policies of `baselines/` with their default settings and, where a search found other settings
-(`benchmarks/tune.py`), as tuned; columns are the workloads of `workloads/`: both are found by themselves. The table is
-written into docs/results.md and, without the rows of each policy as tuned, README.md, between its marks, and every
-number into docs/results.csv.
+Rows are the policies of `baselines/` with their default settings, where a search found other settings
+(`benchmarks/tune.py`) as tuned, and the agents that come with the project (`ppo`); columns are the workloads of
+`workloads/`: all are found by themselves. The table is written into docs/results.md, some of its rows and columns into
+README.md, between the marks, and every number into docs/results.csv.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 
 import baselines
+from agents import shipped_policy
 from evaluation import footnotes, search
 from evaluation.comparison import compare
 from workloads import Workload, named, windows
@@ -29,12 +30,19 @@ COMMAND = "python benchmarks/table.py"
 SEARCH = "python benchmarks/tune.py"
 REFERENCE = "fifo"
 TUNED = "tuned"  # the row of what did best on validation windows
-WINDOWS = {"coda_mix": 4, "large": 4, "xion_small": 40, "xonar_memory": 100, "xonar_mix": 100}
+WINDOWS = {"xion_small": 40, "xonar_memory": 100, "xonar_mix": 100}
 OTHERWISE = 20
 TABLE, ABOUT = "all policies", "all workloads"  # what stands between the marks
 LONGEST_REASON = 120
 DIGITS_IN_BRIEF = 2
+BRIEF_ROWS = (
+    *("ppo", "union", "xion", "xonar", "coda", "aiturbo", "xion_threshold", "srtf", "sjf", "las", "fifo"),
+    "srtf_oracle",
+)
+BRIEF_COLUMNS = ("philly", "busy", "mixed", "xion_small", "xonar_mix", "coda_mix", "aiturbo_ps")
+AGENT = "ppo"
 DEFAULT = "default settings"
+OFF = "lever off"
 NOT_RUN = "\N{EN DASH}"
 
 
@@ -61,7 +69,7 @@ class Cell(NamedTuple):
 
 def rows(workload: str) -> list[Row]:
     """Return the policies to simulate on a workload: all with default settings, and those tuned to something else."""
-    found = [Row(name, name, {}) for name in baselines.names()]
+    found = [Row(name, name, {}) for name in (*baselines.quick_names(), AGENT)]
     tuned = [each for each in found_for(workload) if each.settings]
     return found + [Row(f"{each.policy}, {TUNED}", each.policy, each.settings) for each in tuned]
 
@@ -72,11 +80,20 @@ def found_for(workload: str) -> list[baselines.Tuned]:
     return [baselines.tuned(workload, name) for name in baselines.searched(workload) if name in known]
 
 
-def attempt(row: Row, workload: Workload) -> tuple[float, str, float]:
+def policy_of(row: Row, workload: str) -> Any:
+    """Return the policy of a row, the agent that is shipped for a workload among them; ValueError if there is none."""
+    if row.policy != AGENT:
+        return baselines.vary(baselines.load(row.policy), **row.settings)
+    return shipped_policy(workload)[0]
+
+
+def attempt(row: Row, name: str, workload: Workload) -> tuple[float, str, float]:
     """Return the mean JCT of a policy in a window, or why it cannot run there, and the processor's seconds."""
     began, jct, reason = time.process_time(), math.nan, ""
-    policy = baselines.vary(baselines.load(row.policy), **row.settings)
+    if row.policy in baselines.names() and footnotes.lever_off(row.policy, [workload]):
+        return jct, OFF, 0.0
     try:
+        policy = policy_of(row, name)
         jct = search.counted(lambda: baselines.make(policy), {}, workload, oracle=oracle(row.policy))[0]
     except (ValueError, RuntimeError) as error:
         reason = (str(error) or repr(error)).splitlines()[0][:LONGEST_REASON]
@@ -86,7 +103,7 @@ def attempt(row: Row, workload: Workload) -> tuple[float, str, float]:
 def column(name: str, workloads: Sequence[Workload], processes: int) -> Iterator[tuple[Cell, float]]:
     """Yield every policy's cell of a workload, FIFO's first, and the processor's seconds that it took."""
     order = sorted(rows(name), key=lambda row: row.label != REFERENCE)
-    pairs = ((row, load) for row in order for load in workloads)
+    pairs = ((row, name, load) for row in order for load in workloads)
     results = Parallel(processes, return_as="generator")(delayed(attempt)(*pair) for pair in pairs)
     keys = {
         "window": [load.window.number for load in workloads],
@@ -117,8 +134,8 @@ def of_search(workload: str, cells: Sequence[Cell]) -> Iterator[Cell]:
 
 
 def brief(cells: Sequence[Cell]) -> list[Cell]:
-    """Return the cells without the rows of each policy as tuned; the best of them has a row of its own."""
-    return [cell for cell in cells if not cell.policy.endswith(f", {TUNED}")]
+    """Return the cells of some policies and workloads, as far as they are there."""
+    return [cell for cell in cells if cell.policy in BRIEF_ROWS and cell.workload in BRIEF_COLUMNS]
 
 
 def table(cells: Sequence[Cell], digits: int = 3) -> list[str]:
@@ -158,7 +175,7 @@ def text(cell: Cell | None, best: float, digits: int) -> str:
     if cell is None:
         return ""
     if cell.reason:
-        return "=" if cell.reason == DEFAULT else NOT_RUN
+        return {DEFAULT: "=", OFF: ""}.get(cell.reason, NOT_RUN)
     if cell.ratio == cell.low == cell.high == 1 or cell.policy == REFERENCE:
         return "1"
     ratio, low, high = (f"{number:.{digits}f}" for number in (cell.ratio, cell.low, cell.high))
@@ -181,10 +198,12 @@ def notes(cells: Sequence[Cell], command: str) -> list[str]:
         "",
         f"Settings of rows marked {TUNED} were searched on training windows by `{SEARCH}`; = where nothing "
         "better than the default settings was found, empty where nothing was searched. A bare 1 is "
-        f"{REFERENCE}'s own result in every window. The row {TUNED} is what did best on validation windows: "
+        f"{REFERENCE}'s own result in every window; a policy whose lever a workload lacks has no figure there. {AGENT} "
+        "is the agent that comes with the project for the workload, or for all. "
+        f"The row {TUNED} is what did best on validation windows: "
         f"{'; '.join(found) or 'none yet'}.{' Searched on windows of an earlier version.' * earlier}",
     ]
-    wrong = [cell for cell in cells if cell.reason not in ("", DEFAULT)]
+    wrong = [cell for cell in cells if cell.reason not in ("", DEFAULT, OFF)]
     failed = [f"- {cell.policy} on {cell.workload}: {cell.reason}" for cell in wrong]
     return [*lines, *(["", f"{NOT_RUN}: could not run.", "", *failed] if failed else [])]
 
@@ -274,7 +293,8 @@ def scored(name: str, workloads: Sequence[Workload], processes: int) -> list[Cel
 def write(root: Path, said: Sequence[str], described: Sequence[str], cells: Sequence[Cell]) -> None:
     """Put the table into both documents, what its workloads are into the second, and every number beside it."""
     results = root / "docs" / "results.md"
-    fill(root / "README.md", TABLE, [*table(brief(cells), DIGITS_IN_BRIEF), "", *said])
+    if few := brief(cells):
+        fill(root / "README.md", TABLE, table(few, DIGITS_IN_BRIEF))
     fill(results, TABLE, [*table(cells), "", *said])
     fill(results, ABOUT, described)
     pd.DataFrame(cells).to_csv(results.with_suffix(".csv"), index=False)

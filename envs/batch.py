@@ -9,13 +9,14 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from envs.naming import Named
 from envs.task import window_named
 
 Info = dict[str, Any]
 AT_THE_END = ("mean_jct_s", "jct_ratio")
 
 
-class BatchEnv(VectorEnv[Any, Any, Any], ABC):
+class BatchEnv(Named, VectorEnv[Any, Any, Any], ABC):
     """`num_envs` environments, each on a window of its own.
 
     `reset(seed=s)` seeds environment i by s + i, or by s[i]; `options={"window": n}` names a window for all, or n[i]
@@ -37,10 +38,12 @@ class BatchEnv(VectorEnv[Any, Any, Any], ABC):
         self.autoreset = AutoresetMode(autoreset)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset}
         self.single_observation_space, self.single_action_space = env.observation_space, env.action_space
+        self.seen_parts = env.seen_parts
         self.observation_space = batch_space(env.observation_space, num_envs)
         self.action_space = batch_space(env.action_space, num_envs)
         self.numbers = np.zeros(num_envs, np.int64)
         """Of each environment's window."""
+        self._splits = np.full(num_envs, env.split)
         self._rngs: list[np.random.Generator | None] = [None] * num_envs
         self._over = np.zeros(num_envs, bool)
         self._everywhere = np.ones(num_envs, bool)
@@ -84,7 +87,8 @@ class BatchEnv(VectorEnv[Any, Any, Any], ABC):
         seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
         if seeds is not None and len(seeds) != self.num_envs:
             raise ValueError(f"{len(seeds)} seeds for {self.num_envs} environments")
-        named = np.broadcast_to(np.asarray(window_named(options), object), (self.num_envs,))
+        wanted = window_named(options, self.env.split)
+        named = np.broadcast_to(np.asarray(wanted, object), (self.num_envs,))
         self.begin(range(self.num_envs), seeds, named.tolist())
         return self.observations(), self.info()
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from envs import render
 from envs.actions import Legal
+from envs.naming import Named
 from envs.rewards import Moment
 from envs.slots import Slots
 from envs.task import (
@@ -17,6 +18,7 @@ from envs.task import (
     SCRATCH,
     Illegal,
     Task,
+    base_policy,
     forgives,
     mean_jct,
     why_illegal,
@@ -25,21 +27,22 @@ from envs.task import (
 from simulator.choice import changed
 from simulator.episode import Episode
 from simulator.kernel import calls, stepping
-from simulator.policy import BASE_POLICY, Ranking
+from simulator.policy import BASE_POLICY
 from workloads import Scenario, Split, Workload, named
 
 Over = Literal["done", "cut"] | None
 
 
-class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
+class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
     """Schedule deep-learning jobs on a GPU cluster, one window of a trace an episode.
 
     ## Observation `tables` (Dict, the default) or `slots` (flat Box). Both show the first K queued jobs in the base
     policy's order, with profiled features, whether they fit, and the victims they would need; and totals. `tables` adds
     the share of free memory of each GPU and of free cores of each node, and the R running jobs with most time
     remaining, each with its preemption cost; `slots` adds the base policy's logits and the mask. Times are log1p(s /
-    60) / 4; see `simulator.kernel.features` for each column. A job beyond K is unseen until there is room
-    (`info["unseen"]` counts them), but for the base policy's own choice, which takes the last slot.
+    60) / 4. `columns` and `shapes` name the columns and the shape of each part, and `parts(observation)` takes one
+    apart. A job beyond K is unseen until there is room (`info["unseen"]` counts them), but for the base policy's own
+    choice, which takes the last slot.
 
     ## Actions
     `primitive` (the default): start slot i by placement rule p, pause running slot r, or wait. `pick`: start slot k,
@@ -57,7 +60,8 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
 
     ## Start and end
     A window is drawn at reset, or named by `options={"window": n}`, n being its number within the split, as in
-    `info["window"]` and results tables; `windows` are all. The episode terminates when all jobs are done.
+    `info["window"]` and results tables; `windows` are all. `info["split"]` is which split, and may be among the options
+    too. The episode terminates when all jobs are done.
     `info` then holds `mean_jct_s` and `jct_ratio`, to the base policy on the same window. It is truncated after 1,000
     instants a job, which only endless pausing and restarting reaches.
 
@@ -66,10 +70,11 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
     `workloads._scenario.Scenario` that differ from it. split, count: which windows; a `whole` trace is the same episode
     in every split. observation, action, reward: names of modules. queue_slots, running_slots: K and R. exponent,
     margin: the base policy, see `baselines.xion_threshold`.
-    tau_s: time constant of rollouts, s; None for none. illegal: `raise`, or `first_legal`.
+    tau_s: time constant of rollouts, s; None for none. illegal: `raise`, or `first_legal`. render_mode: `ansi`,
+    `rgb_array` (an image of nodes and GPUs by job, 480 x 640) or `human` (the same in a window).
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's own pattern
+    metadata = render.METADATA
 
     def __init__(
         self,
@@ -90,13 +95,13 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         render_mode: str | None = None,
     ) -> None:
         """Choose the windows; nothing is simulated before the first reset."""
-        self.render_mode = render_mode
+        self.render_mode, self._screen = render_mode, render.Screen(render_mode)
         self.forgives = forgives(illegal)
-        self.base_policy = Ranking("weighted", "if_it_pays", exponent=exponent, margin=margin)
+        self.base_policy = base_policy(exponent, margin)
         found = changed(named(workload) if workload else Scenario(), scenario or {})
         kinds = {"observation": observation, "action": action, "reward": reward}
         self.task = Task(found, self.base_policy, split=split, count=count, **kinds)
-        self.windows = self.task.windows
+        self.windows, self.split = self.task.windows, self.task.split
         self.tau_s = np.inf if tau_s is None else tau_s
         self._picks = action == "pick"
         self.queue_slots = queue_slots
@@ -105,6 +110,7 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         self._actions, self._outcomes = np.zeros(1, np.int64), np.zeros((1, len(stepping.OUTCOME)))
         self._num_illegal = 0
         view = self.task.template(self.windows[0]).view
+        self.seen_parts = self.task.observation.parts(self._slots, view)
         self.observation_space = self.task.observation.space(self._slots, view)
         self.action_space: Legal = self.task.action.space(self._slots, view)
         self._first_wait = self.task.action.wait(self._slots, view)
@@ -116,7 +122,7 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
     ) -> tuple[Any, dict[str, Any]]:
         """Begin a window: the one named in `options`, else a random one."""
         super().reset(seed=seed)
-        number = self.task.window(window_named(options), self.np_random)
+        number = self.task.window(window_named(options, self.split), self.np_random)
         self.workload = self.task.workloads[number]
         self.episode = self.task.episode(number)
         self._window, self._scale = self.workload.window.number, self.task.base_jct(number)
@@ -153,9 +159,13 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         """Tell which actions are legal now, bool."""
         return self._mask.astype(bool)
 
-    def render(self) -> str | None:
-        """Return the cluster as text."""
-        return render.text(self.episode.view) if self.render_mode == "ansi" else None
+    def render(self) -> Any:
+        """Return the cluster as text (`ansi`) or as an image (`rgb_array`), or show it in a window (`human`)."""
+        return self._screen.draw(self.episode.view) if self.render_mode else None
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        self._screen.close()
 
     def results(self) -> pd.DataFrame:
         """Return the results table of an episode that has ended."""
@@ -239,6 +249,8 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         cut = endless or instant >= MOST_INSTANTS * len(self.episode.jobs)
         self._moment, self._choice, self._queued = Moment(now, job_seconds), int(choice), int(queued)
         self._over: Over = "done" if done else "cut" if cut else None
+        if self._screen.is_live:
+            self.render()
 
     def _observe(self) -> Any:
         return self.task.observation(self._slots, self.episode.view, self._mask)
@@ -247,6 +259,7 @@ class GPUClusterEnv(gymnasium.Env[Any, np.int64]):
         info: dict[str, Any] = {
             "scale": self._scale,
             "unseen": max(self._queued - self.queue_slots, 0),
+            "split": self.split,
             "window": self._window,
             "action_mask": self._mask.copy(),
         }

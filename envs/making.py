@@ -1,6 +1,7 @@
 """What `gymnasium.make` and `gymnasium.make_vec` make: the environment that goes with an action."""
 
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any
 
 import gymnasium
@@ -11,6 +12,7 @@ from envs.moves import Choosing, MovesEnv
 from envs.rule_batch import RuleVectorEnv
 from envs.steer import SteerEnv, Steering
 from envs.vector import GPUClusterVectorEnv
+from traces import unknown
 
 ON_THE_RULE: dict[str, tuple[type[SteerEnv | MovesEnv], type[Steering | Choosing]]] = {
     "steer": (SteerEnv, Steering),
@@ -24,8 +26,9 @@ def make(
     scenario: Mapping[str, Any] | None = None, *, action: str = "primitive", **choices: Any
 ) -> gymnasium.Env[Any, Any]:
     """Return an environment: `SteerEnv` and `MovesEnv` for these actions, else `GPUClusterEnv`."""
+    refuse_unknown(choices, *ON_THE_RULE.get(action, (GPUClusterEnv,)))
     if action in ON_THE_RULE:
-        return ON_THE_RULE[action][0](scenario, **without_render_mode(choices))
+        return ON_THE_RULE[action][0](scenario, **choices)
     return GPUClusterEnv(scenario, action=action, **choices)
 
 
@@ -42,6 +45,7 @@ def make_vec(
 
     processes: to divide them among, of `pick`; the others take `threads`, since their steps are compiled and long.
     """
+    refuse_unknown(choices, *ON_THE_RULE.get(action, (GPUClusterEnv,)))
     if action in ON_THE_RULE:
         if processes != 1:
             raise ValueError(f"processes {processes}: {action} is stepped in one process")
@@ -58,8 +62,23 @@ def make_vec(
     return GPUClusterProcesses(num_envs, processes, scenario, **choices)
 
 
+def refuse_unknown(choices: Mapping[str, Any], *kinds: type) -> None:
+    """TypeError for a keyword that none of these takes, which names those that there are and the nearest."""
+    known = {
+        name: None
+        for kind in kinds
+        for name, each in signature(kind).parameters.items()
+        if each.kind is each.KEYWORD_ONLY
+    } | {"render_mode": None}
+    for name in choices:
+        if name not in known:
+            raise TypeError(unknown("keyword", name, known))
+
+
 def without_render_mode(choices: dict[str, Any]) -> dict[str, Any]:
-    """Return the choices without the mode in which to draw, of which there is none yet; ValueError if one is chosen."""
+    """Return the choices of a batch without the mode in which to draw; it has none, ValueError if one is chosen."""
     if choices.get("render_mode") is not None:
-        raise ValueError(f"render_mode {choices['render_mode']!r}: there is none for this action yet")
+        raise ValueError(
+            f"render_mode {choices['render_mode']!r}: there is none of a batch; make one environment beside it"
+        )
     return {name: value for name, value in choices.items() if name != "render_mode"}

@@ -8,11 +8,13 @@ from gymnasium.spaces import Box, Dict
 
 from envs.actions import Legal
 from envs.batch import Info
+from envs.naming import Part, numbered
 from envs.openings import Opening
 from envs.rule_batch import HIGHEST, LOAD_SPACE, LOWEST, RuleBatch, RuleEnv
 from envs.task import forgives, why_illegal
 from simulator.kernel import move_steps
 from simulator.kernel.move_list import FEATURES, KINDS, MOST_MOVES, list_dtype
+from simulator.kernel.steering import LOAD
 
 QUEUED, RUNNING = 4, 4  # jobs that are looked at
 
@@ -53,6 +55,8 @@ class Choosing(RuleBatch):
         self.action_space: Legal = Legal(most)
         rows = Box(LOWEST, HIGHEST, (most, len(FEATURES)), np.float32)
         mask = Box(0, 1, (most,), np.int8)
+        places = Part(numbered("move", most))
+        self.seen_parts = {"moves": Part(FEATURES, most), "load": Part(LOAD), "mask": places}
         self.observation_space = Dict({"moves": rows, "load": LOAD_SPACE, "mask": mask})
 
     def open(self, e: int, opening: Opening) -> None:
@@ -73,8 +77,7 @@ class Choosing(RuleBatch):
 
     def masks(self) -> np.ndarray:
         """Tell which places of each list hold a move: (N, most), bool."""
-        there: np.ndarray = np.arange(self.most) < self.lists["num"][:, None]
-        return there
+        return masks_of(self.lists, self.most)
 
     def told(self) -> Info:
         """Return the masks, and how many illegal actions were forgiven."""
@@ -83,9 +86,7 @@ class Choosing(RuleBatch):
 
     def seen(self) -> Any:
         """Return the moves, the load, and the mask."""
-        mask = self.masks()
-        moves = np.clip(self.lists["features"][:, : self.most], LOWEST, HIGHEST) * mask[:, :, None]
-        return {"moves": moves, "load": np.clip(self.load, LOWEST, HIGHEST), "mask": mask.astype(np.int8)}
+        return shown(self.lists, self.load, self.most)
 
     def moves(self, e: int) -> list[Move]:
         """Return the moves of an environment, in words."""
@@ -114,12 +115,26 @@ class Choosing(RuleBatch):
         move_steps.step(*records, *seen, *default, self.gain[which], self.more[which])
 
 
+def masks_of(lists: np.ndarray, most: int) -> np.ndarray:
+    """Tell which of the first `most` places of each list hold a move: (N, most), bool."""
+    there: np.ndarray = np.arange(most) < lists["num"][:, None]
+    return there
+
+
+def shown(lists: np.ndarray, load: np.ndarray, most: int) -> dict[str, np.ndarray]:
+    """Return what is seen of lists of moves and of the load, (N, len(LOAD)), as new arrays."""
+    mask = masks_of(lists, most)
+    moves = np.clip(lists["features"][:, :most], LOWEST, HIGHEST) * mask[:, :, None]
+    return {"moves": moves, "load": np.clip(load, LOWEST, HIGHEST), "mask": mask.astype(np.int8)}
+
+
 class MovesEnv(RuleEnv):
     """Choose each move from those that are worth considering: all levers, a few moves at a time.
 
     ## Observation
     Dict: `moves`, a row of features for each move (`simulator.kernel.move_list.FEATURES` names them; the first tells
-    which the rule itself would make); `load`, totals as for `SteerEnv`; `mask`, 1 where there is a move.
+    which the rule itself would make); `load`, totals as for `SteerEnv`; `mask`, 1 where there is a move. `columns` and
+    `shapes` name them, and `parts(observation)` takes one apart.
 
     ## Action
     Discrete: a place on the list. Listed are starts of the first `queued` jobs in the rule's order (for each number of

@@ -10,10 +10,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from envs.naming import Named
 from envs.vector import GPUClusterVectorEnv, illegal, refuse
 
 
-class GPUClusterProcesses(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
+class GPUClusterProcesses(Named, VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     """`GPUClusterVectorEnv` with its environments divided among so many processes, in their order.
 
     Everything is the same, bit for bit. It pays where each process has a core of its own and a step takes longer than
@@ -27,7 +28,7 @@ class GPUClusterProcesses(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         if not 1 <= processes <= num_envs:
             raise ValueError(f"processes {processes}: expected 1 to {num_envs}, the number of environments")
         alike = GPUClusterVectorEnv(1, scenario, **choices)  # a wrong choice is refused here
-        self.num_envs, self.metadata = num_envs, alike.metadata
+        self.num_envs, self.metadata, self.seen_parts = num_envs, alike.metadata, alike.seen_parts
         self.single_observation_space = alike.single_observation_space
         self.single_action_space = alike.single_action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -137,7 +138,7 @@ def joined(infos: Sequence[dict[str, Any]], parts: Sequence[np.ndarray]) -> dict
         if isinstance(found, dict):
             whole[name] = joined([info.get(name, {}) for info in infos], parts)
             continue
-        none = None if found.dtype == object else 0
+        none = None if found.dtype == object else found.dtype.type()
         empty = [np.full((len(part), *found.shape[1:]), none, found.dtype) for part in parts]
         each = [info.get(name, missing) for info, missing in zip(infos, empty, strict=True)]
         whole[name] = np.concatenate(each)

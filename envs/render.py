@@ -1,8 +1,46 @@
-"""The cluster as text: a line a node, a letter a job."""
+"""The cluster as it is now: as text, as an image of nodes and GPUs by job, or as that image in a window."""
 
+import os
+import sys
 from string import ascii_letters
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from simulator.view import View
+from simulator.vocabulary import OPEN
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MODES = ["ansi", "rgb_array", "human"]
+WIDTH, HEIGHT = 640, 480
+"""Of an image, pixels."""
+DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "MPLBACKEND")
+METADATA = {
+    "render_modes": MODES
+    if sys.platform in ("darwin", "win32") or any(map(os.getenv, DISPLAYS))
+    else MODES[:-1],
+    "render_fps": 8,
+}
+"""What an environment tells Gymnasium of its rendering: no window where there is no display."""
+
+_DPI = 100
+_ACROSS = 32  # GPUs in a row at most; a node with more has several rows
+_QUEUE = 40  # jobs of the queue that are drawn
+_PARTS = (1, 2, 6, 12)  # rows of a cell, so that 1 to 4 jobs can divide it
+_JOBS = ("#56b4e9", "#e6b35a", "#5dbf9f", "#cc79a7", "#8fb8d8", "#c9c35a", "#9a8fd0", "#c98f6b")
+_STATES = {"loading": "#3a3a3a", "pausing": "#d55e00", "idle": "#eeeeee", "node closed": "#c4c4c4"}
+_NOTHING = "#ffffff"
+_MARGINS = {
+    "height_ratios": (9, 1),
+    "left": 0.11,
+    "right": 0.98,
+    "top": 0.93,
+    "bottom": 0.09,
+    "hspace": 0.2,
+}
+_MOST_LINES = 64  # rows between which there are lines
 
 
 def text(view: View) -> str:
@@ -18,3 +56,196 @@ def text(view: View) -> str:
             f"node {node:3d}  {''.join(letters[job] for job in gpus)}  {view.nodes.free_cores[node]:.0f} cores free"
         )
     return "\n".join(rows)
+
+
+class Screen:
+    """What an environment is drawn on, in one mode; nothing is loaded or drawn before it is asked for."""
+
+    def __init__(self, mode: str | None) -> None:
+        """Take a mode of `MODES`, or None for none; ValueError for another."""
+        if mode is not None and mode not in MODES:
+            raise ValueError(f"render_mode {mode!r}: expected one of {', '.join(MODES)}")
+        self.mode = mode
+        self._picture: Picture | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the picture, which is made again."""
+        return vars(self) | {"_picture": None}
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it shows each moment by itself."""
+        return self.mode == "human"
+
+    def draw(self, view: View) -> str | np.ndarray | None:
+        """Return the text, or the image, uint8 of shape (HEIGHT, WIDTH, 3), or show that in the window and return None.
+
+        ValueError for a window where there is no display.
+        """
+        match self.mode:
+            case None:
+                return None
+            case "ansi":
+                return text(view)
+        if self._picture is None:
+            if self.is_live:
+                _refuse_without_display()
+            self._picture = Picture(shows=self.is_live)
+        image = self._picture.image(view)
+        return None if self.is_live else image
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        if self._picture is not None:
+            self._picture.close()
+        self._picture = None
+
+
+class Picture:
+    """A figure of the cluster, drawn anew for each moment: a row of squares a node, the clock above, the queue below.
+
+    A GPU has the colour of its job, or the colours of those that share it; a job keeps its colour.
+    """
+
+    def __init__(self, *, shows: bool) -> None:
+        """Lay the figure out; shows: in a window."""
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+        self._figure = _figure(shows=shows)
+        self._shows = shows
+        self._canvas: Any = self._figure.canvas if shows else FigureCanvasAgg(self._figure)
+
+    def image(self, view: View) -> np.ndarray:
+        """Draw the cluster as it is now; return the image, but of a window, which has its own, something empty."""
+        from matplotlib.patches import Patch
+
+        self._figure.clear()
+        above, below = self._figure.subplots(2, 1, gridspec_kw=_MARGINS)
+        cells = _cells(view)
+        above.imshow(cells, aspect="auto", interpolation="nearest", extent=(0, cells.shape[1], len(cells), 0))
+        _lines(above, view, cells.shape)
+        above.set_title(
+            f"{clock(view.now)}   jobs running: {len(view.running)}, in the queue: {len(view.queue)}",
+            loc="left",
+        )
+        below.imshow(_queue(view), aspect="auto", interpolation="nearest")
+        below.set_title(f"Queue, the first {_QUEUE}", loc="left", fontsize=9)
+        below.set_xticks(np.arange(_QUEUE + 1) - 0.5, [])
+        below.grid(visible=True, color=_NOTHING, linewidth=1.5)
+        for axes in (above, below):
+            axes.tick_params(length=0)
+            axes.spines[:].set_visible(False)
+        below.set_yticks([])
+        patches = [Patch(color=colour, label=name) for name, colour in _STATES.items()]
+        patches = [Patch(color=_JOBS[0], label="running, a colour a job"), *patches]
+        self._figure.legend(
+            handles=patches, loc="lower left", ncols=5, fontsize=8, frameon=False, handlelength=1
+        )
+        return self._shown()
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        if self._shows:
+            from matplotlib import pyplot
+
+            pyplot.close(self._figure)
+
+    def _shown(self) -> np.ndarray:
+        if self._shows:
+            from matplotlib import pyplot
+
+            self._canvas.draw_idle()
+            pyplot.pause(0.001)
+            return np.empty((0, 0, 3), np.uint8)
+        self._canvas.draw()
+        return np.asarray(self._canvas.buffer_rgba())[..., :3].copy()
+
+
+def clock(seconds: float) -> str:
+    """Return a time as days, hours, minutes and seconds."""
+    days, rest = divmod(int(seconds), 86_400)
+    return f"day {days}  {rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+
+
+def _figure(*, shows: bool) -> "Figure":
+    from matplotlib.figure import Figure
+
+    size = {"figsize": (WIDTH / _DPI, HEIGHT / _DPI), "dpi": _DPI}
+    if shows:
+        from matplotlib import pyplot
+
+        figure = pyplot.figure(**size)  # type: ignore[arg-type]
+        figure.show()
+    else:
+        figure = Figure(**size)  # type: ignore[arg-type]
+    return figure
+
+
+def _colour(job: int) -> str:
+    return _JOBS[job % len(_JOBS)]
+
+
+def _rgb(colours: list[str]) -> np.ndarray:
+    """Return colours such as #56b4e9 as uint8 of shape (colours, 3)."""
+    return np.array([tuple(bytes.fromhex(colour[1:])) for colour in colours], np.uint8).reshape(-1, 3)
+
+
+def _cells(view: View) -> np.ndarray:
+    """Return the colours of all GPUs, (rows x parts, GPUs in a row, 3)."""
+    rows, columns = _places(view)
+    parts = _PARTS[view.max_share - 1]
+    cells = np.tile(_rgb([_NOTHING]), ((int(rows.max()) + 1) * parts, int(columns.max()) + 1, 1))
+    phase = dict.fromkeys(view.loading.tolist(), "loading") | dict.fromkeys(view.pausing.tolist(), "pausing")
+    closed = (view.nodes.closed != OPEN)[view.gpus.node]
+    for gpu, jobs in enumerate(view.gpus.jobs.tolist()):
+        here = [job for job in jobs if job >= 0]
+        empty = "node closed" if closed[gpu] else "idle"
+        colours = [_STATES[phase[job]] if job in phase else _colour(job) for job in here] or [_STATES[empty]]
+        top = rows[gpu] * parts
+        cells[top : top + parts, columns[gpu]] = np.repeat(_rgb(colours), parts // len(colours), axis=0)
+    return cells
+
+
+def _places(view: View) -> tuple[np.ndarray, np.ndarray]:
+    """Return the row and the column of each GPU."""
+    sizes = view.nodes.num_gpus
+    across = min(int(sizes.max()), _ACROSS)
+    high = -(-sizes // across)
+    first = np.concatenate([[0], np.cumsum(sizes)[:-1]])[view.gpus.node]
+    within = np.arange(len(view.gpus.node)) - first
+    top = np.concatenate([[0], np.cumsum(high)[:-1]])[view.gpus.node]
+    return top + within // across, within % across
+
+
+def _lines(axes: Any, view: View, shape: tuple[int, ...]) -> None:
+    """Draw lines between GPUs, if they can be seen, and name some nodes."""
+    parts = _PARTS[view.max_share - 1]
+    rows, _ = _places(view)
+    tops = np.array([rows[view.gpus.node == node].min() for node in np.unique(view.gpus.node)]) * parts
+    if shape[0] // parts <= _MOST_LINES:
+        width = min(2.0, 40 * parts / shape[0])
+        axes.hlines(np.arange(0, shape[0], parts), 0, shape[1], color=_NOTHING, linewidth=width)
+        axes.vlines(np.arange(shape[1]), 0, shape[0], color=_NOTHING, linewidth=width)
+    every = -(-len(tops) // 16)
+    names = np.unique(view.gpus.node)[::every]
+    axes.set_yticks(tops[::every] + parts / 2, [f"node {node}" for node in names])
+    axes.set_xticks([])
+
+
+def _queue(view: View) -> np.ndarray:
+    """Return the colours of the first jobs in the queue, (1, _QUEUE, 3)."""
+    colours = [_colour(job) for job in view.queue[:_QUEUE].tolist()]
+    return _rgb(colours + [_NOTHING] * (_QUEUE - len(colours)))[np.newaxis]
+
+
+def _refuse_without_display() -> None:
+    """Raise ValueError where matplotlib has no window to draw in."""
+    import matplotlib as mpl
+    from matplotlib.backends.registry import BackendFilter, backend_registry
+
+    backend, registry = mpl.get_backend(), cast("Any", backend_registry)
+    if backend.lower() not in registry.list_builtin(BackendFilter.INTERACTIVE):
+        raise ValueError(
+            f"render_mode 'human': matplotlib has no window here (its backend is {backend}): use 'rgb_array', whose "
+            "images a notebook or RecordVideo shows, or start where there is a display and a toolkit such as Tk"
+        )

@@ -11,11 +11,15 @@ import pandas as pd
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 
+from envs import render
 from envs.batch import AT_THE_END, BatchEnv, Info
+from envs.naming import Named, Parts
 from envs.openings import Opening, opened
 from envs.task import MOST_INSTANTS, one_of_windows, window_named
+from simulator.episode import Episode
 from simulator.kernel.steering import CRITIC, LOAD
 from simulator.rule import memory_of
+from simulator.view import View
 from workloads import Split
 
 PERCENT = 100.0  # the return is the percentage by which mean JCT is lower than the default run's
@@ -33,6 +37,7 @@ class RuleBatch(ABC):
     """
 
     observation_space: gymnasium.Space[Any]
+    seen_parts: Parts
     action_space: gymnasium.Space[Any]
 
     def __init__(self, found: Sequence[Opening], count: int, *, threads: int = 1, **choices: Any) -> None:
@@ -109,17 +114,24 @@ class RuleBatch(ABC):
 
     def results(self, e: int) -> pd.DataFrame:
         """Return the results table of an environment whose jobs have all ended."""
-        workload = self.found[self.window[e]].workload
-        episode = workload.episode()
-        episode.states[0] = self.states[e]
-        table: pd.DataFrame = workload.results(episode)
+        table: pd.DataFrame = self.found[self.window[e]].workload.results(self._episode(e))
         return table
 
+    def view(self, e: int) -> View:
+        """Return what a scheduler sees in an environment now."""
+        return self._episode(e).view
 
-class RuleEnv(gymnasium.Env[Any, Any]):
+    def _episode(self, e: int) -> Episode:
+        """Return a copy of an environment's episode as it is now."""
+        episode: Episode = self.found[self.window[e]].workload.episode()
+        episode.states[0] = self.states[e]
+        return episode
+
+
+class RuleEnv(Named, gymnasium.Env[Any, Any]):
     """One environment of a batch."""
 
-    metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own pattern
+    metadata = render.METADATA
 
     batch: RuleBatch
     kind: type[RuleBatch]
@@ -132,12 +144,16 @@ class RuleEnv(gymnasium.Env[Any, Any]):
         split: Split = "train",
         count: int = 64,
         start: Mapping[str, float] | None = None,
+        render_mode: str | None = None,
         **choices: Any,
     ) -> None:
         """Choose the windows; nothing is simulated before the first reset. choices: those of the batch."""
+        self.render_mode = render_mode
+        self._screen = render.Screen(render_mode)
         self.batch = batch = self.kind(opened(scenario, workload, split, count, start), 1, **choices)
         self._place = {each.workload.window.number: at for at, each in enumerate(batch.found)}
-        self.windows = tuple(self._place)
+        self.windows, self.split = tuple(self._place), batch.found[0].workload.window.split
+        self.seen_parts = batch.seen_parts
         self.action_space, self.observation_space = batch.action_space, batch.observation_space
 
     def reset(
@@ -145,14 +161,16 @@ class RuleEnv(gymnasium.Env[Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Begin a window: the one named in `options`, else a random one."""
         super().reset(seed=seed)
-        number = self.place_of(window_named(options), self.np_random)
+        number = self.place_of(window_named(options, self.split), self.np_random)
         self.batch.begin(0, self._place[number])
+        self._show()
         return one_of(self.batch.seen(), 0), self._info()
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Carry out an action, and go on to the next choice or to the end."""
         batch = self.batch
         batch.step(np.asarray(action)[None])
+        self._show()
         done, cut = (bool(each[0]) for each in batch.ends())
         info = self._info()
         if done:
@@ -167,8 +185,21 @@ class RuleEnv(gymnasium.Env[Any, Any]):
         """Return the results table of an episode that has ended."""
         return self.batch.results(0)
 
+    def render(self) -> Any:
+        """Return the cluster as text (`ansi`) or as an image (`rgb_array`), or show it in a window (`human`)."""
+        return self._screen.draw(self.batch.view(0)) if self.render_mode else None
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        self._screen.close()
+
+    def _show(self) -> None:
+        if self._screen.is_live:
+            self.render()
+
     def _info(self) -> dict[str, Any]:
-        told = self.batch.told() | {"window": np.array([self.windows[self.batch.window[0]]])}
+        window = {"split": self.split, "window": self.windows[self.batch.window[0]]}
+        told = self.batch.told() | {name: np.array([value]) for name, value in window.items()}
         return {name: values[0] if values.ndim > 1 else values[0].item() for name, values in told.items()}
 
 
@@ -187,7 +218,7 @@ class RuleVectorEnv(BatchEnv):
 
     def info(self) -> Info:
         """Return what is told of the environments as they are now."""
-        told = self.batch.told() | {"window": self.numbers.copy()}
+        told = self.batch.told() | {"split": self._splits.copy(), "window": self.numbers.copy()}
         return told | {f"_{name}": self._everywhere for name in told}
 
     def action_masks(self) -> np.ndarray:

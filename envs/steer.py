@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Dict
 
+from envs.naming import Part
 from envs.openings import Opening
 from envs.rule_batch import CRITIC_SPACE, HIGHEST, LOAD_SPACE, LOWEST, RuleBatch, RuleEnv
 from simulator.kernel import steering
+from simulator.kernel.steering import CRITIC, LOAD
 from simulator.steered import Offsets, arrivals_between, choosing_times
 from workloads import Scenario
 
@@ -61,6 +63,7 @@ class Steering(RuleBatch):
         if self.every < 1:
             raise ValueError(f"every {every}: expected at least 1 arrival")
         self.action_space = Box(-1.0, 1.0, (len(weights),), np.float32)
+        self.seen_parts = {"load": Part(LOAD)} | ({"critic": Part(CRITIC)} if privileged else {})
         self.observation_space = (
             Dict({"load": LOAD_SPACE, "critic": CRITIC_SPACE}) if privileged else LOAD_SPACE
         )
@@ -100,7 +103,7 @@ class SteerEnv(RuleEnv):
     """Steer the strongest rule made by hand: set its weights a few times in each window of a trace.
 
     ## Observation
-    `load` (Box): totals of the queue, the running jobs and the machines; `simulator.kernel.steering.LOAD` names each.
+    `load` (Box): totals of the queue, the running jobs and the machines; `columns` names each.
     With `privileged`, a Dict of `load` and `critic`, which shows how far the window has come and what the default rule
     had done by then: for a critic, since no scheduler knows it.
 

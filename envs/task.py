@@ -10,12 +10,12 @@ import numpy as np
 from simulator.episode import Episode, run
 from simulator.next_moves import adopt
 from simulator.policy import Ranking
-from traces import find
+from traces import find, unknown
 from workloads import Scenario, Split, Workload, whole, windows
 
 SCRATCH, BEFORE = 1, 2  # records of an episode, the last of which keeps the state before an action
 MOST_INSTANTS = 1000  # for each job; an agent that only pauses and restarts jobs is cut there
-OPTIONS = ("window",)  # of a reset
+OPTIONS = ("split", "window")  # of a reset
 WITH_PICK = {"slots", "rollout_advantage"}  # what shows or pays the slots that one may pick, and no more
 
 Illegal = Literal["raise", "first_legal"]
@@ -38,7 +38,7 @@ def shared_windows(scenario: Scenario, split: Split, count: int) -> tuple[Worklo
 class Task:
     """The windows and kinds of an environment, which never change; episodes at their beginning.
 
-    workloads: by window's number. windows: their numbers. observation, action, reward: the kinds themselves.
+    workloads: by window's number. windows: their numbers. split: of which. observation, action, reward: the kinds.
     looks_ahead: whether a reward may simulate what would have been.
     """
 
@@ -57,12 +57,10 @@ class Task:
         self.base_policy = base_policy
         found = shared_windows(scenario, split, count)
         self.workloads = {load.window.number: load for load in found}
-        self.windows = tuple(self.workloads)
-        self.observation = find("envs.observations", observation, "observation")
-        self.action = find("envs.actions", action, "action")
+        self.windows, self.split = tuple(self.workloads), found[0].window.split
+        self.observation, self.action = seen_and_done(observation, action)
         self.reward = find("envs.rewards", reward, "reward")
-        if action != "pick" and (wanted := WITH_PICK & {observation, reward}):
-            raise ValueError(f"{', '.join(sorted(wanted))} goes with the action 'pick', not with {action!r}")
+        refuse_without_pick(action, reward)
         self.looks_ahead = reward != "jct"
         self._scales: dict[int, float] = {}
         self._templates: dict[int, Episode] = {}
@@ -99,6 +97,24 @@ class Task:
         return self._scales[number]
 
 
+def base_policy(exponent: float, margin: float) -> Ranking:
+    """Return the heuristic that orders the slots, and that an agent may begin as; see `baselines.xion_threshold`."""
+    return Ranking("weighted", "if_it_pays", exponent=exponent, margin=margin)
+
+
+def seen_and_done(observation: str, action: str) -> tuple[Any, Any]:
+    """Return an observation and an action by name; ValueError where there is no such, or they do not go together."""
+    found = find("envs.observations", observation, "observation"), find("envs.actions", action, "action")
+    refuse_without_pick(action, observation)
+    return found
+
+
+def refuse_without_pick(action: str, kind: str) -> None:
+    """ValueError for an observation, or a reward, of the slots that one may pick with another action."""
+    if action != "pick" and kind in WITH_PICK:
+        raise ValueError(f"{kind} goes with the action 'pick', not with {action!r}")
+
+
 def mean_jct(state: np.record, jobs: np.ndarray) -> float:
     """Return the mean job completion time of an episode that has ended, s."""
     return float((state.finish_s[: len(jobs)] - jobs["submit_s"]).mean())
@@ -115,11 +131,21 @@ def one_of_windows(windows: Sequence[int], number: int | None, rng: np.random.Ge
     return number
 
 
-def window_named(options: Mapping[str, Any] | None) -> Any:
-    """Return the window that the options of a reset name, None for none; ValueError for another option."""
-    if wrong := sorted(set(options or {}) - set(OPTIONS)):
-        raise ValueError(f"no option {', '.join(map(repr, wrong))} of a reset: there is {', '.join(OPTIONS)}")
-    return (options or {}).get("window")
+def window_named(options: Mapping[str, Any] | None, split: str) -> Any:
+    """Return the window that the options of a reset name, None for none.
+
+    They are as an `info` tells them: `window`, and `split`, which must be the environment's own. ValueError for others.
+    """
+    given = options or {}
+    for name in given:
+        if name not in OPTIONS:
+            raise ValueError(unknown("option of a reset", name, OPTIONS))
+    wanted = {str(each) for each in np.ravel(given.get("split", split))}
+    if other := sorted(wanted - {split}):
+        raise ValueError(
+            f"split {other[0]!r}: this environment has windows of {split!r} alone; make another with split={other[0]!r}"
+        )
+    return given.get("window")
 
 
 def why_illegal(action: int) -> str:

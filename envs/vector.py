@@ -135,6 +135,7 @@ class GPUClusterVectorEnv(BatchEnv):
         info: dict[str, Any] = {
             "scale": self._scales.copy(),
             "unseen": unseen,
+            "split": self._splits.copy(),
             "window": self.numbers.copy(),
             "action_mask": self._stepper.masks.copy(),
         }

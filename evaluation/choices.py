@@ -1,12 +1,15 @@
 """Choices of a command, from its flags, the file that `--config` names and the workload that `--workload` names."""
 
 import json
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, make_dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_origin
 
-from evaluation.run_folder import CHOICES
+from evaluation.asked import FLAGS, WIDTH
+from evaluation.command import tell
+from evaluation.run_folder import CHOICES, unfinished
 from simulator import old_names
 from simulator.choice import changed, flag, hints, names, what
 from traces import unknown
@@ -45,22 +48,38 @@ def read(
     if wanted or any(arg.partition("=")[0] in OF_THE_PARSER for arg in args):
         import tyro
 
+        grouped = in_groups(kind)
         tyro.cli(
-            kind,
+            grouped,
             prog=command,
-            description=about,
+            description="\n".join(
+                textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in about.splitlines()
+            ),
             args=wanted or args,
-            default=kind(),
+            default=grouped(),
             config=(tyro.conf.OmitArgPrefixes,),
         )
     asked = given(args, kind)
     return changed(beginning(kind, asked, presets), asked)
 
 
+def in_groups(kind: type[C]) -> type[C]:
+    """Return choices like these for a help: the parameters of physics are a group of their own, the last."""
+    parameters, rules = Scenario.__bases__
+    parted = [
+        ("scenario", rules, field(default_factory=rules)),
+        ("physics", parameters, field(default_factory=parameters)),
+    ]
+    unchecked = {"__post_init__": lambda self: None, "__doc__": kind.__doc__}
+    return make_dataclass(kind.__name__, parted, bases=(kind,), namespace=unchecked, frozen=True)
+
+
 def beginning(kind: type[C], asked: Mapping[str, Any], presets: Mapping[str, Preset] = WORKLOAD) -> C:
     """Return the choices before any flag: the file's, on those of presets, on the defaults."""
     file = asked.get("config")
     filed = from_file(file, kind) if file else {}
+    if file and (said := unfinished(Path(file))):
+        tell(f"Note: {said}; its choices are taken.")
     wanted = {preset: asked.get(name) or filed.get(name) for name, preset in presets.items()}
     groups = {preset.group: preset.usual(name) for preset, name in wanted.items() if name}
     start: C = replace(kind(), **groups)  # type: ignore[type-var]
@@ -113,7 +132,9 @@ def _choice(written: str, texts: Sequence[str], kind: type) -> tuple[str, Any]:
             )
         return plain, plain == name
     if name not in known:
-        wanted = old_names.hint(name, as_flag=True) or unknown("flag", flag(name), flag_names(kind))
+        wanted = old_names.hint(name, as_flag=True) or unknown(
+            "flag", flag(name), (*flag_names(kind), *FLAGS)
+        )
         raise ValueError(wanted)
     return name, _value(written, texts, name, kind)
 

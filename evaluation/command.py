@@ -1,10 +1,18 @@
-"""What the two commands share: how they end, and what they show on stderr while the user waits."""
+"""What the two commands share: how they begin and end, and what they show on stderr while the user waits."""
 
+import math
+import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
+from threading import Timer
 
+from evaluation import asked
 from simulator.choice import ChoiceError
+
+PATIENCE_S = 10.0
+"""Without a terminal nothing is said of what takes less."""
 
 
 def run(name: str, work: Callable[[Sequence[str]], None], args: Sequence[str] | None) -> int:
@@ -12,41 +20,104 @@ def run(name: str, work: Callable[[Sequence[str]], None], args: Sequence[str] | 
 
     An interrupt is told if it says what is left of the run.
     """
+    given = sys.argv[1:] if args is None else args
     try:
-        work(sys.argv[1:] if args is None else args)
+        if answer := asked.answer(given):
+            print(answer)
+            return 0
+        work(given)
     except ChoiceError as error:
         return told(name, error.as_flags, 2)
     except ValueError as error:
         return told(name, str(error), 2)
     except KeyboardInterrupt as stop:
         return told(name, str(stop), 130)
+    except BrokenPipeError:  # whoever read what is printed, as `head` does, has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return 0
 
 
 def told(name: str, said: str, code: int) -> int:
     """Say on stderr why a command ends, if there is something to say, and return the exit code."""
     if said:
-        print(f"{name}: {said}", file=sys.stderr)
+        tell(f"{name}: {said}")
     return code
 
 
-def working(what: str) -> AbstractContextManager[object]:
-    """Say on stderr, if that is a terminal, what is being waited for."""
-    from rich.console import Console
+def tell(said: str) -> None:
+    """Say something on stderr."""
+    print(said, file=sys.stderr, flush=True)
 
-    return Console(stderr=True).status(what) if sys.stderr.isatty() else nullcontext()
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Say on stderr what is being waited for: at once on a terminal, else if it takes long."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        with Console(stderr=True).status(what):
+            yield
+        return
+    late = Timer(PATIENCE_S, tell, [f"{what} ..."])
+    late.daemon = True
+    late.start()
+    try:
+        yield
+    finally:
+        late.cancel()
 
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[..., None]]:
-    """Show a bar on stderr, if that is a terminal; give what moves it on by so much and may say where it is."""
+    """Show a bar on stderr, or a line each tenth where that is no terminal; give what moves it on by so much.
+
+    What moves it on may be told where it is.
+    """
+    if not sys.stderr.isatty():
+        yield Tenths(what, total).moved
+        return
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
 
         def moved(by: int, now: str | None = None) -> None:
             bar.update(task, advance=by, description=now)
 
         yield moved
+
+
+class Tenths:
+    """How far something is, in lines: one each tenth, but none within a while of the first step, or of another."""
+
+    def __init__(self, what: str, total: int) -> None:
+        """Begin; time counts from the first step, before which much may be prepared."""
+        self._what, self._total = what, max(total, 1)
+        self._done = self._said = self._first = 0
+        self._began = self._last = math.nan
+
+    def moved(self, by: int, now: str | None = None) -> None:
+        """Move on by so much."""
+        self._done += by
+        time_s = time.monotonic()
+        if math.isnan(self._began):
+            self._began = self._last = time_s
+            self._first = self._done
+        tenth = 10 * self._done // self._total
+        if tenth <= self._said or time_s - self._last < PATIENCE_S:
+            return
+        self._said, self._last = tenth, time_s
+        spent = time_s - self._began
+        left = spent * max(self._total - self._done, 0) / max(self._done - self._first, 1)
+        share = min(100 * self._done // self._total, 100)
+        tell(
+            f"{self._what}: {share} % ({self._done:,} of {self._total:,}) after {clock(spent)}, "
+            f"about {clock(left)} left"
+        )
+
+
+def clock(seconds: float) -> str:
+    """Return a time as people say it."""
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

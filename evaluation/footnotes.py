@@ -1,11 +1,12 @@
 """What to know of a table of scores: what was simulated, what the numbers mean, what the trace did not tell."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
+import baselines
 from evaluation import report, results
 from evaluation.numbers import SLOWDOWN_THRESHOLD_S
 from simulator.policy import Policy, Ranking
@@ -23,6 +24,33 @@ FULL_WINDOWS = 20
 
 DROPPED = ("jobs larger than the cluster dropped: ", "CPU jobs taken out, since cpu_jobs is off: ")
 """How `workloads._workload.prepare` begins its notes on a window; other notes are on the trace as a whole."""
+
+
+class Lever(NamedTuple):
+    """What some policies are of no use without: whether a workload has it, and how to say that none does."""
+
+    there: Callable[["Workload"], bool]
+    lacks: str
+
+
+def _elastic(load: "Workload") -> bool:
+    jobs = load.jobs
+    return "elastic" in load.scenario.parts and bool((jobs["max_workers"] > jobs["min_workers"]).any())
+
+
+def _types(load: "Workload") -> bool:
+    return "gpu_types" in load.scenario.parts and len(set(load.cluster.types)) > 1
+
+
+LEVERS = {
+    "sharing": Lever(lambda load: "sharing" in load.scenario.parts, "no sharing among the parts of physics"),
+    "cores": Lever(lambda load: "cores" in load.scenario.parts, "no cores among the parts of physics"),
+    "elastic": Lever(_elastic, "no elastic jobs"),
+    "gpu_types": Lever(_types, "one type of GPU"),
+    "deadlines": Lever(lambda load: bool((load.jobs["deadline_s"] > 0).any()), "no deadlines"),
+    "users": Lever(lambda load: len(set(load.jobs["user"].tolist())) > 1, "one user"),
+}
+"""By the names that `baselines.lever` tells."""
 
 
 def heading(workloads: Sequence["Workload"]) -> list[str]:
@@ -85,6 +113,8 @@ def footnotes(
     return [
         *_reading(summaries, reference, len(workloads)),
         *_bound(summaries, reference, bounds),
+        *_alike(summaries, reference),
+        *_levers(summaries, workloads),
         *_contention(summaries, scenario),
         *_disciplines(policies, scenario),
         *origins(workloads[0].table, scenario),
@@ -124,8 +154,40 @@ def _bound(summaries: Mapping[str, pd.DataFrame], reference: str, bounds: pd.Dat
     """Say what the bound is, and how much of the gap to it each policy closes, where there is one to compare with."""
     line = "Lower bound: no schedule has a shorter mean JCT, whatever it shares, sizes or moves; none need reach it."
     closed = report.gaps_closed(summaries, bounds, reference)
-    shares = [f"{name} {100 * share:.0f} %" for name, share in closed.items() if name != reference]
+    shares = [
+        f"{name} {100 * share:.0f}\N{NO-BREAK SPACE}%" for name, share in closed.items() if name != reference
+    ]
     return [f"{line} Of {reference}'s gap to it, closed: {', '.join(shares)}." if shares else line]
+
+
+def _alike(summaries: Mapping[str, pd.DataFrame], reference: str) -> list[str]:
+    """Say which policies did the same as another before them, number by number in every window."""
+    groups: list[list[str]] = []
+    for name in sorted(summaries, key=lambda name: (name != "fifo", name != reference)):
+        like = (group for group in groups if summaries[group[0]].equals(summaries[name]))
+        if group := next(like, None):
+            group.append(name)
+        else:
+            groups.append([name])
+    return [
+        f"The same as {group[0]} in every window: {', '.join(group[1:])}." for group in groups if group[1:]
+    ]
+
+
+def lever_off(policy: str, workloads: Sequence["Workload"]) -> str | None:
+    """Return the lever of a policy of baselines/ where these workloads lack it, else None."""
+    lever = baselines.lever(policy)
+    return lever if lever and not any(LEVERS[lever].there(load) for load in workloads) else None
+
+
+def _levers(summaries: Mapping[str, pd.DataFrame], workloads: Sequence["Workload"]) -> list[str]:
+    """Say which policies pull a lever that this scenario lacks, and so do only what is left."""
+    lacking: dict[str, list[str]] = {}
+    for name in summaries:
+        if name in baselines.names() and (lever := lever_off(name, workloads)):
+            lacking.setdefault(lever, []).append(name)
+    said = [f"{', '.join(names)} ({LEVERS[lever].lacks})" for lever, names in lacking.items()]
+    return [f"Their lever is off here, so they do what is left: {'; '.join(said)}."] if said else []
 
 
 def _contention(summaries: Mapping[str, pd.DataFrame], scenario: Scenario) -> list[str]:

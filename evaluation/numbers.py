@@ -84,7 +84,7 @@ class Number:
     of: makes it for each window and seed; None for those made of who owns the jobs. heading, form: in the table; empty
     for one that is only saved. shown_with: the number on which it depends whether it is shown: it must be known, and
     not 0 in every window where it counts something; empty for always. may_lack: whether it can be unknown in all
-    windows, and then has no column.
+    windows, and then has no column. best: which is better, low or high; empty where neither is.
     """
 
     meaning: str
@@ -94,6 +94,7 @@ class Number:
     shown_with: str = ""
     may_lack: bool = False
     summed: bool = False
+    best: Literal["", "low", "high"] = ""
 
 
 def top_share(durations: pd.Series) -> float:
@@ -108,25 +109,43 @@ PER_JOB = "; a GPU counts once per job on it"
 NUMBERS: Mapping[str, Number] = {
     "jobs": Number("jobs, finished or not", lambda w: w["job_id"].size()),
     "unfinished": Number("jobs unfinished when the window was cut", lambda w: w.by(~w.finished).sum()),
-    "mean_jct_s": Number("mean job completion time", lambda w: w["jct_s"].mean(), "mean\nJCT", "seconds"),
+    "mean_jct_s": Number(
+        "mean job completion time", lambda w: w["jct_s"].mean(), "mean\nJCT", "seconds", best="low"
+    ),
     "median_jct_s": Number("median job completion time", lambda w: w["jct_s"].median()),
     "p95_jct_s": Number(
-        "95th percentile of job completion time", lambda w: w["jct_s"].quantile(0.95), "p95\nJCT", "seconds"
+        "95th percentile of job completion time",
+        lambda w: w["jct_s"].quantile(0.95),
+        "p95\nJCT",
+        "seconds",
+        best="low",
     ),
     "p99_jct_s": Number(
-        "99th percentile of job completion time", lambda w: w["jct_s"].quantile(0.99), "p99\nJCT", "seconds"
+        "99th percentile of job completion time",
+        lambda w: w["jct_s"].quantile(0.99),
+        "p99\nJCT",
+        "seconds",
+        best="low",
     ),
     "max_jct_s": Number("longest job completion time", lambda w: w["jct_s"].max()),
     "jct_variance_s2": Number("variance of job completion time", lambda w: w["jct_s"].var(ddof=0)),
     "mean_wait_s": Number(
-        "mean time without GPUs", lambda w: w.of_finished("wait_s").mean(), "mean\nwait", "seconds"
+        "mean time without GPUs",
+        lambda w: w.of_finished("wait_s").mean(),
+        "mean\nwait",
+        "seconds",
+        best="low",
     ),
     "mean_idle_s": Number(
         "mean time without progress: without GPUs, pausing and loading",
         lambda w: w.of_finished("wait_s").mean() + w.of_finished("overhead_s").mean(),
     ),
     "mean_slowdown": Number(
-        "mean bounded slowdown, threshold 600 s", lambda w: w.by(w.slowdown).mean(), "slow-\ndown", "ratio"
+        "mean bounded slowdown, threshold 600 s",
+        lambda w: w.by(w.slowdown).mean(),
+        "slow-\ndown",
+        "ratio",
+        best="low",
     ),
     "jct_over_run_time": Number(
         "mean job completion time / mean run time",
@@ -142,6 +161,7 @@ NUMBERS: Mapping[str, Number] = {
         "goodput\nshare",
         "share",
         summed=True,
+        best="high",
     ),
     "gpu_allocated_share": Number(
         f"GPU-seconds held / (GPUs x makespan){PER_JOB}",
@@ -159,6 +179,7 @@ NUMBERS: Mapping[str, Number] = {
         shown_with="mean_cpu_wait_s",
         may_lack=True,
         summed=True,
+        best="high",
     ),
     "cpu_utilisation": Number(
         "core-seconds held / (cores x makespan)",
@@ -172,6 +193,7 @@ NUMBERS: Mapping[str, Number] = {
         "seconds",
         shown_with="mean_cpu_wait_s",
         may_lack=True,
+        best="low",
     ),
     "mean_gpu_wait_s": Number(
         "mean waiting time of jobs with GPUs",
@@ -191,6 +213,7 @@ NUMBERS: Mapping[str, Number] = {
         "OoM",
         "count",
         shown_with="shared_gpu_hours",
+        best="low",
     ),
     "resizes": Number(
         "restarts to hold other GPUs", lambda w: w["resizes"].sum(), "re-\nsizes", "count", "resizes"
@@ -209,6 +232,7 @@ NUMBERS: Mapping[str, Number] = {
         "share",
         shown_with="deadline_miss_share",
         may_lack=True,
+        best="low",
     ),
     "mean_tardiness_s": Number(
         "mean time by which jobs with a deadline completed after it, 0 for those in time",
@@ -217,6 +241,7 @@ NUMBERS: Mapping[str, Number] = {
         "seconds",
         shown_with="deadline_miss_share",
         may_lack=True,
+        best="low",
     ),
     "overhead_gpu_hours": Number(
         "GPU-hours held while pausing and loading", lambda w: w["overhead_gpu_s"].sum() / 3600

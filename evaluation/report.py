@@ -1,34 +1,39 @@
 """Scores: policies simulated on the same workloads, their numbers side by side, and what to know of them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from itertools import accumulate
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pandas as pd
 
 from evaluation import results
 from evaluation.comparison import compare
 from evaluation.lower_bound import gap_closed, lower_bound
+from evaluation.numbers import NUMBERS
 from evaluation.numbers import shown as shown_numbers
 from simulator.episode import run
 from simulator.policy import Policy
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
+    from rich.text import Text
 
     from workloads import Workload
 
 Maker = Callable[[], Policy]
 """Makes a policy anew for each episode."""
 
+Outcome = TypeVar("Outcome")
+
 BOUND = "lower bound"
 ROUNDING = 1e-9  # of mean JCTs, as a share
-LONGEST_HEADING = 14
-PLAIN_WIDTH, LEAST_WIDTH = (
-    120,
-    100,
-)  # columns where no terminal says how many; below the second, numbers are cut
+LONGEST_HEADING, LEAST_NAME, LONGEST_NAME = 14, 16, 25  # characters
+PLAIN_WIDTH, WIDEST = 80, 120  # characters of a line where no terminal says how many, and at most
+GOOD, BAD = "green", "red"
+INTERVAL = "95 %\ninterval"
 
 
 def simulate(
@@ -38,21 +43,35 @@ def simulate(
     processes: int = 1,
     done: Callable[[str, pd.DataFrame], None] | None = None,
 ) -> dict[str, pd.DataFrame]:
-    """Return every policy's results table over all workloads, the same whatever the number of processes.
+    """Return every policy's results table over all workloads; see `episodes`."""
+    parts = episodes(one, makers, workloads, processes=processes, done=done)
+    return {name: pd.concat(tables, ignore_index=True) for name, tables in parts.items()}
 
-    All policies run on the first workload before any runs on the second; `done` is told of each as it ends. ValueError
-    for windows of more than one split, since a table tells them apart by their numbers alone.
+
+def episodes(
+    simulated: Callable[..., Outcome],
+    makers: Mapping[str, Maker],
+    workloads: Sequence["Workload"],
+    *,
+    processes: int = 1,
+    done: Callable[[str, Outcome], None] | None = None,
+) -> dict[str, list[Outcome]]:
+    """Return what came of every policy on each workload, the same whatever the number of processes.
+
+    simulated: makes it of a maker, a workload and `oracle`, as `one` does. All policies run on the first workload
+    before any runs on the second; `done` is told of each as it ends. ValueError for windows of more than one split,
+    since a table tells them apart by their numbers alone.
     """
     if len(splits := {load.window.split for load in workloads}) > 1:
         raise ValueError(f"windows of {' and '.join(sorted(splits))} in one table: expected one split")
-    tables: dict[str, list[pd.DataFrame]] = {name: [] for name in makers}
+    found: dict[str, list[Outcome]] = {name: [] for name in makers}
     pairs = [(name, workload) for workload in workloads for name in makers]
-    tasks = [partial(one, makers[name], workload, oracle=is_oracle(name)) for name, workload in pairs]
-    for (name, _), table in zip(pairs, _each(tasks, processes), strict=True):
-        tables[name].append(table)
+    tasks = [partial(simulated, makers[name], workload, oracle=is_oracle(name)) for name, workload in pairs]
+    for (name, _), each in zip(pairs, _each(tasks, processes), strict=True):
+        found[name].append(each)
         if done:
-            done(name, table)
-    return {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+            done(name, each)
+    return found
 
 
 def is_oracle(name: str) -> bool:
@@ -65,12 +84,12 @@ def one(make: Maker, workload: "Workload", *, oracle: bool = False) -> pd.DataFr
     return workload.results(run(make(), workload.episode(), oracle=oracle))
 
 
-def _each(tasks: Sequence[Callable[[], pd.DataFrame]], processes: int) -> Iterator[pd.DataFrame]:
+def _each(tasks: Sequence[Callable[[], Outcome]], processes: int) -> Iterator[Outcome]:
     if processes == 1:
         return (task() for task in tasks)
     from joblib import Parallel, delayed
 
-    parallel: Iterator[pd.DataFrame] = Parallel(processes, return_as="generator", batch_size=1)(
+    parallel: Iterator[Outcome] = Parallel(processes, return_as="generator", batch_size=1)(
         delayed(task)() for task in tasks
     )
     return parallel
@@ -144,34 +163,117 @@ def gaps_closed(
     return {name: gap_closed(jct_s[reference], own_s, least_s) for name, own_s in jct_s.items()}
 
 
-def table(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference: str) -> "Table":
+def table(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference: str) -> "SideBySide":
     """Return the policies side by side in the order given; below a rule the oracles and the lower bound.
 
-    The last columns are the ratio of mean JCT to the reference's, paired by window; a lone policy has none.
+    The ratio of mean JCT to the reference's is paired by window; a lone policy has none.
     """
-    from rich import box
-    from rich.table import Table
-
-    compared = len(summaries) > 1
-    whose = f"{reference}'s" if len(reference) <= LONGEST_HEADING else "1st row's"  # the footnotes name it
-    shown = Table(box=box.HORIZONTALS, padding=(0, 1, 0, 0), show_edge=False)
-    shown.add_column("policy", overflow="fold", vertical="bottom")
     numbers = numbers_shown(summaries)
-    for heading, _ in numbers.values():
-        shown.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
-    several = len(set(summaries[reference]["window"])) > 1
-    for heading in (f"mean\nJCT /\n{whose}", "95 %\ninterval")[: 1 + several] if compared else ():
-        shown.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
-    for oracle in (False, True):
-        rows = {name: each for name, each in summaries.items() if is_oracle(name) == oracle}
-        for name, each in rows.items():
-            ratio = ratio_texts(each, summaries[reference], itself=name == reference) if compared else ()
-            shown.add_row(name, *number_texts(results.pool(each), numbers), *ratio)
-        if not oracle:
-            shown.add_section()
-    ratio = ratio_texts(bounds, summaries[reference]) if compared else ()
-    shown.add_row(BOUND, *number_texts(results.pool(bounds), numbers), *ratio)
-    return shown
+    ordered = [name for oracle in (False, True) for name in summaries if is_oracle(name) == oracle]
+    pooled = [results.pool(summaries[name]) for name in ordered]
+    cells = [number_texts(numbers_of, numbers) for numbers_of in (*pooled, results.pool(bounds))]
+    honest = [at for at, name in enumerate(ordered) if not is_oracle(name)]
+    columns = [
+        Column(heading, [row[at] for row in cells], best_of(name, [pooled[each] for each in honest]))
+        for at, (name, (heading, _)) in enumerate(numbers.items())
+    ]
+    if len(summaries) > 1:
+        columns[1:1] = ratio_columns(
+            [summaries[name] for name in ordered], bounds, ordered.index(reference), reference
+        )
+    return SideBySide([Column("policy", (*ordered, BOUND))], columns, above=len(honest))
+
+
+def ratio_columns(
+    summaries: Sequence[pd.DataFrame], bounds: pd.DataFrame, itself: int, reference: str
+) -> "list[Column]":
+    """Return the ratio of mean JCT to the reference's and, where there are several windows, its interval."""
+    whose = f"{reference}'s" if len(reference) <= LONGEST_HEADING else "reference"  # the footnotes name it
+    found = [compare(each, summaries[itself]) for each in (*summaries, bounds)]
+    ratio = Column(f"JCT /\n{whose}", [f"{each.ratio:.3f}" for each in found])
+    if found[0].windows == 1:
+        return [ratio]
+    shown = ["" if at == itself else f"{each.low:.3f}-{each.high:.3f}" for at, each in enumerate(found)]
+    styles = [GOOD if each.high < 1 else BAD if each.low > 1 else "" for each in found]
+    return [ratio._replace(styles=styles), Column(INTERVAL, shown, styles=styles)]
+
+
+class Column(NamedTuple):
+    """A column of a table: its heading, a text a row, the rows that are best, and how each is shown on a terminal."""
+
+    heading: str
+    cells: Sequence[str]
+    best: Collection[int] = ()
+    styles: Sequence[str] = ()
+
+    @property
+    def width(self) -> int:
+        """How many characters it takes, the space beside it included."""
+        return 1 + max(len(line) for text in (self.heading, *self.cells) for line in text.split("\n"))
+
+    def shown(self, row: int) -> "Text":
+        """Return a cell, the best in bold."""
+        from rich.text import Text
+
+        style = self.styles[row] if self.styles else ""
+        return Text(self.cells[row], f"{style} bold" if row in self.best else style)
+
+
+class SideBySide(NamedTuple):
+    """Figures in columns behind words; columns that a line has no room for stand below, behind the words again."""
+
+    words: Sequence[Column]
+    columns: Sequence[Column]
+    above: int = 0
+    """Rows above a rule; 0 for no rule."""
+    title: str = ""
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "Iterator[RenderableType]":
+        """Yield a table for as many columns as a line has room for, and so on."""
+        all_of = sum(each.width for each in self.columns)
+        spare = (options.max_width - all_of) // len(self.words)
+        longest = spare if spare >= LEAST_NAME else LONGEST_NAME
+        left, room = (
+            list(self.columns),
+            options.max_width - sum(min(longest, each.width) for each in self.words),
+        )
+        if self.title:
+            yield self.title
+        while left:
+            fitting = [at for at, end in enumerate(accumulate(each.width for each in left), 1) if end <= room]
+            count = max(fitting, default=1)
+            if count > 1 and left[count:] and left[count].heading == INTERVAL:
+                count -= 1  # it stays beside what it is of
+            yield self.part(left[:count], longest)
+            if left := left[count:]:
+                yield ""
+
+    def part(self, columns: Sequence[Column], longest: int) -> "Table":
+        """Return the table of some of the columns; words are folded that are longer than so many characters."""
+        from rich import box
+        from rich.table import Table
+
+        shown = Table(box=box.HORIZONTALS, padding=0, show_edge=False)
+        for each in self.words:
+            width = min(longest, each.width) - 1
+            shown.add_column(each.heading, overflow="fold", vertical="bottom", width=width)
+        for each in columns:
+            shown.add_column(each.heading, justify="right", no_wrap=True, vertical="bottom")
+        for row in range(len(columns[0].cells)):
+            cells = (each.shown(row) for each in (*self.words, *columns))
+            shown.add_row(*cells, end_section=row == self.above - 1)
+        return shown
+
+
+def best_of(name: str, pooled: Sequence[pd.Series]) -> list[int]:
+    """Return the rows in which a number is best; none where nothing is better or worse, or all are alike."""
+    goal = NUMBERS[name].best
+    known = [float(numbers.get(name, math.nan)) for numbers in pooled]
+    real = [value for value in known if not math.isnan(value)]
+    if not goal or len(real) < 2 or min(real) == max(real):
+        return []
+    best = min(real) if goal == "low" else max(real)
+    return [at for at, value in enumerate(known) if value == best]
 
 
 def numbers_shown(summaries: Mapping[str, pd.DataFrame]) -> dict[str, tuple[str, str]]:
@@ -205,17 +307,9 @@ def _text(value: float, form: str) -> str:
             return f"{value:,.2f}"
 
 
-def ratio_texts(summary: pd.DataFrame, reference: pd.DataFrame, *, itself: bool = False) -> tuple[str, ...]:
-    """Return the ratio of mean JCT and, where there are several windows, its interval."""
-    found = compare(summary, reference)
-    if found.windows == 1:
-        return (f"{found.ratio:.3f}",)
-    return f"{found.ratio:.3f}", "" if itself else f"{found.low:.3f}-{found.high:.3f}"
-
-
 def console(file: IO[str]) -> "Console":
-    """Return what prints tables and lines to a file: plain where it is no terminal, and wide enough."""
+    """Return what prints tables and lines to a file: plain, and 80 characters wide, where it is no terminal."""
     from rich.console import Console
 
-    width = max(Console(file=file).width, LEAST_WIDTH) if file.isatty() else PLAIN_WIDTH
+    width = min(Console(file=file).width, WIDEST) if file.isatty() else PLAIN_WIDTH
     return Console(file=file, width=width, markup=False, emoji=False, highlight=False)

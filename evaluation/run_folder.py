@@ -5,7 +5,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from itertools import count
@@ -15,9 +16,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-CHOICES, SUMMARY, JOBS = "choices.json", "summary.json", "jobs.csv"
+CHOICES, SUMMARY, JOBS, STATUS = "choices.json", "summary.json", "jobs.csv", "status.json"
 RUNS = Path("runs")
-ABOUT_THE_RUN = ("out", "config", "workload", "processes")  # these choose nothing about the results
+ABOUT_THE_RUN = (
+    "out",
+    "config",
+    "workload",
+    "processes",
+    "record",
+    "report",
+    "perfetto",
+)  # these choose nothing about the results
 
 
 def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) -> Path:
@@ -29,6 +38,8 @@ def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) ->
     digest = hashlib.sha256(text.encode()).hexdigest()[:6]
     name = f"{prefix}-{datetime.now():%Y%m%d-%H%M%S}-{digest}"
     folder = RUNS / name if out is None else Path(out)
+    if status_of(folder) == "failed":
+        (folder / CHOICES).unlink(missing_ok=True)  # it came to nothing, so the folder is free again
     try:
         folder = _fresh(folder) if out is None else folder
         folder.mkdir(parents=True, exist_ok=True)
@@ -42,11 +53,49 @@ def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) ->
     return folder
 
 
-def abandon(folder: Path) -> None:
-    """Give up a run that came to nothing: its folder is free again."""
-    (folder / CHOICES).unlink(missing_ok=True)
-    if not any(folder.iterdir()):
-        folder.rmdir()
+@contextmanager
+def noting(folder: Path) -> Iterator[None]:
+    """Note in a run folder how what is done meanwhile goes: it is running, then finished, interrupted or failed."""
+    began = _now()
+    _note(folder, status="running", began=began)
+    try:
+        yield
+    except KeyboardInterrupt:
+        _note(folder, status="interrupted", began=began, ended=_now())
+        raise
+    except BaseException as error:
+        _note(folder, status="failed", began=began, ended=_now(), why=f"{type(error).__name__}: {error}")
+        raise
+    _note(folder, status="finished", began=began, ended=_now())
+
+
+def status_of(folder: Path) -> str | None:
+    """Return how the run of a folder went; `running` too where it was killed; None where nothing tells."""
+    try:
+        found = json.loads((folder / STATUS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    status = found.get("status") if isinstance(found, dict) else None
+    return status if isinstance(status, str) else None
+
+
+def unfinished(folder: Path) -> str | None:
+    """Return a sentence on a run folder whose run is not known to have finished, else None."""
+    status = status_of(folder)
+    said = {
+        "running": f"the run in {folder} has not finished: it is running still, or was killed",
+        "interrupted": f"the run in {folder} was interrupted",
+        "failed": f"the run in {folder} failed: see its {STATUS}",
+    }
+    return said.get(status or "")
+
+
+def _now() -> str:
+    return datetime.now().isoformat(timespec="seconds")
+
+
+def _note(folder: Path, **said: str) -> None:
+    write_json(folder / STATUS, said)
 
 
 def _fresh(wanted: Path) -> Path:

@@ -1,41 +1,31 @@
 """Figures for papers: curves with their intervals, each named where it ends, and nothing that says nothing."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from evaluation.comparison import Estimate
+from evaluation.plot.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    RED,
+    SKY,
+    STYLE,
+    apart,
+    percent,
+    save,
+    style,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-STYLE: dict[Any, Any] = {
-    "font.size": 12,
-    "axes.titlesize": 12,
-    "axes.titleweight": "normal",
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.8,
-    "xtick.major.width": 0.8,
-    "ytick.major.width": 0.8,
-    "lines.solid_capstyle": "round",
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "gpu-cluster-gym",  # and the same figures give the same file
-}
-INK, GREY, BLUE, SKY, RED, GREEN, ORANGE = (
-    "#222222",
-    "#8a8a8a",
-    "#0072b2",
-    "#56b4e9",
-    "#d55e00",
-    "#009e73",
-    "#e69f00",
-)
-"""Colours that colour-blind readers can tell apart (Okabe and Ito)."""
+__all__ = ["BLUE", "GREEN", "GREY", "INK", "ORANGE", "RED", "SKY", "percent", "save", "style"]
+
+BESIDE = 3.0  # points between the intervals of two curves at one place
 
 
 class Look(NamedTuple):
@@ -45,13 +35,6 @@ class Look(NamedTuple):
     colour: str
     dashes: str = "-"
     width: float = 1.6
-
-
-def style() -> "AbstractContextManager[None]":
-    """Return the context in which figures are drawn and saved."""
-    import matplotlib as mpl
-
-    return mpl.rc_context(STYLE)
 
 
 def one_and_two() -> "tuple[Figure, list[Axes]]":
@@ -77,11 +60,19 @@ def side_by_side() -> "tuple[Figure, list[Axes]]":
 
 
 def bracket(axes: "Axes", place: float, low: float, high: float, text: str) -> None:
-    """Mark the distance between two curves at a place, and say below it what it is."""
+    """Mark the distance between two rising curves at a place, and say in the upper left what it is."""
     arrow = {"arrowstyle": "<->", "color": INK, "linewidth": 0.8, "shrinkA": 2, "shrinkB": 2}
     axes.annotate("", (place, low), (place, high), arrowprops=arrow)
+    line = {"arrowstyle": "-", "color": INK, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
     axes.annotate(
-        text, (place, low), xytext=(0, -15), textcoords="offset points", ha="center", va="top", color=INK
+        text,
+        (place, high),
+        xytext=(0.05, 0.72),
+        textcoords="axes fraction",
+        ha="left",
+        va="bottom",
+        color=INK,
+        arrowprops=line,
     )
 
 
@@ -99,18 +90,34 @@ def curves(
     *,
     names: bool = True,
 ) -> None:
-    """Draw each policy's means over the places, with the interval as a band, and its name at the right end."""
-    for policy, each in lines.items():
+    """Draw each policy's means over the places, with intervals as bars side by side, and its name at the right end."""
+    for number, (policy, each) in enumerate(lines.items()):
         look = looks[policy]
         low, mean, high = ([getattr(e, name) for e in each] for name in ("low", "mean", "high"))
-        axes.fill_between(places, low, high, color=look.colour, alpha=0.16, linewidth=0)
-        marker = "o" if len(set(mean)) > 1 else ""  # a level line was not measured at certain places
+        level = len(set(mean)) == 1  # such a line was not measured at certain places
+        ends = slice(len(mean) - 1, None) if level else slice(None)
+        aside = BESIDE * (number - (len(lines) - 1) / 2)
+        intervals(axes, (places[ends], low[ends], high[ends]), look.colour, aside)
         (line,) = axes.plot(places, mean, look.dashes, color=look.colour, linewidth=look.width, clip_on=False)
-        line.set(marker=marker, markersize=2 + look.width)
+        line.set(marker="" if level else "o", markersize=2 + look.width)
     axes.margins(x=0)
     axes.locator_params(axis="y", nbins=6)
     if names:
         name_ends(axes, places[-1], {looks[policy]: each[-1].mean for policy, each in lines.items()})
+
+
+def intervals(
+    axes: "Axes",
+    limits: tuple[Sequence[float], Sequence[float], Sequence[float]],
+    colour: str,
+    aside: float,
+) -> None:
+    """Draw a thin bar from low to high at each place, so many points to the side; limits: places, lows and highs."""
+    from matplotlib.transforms import ScaledTranslation
+
+    moved = ScaledTranslation(aside / 72, 0, axes.figure.dpi_scale_trans)
+    bars = axes.vlines(*limits, color=colour, linewidth=1, alpha=0.55, clip_on=False)
+    bars.set_transform(axes.transData + moved)
 
 
 def dots(axes: "Axes", rows: Mapping[str, Estimate], colour: str, offset: float = 0.0) -> None:
@@ -123,18 +130,18 @@ def dots(axes: "Axes", rows: Mapping[str, Estimate], colour: str, offset: float 
     axes.tick_params(axis="y", length=0)
 
 
-def mark(axes: "Axes", place: float, text: str) -> None:
-    """Draw a thin line up a panel and say on the left of its top what it is."""
+def mark(axes: "Axes", place: float, text: str, *, beyond: bool = False) -> None:
+    """Draw a thin line up a panel and say at its top, on its left or beyond it, what it is."""
     axes.axvline(place, color=INK, linewidth=0.8, linestyle=":")
     beside = axes.get_xaxis_transform()
     axes.annotate(
         text,
         (place, 1),
-        (-4, 0),
+        (4 if beyond else -4, -1),
         xycoords=beside,
         textcoords="offset points",
         color=INK,
-        ha="right",
+        ha="left" if beyond else "right",
         va="top",
     )
 
@@ -146,17 +153,11 @@ def level(axes: "Axes", height: float, text: str, place: float) -> None:
 
 
 def logarithmic(axes: "Axes", places: Sequence[float]) -> None:
-    """Make the horizontal axis logarithmic, with these places on it."""
+    """Make the horizontal axis logarithmic, with these places on it, and say so in its label, if that is there."""
     axes.set_xscale("log")
     axes.set_xticks(places, [f"{place:g}" for place in places])
     axes.set_xticks([], minor=True)
-
-
-def percent(axis: "Axis", symbol: str = " %") -> None:
-    """Write the shares along an axis as percentages."""
-    from matplotlib.ticker import PercentFormatter
-
-    axis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=symbol))
+    axes.set_xlabel(f"{axes.get_xlabel()} (logarithmic scale)")
 
 
 def name_ends(axes: "Axes", place: float, ends: Mapping[Look, float]) -> None:
@@ -169,36 +170,9 @@ def name_ends(axes: "Axes", place: float, ends: Mapping[Look, float]) -> None:
         axes.annotate(
             look.label,
             (place, height),
-            xytext=(7, 0),
+            xytext=(11, 0),
             textcoords="offset points",
             color=look.colour,
             va="center",
             annotation_clip=False,
         )
-
-
-def apart(heights: Sequence[float], gap: float) -> list[float]:
-    """Return ascending heights at least a gap apart, each group that was too close about its own middle."""
-    groups: list[list[float]] = []
-    for height in heights:
-        groups.append([height])
-        while len(groups) > 1 and _bottom(groups[-1], gap) - _top(groups[-2], gap) < gap:
-            close = groups.pop()
-            groups[-1] += close
-    return [_bottom(group, gap) + gap * number for group in groups for number in range(len(group))]
-
-
-def _bottom(group: Sequence[float], gap: float) -> float:
-    return sum(group) / len(group) - gap * (len(group) - 1) / 2
-
-
-def _top(group: Sequence[float], gap: float) -> float:
-    return sum(group) / len(group) + gap * (len(group) - 1) / 2
-
-
-def save(figure: "Figure", folder: Path, name: str) -> list[Path]:
-    """Write a figure as a picture and as a drawing; return both files."""
-    files = [folder / f"{name}.png", folder / f"{name}.svg"]
-    figure.savefig(files[0], dpi=200)
-    figure.savefig(files[1], metadata={"Date": None})
-    return files

@@ -13,7 +13,8 @@ from experiments._trials import Found, Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.table import Table
+
+    from evaluation.report import SideBySide
 
 CLAIMS, TRIALS = "claims.json", "trials.csv"
 
@@ -30,18 +31,17 @@ class Paper:
     about: str
     trials: int
     settings: Callable[[int, int], list[Setting]]
-    tables: Callable[[Found], list["Table"]]
+    tables: Callable[[Found], list["SideBySide"]]
     claims: Callable[[Found], list[Claim]]
     remarks: Callable[[Found], list[str]]
     figure: Callable[[Found], "Figure"]
 
     def heading(self, settings: Sequence[Setting]) -> Iterator[str]:
         """Say what the paper claims and what is simulated in the first setting."""
-        yield self.about.strip()
-        yield ""
+        yield from (" ".join(part.split()) + "\n" for part in self.about.strip().split("\n\n"))
         yield from footnotes.heading(settings[0].workloads)
 
-    def report(self, found: Found) -> Iterator["str | Table"]:
+    def report(self, found: Found) -> Iterator["str | SideBySide"]:
         """Yield tables, claims and remarks, in the order in which they are printed."""
         for table in (*self.tables(found), _tables.claims(self.claims(found))):
             yield from ("", table)

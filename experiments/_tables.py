@@ -9,39 +9,26 @@ from experiments._claims import Claim
 from experiments._trials import Found
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from evaluation.report import SideBySide
 
-Column = tuple[str, str, str]
+Figure = tuple[str, str, str]
 """A number of the summary, its heading, and the format of its mean."""
 
-TIMES: tuple[Column, ...] = (
+TIMES: tuple[Figure, ...] = (
     ("mean_jct_s", "mean\nJCT", "{:,.0f}"),
     ("p95_jct_s", "p95\nJCT", "{:,.0f}"),
     ("mean_wait_s", "mean\nwait", "{:,.0f}"),
 )
 
 
-def grid(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1) -> "Table":
+def grid(
+    title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1
+) -> "SideBySide":
     """Return a table of texts whose first columns, so many, are words and whose others are figures."""
-    from rich import box
-    from rich.table import Table
+    from evaluation.report import Column, SideBySide
 
-    shown = Table(
-        title=title,
-        title_justify="left",
-        title_style="",
-        box=box.HORIZONTALS,
-        padding=(0, 1, 0, 0),
-        show_edge=False,
-    )
-    for place, heading in enumerate(headings):
-        if place < words:
-            shown.add_column(heading, vertical="bottom", overflow="fold")
-        else:
-            shown.add_column(heading, vertical="bottom", justify="right", no_wrap=True)
-    for row in rows:
-        shown.add_row(*row)
-    return shown
+    columns = [Column(heading, [row[at] for row in rows]) for at, heading in enumerate(headings)]
+    return SideBySide(columns[:words], columns[words:], title=title)
 
 
 def comparison(
@@ -50,9 +37,9 @@ def comparison(
     setting: str,
     reference: str,
     *,
-    numbers: Sequence[Column] = TIMES,
+    numbers: Sequence[Figure] = TIMES,
     ratios: Sequence[tuple[str, str]] = (("mean_jct_s", "JCT"),),
-) -> "Table":
+) -> "SideBySide":
     """Return a setting's policies with the means of some numbers and some numbers' ratios to a reference's."""
     headings = ["policy", *(heading for _, heading, _ in numbers)]
     for _, what in ratios:
@@ -77,7 +64,7 @@ def sweep(
     *,
     number: str = "mean_jct_s",
     form: str = "{:,.0f}",
-) -> "Table":
+) -> "SideBySide":
     """Return one number of some policies over settings, which are given with their headings."""
     rows = [
         [policy, *("\n".join(texts(found.mean((setting, policy), number), form)) for setting in settings)]
@@ -87,7 +74,7 @@ def sweep(
     return grid(f"{title} ({trials} trials)", ["policy", *settings.values()], rows)
 
 
-def claims(found: Sequence[Claim]) -> "Table":
+def claims(found: Sequence[Claim]) -> "SideBySide":
     """Return claims with what the paper gives, what was measured and the verdict."""
     headings = ("claim", "paper", "measured", "95 %\ninterval", "verdict")
     rows = [

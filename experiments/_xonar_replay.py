@@ -23,9 +23,7 @@ from workloads import Window, Workload, filled, named, prepare
 from workloads.xonar_mix import ITERATIONS, STARTUP_S, jobs_table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from evaluation.report import Maker
+    from evaluation.report import Maker, SideBySide
 
 QUEUES, MEASURED = (STATISTICS.with_name(f"xonar_{name}.csv") for name in ("queues", "measured"))
 FITTED, OTHER = "trial5", "first_commented_maybe_trial1"
@@ -95,7 +93,7 @@ def gain(of: Callable[[str], float]) -> float:
     return 1 - of(XONAR) / of(TWO)
 
 
-def table(found: Found) -> "Table":
+def table(found: Found) -> "SideBySide":
     """Return measured and simulated makespans of both queues, and Xonar's gain."""
     rows = []
     for queue, role in ((FITTED, "trial5"), (OTHER, "other queue,\nmaybe trial1")):

@@ -33,7 +33,8 @@ from workloads.xion_small import LOAD, with_load, with_overhead
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.table import Table
+
+    from evaluation.report import SideBySide
 
 OVERHEADS_S = (0.0, 30.0, 100.0, 200.0, 400.0)  # medians over jobs of pause + load
 USUAL_S = 200.0
@@ -127,7 +128,7 @@ def heavy_tailed(load: Workload) -> Workload:
     return prepare(table, scenario, window=load.window)
 
 
-def tables(found: Found) -> "list[Table]":
+def tables(found: Found) -> "list[SideBySide]":
     """Return the usual case, the rules, the sweep over overheads, gangs, the refuting case, and load x overhead."""
     numbers = (*_tables.TIMES, (IDLE, "wait, with\noverhead", "{:,.0f}"))
     numbers += (("preemptions", "preemp-\ntions", "{:,.1f}"),)
@@ -147,7 +148,7 @@ def tables(found: Found) -> "list[Table]":
     return [usual, rules, sweep, _over_loads(found), gangs, heavy]
 
 
-def _over_loads(found: Found) -> "Table":
+def _over_loads(found: Found) -> "SideBySide":
     """Return how much shorter Xion's JCT and wait are than SRTF's and FIFO's, by load and overhead."""
     rows = []
     for load, seconds in product(LOADS, OVER_LOADS_S):
@@ -233,7 +234,7 @@ LOOKS = {
     "fifo": Look("FIFO", _figure.GREY, width=1.2),
     "sjf": Look("SJF", _figure.GREEN),
     "srtf": Look("SRTF", _figure.RED),
-    GAP: Look("gap rule", _figure.BLUE, "--", 1.2),
+    GAP: Look("Xion, gap rule", _figure.BLUE, "--", 1.2),
     "xion": Look("Xion", _figure.BLUE, width=2.6),
 }
 
@@ -242,7 +243,10 @@ def figure(found: Found) -> "Figure":
     """Draw mean JCT, mean wait and preemptions over the median overhead."""
     drawing, (jct, wait, pauses) = _figure.one_and_two()
     over = [overhead(seconds) for seconds in OVERHEADS_S]
-    for axes, number, title in ((jct, "mean_jct_s", "Mean JCT"), (wait, "mean_wait_s", "Mean wait")):
+    for axes, number, title in (
+        (jct, "mean_jct_s", "Mean job completion time"),
+        (wait, "mean_wait_s", "Mean wait"),
+    ):
         ratios = {
             name: [found.ratio((setting, name), (setting, "fifo"), number) for setting in over]
             for name in LOOKS
@@ -254,12 +258,14 @@ def figure(found: Found) -> "Figure":
         for name in ("srtf", GAP, "xion")
     }
     _figure.curves(pauses, OVERHEADS_S, counts, LOOKS)
-    pauses.set_title("Preemptions a trial")
+    pauses.set_title("Preemptions in a trial")
     jct.set_xlabel("Median overhead of a preemption, s")
-    pauses.set_xlabel("Median overhead, s")
+    pauses.set_xlabel("Median overhead of a preemption, s")
     srtf, xion = (found.ratio((VARIED, name), (VARIED, "fifo")).mean for name in ("srtf", "xion"))
     shorter = found.saving((USUAL, "xion"), (USUAL, "srtf")).mean
-    _figure.bracket(jct, USUAL_S, xion, srtf, f"{shorter:.0%} shorter (paper: 19%)")
+    _figure.bracket(
+        jct, USUAL_S, xion, srtf, f"Xion's {100 * shorter:.0f} % shorter\nthan SRTF's (paper: 19 %)"
+    )
     _figure.caption(drawing, found.counts()[VARIED])
     return drawing
 

@@ -35,7 +35,8 @@ from workloads.xonar_mix import STARTUP_S
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.table import Table
+
+    from evaluation.report import SideBySide
 
 HEADLINE = 0.44
 SETS = tuple(f"{kind} {jobs}" for kind in ("mix", "memory") for jobs in (10, 30))
@@ -154,7 +155,7 @@ def title(name: str) -> str:
     return f"{jobs} jobs of the {kind} set"
 
 
-def tables(found: Found) -> "list[Table]":
+def tables(found: Found) -> "list[SideBySide]":
     """Return the four sets, Xonar against each baseline, on what that depends, poor profiles, and the replay."""
     numbers = (
         ("mean_jct_s", "mean\nJCT", "{:,.0f}"),
@@ -171,7 +172,7 @@ def tables(found: Found) -> "list[Table]":
     return [*sets, _against(found), _depends(found), _profiles(found), _xonar_replay.table(found)]
 
 
-def _against(found: Found) -> "Table":
+def _against(found: Found) -> "SideBySide":
     rows = []
     for name in SETS:
         for baseline, case in against(name).items():
@@ -186,7 +187,7 @@ def _share(saved: Estimate) -> str:
     return " ".join(_tables.texts(saved, "{:.1%}"))
 
 
-def _depends(found: Found) -> "Table":
+def _depends(found: Found) -> "SideBySide":
     headings = ["set", "as it is", *(f"{name.split()[2]}\npairs" for name in CONTENTIONS)]
     headings += ["than\nfirst fit", "than\nscore 3", "44 % if a\nrestart takes"]
     rows = []
@@ -204,7 +205,7 @@ def _depends(found: Found) -> "Table":
     return _tables.grid(what, headings, rows)
 
 
-def _profiles(found: Found) -> "Table":
+def _profiles(found: Found) -> "SideBySide":
     errors = (0.0, *ERRORS)
     headings = ["set", *(f"{what},\noff {100 * error:.0f} %" for what in ("OoM", "p95") for error in errors)]
     headings += [f"p95,\n{seconds:g} s" for seconds in PROFILING_S]
@@ -295,13 +296,13 @@ def figure(found: Found) -> "Figure":
         _figure.dots(parts, each, LOOKS[name].colour, offset)
     _figure.percent(parts.xaxis)
     parts.axvline(0, color=_figure.GREY, linewidth=0.8)
-    _figure.logarithmic(delays, DELAYS_S)
     _figure.level(delays, HEADLINE, "paper: 44 %", DELAYS_S[0] + 2)
-    delays.set_title("p95 of JCT, shorter than blind FIFO's by")
+    delays.set_title("95th percentile of job completion time:\nhow much shorter than that of blind FIFO")
     delays.set_xlabel("Delay of a restart, s")
-    peaks.set_title("… by peak of memory")
-    peaks.set_xlabel("Share of the run before it")
-    parts.set_title("… by policy")
+    _figure.logarithmic(delays, DELAYS_S)
+    peaks.set_title("The same, by when\nmemory peaks")
+    peaks.set_xlabel("Share of run before it")
+    parts.set_title("The same by policy")
     _figure.caption(drawing, found.counts()[SETS[0]])
     return drawing
 

@@ -5,10 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from simulator.kernel import calls, first_fit
-from simulator.kernel.layout import KEYS, NOBODY, PAUSING, QUEUED, RESERVED, SERVER_CORES
+from simulator.kernel.layout import KEYS, NOBODY, PAUSING, PLACEMENTS, QUEUED, RESERVED, SERVER_CORES
 from simulator.policy import Action, Placement, Preempt, Ranking, Start, Wait
 from simulator.source import Source
+from traces import unknown
 
+RULES = PLACEMENTS[:3]
+"""Of placement; `pooled` is another cluster."""
 PREEMPTIONS = ("never", "by_order", "if_it_pays")
 
 
@@ -62,8 +65,19 @@ def start_first(source: Source, order: Sequence[int] | np.ndarray, cores: float 
     return Start(job, Placement(tuple(source.state.gpus[:count].tolist()), each))
 
 
-def place(source: Source, job: int, cores: float | None, gpus: int | None) -> Placement | None:
-    """Return where the rule would start a job on free GPUs; see `View.place`."""
+def place(
+    source: Source, job: int, cores: float | None, gpus: int | None, rule: str | None = None
+) -> Placement | None:
+    """Return where a rule, the scenario's unless named, would start a job on free GPUs; see `View.place`."""
+    if rule is not None:
+        if rule not in RULES:
+            raise ValueError(unknown("rule of placement", rule, RULES))
+        own = int(source.states["placement"][0])
+        source.states["placement"][0] = PLACEMENTS.index(rule)
+        try:
+            return place(source, job, cores, gpus)
+        finally:
+            source.states["placement"][0] = own
     states, jobs = source.states, source.jobs
     count = int(jobs["num_gpus"][job] if gpus is None else gpus)
     asked = calls.cores_asked(states, 0, jobs, job, count, 0, -1)

@@ -135,12 +135,15 @@ class View:
         """
         return measurements.profile(self._arrived(job), job)
 
-    def place(self, job: int, cores: float | None = None, *, gpus: int | None = None) -> Placement | None:
+    def place(
+        self, job: int, cores: float | None = None, *, gpus: int | None = None, rule: str | None = None
+    ) -> Placement | None:
         """Return where the scenario's rule would start a job on free GPUs, None if it does not fit.
 
-        cores: for each GPU, or as a whole for a CPU job, instead of those it asks for. gpus: instead of those.
+        cores: for each GPU, or as a whole for a CPU job, instead of those it asks for. gpus: instead of those. rule:
+        first_fit, best_fit or spread instead of the scenario's; ValueError for another.
         """
-        return place(self._arrived(job), job, cores, gpus)
+        return place(self._arrived(job), job, cores, gpus, rule)
 
     def start_first(self, order: Sequence[int] | np.ndarray, cores: float | None = None) -> Start | None:
         """Return the start of the first of these queued jobs that fits where the scenario's rule puts it, or None.

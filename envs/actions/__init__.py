@@ -2,8 +2,9 @@
 
 An action kind has `space(slots, view)`, of type `Legal`; `mask(slots, view)`, int8, 1 where legal, never all 0;
 `wait(slots, view)`, the number of the first action that lets time pass, all that come before it being moves; `waits`,
-for how many seconds those that wait do so, None for till the next event; and `apply(number, slots, episode)`, which
-carries out a move. One that the kernel steps in batches has a `stepper` too, which makes a `Stepper`.
+for how many seconds those that wait do so, None for till the next event; `moves(number, slots, view)`, what a policy
+does in the place of one of the others, in order: nothing where a start is only put together. `apply(number, slots,
+episode)` carries that out; one that the kernel steps has a `stepper` instead, which makes a `Stepper`.
 """
 
 from envs.actions._legal import Legal

@@ -140,10 +140,9 @@ class Elastic:
         legal: np.ndarray = able[which]
         return legal
 
-    def apply(self, number: int, slots: Slots, episode: Episode) -> None:
-        """Carry out an action that does not wait."""
-        view, draft = episode.view, slots.draft
-        at = self.numbers(slots, view)
+    def moves(self, number: int, slots: Slots, view: View) -> list[Action]:
+        """Put a start or a move together by a step; return it once it is whole, or another action at once."""
+        draft, at = slots.draft, self.numbers(slots, view)
         if number < at.drop:
             self._begin(slots, int(slots.queue[number]), view, moves=False)
         elif number == at.drop:
@@ -153,27 +152,33 @@ class Elastic:
             slots.draft = changed(draft, view, *CHANGES[number - at.change]) or draft
         elif number < at.nodes:
             draft.gpus.append(number - at.gpus)
-            if len(draft.gpus) == draft.shape.gpus:
-                self._complete(draft, episode)
+            return self._completed(draft) if len(draft.gpus) == draft.shape.gpus else []
         elif number < at.pause:
-            self._complete(draft, episode, number - at.nodes)
+            return self._completed(draft, number - at.nodes)
         elif number < at.move:
-            episode.apply(Preempt(int(slots.running[number - at.pause])))
+            return [Preempt(int(slots.running[number - at.pause]))]
         elif number < at.turn:
             self._begin(slots, int(slots.running[number - at.move]), view, moves=True)
         else:
             kind, slot = divmod(number - at.turn, len(slots.running))
             action, way = TURNS[kind]
             job = int(slots.running[slot])
-            episode.apply(turned(view, job, action, way))
             draft.turned[action, job] = way
+            return [turned(view, job, action, way)]
+        return []
+
+    def apply(self, number: int, slots: Slots, episode: Episode) -> None:
+        """Carry out an action that does not wait."""
+        for move in self.moves(number, slots, episode.view):
+            episode.apply(move)
 
     def _begin(self, slots: Slots, job: int, view: View, *, moves: bool) -> None:
         slots.draft.begin(job, shape_of(view, job), moves=moves)
 
-    def _complete(self, draft: Draft, episode: Episode, node: int | None = None) -> None:
-        episode.apply(whole_action(draft, node))
+    def _completed(self, draft: Draft, node: int | None = None) -> list[Action]:
+        whole = whole_action(draft, node)
         draft.clear()
+        return [whole]
 
 
 def turned(view: View, job: int, action: type, way: int) -> Action:

@@ -4,8 +4,7 @@ import numpy as np
 
 from envs.actions import Legal, PickStepper
 from envs.slots import Slots
-from simulator.episode import Episode
-from simulator.kernel import calls
+from simulator.policy import Action
 from simulator.view import View
 
 
@@ -29,10 +28,9 @@ class Pick:
         mask[-1] = slots.can_wait or not mask[:-1].any()
         return mask
 
-    def apply(self, number: int, slots: Slots, episode: Episode) -> None:
-        """Start the job of a slot, with its victims paused if it needs them."""
-        if not calls.pick(episode.states, 0, episode.jobs, slots.queue[number]):
-            raise ValueError(f"slot {number} cannot be picked: its job neither fits nor has victims")
+    def moves(self, number: int, slots: Slots, view: View) -> list[Action]:
+        """Return the start of the job of a slot, behind the pauses of its victims if it needs them."""
+        return view.pick(int(slots.queue[number]))[::-1]
 
 
 action = Pick()

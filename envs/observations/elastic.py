@@ -3,6 +3,7 @@
 import numpy as np
 from gymnasium.spaces import Box, Dict
 
+from envs.naming import Part
 from envs.observations import _bounds
 from envs.observations.tables import observation as tables
 from envs.slots import Slots
@@ -44,17 +45,21 @@ class Elastic:
 
     shows_running = True
 
+    def parts(self, slots: Slots, view: View) -> dict[str, Part]:
+        """Return the parts with the names of their columns."""
+        return tables.parts(slots, view) | {
+            "queue_more": Part(QUEUE, len(slots.queue)),
+            "running_more": Part(RUNNING, len(slots.running)),
+            "gpus": Part(GPU, len(view.gpus.first_owner)),
+            "nodes": Part(NODE, len(view.nodes.num_gpus)),
+            "draft": Part(DRAFT),
+        }
+
     def space(self, slots: Slots, view: View) -> Dict:
         """Return the observation space."""
-        sizes = {
-            "queue_more": len(slots.queue) * len(QUEUE),
-            "running_more": len(slots.running) * len(RUNNING),
-            "gpus": len(view.gpus.first_owner) * len(GPU),
-            "nodes": len(view.nodes.num_gpus) * len(NODE),
-            "draft": len(DRAFT),
-        }
         known: dict[str, Box] = dict(tables.space(slots, view).spaces)  # type: ignore[arg-type]
-        return Dict({**known, **{name: _bounds.features(size) for name, size in sizes.items()}})
+        more = {name: part for name, part in self.parts(slots, view).items() if name not in known}
+        return Dict({**known, **{name: _bounds.features(part.size) for name, part in more.items()}})
 
     def __call__(self, slots: Slots, view: View, mask: np.ndarray) -> dict[str, np.ndarray]:
         """Return the vectors as they are now."""

@@ -3,9 +3,10 @@
 import numpy as np
 from gymnasium.spaces import Box
 
+from envs.naming import Part, numbered
 from envs.observations import _bounds
 from envs.slots import Slots
-from simulator.kernel.features import A_RANK, OWN_CHOICE
+from simulator.kernel.features import A_RANK, OWN_CHOICE, QUEUE_FEATURES, TOTALS
 from simulator.view import View
 
 
@@ -13,6 +14,16 @@ class Flat:
     """[K x queue features, totals, K + 1 base policy's logits, K + 1 mask]; goes with the action `pick`."""
 
     shows_running = False
+
+    def parts(self, slots: Slots, view: View) -> dict[str, Part]:
+        """Return the parts, which stand one behind the other, with the names of their columns."""
+        actions = (*numbered("slot", len(slots.queue)), "wait")
+        return {
+            "queue": Part(QUEUE_FEATURES, len(slots.queue)),
+            "totals": Part(TOTALS),
+            "base_logits": Part(actions),
+            "mask": Part(actions),
+        }
 
     def space(self, slots: Slots, view: View) -> Box:
         """Return the observation space."""

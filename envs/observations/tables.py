@@ -3,31 +3,38 @@
 import numpy as np
 from gymnasium.spaces import Box, Dict
 
+from envs.naming import Part, numbered
 from envs.observations import _bounds
 from envs.slots import Slots
-from simulator.kernel.features import NUM_RUNNING
+from simulator.kernel.features import QUEUE_FEATURES, RUNNING_FEATURES, TOTALS
 from simulator.view import View
 
 
 class Tables:
     """Free memory of each GPU (share), free cores of each node (share), slots of both kinds, totals.
 
-    `queue` and `running` are tables row by row: `obs["queue"].reshape(K, -1)` has a row a slot.
+    `queue` and `running` are tables row by row: `env.unwrapped.parts(observation)["queue"]` has a row a slot.
     """
 
     shows_running = True
 
+    def parts(self, slots: Slots, view: View) -> dict[str, Part]:
+        """Return the parts with the names of their columns."""
+        return {
+            "free_memory": Part(numbered("gpu", len(view.gpus.node))),
+            "free_cores": Part(numbered("node", len(view.nodes.cores))),
+            "queue": Part(QUEUE_FEATURES, len(slots.queue)),
+            "running": Part(RUNNING_FEATURES, len(slots.running)),
+            "totals": Part(TOTALS),
+        }
+
     def space(self, slots: Slots, view: View) -> Dict:
         """Return the observation space."""
-        return Dict(
-            {
-                "free_memory": Box(0.0, 1.0, view.gpus.node.shape, np.float32),
-                "free_cores": Box(0.0, 1.0, view.nodes.cores.shape, np.float32),
-                "queue": _bounds.features(slots.queue_features.size),
-                "running": _bounds.features(len(slots.running) * NUM_RUNNING),
-                "totals": _bounds.features(slots.totals.size),
-            }
-        )
+        sizes = {name: part.size for name, part in self.parts(slots, view).items()}
+        shares = {
+            name: Box(0.0, 1.0, (sizes.pop(name),), np.float32) for name in ("free_memory", "free_cores")
+        }
+        return Dict({**shares, **{name: _bounds.features(size) for name, size in sizes.items()}})
 
     def __call__(self, slots: Slots, view: View, mask: np.ndarray) -> dict[str, np.ndarray]:
         """Return the tables as they are now."""

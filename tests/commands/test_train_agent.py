@@ -78,7 +78,7 @@ def test_it_learns_and_says_how_the_agent_stands(trained: Run) -> None:
     assert (trained.code, trained.error) == (0, "")
     assert re.findall(r"^step +([\d,]+): mean JCT / where it began", out, re.MULTILINE) == ["0", "256", "512"]
     rows = re.findall(r"^(\w+) +[\d,.]+ ", out, re.MULTILINE)
-    assert rows == ["agent", "start", "fifo", "sjf", "srtf", "las", "xion", "xion_threshold"]
+    assert rows[:8] == ["agent", "start", "fifo", "sjf", "srtf", "las", "xion", "xion_threshold"]
     assert re.search(
         r"windows: (better than|worse than|not distinguishable from|too few windows to tell it from) where it began",
         out,
@@ -86,7 +86,7 @@ def test_it_learns_and_says_how_the_agent_stands(trained: Run) -> None:
     assert f"tensorboard --logdir {run}" in out
     assert f"python evaluate.py --policy {run}/best" in out
     assert {each.name for each in (run / "best").iterdir()} == {"agent.json", "weights.safetensors"}
-    assert json.loads((run / "summary.json").read_text())["reference"] == "agent"
+    assert json.loads((run / "summary.json").read_text())["reference"] == "start"
     assert json.loads((run / "choices.json").read_text())["training"]["steps"] == 512
 
 

@@ -145,7 +145,7 @@ def test_windows_can_be_named(scenario: dict[str, Any]) -> None:
     assert many.reset(options={"window": [3, 0, 1]})[1]["window"].tolist() == [3, 0, 1]
     with pytest.raises(ValueError, match="no window 9 among the 4"):
         many.reset(options={"window": 9})
-    with pytest.raises(ValueError, match="no option 'windw' of a reset: there is window"):
+    with pytest.raises(ValueError, match="no option of a reset 'windw' among split, window; did you mean"):
         many.reset(options={"windw": 1})
     with pytest.raises(ValueError, match="2 seeds for 3 environments"):
         many.reset(seed=[1, 2])

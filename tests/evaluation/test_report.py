@@ -107,7 +107,10 @@ def test_the_gap_closed_is_told(workloads: list[Workload], tables: dict[str, pd.
     share = (fifo - srtf) / (fifo - bounds["mean_jct_s"].mean())
     lines = footnotes.footnotes(workloads, summaries, {"fifo": FIFO, "srtf": SRTF}, "fifo", bounds)
     assert 0 < share < 1
-    assert any(line.endswith(f"Of fifo's gap to it, closed: srtf {100 * share:.0f} %.") for line in lines)
+    assert any(
+        line.endswith(f"Of fifo's gap to it, closed: srtf {100 * share:.0f}\N{NO-BREAK SPACE}%.")
+        for line in lines
+    )
     assert report.document(summaries, bounds, "fifo")["gap_closed_from_fifo"]["srtf"] == pytest.approx(share)
 
 

@@ -19,9 +19,9 @@ from evaluate import main, read_choices
 from evaluation import report
 from evaluation.comparison import Estimate, estimate
 from evaluation.numbers import NUMBERS
+from evaluation.plot.style import apart
 from experiments import Found, Setting, _tables, coda, xion, xonar
 from experiments._claims import Claim, Needs
-from experiments._figure import apart
 from experiments._trials import by_default, changed, drawn
 from traces import modules
 from workloads import Scenario
@@ -149,11 +149,17 @@ def imagined(settings: Sequence[Setting]) -> Found:
     found = Found({}, {})
     for setting in settings:
         windows = pd.DataFrame({"window": [load.window.number for load in setting.workloads], "seed": 0})
-        jobs = [load.table[["job_id"]].assign(window=load.window.number) for load in setting.workloads]
+        jobs = pd.concat(
+            [
+                load.table[["job_id", "num_gpus"]].assign(window=load.window.number)
+                for load in setting.workloads
+            ]
+        )
         for policy in setting.policies:
             numbers = {name: rng.uniform(0.5, 1.5, len(windows)) for name in NUMBERS}
             found.summaries[setting.name, policy] = windows.assign(**numbers)
-            found.results[setting.name, policy] = pd.concat(jobs).assign(finish_s=1.0)
+            ones = dict.fromkeys(("finish_s", "wait_s", "run_s", "core_s"), 1.0)
+            found.results[setting.name, policy] = jobs.assign(**ones)
     return found
 
 
@@ -216,7 +222,15 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_a_run_folder_holds_everything(tiny: Run) -> None:
-    names = {"choices.json", "claims.json", "summary.json", "trials.csv", "xion.png", "xion.svg"}
+    names = {
+        "choices.json",
+        "claims.json",
+        "status.json",
+        "summary.json",
+        "trials.csv",
+        "xion.png",
+        "xion.svg",
+    }
     assert {path.name for path in tiny.folder.iterdir()} == names
     choices = json.loads((tiny.folder / "choices.json").read_text())
     assert (choices["paper"], choices["policy"], choices["windows"]) == ("xion", [], 2)
@@ -270,7 +284,7 @@ def test_the_figure_shows_something(tiny: Run) -> None:
     assert picture.shape[1] > 1_000
     assert 0.02 < (picture[..., :3].min(axis=2) < 0.9).mean() < 0.5
     drawing = (tiny.folder / "xion.svg").read_text()
-    assert all(f">{name}</text>" in drawing for name in ("FIFO", "SJF", "SRTF", "Xion", "gap rule"))
+    assert all(f">{name}</text>" in drawing for name in ("FIFO", "SJF", "SRTF", "Xion", "Xion, gap rule"))
 
 
 def test_the_console_says_what_is_inferred_and_what_sjf_does(tiny: Run) -> None:

@@ -34,7 +34,7 @@ HOME = {
     "numba": ("simulator/kernel/",),
     "llvmlite": ("simulator/kernel/",),
     "gymnasium": ("envs/", "agents/"),
-    "matplotlib": ("experiments/",),
+    "matplotlib": ("evaluation/plot/", "experiments/", "envs/render.py"),
     "rich": ("evaluation/", "experiments/", *(f"{command}.py" for command in COMMANDS)),
     "tyro": ("evaluation/choices.py",),
 }

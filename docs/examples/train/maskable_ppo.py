@@ -1,0 +1,52 @@
+"""MaskablePPO of sb3-contrib chooses among moves with every lever; the policy is what it has learned.
+
+pip install sb3-contrib
+python -m docs.examples.train.maskable_ppo 100000
+python evaluate.py --workload mixed --policy docs.examples.train.maskable_ppo:policy
+"""
+
+import sys
+from functools import cache
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from sb3_contrib import MaskablePPO
+
+from agents.vec_env import ClusterVecEnv
+from envs.agent_policy import AgentPolicy
+
+WINDOWS: dict[str, Any] = {"workload": "mixed"}
+CHOICES: dict[str, Any] = {"action": "moves"}
+torch.set_num_threads(1)  # the network is small: more threads only wait for one another
+FILE = "runs/maskable_ppo.zip"
+ENVIRONMENTS = 16
+
+
+def train(steps: int) -> None:
+    """Learn on training windows, many at once, and save; the masks are found by themselves."""
+    batch: Any = gymnasium.make_vec(
+        "envs:GPUCluster-v1", ENVIRONMENTS, autoreset="Disabled", **WINDOWS, **CHOICES
+    )
+    rollout = max(2, min(128, steps // ENVIRONMENTS))
+    model = MaskablePPO("MultiInputPolicy", ClusterVecEnv(batch), n_steps=rollout, device="cpu")
+    model.learn(steps)
+    model.save(FILE)
+
+
+@cache
+def model() -> MaskablePPO:
+    """Load what was learned, once."""
+    return MaskablePPO.load(FILE, device="cpu")
+
+
+def predict(observation: Any, mask: np.ndarray) -> Any:
+    """Return the most likely legal action."""
+    return model().predict(observation, action_masks=mask, deterministic=True)[0]
+
+
+policy = AgentPolicy(predict, **CHOICES)
+
+if __name__ == "__main__":
+    train(int(sys.argv[1]))

@@ -1,0 +1,49 @@
+"""DQN of Stable-Baselines3 starts and pauses jobs one by one; the policy is what it has learned.
+
+python -m docs.examples.train.sb3_dqn 100000
+python evaluate.py --workload quick --policy docs.examples.train.sb3_dqn:policy
+"""
+
+import sys
+from functools import cache
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from stable_baselines3 import DQN
+
+import envs  # noqa: F401 - registers GPUCluster-v1
+from envs.agent_policy import AgentPolicy
+
+WINDOWS: dict[str, Any] = {"workload": "quick"}
+CHOICES: dict[str, Any] = {"action": "primitive", "observation": "tables", "illegal": "first_legal"}
+torch.set_num_threads(1)  # the network is small: more threads only wait for one another
+FILE = "runs/sb3_dqn.zip"
+
+
+def train(steps: int) -> None:
+    """Learn on training windows, and save; `tables` is a dictionary, which the policy must be made for."""
+    env = gymnasium.make("GPUCluster-v1", **WINDOWS, **CHOICES)
+    model = DQN(
+        "MultiInputPolicy", env, learning_starts=min(1000, steps // 2), buffer_size=20_000, device="cpu"
+    )
+    model.learn(steps)
+    model.save(FILE)
+
+
+@cache
+def model() -> DQN:
+    """Load what was learned, once."""
+    return DQN.load(FILE, device="cpu")
+
+
+def predict(observation: Any, mask: np.ndarray) -> Any:
+    """Return the action of highest value."""
+    return model().predict(observation, deterministic=True)[0]
+
+
+policy = AgentPolicy(predict, **CHOICES)
+
+if __name__ == "__main__":
+    train(int(sys.argv[1]))

@@ -1,0 +1,48 @@
+"""PPO of Stable-Baselines3 learns which job to start; the policy is what it has learned.
+
+python -m docs.examples.train.sb3_ppo 100000
+python evaluate.py --workload quick --policy docs.examples.train.sb3_ppo:policy
+"""
+
+import sys
+from functools import cache
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from stable_baselines3 import PPO
+
+import envs  # noqa: F401 - registers GPUCluster-v1
+from envs.agent_policy import AgentPolicy
+
+WINDOWS: dict[str, Any] = {"workload": "quick"}
+CHOICES: dict[str, Any] = {"action": "pick", "observation": "slots", "illegal": "first_legal"}
+"""What is seen and done; PPO knows no mask, so the first legal action takes the place of an illegal one."""
+torch.set_num_threads(1)  # the network is small: more threads only wait for one another
+FILE = "runs/sb3_ppo.zip"
+
+
+def train(steps: int) -> None:
+    """Learn on training windows, and save."""
+    env = gymnasium.make("GPUCluster-v1", **WINDOWS, **CHOICES)
+    model = PPO("MlpPolicy", env, n_steps=min(2048, steps), batch_size=min(64, steps), device="cpu")
+    model.learn(steps)
+    model.save(FILE)
+
+
+@cache
+def model() -> PPO:
+    """Load what was learned, once."""
+    return PPO.load(FILE, device="cpu")
+
+
+def predict(observation: Any, mask: np.ndarray) -> Any:
+    """Return the most likely action."""
+    return model().predict(observation, deterministic=True)[0]
+
+
+policy = AgentPolicy(predict, **CHOICES)
+
+if __name__ == "__main__":
+    train(int(sys.argv[1]))

@@ -1,0 +1,36 @@
+"""Environments side by side: Gymnasium's own in one process or in several, and a batch that is stepped by one call.
+
+python -m docs.examples.train.vectors 1000
+"""
+
+import sys
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+import envs  # noqa: F401 - registers GPUCluster-v1
+
+WINDOWS: dict[str, Any] = {"workload": "quick"}
+CHOICES: dict[str, Any] = {"action": "pick", "observation": "slots"}
+MODES: dict[str, dict[str, Any]] = {
+    "sync": {"vectorization_mode": "sync"},
+    "async": {"vectorization_mode": "async", "vector_kwargs": {"context": "spawn"}},
+    "batch": {},  # the fastest; `processes=4` divides it
+}
+
+
+def play(mode: str, steps: int, count: int = 2) -> np.ndarray:
+    """Take the first legal action in each environment, so many times; return what is seen last, a row each."""
+    vector: Any = gymnasium.make_vec("GPUCluster-v1", count, **MODES[mode], **WINDOWS, **CHOICES)
+    seen, info = vector.reset(seed=0)
+    for _ in range(steps):
+        seen, _, _, _, info = vector.step(np.stack(info["action_mask"]).argmax(axis=1))
+    vector.close()
+    last: np.ndarray = seen
+    return last
+
+
+if __name__ == "__main__":
+    shown = [play(mode, int(sys.argv[1])) for mode in MODES]
+    assert all(np.array_equal(shown[0], each) for each in shown), "all three are the same"

@@ -1,0 +1,188 @@
+"""An agent that was trained on an environment as a policy: whatever predicts an action from an observation."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from envs.moves import QUEUED, RUNNING, shown
+from envs.openings import DEFAULT
+from envs.rule_batch import HIGHEST, LOWEST, one_of
+from envs.slots import Draft, Slots
+from envs.steer import DECISIONS, WEIGHTS
+from envs.task import MOST_INSTANTS, base_policy, forgives, seen_and_done, why_illegal
+from simulator.choice import changed
+from simulator.kernel import move_steps
+from simulator.kernel.move_list import MOST_MOVES, list_dtype
+from simulator.kernel.steering import CRITIC, LOAD
+from simulator.policy import BASE_POLICY, Action, Policy, Preempt, Resize, RunsWhole, Wait
+from simulator.rule import Rule, memory_of
+from simulator.steered import Offsets, Steered
+from simulator.view import View
+from workloads import Scenario
+
+Predict = Callable[[Any, np.ndarray], Any]
+"""From an observation and the mask of legal actions, bool (actions,), to an action."""
+ENDLESS = "the agent pauses and restarts jobs again and again, and they do not end"
+
+
+def AgentPolicy(  # noqa: N802 - reads as what it makes
+    predict: Predict, *, action: str = "primitive", **choices: Any
+) -> Policy:
+    """Return an agent as a policy, for `--policy mylab.agent:policy`: it does what it does in the environment.
+
+    predict: `predict(observation, mask) -> action`, on what `gymnasium.make("GPUCluster-v1", action=action, **choices)`
+    shows, one environment at a time. choices: those keywords of it that say what is seen and done: see `SlotAgent`,
+    `MovesAgent` and `steer_agent`. ValueError, with the episode stopped, for an action that is illegal.
+    """
+    if action == "steer":
+        return steer_agent(predict, **choices)
+    if action == "moves":
+        return MovesAgent(predict, **choices)
+    return SlotAgent(predict, action=action, **choices)
+
+
+class SlotAgent:
+    """An agent that sees slots of jobs: actions `pick`, `primitive` and `elastic`."""
+
+    def __init__(
+        self,
+        predict: Predict,
+        *,
+        action: str = "primitive",
+        observation: str = "tables",
+        queue_slots: int = 16,
+        running_slots: int = 16,
+        exponent: float = BASE_POLICY.exponent,
+        margin: float = BASE_POLICY.margin,
+        illegal: str = "raise",
+    ) -> None:
+        """Take keywords of `GPUClusterEnv`."""
+        self._observation, self._action = seen_and_done(observation, action)
+        self._predict, self._forgives = predict, forgives(illegal)
+        self._base_policy = base_policy(exponent, margin)
+        self._sizes = queue_slots, running_slots
+        self._view: View | None = None
+
+    def __call__(self, view: View) -> Action:
+        """Return the next move of the action in progress, else the first of the next action, else Wait."""
+        if view is not self._view:
+            self._view, self._slots, self._pauses = view, Slots(*self._sizes), 0
+            self._moves: list[Action] = []
+        while not self._moves:
+            self._moves = self._decide(view)
+        move = self._moves.pop(0)
+        if isinstance(move, Preempt | Resize):
+            self._count(view)
+        return move
+
+    def _count(self, view: View) -> None:
+        self._pauses += 1
+        if self._pauses > MOST_INSTANTS * len(view.jobs.phase):
+            raise RuntimeError(ENDLESS)
+
+    def _decide(self, view: View) -> list[Action]:
+        """Return what the agent does next; nothing where it has only put a start together."""
+        slots, action = self._slots, self._action
+        view.look(slots, self._base_policy)
+        mask = action.mask(slots, view)
+        wait = action.wait(slots, view)
+        if not len(view.jobs.phase) or (len(action.waits) == 1 and not mask[:wait].any()):
+            return [Wait()]
+        legal = mask.astype(bool)
+        chosen = self._predict(self._observation(slots, view, mask), legal)
+        number = allowed(chosen, legal, forgiven=self._forgives)
+        if number >= wait:
+            return self._waits(view, Wait(action.waits[number - wait]))
+        made: list[Action] = action.moves(number, slots, view)
+        return made
+
+    def _waits(self, view: View, wait: Wait) -> list[Action]:
+        """Return to wait; or nothing, where nothing is pending and the jobs given up are to be chosen from again."""
+        if not self._slots.draft.dropped or not view.why_not(wait):
+            return [wait]
+        self._slots.draft = Draft(instant=view.instant)
+        self._count(view)
+        return []
+
+
+@dataclass
+class MovesAgent(RunsWhole):
+    """An agent that chooses among moves; it runs inside the kernel, which asks it at each choice.
+
+    start: weights of the rule that makes the moves which are no choices. The others as for `MovesEnv`.
+    """
+
+    predict: Predict
+    start: Mapping[str, float] | None = None
+    queued: int = QUEUED
+    running: int = RUNNING
+    most: int = MOST_MOVES
+    illegal: str = "raise"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        self._rule: Rule = changed(DEFAULT, self.start or {})
+        self._forgives = forgives(self.illegal)
+
+    def __call__(self, view: View) -> Action:
+        """ValueError: it is not asked move by move."""
+        raise ValueError("an agent that chooses among moves runs whole: no account can be taken of its moves")
+
+    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        """Carry it out on the first record to the end; tell whether every job ended. RuntimeError if none comes."""
+        memory, lists = memory_of(self._rule, states, jobs, histories), np.zeros(1, list_dtype())
+        load, critic = np.zeros((1, len(LOAD)), np.float32), np.zeros((1, len(CRITIC)), np.float32)
+        default = np.zeros((1, len(jobs))), np.ones(1)
+        chosen, gain, more = np.full(1, -1), np.zeros(1), np.ones(1, bool)
+        sizes = np.array([self.queued, self.running, self.most])
+        while True:
+            records = states[:1], memory, lists, jobs[None], chosen, sizes
+            move_steps.step(*records, load, critic, *default, gain, more)
+            if not more[0]:
+                return bool(states["num_done"][0] == states["num_jobs"][0])
+            if states["instant"][0] >= MOST_INSTANTS * states["num_jobs"][0]:
+                raise RuntimeError(ENDLESS)
+            seen = one_of(shown(lists, load, self.most), 0)
+            mask = seen["mask"].astype(bool)
+            chosen[0] = allowed(self.predict(seen, mask), mask, forgiven=self._forgives)
+
+
+def steer_agent(
+    predict: Predict,
+    *,
+    weights: Sequence[str] = WEIGHTS,
+    decisions: int = DECISIONS,
+    jobs: int = Scenario().jobs,
+    start: Mapping[str, float] | None = None,
+) -> Steered:
+    """Return an agent that sets weights of the rule, as the policy that decides at the same instants.
+
+    It sees the load alone, as any scheduler must. jobs: of the windows that it was trained on, which with `decisions`
+    says after how many arrivals it decides again. The others as for `SteerEnv`.
+    """
+    legal = np.ones(len(weights), bool)
+
+    def choose(load: np.ndarray) -> np.ndarray:
+        offsets = np.asarray(predict(np.clip(load, LOWEST, HIGHEST), legal), float).reshape(-1)
+        if offsets.shape != legal.shape or not np.isfinite(offsets).all():
+            raise ValueError(
+                f"the agent answers {offsets}: expected a number for each of {', '.join(weights)}"
+            )
+        return offsets
+
+    return Steered(Offsets(changed(DEFAULT, start or {}), weights), -(-jobs // decisions), choose)
+
+
+def allowed(chosen: Any, legal: np.ndarray, *, forgiven: bool) -> int:
+    """Return the number of an action, the first legal one where an illegal one is forgiven; else ValueError."""
+    answer = np.asarray(chosen)
+    if answer.size != 1 or answer.dtype.kind not in "iu":
+        raise ValueError(f"the agent answers {chosen!r}: expected the number of one action")
+    number = int(answer.reshape(-1)[0])
+    if 0 <= number < len(legal) and legal[number]:
+        return number
+    if not forgiven:
+        raise ValueError(why_illegal(number))
+    return int(legal.argmax())

@@ -1,0 +1,63 @@
+"""What a command answers without doing anything: which version it is, and what there is to choose from."""
+
+import ast
+import textwrap
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from traces import VERSION, modules, unknown
+
+LISTS = {"policies": "baselines", "workloads": "workloads", "traces": "traces", "papers": "experiments"}
+FLAGS = ("--help", "--list", "--version")
+"""Beside those that choose something."""
+WIDTH = 80
+
+
+def answer(args: Sequence[str]) -> str | None:
+    """Return what is to be printed where the arguments only ask for it, else None; ValueError for no such list."""
+    if "--version" in args:
+        return said_version()
+    lists = [at for at, arg in enumerate(args) if arg.partition("=")[0] == "--list"]
+    if not lists:
+        return None
+    written, joined, name = args[lists[0]].partition("=")
+    name = name if joined else next(iter(args[lists[0] + 1 : lists[0] + 2]), "")
+    if name not in LISTS:
+        raise ValueError(
+            f"{written}: {unknown('list', name, LISTS)}"
+            if name
+            else f"--list: expected one of {', '.join(LISTS)}"
+        )
+    return listed(LISTS[name])
+
+
+def said_version() -> str:
+    """Return the version, and that of all that is drawn."""
+    try:
+        own = version("gpu-cluster-gym")
+    except PackageNotFoundError:
+        own = "not installed"
+    return f"gpu-cluster-gym {own}, draws of version {VERSION}"
+
+
+def listed(package: str) -> str:
+    """Return the modules of a folder, each with what its docstring says first, on lines of 80 characters."""
+    names = [name for name in modules(package) if name != "generic"]
+    wide = max(map(len, names)) + 2
+    return "\n".join(
+        textwrap.fill(
+            about(package, name), WIDTH, initial_indent=f"{name:{wide}}", subsequent_indent=" " * wide
+        )
+        for name in names
+    )
+
+
+def about(package: str, name: str) -> str:
+    """Return the first sentence of a module's docstring, without importing it."""
+    spec = find_spec(f"{package}.{name}")
+    assert spec
+    assert spec.origin
+    text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+    return " ".join(text.split("\n\n")[0].split())

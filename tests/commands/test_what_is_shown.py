@@ -1,0 +1,226 @@
+"""What the commands show fits 80 columns, is told while one waits, and a run's folder says how the run went."""
+
+import re
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+import baselines
+import evaluate
+import train_agent
+from evaluation import asked, command, report, run_folder
+from evaluation.footnotes import LEVERS
+from tests.cases import tiny
+from tests.cases.crowd import crowd
+from traces import modules
+
+MAINS = {"evaluate.py": evaluate.main, "train_agent.py": train_agent.main}
+
+
+@pytest.fixture
+def flags(tmp_path: Path) -> list[str]:
+    """Return the flags of a few jobs, and of a folder for the run."""
+    chosen = tiny.scenario(tmp_path, tiny.jobs(12))
+    return [f"--{name.replace('_', '-')}={it}" for name, it in chosen.items() if name != "whole"] + [
+        "--whole",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+
+
+def told(
+    capsys: pytest.CaptureFixture[str], args: list[str], main: Any = evaluate.main
+) -> tuple[int, str, str]:
+    try:
+        code = main(args)
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    return code, *capsys.readouterr()
+
+
+# 80 columns.
+
+
+def test_every_line_fits_80_columns(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["fifo", "srtf", "xion_threshold", "docs.examples.smallest_first:policy", "srtf_oracle"]
+    code, out, _ = told(capsys, ["--policy", *names, *flags])
+    assert code == 0
+    assert [line for line in out.splitlines() if len(line.rstrip()) > 80] == []
+    assert "".join(out.split()).count("docs.examples.smallest_first:policy") >= 1, "a long name is folded"
+
+
+def some_table(width: int, *, terminal: bool = False) -> str:
+    """Return a table of eight columns of numbers as it is printed to lines of a width."""
+    columns = [report.Column(f"heading\n{at}", ["1,000.0", "2", "3"], best=[0]) for at in range(8)]
+    file = StringIO()
+    colours: Any = "standard" if terminal else None
+    console = Console(file=file, width=width, force_terminal=terminal, color_system=colours)
+    console.print(report.SideBySide([report.Column("policy", ["srtf", "fifo", report.BOUND])], columns, 2))
+    return file.getvalue()
+
+
+def test_columns_without_room_stand_below_under_the_names_again() -> None:
+    wide, narrow = some_table(120), some_table(50)
+    assert wide.count("srtf") == 1
+    assert narrow.count("srtf") == narrow.count("policy") == 2
+    for out in (wide, narrow):
+        assert re.findall(r"\b(\d)(?= |\n)", out.split("1,000")[0])[:3] == ["0", "1", "2"]
+        assert out.count("1,000.0") == 8, "nothing is left out"
+    assert max(len(line.rstrip()) for line in narrow.splitlines()) <= 50
+
+
+def test_the_best_is_bold_on_a_terminal_alone() -> None:
+    assert "\x1b[1m1,000.0" in some_table(120, terminal=True)
+    assert "\x1b" not in some_table(120)
+
+
+def test_of_numbers_the_low_or_the_high_ones_are_best() -> None:
+    pooled = [pd.Series({"mean_jct_s": jct_s, "gpu_goodput_share": 0.5}) for jct_s in (5.0, 3.0, 4.0)]
+    assert report.best_of("mean_jct_s", pooled) == [1]
+    assert report.best_of("gpu_goodput_share", pooled) == [], "all are alike"
+    shares = [pd.Series({"gpu_goodput_share": share}) for share in (0.2, 0.7, 0.7)]
+    assert report.best_of("gpu_goodput_share", shares) == [1, 2]
+    assert report.best_of("preemptions", [pd.Series({"preemptions": count}) for count in (1, 2)]) == []
+
+
+# What is the same, and whose lever is off.
+
+
+def test_policies_without_their_lever_are_named(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = told(capsys, ["--policy", "fifo", "coda", "xonar", "edf", "srtf", *flags])
+    said = " ".join(out.split())
+    assert "The same as fifo in every window: coda, xonar, edf." in said
+    assert "coda (no cores among the parts of physics); xonar (no sharing among the parts of physics)" in said
+    assert "edf (no deadlines)" in said
+    _, out, _ = told(
+        capsys, ["--policy", "fifo", "xonar", *flags[:-1], f"{flags[-1]}2", "--physics", "memory,sharing"]
+    )
+    assert "lever is off" not in out
+
+
+def test_every_lever_is_one_that_a_scenario_can_have() -> None:
+    levers = {name: baselines.lever(name) for name in baselines.names()}
+    assert set(levers.values()) - {None} == set(LEVERS)
+
+
+# Questions that need no run.
+
+
+@pytest.mark.parametrize("name", MAINS)
+def test_what_there_is_is_listed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for kind, package in asked.LISTS.items():
+        code, out, error = told(capsys, ["--list", kind], MAINS[name])
+        assert (code, error) == (0, "")
+        wanted = [each for each in modules(package) if each != "generic"]
+        assert re.findall(r"^(\w+)  +\S", out, re.MULTILINE) == wanted
+        assert max(map(len, out.splitlines())) <= 80
+    code, _, error = told(capsys, ["--list", "polices"], MAINS[name])
+    assert code == 2
+    assert "did you mean 'policies'" in error
+    code, out, _ = told(capsys, ["--version"], MAINS[name])
+    assert (code, bool(re.match(r"gpu-cluster-gym \S+, draws of version \d", out))) == (0, True)
+
+
+@pytest.mark.parametrize("name", MAINS)
+def test_help_has_examples_first_and_physics_last(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = told(capsys, ["--help"], MAINS[name])
+    assert code == 0
+    groups = re.findall(r"^[^\w\n]*((?:\w+ )?options)[^\w\n]*$", out, re.MULTILINE)
+    assert (groups[0], groups[-1]) == ("options", "physics options")
+    assert out.index(f"  python {name} --") < out.index("--out")
+    assert max(map(len, out.splitlines())) <= 80
+
+
+# While one waits.
+
+
+def test_without_a_terminal_a_line_is_told_each_tenth(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("evaluation.command.time.monotonic", lambda: now[0])
+    with command.progress("simulating", 200) as moved:
+        for _ in range(200):
+            now[0] += 2.0
+            moved(1)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[1] for line in lines] == [f"{tenth}0" for tenth in range(1, 11)]
+    assert lines[4] == "simulating: 50 % (100 of 200) after 3 min, about 3 min left"
+
+
+def test_what_is_over_soon_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with command.progress("simulating", 10) as moved, command.working("preparing"):
+        for _ in range(10):
+            moved(1)
+    assert capsys.readouterr().err == ""
+
+
+def test_what_takes_long_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    class AtOnce:
+        def __init__(self, after: float, tell: Any, args: list[str]) -> None:
+            self.start = lambda: tell(*args)
+
+        def cancel(self) -> None: ...
+
+    monkeypatch.setattr(command, "Timer", AtOnce)
+    with command.working("compiling"):
+        assert capsys.readouterr().err == "compiling ...\n"
+
+
+# How a run went.
+
+
+def test_a_run_folder_says_that_it_finished(
+    flags: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert told(capsys, ["--policy", "fifo", *flags])[0] == 0
+    assert run_folder.status_of(tmp_path / "run") == "finished"
+    assert run_folder.unfinished(tmp_path / "run") is None
+
+
+@pytest.mark.parametrize(
+    ("stop", "code", "status"), [(KeyboardInterrupt, 130, "interrupted"), (RuntimeError, 2, "failed")]
+)
+def test_a_run_folder_says_that_it_did_not(
+    stop: type[BaseException],
+    code: int,
+    status: str,
+    flags: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise stop("in the middle")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(report, "simulate", stopped)
+        assert told(capsys, ["--policy", "fifo", *flags])[0] == code
+    assert run_folder.status_of(tmp_path / "run") == status
+    again = ["--config", str(tmp_path / "run"), "--whole", "--out", str(tmp_path / "again")]
+    _, _, error = told(capsys, again)
+    assert str(run_folder.unfinished(tmp_path / "run")) in error
+    ended, _, error = told(capsys, ["--policy", "fifo", *flags])
+    assert ended == (0 if status == "failed" else 2), "the folder of a failed run is free again"
+
+
+def test_a_training_that_is_stopped_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train_agent, "train", stopped)
+    few = ["--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "2", "--test-windows", "1"]
+    args = ["--trace-file", crowd(tmp_path / "jobs.csv"), *few, "--validation-windows", "1"]
+    code, _, error = told(capsys, [*args, "--out", str(tmp_path / "run")], train_agent.main)
+    assert code == 130
+    assert "interrupted; the best agent so far" in error
+    assert run_folder.status_of(tmp_path / "run") == "interrupted"

@@ -1,0 +1,169 @@
+"""An agent of one's own is a policy: it does what it does in the environment, and what cannot be is said in words."""
+
+import sys
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import cloudpickle
+import gymnasium
+import numpy as np
+import pytest
+from pandas.testing import assert_frame_equal
+
+from envs.agent_policy import AgentPolicy, SlotAgent
+from evaluate import main
+from simulator.episode import run
+from simulator.rule import Rule
+from tests.cases import tiny
+from workloads import Scenario, whole
+
+KINDS: dict[str, dict[str, Any]] = {
+    "pick": {"action": "pick", "observation": "slots", "queue_slots": 5, "margin": 1.0},
+    "pick_tables": {"action": "pick", "running_slots": 4},
+    "primitive": {"action": "primitive"},
+    "elastic": {"action": "elastic", "observation": "elastic", "queue_slots": 6, "running_slots": 6},
+    "moves": {"action": "moves", "most": 8},
+    "steer": {"action": "steer", "weights": ("price", "harm"), "decisions": 4},
+}
+FEW = 14  # jobs
+
+
+def by_chance(seen: Any, mask: np.ndarray) -> int:
+    """Choose some legal action, always the same for the same observation."""
+    legal = np.flatnonzero(mask)
+    return int(legal[crc32(tiny.bits(seen)) % len(legal)])
+
+
+def mostly_starting(seen: Any, mask: np.ndarray) -> int:
+    """Go on with a start by chance, but every eighth time do anything that is legal."""
+    drop, pause = 6, 6 + 1 + 10 + 16 + 2  # the first of each: slots, changes, GPUs and nodes come before
+    starts = mask & (np.arange(len(mask)) < pause) & (np.arange(len(mask)) != drop)
+    anything = crc32(tiny.bits(seen)) % 8 == 0 or not starts.any()
+    return by_chance(seen, mask if anything else starts)
+
+
+def some_offsets(seen: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Choose offsets that differ from state to state."""
+    return np.sin(40.0 * seen[: len(mask)]).astype(np.float32)
+
+
+PREDICT: dict[str, Any] = {"steer": some_offsets, "elastic": mostly_starting}
+
+
+def scenario(folder: Path, physics: str, count: int = FEW) -> dict[str, Any]:
+    return tiny.scenario(folder, tiny.mixed(0)[:count], physics=physics)
+
+
+@pytest.mark.parametrize(
+    ("kind", "physics"), [*((kind, "all") for kind in KINDS), ("pick", "exclusive"), ("primitive", "none")]
+)
+def test_a_policy_does_what_its_agent_does_in_the_environment(
+    kind: str, physics: str, tmp_path: Path
+) -> None:
+    chosen, keywords = scenario(tmp_path, physics, 6 if kind == "elastic" else FEW), KINDS[kind]
+    predict = PREDICT.get(kind, by_chance)
+    env: Any = gymnasium.make("GPUCluster-v1", scenario=chosen, **keywords).unwrapped
+    seen, info = env.reset(options={"window": 0})
+    over = False
+    while not over:
+        mask = info.get("action_mask", np.ones(2)).astype(bool)
+        seen, _, over, truncated, info = env.step(predict(seen, mask))
+        assert not truncated
+    own: dict[str, Any] = {"jobs": FEW} if kind == "steer" else {}
+    load = whole(Scenario(**chosen))
+    table = load.results(run(AgentPolicy(predict, **keywords, **own), load.episode()))
+    assert_frame_equal(table, env.results(), check_exact=True)
+    rule = load.results(run(Rule(), load.episode()))
+    assert not table["finish_s"].equals(rule["finish_s"]), "the agent chooses"
+
+
+WRONG = [
+    (KINDS["pick"], lambda seen, mask: 10**6, "action 1000000 is illegal now"),
+    (KINDS["pick"], lambda seen, mask: np.zeros(3, int), "expected the number of one action"),
+    (KINDS["pick"], lambda seen, mask: 0.5, "expected the number of one action"),
+    (KINDS["moves"], lambda seen, mask: -1, "action -1 is illegal now"),
+    (KINDS["steer"], lambda seen, mask: np.zeros(3), "expected a number for each of price, harm"),
+    (KINDS["steer"], lambda seen, mask: np.full(2, np.nan), "expected a number for each of price, harm"),
+]
+
+
+@pytest.mark.parametrize(("keywords", "predict", "said"), WRONG, ids=range(len(WRONG)))
+def test_an_answer_that_is_no_action_is_refused(
+    keywords: dict[str, Any], predict: Any, said: str, tmp_path: Path
+) -> None:
+    load = whole(Scenario(**scenario(tmp_path, "exclusive")))
+    with pytest.raises(ValueError, match=said):
+        run(AgentPolicy(predict, **keywords), load.episode())
+
+
+@pytest.mark.parametrize("kind", ["pick", "moves"])
+def test_the_first_legal_action_takes_its_place_if_asked(kind: str, tmp_path: Path) -> None:
+    load = whole(Scenario(**scenario(tmp_path, "exclusive")))
+    first, wrong = (
+        load.results(run(AgentPolicy(predict, illegal="first_legal", **KINDS[kind]), load.episode()))
+        for predict in (lambda seen, mask: int(mask.argmax()), lambda seen, mask: 10**6)
+    )
+    assert_frame_equal(wrong, first, check_exact=True)
+
+
+def test_kinds_that_do_not_go_together_are_refused() -> None:
+    with pytest.raises(ValueError, match="slots goes with the action 'pick', not with 'elastic'"):
+        AgentPolicy(by_chance, action="elastic", observation="slots")
+    with pytest.raises(ValueError, match="did you mean 'pick'"):
+        AgentPolicy(by_chance, action="pik")
+
+
+def test_an_agent_that_never_lets_jobs_end_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two jobs, one GPU, pauses for nothing: whoever runs is paused at once."""
+    table = tiny.jobs(2).assign(submit_s=0.0, num_gpus=16, pause_s=0.0, load_s=0.0, duration_s=1e6)
+    load = whole(Scenario(**tiny.scenario(tmp_path, table, tick=1.0)))
+    waits = 3 * 16 + 16
+    restless = AgentPolicy(
+        lambda seen, mask: int(np.flatnonzero(mask[:waits])[-1]) if mask[:waits].any() else waits
+    )
+    monkeypatch.setattr("envs.agent_policy.MOST_INSTANTS", 20)
+    with pytest.raises(RuntimeError, match="pauses and restarts jobs again and again"):
+        run(restless, load.episode())
+
+
+def test_the_command_scores_it_beside_heuristics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my_agent.py").write_text(
+        "from envs.agent_policy import AgentPolicy\n"
+        "policy = AgentPolicy(lambda seen, mask: int(mask.argmax()), action='pick', observation='slots')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "my_agent", raising=False)
+    chosen = scenario(tmp_path, "exclusive")
+    flags = [f"--{name.replace('_', '-')}={it}" for name, it in chosen.items() if name != "whole"]
+    args = ["--policy", "my_agent:policy", "fifo", *flags, "--whole", "--out", "out"]
+    assert main(args) == 0
+    assert "\nmy_agent:policy " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["pick", "moves", "steer"])
+def test_it_may_be_sent_to_another_process(kind: str, tmp_path: Path) -> None:
+    policy = AgentPolicy(PREDICT.get(kind, by_chance), **KINDS[kind])
+    load = whole(Scenario(**scenario(tmp_path, "exclusive")))
+    sent = cloudpickle.loads(cloudpickle.dumps(policy))
+    one, other = (load.results(run(each, load.episode())) for each in (policy, sent))
+    assert_frame_equal(one, other, check_exact=True)
+
+
+def test_of_the_jobs_it_keeps_nothing_between_episodes(tmp_path: Path) -> None:
+    load = whole(Scenario(**scenario(tmp_path, "all", 3)))
+    policy = AgentPolicy(mostly_starting, **KINDS["elastic"])
+    assert isinstance(policy, SlotAgent)
+    left = load.episode()
+    left.advance()
+    policy(left.view)  # a start may be half put together
+    again, fresh = (
+        load.results(run(each, load.episode()))
+        for each in (policy, AgentPolicy(mostly_starting, **KINDS["elastic"]))
+    )
+    assert_frame_equal(again, fresh, check_exact=True)

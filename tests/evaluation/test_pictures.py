@@ -1,0 +1,288 @@
+"""What is drawn of a run is what it has left, in one file that needs nothing else, and in a paper's widths."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import image
+
+from evaluate import main, read_choices
+from evaluation import record
+from evaluation.plot import __main__ as plot
+from evaluation.plot import figures, frames, page, series
+from evaluation.plot.style import IN_PRINT, INCHES, apart, style
+from tests.cases import tiny
+from tests.conftest import ROOT
+
+STRANGE = "</script><b>0</b>"  # a job's name that would break a page that took it as it is
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a run of three policies on shared GPUs, with its page."""
+    place = tmp_path_factory.mktemp("pictures")
+    table = tiny.mixed(seed=1)
+    table.loc[3, "job_id"] = STRANGE
+    return ran(place, table, "--report", "--policy", "fifo", "srtf", "gandiva")
+
+
+def ran(place: Path, table: pd.DataFrame, *more: str) -> Path:
+    """Run the command on a table of jobs, and return the folder that it fills."""
+    chosen = tiny.scenario(place, table, physics="memory,preemption,estimates,sharing,cores,cpu_jobs")
+    flags = [f"--{flag.replace('_', '-')}={value}" for flag, value in chosen.items() if flag != "whole"]
+    assert main([*more, *flags, "--whole", "--out", str(place / "out")]) == 0
+    return place / "out"
+
+
+@pytest.fixture(scope="module")
+def text(folder: Path) -> str:
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def data_of(text: str) -> Any:
+    found = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert len(found) == 1
+    return json.loads(found[0])
+
+
+# The page.
+
+
+def test_the_page_asks_nothing_of_a_network(text: str) -> None:
+    assert set(re.findall(r"\w+://[\w./-]+", text)) == {"http://www.w3.org/2000/svg"}, (
+        "a name, not an address"
+    )
+    loading = r"<link|<img|<iframe|\bsrc=|\bhref=|url\(|@import|\bfetch\(|XMLHttpRequest|import\("
+    assert re.findall(loading, text) == []
+
+
+def test_nothing_is_left_to_be_filled_in(text: str) -> None:
+    assert re.findall(r"@[A-Z]+@", text) == []
+
+
+def test_names_do_not_break_the_page(text: str) -> None:
+    assert STRANGE not in text
+    assert STRANGE in data_of(text)["jobs"]["0"]
+    assert text.count("</script>") == 2
+
+
+def test_the_pages_bars_are_those_of_the_record(folder: Path, text: str) -> None:
+    """Each second of each GPU, but for what rounding to a second changes."""
+    data = data_of(text)
+    run = frames.read(folder)
+    for policy, segments in run.segments.items():
+        numbers = np.array(data["episodes"]["0"][policy]["gantt"]).reshape(-1, 6)
+        area = (numbers[:, 3] * numbers[:, 5]).sum()
+        held = ((segments["to_s"] - segments["from_s"]) * segments["num_gpus"]).sum()
+        assert area == pytest.approx(held, abs=len(numbers) * 16)
+        began = numbers[:, 2].cumsum()
+        assert began.tolist() == sorted(began)
+
+
+def test_the_table_has_the_numbers_of_the_summary(folder: Path, text: str) -> None:
+    kept = json.loads((folder / "summary.json").read_text())
+    for policy, numbers in kept["mean_over_windows"].items():
+        row = re.search(rf"<tr><td>{policy}</td>(.*?)</tr>", text)
+        assert row
+        assert f"{numbers['mean_jct_s']:,.0f}" in row[1]
+
+
+def test_the_page_tells_where_it_comes_from(folder: Path, text: str) -> None:
+    about = json.loads((folder / "about.json").read_text())
+    assert about["versions"]["numpy"] in text
+    assert (about["commit"] or "not of a checkout") in text
+    assert "Drawn, not measured" in text
+    for choice in ("scenario: physics", "scenario: seed", "policy"):
+        assert f"<td>{choice}</td>" in text
+
+
+def test_a_run_that_was_not_recorded_has_no_empty_pictures(tmp_path: Path) -> None:
+    run = frames.read(ran(tmp_path, tiny.jobs(8), "--policy", "fifo"))
+    assert not run.recorded
+    assert "episodes" not in data_of(page.text(run))
+    assert "was not recorded" in page.text(run)
+
+
+def test_the_script_is_one_that_a_browser_runs(folder: Path) -> None:
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if not browser:
+        pytest.skip("no chromium: this test opens the page in it")
+    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--dump-dom")
+    line = [browser, *flags, "--enable-logging=stderr", (folder / "report.html").as_uri()]
+    done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=60)
+    assert "CONSOLE" not in done.stderr
+    assert done.stdout.count("<canvas") == 3, "a Gantt chart a policy"
+    assert done.stdout.count("<svg") == 3 + 3 + 3, "marks beside names, three charts, totals over time"
+    assert "NaN" not in done.stdout
+
+
+# What is too much to be seen.
+
+
+def test_many_bars_become_shares_that_add_up_to_the_same(folder: Path) -> None:
+    run = frames.read(folder)
+    found = series.gantt(run, "srtf", 0, most=3)
+    assert isinstance(found, series.Shares)
+    assert found.row == "GPU"
+    segments = run.segments["srtf"]
+    alone = segments[segments["shared"] == 0]
+    assert len(alone) == len(segments), "srtf shares nothing, so that shares add up"
+    held = ((segments["to_s"] - segments["from_s"]) * segments["num_gpus"]).sum()
+    step = run.span_s(0) / series.COLUMNS
+    assert found.shares.sum() * step == pytest.approx(held)
+
+
+def test_a_page_of_too_many_bars_says_what_it_shows_instead(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "MOST_BARS", 100)
+    text = page.text(frames.read(folder))
+    assert "the share of GPUs held is drawn instead" in text
+    kinds = [set(each) - {"timeline"} for each in data_of(text)["episodes"]["0"].values()]
+    assert {"row", "shares"} in kinds
+
+
+# Tables behind the pictures.
+
+
+def test_curves_end_with_all_jobs() -> None:
+    times, shares = series.cdf(pd.DataFrame({"jct_s": [4.0, 1.0, 2.0, 2.0]}))
+    assert (times.tolist(), shares.tolist()) == ([1, 2, 2, 4], [0.25, 0.5, 0.75, 1])
+
+
+def test_sizes_are_by_what_jobs_ask_for() -> None:
+    places = frames.size_classes(pd.Series([0, 1, 2, 4, 5, 8, 9, 64]))
+    assert [frames.SIZES[place] for place in places] == [
+        "CPU only",
+        "1 GPU",
+        *["2-4 GPUs"] * 2,
+        *["5-8 GPUs"] * 2,
+        *["9 or more"] * 2,
+    ]
+
+
+def test_a_job_may_be_called_na(tmp_path: Path) -> None:
+    table = tiny.jobs(6)
+    table["job_id"] = ["NA", "null", "3", "4.0", "1e3", "z"]
+    run = frames.read(ran(tmp_path, table, "--policy", "fifo", "--record"))
+    assert run.jobs["fifo"]["job_id"].tolist() == ["NA", "null", "3", "4.0", "1e3", "z"]
+    assert set(run.segments["fifo"]["job_id"]) == {"NA", "null", "3", "4.0", "1e3", "z"}
+
+
+def test_a_window_begins_with_its_first_job_whatever_the_log_counts_from(tmp_path: Path) -> None:
+    runs = []
+    for late in (0.0, 1.6e9):
+        (tmp_path / f"{late}").mkdir()
+        table = tiny.jobs(8)
+        table["submit_s"] += late
+        runs.append(frames.read(ran(tmp_path / f"{late}", table, "--policy", "fifo", "--record")))
+    early, late_run = runs
+    assert late_run.jobs["fifo"]["submit_s"].min() == 0
+    assert late_run.span_s(0) == pytest.approx(early.span_s(0), abs=1e-3)
+    for name, column in (("segments", "to_s"), ("timeline", "time_s")):
+        ends = [getattr(run, name)["fifo"][column].max() for run in runs]
+        assert ends[0] == pytest.approx(ends[1], abs=1e-3)
+
+
+def test_labels_are_moved_apart() -> None:
+    assert apart([1.0, 1.1, 5.0], 1.0) == pytest.approx([0.55, 1.55, 5.0])
+
+
+# Figures for a paper.
+
+
+@pytest.mark.parametrize("width", INCHES)
+def test_every_picture_comes_in_the_papers_width(folder: Path, tmp_path: Path, width: str) -> None:
+    assert plot.main([str(folder), "--out", str(tmp_path), "--width", width]) == 0
+    assert {file.name for file in tmp_path.iterdir()} == {
+        f"{name}.{kind}" for name in figures.PICTURES for kind in plot.KINDS
+    }
+    for name in figures.PICTURES:
+        pixels = image.imread(tmp_path / f"{name}.png")
+        assert pixels.shape[1] == pytest.approx(200 * INCHES[width], abs=1)  # type: ignore[index]
+        assert (pixels[..., :3] < 0.9).mean() > 0.005, "something is drawn"
+        assert (tmp_path / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+
+
+def outside(figure: Any) -> Sequence[str]:
+    """Return the texts of a figure that reach beyond its edge."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
+
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.draw()
+    edge = figure.bbox
+    texts = [
+        each for each in figure.findobj(Text) if re.search("[a-z]", each.get_text())
+    ]  # marks may be left out
+    boxes = [(each.get_text(), each.get_window_extent(canvas.get_renderer())) for each in texts]
+    return [text for text, box in boxes if box.x1 > edge.x1 + 1 or box.x0 < -1 or box.y1 > edge.y1 + 1]
+
+
+@pytest.mark.parametrize("width", INCHES)
+@pytest.mark.parametrize("name", figures.PICTURES)
+def test_no_label_is_cut_off(folder: Path, name: str, width: Any) -> None:
+    with style(IN_PRINT):
+        assert outside(figures.PICTURES[name](frames.read(folder), width, None)) == []
+
+
+def test_the_same_run_gives_the_same_files(folder: Path, tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        plot.main([str(folder), "--out", str(tmp_path / name), "--picture", "gantt"])
+    files = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert len(files) == 3
+    one, other = (
+        {file: (tmp_path / name / file).read_bytes() for file in files} for name in ("one", "other")
+    )
+    assert [file for file in files if one[file] != other[file]] == []
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--policy", "srft"), "did you mean 'srtf'"),
+        (("--window", "7"), "has no window 7: 0"),
+    ],
+)
+def test_what_is_not_there_is_said(
+    folder: Path, more: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert plot.main([str(folder), *more]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert plot.main([str(tmp_path)]) == 2
+    assert "no run folder" in capsys.readouterr().err
+
+
+# What the document says.
+
+DOCUMENT = (ROOT / "docs" / "pictures.md").read_text(encoding="utf-8")
+
+
+def test_the_documents_commands_are_such_that_there_are() -> None:
+    lines = re.findall(r"^    python (-m evaluation\.plot|evaluate\.py) (.*)$", DOCUMENT, re.MULTILINE)
+    assert len(lines) == 5
+    for command, text in lines:
+        words = shlex.split(text)
+        if command == "evaluate.py":
+            assert read_choices(words).records
+        else:
+            assert plot.parser().parse_args(words).runs
+
+
+def test_the_document_names_every_column_and_picture() -> None:
+    for columns in (record.SEGMENTS, record.TIMELINE):
+        named = [re.findall(r"`(\w+)`", row) for row in re.findall(r"^\| (`.*?) \|", DOCUMENT, re.MULTILINE)]
+        assert set(columns) <= {name for row in named for name in row}
+    for name in (*figures.PICTURES, *INCHES, *plot.KINDS):
+        assert name in DOCUMENT.lower()

@@ -1,0 +1,228 @@
+"""What is kept of a run adds up to its results, GPU by GPU, and is what other programs read."""
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import baselines
+from evaluate import main
+from evaluation import perfetto, record, report
+from evaluation.bars import bars, binned, held_by_row, intervals, numbers_of, places
+from evaluation.record import JOBSET, SEGMENTS, TIMELINE, Record
+from tests.cases import tiny
+from tests.simulator.test_laws_physics import twins_of
+from workloads import Workload
+
+WAITING, OVERHEAD = ("queued", "reserved", "restarting"), ("loading", "pausing")
+
+
+def made(policy: str) -> Callable[[], Any]:
+    return lambda: baselines.make(baselines.load(policy))
+
+
+@pytest.fixture(scope="module")
+def work() -> Workload:
+    """Return 24 jobs with all parts of physics: they share GPUs, are resized, fail, and some have no GPU."""
+    return twins_of("all", 2, 24).work
+
+
+@pytest.fixture(scope="module")
+def told(work: Workload) -> Record:
+    return record.one(made("union"), work)
+
+
+def segments_of(*rows: tuple[str, str, float, float, str]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["job_id", "phase", "from_s", "to_s", "gpus"])
+
+
+# Tables.
+
+
+def test_results_are_those_of_a_run_that_is_not_recorded(work: Workload, told: Record) -> None:
+    pd.testing.assert_frame_equal(told.results, report.one(made("union"), work))
+
+
+def test_segments_add_up_to_what_the_results_say_of_each_job(told: Record) -> None:
+    segments = told.segments.assign(spent=told.segments["to_s"] - told.segments["from_s"])
+    spent = segments.pivot_table("spent", "job_id", "phase", aggfunc="sum", observed=False, fill_value=0.0)
+    spent = spent.loc[told.results["job_id"]]
+    for column, phases in {"wait_s": WAITING, "overhead_s": OVERHEAD}.items():
+        assert spent[list(phases)].sum(axis=1).tolist() == pytest.approx(told.results[column].tolist())
+    ran = told.results["run_s"] + told.results["lost_s"]
+    assert spent["running"].tolist() == pytest.approx(ran.tolist())
+    assert ran.sum() > 0
+    assert told.results["wait_s"].sum() > 0
+
+
+def test_columns_are_those_that_are_declared(told: Record) -> None:
+    assert list(told.segments) == list(SEGMENTS)
+    assert list(told.timeline) == list(TIMELINE)
+    assert list(told.executions) == [*JOBSET, "window"]
+
+
+def test_gpus_and_nodes_are_as_many_as_are_held(work: Workload, told: Record) -> None:
+    segments = told.segments
+    assert [len(numbers_of(text)) for text in segments["gpus"]] == segments["num_gpus"].tolist()
+    node_of = np.repeat(np.arange(work.cluster.num_nodes), work.cluster.node_gpus)
+    on_gpus = segments[segments["num_gpus"] > 0]
+    assert [numbers_of(text) for text in on_gpus["nodes"]] == [
+        sorted({*node_of[numbers_of(text)].tolist()}) for text in on_gpus["gpus"]
+    ]
+    on_cores = segments[(segments["num_gpus"] == 0) & (segments["cores"] > 0)]
+    assert len(on_cores)
+    assert {len(numbers_of(text)) for text in on_cores["nodes"]} == {1}
+
+
+def test_times_on_gpus_are_the_rows_that_evalys_reads(told: Record) -> None:
+    """Each has its own name, none begins before it was submitted, and GPU-seconds are those of the segments."""
+    rows = told.executions
+    assert rows["job_id"].is_unique
+    assert (rows["waiting_time"] >= 0).all()
+    area = (
+        rows["execution_time"] * rows["allocated_resources"].map(lambda text: len(numbers_of(text)))
+    ).sum()
+    segments = told.segments
+    assert area == pytest.approx(((segments["to_s"] - segments["from_s"]) * segments["num_gpus"]).sum())
+    named = set(rows["job_id"].str.partition("#")[0])
+    assert named == set(told.results.loc[told.results["kind"] == "gpu", "job_id"])
+
+
+# Texts and places.
+
+
+def test_intervals_come_back_as_the_numbers_that_they_are_of() -> None:
+    assert intervals([0, 1, 2, 3, 6, 8, 9]) == "0-3 6 8-9"
+    assert numbers_of("0-3 6 8-9") == [0, 1, 2, 3, 6, 8, 9]
+    assert (intervals([]), numbers_of("")) == ("", [])
+
+
+def test_jobs_on_one_gpu_have_places_of_their_own() -> None:
+    """On GPU 0: a from 0 to 9, b beside it from 2 to 5, then c in b's place; on GPU 1 a alone."""
+    held = places(
+        segments_of(("a", "running", 0, 9, "0-1"), ("b", "running", 2, 5, "0"), ("c", "running", 5, 7, "0"))
+    )
+    assert held.to_numpy().tolist() == [[0, 0, 0, False], [1, 0, 1, False], [2, 0, 1, False], [0, 1, 0, True]]
+
+
+def test_a_bar_reaches_over_the_gpus_of_a_node_and_over_changes_of_cores() -> None:
+    """Job a: loads, runs on GPUs 0-2 of two nodes of two; its second time of running differs in cores alone."""
+    found = bars(
+        segments_of(
+            ("a", "queued", 0, 1, ""),
+            ("a", "loading", 1, 2, "0-2"),
+            ("a", "running", 2, 4, "0-2"),
+            ("a", "running", 4, 8, "0-2"),
+        ),
+        (2, 2),
+    )
+    drawn = found[["phase", "from_s", "to_s", "gpu", "num_gpus", "lane", "lanes"]].to_numpy().tolist()
+    assert drawn == [
+        ["loading", 1, 2, 0, 2, 0, 1],
+        ["loading", 1, 2, 2, 1, 0, 1],
+        ["running", 2, 8, 0, 2, 0, 1],
+        ["running", 2, 8, 2, 1, 0, 1],
+    ]
+
+
+def test_bars_cover_what_the_segments_hold(work: Workload, told: Record) -> None:
+    found = bars(told.segments, work.cluster.node_gpus)
+    area = ((found["to_s"] - found["from_s"]) * found["num_gpus"]).sum()
+    segments = told.segments
+    assert area == pytest.approx(((segments["to_s"] - segments["from_s"]) * segments["num_gpus"]).sum())
+    assert found["lanes"].max() > 1, "some share GPUs"
+
+
+def test_means_between_edges_are_those_of_the_steps() -> None:
+    """4 from 1 to 3, then 0 until 5, then 2 for good."""
+    found = binned(np.array([1.0, 3.0, 5.0]), np.array([4.0, 0.0, 2.0]), np.array([0.0, 2.0, 4.0, 8.0]))
+    assert found.tolist() == [2.0, 2.0, 1.5]
+
+
+def test_a_shared_gpu_is_held_once() -> None:
+    held = held_by_row(
+        segments_of(("a", "running", 0, 6, "0"), ("b", "running", 2, 8, "0-1")),
+        np.array([0, 0]),
+        np.array([0.0, 2.0, 6.0, 10.0]),
+    )
+    assert held.tolist() == [[0.5, 1.0, 0.5]]
+
+
+def test_held_gpus_are_those_of_the_totals(work: Workload, told: Record) -> None:
+    edges = np.linspace(0, told.segments["to_s"].max(), 13)
+    rows = held_by_row(told.segments, np.zeros(work.cluster.num_gpus, int), edges)
+    totals = told.timeline
+    means = binned(totals["time_s"].to_numpy(), totals["held_gpus"].to_numpy(), edges)
+    assert (rows[0] * work.cluster.num_gpus).tolist() == pytest.approx(means.tolist())
+
+
+# Perfetto.
+
+NUMBER = (int, float)
+REQUIRED: dict[str, dict[str, Any]] = {
+    "X": {"name": str, "cat": str, "pid": int, "tid": int, "ts": NUMBER, "dur": NUMBER, "args": dict},
+    "C": {"name": str, "pid": int, "tid": int, "ts": NUMBER, "args": dict},
+    "M": {"name": str, "pid": int, "tid": int, "args": dict},
+}
+"""The fields of each kind of event in the Trace Event Format, and their types."""
+
+
+def test_events_are_such_as_the_format_has(work: Workload, told: Record) -> None:
+    text = perfetto.text(told.segments, told.timeline, work.cluster.node_gpus)
+    trace = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert set(trace) == {"traceEvents", "displayTimeUnit"}
+    kinds = {event["ph"] for event in trace["traceEvents"]}
+    assert kinds == set(REQUIRED)
+    for event in trace["traceEvents"]:
+        fields = REQUIRED[event["ph"]]
+        assert set(event) == {"ph", *fields}
+        assert all(isinstance(event[name], kind) for name, kind in fields.items()), event
+        if event["ph"] == "C":
+            assert all(isinstance(value, NUMBER) for value in event["args"].values())
+
+
+def test_slices_of_a_thread_never_overlap_and_each_has_a_name(work: Workload, told: Record) -> None:
+    events = list(perfetto.events(told.segments, told.timeline, work.cluster.node_gpus))
+    slices = [event for event in events if event["ph"] == "X"]
+    assert sum(event["dur"] for event in slices) > 0
+    named = {(each["pid"], each["tid"]) for each in events if each.get("name") == "thread_name"}
+    by_thread: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for event in slices:
+        by_thread.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["dur"]))
+    assert set(by_thread) == named
+    for each in by_thread.values():
+        each.sort()
+        assert all(ts + dur <= later for (ts, dur), (later, _) in pairwise(each))
+
+
+# By the command.
+
+
+def test_the_command_keeps_what_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = tiny.scenario(tmp_path)
+    flags = [f"--{flag.replace('_', '-')}={value}" for flag, value in chosen.items() if flag != "whole"]
+    asked = ["--policy", "srtf", "fifo", *flags, "--whole"]
+    assert main([*asked, "--out", str(tmp_path / "plain")]) == 0
+    assert main([*asked, "--out", str(tmp_path / "kept"), "--record", "--perfetto"]) == 0
+    capsys.readouterr()
+    plain, kept = (tmp_path / name / "srtf" for name in ("plain", "kept"))
+    assert {path.name for path in plain.iterdir()} == {"jobs.csv"}
+    names = {"jobs.csv", "segments.csv", "timeline.csv", "evalys", "perfetto"}
+    assert {path.name for path in kept.iterdir()} == names
+    assert (plain / "jobs.csv").read_bytes() == (kept / "jobs.csv").read_bytes()
+    assert (plain.parent / "choices.json").read_bytes() == (kept.parent / "choices.json").read_bytes()
+    assert list(pd.read_csv(kept / "evalys" / "0.csv")) == list(JOBSET)
+    assert json.loads((kept / "perfetto" / "0.json").read_text())["traceEvents"]
+    about = json.loads((kept.parent / "about.json").read_text())
+    assert about["node_gpus"] == [8, 8]
+    assert any("Measured: " in note for note in about["notes"])
+
+
+def test_a_paper_has_a_figure_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--paper", "xion", "--report"]) == 2
+    assert "--record, --report and --perfetto go with --policy: leave them out" in capsys.readouterr().err

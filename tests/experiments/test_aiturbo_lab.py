@@ -1,0 +1,68 @@
+"""AITurbo's other workloads: bursts as Philly's, and jobs like those of its laboratory."""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+import workloads
+from baselines.aiturbo import Aiturbo
+from experiments import _aiturbo_lab, aiturbo
+from experiments._trials import drawn
+from workloads import Workload
+
+
+def test_bursty_arrivals_bring_the_same_jobs_over_the_same_time() -> None:
+    """Counts in tenths of the span vary no more than Poisson's where nothing bursts, and far more where it does."""
+    loads = drawn("aiturbo_ps", 10, seed=0)
+    bursty = [aiturbo.as_bursty_as_philly(load) for load in loads]
+    for load, other in zip(loads, bursty, strict=True):
+        assert_frame_equal(other.table.drop(columns="submit_s"), load.table.drop(columns="submit_s"))
+        assert other.table["submit_s"].iloc[-1] == pytest.approx(load.table["submit_s"].iloc[-1])
+    plain, burst = (np.mean([dispersion(each) for each in some]) for some in (loads, bursty))
+    assert plain < 2
+    assert burst > 2 * plain
+
+
+def dispersion(load: Workload) -> float:
+    """Return variance over mean of the jobs that come in each of 24 parts of the span."""
+    counts = np.histogram(load.table["submit_s"], bins=24)[0]
+    return float(counts.var() / counts.mean())
+
+
+@cache
+def bursts() -> pd.DataFrame:
+    window = workloads.Window("test", 0)
+    return pd.concat([_aiturbo_lab.burst(window, seed, 0.125).table for seed in range(60)])
+
+
+def test_the_laboratorys_jobs_are_as_those_fitted() -> None:
+    table = bursts()
+    assert table["submit_s"].max() < 212
+    shapes = table.groupby(["servers", "num_gpus"]).size() / len(table)
+    assert shapes.to_dict() == pytest.approx({(1, 2): 28 / 60, (2, 1): 20 / 60, (2, 2): 12 / 60}, abs=0.03)
+    assert (table["predictable_from"] < 1).mean() == pytest.approx(24 / 60, abs=0.03)
+    assert (table["model"] == "googlenet").mean() == pytest.approx(8 / 60, abs=0.02)
+
+
+def test_the_laboratorys_steps_take_as_long_as_the_simulator_says() -> None:
+    """A job of the burst runs alone for its steps times the seconds of an iteration of the simulator."""
+    load = _aiturbo_lab.burst(workloads.Window("test", 0), 3, 0.125)
+    episode = load.episode()
+    steps = load.table["duration_s"].to_numpy() / episode.jobs["iteration_s"][: len(load.table)]
+    assert np.exp(np.log(steps).mean()) == pytest.approx(458, rel=0.4)
+    slow, fast = (_aiturbo_lab.burst(workloads.Window("test", 0), 3, gbs).table for gbs in (0.125, 1.25))
+    assert (slow["duration_s"] > fast["duration_s"]).all()
+
+
+def test_rounds_that_restart_all_jobs_cost_their_share() -> None:
+    (load,) = drawn("aiturbo_ps", 1, seed=0)
+    policies = dict.fromkeys(("fifo", "srtf"), Aiturbo)
+    found = _aiturbo_lab.settings([load], policies, {"fifo": 0.0, "srtf": 124.0})
+    plain, never, often = (
+        setting.workloads[0].table["duration_s"].to_numpy() for setting in (found[0], *found[2:])
+    )
+    assert never == pytest.approx(plain)
+    assert often == pytest.approx(2 * plain)

@@ -1,0 +1,71 @@
+"""CODA's experiment: the needs of networks, arrays by width, and a workload on which the eliminator tells."""
+
+from functools import cache
+
+import numpy as np
+
+import experiments
+from baselines.coda import Coda
+from experiments import Found, Setting, _coda_needs, coda
+from experiments._trials import by_default, drawn
+from simulator.cluster import uniform
+from simulator.episode import Episode, run
+from simulator.kernel.layout import JOB
+from simulator.physics import Physics
+from workloads.coda_mix import MODELS
+
+
+@cache
+def measured() -> Found:
+    (day,) = drawn("coda_mix", 1, seed=0)
+    return experiments.simulate(_coda_needs.settings(day))
+
+
+def test_a_network_needs_the_cores_that_keep_its_gpu_busy() -> None:
+    """By hand: alone on one GPU an iteration waits for the slower of computing and input / cores."""
+    (day,) = drawn("coda_mix", 1, seed=0)
+    rows = day.table[day.table["kind"] == "gpu"].drop_duplicates("model").set_index("model")
+    seconds = (rows["active_ms"] + rows["idle_ms"]) / 1000
+    found = _coda_needs.needs(measured(), (1, 1))["needs"]
+    for model in MODELS:
+        needed, compute, core_s = found[model], seconds[model], rows["input_core_s"][model]
+        enough = [max(compute, core_s / cores) <= 1.02 * max(compute, core_s / 16) for cores in range(1, 17)]
+        assert needed == 1 + enough.index(True)
+
+
+def test_networks_differ_in_need_and_across_nodes_language_needs_more() -> None:
+    one, apart = (_coda_needs.needs(measured(), each)["needs"] for each in ((1, 2), (2, 2)))
+    assert one["shufflenet_v2"] >= 6 > one["resnet50"] > one["bert_base"] == 1
+    assert apart["bert_base"] > one["bert_base"]
+
+
+def test_coda_gives_about_what_a_network_needs() -> None:
+    found = _coda_needs.needs(measured(), (1, 4))
+    assert (found["coda"] - found["needs"]).abs().max() < 3
+    assert (found["coda"] >= 0.9 * found["needs"]).all()
+
+
+def test_the_eliminator_tells_where_all_cpu_jobs_are_heavy() -> None:
+    loads = coda.with_share(drawn("coda_mix", 1, seed=0), 1.0)
+    policies = by_default("coda") | {coda.UNTHROTTLED: lambda: Coda(eliminator=False)}
+    found = experiments.simulate([Setting("heavy", loads, policies)])
+    with_it, without = (found.mean(("heavy", name), coda.UTILISATION).mean for name in policies)
+    assert with_it > without + 0.03
+
+
+def test_arrays_take_turns_where_the_first_in_order_would_go_on() -> None:
+    """Four GPUs: A and B, of two each, come first and run; C of two came before D of one. D's array holds nothing."""
+    rows = [(0.0, 2, 100.0), (0.0, 2, 300.0), (1.0, 2, 100.0), (2.0, 1, 100.0)]
+    array = np.zeros(len(rows), JOB)
+    for record, (submit_s, gpus, run_s) in zip(array, rows, strict=True):
+        record["submit_s"], record["num_gpus"], record["duration_s"] = submit_s, gpus, run_s
+        record["gpu_s"], record["active_ms"], record["duty"], record["cores_each"] = 1.0, 1000.0, 1.0, 1.0
+    array["profiled_duration_s"] = array["duration_s"]
+    array["min_workers"] = array["max_workers"] = array["num_gpus"]
+    starts = {}
+    for by_width in (False, True):
+        played = Episode(array, uniform(1, 4, cores=40), exact=True, physics=Physics(cores=True))
+        run(Coda(by_width=by_width), played)
+        starts[by_width] = played.state.start_s[:4].tolist()
+    assert starts[False] == [0, 0, 100, 200]
+    assert starts[True] == [0, 0, 200, 100]

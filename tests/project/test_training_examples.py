@@ -1,0 +1,106 @@
+"""The examples of `docs/examples/train/` learn, save, and are then policies that the command scores."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from evaluate import read_choices
+from simulator.episode import run
+from tests.cases import tiny
+from tests.conftest import ROOT
+from workloads import Scenario, whole
+
+FOLDER = ROOT / "docs" / "examples" / "train"
+PAGE = ROOT / "docs" / "train_and_score.md"
+LEARN = ("sb3_ppo", "sb3_dqn", "maskable_ppo", "one_file")
+LONGEST = 120  # lines
+STEPS = 16
+
+
+@pytest.fixture
+def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return a scenario of a few jobs; what is saved goes to a folder of the test's own."""
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tiny.scenario(tmp_path, tiny.jobs(12))
+
+
+def example(name: str, chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+    if name == "maskable_ppo":
+        pytest.importorskip("sb3_contrib", reason="installed by [dev]")
+    module = import_module(f"docs.examples.train.{name}")
+    monkeypatch.setattr(module, "WINDOWS", {"scenario": chosen})
+    return module
+
+
+@pytest.mark.parametrize("name", LEARN)
+def test_an_example_learns_and_is_a_policy(
+    name: str, chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = example(name, chosen, monkeypatch)
+    for size in {"ENVIRONMENTS", "ROLLOUT"} & set(vars(module)):
+        monkeypatch.setattr(module, size, 4)
+    module.train(STEPS)
+    assert Path(module.FILE).exists()
+    load = whole(Scenario(**chosen))
+    table = load.results(run(module.policy, load.episode()))
+    assert table["finish_s"].notna().all()
+
+
+def test_what_is_scored_is_what_the_environment_plays(
+    chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = example("one_file", chosen, monkeypatch)
+    network = module.Network(
+        *(gymnasium.make("envs:GPUCluster-v1", **module.WINDOWS, **module.CHOICES).reset()[0].shape), 17
+    )
+    monkeypatch.setattr(module, "trained", lambda: network)
+    env: Any = gymnasium.make("envs:GPUCluster-v1", **module.WINDOWS, **module.CHOICES).unwrapped
+    (seen, _), over = env.reset(options={"window": 0}), False
+    while not over:
+        seen, _, over, _, _ = env.step(module.predict(seen, env.action_masks()))
+    load = whole(Scenario(**chosen))
+    assert load.results(run(module.policy, load.episode())).equals(env.results())
+
+
+def test_side_by_side_in_three_ways_is_the_same(
+    chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = example("vectors", chosen, monkeypatch)
+    shown = [module.play(mode, 20) for mode in module.MODES]
+    assert all(np.array_equal(shown[0], each) for each in shown)
+    assert not np.array_equal(shown[0], module.play("batch", 19)), "steps matter"
+
+
+def test_examples_are_short_and_on_the_page() -> None:
+    names = {path.stem for path in FOLDER.glob("*.py")}
+    assert names == {*LEARN, "vectors"}
+    text = PAGE.read_text(encoding="utf-8")
+    assert {name for name in names if f"docs/examples/train/{name}.py" not in text} == set()
+    for name in names:
+        assert len((FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= LONGEST
+
+
+def test_commands_of_the_page_are_such_that_there_are() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    scored = re.findall(r"^    python evaluate\.py (.*)$", text, re.MULTILINE)
+    trained = re.findall(r"^    python -m (docs\.examples\.train\.\w+) \d+", text, re.MULTILINE)
+    assert len(scored) > 2
+    for line in scored:
+        assert read_choices(line.split("#")[0].split()).policy
+    assert {module.rpartition(".")[2] for module in trained} == {*LEARN, "vectors"}
+
+
+def test_blocks_of_the_page_run(chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that define an agent; the folder that it would be loaded from is not there, so nothing is loaded."""
+    for block in re.findall(
+        r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    ):
+        made: dict[str, Any] = {}
+        exec(block, made)
+        assert "policy" in made
