@@ -17,9 +17,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         from tests.cases import first
 
         first.compile_all()
-    os.environ.setdefault(
-        SAID, "1"
-    )  # what is compiled in a test says nothing: its messages are held to the letter
+    # What is compiled in a test says nothing: messages are held to the letter.
+    os.environ.setdefault(SAID, "1")
 
 
 @pytest.fixture(scope="session")
