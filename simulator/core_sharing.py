@@ -84,7 +84,7 @@ class CoreSharing:
         what they want.
         """
         source = source_of(view)
-        core_sharing.share(source.states, 0, self._kept, 0, source.jobs, reserve, least_share)
+        core_sharing.share(source.states, 0, self._kept, 0, source.jobs, float(reserve), least_share)
         return self._proposed()
 
     def throttle(self, view: "View") -> Throttle | None:

@@ -1,5 +1,6 @@
 """What several test files need."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,15 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile the kernel before workers begin, each of which would compile it for itself where nothing is kept."""
+    from simulator.kernel._pipeline import SAID
+
     option = session.config.option
     if getattr(option, "numprocesses", None) and not option.collectonly:
         from tests.cases import first
 
         first.compile_all()
+    # What is compiled in a test says nothing: messages are held to the letter.
+    os.environ.setdefault(SAID, "1")
 
 
 @pytest.fixture(scope="session")

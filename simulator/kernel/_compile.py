@@ -8,6 +8,9 @@ removed.
 Compiled functions that others call do not count references to the arrays that they are handed, which Python keeps until
 the entry returns: counting them, by atomic instructions at each call, took a fifth of the time of FIFO on a whole trace
 and half of that of a threshold. One that makes or copies arrays itself says so (`allocating`); an entry always may.
+
+Each is optimised once and then linked (`_linking`), which rests on how a series of Numba is made. Under a series that
+this was not tested with, Numba goes about it in its own way: that takes some three times as long, with equal results.
 """
 
 import hashlib
@@ -15,13 +18,20 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 from numba.core import caching, config
+
+from simulator.kernel._pipeline import Pipeline
+
+LINKED = numba.__version__.startswith("0.68.")  # the series that `_linking` has been tested with
+if LINKED:
+    from simulator.kernel import _linking
 
 MONTH = 30 * 86_400.0
 HERE = Path(__file__).parent
@@ -70,27 +80,45 @@ CACHE.touch()
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function that only other compiled functions call."""
-    return _njit(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _piece(function, _nrt=False)
 
 
 def allocating(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function that makes arrays and that only other compiled functions call."""
-    return _njit(function, _nrt=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _piece(function, _nrt=True)
 
 
 def entry(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function that Python calls; meanwhile other threads of Python may run."""
-    return _njit(function, nogil=True, no_cfunc_wrapper=True)
+    return _njit(function, _linking.Wholes if LINKED else Pipeline, nogil=True)
 
 
-def _njit(function: Callable[..., Any], **options: bool) -> Callable[..., Any]:
-    settings: Any = config  # Numba makes its settings at import, out of sight of a type checker
+def _piece(function: Callable[..., Any], **options: bool) -> Callable[..., Any]:
+    pipeline = _linking.Pieces if LINKED else Pipeline
+    made = _njit(function, pipeline, no_cpython_wrapper=True, **options)
+    if LINKED and made is not function:
+        with _own_folder():
+            _linking.keep_pieces(made)
+    return made
+
+
+def _njit(function: Callable[..., Any], pipeline: type[Pipeline], **options: bool) -> Callable[..., Any]:
     njit: Any = numba.njit
+    with _own_folder():
+        made: Callable[..., Any] = njit(
+            cache=True, error_model="numpy", no_cfunc_wrapper=True, pipeline_class=pipeline, **options
+        )(function)
+    return made
+
+
+@contextmanager
+def _own_folder() -> Iterator[None]:
+    """Let Numba keep what it compiles in this package's own cache folder."""
+    settings: Any = config  # Numba makes its settings at import, out of sight of a type checker
     before = settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES
     settings.CACHE_DIR = str(CACHE)
     settings.CACHE_LOCATOR_CLASSES = f"{__name__}.{AllInOneFolder.__name__}"
     try:
-        made: Callable[..., Any] = njit(cache=True, error_model="numpy", **options)(function)
-        return made
+        yield
     finally:
         settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES = before

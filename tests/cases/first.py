@@ -19,10 +19,13 @@ import numpy as np
 import baselines
 from evaluation.lower_bound import lower_bound
 from simulator.account import Account
+from simulator.cluster import philly
 from simulator.episode import Episode, run
 from simulator.kernel import calls, laws
 from simulator.kernel._compile import CACHE
-from simulator.policy import Ranking
+from simulator.kernel._pipeline import say
+from simulator.policy import Ranking, RunsWhole
+from simulator.source import source_of
 from tests.cases import tiny
 from tests.cases.mixed_jobs import OUTAGES, Whims, mixed_table, workload
 
@@ -49,8 +52,11 @@ def play_ranking(ranking: Ranking) -> None:
 
 
 def play_policy(name: str) -> None:
-    """Let a policy act."""
-    run(baselines.make(baselines.load(name)), episode(), oracle=True)
+    """Let a policy act; step by step too where it would run whole."""
+    policy = baselines.load(name)
+    run(made := baselines.make(policy), episode(), oracle=True)
+    if isinstance(made, RunsWhole):
+        run(baselines.make(policy), episode(), step_by_step=True)
 
 
 def play_whims() -> None:
@@ -69,9 +75,16 @@ def play_agent(observation: str, action: str, reward: str) -> None:
 
 
 def ask() -> None:
-    """Ask what is asked of an episode beside moves."""
-    lower_bound(episode())
+    """Ask what is asked of an episode beside moves; prepare one on many machines."""
+    chosen = episode()
+    lower_bound(chosen)
     calls.rollout(episode().states, 0, episode().jobs, 60.0)
+    chosen.advance()
+    episode(cluster=philly())
+    asked = source_of(chosen.view)
+    assert asked.believed.shape[1] == asked.readings.shape[1] == asked.arrived
+    assert calls.next_pick(chosen.states, 0, chosen.jobs) == 0
+    assert calls.pick(chosen.states, 0, chosen.jobs, 0)
 
 
 def play_batch(action: str) -> None:
@@ -105,6 +118,7 @@ def compile_all() -> None:
     if any(CACHE.rglob("*.nbc")):
         play()
         return
+    say()
     with subprocess.Popen([sys.executable, "-m", "tests.cases.first", "backwards"], cwd=ROOT) as other:
         play()
     if other.returncode:

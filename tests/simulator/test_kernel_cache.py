@@ -8,17 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from simulator.kernel import _compile
+from simulator.kernel import _compile, _pipeline
 
 CALLEE = "from tiny._compile import compiled\n\n\n@compiled\ndef grown(x):\n    return x + {step}\n"
-CALLER = """from tiny import callee
+CALLER = """import numpy as np
+
+from tiny import callee
 from tiny._compile import entry
 
 
 @entry
 def answer(x):
     return 10 * callee.grown(x)
+
+
+@entry
+def of_each_width(x):
+    return callee.grown(x) + callee.grown(np.int32(x)) + callee.grown(3)
 """
+OWN = "_compile.py", "_linking.py", "_pipeline.py"
 ASK = "from tiny.caller import answer; print(answer(1), sum(answer.stats.cache_hits.values()))"
 
 
@@ -28,23 +36,36 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = tmp_path / "tiny"
     folder.mkdir()
-    shutil.copy(Path(_compile.__file__), folder)
+    for name in OWN:
+        text = (Path(_compile.__file__).parent / name).read_text()
+        (folder / name).write_text(text.replace("simulator.kernel", "tiny"))
     (folder / "__init__.py").touch()
     (folder / "callee.py").write_text(CALLEE.format(step=1))
     (folder / "caller.py").write_text(CALLER)
     return folder
 
 
-def answer_and_hits(tiny: Path) -> tuple[int, int]:
+def ask(tiny: Path, question: str) -> "subprocess.CompletedProcess[str]":
+    """Run a line of Python in a process of its own."""
+    return subprocess.run([sys.executable, "-c", question], cwd=tiny.parent, capture_output=True, text=True)
+
+
+def answer_and_hits(tiny: Path, question: str = ASK) -> tuple[int, int]:
     """Ask the compiled caller in a process of its own; return its answer and how much came from the disk cache."""
-    done = subprocess.run(
-        [sys.executable, "-c", ASK], cwd=tiny.parent, capture_output=True, text=True, check=True
-    )
+    done = ask(tiny, question)
+    assert done.returncode == 0, done.stderr
     answer, hits = map(int, done.stdout.split())
     return answer, hits
 
 
-def test_code_is_kept_and_an_edited_callee_is_noticed(tiny: Path) -> None:
+@pytest.mark.parametrize("linked", [True, False])
+def test_code_is_kept_and_an_edited_callee_is_noticed(tiny: Path, linked: bool) -> None:
+    """As the kernel is linked, and as Numba does it where its series is another one."""
+    text = (tiny / "_compile.py").read_text()
+    (tiny / "_compile.py").write_text(
+        text.replace('startswith("0.68.")', f'startswith("{"" if linked else "no"}")')
+    )
+    assert answer_and_hits(tiny, "from tiny import _compile; print(int(_compile.LINKED), 0)") == (linked, 0)
     assert answer_and_hits(tiny) == (20, 0)
     assert answer_and_hits(tiny) == (20, 1)
     (tiny / "callee.py").write_text(CALLEE.format(step=2))
@@ -66,6 +87,37 @@ def test_what_is_kept_is_found_wherever_the_sources_lie(tiny: Path) -> None:
     elsewhere = tiny.parent / "elsewhere" / "tiny"
     shutil.copytree(tiny, elsewhere, ignore=shutil.ignore_patterns("__pycache__"))
     assert answer_and_hits(elsewhere) == (20, 1)
+
+
+def test_a_callee_that_is_kept_serves_another_caller(tiny: Path) -> None:
+    """And it is compiled once, whatever the width of the whole numbers that it is handed."""
+    kept = "print(of_each_width(1), sum(callee.grown.stats.cache_hits.values()))"
+    signatures = "print(of_each_width(1), len(callee.grown.signatures))"
+    both = "from tiny import callee; from tiny.caller import of_each_width; "
+    assert answer_and_hits(tiny) == (20, 0)
+    assert answer_and_hits(tiny, both + kept) == (8, 1)
+    (tiny / "callee.py").write_text(CALLEE.format(step=2))
+    assert answer_and_hits(tiny, both + signatures) == (11, 1)
+
+
+def test_a_missing_piece_is_an_error_in_words(tiny: Path) -> None:
+    lose = "from tiny import _linking; _linking.SHORT = 0; _linking.below = lambda library: []; "
+    done = ask(tiny, lose + ASK)
+    assert done.returncode == 1
+    assert "RuntimeError: answer calls what is nowhere: " in done.stderr
+    assert "grown" in done.stderr
+
+
+def test_that_it_compiles_is_said_once_and_not_where_all_is_kept(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(_pipeline.SAID, raising=False)
+    twice = f"{ASK}; import subprocess, sys; from tiny.caller import of_each_width as f; f(1); "
+    child = (
+        'subprocess.run([sys.executable, "-c", "from tiny.caller import answer; answer(1.5)"], check=True)'
+    )
+    assert ask(tiny, twice + child).stderr == _pipeline.MESSAGE + "\n"
+    assert ask(tiny, ASK).stderr == ""
 
 
 def test_what_was_not_used_for_a_month_is_removed(tiny: Path) -> None:

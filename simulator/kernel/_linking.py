@@ -1,0 +1,241 @@
+"""Optimise each function once, and make machine code of what Python calls alone.
+
+By itself Numba links all that a function calls into it, optimises the whole and makes machine code of it, and again so
+one level up: most functions were optimised dozens of times. Here one that only compiled functions call is a `Piece`: it
+is optimised once, together with those that it calls and that are short enough to be inlined. What Python calls is a
+`Whole`: optimised in the same way, and then joined with all the pieces below it.
+
+Both are subclasses of Numba's own class of libraries and rest on how it is made, which a new series may change.
+"""
+
+import hashlib
+import sys
+from itertools import chain, islice
+from typing import Any
+
+from llvmlite import binding as llvm
+from llvmlite.binding import newpassmanagers
+from numba.core import caching, types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompileResult, compile_result
+from numba.core.environment import lookup_environment
+
+from simulator.kernel._pipeline import Pipeline
+
+SHORT = 300  # instructions; of longer ones LLVM inlines next to none
+
+
+class Nowhere:
+    """Stands for the engine of a library that is not made executable."""
+
+    @staticmethod
+    def set_env(name: str, environment: Any) -> None:
+        """Do nothing."""
+
+
+class Piece(JITCodeLibrary):
+    """A function for compiled functions: optimised, and not executable by itself."""
+
+    source: tuple[str, str, tuple[Any, ...]]  # its module, its name and the types of its arguments
+    symbol = ""  # what it is called by
+    short = False
+
+    def finalize(self) -> None:
+        """Optimise the function, with the short ones that it calls."""
+        link_short(self)
+        self._optimize_final_module()
+        self.settle()
+
+    def settle(self) -> None:
+        """Take note of the function, and keep to itself what of Numba's own was linked in."""
+        for function in self._final_module.functions:
+            if function.is_declaration:
+                continue
+            if function.linkage in (llvm.Linkage.external, llvm.Linkage.weak_odr):
+                function.linkage, self.symbol = "weak_odr", function.name
+                instructions = chain.from_iterable(block.instructions for block in function.blocks)
+                self.short = next(islice(instructions, SHORT, None), None) is None
+            elif function.linkage != llvm.Linkage.available_externally:
+                function.linkage = "internal"
+        self._finalized = True
+
+    def module(self, linkage: str) -> Any:
+        """Return a copy, as `linkonce_odr` to be dropped if not called, or as `available_externally` to be inlined."""
+        copy = self._final_module.clone()
+        copy.get_function(self.symbol).linkage = linkage
+        return copy
+
+    @property
+    def codegen(self) -> Any:
+        """Return what takes the place of the engine."""
+        return Nowhere
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Return no address."""
+        self._ensure_finalized()
+        return 0
+
+    def serialize_using_object_code(self) -> tuple[Any, ...]:
+        """Return what `again` makes the piece of: its code, what it calls, and by which names it goes."""
+        self._ensure_finalized()
+        called = [piece.source for piece in pieces_of(self)]
+        mentioned = {function.name for function in self._final_module.functions}
+        names = [(piece.source, piece.symbol) for piece in below(self) if piece.symbol in mentioned]
+        return self.name, self.source, called, names, self._final_module.as_bitcode()
+
+    @classmethod
+    def again(cls, codegen: Any, kept: tuple[Any, ...]) -> "Piece":
+        """Return a piece that was kept, with those that it calls, by the names that these have in this process."""
+        name, source, called, names, code = kept
+        piece = cls(codegen, name)
+        piece.source = source
+        for each in called:
+            piece.add_linking_library(piece_of(each))
+        piece._final_module = llvm.parse_bitcode(code)
+        for each, before in names:
+            piece._final_module.get_function(before).name = piece_of(each).symbol
+        piece.settle()
+        return piece
+
+
+def piece_of(source: tuple[str, str, tuple[Any, ...]]) -> Piece:
+    """Return the piece of a function for some types of arguments; compile it where it is not kept."""
+    module, function, types = source
+    dispatcher = getattr(sys.modules[module], function)
+    dispatcher.compile(types)
+    piece: Piece = dispatcher.overloads[types].library
+    return piece
+
+
+class Whole(JITCodeLibrary):
+    """A function for Python, which carries all the pieces below it."""
+
+    def finalize(self) -> None:
+        """Optimise the function as a piece is, join the pieces, and make machine code."""
+        link_short(self)
+        self._optimize_final_module()
+        for piece in below(self):
+            self._final_module.link_in(piece.module("linkonce_odr"))
+        engine: Any = self._codegen
+        passes = newpassmanagers.create_new_module_pass_manager()
+        passes.add_global_dead_code_eliminate_pass()
+        passes.run(self._final_module, engine._pass_builder())
+        self._final_module.verify()
+        self.refuse_missing()
+        self._finalize_final_module()
+        for variable in self._final_module.global_variables:
+            if environment := lookup_environment(variable.name):
+                engine.set_env(variable.name, environment)
+
+    def refuse_missing(self) -> None:
+        """Raise RuntimeError where a function is called that neither is here nor in what Python has loaded."""
+        declared = [function.name for function in self._final_module.functions if function.is_declaration]
+        needed = [name for name in declared if not name.startswith("llvm.")]
+        if missing := [name for name in needed if not llvm.address_of_symbol(name)]:
+            raise RuntimeError(f"{self.name} calls what is nowhere: {', '.join(missing)}")
+
+
+def pieces_of(library: Any) -> list[Piece]:
+    """Return the pieces that a library calls, each once."""
+    return [other for other in dict.fromkeys(library._linking_libraries) if isinstance(other, Piece)]
+
+
+def link_short(library: Any) -> None:
+    """Link what is Numba's own, and the pieces that are short enough to be inlined."""
+    for other in dict.fromkeys(library._linking_libraries):
+        if isinstance(other, Whole):
+            raise TypeError(
+                f"{library.name} is compiled and calls the entry {other.name}: give both a third to call"
+            )
+        library._reload_init.update(other._reload_init)
+        if not isinstance(other, Piece):
+            library._final_module.link_in(other._get_module_for_linking(), preserve=True)
+        elif other.short:
+            library._final_module.link_in(other.module("available_externally"))
+
+
+def below(library: Any) -> list[Piece]:
+    """Return all pieces that a library needs, callers first: LLVM links a `linkonce_odr` that is called already."""
+    last_first: dict[Any, None] = {}
+    seen = set()
+
+    def visit(one: Any) -> None:
+        for piece in pieces_of(one):
+            if piece not in seen:
+                seen.add(piece)
+                visit(piece)
+                last_first[piece] = None
+
+    visit(library)
+    return list(reversed(last_first))
+
+
+class _Linking(Pipeline):
+    library: type
+
+    def define_pipelines(self) -> Any:
+        """Say what the function is compiled into, and give it a name that no other has, whatever process names it.
+
+        Numba numbers functions, and types too, as they come.
+        """
+        state = self.state
+        function = state.func_id
+        told = f"{function.modname}.{function.func_name}{[kind.name for kind in state.args]}"
+        function.unique_id = int(hashlib.sha256(told.encode()).hexdigest()[:15], 16)
+        state.library = self.library(state.targetctx.codegen(), function.func_qualname)
+        state.library.source = (function.modname, function.func_name, tuple(state.args))
+        state.library.enable_object_caching()
+        return super().define_pipelines()
+
+
+class Pieces(_Linking):
+    """Compiles a function into a piece."""
+
+    library = Piece
+
+
+class Wholes(_Linking):
+    """Compiles a function into a whole."""
+
+    library = Whole
+
+
+class _PieceCacheImpl(caching.CompileResultCacheImpl):
+    def rebuild(self, target_context: Any, payload: tuple[Any, ...]) -> CompileResult:
+        kept, fndesc, environment, signature, *_, annotation, reload_init, referenced = payload
+        piece = Piece.again(target_context.codegen(), kept)
+        result: CompileResult = compile_result(
+            target_context=target_context,
+            typing_context=target_context.typing_context,
+            library=piece,
+            environment=environment,
+            entry_point=target_context.get_executable(piece, fndesc, environment),
+            fndesc=fndesc,
+            type_annotation=annotation,
+            signature=signature,
+            objectmode=False,
+            lifted=(),
+            reload_init=reload_init,
+            referenced_envs=referenced,
+        )
+        return result
+
+
+class _PieceCache(caching.FunctionCache):
+    _impl_class = _PieceCacheImpl
+
+
+def keep_pieces(dispatcher: Any) -> None:
+    """Have a function kept on disk as pieces, and be compiled for one width of whole numbers."""
+    dispatcher._cache = _PieceCache(dispatcher.py_func)
+    as_it_is = dispatcher.get_call_template
+    dispatcher.get_call_template = lambda args, kws: as_it_is(
+        [widened(kind) for kind in args], {name: widened(kind) for name, kind in kws.items()}
+    )
+
+
+def widened(kind: Any) -> Any:
+    """Return the type that a number is handed on with: a whole one with a sign is as wide as Numba reckons with it."""
+    if isinstance(kind, types.Literal):
+        kind = kind.literal_type
+    return types.int64 if kind in types.signed_domain else kind
