@@ -89,7 +89,7 @@ class Judging:
             self.others[each.label] = partial(baselines.make, tuned)
 
     def judge(self, workloads: Sequence[Workload], moved: Callable[[int], None]) -> Judged:
-        """Play all; `moved` is told of each simulation that has ended. The shifts take a third of the windows."""
+        """Play all; `moved` is told of each simulation that has ended. The shifts take a fifth of the windows."""
         summaries = self._play(self.agents | self.held | self.others, workloads, moved)
         ours = [summaries[name] for name in self.agents]
         others: dict[str, Any] = {name: summaries[name] for name in self.others}
@@ -107,7 +107,7 @@ class Judging:
     @staticmethod
     def shifted_windows(windows: int) -> int:
         """Return on how many of so many windows the shifts are tried."""
-        return max(2, windows // 3) if windows > 1 else 1
+        return max(2, windows // 5) if windows > 1 else 1
 
     @property
     def _on_shifts(self) -> Made:
