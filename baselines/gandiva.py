@@ -20,8 +20,6 @@ from simulator.search import Joins
 if TYPE_CHECKING:
     from simulator.view import View
 
-LEVER = "sharing"
-
 
 @dataclass
 class Gandiva:
@@ -60,3 +58,4 @@ class Gandiva:
 
 policy = Gandiva
 GRID = {"most_busy": (0.6, 0.8, 1.0, 1.2, 1.5), "window_s": (30.0, 60.0, 300.0)}
+LEVER = "sharing"

@@ -26,8 +26,6 @@ from simulator.search import Joins
 if TYPE_CHECKING:
     from simulator.view import View
 
-LEVER = "sharing"
-
 
 @dataclass
 class Muri:
@@ -70,3 +68,4 @@ def idling(view: "View", members: np.ndarray, jobs: np.ndarray) -> np.ndarray:
 
 policy = Muri
 GRID = {"score": (None, 1, 3, 5, 7)}
+LEVER = "sharing"

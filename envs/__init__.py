@@ -3,11 +3,13 @@
 Importing it registers `GPUCluster-v1`, and `GPUCluster-NAME-v1` for each named workload, as `GPUCluster-mixed-v1`.
 """
 
-from typing import Any, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import gymnasium
 
 import workloads
+from traces import modules
 
 ENV, VECTOR = "envs.making:make", "envs.making:make_vec"
 
@@ -29,3 +31,11 @@ for name in workloads.names():
         vector_entry_point=VECTOR,
         kwargs={"workload": name},
     )
+
+if not TYPE_CHECKING:  # else a checker would believe in any name
+
+    def __getattr__(name: str) -> Any:
+        """Import a module of this room when it is first asked for, as in `help(envs.env.GPUClusterEnv)`."""
+        if name not in modules("envs"):
+            raise AttributeError(f"module 'envs' has no attribute {name!r}")
+        return import_module(f"envs.{name}")

@@ -172,16 +172,16 @@ def table(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference
     ordered = [name for oracle in (False, True) for name in summaries if is_oracle(name) == oracle]
     pooled = [results.pool(summaries[name]) for name in ordered]
     cells = [number_texts(numbers_of, numbers) for numbers_of in (*pooled, results.pool(bounds))]
-    honest = [at for at, name in enumerate(ordered) if not is_oracle(name)]
-    columns = [
-        Column(heading, [row[at] for row in cells], best_of(name, [pooled[each] for each in honest]))
-        for at, (name, (heading, _)) in enumerate(numbers.items())
-    ]
+    honest = sum(not is_oracle(name) for name in ordered)
+    columns = []
+    for at, (name, (heading, _)) in enumerate(numbers.items()):
+        texts = [row[at] for row in cells]
+        columns.append(Column(heading, texts, best_of(name, pooled[:honest], texts)))
     if len(summaries) > 1:
         columns[1:1] = ratio_columns(
             [summaries[name] for name in ordered], bounds, ordered.index(reference), reference
         )
-    return SideBySide([Column("policy", (*ordered, BOUND))], columns, above=len(honest))
+    return SideBySide([Column("policy", (*ordered, BOUND))], columns, above=honest)
 
 
 def ratio_columns(
@@ -194,7 +194,7 @@ def ratio_columns(
     if found[0].windows == 1:
         return [ratio]
     shown = ["" if at == itself else f"{each.low:.3f}-{each.high:.3f}" for at, each in enumerate(found)]
-    styles = [GOOD if each.high < 1 else BAD if each.low > 1 else "" for each in found]
+    styles = [GOOD if each.high < 1 else BAD if each.low > 1 else "" for each in found[:-1]] + [""]
     return [ratio._replace(styles=styles), Column(INTERVAL, shown, styles=styles)]
 
 
@@ -265,15 +265,14 @@ class SideBySide(NamedTuple):
         return shown
 
 
-def best_of(name: str, pooled: Sequence[pd.Series]) -> list[int]:
-    """Return the rows in which a number is best; none where nothing is better or worse, or all are alike."""
+def best_of(name: str, pooled: Sequence[pd.Series], shown: Sequence[str]) -> list[int]:
+    """Return the rows in which a number, as it is shown, is best; none where no number is, or all look alike."""
     goal = NUMBERS[name].best
-    known = [float(numbers.get(name, math.nan)) for numbers in pooled]
-    real = [value for value in known if not math.isnan(value)]
-    if not goal or len(real) < 2 or min(real) == max(real):
+    known = {at: float(row[name]) for at, row in enumerate(pooled) if not math.isnan(row.get(name, math.nan))}
+    if not goal or len({shown[at] for at in known}) < 2:
         return []
-    best = min(real) if goal == "low" else max(real)
-    return [at for at, value in enumerate(known) if value == best]
+    best = (min if goal == "low" else max)(known, key=lambda at: known[at])
+    return [at for at in known if shown[at] == shown[best]]
 
 
 def numbers_shown(summaries: Mapping[str, pd.DataFrame]) -> dict[str, tuple[str, str]]:

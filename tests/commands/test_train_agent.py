@@ -81,7 +81,7 @@ def test_it_learns_and_says_how_the_agent_stands(trained: Run) -> None:
     assert rows[:8] == ["agent", "start", "fifo", "sjf", "srtf", "las", "xion", "xion_threshold"]
     assert re.search(
         r"windows: (better than|worse than|not distinguishable from|too few windows to tell it from) where it began",
-        out,
+        " ".join(out.split()),
     )
     assert f"tensorboard --logdir {run}" in out
     assert f"python evaluate.py --policy {run}/best" in out

@@ -78,13 +78,18 @@ def test_the_best_is_bold_on_a_terminal_alone() -> None:
     assert "\x1b" not in some_table(120)
 
 
+def best(name: str, values: list[float], form: str = "{}") -> list[int]:
+    return report.best_of(
+        name, [pd.Series({name: value}) for value in values], [form.format(value) for value in values]
+    )
+
+
 def test_of_numbers_the_low_or_the_high_ones_are_best() -> None:
-    pooled = [pd.Series({"mean_jct_s": jct_s, "gpu_goodput_share": 0.5}) for jct_s in (5.0, 3.0, 4.0)]
-    assert report.best_of("mean_jct_s", pooled) == [1]
-    assert report.best_of("gpu_goodput_share", pooled) == [], "all are alike"
-    shares = [pd.Series({"gpu_goodput_share": share}) for share in (0.2, 0.7, 0.7)]
-    assert report.best_of("gpu_goodput_share", shares) == [1, 2]
-    assert report.best_of("preemptions", [pd.Series({"preemptions": count}) for count in (1, 2)]) == []
+    assert best("mean_jct_s", [5.0, 3.0, 4.0]) == [1]
+    assert best("gpu_goodput_share", [0.2, 0.7, 0.7]) == [1, 2]
+    assert best("gpu_goodput_share", [0.5, 0.5]) == [], "all are alike"
+    assert best("mean_jct_s", [3.04, 3.01, 9.0], "{:.1f}") == [0, 1], "these look alike"
+    assert best("preemptions", [1.0, 2.0]) == [], "neither is better"
 
 
 # What is the same, and whose lever is off.

@@ -61,7 +61,7 @@ def scenario(folder: Path, physics: str, count: int = FEW) -> dict[str, Any]:
 def test_a_policy_does_what_its_agent_does_in_the_environment(
     kind: str, physics: str, tmp_path: Path
 ) -> None:
-    chosen, keywords = scenario(tmp_path, physics, 6 if kind == "elastic" else FEW), KINDS[kind]
+    chosen, keywords = scenario(tmp_path, physics, 4 if kind == "elastic" else FEW), KINDS[kind]
     predict = PREDICT.get(kind, by_chance)
     env: Any = gymnasium.make("GPUCluster-v1", scenario=chosen, **keywords).unwrapped
     seen, info = env.reset(options={"window": 0})

@@ -1,6 +1,8 @@
 """Every number of an observation has a name, its part a shape, and its window a number by which to play it again."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +132,12 @@ def test_of_a_batch_it_is_told_alike(tmp_path: Path) -> None:
 def test_an_unknown_keyword_is_answered_with_the_nearest(wrong: dict[str, Any], nearest: str) -> None:
     with pytest.raises(TypeError, match=f"there is no keyword .* did you mean '{nearest}'"):
         gymnasium.make("GPUCluster-v1", **wrong)
+
+
+def test_modules_are_found_without_being_imported_by_name() -> None:
+    code = "import envs; print(envs.env.GPUClusterEnv.__name__, envs.steer.SteerEnv.__name__, hasattr(envs, 'nothing'))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["GPUClusterEnv", "SteerEnv", "False"]
 
 
 # The page.
