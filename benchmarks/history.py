@@ -234,7 +234,7 @@ def main(args: Sequence[str] | None = None) -> None:
     flags.add_argument("--windows", type=int, help="training windows if fitted, and validation windows")
     flags.add_argument("--write", action="store_true", help="fit again first")
     chosen = flags.parse_args(args)
-    out = report.console(sys.stdout)
+    out = report.console(sys.stdout, report.WIDEST)
     for name in chosen.workload:
         if chosen.write:
             out.print(write(name, WORKLOADS[name], chosen.windows or TRAINING[name]).round(3).to_string())

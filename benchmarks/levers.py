@@ -93,7 +93,7 @@ def main(args: Sequence[str] | None = None) -> None:
     scenario = replace(named(WORKLOAD), seed=chosen.seed)
     setting = Setting(WORKLOAD, windows(scenario, "test", chosen.windows), policies())
     found = simulate([setting], processes=chosen.processes)
-    out = report.console(sys.stdout)
+    out = report.console(sys.stdout, report.WIDEST)
     out.print(table(found))
     for line in verdicts(found):
         out.print(line)

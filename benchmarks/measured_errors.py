@@ -154,7 +154,7 @@ def main(args: list[str] | None = None) -> int:
     parts = {"GPU": single_gpu(speeds), "gang": synchronisation(many), "nodes": spread(many)}
     parts |= {"cores": cores(speeds), "pair": colocation(folder)}
     parts |= {"restart": preemption(folder)} if (folder / PAUSES).is_file() else {}
-    out = report.console(sys.stdout)
+    out = report.console(sys.stdout, report.WIDEST)
     for part, points in parts.items():
         out.print(NOTES[part], table(part, points), *verdicts(part, points), "", sep="\n")
     out.print(NOTES["repeats"], plain(repeats(folder)), sep="\n")

@@ -306,9 +306,9 @@ def _text(value: float, form: str) -> str:
             return f"{value:,.2f}"
 
 
-def console(file: IO[str]) -> "Console":
-    """Return what prints tables and lines to a file: plain, and 80 characters wide, where it is no terminal."""
+def console(file: IO[str], plain_width: int = PLAIN_WIDTH) -> "Console":
+    """Return what prints tables and lines to a file: plain, and so many characters wide, where it is no terminal."""
     from rich.console import Console
 
-    width = min(Console(file=file).width, WIDEST) if file.isatty() else PLAIN_WIDTH
+    width = min(Console(file=file).width, WIDEST) if file.isatty() else plain_width
     return Console(file=file, width=width, markup=False, emoji=False, highlight=False)

@@ -115,7 +115,9 @@ def test_an_agent_of_several_workloads_has_a_table_for_each(tmp_path: Path) -> N
         "xonar_mix",
         "all 2 workloads together",
     ]
-    ratios = re.findall(r"^  ([\d.]+) \(.+, lower in \d+ of (\d) windows: .+ fifo$", run.out, re.MULTILINE)
+    ratios = re.findall(
+        r"^  ([\d.]+) \(\S+, lower in \d+ of (\d) windows: [^:]+? fifo$", run.out, re.MULTILINE
+    )
     assert [windows for _, windows in ratios] == ["2", "2", "4"]
     own, other, both = (float(ratio) for ratio, _ in ratios)
     assert both == pytest.approx((own + other) / 2, abs=1e-4)

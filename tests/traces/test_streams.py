@@ -113,8 +113,9 @@ def test_one_table_holds_windows_of_one_split() -> None:
 
 
 def test_whatever_is_drawn_is_drawn_by_name() -> None:
-    """The interval of a statistic, and the cells of a fit, apart: their seeds are no part of what is simulated."""
-    apart = {"traces/_streams.py", "evaluation/comparison.py", "agents/history.py"}
+    """Intervals of statistics, and the cells of a fit, apart: their seeds are no part of what is simulated."""
+    statistics = {"evaluation/comparison.py", "evaluation/protocol.py"}
+    apart = {"traces/_streams.py", "agents/history.py", *statistics}
     assert {
         path for path in product_sources() if "default_rng" in (ROOT / path).read_text(encoding="utf-8")
     } == apart
