@@ -10,7 +10,12 @@ from torch.utils.tensorboard import SummaryWriter
 
 from agents.learner import Learner
 
-CHART = {"validation": {"mean JCT / that of what it began as": ["Multiline", ["jct/.*"]]}}
+CHARTS = {
+    "validation": {
+        "mean JCT / that of what it began as": ["Multiline", ["jct/(agent|start)"]],
+        "the same, beside heuristics": ["Multiline", ["jct/.*"]],
+    }
+}
 ROOT = Path(__file__).parent.parent
 
 
@@ -31,9 +36,9 @@ def describe_run(logger: Logger, learner: Learner) -> None:
 
 
 def lay_out_charts(logger: Logger) -> None:
-    """Put the agent, what it began as and the heuristics into one chart, under Custom Scalars."""
+    """Put the agent and what it began as into one chart, and the heuristics beside them into another."""
     for writer in writers(logger):
-        writer.add_custom_scalars(CHART)
+        writer.add_custom_scalars(CHARTS)
 
 
 def writers(logger: Logger) -> list[SummaryWriter]:
