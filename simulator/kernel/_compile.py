@@ -19,7 +19,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +48,9 @@ def fingerprint(folder: Path) -> str:
 def cache_folder(folder: Path = HERE) -> Path:
     """Return where compiled code of the sources in `folder` is kept: the user's cache, or else a temporary folder."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-cluster-gym"
-    try:
+    with suppress(OSError):
         base.mkdir(parents=True, exist_ok=True)
-    except OSError:
+    if not os.access(base, os.W_OK):
         base = Path(tempfile.gettempdir()) / f"gpu-cluster-gym-{os.getuid()}"
     return base / f"kernel-{fingerprint(folder)}"
 
@@ -58,8 +58,9 @@ def cache_folder(folder: Path = HERE) -> Path:
 def drop_unused(base: Path) -> None:
     """Remove what was compiled of sources that have not been used for a month."""
     for other in base.glob("kernel-*"):
-        if time.time() - other.stat().st_mtime > MONTH:
-            shutil.rmtree(other, ignore_errors=True)
+        with suppress(FileNotFoundError):  # another process may do the same
+            if time.time() - other.stat().st_mtime > MONTH:
+                shutil.rmtree(other, ignore_errors=True)
 
 
 class AllInOneFolder(caching.UserProvidedCacheLocator):

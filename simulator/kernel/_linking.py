@@ -103,7 +103,7 @@ def piece_of(source: tuple[str, str, tuple[Any, ...]]) -> Piece:
     module, function, types = source
     dispatcher = getattr(sys.modules[module], function)
     dispatcher.compile(types)
-    piece: Piece = dispatcher.overloads[types].library
+    piece: Piece = dispatcher.overloads[types]._asdict()["library"]
     return piece
 
 
@@ -171,7 +171,7 @@ def below(library: Any) -> list[Piece]:
 
 
 class _Linking(Pipeline):
-    library: type
+    kind: type
 
     def define_pipelines(self) -> Any:
         """Say what the function is compiled into, and give it a name that no other has, whatever process names it.
@@ -182,22 +182,23 @@ class _Linking(Pipeline):
         function = state.func_id
         told = f"{function.modname}.{function.func_name}{[kind.name for kind in state.args]}"
         function.unique_id = int(hashlib.sha256(told.encode()).hexdigest()[:15], 16)
-        state.library = self.library(state.targetctx.codegen(), function.func_qualname)
-        state.library.source = (function.modname, function.func_name, tuple(state.args))
-        state.library.enable_object_caching()
+        made = self.kind(state.targetctx.codegen(), function.func_qualname)
+        made.source = (function.modname, function.func_name, tuple(state.args))
+        made.enable_object_caching()
+        state["library"] = made
         return super().define_pipelines()
 
 
 class Pieces(_Linking):
     """Compiles a function into a piece."""
 
-    library = Piece
+    kind = Piece
 
 
 class Wholes(_Linking):
     """Compiles a function into a whole."""
 
-    library = Whole
+    kind = Whole
 
 
 class _PieceCacheImpl(caching.CompileResultCacheImpl):

@@ -139,6 +139,11 @@ def test_without_a_folder_of_the_user_a_temporary_one_is_taken(
     (tiny / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tiny / "file"))
     assert str(os.getuid()) in _compile.cache_folder(tiny).parent.name
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tiny.parent / "cache"))
+    (tiny.parent / "cache" / "gpu-cluster-gym").mkdir(parents=True)
+    assert str(os.getuid()) not in _compile.cache_folder(tiny).parent.name
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # there, and not to be written to
+    assert str(os.getuid()) in _compile.cache_folder(tiny).parent.name
 
 
 def test_the_fingerprint_is_of_all_sources_and_of_nothing_else(tiny: Path) -> None:
