@@ -1,14 +1,13 @@
 """What TensorBoard shows beside curves: the choices of a run, and one chart with the agent among the others."""
 
 import json
-import subprocess
 from dataclasses import asdict
-from pathlib import Path
 
 from stable_baselines3.common.logger import HParam, Logger, TensorBoardOutputFormat
 from torch.utils.tensorboard import SummaryWriter
 
 from agents.learner import Learner
+from evaluation.about import commit
 
 CHARTS = {
     "validation": {
@@ -16,7 +15,6 @@ CHARTS = {
         "the same, beside heuristics": ["Multiline", ["jct/.*"]],
     }
 }
-ROOT = Path(__file__).parent.parent
 
 
 def describe_run(logger: Logger, learner: Learner) -> None:
@@ -24,7 +22,7 @@ def describe_run(logger: Logger, learner: Learner) -> None:
     choices = {"training": asdict(learner.training), "scenario": asdict(learner.scenario)}
     for writer in writers(logger):
         writer.add_text("choices", f"```json\n{json.dumps(choices, indent=2)}\n```")
-        writer.add_text("commit", commit())
+        writer.add_text("commit", commit() or "of no checkout")
     numbers = {
         name: value
         for name, value in asdict(learner.training).items()
@@ -44,13 +42,3 @@ def lay_out_charts(logger: Logger) -> None:
 def writers(logger: Logger) -> list[SummaryWriter]:
     """Return what writes for TensorBoard."""
     return [each.writer for each in logger.output_formats if isinstance(each, TensorBoardOutputFormat)]
-
-
-def commit() -> str:
-    """Return the commit of this checkout, and whether it was changed; `unknown` where it is none."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return done.stdout.strip()

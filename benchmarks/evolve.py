@@ -8,7 +8,6 @@ them. Test windows are not looked at.
 """
 
 import argparse
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from agents.constants import Course, Floats, Found, Searching
 from baselines import CONSTANTS
 from envs.openings import Opening, opened
 from evaluation import run_folder
+from evaluation.about import commit
 from evaluation.comparison import estimate
 from simulator.kernel.steering import LOAD
 from simulator.rule import RULE_PARAMETERS
@@ -53,12 +53,6 @@ def kept(workload: str) -> Floats:
     return np.array(
         [(weights[name] - known[name].default) / known[name].scale for name in constants.SEARCHED]
     )
-
-
-def commit() -> str:
-    """Return the commit that is checked out, with a + where files differ from it."""
-    told = ("git", "describe", "--always", "--dirty=+", "--abbrev=7", "--exclude=*")
-    return subprocess.run(told, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def command(chosen: argparse.Namespace, found: Found) -> str:
