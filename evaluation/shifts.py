@@ -10,8 +10,6 @@ import numpy as np
 from traces import stream
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from workloads import Scenario, Workload
 
 GROUP = 8  # jobs that come at once where arrivals are bunched
@@ -21,39 +19,41 @@ ERROR = 0.5  # deviation of the logarithm of an estimate, beside the error that 
 class Shift(NamedTuple):
     """What is changed: columns of the jobs, and choices of the scenario."""
 
-    columns: "Callable[[pd.DataFrame, Scenario], Mapping[str, Any]]" = lambda table, scenario: {}
+    columns: "Callable[[Workload], Mapping[str, Any]]" = lambda load: {}
     choices: "Callable[[Scenario], Mapping[str, Any]]" = lambda scenario: {}
     applies: "Callable[[Scenario], bool]" = lambda scenario: True
 
 
 def gaps(factor: float) -> Shift:
     """Stretch the time between arrivals."""
-    return Shift(lambda table, scenario: {"submit_s": table["submit_s"] * factor})
+    return Shift(lambda load: {"submit_s": load.table["submit_s"] * factor})
 
 
 def pauses(factor: float) -> Shift:
     """Make pauses and loads dearer, or cheaper."""
     return Shift(
-        lambda table, scenario: {name: table[name] * factor for name in ("pause_s", "load_s")},
+        lambda load: {name: load.table[name] * factor for name in ("pause_s", "load_s")},
         applies=pauses_cost,
     )
 
 
-def bunched(table: "pd.DataFrame", scenario: "Scenario") -> Mapping[str, Any]:
+def bunched(load: "Workload") -> Mapping[str, Any]:
     """Let each eight jobs come together, when the first of them came."""
-    return {"submit_s": table["submit_s"].to_numpy()[np.arange(len(table)) // GROUP * GROUP]}
+    submit_s = load.table["submit_s"].to_numpy()
+    return {"submit_s": submit_s[np.arange(len(submit_s)) // GROUP * GROUP]}
 
 
-def longer(table: "pd.DataFrame", scenario: "Scenario") -> Mapping[str, Any]:
+def longer(load: "Workload") -> Mapping[str, Any]:
     """Double run times and the time between arrivals, so that pauses cost half as much beside them."""
     names = ("submit_s", "duration_s", "profiled_duration_s", "predicted_duration_s")
-    return {name: table[name] * 2 for name in names if name in table}
+    return {name: load.table[name] * 2 for name in names if name in load.table}
 
 
-def misjudged(table: "pd.DataFrame", scenario: "Scenario") -> Mapping[str, Any]:
-    """Add an error to every estimate of a run time."""
-    noise = np.exp(ERROR * stream(scenario.seed, "shift of estimates").standard_normal(len(table)))
-    return {"profiled_duration_s": table["profiled_duration_s"] * noise}
+def misjudged(load: "Workload") -> Mapping[str, Any]:
+    """Add an error to every estimate of a run time, drawn anew in each window."""
+    draws = stream(load.scenario.seed, "shift of estimates", *load.window)
+    noise = np.exp(ERROR * draws.standard_normal(len(load.table)))
+    return {"profiled_duration_s": load.table["profiled_duration_s"] * noise}
 
 
 def other_contention(scenario: "Scenario") -> Mapping[str, Any]:
@@ -114,7 +114,7 @@ def shifted(workloads: "Sequence[Workload]", shift: Shift) -> "list[Workload]":
 
     found = []
     for each in workloads:
-        table = each.table.assign(**shift.columns(each.table, each.scenario))
+        table = each.table.assign(**shift.columns(each))
         table.attrs = each.table.attrs
         scenario = replace(each.scenario, target_load=None, **shift.choices(each.scenario))
         found.append(prepare(table, scenario, window=each.window))

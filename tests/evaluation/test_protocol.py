@@ -92,6 +92,17 @@ def test_a_shift_changes_what_it_says_and_nothing_else(name: str, window: Worklo
     assert found.cluster.num_gpus == window.cluster.num_gpus
 
 
+def test_estimates_err_anew_in_each_window() -> None:
+    found = windows(replace(named("mixed"), jobs=40), "test", 2)
+    name = next(each for each in SHIFTS if each.startswith("estimates"))
+    errors = [
+        shifted([load], SHIFTS[name])[0].table["profiled_duration_s"] / load.table["profiled_duration_s"]
+        for load in found
+    ]
+    assert np.log(errors[0]).std() == pytest.approx(0.5, rel=0.4)
+    assert abs(np.corrcoef(np.log(errors))[0, 1]) < 0.5
+
+
 def test_shifted_arrivals_come_as_said(window: Workload) -> None:
     def gaps(name: str) -> np.ndarray:
         return np.diff(shifted([window], SHIFTS[name])[0].table["submit_s"].to_numpy())
