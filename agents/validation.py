@@ -40,7 +40,7 @@ class Score(NamedTuple):
         return self.against[START].ratio
 
 
-class Course:
+class ValidationWindows:
     """The validation windows of one workload, and what the heuristics make of them."""
 
     def __init__(self, learner: Learner, scenario: Scenario, number: int) -> None:
@@ -71,12 +71,12 @@ class Validation:
 
     def __init__(self, learner: Learner) -> None:
         """Simulate the heuristics."""
-        self._courses = {
-            name: Course(learner, scenario, number)
+        self._each = {
+            name: ValidationWindows(learner, scenario, number)
             for number, (name, scenario) in enumerate(learner.scenarios.items())
         }
         self._others = {
-            name: pd.concat([course.others[name] for course in self._courses.values()], ignore_index=True)
+            name: pd.concat([windows.others[name] for windows in self._each.values()], ignore_index=True)
             for name in (START, *HEURISTICS)
         }
 
@@ -92,7 +92,7 @@ class Validation:
         Infinitely bad where its jobs never end in one of them: that is no reason to stop learning.
         """
         try:
-            played = {name: course.play(model, sampled=sampled) for name, course in self._courses.items()}
+            played = {name: windows.play(model, sampled=sampled) for name, windows in self._each.items()}
         except NeverEndsError:
             return Score(dict.fromkeys(SHOWN, math.inf), dict.fromkeys(self._others, NEVER), {})
         summary = pd.concat([each for each, _ in played.values()], ignore_index=True)
@@ -100,9 +100,7 @@ class Validation:
             name: float(np.mean([numbers[name] for _, numbers in played.values()]))
             for name in next(iter(played.values()))[1]
         }
-        on = {
-            name: compare(each, self._courses[name].others[START]).ratio for name, (each, _) in played.items()
-        }
+        on = {name: compare(each, self._each[name].others[START]).ratio for name, (each, _) in played.items()}
         return Score(
             numbers={name: float(results.pool(summary)[name]) for name in SHOWN} | told,
             against={name: compare(summary, other) for name, other in self._others.items()},
