@@ -15,7 +15,7 @@ from agents.steer import SteerLearner
 from agents.training import Action, Training
 from agents.validation import Validation
 from envs.steer import usual_weights
-from workloads import Scenario
+from workloads import Scenario, named
 
 LEARNERS: dict[Action, type[Learner]] = {"steer": SteerLearner, "pick": PickLearner}
 
@@ -51,7 +51,14 @@ def learner_of(scenario: Scenario, training: Training, threads: int = 1) -> Lear
     """Return what learns an action, with a seed of its own; ValueError where it is not learned on several workloads."""
     if training.also and training.action != "steer":
         raise ValueError(f"also {', '.join(training.also)}: {training.action} is learned on one workload")
+    if twice := [name for name in training.also if named_twice(name, scenario, training)]:
+        raise ValueError(f"also {twice[0]}: it is learned on already; name each workload once")
     weights = training.weights or usual_weights(*scenarios_of(scenario, training).values())
     weights = weights if training.action == "steer" else ()
     seeded = replace(training, learning_seed=seed_of(scenario, training), weights=weights)
     return LEARNERS[training.action](scenario, seeded, threads)
+
+
+def named_twice(name: str, scenario: Scenario, training: Training) -> bool:
+    """Tell whether a workload to learn on besides is named again, or is the scenario itself."""
+    return training.also.count(name) > 1 or replace(named(name), seed=scenario.seed) == scenario

@@ -102,6 +102,10 @@ def test_what_cannot_be_is_refused(scenario: Scenario) -> None:
         replace(STEER, also=("xonar_mx",))
     with pytest.raises(ValueError, match="pick is learned on one workload"):
         learner_of(scenario, replace(PICK, also=ALSO))
+    with pytest.raises(ValueError, match="also xonar_mix: it is learned on already"):
+        learner_of(scenario, replace(FEW, also=(*ALSO, ALSO[0])))
+    with pytest.raises(ValueError, match="also busy: it is learned on already"):
+        learner_of(named("busy"), replace(FEW, also=("busy",)))
     with pytest.raises(ValueError, match="expected one a workload, 3, or more"):
         learner_of(scenario, replace(FEW, environments=2)).model()
 
