@@ -50,7 +50,7 @@ class Evaluation:
     all are held against the first; one stands beside fifo, sjf, srtf and las."""
     protocol: str | None = None
     """Instead of a policy, the folder of a run of train_agent.py: its agents, of all seeds, are judged on 100 windows
-    of its scenario, beside the ladder of policies, with interquartile means, profiles and shifts."""
+    of its scenario, or of what flags choose instead, beside other policies: quartile means, profiles and shifts."""
     paper: str | None = None
     """Instead of a policy, a module of experiments/ (xion ...): its claims, on the workload that they are about."""
     scenario: Scenario = field(default_factory=Scenario)
@@ -157,17 +157,17 @@ def judgement(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
 def judge(evaluation: Evaluation, found: "Sequence[Candidate]", folder: Path) -> None:
     """Judge the agents of a run, print what came of it, and fill the run folder."""
     from agents.judging import Judging, document, lines
-    from evaluation import footnotes
+    from evaluation import footnotes, report
     from workloads import windows
 
-    known = baselines.found_for(choices.workload_like(evaluation.scenario))
-    judging = Judging(found, known, evaluation.scenario, processes=evaluation.processes)
+    judging = Judging(found, evaluation.scenario, processes=evaluation.processes)
     with working("preparing the jobs; the first run compiles the simulator"):
         workloads = windows(evaluation.scenario, "test", evaluation.windows or JUDGED)
     with progress("simulating", judging.simulations(len(workloads))) as moved:
         came = judging.judge(workloads, moved)
     run_folder.write_json(folder / "protocol.json", document(came))
-    print(*footnotes.heading(workloads), *lines(came, len(found)), f"Run folder: {folder}", sep="\n")
+    told = (*footnotes.heading(workloads), *lines(came, len(found)), f"Run folder: {folder}")
+    report.console(sys.stdout).print(*told, sep="\n")
 
 
 def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":

@@ -15,6 +15,7 @@ from agents.callbacks import BEST
 from agents.learned import policy_of
 from agents.saved_agent import Agent
 from evaluation import protocol, report
+from evaluation.choices import workload_like
 from evaluation.comparison import compare_agents
 from evaluation.protocol import LEVELS, Judgement
 from evaluation.shifts import SHIFTS, shifted
@@ -68,15 +69,8 @@ class Judged(NamedTuple):
 class Judging:
     """Agents and the policies that they are held against."""
 
-    def __init__(
-        self,
-        found: Sequence[Candidate],
-        known: "Sequence[baselines.Tuned]",
-        scenario: Scenario,
-        *,
-        processes: int = 1,
-    ) -> None:
-        """Take agents, what searches found for the workload, and on which scenario they are judged."""
+    def __init__(self, found: Sequence[Candidate], scenario: Scenario, *, processes: int = 1) -> None:
+        """Take agents, and the scenario on which they are judged, beside what searches found for it too."""
         self.processes = processes
         self.shifts = {name: shift for name, shift in SHIFTS.items() if shift.applies(scenario)}
         self.agents: Made = {f"agent_{k}": partial(policy_of, each.agent) for k, each in enumerate(found)}
@@ -84,7 +78,7 @@ class Judging:
             f"held_{k}": partial(baselines.make, each.held) for k, each in enumerate(found) if each.held
         }
         self.others: Made = {name: partial(baselines.make, baselines.load(name)) for name in LADDER}
-        for each in known:
+        for each in baselines.found_for(workload_like(scenario)):
             tuned = baselines.vary(baselines.load(each.policy), **each.settings)
             self.others[each.label] = partial(baselines.make, tuned)
 
