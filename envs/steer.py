@@ -21,6 +21,7 @@ WEIGHTS = (
     "harm",
     "most_busy",
     "caution",
+    "backlog",
     "growth",
     "settled",
     "by_duty",

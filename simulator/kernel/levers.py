@@ -10,8 +10,9 @@ from simulator.kernel import events
 from simulator.kernel._compile import compiled
 from simulator.kernel.core_memory import MOVE, PAUSE, START, propose
 from simulator.kernel.cores import WHOLE, change_cores, divide, note_wishes, start_beside_reserves
+from simulator.kernel.giving_way import best_displacement, find_room_beyond
 from simulator.kernel.layout import MAX_SHARE, NOBODY, PAUSING, QUEUED
-from simulator.kernel.offers import best_displacement, best_seats, fill_placement, worth_moving
+from simulator.kernel.offers import best_seats, fill_placement, worth_moving
 from simulator.kernel.placement import place
 from simulator.kernel.rule_memory import copy
 from simulator.kernel.seats import EPS, see
@@ -237,17 +238,22 @@ def start_on_cores(s, jobs, m):
 
 @compiled
 def displace(s, jobs, m):
-    """Propose the pauses by which the first in order gets seats, if that pays; tell whether it does."""
-    if m.preemption == 0 or m.kept_for != NOBODY or m.num_order == 0:
+    """Propose the pauses by which one of the first in order gets seats, if that pays; tell whether it does."""
+    if m.preemption == 0 or m.kept_for != NOBODY:
         return False
-    job = m.order[0]
-    if s.last_action_instant[job] == s.instant:
-        return False
-    if best_displacement(s, jobs, m, job, m.num_order, 0.0) <= 0.0:
-        return False
-    m.is_choice = 1
-    displace_for(m, job, m.wanted[: m.num_wanted], m.to_evict[: m.num_evicted])
-    return True
+    for at in range(min(m.num_order, int(m.contenders))):
+        job = m.order[at]
+        if s.last_action_instant[job] == s.instant:
+            continue
+        if jobs[job].num_gpus > most_on_a_node(s, jobs, job):
+            pays = find_room_beyond(s, jobs, m, job, m.num_order)
+        else:
+            pays = best_displacement(s, jobs, m, job, m.num_order, 0.0) > 0.0
+        if pays:
+            m.is_choice = 1
+            displace_for(m, job, m.wanted[: m.num_wanted], m.to_evict[: m.num_evicted])
+            return True
+    return False
 
 
 @compiled

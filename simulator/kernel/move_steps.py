@@ -8,6 +8,7 @@ import numpy as np
 
 from simulator.kernel import core_memory, events
 from simulator.kernel._compile import compiled, entry
+from simulator.kernel.giving_way import find_room_beyond
 from simulator.kernel.layout import NOBODY
 from simulator.kernel.levers import (
     displace_for,
@@ -46,9 +47,11 @@ def put_own_choice(s, jobs, m, v):
     last = m.num_moves - 1
     kind, job = m.move_kind[last], m.move_job[last]
     if m.kept_for != NOBODY and kind == core_memory.PAUSE:
-        own = add(v, DISPLACE, m.kept_for, m.kept_gpus[: m.num_kept], 1)
-        v.num_victims[own] = m.num_moves
-        for at in range(m.num_moves):
+        by_rule = m.num_kept > MOST_GPUS
+        own = add(v, DISPLACE, m.kept_for, m.kept_gpus[: 0 if by_rule else m.num_kept], 1)
+        v.by_rule[own] = by_rule
+        v.num_victims[own] = min(m.num_moves, MOST_GPUS)
+        for at in range(v.num_victims[own]):
             v.victims[own, at] = m.move_job[at]
         m.kept_for = NOBODY
         m.num_kept = 0
@@ -72,6 +75,9 @@ def choose(s, jobs, m, v, k):
     if kind in (WAIT, WAIT_A_MINUTE):
         v.waits = 1
         v.longest_wait = MINUTE if kind == WAIT_A_MINUTE else np.inf
+    elif kind == DISPLACE and v.by_rule[k]:
+        find_room_beyond(s, jobs, m, job, m.num_order)
+        displace_for(m, job, m.wanted[: m.num_wanted], m.to_evict[: m.num_evicted])
     elif kind == DISPLACE:
         displace_for(m, job, gpus, v.victims[k, : v.num_victims[k]])
     elif kind == PAUSE:

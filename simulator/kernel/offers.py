@@ -1,4 +1,4 @@
-"""What is worth doing now: where a job starts, which to pause for it, and which to move to GPUs no other needs.
+"""What is worth doing now: where a job starts, and which to move to GPUs no other needs.
 
 Time on GPUs has a price, seconds that others wait for each second of a GPU, which grows with the queue: a job is given
 as many workers as make its own time and what it costs others least. All times are estimates.
@@ -6,17 +6,13 @@ as many workers as make its own time and what it costs others least. All times a
 
 import numpy as np
 
-from simulator.kernel._compile import allocating, compiled
-from simulator.kernel.knapsack import cheapest
+from simulator.kernel._compile import compiled
 from simulator.kernel.layout import NOBODY, RUNNING
 from simulator.kernel.machines import count_on
-from simulator.kernel.rule_memory import copy
 from simulator.kernel.seats import (
     EPS,
     harm_s,
     look_for,
-    may_be_evicted,
-    open_gpu,
     rank_gpus,
     relief_s,
 )
@@ -96,168 +92,6 @@ def best_seats(s, jobs, m, job, cores):
                 least, least_empty = cost, empty
                 fill_placement(m, m.ranked[: m.workers[way]])
     return least < np.inf
-
-
-@compiled
-def soonest(s, m, node, wanted):
-    """Return when so many GPUs of a node have a seat for the job that was looked for."""
-    count = s.node_gpus[node]
-    for k in range(count):
-        gpu = s.node_first[node] + k
-        at = k
-        while at > 0 and m.opens_s[m.ranked[at - 1]] > m.opens_s[gpu]:
-            m.ranked[at] = m.ranked[at - 1]
-            at -= 1
-        m.ranked[at] = gpu
-    return m.opens_s[m.ranked[wanted - 1]]
-
-
-@compiled
-def ends_unaided(s, m, job):
-    """Return the seconds until a job would end that starts, in its cheapest shape, when others end."""
-    best = 0
-    for way in range(m.num_ways):
-        if m.pace[way] * (1 + m.price_now * m.workers[way]) < m.pace[best] * (
-            1 + m.price_now * m.workers[best]
-        ):
-            best = way
-    wait = np.inf
-    for node in range(s.num_nodes):
-        if s.node_gpus[node] >= m.workers[best]:
-            wait = min(wait, soonest(s, m, node, m.workers[best]))
-    return wait + m.pace[best] * m.left_s[job]
-
-
-@compiled
-def list_offers(s, m, node):
-    """List the jobs that could be evicted from a node, the last first, and from how many GPUs; return their number."""
-    count = 0
-    for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
-        job = m.evicted[gpu]
-        if job == NOBODY:
-            continue
-        at = 0
-        while at < count and m.offered[at] > job:
-            at += 1
-        if at < count and m.offered[at] == job:
-            m.offers_gpus[at] += 1
-            continue
-        for later in range(count, at, -1):
-            m.offered[later] = m.offered[later - 1]
-            m.offers_gpus[later] = m.offers_gpus[later - 1]
-        m.offered[at] = job
-        m.offers_gpus[at] = 1
-        count += 1
-    return count
-
-
-@allocating
-def cheapest_on(s, jobs, m, wanted, num_offers):
-    """Note the cheapest of the jobs offered that free so many GPUs, by the GPU-seconds of pauses and loads.
-
-    Return their number, 0 where none do.
-    """
-    cost, left = np.empty(num_offers), np.empty(num_offers)
-    for at in range(num_offers):
-        job = m.offered[at]
-        cost[at] = (jobs[job].pause_s + jobs[job].load_s) * s.width[job]
-        left[at] = m.left_s[job]
-    return cheapest(wanted, m.offered[:num_offers], m.offers_gpus, cost, left, m.victims)[0]
-
-
-@compiled
-def choose_gpus(s, m, node, workers, num_victims):
-    """List the GPUs of a node that a job would have, those with a seat first; return its slowdown there."""
-    count = 0
-    slow = 0.0
-    for only_open in (True, False):
-        for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
-            is_open = m.slowdown[gpu] < np.inf
-            if count == workers or is_open != only_open:
-                continue
-            freed = False
-            for k in range(num_victims):
-                freed |= m.evicted[gpu] == m.victims[k]
-            if is_open or freed:
-                m.chosen[count] = gpu
-                count += 1
-                slow = max(slow, m.slowdown[gpu] if is_open else m.slow_after[gpu])
-    return slow
-
-
-@compiled
-def loss_s(s, jobs, m, num_victims, waiting, mine):
-    """Return what others lose where a job takes the place of victims until `mine` seconds from now."""
-    lost = 0.0
-    area = 0.0
-    for k in range(num_victims):
-        victim = m.victims[k]
-        lost += mine + jobs[victim].load_s
-        area += (jobs[victim].pause_s + jobs[victim].load_s) * s.width[victim]
-    return lost + (waiting - 1) * area / s.num_gpus
-
-
-@compiled
-def longest_pause(jobs, m, num_victims):
-    """Return the seconds until the last victim has paused."""
-    pause = 0.0
-    for k in range(num_victims):
-        pause = max(pause, jobs[m.victims[k]].pause_s)
-    return pause
-
-
-@compiled
-def may_displace_any(s, m, job):
-    """Tell whether some running job may be paused for another."""
-    for k in range(s.num_active):
-        if may_be_evicted(s, m, job, s.events[k]):
-            return True
-    return False
-
-
-@compiled
-def best_displacement(s, jobs, m, job, waiting, least):
-    """Find the jobs to pause for one that has no seat; return the seconds won, or `least` where none wins more.
-
-    The rule is Xion's (`baselines.xion`): what the job gains, by starting after the pause and not when another ends,
-    less `caution` times what others lose: each victim until the job has ended, and its load; all that wait, the
-    overhead. The victims and the GPUs are noted.
-    """
-    if not may_displace_any(s, m, job):
-        return least
-    find_ways(s, jobs, m, job)
-    look_for(s, jobs, m, job)
-    for gpu in range(s.num_gpus):
-        open_gpu(s, jobs, m, job, gpu)
-    ends = ends_unaided(s, m, job)
-    for way in range(m.num_ways):
-        workers, pace = m.workers[way], m.pace[way]
-        for node in range(s.num_nodes):
-            free = 0
-            for k in range(s.node_gpus[node]):
-                free += m.slowdown[s.node_first[node] + k] < np.inf
-            if workers > s.node_gpus[node] or workers <= free:
-                continue
-            num_victims = cheapest_on(s, jobs, m, workers - free, list_offers(s, m, node))
-            if num_victims == 0:
-                continue
-            slow = choose_gpus(s, m, node, workers, num_victims)
-            mine = longest_pause(jobs, m, num_victims) + pace * slow * m.left_s[job]
-            gain = ends - mine - m.caution * loss_s(s, jobs, m, num_victims, waiting, mine)
-            if gain > least:
-                least = gain
-                note_displacement(m, workers, num_victims, slow)
-    return least
-
-
-@compiled
-def note_displacement(m, workers, num_victims, slow):
-    """Note the GPUs and the victims just found, and the slowdown there."""
-    m.num_wanted = workers
-    copy(m.chosen, m.wanted, workers)
-    m.num_evicted = num_victims
-    copy(m.victims, m.to_evict, num_victims)
-    m.wanted_slowdown = slow
 
 
 @compiled

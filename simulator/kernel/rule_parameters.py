@@ -17,7 +17,7 @@ class RuleParameters:
     preemption: float = weight(1, 0, 1, 0)
     sizing: float = weight(1, 0, 1, 0)
     cores: float = weight(1, 0, 1, 0)
-    exponent: float = weight(0.5, -1, 3, 0.4)
+    exponent: float = weight(0.8, -1, 3, 0.4)
     """Of a job's GPUs, by which its remaining time is multiplied in the order of the queue."""
     by_duty: float = weight(0, -3, 3, 0.5)
     """Weight of its duty (0 to 1) in the logarithm of that product."""
@@ -37,12 +37,16 @@ class RuleParameters:
     """Weight of the seconds that those beside it lose by a start."""
     relief: float = weight(1, 0, 8, 0.7)
     """Weight of the seconds that those win whom a job leaves."""
-    most_busy: float = weight(2, 0, 4, 0.3)
+    most_busy: float = weight(1.7, 0, 4, 0.3)
     """Sum of the profiled duties on a GPU that is shared, at most."""
     most_slow: float = weight(3, 1, 1e6, 1)
     """Times its time as asked and alone with which a job may start, at most."""
-    caution: float = weight(0.25, 0, 1e6, 0.25)
+    caution: float = weight(1, 0, 1e6, 0.25)
     """What a pause must win, over what others lose by it."""
+    backlog: float = weight(1, 0, 1, 0.3)
+    """How far a job is taken to wait for as long as its victims would hold their GPUs, where others take what opens."""
+    contenders: float = weight(4, 1, 64, 2)
+    """Jobs, the first in order, for which pauses are considered."""
     growth: float = weight(1, 0.1, 1e6, 0.7)
     """What a move to other GPUs must win, over what its restart takes; without it jobs would move for ever."""
     settled: float = weight(60, 10, 1e6, 60)

@@ -78,13 +78,16 @@ def time_until(view: "View", job: int, free_s: np.ndarray) -> float:
     return latest
 
 
-def make_room(view: "View", job: int, candidates: np.ndarray, cost: np.ndarray) -> Room | None:
+def make_room(
+    view: "View", job: int, candidates: np.ndarray, cost: np.ndarray, left_s: np.ndarray | None = None
+) -> Room | None:
     """Find the candidates whose pauses cost least in sum and make room for a job, None if there are none.
 
-    cost: of pausing each job. Exact on one node; a gang on several takes the cheapest node for each part.
+    cost: of pausing each job. left_s: what each has to go, if that is not as the view has it. Exact on one node; a gang
+    on several takes the cheapest node for each part.
     """
     free, held = ledger(view, candidates)
-    sizes, remaining_s = view.nodes.num_gpus, view.jobs.remaining_s
+    sizes, remaining_s = view.nodes.num_gpus, view.jobs.remaining_s if left_s is None else left_s
     able = view.can_hold(job)
     room = Room([], (), float("inf"))
     for wanted in parts(view, job):

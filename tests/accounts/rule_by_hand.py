@@ -9,7 +9,7 @@ from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
 from simulator.rule import Rule
 from simulator.vocabulary import PAUSING, QUEUED
 from tests.accounts.rule_cores import Feeder
-from tests.accounts.rule_places import best_offer, worth_moving, worthwhile
+from tests.accounts.rule_places import best_offer, worth_moving, worthwhile, worthwhile_beyond
 from tests.accounts.rule_seats import Offer, Paces, Seats, Ways
 from tests.accounts.throttling import throttling
 
@@ -104,8 +104,7 @@ class RuleByHand:
             cores = float(view.jobs.cores_each[job]) if as_asked else 1.0
             if offer := best_offer(view, seats, job, self._ways(view, job), price=self._price, cores=cores):
                 return self._sit(view, seats, held, job, offer.gpus)
-            beyond_a_node = view.jobs.num_gpus[job] > max(view.nodes.num_gpus[view.can_hold(job)], default=0)
-            if beyond_a_node and not self._kept and (placement := view.place(job)):
+            if self._is_beyond_a_node(view, job) and not self._kept and (placement := view.place(job)):
                 return [Start(job, placement)]
             self._hopeless.add(job)
         return []
@@ -123,15 +122,24 @@ class RuleByHand:
         return Placement(gpus, self.rule.new_cores if self._feeds and not view.jobs.servers[job] else None)
 
     def _displace(self, view: "View", seats: Seats, order: list[int]) -> list[Action]:
-        """Pause those whose seats the first in order had better have, one job at a time."""
-        if not self.rule.preemption or self._kept or not order or view.just_paused(order[0]):
+        """Pause those whose seats one of the first in order had better have, one job at a time."""
+        if not self.rule.preemption or self._kept:
             return []
-        ways = self._ways(view, order[0])
-        swap = worthwhile(view, seats, order[0], ways, price=self._price, waiting=len(order))
-        if not swap:
-            return []
-        self._kept[order[0]] = swap.offer
-        return list(map(Preempt, swap.victims))
+        for job in order[: int(self.rule.contenders)]:
+            if view.just_paused(job):
+                continue
+            if self._is_beyond_a_node(view, job):
+                swap = worthwhile_beyond(view, seats, job, len(order))
+            else:
+                ways = self._ways(view, job)
+                swap = worthwhile(view, seats, job, ways, price=self._price, waiting=len(order))
+            if swap:
+                self._kept[job] = swap.offer
+                return list(map(Preempt, swap.victims))
+        return []
+
+    def _is_beyond_a_node(self, view: "View", job: int) -> bool:
+        return bool(view.jobs.num_gpus[job] > max(view.nodes.num_gpus[view.can_hold(job)], default=0))
 
     def _move(self, view: "View", seats: Seats, waiting: int) -> list[Action]:
         """Give free GPUs for which no job waits to the job that gains most by them."""

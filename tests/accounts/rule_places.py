@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tests.accounts.room_by_hand import cheapest
+from tests.accounts.room_by_hand import alone, cheapest, make_room
 from tests.accounts.rule_seats import Offer, Seats, Ways
 
 if TYPE_CHECKING:
@@ -66,12 +66,10 @@ def worthwhile(view: "View", seats: Seats, job: int, ways: Ways, price: float, w
     """Return the jobs to pause for one that has no share slot, if that pays; the rule is Xion's (`baselines.xion`).
 
     What the job gains, by starting after the pause and not when another ends, must exceed `caution` times what others
-    lose: each victim until the job has ended, and its load; all that wait, the overhead.
+    lose: each victim until the job has ended, and its load; all that wait, the overhead. Where others wait, it waits
+    by `backlog` for as long as its victims would hold their GPUs.
     """
-    running = view.preemptible
-    longer = seats.left_s[running] > seats.left_s[job]
-    settled = seats.now - view.jobs.phase_began_s[running] >= seats.rule.settled
-    able = running[(view.jobs.num_gpus[running] > 0) & longer & settled]
+    able = may_give_way(view, seats, job)
     if not len(able):
         return None
     crowd = seats.crowding(job, view.can_hold(job))
@@ -80,13 +78,20 @@ def worthwhile(view: "View", seats: Seats, job: int, ways: Ways, price: float, w
     area = (pause_s + load_s) * width
     wanted, pace = min(ways, key=lambda way: way[1] * (1 + price * way[0]))
     waits = [np.sort(opens_s[gpus])[wanted - 1] for gpus in seats.nodes if len(gpus) >= wanted]
-    ends_s = min(waits, default=np.inf) + pace * seats.left_s[job]
+    wait_s = min(waits, default=np.inf)
+    ends_s = wait_s + pace * seats.left_s[job]
+    counted = seats.rule.backlog * (1 - 1 / waiting)
     best, most = None, 0.0
     for workers, pace in ways:
         for gpus in seats.nodes:
             free = gpus[np.isfinite(crowd[gpus])].tolist()
             offers = [(int(v), int((evicted[gpus] == v).sum())) for v in np.unique(evicted[gpus]) if v >= 0]
-            found = cheapest(workers - len(free), offers, area, seats.left_s)
+            missing = workers - len(free)
+            cost = area.copy()
+            for victim, freed in offers if counted else ():
+                share = min(freed, missing) / max(missing, 1)
+                cost[victim] = cost_of_pause(view, seats, victim, waiting, pace * seats.left_s[job], share)
+            found = cheapest(missing, offers, cost, seats.left_s)
             if workers > len(gpus) or found is None or not found.jobs:
                 continue
             victims = list(found.jobs)
@@ -95,10 +100,55 @@ def worthwhile(view: "View", seats: Seats, job: int, ways: Ways, price: float, w
             mine_s = pause_s[victims].max() + pace * slow * seats.left_s[job]
             delay_s = (waiting - 1) * sum(area[victims].tolist()) / len(crowd)
             loss_s = sum((mine_s + load_s[victims]).tolist()) + delay_s
-            if ends_s - mine_s - seats.rule.caution * loss_s > most:
-                most = ends_s - mine_s - seats.rule.caution * loss_s
-                best = Swap(victims, Offer(tuple(chosen), slow, 0))
+            frees = np.array([dict(offers)[victim] for victim in victims])
+            held_s = sum((seats.left_s[victims] * frees).tolist()) / frees.sum()
+            gain = ends_s - mine_s - seats.rule.caution * loss_s
+            gain += counted * (held_s - wait_s) if counted and held_s > wait_s else 0.0
+            if gain > most:
+                most, best = gain, Swap(victims, Offer(tuple(chosen), slow, 0))
     return best
+
+
+def may_give_way(view: "View", seats: Seats, job: int) -> np.ndarray:
+    """Return the running jobs that may be paused for another: they have longer to go, and have run for a while."""
+    running = view.preemptible
+    longer = seats.left_s[running] > seats.left_s[job]
+    settled = seats.now - view.jobs.phase_began_s[running] >= seats.rule.settled
+    able: np.ndarray = running[(view.jobs.num_gpus[running] > 0) & longer & settled]
+    return able
+
+
+def cost_of_pause(
+    view: "View", seats: Seats, victim: int, waiting: int, mine_s: float, share: float
+) -> float:
+    """Return what a victim loses, less what its hold counts of the wait of a job of whose GPUs it frees a share."""
+    restart_s = view.jobs.pause_s[victim] + view.jobs.load_s[victim]
+    area = restart_s * view.jobs.gpus_now[victim]
+    lost_s = mine_s + view.jobs.load_s[victim] + (waiting - 1) * area / len(seats.node)
+    counted = seats.rule.backlog * (1 - 1 / waiting)
+    return float(seats.rule.caution * lost_s - counted * share * seats.left_s[victim])
+
+
+def worthwhile_beyond(view: "View", seats: Seats, job: int, waiting: int) -> Swap | None:
+    """Return the jobs to pause for one larger than any node, if that pays by what they would hold."""
+    counted, left_s = seats.rule.backlog * (1 - 1 / waiting), seats.left_s
+    able = alone(view, may_give_way(view, seats, job))
+    if not counted or not len(able):
+        return None
+    width, cost = view.jobs.gpus_now, np.zeros(len(left_s))
+    for victim in able.tolist():
+        share = min(width[victim] / view.jobs.num_gpus[job], 1)
+        cost[victim] = cost_of_pause(view, seats, victim, waiting, left_s[job], share)
+    room = make_room(view, job, able, cost, left_s)
+    if room is None or not room.victims:
+        return None
+    victims = room.victims
+    held_s = sum((left_s[victims] * width[victims]).tolist()) / sum(width[victims].tolist())
+    pause_s, area = view.jobs.pause_s[victims].max(), (view.jobs.pause_s + view.jobs.load_s) * width
+    loss_s = sum((pause_s + left_s[job] + view.jobs.load_s[victims]).tolist())
+    loss_s += (waiting - 1) * sum(area[victims].tolist()) / len(seats.node)
+    pays = counted * held_s - pause_s > seats.rule.caution * loss_s
+    return Swap(victims, Offer(room.gpus, 1.0, 0)) if pays else None
 
 
 def worth_moving(view: "View", seats: Seats, ways_of: dict[int, Ways], *, price: float) -> Move | None:

@@ -13,6 +13,7 @@ from envs.moves import Choosing, Move, MovesEnv
 from envs.openings import Opening
 from simulator.episode import run
 from simulator.kernel import laws
+from simulator.kernel.move_list import DISPLACE
 from simulator.rule import Rule
 from simulator.vocabulary import DONE, LOADING, NOBODY, PAUSING, QUEUED, RESERVED, RUNNING
 from workloads import named, windows
@@ -70,6 +71,20 @@ def test_the_own_choices_are_the_rule(workload: str) -> None:
     played = run(Rule(), opening(workload).workload.episode())
     assert batch.states[0].finish_s[:FEW].tolist() == played.state.finish_s[:FEW].tolist()
     assert batch.told_at_the_end(0)[1] == pytest.approx(1.0, rel=1e-12)
+
+
+def test_own_choices_may_pause_jobs_for_more_gpus_than_a_list_names() -> None:
+    """The window has a gang of 32 for which others give way."""
+    load = windows(replace(named("philly_exclusive"), jobs=200, all_windows=True), "train", 7)[6]
+    batch, wide = Choosing([Opening(load)], 1), 0
+    batch.begin(0, 0)
+    while batch.more[0]:
+        own = int(batch.lists["own"][0])
+        wide += batch.lists["kind"][0, own] == DISPLACE and batch.lists["by_rule"][0, own]
+        choose(batch, own)
+    assert wide > 0
+    ends = run(Rule(), load.episode()).state.finish_s[:200]
+    assert batch.states[0].finish_s[:200].tolist() == ends.tolist()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -185,7 +200,7 @@ def test_make_vec_is_make_one_by_one(action: str) -> None:
         for i, (own_seen, own_info) in enumerate(alone):
             assert_same(seen, i, own_seen)
             assert info["window"][i] == own_info["window"]
-        places = info["action_mask"].sum(axis=1) - 2 if action == "moves" else np.full((3, 10), 0.3)
+        places = info["action_mask"].sum(axis=1) - 2 if action == "moves" else np.full(batch.action_space.shape, 0.3)
         seen, rewards, done, cut, info = many.step(places)
         for i, env in enumerate(singles):
             own_seen, reward, own_done, own_cut, own_info = env.step(places[i])

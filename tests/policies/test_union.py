@@ -99,9 +99,36 @@ def test_a_short_job_takes_the_seat_of_a_long_one_if_that_pays() -> None:
     assert finishes(Rule(), jobs((0, 1, 9000), (100, 1, 100), pause_s=8000, load_s=8000), 1) == [9000, 9100]
 
 
+def test_one_that_is_not_the_first_takes_a_seat_where_the_first_would_have_to_pause_a_costly_job() -> None:
+    """B's way leads over A alone, whose restart costs hours; C, behind B, takes the seat of D."""
+    work = jobs((0, 2, 9000), (0, 1, 9000), (100, 2, 50), (100, 1, 100))
+    work["pause_s"], work["load_s"] = [8000, 10, 10, 10], [8000, 20, 20, 20]
+    assert finishes(Rule(sizing=False), work, 3)[3] == 210
+    assert finishes(Rule(sizing=False, contenders=1), work, 3)[3] > 9000
+
+
+def test_a_job_larger_than_any_node_takes_the_seats_of_long_ones_if_others_wait_too() -> None:
+    """C, on both nodes, 110-210; where what opens next is taken to be its own, it is not told when, and waits."""
+    work = jobs((0, 1, 9000), (0, 1, 9000), (100, 2, 100), (100, 1, 8000), pause_s=10, load_s=20)
+
+    def end_of_gang(policy: Rule) -> float:
+        episode = run(policy, Episode(work, uniform(2, 1), exact=True))
+        return float(episode.state.finish_s[2])
+
+    assert end_of_gang(Rule(sizing=False)) == 210
+    assert end_of_gang(Rule(sizing=False, backlog=0)) > 9000
+
+
+def test_where_others_wait_too_a_job_waits_for_as_long_as_its_victims_would_go_on() -> None:
+    """A GPU opens at 250: too soon for B to pause A at such a cost, if C did not wait for it as well."""
+    work = jobs((0, 1, 9000), (0, 1, 250), (100, 1, 100), (100, 1, 120), pause_s=60, load_s=60)
+    assert finishes(Rule(), work, 2)[2] == 260
+    assert finishes(Rule(backlog=0), work, 2)[2] == 350
+
+
 def test_jobs_that_leave_each_other_time_share() -> None:
     """Two that want 0.4 of a GPU each run together at once, a fixed 4 % slower per co-located job, as it guesses."""
-    work = jobs((0, 1, 1000), (0, 1, 1000))
+    work = jobs((0, 1, 1000), (0, 1, 1000), profiled_active_ms=0.4, profiled_idle_ms=0.6)
     assert finishes(Rule(), work, 1, max_share=2) == [1000, 1000]
     assert finishes(Rule(sharing=False), work, 1, max_share=2) == [1000, 2000]
 

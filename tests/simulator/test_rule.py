@@ -69,6 +69,13 @@ def test_default_weights_move_by_move_on_every_workload(workload: str) -> None:
     assert finishes(Rule(), load) == expected
 
 
+@pytest.mark.parametrize("spread", [0.0, 0.5, 1.0])
+def test_moves_for_jobs_larger_than_any_node(spread: float) -> None:
+    rule = any_rule(np.random.default_rng(7), spread)
+    load = one_window("philly_exclusive", cluster="18x2")
+    assert finishes(rule, load) == finishes(beside(RuleByHand(rule), rule), load)
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("workload", ["mixed", "philly", "coda_mix"])
 def test_any_weights_move_by_move(workload: str, seed: int) -> None:
