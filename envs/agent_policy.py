@@ -8,7 +8,7 @@ import numpy as np
 
 from envs.moves import QUEUED, RUNNING, shown
 from envs.openings import DEFAULT
-from envs.rule_batch import HIGHEST, LOWEST, one_of
+from envs.rule_batch import one_of
 from envs.slots import Draft, Slots
 from envs.steer import DECISIONS, WEIGHTS
 from envs.task import MOST_INSTANTS, base_policy, forgives, seen_and_done, why_illegal
@@ -18,7 +18,7 @@ from simulator.kernel.move_list import MOST_MOVES, list_dtype
 from simulator.kernel.steering import CRITIC, LOAD
 from simulator.policy import BASE_POLICY, Action, Policy, Preempt, Resize, RunsWhole, Wait
 from simulator.rule import Rule, memory_of
-from simulator.steered import Offsets, Steered
+from simulator.steered import Offsets, Steered, arrivals_between
 from simulator.view import View
 from workloads import Scenario
 
@@ -165,14 +165,15 @@ def steer_agent(
     legal = np.ones(len(weights), bool)
 
     def choose(load: np.ndarray) -> np.ndarray:
-        offsets = np.asarray(predict(np.clip(load, LOWEST, HIGHEST), legal), float).reshape(-1)
+        offsets = np.asarray(predict(load, legal), float).reshape(-1)
         if offsets.shape != legal.shape or not np.isfinite(offsets).all():
             raise ValueError(
                 f"the agent answers {offsets}: expected a number for each of {', '.join(weights)}"
             )
         return offsets
 
-    return Steered(Offsets(changed(DEFAULT, start or {}), weights), -(-jobs // decisions), choose)
+    every = arrivals_between(jobs, decisions)
+    return Steered(Offsets(changed(DEFAULT, start or {}), weights), every, choose)
 
 
 def allowed(chosen: Any, legal: np.ndarray, *, forgiven: bool) -> int:
