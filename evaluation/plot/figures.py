@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from envs.render import JOBS, LOADING, PAUSING
 from evaluation.plot import series
 from evaluation.plot.frames import SIZES, Run, of_window
 from evaluation.plot.series import Shares
@@ -14,10 +15,7 @@ from evaluation.plot.style import (
     GREY,
     INCHES,
     INK,
-    JOBS,
-    LOADING,
     ORANGE,
-    PAUSING,
     Width,
     in_words,
     log_time_axis,

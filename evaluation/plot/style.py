@@ -50,9 +50,6 @@ INK, GREY, BLUE, SKY, RED, GREEN, ORANGE, PURPLE = (
 PALETTE = (INK, BLUE, RED, GREEN, ORANGE, PURPLE, SKY, GREY)
 """Colours of policies, in the order of the table; then again, with other dashes."""
 DASHES = ("-", "--", ":", "-.")
-JOBS = ("#56b4e9", "#e6b35a", "#5dbf9f", "#cc79a7", "#8fb8d8", "#c9c35a", "#9a8fd0", "#c98f6b")
-"""Colours of jobs, one after another; the same job has the same colour in all pictures of a window."""
-LOADING, PAUSING = "#3a3a3a", "#d55e00"
 
 Width = Literal["column", "page"]
 INCHES: dict[Width, float] = {"column": 3.33, "page": 7.0}
