@@ -1,9 +1,11 @@
 """What TensorBoard shows beside curves: the choices of a run, and one chart with the agent among the others."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 
-from stable_baselines3.common.logger import HParam, Logger, TensorBoardOutputFormat
+import numpy as np
+from stable_baselines3.common.logger import HParam, Image, Logger, TensorBoardOutputFormat
 from torch.utils.tensorboard import SummaryWriter
 
 from agents.learner import Learner
@@ -37,6 +39,12 @@ def lay_out_charts(logger: Logger) -> None:
     """Put the agent and what it began as into one chart, and the heuristics beside them into another."""
     for writer in writers(logger):
         writer.add_custom_scalars(CHARTS)
+
+
+def show_image(logger: Logger, name: str, draw: Callable[[], np.ndarray | None]) -> None:
+    """Record an image (height, width, 3), if there is one, where TensorBoard shows it; nothing is drawn for nobody."""
+    if writers(logger) and (image := draw()) is not None:
+        logger.record(name, Image(image, "HWC"), exclude=("stdout", "log", "json", "csv"))
 
 
 def writers(logger: Logger) -> list[SummaryWriter]:
