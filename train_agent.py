@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import baselines
 from agents import check_installed
@@ -51,6 +51,9 @@ class Run:
     """Processors that share the work, all of them if not given; the results are the same."""
     workload: str | None = None
     """A named workload of workloads/ (quick, mixed, two_types ...); other flags override what it chooses."""
+    track: Literal["wandb", "mlflow"] | None = None
+    """Where curves go besides TensorBoard, each an extra to install: wandb, which stays in the run folder unless
+    WANDB_MODE is online, or mlflow, at MLFLOW_TRACKING_URI."""
     out: str | None = None
     """Folder for the agent, its checkpoints, curves, choices and table; runs/train-<time>-<hash>."""
     config: str | None = None
@@ -69,7 +72,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def work(args: Sequence[str]) -> None:
     """Learn and score as the arguments ask; ValueError says why it cannot be."""
     wanted = read_choices(args)
-    check_installed()
+    check_installed(wanted.track)
     wanted = as_far_as_it_goes(wanted)
     folder = run_folder.open_run_folder("train", wanted, wanted.out)
     print(f"Watch it learn: tensorboard --logdir {folder}")
@@ -147,9 +150,8 @@ def train(wanted: Run, number: int, folder: Path) -> Trained:
             bests.append(validated)
 
     with progress("learning", training.steps) as stepped:
-        best = learn(
-            wanted.scenario, training, own, threads=processors(wanted), stepped=stepped, validated=note
-        )
+        how: dict[str, Any] = {"threads": processors(wanted), "track": wanted.track}
+        best = learn(wanted.scenario, training, own, **how, stepped=stepped, validated=note)
     held = learner_of(wanted.scenario, training).held(bests[-1].greedy.numbers)
     return Trained(best, load_policy(best), held)
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 from stable_baselines3.common.logger import HParam, Image, Logger, TensorBoardOutputFormat
@@ -21,9 +22,8 @@ CHARTS = {
 
 def describe_run(logger: Logger, learner: Learner) -> None:
     """Write the choices of a run as text and as hyper-parameters, and the commit that it is run with."""
-    choices = {"training": asdict(learner.training), "scenario": asdict(learner.scenario)}
     for writer in writers(logger):
-        writer.add_text("choices", f"```json\n{json.dumps(choices, indent=2)}\n```")
+        writer.add_text("choices", f"```json\n{json.dumps(choices_of(learner), indent=2)}\n```")
         writer.add_text("commit", commit() or "of no checkout")
     numbers = {
         name: value
@@ -33,6 +33,11 @@ def describe_run(logger: Logger, learner: Learner) -> None:
     logger.record(
         "hparams", HParam(numbers, {"jct/agent": 0.0, "jct/agent_sampled": 0.0}), exclude=("stdout", "csv")
     )
+
+
+def choices_of(learner: Learner) -> dict[str, dict[str, Any]]:
+    """Return the choices of a run, by group."""
+    return {"training": asdict(learner.training), "scenario": asdict(learner.scenario)}
 
 
 def lay_out_charts(logger: Logger) -> None:

@@ -30,6 +30,8 @@ HOME = {
     "stable_baselines3": ("agents/",),
     "sb3_contrib": ("agents/",),
     "tensorboard": ("agents/",),
+    "wandb": ("agents/tracking.py",),
+    "mlflow": ("agents/tracking.py",),
     "numba": ("simulator/kernel/",),
     "llvmlite": ("simulator/kernel/",),
     "gymnasium": ("envs/", "agents/"),
