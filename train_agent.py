@@ -1,4 +1,4 @@
-"""Train a scheduling agent by reinforcement learning, and score it on windows that it has never seen."""
+"""Train a scheduling agent by reinforcement learning; score it on unseen windows."""
 
 import os
 import sys
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 EXAMPLES = """Examples:
   python train_agent.py --trace philly               steer, with every lever
   python train_agent.py --workload busy --seeds 5    five agents, told of as one
-  python train_agent.py --workload mixed --also busy xion_small   one agent for all
+  python train_agent.py --workload mixed --also busy quick    one agent for all
   python train_agent.py --action pick --physics exclusive    which job is next
---list workloads or traces says what there is, --version which version this is."""
+--list workloads or traces: what there is; --version"""
 START, HELD, CONSTANTS, OWN = "start", "held", "constants", "own"
 BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
 """What the trained agent stands beside, each with default settings. Before them come what it does on average, always
