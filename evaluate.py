@@ -1,4 +1,4 @@
-"""Score scheduling policies against one another on the same workloads, or examine the claims of a paper."""
+"""Score scheduling policies on the same workloads, or examine a paper's claims."""
 
 import os
 import sys
@@ -33,7 +33,7 @@ EXAMPLES = """Examples:
   python evaluate.py --policy mylab.mine:policy      one of your own
   python evaluate.py --policy srtf --whole --trace-file jobs.csv --cluster 4x8
   python evaluate.py --paper xonar                   a paper's claims
---list policies, workloads, traces or papers says what there is, --version which version this is."""
+--list policies, workloads, traces or papers: what there is; --version"""
 BESIDE = ("fifo", "sjf", "srtf", "las")
 """What every policy stands beside, unless one episode is all that is asked for."""
 WINDOWS, JUDGED = 20, 100
@@ -52,7 +52,7 @@ class Evaluation:
     """Instead of a policy, the folder of a run of train_agent.py: its agents, of all seeds, are judged on 100 windows
     of its scenario, or of what flags choose instead, beside other policies: quartile means, profiles and shifts."""
     paper: str | None = None
-    """Instead of a policy, a module of experiments/ (xion ...): its claims, on the workload that they are about."""
+    """Instead of a policy, a paper of experiments/ (xion ...): its claims, on the workload that they are about."""
     scenario: Scenario = field(default_factory=Scenario)
     """What is simulated."""
     windows: int | None = choice(None, least=1)

@@ -1,11 +1,11 @@
-"""Train a scheduling agent by reinforcement learning, and score it on windows that it has never seen."""
+"""Train a scheduling agent by reinforcement learning; score it on unseen windows."""
 
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import baselines
 from agents import check_installed
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 EXAMPLES = """Examples:
   python train_agent.py --trace philly               steer, with every lever
   python train_agent.py --workload busy --seeds 5    five agents, told of as one
-  python train_agent.py --workload mixed --also busy xion_small   one agent for all
+  python train_agent.py --workload mixed --also busy quick    one agent for all
   python train_agent.py --action pick --physics exclusive    which job is next
---list workloads or traces says what there is, --version which version this is."""
+--list workloads or traces: what there is; --version"""
 START, HELD, CONSTANTS, OWN = "start", "held", "constants", "own"
 BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
 """What the trained agent stands beside, each with default settings. Before them come what it does on average, always
@@ -51,6 +51,9 @@ class Run:
     """Processors that share the work, all of them if not given; the results are the same."""
     workload: str | None = None
     """A named workload of workloads/ (quick, mixed, two_types ...); other flags override what it chooses."""
+    track: Literal["wandb", "mlflow"] | None = None
+    """Where curves go besides TensorBoard, each an extra to install: wandb, which stays in the run folder unless
+    WANDB_MODE is online, or mlflow, at MLFLOW_TRACKING_URI."""
     out: str | None = None
     """Folder for the agent, its checkpoints, curves, choices and table; runs/train-<time>-<hash>."""
     config: str | None = None
@@ -69,7 +72,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def work(args: Sequence[str]) -> None:
     """Learn and score as the arguments ask; ValueError says why it cannot be."""
     wanted = read_choices(args)
-    check_installed()
+    check_installed(wanted.track)
     wanted = as_far_as_it_goes(wanted)
     folder = run_folder.open_run_folder("train", wanted, wanted.out)
     print(f"Watch it learn: tensorboard --logdir {folder}")
@@ -147,9 +150,8 @@ def train(wanted: Run, number: int, folder: Path) -> Trained:
             bests.append(validated)
 
     with progress("learning", training.steps) as stepped:
-        best = learn(
-            wanted.scenario, training, own, threads=processors(wanted), stepped=stepped, validated=note
-        )
+        how: dict[str, Any] = {"threads": processors(wanted), "track": wanted.track}
+        best = learn(wanted.scenario, training, own, **how, stepped=stepped, validated=note)
     held = learner_of(wanted.scenario, training).held(bests[-1].greedy.numbers)
     return Trained(best, load_policy(best), held)
 

@@ -16,11 +16,13 @@ __all__ = ["check_installed", "load_policy", "shipped_policy"]
 NEEDED = ("torch", "stable_baselines3", "tensorboard", "safetensors")
 
 
-def check_installed() -> None:
-    """ValueError, which says what to install, where a library that agents need is missing."""
+def check_installed(tracker: str | None = None) -> None:
+    """ValueError, which says what to install, where a library that agents need is missing, or the tracker named."""
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         which = ", ".join(missing)
         raise ValueError(f'agents that learn need {which}, not installed here: pip install -e ".[train]"')
+    if tracker and getattr(find_spec(tracker), "origin", None) is None:  # a mere folder of that name has none
+        raise ValueError(f'--track {tracker}: it is not installed here: pip install -e ".[{tracker}]"')
 
 
 def load_policy(folder: str | Path) -> "Policy":

@@ -5,6 +5,7 @@ import re
 import shutil
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +14,8 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
 from agents import saved_agent
-from agents.charts import describe_run, lay_out_charts
+from agents.charts import describe_run, lay_out_charts, show_image
+from agents.gantt import Schedules
 from agents.learner import Learner
 from agents.saved_agent import Agent
 from agents.validation import Score, Validation
@@ -77,6 +79,7 @@ class Validator(BaseCallback):
         """Take what is learned, the windows, the run's folder, and what is called after each validation."""
         super().__init__()
         self._learner, self._validation, self._out, self._tell = learner, validation, out, tell
+        self._schedules = Schedules(learner)
         self._next = 0
         self._least = np.inf
         self._rows: list[dict[str, float]] = []
@@ -105,11 +108,11 @@ class Validator(BaseCallback):
         sampled = self._validation.score(model, sampled=True)
         validated = Validated(self.num_timesteps, greedy, sampled, greedy.ratio < self._least)
         self._least = min(self._least, greedy.ratio)
-        self._log(validated)
+        self._log(validated, model)
         self._save(validated, model)
         self._tell(validated)
 
-    def _log(self, validated: Validated) -> None:
+    def _log(self, validated: Validated, model: PPO) -> None:
         ratios = {"agent": validated.greedy.ratio, "agent_sampled": validated.sampled.ratio}
         lines = {f"jct/{name}": ratio for name, ratio in (ratios | self._validation.lines).items()}
         numbers = {
@@ -119,6 +122,7 @@ class Validator(BaseCallback):
         }
         for name, value in (lines | numbers).items():
             self.logger.record(name, value)
+        show_image(self.logger, "gantt", partial(self._schedules.image, model))
         self.logger.dump(validated.step)
         row = {name.removeprefix("validation_").replace("/", "_"): value for name, value in numbers.items()}
         self._rows.append({"step": validated.step} | row)

@@ -1,9 +1,12 @@
 """What TensorBoard shows beside curves: the choices of a run, and one chart with the agent among the others."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
+from typing import Any
 
-from stable_baselines3.common.logger import HParam, Logger, TensorBoardOutputFormat
+import numpy as np
+from stable_baselines3.common.logger import HParam, Image, Logger, TensorBoardOutputFormat
 from torch.utils.tensorboard import SummaryWriter
 
 from agents.learner import Learner
@@ -19,9 +22,8 @@ CHARTS = {
 
 def describe_run(logger: Logger, learner: Learner) -> None:
     """Write the choices of a run as text and as hyper-parameters, and the commit that it is run with."""
-    choices = {"training": asdict(learner.training), "scenario": asdict(learner.scenario)}
     for writer in writers(logger):
-        writer.add_text("choices", f"```json\n{json.dumps(choices, indent=2)}\n```")
+        writer.add_text("choices", f"```json\n{json.dumps(choices_of(learner), indent=2)}\n```")
         writer.add_text("commit", commit() or "of no checkout")
     numbers = {
         name: value
@@ -33,10 +35,21 @@ def describe_run(logger: Logger, learner: Learner) -> None:
     )
 
 
+def choices_of(learner: Learner) -> dict[str, dict[str, Any]]:
+    """Return the choices of a run, by group."""
+    return {"training": asdict(learner.training), "scenario": asdict(learner.scenario)}
+
+
 def lay_out_charts(logger: Logger) -> None:
     """Put the agent and what it began as into one chart, and the heuristics beside them into another."""
     for writer in writers(logger):
         writer.add_custom_scalars(CHARTS)
+
+
+def show_image(logger: Logger, name: str, draw: Callable[[], np.ndarray | None]) -> None:
+    """Record an image (height, width, 3), if there is one, where TensorBoard shows it; nothing is drawn for nobody."""
+    if writers(logger) and (image := draw()) is not None:
+        logger.record(name, Image(image, "HWC"), exclude=("stdout", "log", "json", "csv"))
 
 
 def writers(logger: Logger) -> list[SummaryWriter]:

@@ -1,7 +1,7 @@
 """Agents of a run judged: on windows that none has seen, beside the ladder of policies, as it is and under shifts."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,15 +42,13 @@ def candidates(folder: Path) -> list[Candidate]:
     """Return the best agents of a run, one for each seed, or the agent of a folder; ValueError where there is none."""
     several = sorted(folder.glob(f"seed-*/{BEST}"))
     found = several or [folder / BEST if (folder / BEST).is_dir() else folder]
-    return [Candidate(saved_agent.load(each), held(each)) for each in found]
+    agents = ((saved_agent.load(each), saved_agent.about(each)) for each in found)
+    return [Candidate(agent, held(agent, noted.get("validation", {}))) for agent, noted in agents]
 
 
-def held(folder: Path) -> Rule | None:
-    """Return the rule with an agent's mean offsets on validation windows, None for what does not steer."""
-    weights, noted = (
-        saved_agent.load(folder).training.weights,
-        saved_agent.about(folder).get("validation", {}),
-    )
+def held(agent: Agent, noted: Mapping[str, float]) -> Rule | None:
+    """Return the rule with an agent's mean offsets on validation windows, as noted; None for what does not steer."""
+    weights = agent.training.weights
     names = [f"offset_{weight}" for weight in weights]
     if not weights or any(name not in noted for name in names):
         return None

@@ -9,9 +9,11 @@ from stable_baselines3.common.callbacks import CallbackList
 from stable_baselines3.common.logger import configure
 
 from agents.callbacks import BEST, Curves, Ticker, Validated, Validator
+from agents.charts import choices_of
 from agents.learner import Learner, scenarios_of, seed_of
 from agents.pick import PickLearner
 from agents.steer import SteerLearner
+from agents.tracking import Tracker, tracked
 from agents.training import Action, Training
 from agents.validation import Validation
 from envs.steer import usual_weights
@@ -26,6 +28,7 @@ def learn(
     out: Path,
     *,
     threads: int = 1,
+    track: Tracker | None = None,
     stepped: Callable[[int], None] = lambda steps: None,
     validated: Callable[[Validated], None] = lambda validation: None,
 ) -> Path:
@@ -33,17 +36,21 @@ def learn(
 
     out: the run's folder: curves for TensorBoard, `validation.csv`, the last checkpoints and the best agent.
     threads: how many processors share the work, on which nothing depends.
+    track: where the curves go besides.
     stepped, validated: told how many steps were taken, and of each validation.
     ValueError if the trace has not as many windows as the training asks for.
     """
     torch.set_num_threads(1)  # the network is small: more threads only wait for one another
     learner = learner_of(scenario, training, threads)
-    validation = Validation(learner)
-    model = learner.model()
-    model.set_logger(configure(str(out), ["tensorboard"]))
-    callbacks = [Curves(learner), Ticker(stepped), Validator(learner, validation, out, validated)]
-    model.learn(learner.training.steps, CallbackList(callbacks))
-    model.logger.close()
+    with tracked(track, out, choices_of(learner)) as writers:
+        validation = Validation(learner)
+        model = learner.model()
+        logger = configure(str(out), ["tensorboard"])
+        logger.output_formats += writers
+        model.set_logger(logger)
+        callbacks = [Curves(learner), Ticker(stepped), Validator(learner, validation, out, validated)]
+        model.learn(learner.training.steps, CallbackList(callbacks))
+        logger.close()
     return out / BEST
 
 

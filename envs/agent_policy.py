@@ -1,6 +1,7 @@
 """An agent that was trained on an environment as a policy: whatever predicts an action from an observation."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,22 +9,23 @@ import numpy as np
 
 from envs.moves import QUEUED, RUNNING, shown
 from envs.openings import DEFAULT
-from envs.rule_batch import HIGHEST, LOWEST, one_of
+from envs.rule_batch import one_of
 from envs.slots import Draft, Slots
 from envs.steer import DECISIONS, WEIGHTS
 from envs.task import MOST_INSTANTS, base_policy, forgives, seen_and_done, why_illegal
 from simulator.choice import changed
-from simulator.kernel import move_steps
+from simulator.kernel import calls, move_steps
 from simulator.kernel.move_list import MOST_MOVES, list_dtype
 from simulator.kernel.steering import CRITIC, LOAD
 from simulator.policy import BASE_POLICY, Action, Policy, Preempt, Resize, RunsWhole, Wait
 from simulator.rule import Rule, memory_of
-from simulator.steered import Offsets, Steered
+from simulator.steered import Offsets, Steered, arrivals_between
 from simulator.view import View
 from workloads import Scenario
 
 Predict = Callable[[Any, np.ndarray], Any]
 """From an observation and the mask of legal actions, bool (actions,), to an action."""
+HELD = 2  # of the field `endless`, which is 1 once a job will never end
 ENDLESS = "the agent pauses and restarts jobs again and again, and they do not end"
 
 
@@ -128,25 +130,46 @@ class MovesAgent(RunsWhole):
 
     def __call__(self, view: View) -> Action:
         """ValueError: it is not asked move by move."""
-        raise ValueError("an agent that chooses among moves runs whole: no account can be taken of its moves")
+        raise ValueError("an agent that chooses among moves makes them inside the kernel: run it whole")
 
     def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Carry it out on the first record to the end; tell whether every job ended. RuntimeError if none comes."""
+        for _ in self.by_instants(states, jobs, histories):
+            pass
+        return bool(states["num_done"][0] == states["num_jobs"][0])
+
+    def by_instants(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> Iterator[None]:
+        """Carry it out like `run_whole` and stop at the end of each instant."""
         memory, lists = memory_of(self._rule, states, jobs, histories), np.zeros(1, list_dtype())
         load, critic = np.zeros((1, len(LOAD)), np.float32), np.zeros((1, len(CRITIC)), np.float32)
         default = np.zeros((1, len(jobs))), np.ones(1)
         chosen, gain, more = np.full(1, -1), np.zeros(1), np.ones(1, bool)
         sizes = np.array([self.queued, self.running, self.most])
-        while True:
-            records = states[:1], memory, lists, jobs[None], chosen, sizes
-            move_steps.step(*records, load, critic, *default, gain, more)
-            if not more[0]:
-                return bool(states["num_done"][0] == states["num_jobs"][0])
-            if states["instant"][0] >= MOST_INSTANTS * states["num_jobs"][0]:
-                raise RuntimeError(ENDLESS)
-            seen = one_of(shown(lists, load, self.most), 0)
-            mask = seen["mask"].astype(bool)
-            chosen[0] = allowed(self.predict(seen, mask), mask, forgiven=self._forgives)
+        records = states[:1], memory, lists, jobs[None], chosen, sizes
+        while states["num_done"][0] < states["num_jobs"][0] and calls.advance(states, 0, jobs):
+            chosen[0], more[0] = -1, True
+            while True:
+                with time_held(states):
+                    move_steps.step(*records, load, critic, *default, gain, more)
+                if not more[0]:
+                    break
+                if states["instant"][0] >= MOST_INSTANTS * states["num_jobs"][0]:
+                    raise RuntimeError(ENDLESS)
+                seen = one_of(shown(lists, load, self.most), 0)
+                mask = seen["mask"].astype(bool)
+                chosen[0] = allowed(self.predict(seen, mask), mask, forgiven=self._forgives)
+            yield
+
+
+@contextmanager
+def time_held(states: np.ndarray) -> Iterator[None]:
+    """Let the kernel do what is done at this instant and nothing later: to an endless record no time passes."""
+    held = states["endless"]
+    if not held[0]:
+        held[0] = HELD
+    yield
+    if held[0] == HELD:
+        held[0] = 0
 
 
 def steer_agent(
@@ -165,14 +188,15 @@ def steer_agent(
     legal = np.ones(len(weights), bool)
 
     def choose(load: np.ndarray) -> np.ndarray:
-        offsets = np.asarray(predict(np.clip(load, LOWEST, HIGHEST), legal), float).reshape(-1)
+        offsets = np.asarray(predict(load, legal), float).reshape(-1)
         if offsets.shape != legal.shape or not np.isfinite(offsets).all():
             raise ValueError(
                 f"the agent answers {offsets}: expected a number for each of {', '.join(weights)}"
             )
         return offsets
 
-    return Steered(Offsets(changed(DEFAULT, start or {}), weights), -(-jobs // decisions), choose)
+    every = arrivals_between(jobs, decisions)
+    return Steered(Offsets(changed(DEFAULT, start or {}), weights), every, choose)
 
 
 def allowed(chosen: Any, legal: np.ndarray, *, forgiven: bool) -> int:

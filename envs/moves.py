@@ -10,11 +10,12 @@ from envs.actions import Legal
 from envs.batch import Info
 from envs.naming import Part, numbered
 from envs.openings import Opening
-from envs.rule_batch import HIGHEST, LOAD_SPACE, LOWEST, RuleBatch, RuleEnv
+from envs.rule_batch import LOAD_SPACE, RuleBatch, RuleEnv
 from envs.task import forgives, why_illegal
 from simulator.kernel import move_steps
 from simulator.kernel.move_list import FEATURES, KINDS, MOST_MOVES, list_dtype
 from simulator.kernel.steering import LOAD
+from simulator.steered import HIGHEST, LOWEST
 
 QUEUED, RUNNING = 4, 4  # jobs that are looked at
 

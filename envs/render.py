@@ -25,12 +25,15 @@ METADATA = {
 }
 """What an environment tells Gymnasium of its rendering: no window where there is no display."""
 
+JOBS = ("#56b4e9", "#e6b35a", "#5dbf9f", "#cc79a7", "#8fb8d8", "#c9c35a", "#9a8fd0", "#c98f6b")
+"""Colours of jobs, one after another; the same job has the same colour in all pictures of a window."""
+LOADING, PAUSING = "#3a3a3a", "#d55e00"
+
 _DPI = 100
 _ACROSS = 32  # GPUs in a row at most; a node with more has several rows
 _QUEUE = 40  # jobs of the queue that are drawn
 _PARTS = (1, 2, 6, 12)  # rows of a cell, so that 1 to 4 jobs can divide it
-_JOBS = ("#56b4e9", "#e6b35a", "#5dbf9f", "#cc79a7", "#8fb8d8", "#c9c35a", "#9a8fd0", "#c98f6b")
-_STATES = {"loading": "#3a3a3a", "pausing": "#d55e00", "idle": "#eeeeee", "node closed": "#c4c4c4"}
+_STATES = {"loading": LOADING, "pausing": PAUSING, "idle": "#eeeeee", "node closed": "#c4c4c4"}
 _NOTHING = "#ffffff"
 _MARGINS = {
     "height_ratios": (9, 1),
@@ -137,7 +140,7 @@ class Picture:
             axes.spines[:].set_visible(False)
         below.set_yticks([])
         patches = [Patch(color=colour, label=name) for name, colour in _STATES.items()]
-        patches = [Patch(color=_JOBS[0], label="running, a colour a job"), *patches]
+        patches = [Patch(color=JOBS[0], label="running, a colour a job"), *patches]
         self._figure.legend(
             handles=patches, loc="lower left", ncols=5, fontsize=8, frameon=False, handlelength=1
         )
@@ -182,7 +185,7 @@ def _figure(*, shows: bool) -> "Figure":
 
 
 def _colour(job: int) -> str:
-    return _JOBS[job % len(_JOBS)]
+    return JOBS[job % len(JOBS)]
 
 
 def _rgb(colours: list[str]) -> np.ndarray:

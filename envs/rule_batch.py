@@ -19,12 +19,12 @@ from envs.task import MOST_INSTANTS, one_of_windows, window_named
 from simulator.episode import Episode
 from simulator.kernel.steering import CRITIC, LOAD
 from simulator.rule import memory_of
+from simulator.steered import HIGHEST, LOWEST
 from simulator.view import View
 from workloads import Split
 
 PERCENT = 100.0  # the return is the percentage by which mean JCT is lower than the default run's
 PART = 4  # environments that a thread steps before it takes others
-LOWEST, HIGHEST = -8.0, 8.0  # of what is seen; beyond them lies only the absurd
 LOAD_SPACE = Box(LOWEST, HIGHEST, (len(LOAD),), np.float32)
 CRITIC_SPACE = Box(LOWEST, HIGHEST, (len(CRITIC),), np.float32)
 

@@ -8,10 +8,10 @@ from gymnasium.spaces import Box, Dict
 
 from envs.naming import Part
 from envs.openings import Opening
-from envs.rule_batch import CRITIC_SPACE, HIGHEST, LOAD_SPACE, LOWEST, RuleBatch, RuleEnv
+from envs.rule_batch import CRITIC_SPACE, LOAD_SPACE, RuleBatch, RuleEnv
 from simulator.kernel import steering
 from simulator.kernel.steering import CRITIC, LOAD
-from simulator.steered import Offsets, arrivals_between, choosing_times
+from simulator.steered import HIGHEST, LOWEST, Offsets, arrivals_between, choosing_times
 from workloads import Scenario
 
 WEIGHTS = (

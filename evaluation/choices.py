@@ -1,13 +1,13 @@
 """Choices of a command, from its flags, the file that `--config` names and the workload that `--workload` names."""
 
 import json
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, make_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_origin
 
-from evaluation.asked import FLAGS, WIDTH
+from evaluation import help
+from evaluation.asked import FLAGS
 from evaluation.command import tell
 from evaluation.run_folder import CHOICES, unfinished
 from simulator import old_names
@@ -17,8 +17,6 @@ from workloads import Scenario, named
 from workloads import names as workload_names
 
 C = TypeVar("C")
-HELP = ("-h", "--help")
-OF_THE_PARSER = ("--tyro-print-completion", "--tyro-write-completion")
 
 
 class Preset(NamedTuple):
@@ -44,34 +42,10 @@ def read(
     A request for help, or for the completion of a shell, is answered, and then SystemExit. ValueError says what a flag
     cannot be.
     """
-    wanted = [arg for arg in args if arg in HELP]
-    if wanted or any(arg.partition("=")[0] in OF_THE_PARSER for arg in args):
-        import tyro
-
-        grouped = in_groups(kind)
-        tyro.cli(
-            grouped,
-            prog=command,
-            description="\n".join(
-                textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in about.splitlines()
-            ),
-            args=wanted or args,
-            default=grouped(),
-            config=(tyro.conf.OmitArgPrefixes,),
-        )
+    if help.is_asked(args):
+        help.show(kind, args, command=command, about=about)
     asked = given(args, kind)
     return changed(beginning(kind, asked, presets), asked)
-
-
-def in_groups(kind: type[C]) -> type[C]:
-    """Return choices like these for a help: the parameters of physics are a group of their own, the last."""
-    parameters, rules = Scenario.__bases__
-    parted = [
-        ("scenario", rules, field(default_factory=rules)),
-        ("physics", parameters, field(default_factory=parameters)),
-    ]
-    unchecked = {"__post_init__": lambda self: None, "__doc__": kind.__doc__}
-    return make_dataclass(kind.__name__, parted, bases=(kind,), namespace=unchecked, frozen=True)
 
 
 def beginning(kind: type[C], asked: Mapping[str, Any], presets: Mapping[str, Preset] = WORKLOAD) -> C:

@@ -57,9 +57,10 @@ def heading(workloads: Sequence["Workload"]) -> list[str]:
     """Say what is simulated: trace, cluster, windows and the rules that hold for every policy."""
     scenario, machines = workloads[0].scenario, workloads[0].cluster
     trace = _trace(scenario)
+    size = f"{_counted(machines.num_nodes, 'node')}, {_counted(machines.num_gpus, 'GPU')}"
     given = "" if scenario.cluster or scenario.trace_name else ", since none was named"
     lines = [
-        f"{trace} on {machines.name} ({machines.num_nodes:,} nodes, {machines.num_gpus:,} GPUs{given})",
+        f"{trace} on {machines.name} ({size}{given})",
         f"{_extent(workloads)}, seed {scenario.seed}",
         f"placement {scenario.placement}, discipline {scenario.discipline}, {_physics(scenario)}",
     ]
@@ -70,6 +71,11 @@ def heading(workloads: Sequence["Workload"]) -> list[str]:
     if scenario.max_duration is not None:
         lines.append(f"run times capped at {scenario.max_duration:,g} s")
     return lines
+
+
+def _counted(count: int, what: str) -> str:
+    """Return how many of something there are, in words."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def _trace(scenario: Scenario) -> str:

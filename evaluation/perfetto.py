@@ -2,11 +2,12 @@
 
 The format is the JSON of Chrome's Trace Event Format: `X` is a slice with a beginning and a length, `C` a counter, `M`
 a name; times are microseconds, here of simulated time. A node is a process and a place on a GPU is a thread: a GPU that
-several jobs share has a thread for each of them, since slices of a thread may not overlap.
+several jobs share has a thread for each of them, since slices of a thread may not overlap. No thread has the
+number of a process: the Perfetto UI would take it for the main one and put it first.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,10 @@ def events(
     first = np.concatenate([[0], np.cumsum(node_gpus)])
     held = places(segments)
     most = int(held["lane"].max()) + 1 if len(held) else 1
+
+    def thread(gpu: int, lane: int) -> int:
+        return len(node_gpus) + 1 + gpu * most + lane
+
     yield named("process_name", CLUSTER, 0, "cluster")
     for node in range(len(node_gpus)):
         yield named("process_name", node + 1, 0, f"node {node}")
@@ -56,9 +61,8 @@ def events(
     for gpu, lane in sorted({*zip(held["gpu"].tolist(), held["lane"].tolist(), strict=True)}):
         node = int(node_of[gpu])
         beside = f", place {lane + 1}" if lane else ""
-        thread = int(gpu - first[node]) * most + lane + 1
-        yield named("thread_name", node + 1, thread, f"GPU {gpu - first[node]}{beside}")
-    yield from slices(segments, held, node_of, first, most)
+        yield named("thread_name", node + 1, thread(gpu, lane), f"GPU {gpu - first[node]}{beside}")
+    yield from slices(segments, held, node_of, thread)
     yield from counters(timeline)
 
 
@@ -68,23 +72,23 @@ def named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
 
 
 def slices(
-    segments: pd.DataFrame, held: pd.DataFrame, node_of: np.ndarray, first: np.ndarray, most: int
+    segments: pd.DataFrame, held: pd.DataFrame, node_of: np.ndarray, thread: Callable[[int, int], int]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a slice for each segment and GPU."""
+    """Yield a slice for each segment and GPU; thread: the number of that of a GPU and a place on it."""
     columns = ["job_id", "phase", "from_s", "to_s", "num_gpus", "cores", "shared"]
     rows = segments[columns].astype({"phase": str, "job_id": str}).to_dict("records")
     for row, gpu, lane in zip(
         held["segment"].tolist(), held["gpu"].tolist(), held["lane"].tolist(), strict=True
     ):
-        each, node = rows[row], int(node_of[gpu])
+        each = rows[row]
         began = round(each["from_s"] * MICROSECONDS)
         running = each["phase"] == "running"
         yield {
             "ph": "X",
             "name": each["job_id"] if running else f"{each['job_id']} {each['phase']}",
             "cat": each["phase"],
-            "pid": node + 1,
-            "tid": int(gpu - first[node]) * most + lane + 1,
+            "pid": int(node_of[gpu]) + 1,
+            "tid": thread(gpu, lane),
             "ts": began,
             "dur": round(each["to_s"] * MICROSECONDS) - began,
             "args": {name: each[name] for name in ("job_id", "num_gpus", "cores", "shared")},

@@ -26,6 +26,7 @@ ABOUT_THE_RUN = (
     "record",
     "report",
     "perfetto",
+    "track",
 )  # these choose nothing about the results
 
 

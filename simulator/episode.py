@@ -168,19 +168,27 @@ class Episode:
             case Preempt(job):
                 calls.pause(self.states, 0, self.jobs, job)
 
-    def run_whole(self, policy: Ranking | RunsWhole, account: "Account | None" = None) -> None:
+    def run_whole(self, policy: Ranking | RunsWhole, account: "Account | None" = None) -> bool:
         """Carry out a ranking, or another policy that the kernel knows, inside the kernel, from here to the end.
 
-        account: what takes a ranking down, if anything; the others are asked step by step for one.
+        account: what takes it down, if anything. False, with nothing done, where the policy is to be asked for that.
         """
-        if isinstance(policy, RunsWhole):
-            ended = policy.run_whole(self.states, self.jobs, self.histories)
-            self.fits[:] = self.jobs["fitted"]
-        else:
+        if isinstance(policy, Ranking):
             adopt(self.states, 0, self.jobs, policy)
             ended = account.run_rule(self) if account else calls.run_rule(self.states, 0, self.jobs)
+        elif account is None:
+            ended = policy.run_whole(self.states, self.jobs, self.histories)
+        else:
+            instants = policy.by_instants(self.states, self.jobs, self.histories)
+            if instants is None:
+                return False
+            for _ in instants:
+                account.note(self)
+            ended = self.done
+        self.fits[:] = self.jobs["fitted"]
         if not ended:
             raise RuntimeError(self.why_stuck("jobs are left that can never start"))
+        return True
 
     def why_stuck(self, otherwise: str) -> str:
         """Return why jobs never end: one that fails too often to get anywhere, or something else."""
@@ -288,9 +296,7 @@ def run(
             )
         episode.set_levels(policy.levels)
         episode.state.discipline = discipline_of(policy, episode.discipline)
-    taken_down = isinstance(policy, RunsWhole) and account is not None
-    if isinstance(policy, Ranking | RunsWhole) and not step_by_step and not taken_down:
-        episode.run_whole(policy, account)
+    if isinstance(policy, Ranking | RunsWhole) and not step_by_step and episode.run_whole(policy, account):
         return episode
     ask = asking(policy, episode)
     while not episode.done:

@@ -74,7 +74,7 @@ class LookAhead(RunsWhole):
         if not isinstance(source.room, Futures) or source.room.room.memory is not source.rule_memory:
             source.room = futures(source.states, source.jobs, source.rule_memory)
         kind = look_ahead.next_move(source.states, source.jobs, *source.room, self.choices)
-        return as_action(source.rule_memory[0], kind)
+        return as_action(source.rule_memory, kind)
 
     def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Carry it out on the first record to the end; tell whether every job ended."""

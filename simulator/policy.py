@@ -1,7 +1,7 @@
 """What a policy is: a view in, an action out; and the policies that are only an order."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -118,6 +118,15 @@ class RunsWhole(ABC):
 
         histories: records of what is learned from finished jobs.
         """
+
+    def by_instants(
+        self, states: "np.ndarray", jobs: "np.ndarray", histories: "np.ndarray"
+    ) -> Iterator[None] | None:
+        """Return what carries it out like `run_whole` and stops at the end of each instant, for who takes that down.
+
+        None: it is asked move by move for that.
+        """
+        return None
 
 
 BASE_POLICY = Ranking("weighted", "if_it_pays", exponent=1.0, margin=8.0)

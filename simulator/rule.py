@@ -94,21 +94,24 @@ def next_move(source: Source) -> Action:
     """Return what the rule does next, and let it take that as done."""
     memory = source.rule_memory
     kind = rule_over_moves.next_move(source.states, 0, memory, 0, source.jobs)
-    return as_action(memory[0], kind)
+    return as_action(memory, kind)
 
 
-def as_action(m: np.record, kind: int) -> Action:
-    """Return the move of this kind that has just been decided on by the policy with this memory."""
+def as_action(memory: np.ndarray, kind: int) -> Action:
+    """Return the move of this kind that has just been decided on by the policy with the first of these memories."""
     if kind == WAIT:
-        return Wait(None if np.isinf(m.wait_s) else float(m.wait_s))
-    at = int(m.next_move) - 1
-    job, value = int(m.move_job[at]), float(m.move_value[at])
+        wait_s = float(memory["wait_s"][0])
+        return Wait(None if wait_s == np.inf else wait_s)
+    at = memory["next_move"][0] - 1
+    job, value = int(memory["move_job"][0, at]), float(memory["move_value"][0, at])
     if kind == PAUSE:
         return Preempt(job)
     if kind == CORES:
         return Resize(job, value)
     if kind not in (START, MOVE):
         return Throttle(job, value)
-    node = int(m.node) if m.node != NOBODY and kind == START else None
-    place = Placement(tuple(m.gpus[: m.num_gpus].tolist()), value if value > 0 else None, node)
+    node = int(memory["node"][0])
+    gpus = tuple(memory["gpus"][0, : memory["num_gpus"][0]].tolist())
+    on_node = node if node != NOBODY and kind == START else None
+    place = Placement(gpus, value if value > 0 else None, on_node)
     return Start(job, place) if kind == START else Resize(job, placement=place)

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from simulator.view import View
 
 REACH = 3.0  # units of a weight's scale that an offset of 1 moves it by
+LOWEST, HIGHEST = -8.0, 8.0  # of what is seen; beyond them lies only the absurd
 Choose = Callable[[np.ndarray], np.ndarray]
-"""From what is seen of the load, float32 (len(LOAD),), to the offset of each weight, -1 to 1."""
+"""From what is seen of the load, float32 (len(LOAD),), LOWEST to HIGHEST, to the offset of each weight, -1 to 1."""
 
 
 class Offsets:
@@ -107,7 +108,7 @@ class Steered(RunsWhole):
         return (arrived - 1) // self.every
 
     def _choose(self, memory: np.ndarray, load: np.ndarray) -> None:
-        self.offsets.write(memory, self.choose(load[0])[None])
+        self.offsets.write(memory, self.choose(np.clip(load[0], LOWEST, HIGHEST))[None])
 
 
 def arrivals_between(jobs: int, decisions: int) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from envs.render import JOBS, LOADING, PAUSING
 from evaluation.plot import series
 from evaluation.plot.frames import SIZES, Run, of_window
 from evaluation.plot.series import Shares
@@ -14,10 +15,7 @@ from evaluation.plot.style import (
     GREY,
     INCHES,
     INK,
-    JOBS,
-    LOADING,
     ORANGE,
-    PAUSING,
     Width,
     in_words,
     log_time_axis,
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BARS = "bars"
 LANES = 0.9  # of the height of a GPU's row, that bars fill
 
 
@@ -123,30 +120,29 @@ def timeline(run: Run, width: Width, window: int | None = None) -> "Figure":
     return figure
 
 
-def gantt(run: Run, width: Width, window: int | None = None) -> "Figure":
-    """Draw, by policy, which job was on which GPU over one window."""
+def gantt(run: Run, width: Width, window: int | None = None, *, most: int = series.MOST_BARS) -> "Figure":
+    """Draw, by policy, which job was on which GPU over one window; of all the shares held, if one has too many bars."""
     chosen = run.windows[0] if window is None else window
+    panels = series.gantts(run, chosen, most=most)
     rows_high = min(len(run.node_of_gpu), series.ROWS)
     figure, rows, columns = _panels(width, len(run.policies), 0.55 + min(max(0.055 * rows_high, 0.9), 2.4))
     grid = figure.add_gridspec(rows, columns)
     span_s = run.span_s(chosen)
-    rows_of: set[str] = set()
-    for place, policy in enumerate(run.policies):
+    for place, (policy, found) in enumerate(panels.items()):
         row, column = divmod(place, columns)
         axes = figure.add_subplot(grid[row, column])
-        found = series.gantt(run, policy, chosen)
-        drawn = (
-            _draw_shares(axes, found, span_s) if isinstance(found, Shares) else _draw_bars(axes, run, found)
-        )
-        rows_of.add(drawn)
+        if isinstance(found, Shares):
+            _draw_shares(axes, found, span_s)
+        else:
+            _draw_bars(axes, run, found)
         axes.set_title(f"{policy}: mean JCT {in_words(of_window(run.jobs[policy], chosen)['jct_s'].mean())}")
         time_axis(axes, span_s, _marks(width))
         _outer(axes, None, row, column, rows, len(run.policies), columns)
         if column == 0:
             axes.set_ylabel("GPUs by node" if len(run.node_gpus) > 1 else "GPUs")
-    shared = rows_of - {BARS}
-    what = f"Share of GPUs held, a row a {min(shared)}" if shared else "Jobs by GPU"
-    _phases(figure, f"{what}, over time, {_named(run, chosen)}", is_bars=not shared)
+    shares = isinstance(found, Shares)
+    what = f"Share of GPUs held, a row a {found.row}" if isinstance(found, Shares) else "Jobs by GPU"
+    _phases(figure, f"{what}, over time, {_named(run, chosen)}", is_bars=not shares)
     return figure
 
 
@@ -161,8 +157,8 @@ PICTURES: dict[str, Callable[[Run, Width, int | None], "Figure"]] = {
 OF_A_RECORD = ("timeline", "gantt")
 
 
-def _draw_bars(axes: "Axes", run: Run, found: pd.DataFrame) -> str:
-    """Draw a bar for each time of a job on neighbouring GPUs; return `BARS`."""
+def _draw_bars(axes: "Axes", run: Run, found: pd.DataFrame) -> None:
+    """Draw a bar for each time of a job on neighbouring GPUs."""
     from matplotlib.collections import PolyCollection
 
     height = LANES / found["lanes"].to_numpy()
@@ -171,10 +167,8 @@ def _draw_bars(axes: "Axes", run: Run, found: pd.DataFrame) -> str:
     for bottom, top, rows in _stacked(found, low, high):
         left, right = found["from_s"].to_numpy()[rows], found["to_s"].to_numpy()[rows]
         corners = [[left, bottom], [right, bottom], [right, top], [left, top]]
-        shapes = np.stack([np.stack(each, axis=-1) for each in corners], axis=1)
-        axes.add_collection(
-            PolyCollection(list(shapes), facecolors=_colours(run, found.iloc[rows]), linewidths=0)
-        )
+        shapes: Any = np.stack([np.stack(each, axis=-1) for each in corners], axis=1)
+        axes.add_collection(PolyCollection(shapes, facecolors=_colours(run, found.iloc[rows]), linewidths=0))
     axes.set_ylim(len(run.node_of_gpu) - 0.5, -0.5)
     first = np.concatenate([[0], np.cumsum(run.node_gpus)])
     for border in first[1:-1]:
@@ -183,7 +177,6 @@ def _draw_bars(axes: "Axes", run: Run, found: pd.DataFrame) -> str:
     named = range(0, len(middles), -(-len(middles) // 8))
     axes.set_yticks(middles[list(named)], [str(node) for node in named])
     axes.tick_params(axis="y", length=0)
-    return BARS
 
 
 def _stacked(
@@ -213,14 +206,13 @@ def _names(run: Run) -> Sequence[str]:
     return list(dict.fromkeys(run.jobs[run.policies[0]]["job_id"]))
 
 
-def _draw_shares(axes: "Axes", found: Shares, span_s: float) -> str:
-    """Draw the share of GPUs held by row and time; return what a row is."""
+def _draw_shares(axes: "Axes", found: Shares, span_s: float) -> None:
+    """Draw the share of GPUs held by row and time."""
     rows = len(found.shares)
     axes.imshow(
         found.shares, aspect="auto", cmap="Blues", vmin=0, vmax=1, extent=(0, span_s, rows - 0.5, -0.5)
     )
     axes.set_yticks([])
-    return found.row
 
 
 def _named(run: Run, window: int) -> str:

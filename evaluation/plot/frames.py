@@ -1,8 +1,8 @@
 """A run folder as tables: the one place where what a run has left is read for pictures."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ import pandas as pd
 from evaluation.about import ABOUT
 from evaluation.bars import node_of_gpus
 from evaluation.comparison import Comparison
-from evaluation.record import SEGMENTS_FILE, TIMELINE_FILE
+from evaluation.record import SEGMENTS_FILE, TIMELINE_FILE, Record
 from evaluation.run_folder import CHOICES, JOBS, SUMMARY, folder_name
 from traces import unknown
+from workloads import Workload
 
 SIZES = ("CPU only", "1 GPU", "2-4 GPUs", "5-8 GPUs", "9 or more")
 """The classes of jobs by the GPUs that they ask for."""
@@ -101,6 +102,21 @@ def read(folder: Path, policies: Sequence[str] = ()) -> Run:
         jobs={name: _counted_from(starts, table) for name, table in jobs.items()},
         segments=_tables(places, SEGMENTS_FILE, starts),
         timeline=_tables(places, TIMELINE_FILE, starts),
+    )
+
+
+def of_records(records: Mapping[str, Record], workload: Workload) -> Run:
+    """Return what was recorded of a workload by policy, as a run without a folder whose summary tells nothing."""
+    jobs = {name: each.results for name, each in records.items()}
+    starts = next(iter(jobs.values())).groupby("window")["submit_s"].min()
+    return Run(
+        folder=Path(),
+        choices={"scenario": asdict(workload.scenario)},
+        summary={},
+        about={"node_gpus": list(workload.cluster.node_gpus)},
+        jobs={name: _counted_from(starts, table) for name, table in jobs.items()},
+        segments={name: _counted_from(starts, each.segments) for name, each in records.items()},
+        timeline={name: _counted_from(starts, each.timeline) for name, each in records.items()},
     )
 
 

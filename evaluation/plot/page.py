@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from envs import render
 from evaluation import report, results
 from evaluation.comparison import compare
 from evaluation.plot import series, style
@@ -68,8 +69,8 @@ def _data(run: Run) -> dict[str, Any]:
         "reference": run.reference,
         "windows": run.windows,
         "palette": style.PALETTE,
-        "jobColours": style.JOBS,
-        "phases": ["", style.LOADING, style.PAUSING],
+        "jobColours": render.JOBS,
+        "phases": ["", render.LOADING, render.PAUSING],
         "steps": style.STEPS,
         "classes": SIZES,
         "ratios": [_ratio(name, run) for name in run.policies],

@@ -72,6 +72,14 @@ def gantt(run: Run, policy: str, window: int, *, most: int = MOST_BARS) -> "pd.D
     return found if len(found) <= most else shares(run, segments, window)
 
 
+def gantts(run: Run, window: int, *, most: int = MOST_BARS) -> "dict[str, pd.DataFrame | Shares]":
+    """Return what `gantt` does by policy, bars of all or shares of all."""
+    found = {policy: gantt(run, policy, window, most=most) for policy in run.policies}
+    if not any(isinstance(each, Shares) for each in found.values()):
+        return found
+    return {policy: shares(run, of_window(run.segments[policy], window), window) for policy in found}
+
+
 def shares(run: Run, segments: pd.DataFrame, window: int) -> Shares:
     """Return the share of GPUs held by GPU, node or group of nodes, whichever are few enough rows."""
     nodes, gpus = len(run.node_gpus), len(run.node_of_gpu)

@@ -5,6 +5,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -50,9 +52,6 @@ INK, GREY, BLUE, SKY, RED, GREEN, ORANGE, PURPLE = (
 PALETTE = (INK, BLUE, RED, GREEN, ORANGE, PURPLE, SKY, GREY)
 """Colours of policies, in the order of the table; then again, with other dashes."""
 DASHES = ("-", "--", ":", "-.")
-JOBS = ("#56b4e9", "#e6b35a", "#5dbf9f", "#cc79a7", "#8fb8d8", "#c9c35a", "#9a8fd0", "#c98f6b")
-"""Colours of jobs, one after another; the same job has the same colour in all pictures of a window."""
-LOADING, PAUSING = "#3a3a3a", "#d55e00"
 
 Width = Literal["column", "page"]
 INCHES: dict[Width, float] = {"column": 3.33, "page": 7.0}
@@ -146,6 +145,17 @@ def _bottom(group: Sequence[float], gap: float) -> float:
 
 def _top(group: Sequence[float], gap: float) -> float:
     return sum(group) / len(group) + gap * (len(group) - 1) / 2
+
+
+def pixels(figure: "Figure", dpi: int) -> np.ndarray:
+    """Return a figure as an image, uint8 of shape (height, width, 3)."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure.set_dpi(dpi)
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.draw()
+    image: np.ndarray = np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    return image
 
 
 def save(figure: "Figure", folder: Path, name: str, kinds: Sequence[str] = ("png", "svg")) -> list[Path]:

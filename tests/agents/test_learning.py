@@ -2,6 +2,7 @@
 
 import csv
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from gymnasium.spaces import Box, Discrete
+from PIL import Image
 from stable_baselines3 import PPO
 
 from agents import saved_agent
@@ -20,6 +22,7 @@ from agents.pick import PickLearner
 from agents.slot_ppo import TimedBuffer
 from agents.training import PICK
 from envs.batch import BatchEnv
+from envs.render import JOBS
 from tests.cases.crowd import TINY, crowded
 from workloads import Scenario
 
@@ -154,6 +157,27 @@ def test_curves_show_what_was_promised(scenario: Scenario, tmp_path: Path) -> No
     assert {event.value for event in events.Scalars("jct/start")} == {1.0}
     texts = {name.removesuffix("/text_summary") for name in events.Tags()["tensors"]}
     assert {"choices", "commit", "custom_scalars__config__"} <= texts
+
+
+@pytest.mark.parametrize("action", ["pick", "steer"])
+def test_each_validation_shows_who_is_on_which_gpu(
+    action: Literal["pick", "steer"], scenario: Scenario, tmp_path: Path
+) -> None:
+    """In both halves of the image, the agent's and that of what it began as, jobs have their colours."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    few = replace(TINY, steps=32, environments=4, rollout_steps=4, batch=16, validate_every=16)
+    learn(scenario, replace(few, action=action), tmp_path)
+    images = EventAccumulator(str(tmp_path)).Reload().Images("gantt")
+    assert [each.step for each in images] == [0, 16, 32]
+    colours = [tuple(bytes.fromhex(colour[1:])) for colour in JOBS]
+    for each in images:
+        pixels = np.asarray(Image.open(BytesIO(each.encoded_image_string)).convert("RGB"))
+        assert pixels.shape[1] > 500
+        for half in np.array_split(pixels, 2):
+            shares = [(half == colour).all(axis=2).mean() for colour in colours]
+            assert sum(shares) > 0.02
+            assert sum(share > 0.0002 for share in shares) > 4
 
 
 def test_an_agent_whose_jobs_never_end_is_no_reason_to_stop_learning(

@@ -305,10 +305,10 @@ def test_help_explains_every_flag(command: str) -> None:
     kind = Evaluation if command == "evaluate.py" else Run
     explained = {}
     for entry in shown.replace("│", " ").split("\n  --")[1:]:
-        explained[entry.split()[0].rstrip(",")] = entry.split("(default")[0]
+        explained[entry.split()[0].rstrip(",")] = re.split(r"\(default|╰", entry)[0]
     assert {name.replace("_", "-") for name in names(kind)} == explained.keys() - {"help"}
     assert [
         name
         for name, entry in explained.items()
-        if not re.search(r"[a-z]{2,}.*[a-z>]\.\s*$", entry, re.DOTALL)
+        if not re.search(r"[a-z]{2,}.*[\w>]\.\s*$", entry, re.DOTALL)
     ] == []

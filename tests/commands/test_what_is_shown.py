@@ -137,6 +137,8 @@ def test_help_has_examples_first_and_physics_last(
     monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = told(capsys, ["--help"], MAINS[name])
     assert code == 0
+    assert not re.search(r"^│\s*│$", out, re.MULTILINE), "a line with nothing"
+    assert not re.search(r"[a-z,]\s*│\n│\s+[a-z]+\s*│\n│\s{10,}\w", out), "a word by itself, and then more"
     groups = re.findall(r"^[^\w\n]*((?:\w+ )?options)[^\w\n]*$", out, re.MULTILINE)
     assert (groups[0], groups[-1]) == ("options", "physics options")
     assert out.index(f"  python {name} --") < out.index("--out")

@@ -13,6 +13,7 @@ from pandas.testing import assert_frame_equal
 
 from envs.agent_policy import AgentPolicy, SlotAgent
 from evaluate import main
+from evaluation import record
 from simulator.episode import run
 from simulator.rule import Rule
 from tests.cases import tiny
@@ -144,6 +145,24 @@ def test_the_command_scores_it_beside_heuristics(
     args = ["--policy", "my_agent:policy", "fifo", *flags, "--whole", "--out", "out"]
     assert main(args) == 0
     assert "\nmy_agent:policy " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["pick", "moves", "steer"])
+def test_what_it_does_can_be_recorded(kind: str, tmp_path: Path) -> None:
+    """The times of a job's segments, submission to end, are its JCT; what it held are the GPUs that results count."""
+    load = whole(Scenario(**scenario(tmp_path, "all")))
+    policy = AgentPolicy(PREDICT.get(kind, by_chance), **KINDS[kind])
+    plain, told = load.results(run(policy, load.episode())), record.one(lambda: policy, load)
+    assert_frame_equal(told.results, plain, check_exact=True)
+    spent = told.segments["to_s"] - told.segments["from_s"]
+    by_job, jcts = spent.groupby(told.segments["job_id"]).sum(), plain.set_index("job_id")["jct_s"]
+    assert by_job[jcts.index].tolist() == pytest.approx(jcts.tolist())
+    held = told.segments["phase"].isin(["loading", "pausing", "running"])
+    busy = spent[held].groupby(told.segments["job_id"][held]).sum()
+    columns = ["overhead_s", "run_s", "lost_s"]
+    assert busy[jcts.index].tolist() == pytest.approx(plain[columns].sum(axis=1).tolist())
+    assert len(set(told.segments["phase"])) > 2
+    assert told.timeline["time_s"].is_monotonic_increasing
 
 
 @pytest.mark.parametrize("kind", ["pick", "moves", "steer"])

@@ -12,11 +12,13 @@ from envs.steer import WEIGHTS, SteerEnv, Steering
 from simulator.episode import run
 from simulator.kernel.steering import LOAD
 from simulator.rule import RULE_PARAMETERS, Rule
-from simulator.steered import Offsets, Steered, choosing_times
+from simulator.steered import HIGHEST, Offsets, Steered, choosing_times
 from workloads import named, windows
 
 FEW = 60  # jobs
 SCENARIO = replace(named("mixed"), jobs=FEW)
+MANY_CORES = "4x8-1200c"
+"""More cores for each GPU than an observation can tell."""
 
 
 @cache
@@ -116,21 +118,24 @@ def test_what_is_seen_knows_no_truth_and_no_length() -> None:
     assert batch.load.shape == (3, len(LOAD))
 
 
-def test_a_steered_policy_is_the_environment_played() -> None:
-    """Whole inside the kernel, step by step, and in the environment: to the digit."""
+@pytest.mark.parametrize("cluster", [SCENARIO.cluster, MANY_CORES])
+def test_a_steered_policy_is_the_environment_played(cluster: str | None) -> None:
+    """Whole inside the kernel, step by step, and in the environment: to the digit, also beyond the bounds of it."""
     weights = ("price", "harm", "exponent")
-    batch = Steering(found(), 1, weights=weights)
+    begun = [Opening(load) for load in windows(replace(SCENARIO, cluster=cluster), "train", 1)]
+    batch = Steering(begun, 1, weights=weights)
     direction = np.random.default_rng(0).normal(size=(len(LOAD), len(weights)))
 
     def choose(load: np.ndarray) -> np.ndarray:
-        return np.tanh(load @ direction)
+        return np.sin(load @ direction)
 
     batch.begin(0, 0)
+    assert (batch.load > HIGHEST).any() == (cluster == MANY_CORES)
     while batch.more[0]:
         batch.step(choose(batch.seen()[0])[None])
     steered = Steered(Offsets(Rule(), weights), batch.every, choose)
     for step_by_step in (False, True):
-        played = run(steered, found()[0].workload.episode(), step_by_step=step_by_step)
+        played = run(steered, begun[0].workload.episode(), step_by_step=step_by_step)
         assert played.state.finish_s[:FEW].tolist() == batch.states[0].finish_s[:FEW].tolist()
     assert batch.told_at_the_end(0)[1] != 1
 

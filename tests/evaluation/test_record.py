@@ -195,6 +195,7 @@ def test_slices_of_a_thread_never_overlap_and_each_has_a_name(work: Workload, to
     for event in slices:
         by_thread.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["dur"]))
     assert set(by_thread) == named
+    assert not {each["pid"] for each in events} & {thread for _, thread in named}, "none is a main thread"
     for each in by_thread.values():
         each.sort()
         assert all(ts + dur <= later for (ts, dur), (later, _) in pairwise(each))
