@@ -52,7 +52,7 @@ def held(agent: Agent, noted: Mapping[str, float]) -> Rule | None:
     names = [f"offset_{weight}" for weight in weights]
     if not weights or any(name not in noted for name in names):
         return None
-    return Offsets(Rule(), weights).rule(np.array([noted[name] for name in names]))
+    return Offsets(agent.start, weights).rule(np.array([noted[name] for name in names]))
 
 
 class Judged(NamedTuple):

@@ -12,7 +12,6 @@ from agents.slot_network import SlotNetwork
 from agents.steer_network import SteerNetwork
 from envs.agent_policy import AgentPolicy
 from simulator.policy import Policy
-from simulator.rule import Rule
 from simulator.steered import Offsets, Steered, arrivals_between
 
 
@@ -26,7 +25,7 @@ def policy_of(agent: Agent) -> Policy:
     torch.set_num_threads(1)
     if isinstance(agent.network, SteerNetwork):
         every = arrivals_between(agent.scenario.jobs, agent.training.decisions)
-        return Steered(Offsets(Rule(), agent.training.weights), every, agent.network.choose)
+        return Steered(Offsets(agent.start, agent.training.weights), every, agent.network.choose)
     seen_and_done = {name: it for name, it in agent.training.environment().items() if name != "tau_s"}
     return AgentPolicy(partial(most_likely, agent.network), **seen_and_done)
 

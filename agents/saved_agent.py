@@ -19,6 +19,7 @@ from simulator import old_names
 from simulator.choice import changed
 from simulator.kernel.features import QUEUE_FEATURES, TOTALS
 from simulator.kernel.steering import LOAD
+from simulator.rule import Rule
 from workloads import Scenario
 
 CHOICES, WEIGHTS = "agent.json", "weights.safetensors"
@@ -31,14 +32,17 @@ LAYOUTS: dict[str, dict[str, object]] = {
 }
 """What the network of each action reads and answers; one that steers may read less of the load."""
 Network = SlotNetwork | SteerNetwork
+FORMER_START = Rule(exponent=0.5, most_busy=2.0, caution=0.25, backlog=0.0, contenders=1.0)
+"""Where agents begin that steer and do not say so: the rule with the default weights of then."""
 
 
 class Agent(NamedTuple):
-    """A network with the choices under which it was made."""
+    """A network with the choices under which it was made, and the rule whose weights it moves if it steers."""
 
     network: Network
     training: Training
     scenario: Scenario
+    start: Rule = Rule()
 
 
 def new_network(training: Training, reads: Sequence[str] = LOAD) -> Network:
@@ -93,7 +97,7 @@ def load(folder: str | Path) -> Agent:
         network.load_state_dict(read_tensors(weights))
     except (SafetensorError, RuntimeError) as error:
         raise ValueError(f"{folder / WEIGHTS} does not hold this agent's weights: {error}") from None
-    return Agent(network.eval(), training, scenario)
+    return Agent(network.eval(), training, scenario, _start(folder, layout))
 
 
 def about(folder: str | Path) -> dict[str, Any]:
@@ -111,8 +115,19 @@ def layout_of(agent: Agent) -> dict[str, object]:
     """Return what an agent's network reads and answers."""
     layout = LAYOUTS[agent.training.action]
     if isinstance(agent.network, SteerNetwork):
-        return layout | {"load": [LOAD[place] for place in agent.network.reads]}
+        reads = [LOAD[place] for place in agent.network.reads]
+        return layout | {"load": reads, "start": asdict(agent.start)}
     return layout
+
+
+def _start(folder: Path, layout: Mapping[str, Any]) -> Rule:
+    """Return the rule whose weights an agent moves, if it steers; ValueError where that is none."""
+    if layout["action"] != "steer":
+        return Rule()
+    try:
+        return Rule(**layout["start"]) if "start" in layout else FORMER_START
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{folder / CHOICES}: the rule with which it begins: {error}") from None
 
 
 def _check_layout(folder: Path, layout: object) -> dict[str, object]:

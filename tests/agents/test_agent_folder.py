@@ -14,6 +14,8 @@ from agents.saved_agent import CHOICES, WEIGHTS, Agent
 from agents.steer_network import SteerNetwork
 from agents.training import STEER
 from simulator.kernel.steering import LOAD
+from simulator.rule import Rule
+from simulator.steered import Steered
 from tests.cases.crowd import TINY, opinionated
 from workloads import Scenario
 
@@ -78,6 +80,24 @@ def test_an_agent_that_steers_reads_the_load_by_name(tmp_path: Path) -> None:
     for wrong in (["free_gpus", "luck"], [], "free_gpus"):
         rewrite(tmp_path / "agent", {"layout": {"action": "steer", "load": wrong}})
         with pytest.raises(ValueError, match="trained with other load"):
+            load_policy(tmp_path / "agent")
+
+
+def test_an_agent_that_steers_begins_where_it_began_whatever_the_default_is_now(tmp_path: Path) -> None:
+    training = replace(STEER, weights=("price",), hidden=4)
+    begun = Agent(SteerNetwork(1, 4), training, SCENARIO, Rule(price=2.5, caution=0.5))
+    saved_agent.save(tmp_path / "agent", begun)
+    assert saved_agent.load(tmp_path / "agent").start == begun.start
+    policy = load_policy(tmp_path / "agent")
+    assert isinstance(policy, Steered)
+    assert policy.offsets.start == begun.start
+    rewrite(
+        tmp_path / "agent", {"layout": {"action": "steer", "load": list(LOAD)}}
+    )  # as before there was a word
+    assert saved_agent.load(tmp_path / "agent").start == saved_agent.FORMER_START
+    for wrong in ({"price": -1}, {"luck": 1}, {"price": "dear"}, 7):
+        rewrite(tmp_path / "agent", {"layout": {"action": "steer", "load": list(LOAD), "start": wrong}})
+        with pytest.raises(ValueError, match="the rule with which it begins"):
             load_policy(tmp_path / "agent")
 
 
