@@ -110,5 +110,6 @@ def as_action(m: np.record, kind: int) -> Action:
     if kind not in (START, MOVE):
         return Throttle(job, value)
     node = int(m.node) if m.node != NOBODY and kind == START else None
-    place = Placement(tuple(m.gpus[: m.num_gpus].tolist()), value if value > 0 else None, node)
+    cores, servers = value if value > 0 else None, int(m.servers) if m.servers >= 0 else None
+    place = Placement(tuple(m.gpus[: m.num_gpus].tolist()), cores, node, servers=servers)
     return Start(job, place) if kind == START else Resize(job, placement=place)
