@@ -1,8 +1,8 @@
 """Which moves are worth considering: for the first queued jobs and for the running ones that would win most.
 
 Of a queued job: for each number of workers its cheapest seats, and GPUs of its own; the best displacement; CPU cores
-instead of GPUs. Of a running job: the best other GPUs, with more workers or without those beside it; fewer workers; a
-pause. To wait for the next event, or a minute.
+instead of GPUs; a slow type of GPU, where it had better run there than wait. Of a running job: the best other GPUs,
+with more workers or without those beside it; fewer workers; a pause. To wait for the next event, or a minute.
 """
 
 import numpy as np
@@ -20,6 +20,7 @@ from simulator.kernel.places import count_empty, finds_cores, list_gpus, num_pla
 from simulator.kernel.rule_memory import MOST_GPUS, copy
 from simulator.kernel.seats import look_for, rank_gpus, relief_s
 from simulator.kernel.shapes import cores_asked
+from simulator.kernel.slow_types import begin_slowly
 from simulator.kernel.ways import EPS, find_ways, seconds_of
 
 
@@ -142,6 +143,16 @@ def add_start_on_cores(s, jobs, m, v, job, most):
 
 
 @compiled
+def add_slow_start(s, jobs, m, v, job, ahead, most):
+    """List the start of a queued job on slow GPUs, where it had better run there than wait; see `begin_slowly`."""
+    if not m.typed or not begin_slowly(s, jobs, m, job, ahead):
+        return
+    k = add(v, START, job, m.gpus[: m.num_gpus], most)
+    if k >= 0:
+        describe_move(s, jobs, m, v, k, 0.0, 0.0, 0.0)
+
+
+@compiled
 def insert_best(m, count, most, job):
     """Insert a job into the list of those that win most, by `key`; return the new length."""
     at = count
@@ -218,13 +229,16 @@ def list_moves(s, jobs, m, v, queued, running, most):
     """
     note_spare_cores(s, jobs, m)
     room = most - 2
+    ahead = 0
     for at in range(min(queued, m.num_order)):
         job = m.order[at]
+        ahead += jobs[job].num_gpus
         if s.last_action_instant[job] == s.instant or job == m.kept_for:
             continue
         add_starts(s, jobs, m, v, job, room)
         add_displacement(s, jobs, m, v, job, room)
         add_start_on_cores(s, jobs, m, v, job, room)
+        add_slow_start(s, jobs, m, v, job, ahead, room)
     add_moves_of_running(s, jobs, m, v, running, room)
     add_waits(s, jobs, m, v, most)
 

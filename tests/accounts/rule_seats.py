@@ -67,10 +67,8 @@ class Seats:
         self.here, self.num_jobs = view.gpus.jobs, np.asarray(view.gpus.num_jobs)
         self.duty, self.memory = view.jobs.duty, np.asarray(view.jobs.profiled_memory_gib)
         self.oom_prone = np.asarray(view.jobs.oom_restarts) >= ALONE_AFTER
-        self.room_gib, self.unreserved_cores = (
-            view.gpus.unclaimed_memory_gib,
-            np.asarray(view.nodes.unreserved_cores),
-        )
+        self.room_gib = view.gpus.unclaimed_memory_gib
+        self.unreserved_cores = np.asarray(view.nodes.unreserved_cores)
         self.node = np.asarray(view.gpus.node)
         self.nodes = [np.flatnonzero(self.node == node) for node in range(len(view.nodes.num_gpus))]
         taken, phase = self.here >= 0, np.asarray(view.jobs.phase)
