@@ -110,8 +110,9 @@ def as_action(memory: np.ndarray, kind: int) -> Action:
         return Resize(job, value)
     if kind not in (START, MOVE):
         return Throttle(job, value)
-    node = int(memory["node"][0])
+    node, servers = int(memory["node"][0]), int(memory["servers"][0])
     gpus = tuple(memory["gpus"][0, : memory["num_gpus"][0]].tolist())
     on_node = node if node != NOBODY and kind == START else None
-    place = Placement(gpus, value if value > 0 else None, on_node)
+    cores, named = value if value > 0 else None, servers if servers >= 0 else None
+    place = Placement(gpus, cores, on_node, servers=named)
     return Start(job, place) if kind == START else Resize(job, placement=place)

@@ -8,18 +8,27 @@ import numpy as np
 
 from simulator.kernel import events
 from simulator.kernel._compile import compiled
-from simulator.kernel.core_memory import MOVE, PAUSE, START, propose
+from simulator.kernel.core_memory import MOVE, START, propose
 from simulator.kernel.cores import WHOLE, change_cores, divide, note_wishes, start_beside_reserves
-from simulator.kernel.giving_way import best_displacement, find_room_beyond
-from simulator.kernel.layout import MAX_SHARE, NOBODY, PAUSING, QUEUED
-from simulator.kernel.offers import best_seats, fill_placement, worth_moving
+from simulator.kernel.giving_way import displace, is_still_held, takes_kept
+from simulator.kernel.layout import NOBODY, QUEUED, RUNNING
+from simulator.kernel.offers import (
+    best_move_of,
+    best_seats,
+    fill_placement,
+    is_any_empty,
+    may_move,
+    worth_moving,
+)
 from simulator.kernel.placement import place
 from simulator.kernel.rule_memory import copy
-from simulator.kernel.seats import EPS, see
+from simulator.kernel.seats import see
+from simulator.kernel.slow_types import find_slow_start
 from simulator.kernel.throttling import throttle_one
 from simulator.kernel.trust import learn_cores
 from simulator.kernel.tuning import list_running, watch
-from simulator.kernel.ways import duty_of, most_on_a_node
+from simulator.kernel.type_speeds import left_anew, sort_by_freeing
+from simulator.kernel.ways import EPS, duty_of, may_spread, most_on_a_node
 
 HOUR = 3600.0
 
@@ -29,6 +38,7 @@ def drop_moves(m):
     """Forget the moves that have been decided on."""
     m.num_moves = 0
     m.next_move = 0
+    m.servers = -1
     m.is_choice = 0
 
 
@@ -46,9 +56,9 @@ def is_barred(s, m, job):
 
 @compiled
 def key_of(s, jobs, m, job):
-    """Return the key of a queued job, smallest first: what it has to go, times its GPUs to a power, and weights."""
-    gpus = jobs[job].num_gpus
-    key = m.left_s[job] * gpus**m.exponent if gpus > 1 else m.left_s[job]
+    """Return the key of a job, smallest first: what it has to go, times its GPUs to a power, and weights."""
+    gpus, left = jobs[job].num_gpus, left_anew(s, jobs, m, job)
+    key = left * gpus**m.exponent if gpus > 1 else left
     if m.by_duty == 0 and m.by_memory == 0 and m.by_doubt == 0 and m.by_age == 0:
         return key
     weight = m.by_duty * duty_of(jobs, job)
@@ -108,6 +118,22 @@ def list_once(m, job):
 
 
 @compiled
+def list_standing(s, jobs, m):
+    """List, in order, the queued jobs and those that run on a slower type of GPU than could hold them."""
+    m.num_standing = m.num_order
+    copy(m.order, m.standing, m.num_order)
+    if not m.typed:
+        return
+    for at in range(m.num_running):
+        job = m.running[at]
+        if m.type_slow[job] > 1.0 and may_move(s, jobs, m, job):
+            m.key[job] = key_of(s, jobs, m, job)
+            insert_by_key(m, m.standing, m.num_standing, job)
+            m.num_standing += 1
+    sort_by_freeing(s, m)
+
+
+@compiled
 def look(s, jobs, m):
     """Read the state as it is now."""
     list_running(s, m)
@@ -116,7 +142,8 @@ def look(s, jobs, m):
     if m.instant != s.instant:
         m.instant = s.instant
         m.has_divided = 0
-    if m.kept_for != NOBODY and s.phase[m.kept_for] != QUEUED:
+    runs_on = m.typed > 0 and m.kept_for != NOBODY and s.phase[m.kept_for] == RUNNING
+    if m.kept_for != NOBODY and s.phase[m.kept_for] != QUEUED and not runs_on:
         m.kept_for = NOBODY
         m.num_kept = 0
     see(s, jobs, m)
@@ -125,30 +152,8 @@ def look(s, jobs, m):
         note_wishes(s, jobs, m)
     m.lacking[: s.num_nodes] = 0.0
     sort_queue(s, jobs, m)
+    list_standing(s, jobs, m)
     m.price_now = m.price * (max(m.num_order - 1, 0) + m.expected) / s.num_gpus
-
-
-@compiled
-def is_still_held(s, m):
-    """Tell whether a GPU that is kept is held by a job that pauses."""
-    for k in range(m.num_kept):
-        gpu = m.kept_gpus[k]
-        for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
-            if s.job_in[slot] != NOBODY and s.phase[s.job_in[slot]] == PAUSING:
-                return True
-    return False
-
-
-@compiled
-def takes_kept(s, jobs, m, job):
-    """Tell whether the GPUs that were kept for a job have a seat, and memory, for it now."""
-    for k in range(m.num_kept):
-        gpu = m.kept_gpus[k]
-        if s.num_jobs_on[gpu] >= s.max_share:
-            return False
-        if s.num_jobs_on[gpu] > 0 and m.room_gib[gpu] < jobs[job].profiled_memory_gib:
-            return False
-    return True
 
 
 @compiled
@@ -173,15 +178,18 @@ def sit(s, jobs, m, job):
 
 @compiled
 def start_kept(s, jobs, m):
-    """Propose the start of the job whose GPUs were being freed, if they are; tell whether it does."""
+    """Propose the start, or the move, of the job whose GPUs were being freed, if they are; tell whether it does."""
     job = m.kept_for
     if job == NOBODY or is_still_held(s, m):
         return False
     m.kept_for = NOBODY
     if takes_kept(s, jobs, m, job):
-        fill_placement(m, m.kept_gpus[: m.num_kept])
+        fill_placement(jobs, m, job, m.kept_gpus[: m.num_kept], m.kept_servers)
         m.num_kept = 0
-        sit(s, jobs, m, job)
+        if s.phase[job] == RUNNING:
+            propose_move(s, jobs, m, job)
+        else:
+            sit(s, jobs, m, job)
         return True
     m.num_kept = 0
     return False
@@ -197,20 +205,38 @@ def propose_placed(s, jobs, m, job):
 
 
 @compiled
+def needs_as_asked(s, jobs, m, job):
+    """Tell whether a job must find the cores that it asks for, since nobody divides them for it."""
+    return s.cpu_limited and (not divides(s, m) or jobs[job].servers > 0)
+
+
+@compiled
+def propose_move(s, jobs, m, job):
+    """Propose that a running job goes on with the GPUs noted."""
+    m.node = NOBODY
+    propose(m, MOVE, job, m.new_cores if divides(s, m) and jobs[job].servers == 0 else 0.0)
+
+
+@compiled
 def start_one(s, jobs, m):
-    """Propose the start of the first in order that finds seats; tell whether one does."""
+    """Propose the start, or the move to faster GPUs, of the first in order that finds seats; tell whether one does."""
     if start_kept(s, jobs, m):
         return True
-    for at in range(m.num_order):
-        job = m.order[at]
+    for at in range(m.num_standing):
+        job = m.standing[at]
         if job == m.kept_for or is_barred(s, m, job):
             continue
-        as_asked = s.cpu_limited and (not divides(s, m) or jobs[job].servers > 0)
-        if best_seats(s, jobs, m, job, jobs[job].cores_each if as_asked else 1.0):
+        if s.phase[job] == RUNNING:
+            if is_any_empty(s, m) and best_move_of(s, jobs, m, job, 0.0) > 0.0:
+                m.is_choice = 1
+                propose_move(s, jobs, m, job)
+                return True
+            continue
+        if best_seats(s, jobs, m, job, needs_as_asked(s, jobs, m, job)):
             m.is_choice = 1
             sit(s, jobs, m, job)
             return True
-        beyond_a_node = jobs[job].num_gpus > most_on_a_node(s, jobs, job)
+        beyond_a_node = jobs[job].num_gpus > most_on_a_node(s, jobs, job) and not may_spread(s, jobs, m, job)
         if beyond_a_node and m.kept_for == NOBODY and place(s, jobs, job):
             m.is_choice = 1
             propose_placed(s, jobs, m, job)
@@ -237,33 +263,14 @@ def start_on_cores(s, jobs, m):
 
 
 @compiled
-def displace(s, jobs, m):
-    """Propose the pauses by which one of the first in order gets seats, if that pays; tell whether it does."""
-    if m.preemption == 0 or m.kept_for != NOBODY:
+def start_slowly(s, jobs, m):
+    """Propose the start of the first in order that had better run on slow GPUs meanwhile; tell whether one does."""
+    job = find_slow_start(s, jobs, m) if m.typed and is_any_empty(s, m) else NOBODY
+    if job == NOBODY:
         return False
-    for at in range(min(m.num_order, int(m.contenders))):
-        job = m.order[at]
-        if s.last_action_instant[job] == s.instant:
-            continue
-        if jobs[job].num_gpus > most_on_a_node(s, jobs, job):
-            pays = find_room_beyond(s, jobs, m, job, m.num_order)
-        else:
-            pays = best_displacement(s, jobs, m, job, m.num_order, 0.0) > 0.0
-        if pays:
-            m.is_choice = 1
-            displace_for(m, job, m.wanted[: m.num_wanted], m.to_evict[: m.num_evicted])
-            return True
-    return False
-
-
-@compiled
-def displace_for(m, job, gpus, victims):
-    """Propose the pauses of victims, and keep GPUs for a job."""
-    m.kept_for = job
-    m.num_kept = len(gpus)
-    copy(gpus, m.kept_gpus, len(gpus))
-    for victim in victims:
-        propose(m, PAUSE, victim, 0.0)
+    m.is_choice = 1
+    sit(s, jobs, m, job)
+    return True
 
 
 @compiled
@@ -275,8 +282,7 @@ def move_one(s, jobs, m):
     if job == NOBODY:
         return False
     m.is_choice = 1
-    m.node = NOBODY
-    propose(m, MOVE, job, m.new_cores if divides(s, m) and jobs[job].servers == 0 else 0.0)
+    propose_move(s, jobs, m, job)
     return True
 
 
@@ -318,6 +324,7 @@ def find_moves(s, jobs, m):
         start_on_cores(s, jobs, m)
         or start_one(s, jobs, m)
         or displace(s, jobs, m)
+        or start_slowly(s, jobs, m)
         or move_one(s, jobs, m)
         or feed(s, jobs, m)
         or start_anything(s, jobs, m)

@@ -4,11 +4,12 @@ import numpy as np
 
 from simulator.kernel._compile import compiled
 from simulator.kernel.layout import MAX_SHARE, NOBODY, QUEUED
-from simulator.kernel.move_list import DISPLACE, FEATURES, MOVE, PAUSE, START
+from simulator.kernel.move_list import DISPLACE, FEATURES, MOVE, PAUSE, START, servers_of
 from simulator.kernel.queues import attained_now
 from simulator.kernel.scales import as_time, largest_memory
 from simulator.kernel.seats import crowded, harm_s
-from simulator.kernel.trust import cores_wanted, left_now
+from simulator.kernel.trust import cores_wanted
+from simulator.kernel.type_speeds import left_at_best, slow_on
 from simulator.kernel.ways import duty_of, pace_of
 
 (OWN, KIND) = (0, 1)
@@ -60,7 +61,8 @@ def describe_gpus(s, jobs, m, job, gpus, out):
         more = 0.0 if own else duty_of(jobs, job)
         memory = 0.0 if own else jobs[job].profiled_memory_gib
         owned += others == 0
-        slow = max(slow, crowded(m.demand[gpu] + more, others))
+        by_type = slow_on(s, jobs, m, job, s.gpu_node[gpu])
+        slow = max(slow, crowded(m.demand[gpu] + more, others) * by_type)
         demand = max(demand, m.demand[gpu] + more)
         slack = min(slack, m.room_gib[gpu] - memory)
     out[SLACK] = min(max(slack / largest_memory(s), -1.0), 1.0)
@@ -97,8 +99,8 @@ def describe_move(s, jobs, m, v, k, slow, won, relief):
     if slow > 0:
         there, owned = slow, len(gpus) if slow == 1.0 else 0
     describe_cores(s, gpus, out)
-    pace = pace_of(jobs, job, len(gpus))
-    left = m.left_s[job] if s.phase[job] == QUEUED else left_now(s, jobs, m, job)
+    pace = pace_of(jobs, job, len(gpus), servers_of(jobs, v, k))
+    left = m.left_s[job] if s.phase[job] == QUEUED else left_at_best(s, jobs, m, job)
     harm = harm_s(s, jobs, m, job, gpus, there) if kind == START else 0.0
     takes = pace * there * left
     out[GPUS] = np.log2(1.0 + len(gpus)) / 7.0

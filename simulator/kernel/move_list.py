@@ -57,6 +57,7 @@ LIST = (
     ("job", "i4", (MOST_MOVES,)),
     ("node", "i4", (MOST_MOVES,)),  # of a job that starts without GPUs
     ("by_rule", "i1", (MOST_MOVES,)),  # whether it is put where the scenario's rule puts it
+    ("servers", "i4", (MOST_MOVES,)),  # -1 for those asked for
     ("num_gpus", "i4", (MOST_MOVES,)),
     ("gpus", "i4", (MOST_MOVES, MOST_GPUS)),
     ("num_victims", "i4", (MOST_MOVES,)),
@@ -81,6 +82,14 @@ def clear(v):
     """Empty the list."""
     v.num = 0
     v.own = -1
+
+
+@compiled
+def servers_of(jobs, v, k):
+    """Return the servers that the job of the k-th move would have."""
+    if v.job[k] < 0:
+        return 0
+    return jobs[v.job[k]].servers if v.servers[k] < 0 else v.servers[k]
 
 
 @compiled
@@ -113,6 +122,7 @@ def add(v, kind, job, gpus, most):
     v.kind[k] = kind
     v.job[k] = job
     v.node[k] = -1
+    v.servers[k] = -1
     v.by_rule[k] = 0
     v.num_gpus[k] = len(gpus)
     for at in range(len(gpus)):

@@ -1,8 +1,8 @@
 """Which moves are worth considering: for the first queued jobs and for the running ones that would win most.
 
 Of a queued job: for each number of workers its cheapest seats, and GPUs of its own; the best displacement; CPU cores
-instead of GPUs. Of a running job: the best other GPUs, with more workers or without those beside it; fewer workers; a
-pause. To wait for the next event, or a minute.
+instead of GPUs; a slow type of GPU, where it had better run there than wait. Of a running job: the best other GPUs,
+with more workers or without those beside it; fewer workers; a pause. To wait for the next event, or a minute.
 """
 
 import numpy as np
@@ -10,22 +10,18 @@ import numpy as np
 from simulator.kernel import events, laws
 from simulator.kernel._compile import compiled
 from simulator.kernel.cores import servers_of, spread
-from simulator.kernel.giving_way import best_displacement
+from simulator.kernel.displacements import best_displacement
 from simulator.kernel.layout import LEAST_CORES, MAX_SHARE, NOBODY, OPEN
-from simulator.kernel.levers import divides
+from simulator.kernel.levers import divides, needs_as_asked
 from simulator.kernel.move_features import describe_move
 from simulator.kernel.move_list import DISPLACE, MOVE, PAUSE, START, WAIT, WAIT_A_MINUTE, add
-from simulator.kernel.offers import (
-    best_move_of,
-    cost_there,
-    count_empty,
-    finds_cores,
-    may_move,
-)
+from simulator.kernel.offers import best_move_of, cost_there, may_move
+from simulator.kernel.places import count_empty, finds_cores, list_gpus, num_places
 from simulator.kernel.rule_memory import MOST_GPUS, copy
-from simulator.kernel.seats import EPS, look_for, rank_gpus, relief_s
+from simulator.kernel.seats import look_for, rank_gpus, relief_s
 from simulator.kernel.shapes import cores_asked
-from simulator.kernel.ways import find_ways, seconds_of
+from simulator.kernel.slow_types import begin_slowly
+from simulator.kernel.ways import EPS, find_ways, seconds_of
 
 
 @compiled
@@ -57,14 +53,16 @@ def can_be_fed(s, m, gpus):
 
 
 @compiled
-def add_start(s, jobs, m, v, job, gpus, most):
-    """List the start of a job on these GPUs, if it can be fed there."""
+def add_start(s, jobs, m, v, job, way, gpus, most):
+    """List the start of a job in a way on these GPUs, if it can be fed there."""
     if not can_be_fed(s, m, gpus):
         return
-    if jobs[job].servers > 0 and laws.why_no_start(s, jobs, job, gpus, 0.0, NOBODY, 0, -1) > 0:
+    servers = m.way_servers[way]
+    if servers > 0 and laws.why_no_start(s, jobs, job, gpus, 0.0, NOBODY, 0, servers) > 0:
         return
     k = add(v, START, job, gpus, most)
     if k >= 0:
+        v.servers[k] = servers
         describe_move(s, jobs, m, v, k, 0.0, 0.0, 0.0)
 
 
@@ -74,30 +72,31 @@ def add_starts(s, jobs, m, v, job, most):
     if not look_for(s, jobs, m, job):
         return
     find_ways(s, jobs, m, job)
-    as_asked = s.cpu_limited and (not divides(s, m) or jobs[job].servers > 0)
-    cores = jobs[job].cores_each if as_asked else 1.0
+    as_asked = needs_as_asked(s, jobs, m, job)
     for way in range(m.num_ways):
         m.way_cost[way] = np.inf
         m.way_empty[way] = s.num_gpus + 1
-    for node in range(s.num_nodes):
-        rank_gpus(s, m, node)
-        empty = count_empty(s, m, node)
+    for place in range(num_places(s, jobs, m, job)):
+        count = list_gpus(s, m, place)
+        rank_gpus(m, count)
+        empty = count_empty(m, count)
         for way in range(m.num_ways):
-            if m.workers[way] <= MOST_GPUS and finds_cores(s, m, node, way, empty, cores):
-                compare(s, jobs, m, job, node, way, empty)
+            if m.workers[way] > MOST_GPUS or (as_asked and not finds_cores(s, jobs, m, job, way, count)):
+                continue
+            compare(s, jobs, m, job, way, count, empty)
     for way in range(m.num_ways):
         workers = m.workers[way]
         if m.way_cost[way] < np.inf:
-            add_start(s, jobs, m, v, job, m.way_gpus[way, :workers], most)
+            add_start(s, jobs, m, v, job, way, m.way_gpus[way, :workers], most)
         if m.way_empty[way] <= s.num_gpus:
-            add_start(s, jobs, m, v, job, m.way_own[way, :workers], most)
+            add_start(s, jobs, m, v, job, way, m.way_own[way, :workers], most)
 
 
 @compiled
-def compare(s, jobs, m, job, node, way, empty):
-    """Note the GPUs of a node ranked first for a way, if they cost less, or are free and leave fewer so."""
+def compare(s, jobs, m, job, way, count, empty):
+    """Note the GPUs of a place ranked first for a way, if they cost less, or are free and leave fewer so."""
     workers = m.workers[way]
-    cost = cost_there(s, jobs, m, job, node, way, empty, m.way_cost[way])
+    cost = cost_there(s, jobs, m, job, way, count, m.way_cost[way])
     if cost < m.way_cost[way]:
         m.way_cost[way] = cost
         copy(m.ranked, m.way_gpus[way], workers)
@@ -111,12 +110,13 @@ def add_displacement(s, jobs, m, v, job, most):
     """List the best displacement for a queued job, whether or not it pays."""
     if m.preemption == 0 or m.kept_for != NOBODY:
         return
-    won = best_displacement(s, jobs, m, job, m.num_order, -np.inf)
+    won = best_displacement(s, jobs, m, job, np.inf, -np.inf)
     if won == -np.inf or m.num_evicted > MOST_GPUS:
         return
     k = add(v, DISPLACE, job, m.wanted[: m.num_wanted], most)
     if k < 0:
         return
+    v.servers[k] = m.wanted_servers
     v.num_victims[k] = m.num_evicted
     for at in range(m.num_evicted):
         v.victims[k, at] = m.to_evict[at]
@@ -140,6 +140,16 @@ def add_start_on_cores(s, jobs, m, v, job, most):
                 v.node[k] = node
                 describe_move(s, jobs, m, v, k, 0.0, 0.0, 0.0)
             return
+
+
+@compiled
+def add_slow_start(s, jobs, m, v, job, ahead, most):
+    """List the start of a queued job on slow GPUs, where it had better run there than wait; see `begin_slowly`."""
+    if not m.typed or not begin_slowly(s, jobs, m, job, ahead):
+        return
+    k = add(v, START, job, m.gpus[: m.num_gpus], most)
+    if k >= 0:
+        describe_move(s, jobs, m, v, k, 0.0, 0.0, 0.0)
 
 
 @compiled
@@ -180,11 +190,12 @@ def add_moves_of_running(s, jobs, m, v, count, most):
 
 @compiled
 def add_move(s, jobs, m, v, job, gpus, won, most):
-    """List the move of a running job to these GPUs, if it is legal."""
-    if laws.why_no_move(s, jobs, job, gpus, 0.0, NOBODY, 0, -1) > 0:
+    """List the move of a running job to these GPUs, with the servers noted, if it is legal."""
+    if laws.why_no_move(s, jobs, job, gpus, 0.0, NOBODY, 0, m.servers) > 0:
         return
     k = add(v, MOVE, job, gpus, most)
     if k >= 0:
+        v.servers[k] = m.servers
         describe_move(s, jobs, m, v, k, 0.0, won, relief_s(s, m, job))
 
 
@@ -196,8 +207,8 @@ def add_shrink(s, jobs, m, v, job, most):
     find_ways(s, jobs, m, job)
     fewer = 0
     for way in range(m.num_ways):
-        if m.workers[way] < s.width[job]:
-            fewer = max(fewer, m.workers[way])
+        if fewer < m.workers[way] < s.width[job]:
+            fewer, m.servers = m.workers[way], m.way_servers[way]
     count = 0
     slot = s.first_slot[job]
     while slot != NOBODY and count < fewer:
@@ -218,13 +229,16 @@ def list_moves(s, jobs, m, v, queued, running, most):
     """
     note_spare_cores(s, jobs, m)
     room = most - 2
+    ahead = 0
     for at in range(min(queued, m.num_order)):
         job = m.order[at]
+        ahead += jobs[job].num_gpus
         if s.last_action_instant[job] == s.instant or job == m.kept_for:
             continue
         add_starts(s, jobs, m, v, job, room)
         add_displacement(s, jobs, m, v, job, room)
         add_start_on_cores(s, jobs, m, v, job, room)
+        add_slow_start(s, jobs, m, v, job, ahead, room)
     add_moves_of_running(s, jobs, m, v, running, room)
     add_waits(s, jobs, m, v, most)
 

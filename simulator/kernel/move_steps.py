@@ -8,15 +8,14 @@ import numpy as np
 
 from simulator.kernel import core_memory, events
 from simulator.kernel._compile import compiled, entry
-from simulator.kernel.giving_way import find_room_beyond
+from simulator.kernel.giving_way import displace_for, find_room_beyond
 from simulator.kernel.layout import NOBODY
 from simulator.kernel.levers import (
-    displace_for,
-    divides,
     drop_moves,
     feed,
     find_moves,
     look,
+    propose_move,
     propose_placed,
     sit,
 )
@@ -30,6 +29,7 @@ from simulator.kernel.move_list import (
     WAIT_A_MINUTE,
     add,
     clear,
+    servers_of,
 )
 from simulator.kernel.move_options import list_moves
 from simulator.kernel.offers import fill_placement
@@ -50,6 +50,7 @@ def put_own_choice(s, jobs, m, v):
         by_rule = m.num_kept > MOST_GPUS
         own = add(v, DISPLACE, m.kept_for, m.kept_gpus[: 0 if by_rule else m.num_kept], 1)
         v.by_rule[own] = by_rule
+        v.servers[own] = m.kept_servers
         v.num_victims[own] = min(m.num_moves, MOST_GPUS)
         for at in range(v.num_victims[own]):
             v.victims[own, at] = m.move_job[at]
@@ -60,6 +61,7 @@ def put_own_choice(s, jobs, m, v):
         v.by_rule[own] = 1
     else:
         own = add(v, START if kind == core_memory.START else MOVE, job, m.gpus[: m.num_gpus], 1)
+        v.servers[own] = m.servers
     v.own = own
     drop_moves(m)
     describe_move(s, jobs, m, v, own, 0.0, 0.0, 0.0)
@@ -70,23 +72,22 @@ def choose(s, jobs, m, v, k):
     """Decide on the k-th move of the list: put what it takes on the list of moves to be made."""
     kind, job = v.kind[k], v.job[k]
     gpus = v.gpus[k, : v.num_gpus[k]]
+    servers = servers_of(jobs, v, k)
     drop_moves(m)
     m.node = NOBODY
     if kind in (WAIT, WAIT_A_MINUTE):
         v.waits = 1
         v.longest_wait = MINUTE if kind == WAIT_A_MINUTE else np.inf
     elif kind == DISPLACE and v.by_rule[k]:
-        find_room_beyond(s, jobs, m, job, m.num_order)
-        displace_for(m, job, m.wanted[: m.num_wanted], m.to_evict[: m.num_evicted])
+        find_room_beyond(s, jobs, m, job)
+        displace_for(m, job, m.wanted[: m.num_wanted], m.wanted_servers, m.to_evict[: m.num_evicted])
     elif kind == DISPLACE:
-        displace_for(m, job, gpus, v.victims[k, : v.num_victims[k]])
+        displace_for(m, job, gpus, servers, v.victims[k, : v.num_victims[k]])
     elif kind == PAUSE:
         core_memory.propose(m, core_memory.PAUSE, job, 0.0)
     elif kind == MOVE:
-        fill_placement(m, gpus)
-        core_memory.propose(
-            m, core_memory.MOVE, job, m.new_cores if divides(s, m) and jobs[job].servers == 0 else 0.0
-        )
+        fill_placement(jobs, m, job, gpus, servers)
+        propose_move(s, jobs, m, job)
     elif v.by_rule[k]:
         place(s, jobs, job)
         propose_placed(s, jobs, m, job)
@@ -95,7 +96,7 @@ def choose(s, jobs, m, v, k):
         m.node = v.node[k]
         core_memory.propose(m, core_memory.START, job, 0.0)
     else:
-        fill_placement(m, gpus)
+        fill_placement(jobs, m, job, gpus, servers)
         sit(s, jobs, m, job)
 
 

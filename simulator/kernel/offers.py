@@ -1,4 +1,4 @@
-"""What is worth doing now: where a job starts, and which to move to GPUs no other needs.
+"""What is worth doing now: where a job starts, and which to move to GPUs that no other needs.
 
 Time on GPUs has a price, seconds that others wait for each second of a GPU, which grows with the queue: a job is given
 as many workers as make its own time and what it costs others least. All times are estimates.
@@ -9,20 +9,16 @@ import numpy as np
 from simulator.kernel._compile import compiled
 from simulator.kernel.layout import NOBODY, RUNNING
 from simulator.kernel.machines import count_on
-from simulator.kernel.seats import (
-    EPS,
-    harm_s,
-    look_for,
-    rank_gpus,
-    relief_s,
-)
-from simulator.kernel.trust import left_now
-from simulator.kernel.ways import find_ways, pace_with
+from simulator.kernel.places import can_serve, count_empty, finds_cores, list_gpus, num_places
+from simulator.kernel.seats import harm_s, look_for, rank_gpus, relief_s
+from simulator.kernel.type_speeds import left_at_best, slow_on
+from simulator.kernel.ways import find_ways, pace_of
 
 
 @compiled
-def fill_placement(m, gpus):
-    """Note these GPUs, in ascending order, as those of a placement."""
+def fill_placement(jobs, m, job, gpus, servers):
+    """Note these GPUs, in ascending order, and servers as those of a placement of a job."""
+    m.servers = -1 if servers == jobs[job].servers else servers
     m.num_gpus = len(gpus)
     for k in range(len(gpus)):
         at = k
@@ -33,28 +29,21 @@ def fill_placement(m, gpus):
 
 
 @compiled
-def count_empty(s, m, node):
-    """Return how many GPUs of a node are free for anybody."""
-    count = 0
-    for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
-        count += m.is_empty[gpu]
-    return count
+def cost_there(s, jobs, m, job, way, count, least):
+    """Return what a job costs itself and others in a way on the GPUs of a place ranked first, over its own time.
 
-
-@compiled
-def cost_there(s, jobs, m, job, node, way, empty, least):
-    """Return what a job costs itself and others in a way on the GPUs of a node ranked first, over its own time.
-
-    Infinite where it would be too slow. empty: GPUs there that are free. What it does to others is left out where that
-    cannot bring the cost below `least`.
+    Infinite where it would be too slow. count: GPUs of the place. What it does to others is left out where that cannot
+    bring the cost below `least`.
     """
     workers, pace = m.workers[way], m.pace[way]
-    if workers > s.node_gpus[node]:
+    if workers > count:
         return np.inf
     slow = m.slowdown[m.ranked[workers - 1]]
     if pace * slow > m.most_slow:
         return np.inf
-    owned = min(workers, empty)
+    owned = 0
+    for k in range(workers):
+        owned += m.is_empty[m.ranked[k]]
     cost = pace * slow * (1 + m.price_now * (owned + m.shared_price * (workers - owned)))
     if owned < workers and cost <= least:
         left = max(m.left_s[job], 1.0)
@@ -63,57 +52,51 @@ def cost_there(s, jobs, m, job, node, way, empty, least):
 
 
 @compiled
-def finds_cores(s, m, node, way, empty, cores):
-    """Tell whether a node has so many cores for each worker; one is kept for each GPU that is free."""
-    workers = m.workers[way]
-    return cores <= 1 or s.unreserved_cores[node] + min(workers, empty) + EPS >= cores * workers
-
-
-@compiled
-def best_seats(s, jobs, m, job, cores):
+def best_seats(s, jobs, m, job, as_asked):
     """Find the seats with the least cost to a job and to others; tell whether some are good enough.
 
-    They are noted as a placement. cores: those it must find for each worker, if more than one.
+    They are noted as a placement. as_asked: whether it must find the cores that it asks for.
     """
     if not look_for(s, jobs, m, job):
         return False
     find_ways(s, jobs, m, job)
     least, least_empty = np.inf, 0
-    for node in range(s.num_nodes):
-        if not m.has_seat[node]:
+    for place in range(num_places(s, jobs, m, job)):
+        if place < s.num_nodes and not m.has_seat[place]:
             continue
-        rank_gpus(s, m, node)
-        empty = count_empty(s, m, node)
+        count = list_gpus(s, m, place)
+        rank_gpus(m, count)
+        empty = count_empty(m, count)
         for way in range(m.num_ways):
-            if not finds_cores(s, m, node, way, empty, cores):
+            if as_asked and not finds_cores(s, jobs, m, job, way, count):
                 continue
-            cost = cost_there(s, jobs, m, job, node, way, empty, least)
+            cost = cost_there(s, jobs, m, job, way, count, least)
             if cost < least or (cost == least < np.inf and empty < least_empty):
                 least, least_empty = cost, empty
-                fill_placement(m, m.ranked[: m.workers[way]])
+                fill_placement(jobs, m, job, m.ranked[: m.workers[way]], m.way_servers[way])
     return least < np.inf
 
 
 @compiled
-def its_place(s, m, job, node, workers, able):
-    """List so many GPUs of a node that are empty or a running job's alone; tell whether there are so many.
+def its_place(s, jobs, m, job, way, count):
+    """Choose GPUs of a place that are empty or a running job's alone, its own first; tell whether there are enough.
 
-    They must not be those it has. able: whether the node can hold it.
+    The shape must not be the one that it has on those it has. count: GPUs of the place.
     """
-    if not able:
-        return False
-    count = 0
-    kept = 0
+    workers, chosen, kept = m.workers[way], 0, 0
     for own in (True, False):
-        for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
-            if count == workers:
+        for k in range(count):
+            if chosen == workers:
                 break
+            gpu = m.among[k]
             is_its = count_on(s, gpu, job) > 0
-            if (own and is_its and s.num_jobs_on[gpu] == 1) or (not own and m.is_empty[gpu]):
-                m.chosen[count] = gpu
-                count += 1
+            holds = s.node_memory[s.gpu_node[gpu]] >= jobs[job].gpu_memory_gib
+            if holds and ((own and is_its and s.num_jobs_on[gpu] == 1) or (not own and m.is_empty[gpu])):
+                m.chosen[chosen] = gpu
+                chosen += 1
                 kept += is_its
-    return count == workers and not (kept == workers == s.width[job])
+    is_same = kept == workers == s.width[job] and m.way_servers[way] == s.servers[job]
+    return chosen == workers and not is_same
 
 
 @compiled
@@ -128,6 +111,15 @@ def may_move(s, jobs, m, job):
 
 
 @compiled
+def slowest_chosen(s, jobs, m, job, count):
+    """Return the slowdown of a job by the type of the slowest of the GPUs chosen."""
+    slow = 0.0
+    for k in range(count):
+        slow = max(slow, slow_on(s, jobs, m, job, s.gpu_node[m.chosen[k]]))
+    return slow
+
+
+@compiled
 def best_move_of(s, jobs, m, job, least):
     """Find the empty GPUs, with its own or instead of them, that a running job wins most by; return the seconds won.
 
@@ -135,21 +127,28 @@ def best_move_of(s, jobs, m, job, least):
     restart; the jobs that it leaves behind win too.
     """
     find_ways(s, jobs, m, job)
-    width, remaining = s.width[job], left_now(s, jobs, m, job)
+    width, remaining = s.width[job], left_at_best(s, jobs, m, job)
     relief = relief_s(s, m, job)
-    now = m.left_s[job] + remaining * pace_with(m, width) * m.crowd[job] * m.price_now * width
+    pace = pace_of(jobs, job, s.workers[job], s.servers[job])
+    now = m.left_s[job] + remaining * pace * m.crowd[job] * m.type_slow[job] * m.price_now * width
     restart = m.growth * (jobs[job].pause_s + jobs[job].load_s)
     for way in range(m.num_ways):
         workers = m.workers[way]
-        gain = now - remaining * m.pace[way] * (1 + m.price_now * workers) - restart + m.relief * relief
-        if workers < width or gain <= least:
+        if workers < width:
             continue
-        for node in range(s.num_nodes):
-            able = s.node_memory[node] >= jobs[job].gpu_memory_gib
-            if workers <= s.node_gpus[node] and its_place(s, m, job, node, workers, able):
-                least = gain
-                fill_placement(m, m.chosen[:workers])
+        for place in range(num_places(s, jobs, m, job)):
+            at_best = remaining * m.pace[way] * (1 + m.price_now * workers)
+            if now - at_best - restart + m.relief * relief <= least:
                 break
+            count = list_gpus(s, m, place)
+            if workers > count or not its_place(s, jobs, m, job, way, count):
+                continue
+            slow = slowest_chosen(s, jobs, m, job, workers)
+            there = remaining * m.pace[way] * slow * (1 + m.price_now * workers)
+            gain = now - there - restart + m.relief * relief
+            if gain > least and can_serve(s, jobs, m, job, way):
+                least = gain
+                fill_placement(jobs, m, job, m.chosen[:workers], m.way_servers[way])
     return least
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from simulator.kernel._compile import compiled
 from simulator.kernel.core_memory import CORE_FIELDS, Fields, dtype_of, forget, tier_of
 from simulator.kernel.history import HISTORY
-from simulator.kernel.layout import Tier
+from simulator.kernel.layout import GPU_TYPES, Tier
 from simulator.kernel.rule_parameters import RULE_PARAMETERS
 
 MOST_GPUS = 16  # of a move that names its GPUs; what needs more is put where the scenario's rule puts it
@@ -30,12 +30,24 @@ MEMORY: Fields = (
     # moves decided on and not yet carried out
     ("next_move", "i8"),
     ("gpus", "i4", ("gpus",)),
+    ("servers", "i8"),  # of the placement, as num_gpus and node; -1 for those asked for
     ("is_choice", "i1"),  # whether they are a choice among others; else they follow from one, or are of cores
     # GPUs that are being freed for a job
     ("kept_for", "i8"),
     ("num_kept", "i8"),
     ("kept_gpus", "i4", ("gpus",)),
+    ("kept_servers", "i8"),
     ("refused_at", "i8", ("jobs",)),  # the instant at which no place was found for it
+    # the machines, which do not change: see `simulator.kernel.type_speeds`
+    ("num_kinds", "i8"),  # types of GPUs; 0 until they have been looked up
+    ("kinds", "i4", (len(GPU_TYPES),)),
+    ("typed", "i1"),  # whether there are several that differ in speed
+    ("fair_cores", "f8"),  # for each GPU of the cluster
+    (
+        "fastest",
+        "f8",
+        ("jobs",),
+    ),  # speed on the fastest GPUs that can hold the job; 0 until it has been looked up
     # what looking ahead has decided (`simulator.kernel.look_ahead`); the rule alone leaves it as it is
     ("waits", "i1"),  # whether nothing more is to be started at this instant
     ("longest_wait", "f8"),  # s, where it does
@@ -48,10 +60,15 @@ MEMORY: Fields = (
     # scratch: the queue and the running jobs
     ("num_order", "i8"),
     ("order", "i4", ("jobs",)),  # queued jobs with GPUs, in order
+    ("num_standing", "i8"),
+    ("standing", "i4", ("jobs",)),  # the same and the running jobs that would be faster elsewhere, in order
     ("to_list", "i1", ("jobs",)),  # is queued, and not yet in order
     ("num_on_cores", "i8"),
     ("on_cores", "i4", ("jobs",)),  # queued CPU jobs, by job
     ("crowd", "f8", ("jobs",)),  # slowdown of a job by those beside it
+    ("type_slow", "f8", ("jobs",)),  # by the type of its slowest GPU, over the fastest that can hold it
+    ("anew_s", "f8"),  # s that the job in question has to go, if it starts anew on its fastest GPUs
+    ("alone", "i1"),  # whether it must have its GPUs alone
     # scratch: GPUs
     ("demand", "f8", ("gpus",)),  # sum of profiled duties
     ("room_gib", "f8", ("gpus",)),  # memory that no profile claims
@@ -62,6 +79,9 @@ MEMORY: Fields = (
     ("seats", "i4", ("gpus",)),  # GPUs that are empty or open
     ("slowdown", "f8", ("gpus",)),  # of a job there; infinite where it cannot run
     ("opens_s", "f8", ("gpus",)),
+    ("among", "i4", ("gpus",)),  # GPUs of the place in question
+    ("frees_s", "f8", ("gpus",)),  # when no job is left
+    ("by_freeing", "i4", ("gpus",)),  # the first to be free first
     ("evicted", "i4", ("gpus",)),
     ("slow_after", "f8", ("gpus",)),
     ("ranked", "i4", ("gpus",)),
@@ -69,6 +89,7 @@ MEMORY: Fields = (
     # scratch: the best displacement so far
     ("num_wanted", "i8"),
     ("wanted", "i4", ("gpus",)),
+    ("wanted_servers", "i8"),
     ("wanted_slowdown", "f8"),
     ("num_evicted", "i8"),
     ("to_evict", "i4", ("gpus",)),
@@ -76,16 +97,19 @@ MEMORY: Fields = (
     ("offered", "i4", ("gpus",)),
     ("offers_gpus", "i4", ("gpus",)),
     # scratch: nodes
+    ("empties", "i4", ("nodes",)),  # GPUs that are empty
+    ("node_order", "i4", ("nodes",)),
     ("can_hold", "i1", ("nodes",)),
     ("has_seat", "i1", ("nodes",)),  # for the job that was looked for
     ("spare", "f8", ("nodes",)),  # cores that could be given up
     # scratch: the ways in which a job can run
     ("num_ways", "i8"),
     ("workers", "i4", (8,)),
+    ("way_servers", "i4", (8,)),
     ("pace", "f8", (8,)),  # time over that as asked
     ("way_cost", "f8", (8,)),  # the least so far
     ("way_gpus", "i4", (8, MOST_GPUS)),
-    ("way_empty", "i4", (8,)),  # free GPUs of the fullest node with enough of them
+    ("way_empty", "i4", (8,)),  # free GPUs of the fullest place with enough of them
     ("way_own", "i4", (8, MOST_GPUS)),
 )
 

@@ -16,9 +16,9 @@ def is_legal(s, jobs, m, at):
     """Tell whether a move of the list may be made now."""
     kind, job, value = m.move_kind[at], m.move_job[at], m.move_value[at]
     if kind == START:
-        return laws.why_no_start(s, jobs, job, m.gpus[: m.num_gpus], value, m.node, 0, -1) == 0
+        return laws.why_no_start(s, jobs, job, m.gpus[: m.num_gpus], value, m.node, 0, m.servers) == 0
     if kind == MOVE:
-        return laws.why_no_move(s, jobs, job, m.gpus[: m.num_gpus], value, m.node, 0, -1) == 0
+        return laws.why_no_move(s, jobs, job, m.gpus[: m.num_gpus], value, m.node, 0, m.servers) == 0
     if kind == PAUSE:
         return pausing.may_pause(s, job)
     if kind == CORES:
@@ -61,7 +61,7 @@ def cores_there(s, jobs, m, job, cores):
     """Return the cores of a placement: those named, or as many as a job asks for on so many GPUs."""
     if cores > 0 and s.cpu_limited:
         return cores
-    workers, servers = shapes.meant(jobs, job, m.num_gpus, 0, -1)
+    workers, servers = shapes.meant(jobs, job, m.num_gpus, 0, m.servers)
     return shapes.cores_asked(jobs, job, m.num_gpus, workers, servers)
 
 
@@ -82,7 +82,7 @@ def carry_out(s, jobs, m, kind):
         actions.throttle(s, job, value)
     else:
         gpus = m.gpus[: m.num_gpus]
-        workers, servers = shapes.meant(jobs, job, m.num_gpus, 0, -1)
+        workers, servers = shapes.meant(jobs, job, m.num_gpus, 0, m.servers)
         cores = cores_there(s, jobs, m, job, value)
         if kind == START:
             actions.start_as(s, jobs, job, gpus, workers, servers, cores, m.node)

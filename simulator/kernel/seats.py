@@ -11,12 +11,11 @@ from simulator.kernel._compile import compiled
 from simulator.kernel.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, RUNNING
 from simulator.kernel.machines import count_on
 from simulator.kernel.queues import loading_time
-from simulator.kernel.trust import left_now
+from simulator.kernel.type_speeds import left_at_best, look_up_machines, slow_on
 from simulator.kernel.ways import duty_of, pace_of
 
 CONTENTION, LOSS_PER_JOB = 0.48, 0.04
 ALONE_AFTER = 3  # times that a job ran out of memory, after which it gets GPUs of its own; our choice
-EPS = 1e-6  # of sums of cores
 
 
 @compiled
@@ -62,18 +61,22 @@ def keep_gpus(m):
 
 @compiled
 def see_job(s, jobs, m, job):
-    """Write how long an active job has to go, as things are, and how much those beside it slow it down."""
-    left = left_now(s, jobs, m, job)
+    """Write how long an active job has to go, as things are, and how much those beside it, and its GPUs, slow it."""
+    left = left_at_best(s, jobs, m, job)
     m.crowd[job] = 1.0
+    m.type_slow[job] = 1.0
     slot = s.first_slot[job]
     if slot != NOBODY:
         worst = 1.0
+        by_type = 0.0
         while slot != NOBODY:
             gpu = slot // MAX_SHARE
             worst = max(worst, crowded(m.demand[gpu], s.num_jobs_on[gpu] - 1))
+            by_type = max(by_type, slow_on(s, jobs, m, job, s.gpu_node[gpu]))
             slot = s.next_slot[slot]
         m.crowd[job] = worst
-        left *= pace_of(jobs, job, s.width[job]) * worst
+        m.type_slow[job] = by_type
+        left *= pace_of(jobs, job, s.workers[job], s.servers[job]) * worst * by_type
     held = s.clock - s.phase_began[job]
     if s.phase[job] == LOADING:
         left += s.loading_s[job] - held
@@ -84,12 +87,18 @@ def see_job(s, jobs, m, job):
 
 @compiled
 def see(s, jobs, m):
-    """Read what is on the GPUs, and how long each job has to go: a queued one as asked and alone, with its load."""
+    """Read what is on the GPUs, and how long each job has to go: a queued one as asked, alone, with its load.
+
+    A queued one is taken to get the fastest GPUs that can hold it.
+    """
+    look_up_machines(s, m)
     for gpu in range(s.num_gpus):
         see_gpu(s, jobs, m, gpu)
     keep_gpus(m)
     m.num_seats = 0
+    m.empties[: s.num_nodes] = 0
     for gpu in range(s.num_gpus):
+        m.empties[s.gpu_node[gpu]] += m.is_empty[gpu]
         if m.is_empty[gpu] or m.is_open[gpu]:
             m.seats[m.num_seats] = gpu
             m.num_seats += 1
@@ -99,13 +108,17 @@ def see(s, jobs, m):
         begin = s.queue_start[request_class]
         for at in range(begin, begin + s.queue_size[request_class]):
             job = s.queue[at]
-            m.left_s[job] = left_now(s, jobs, m, job) + loading_time(s, jobs, job)
+            m.left_s[job] = left_at_best(s, jobs, m, job) + loading_time(s, jobs, job)
 
 
 @compiled
 def look_for(s, jobs, m, job):
-    """Write how much slower than alone a job would run on each GPU, infinite where it cannot; tell whether it can."""
-    duty, memory, alone = duty_of(jobs, job), jobs[job].profiled_memory_gib, is_oom_prone(s, job)
+    """Write how much slower than at best a job would run on each GPU, infinite where it cannot; tell whether it can.
+
+    A job that runs can go only to GPUs of its own.
+    """
+    duty, memory = duty_of(jobs, job), jobs[job].profiled_memory_gib
+    m.alone = is_oom_prone(s, job) or s.phase[job] == RUNNING
     somewhere = False
     for node in range(s.num_nodes):
         m.can_hold[node] = s.node_memory[node] >= jobs[job].gpu_memory_gib
@@ -117,10 +130,13 @@ def look_for(s, jobs, m, job):
         if not m.can_hold[node]:
             continue
         demand = m.demand[gpu] + duty
+        by_type = slow_on(s, jobs, m, job, node)
         if m.is_empty[gpu]:
-            m.slowdown[gpu] = 1.0
-        elif m.is_open[gpu] and not alone and m.room_gib[gpu] >= memory and demand <= m.most_busy * m.sharing:
-            m.slowdown[gpu] = crowded(demand, s.num_jobs_on[gpu])
+            m.slowdown[gpu] = by_type
+        elif (
+            m.is_open[gpu] and not m.alone and m.room_gib[gpu] >= memory and demand <= m.most_busy * m.sharing
+        ):
+            m.slowdown[gpu] = crowded(demand, s.num_jobs_on[gpu]) * by_type
         if m.slowdown[gpu] < np.inf:
             m.has_seat[node] = 1
             somewhere = True
@@ -128,11 +144,10 @@ def look_for(s, jobs, m, job):
 
 
 @compiled
-def rank_gpus(s, m, node):
-    """List the GPUs of a node by what has just been found, those on which a job is slowed least first."""
-    first = s.node_first[node]
-    for k in range(s.node_gpus[node]):
-        gpu = first + k
+def rank_gpus(m, count):
+    """List the GPUs of a place by what has just been found, those on which a job is slowed least first."""
+    for k in range(count):
+        gpu = m.among[k]
         at = k
         while at > 0 and m.slowdown[m.ranked[at - 1]] > m.slowdown[gpu]:
             m.ranked[at] = m.ranked[at - 1]
@@ -202,17 +217,18 @@ def relief_s(s, m, job):
 def without(s, jobs, m, job, gpu, evicted):
     """Return a job's slowdown on a GPU from which another is evicted; infinite if it cannot run there even then."""
     others = s.num_jobs_on[gpu] - 1
+    by_type = slow_on(s, jobs, m, job, s.gpu_node[gpu])
     if others == 0:
-        return 1.0
+        return by_type
     demand = m.demand[gpu] - duty_of(jobs, evicted) + duty_of(jobs, job)
     if m.room_gib[gpu] + jobs[evicted].profiled_memory_gib < jobs[job].profiled_memory_gib:
         return np.inf
-    if is_oom_prone(s, job) or demand > m.most_busy * m.sharing:
+    if m.alone or demand > m.most_busy * m.sharing:
         return np.inf
     for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
         if s.job_in[slot] != NOBODY and is_oom_prone(s, s.job_in[slot]):
             return np.inf
-    return crowded(demand, others)
+    return crowded(demand, others) * by_type
 
 
 @compiled
@@ -220,9 +236,10 @@ def may_be_evicted(s, m, job, other):
     """Tell whether a running job may be paused for another: it has longer to go, and has run for a while."""
     return (
         s.phase[other] == RUNNING
+        and other != job
         and s.last_action_instant[other] != s.instant
         and s.width[other] > 0
-        and m.left_s[other] > m.left_s[job]
+        and m.left_s[other] > m.anew_s
         and s.clock - s.phase_began[other] >= m.settled
     )
 

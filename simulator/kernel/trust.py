@@ -69,7 +69,7 @@ def learn_cores(s, jobs, m):
         if width == 0:
             m.learned[job] = 0.0
         elif m.learned[job] > 0.0:
-            shape = jobs[job].num_gpus / width / pace_of(jobs, job, width)
+            shape = jobs[job].num_gpus / width / pace_of(jobs, job, width, 0)
             m.learned[job] *= shape / m.crowd[job]
 
 

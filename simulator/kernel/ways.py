@@ -1,9 +1,11 @@
 """What profiles tell of a job: how busy it keeps GPUs, and how long an iteration takes in the shapes it can have."""
 
 from simulator.kernel._compile import compiled
-from simulator.kernel.layout import NOBODY
+from simulator.kernel.layout import MOST_SERVERS, NOBODY, SERVER_CORES
+from simulator.kernel.rule_memory import MOST_GPUS
 
 WIDTHS = (1, 2, 4, 8, 16)  # numbers of workers that are considered beside what a job asks for
+EPS = 1e-6  # of sums of cores
 
 
 @compiled
@@ -22,10 +24,10 @@ def seconds_of(jobs, job, workers, servers, on_cpu):
 
 
 @compiled
-def pace_of(jobs, job, workers):
-    """Seconds with so many workers over those with as many as a job asks for."""
-    asked, servers = max(jobs[job].num_gpus, 1), jobs[job].servers
-    return seconds_of(jobs, job, workers, servers, 0.0) / seconds_of(jobs, job, asked, servers, 0.0)
+def pace_of(jobs, job, workers, servers):
+    """Seconds with so many workers and servers over those with as many as a job asks for."""
+    as_asked = seconds_of(jobs, job, max(jobs[job].num_gpus, 1), jobs[job].servers, 0.0)
+    return seconds_of(jobs, job, workers, servers, 0.0) / as_asked
 
 
 @compiled
@@ -39,40 +41,66 @@ def most_on_a_node(s, jobs, job):
 
 
 @compiled
-def add_way(jobs, m, job, workers):
-    """Note a number of workers, and the pace with them."""
+def may_spread(s, jobs, m, job):
+    """Tell whether a job may be put on several nodes: with servers, or where types differ if no node is large enough.
+
+    Workers with servers are as fast wherever they are.
+    """
+    asked = jobs[job].num_gpus
+    if asked > MOST_GPUS:
+        return False
+    return jobs[job].servers > 0 or (m.typed > 0 and asked > most_on_a_node(s, jobs, job))
+
+
+@compiled
+def best_servers(s, jobs, m, job, workers):
+    """Return the servers with which so many workers are fastest, by what a fair share of the cores is enough for."""
+    if jobs[job].servers == 0:
+        return 0
+    most = MOST_SERVERS
+    if s.cpu_limited:
+        left = m.fair_cores - jobs[job].cores_each + SERVER_CORES * jobs[job].servers / jobs[job].num_gpus
+        most = min(max(int(left * workers / SERVER_CORES + EPS), 1), MOST_SERVERS)
+    best = 1
+    least = seconds_of(jobs, job, workers, 1, 0.0)
+    for servers in range(2, most + 1):
+        takes = seconds_of(jobs, job, workers, servers, 0.0)
+        if takes < least:
+            best, least = servers, takes
+    return best
+
+
+@compiled
+def add_way(jobs, m, job, workers, servers):
+    """Note a shape, and the pace in it."""
     m.workers[m.num_ways] = workers
-    m.pace[m.num_ways] = pace_of(jobs, job, workers)
+    m.way_servers[m.num_ways] = servers
+    m.pace[m.num_ways] = pace_of(jobs, job, workers, servers)
     m.num_ways += 1
 
 
 @compiled
 def find_ways(s, jobs, m, job):
-    """Write the numbers of workers with which a job may run on one node, and its pace with each.
+    """Write the shapes in which a job may run, and its pace in each: numbers of workers, each with its best servers.
 
-    What it asks for is the only one without sizing, and for jobs with parameter servers.
+    Without sizing what it asks for is the only one; with it, that is one of them.
     """
     m.num_ways = 0
-    asked = jobs[job].num_gpus
-    if m.sizing == 0 or jobs[job].servers > 0:
-        add_way(jobs, m, job, asked)
+    asked, servers = jobs[job].num_gpus, jobs[job].servers
+    if m.sizing == 0:
+        add_way(jobs, m, job, asked, servers)
         return
-    most = min(jobs[job].max_workers, most_on_a_node(s, jobs, job))
+    most = jobs[job].max_workers
+    if not may_spread(s, jobs, m, job):
+        most = min(most, most_on_a_node(s, jobs, job))
     last = NOBODY
     for width in WIDTHS:
         if last < asked < width:
-            add_way(jobs, m, job, asked)
+            add_way(jobs, m, job, asked, best_servers(s, jobs, m, job, asked))
         if jobs[job].min_workers <= width <= most or width == asked:
-            add_way(jobs, m, job, width)
+            add_way(jobs, m, job, width, best_servers(s, jobs, m, job, width))
         last = width
     if asked > last:
-        add_way(jobs, m, job, asked)
-
-
-@compiled
-def pace_with(m, workers):
-    """Return the pace with so many workers, 1 if it is none of the ways that have been found."""
-    for k in range(m.num_ways):
-        if m.workers[k] == workers:
-            return m.pace[k]
-    return 1.0
+        add_way(jobs, m, job, asked, best_servers(s, jobs, m, job, asked))
+    if best_servers(s, jobs, m, job, asked) != servers:
+        add_way(jobs, m, job, asked, servers)

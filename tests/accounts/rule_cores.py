@@ -7,7 +7,8 @@ import numpy as np
 
 from simulator.policy import Action
 from simulator.rule import Rule
-from tests.accounts.rule_seats import Paces, Seats, between
+from tests.accounts.rule_seats import Seats, between
+from tests.accounts.rule_shapes import Paces
 from tests.accounts.shares_of_cores import ROUNDING, Holders, divide, resizes, start_on_cores
 from tests.accounts.trial_of_cores import Tuner
 
@@ -49,7 +50,7 @@ class Feeder:
             gpus = len(seats.gpus.get(job, ()))
             if not gpus or view.jobs.servers[job]:
                 continue
-            shape = int(view.jobs.num_gpus[job]) / gpus / self._paces.of(view, job, gpus)
+            shape = int(view.jobs.num_gpus[job]) / gpus / self._paces.of(view, job, gpus, 0)
             need = view.jobs.expected_cores[[job]] * (shape / seats.crowd[job])
             want[row] = math.ceil(between(want[[row]], need, trust)[0] - ROUNDING)
             gain[row] = between(np.maximum(gain[[row]], LEAST_GAIN), 1.0 / (need * gpus), trust)[0]

@@ -6,14 +6,14 @@ GPU.
 """
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simulator.rule import Rule
-from simulator.speed_model import Speeds, seconds
-from simulator.vocabulary import DONE, LOADING, PAUSING, QUEUED
+from simulator.vocabulary import DONE, LOADING, PAUSING, QUEUED, RUNNING
+from tests.accounts.rule_shapes import ROUNDING, Paces
+from tests.accounts.rule_types import Types
 from tests.accounts.sharing_by_hand import ALONE_AFTER
 
 if TYPE_CHECKING:
@@ -21,51 +21,15 @@ if TYPE_CHECKING:
 
 CONTENTION, LOSS_PER_JOB = 0.48, 0.04
 NOBODY = -1
-WIDTHS = (1, 2, 4, 8, 16)  # and what a job asks for
-ROUNDING = 1e-6
-
-
-Ways = Sequence[tuple[int, float]]
-"""Numbers of workers that a job can have, each with its time over that with those it asks for."""
 
 
 class Offer(NamedTuple):
-    """GPUs for a job, how much slower than alone it runs there, and how many of them it has alone."""
+    """GPUs for a job and its servers, how much slower than alone it runs there, and how many GPUs it has alone."""
 
     gpus: tuple[int, ...]
+    servers: int
     slowdown: float
     owned: int
-
-
-class Paces:
-    """How long jobs take in other shapes, over what they take as asked; fitted to their profiles."""
-
-    def __init__(self) -> None:
-        """Know no job yet."""
-        self._speeds = Speeds()
-        self._known: dict[tuple[int, int], float] = {}
-
-    def of(self, view: "View", job: int, width: int) -> float:
-        """Return the seconds with so many workers over those with as many as a job asks for."""
-        if (job, width) not in self._known:
-            shapes = np.array([width, max(int(view.jobs.num_gpus[job]), 1)])
-            servers = np.full(2, int(view.jobs.servers[job]))
-            took = seconds(self._speeds.of(view, np.array([job])), shapes, servers, np.zeros(2))
-            self._known[job, width] = float(took[0] / took[1])
-        return self._known[job, width]
-
-    def ways(self, view: "View", job: int, *, sizing: bool) -> Ways:
-        """Return the numbers of workers with which a job may run on one node, and how long it takes with them.
-
-        Without sizing, and for jobs with parameter servers, what it asks for is the only one.
-        """
-        asked, least, most = (
-            int(each[job]) for each in (view.jobs.num_gpus, view.jobs.min_workers, view.jobs.max_workers)
-        )
-        most = min(most, int(max(view.nodes.num_gpus[view.can_hold(job)], default=0)))
-        others = (width for width in WIDTHS if least <= width <= most)
-        widths = {asked, *others} if sizing and not view.jobs.servers[job] else {asked}
-        return [(width, self.of(view, job, width)) for width in sorted(widths)]
 
 
 def between(own: np.ndarray, learned: np.ndarray, trust: float) -> np.ndarray:
@@ -93,19 +57,18 @@ class Seats:
     """Which jobs are on which GPUs at one moment, read once, and what another would find there. A seat: a share slot.
 
     claimed: GPUs that are kept for a job.
-    left_s: seconds each job has to go: a queued one as asked and alone, with its load, others as things are.
+    left_s: seconds each job has to go: a queued one as asked, alone, on its fastest GPUs, with its load, others as
+    things are. anew_s: if it starts anew so. alone: whether it can only have GPUs of its own.
     """
 
-    def __init__(self, view: "View", paces: Paces, claimed: set[int], rule: Rule) -> None:
+    def __init__(self, view: "View", paces: Paces, types: Types, claimed: set[int], rule: Rule) -> None:
         """Read the view."""
         self.now, self.rule, self.most_busy = view.now, rule, rule.most_busy * rule.sharing
         self.here, self.num_jobs = view.gpus.jobs, np.asarray(view.gpus.num_jobs)
         self.duty, self.memory = view.jobs.duty, np.asarray(view.jobs.profiled_memory_gib)
         self.oom_prone = np.asarray(view.jobs.oom_restarts) >= ALONE_AFTER
-        self.room_gib, self.unreserved_cores = (
-            view.gpus.unclaimed_memory_gib,
-            np.asarray(view.nodes.unreserved_cores),
-        )
+        self.room_gib = view.gpus.unclaimed_memory_gib
+        self.unreserved_cores = np.asarray(view.nodes.unreserved_cores)
         self.node = np.asarray(view.gpus.node)
         self.nodes = [np.flatnonzero(self.node == node) for node in range(len(view.nodes.num_gpus))]
         taken, phase = self.here >= 0, np.asarray(view.jobs.phase)
@@ -120,25 +83,36 @@ class Seats:
             self.gpus.setdefault(int(self.here[gpu, seat]), []).append(gpu)
         self.crowd = {job: self._worst(gpus) for job, gpus in self.gpus.items()}
         loading_s = view.jobs.loading_s
-        self.remaining_s = believed_remaining_s(view, rule)
+        types.see(view)
+        self.slow, self.typed = types.slow, types.typed
+        self.places = [*self.nodes, *types.groups(view, self.empty)]
+        self.remaining_s = believed_remaining_s(view, rule) / types.fastest
+        self.type_now = {job: float(self.slow[job, self.node[gpus]].max()) for job, gpus in self.gpus.items()}
         self.left_s = self.remaining_s + np.where(phase == QUEUED, loading_s, 0.0)
-        for job, gpus in self.gpus.items():
-            self.left_s[job] *= paces.of(view, job, len(gpus)) * self.crowd[job]
+        self.pace: dict[int, float] = {}
+        for job in self.gpus:
+            shape = int(view.jobs.workers_now[job]), int(view.jobs.servers_now[job])
+            self.pace[job] = paces.of(view, job, *shape)
+            self.left_s[job] *= self.pace[job] * self.crowd[job] * self.type_now[job]
         held_s = view.now - view.jobs.phase_began_s
         self.left_s += np.where(phase == LOADING, loading_s - held_s, 0.0)
         self.left_s = np.where(phase == PAUSING, view.jobs.pause_s - held_s, self.left_s)
+        self.anew_s = np.where(phase == QUEUED, self.left_s, self.remaining_s + view.jobs.load_s)
+        self.alone = self.oom_prone | (phase == RUNNING)
+        self.frees_s = np.where(taken, self.left_s[self.here], 0.0).max(axis=1)
 
     def _worst(self, gpus: list[int]) -> float:
         return max(slowdown(self.demand[gpu], self.num_jobs[gpu] - 1) for gpu in gpus)
 
     def crowding(self, job: int, able: np.ndarray) -> np.ndarray:
-        """Return how much slower than alone a job would run on each GPU; infinite where it cannot. able: nodes."""
+        """Return how much slower than at best a job would run on each GPU; infinite where it cannot. able: nodes."""
         demand = self.demand + self.duty[job]
         fits = self.open & (self.room_gib >= self.memory[job]) & (demand <= self.most_busy)
         beside = 1 + CONTENTION * np.maximum(demand - 1, 0) + LOSS_PER_JOB * self.num_jobs
-        found = np.where(fits & ~self.oom_prone[job], beside, np.inf)
+        found = np.where(fits & ~self.alone[job], beside, np.inf)
         found[self.empty] = 1.0
         found[~able[self.node]] = np.inf
+        found *= self.slow[job, self.node]
         return found
 
     def harm_s(self, job: int, offer: Offer) -> float:
@@ -183,13 +157,17 @@ class Seats:
 
     def _without(self, job: int, gpu: int, evicted: int) -> float:
         """Return a job's slowdown on a GPU from which another is evicted; infinite if it cannot run there even then."""
-        others = self.num_jobs[gpu] - 1
+        others, by_type = self.num_jobs[gpu] - 1, float(self.slow[job, self.node[gpu]])
         if not others:
-            return 1.0
+            return by_type
         demand = self.demand[gpu] - self.duty[evicted] + self.duty[job]
         room = self.room_gib[gpu] + self.memory[evicted] >= self.memory[job]
-        blocked = self.oom_prone[[job, *self.here[gpu][self.here[gpu] >= 0]]].any()
-        return slowdown(demand, others) if room and not blocked and demand <= self.most_busy else np.inf
+        blocked = self.alone[job] or self.oom_prone[self.here[gpu][self.here[gpu] >= 0]].any()
+        return (
+            slowdown(demand, others) * by_type
+            if room and not blocked and demand <= self.most_busy
+            else np.inf
+        )
 
     def relief_s(self, job: int) -> float:
         """Return the seconds that the jobs beside a job gain if it leaves them."""

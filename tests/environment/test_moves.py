@@ -98,9 +98,9 @@ def test_every_listed_move_can_be_made_and_the_laws_hold(workload: str, seed: in
         assert len({(move.kind, move.job, move.gpus) for move in moves}) == len(moves) > 1
         place = int(rng.integers(len(moves)))
         before = batch.states[0].copy()
-        assert all(
-            before["phase"][move.job] == QUEUED for move in moves if move.kind in ("start", "displace")
-        )
+        assert all(before["phase"][move.job] == QUEUED for move in moves if move.kind == "start")
+        phases = {before["phase"][move.job] for move in moves if move.kind == "displace"}
+        assert phases <= {QUEUED, *([RUNNING] if before["typed"] else [])}  # to a faster type of GPU
         choose(batch, place)
         won += batch.gain[0]
         assert is_done(batch, moves[place], before), moves[place]
@@ -200,11 +200,9 @@ def test_make_vec_is_make_one_by_one(action: str) -> None:
         for i, (own_seen, own_info) in enumerate(alone):
             assert_same(seen, i, own_seen)
             assert info["window"][i] == own_info["window"]
-        places = (
-            info["action_mask"].sum(axis=1) - 2
-            if action == "moves"
-            else np.full(many.action_space.shape, 0.3)
-        )
+        places = np.full_like(many.action_space.sample(), 0.3)
+        if action == "moves":
+            places = info["action_mask"].sum(axis=1) - 2
         seen, rewards, done, cut, info = many.step(places)
         for i, env in enumerate(singles):
             own_seen, reward, own_done, own_cut, own_info = env.step(places[i])

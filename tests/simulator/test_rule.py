@@ -77,7 +77,7 @@ def test_moves_for_jobs_larger_than_any_node(spread: float) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("workload", ["mixed", "philly", "coda_mix"])
+@pytest.mark.parametrize("workload", ["mixed", "philly", "coda_mix", "aiturbo_ps", "two_types"])
 def test_any_weights_move_by_move(workload: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     rule = any_rule(rng, rng.choice([0.5, 1.0, 3.0]))

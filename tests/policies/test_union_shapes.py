@@ -1,0 +1,108 @@
+"""`union` gives jobs the servers that are of use, and fast GPUs to those that come first in order."""
+
+import numpy as np
+import pytest
+
+from simulator.cluster import Cluster, uniform
+from simulator.episode import Episode, run
+from simulator.physics import Physics
+from simulator.policy import Action, Resize, Start
+from simulator.rule import Rule
+from simulator.view import View
+from simulator.vocabulary import GPU_TYPES
+from tests.policies.test_union import jobs
+
+K80 = GPU_TYPES.index("k80")
+SLOW_FIRST = Cluster("old and new", (1, 1), (16.0, 16.0), (8, 8), node_types=("k80", "v100"))
+
+
+def ended(policy: Rule, episode: Episode) -> tuple[list[float], list[Start | Resize]]:
+    """Return when each job ends, and its starts and moves."""
+    made: list[Start | Resize] = []
+
+    def watched(view: View) -> Action:
+        action = policy(view)
+        if isinstance(action, Start | Resize):
+            made.append(action)
+        return action
+
+    ends: list[float] = run(watched, episode).state.finish_s[: len(episode.jobs)].tolist()
+    return ends, made
+
+
+def with_servers(gpus: int) -> np.ndarray:
+    """Return a job whose workers compute for 1 s and then exchange for 1 s through the one server it asks for.
+
+    2 x 2.5 GB / 5 GB/s a worker.
+    """
+    work = jobs((0, gpus, 1000), most=1)
+    work["servers"], work["sync_gb"] = 1, 2.5 / gpus
+    return work
+
+
+def on_two_types(speed: float, *rows: tuple[float, int, float], **fields: float) -> Episode:
+    """Return an episode on a K80, on which all jobs have this speed, and a V100."""
+    work = jobs(*rows, most=1, **fields)
+    work["type_speed"] = 1.0
+    work["type_speed"][:, K80] = speed
+    return Episode(work, SLOW_FIRST, exact=True, physics=Physics(typed=True))
+
+
+def test_a_job_starts_with_the_servers_that_are_of_use() -> None:
+    """With p servers an iteration takes 1 + 1 / p s instead of 2: 550 s of 1000 with ten, 667 with three."""
+    (end,), (start,) = ended(Rule(), Episode(with_servers(2), uniform(1, 2), exact=True))
+    assert isinstance(start, Start)
+    assert start.placement.servers is not None
+    assert end == pytest.approx(1000 * (1 + 1 / start.placement.servers) / 2)
+    assert start.placement.servers > 3
+
+
+def test_without_sizing_it_has_those_it_asks_for() -> None:
+    (end,), _ = ended(Rule(sizing=0), Episode(with_servers(2), uniform(1, 2), exact=True))
+    assert end == pytest.approx(1000)
+
+
+def test_servers_take_no_more_than_their_share_of_the_cores() -> None:
+    """Eight cores a GPU, of which the job asks for three beside its server's five: one server a worker is the share."""
+    work = with_servers(2)
+    work["cores_each"] = 3 + 5 / 2
+    node = Cluster("one", (4,), (16.0,), (32,))
+    _, (start,) = ended(Rule(cores=0), Episode(work, node, exact=True, physics=Physics(cores=True)))
+    assert isinstance(start, Start)
+    assert start.placement.servers == 2
+
+
+def test_workers_with_servers_are_put_on_several_nodes() -> None:
+    (end,), (start,) = ended(Rule(price=0), Episode(with_servers(4), uniform(2, 2), exact=True))
+    assert isinstance(start, Start)
+    assert len(start.placement.gpus) == 4
+    assert end < 700
+
+
+def test_a_job_leaves_a_slow_gpu_once_a_fast_one_is_free() -> None:
+    """Half as fast: B has the V100 for 0-500; A does 250 s beside it, pauses -510, loads -530, and runs -1280."""
+    episode = on_two_types(0.5, (0, 1, 1000), (0, 1, 500), pause_s=10, load_s=20)
+    assert ended(Rule(), episode)[0] == pytest.approx([1280, 500])
+
+
+def test_a_job_waits_on_a_slow_gpu_where_that_wins_more_than_its_restart() -> None:
+    """A tenth as fast: A does 50 s while B has the V100, and restarts in 30; with 60 it had better wait."""
+    rows = (0, 1, 1000), (0, 1, 500)
+    assert ended(Rule(), on_two_types(0.1, *rows, pause_s=10, load_s=20))[0] == pytest.approx([1480, 500])
+    assert ended(Rule(), on_two_types(0.1, *rows, pause_s=20, load_s=40))[0] == pytest.approx([1500, 500])
+
+
+def test_a_job_that_is_faster_on_the_older_gpu_runs_there() -> None:
+    """Twice as fast: A, the shorter, takes the K80 though both are free, and B follows it there from the V100."""
+    ends, made = ended(Rule(), on_two_types(2.0, (0, 1, 1000), (0, 1, 2000), pause_s=10, load_s=20))
+    assert isinstance(made[0], Start)
+    assert (made[0].job, made[0].placement.gpus) == (0, (0,))
+    assert ends == pytest.approx([500, 530 + 750])
+
+
+def test_a_long_job_gives_up_its_fast_gpu_for_a_short_one_that_runs_on_a_slow_one() -> None:
+    """A, alone, has the V100; B comes at 100, and A goes on at a tenth until B has ended: 110 + 100, and back."""
+    ends, made = ended(Rule(), on_two_types(0.1, (0, 1, 9000), (100, 1, 100), pause_s=10, load_s=20))
+    assert ends[1] == pytest.approx(210)
+    assert [action.job for action in made][:2] == [0, 1]
+    assert ends[0] < 9200
