@@ -99,6 +99,18 @@ def test_any_weights_move_by_move_with_what_finished_jobs_teach(workload: str, s
     assert finishes(rule, load) == expected != finishes(replace(rule, trust_cores=0, trust_times=0), load)
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("workload", ["philly", "aiturbo_ps"])
+def test_any_weights_move_by_move_where_types_differ_beside_other_levers(workload: str, seed: int) -> None:
+    """Sharing, sizes, cores or servers, on V100s and K80s."""
+    rng = np.random.default_rng(seed)
+    rule, scenario = any_rule(rng, rng.choice([0.5, 1.0, 3.0])), named(workload)
+    parts = ",".join(sorted(scenario.parts | {"gpu_types"}))
+    machines = {"philly": "2x8+2x8-k80", "aiturbo_ps": "2x4-64c+2x4-k80-64c"}[workload]
+    load = one_window(workload, seed % 2, physics=parts, cluster=machines, drop_too_large=True, jobs=40)
+    assert finishes(rule, load) == finishes(beside(RuleByHand(rule), rule), load)
+
+
 def test_without_a_history_trust_changes_nothing() -> None:
     load = one_window("mixed")
     assert finishes(Rule(trust_cores=1, trust_times=1), load) == finishes(Rule(), load)
