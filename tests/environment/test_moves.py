@@ -200,11 +200,9 @@ def test_make_vec_is_make_one_by_one(action: str) -> None:
         for i, (own_seen, own_info) in enumerate(alone):
             assert_same(seen, i, own_seen)
             assert info["window"][i] == own_info["window"]
-        places = (
-            info["action_mask"].sum(axis=1) - 2
-            if action == "moves"
-            else np.full(many.action_space.shape, 0.3)
-        )
+        places = np.full_like(many.action_space.sample(), 0.3)
+        if action == "moves":
+            places = info["action_mask"].sum(axis=1) - 2
         seen, rewards, done, cut, info = many.step(places)
         for i, env in enumerate(singles):
             own_seen, reward, own_done, own_cut, own_info = env.step(places[i])
