@@ -84,11 +84,12 @@ def progress(what: str, total: int, before: str | None = None) -> Iterator[Calla
     What moves it on may be told where it is. before: what is waited for before the first step, if that may be long.
     """
     if not sys.stderr.isatty():
-        late = told_late(before or what)
+        late = told_late(before) if before else None
         try:
             yield Tenths(what, total, late).moved
         finally:
-            late.cancel()
+            if late:
+                late.cancel()
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -113,7 +114,7 @@ def progress(what: str, total: int, before: str | None = None) -> Iterator[Calla
 class Tenths:
     """How far something is, in lines: one each tenth, but none within a while of the first step, or of another."""
 
-    def __init__(self, what: str, total: int, late: Timer) -> None:
+    def __init__(self, what: str, total: int, late: Timer | None = None) -> None:
         """Begin; time counts from the first step, before which much may be prepared: `late` tells of that."""
         self._what, self._total, self._late = what, max(total, 1), late
         self._done = self._said = self._first = 0
@@ -121,7 +122,8 @@ class Tenths:
 
     def moved(self, by: int, now: str | None = None) -> None:
         """Move on by so much."""
-        self._late.cancel()
+        if self._late:
+            self._late.cancel()
         self._done += by
         time_s = time.monotonic()
         if math.isnan(self._began):
