@@ -149,7 +149,7 @@ def train(wanted: Run, number: int, folder: Path) -> Trained:
         if validated.best:
             bests.append(validated)
 
-    with progress("learning", training.steps) as stepped:
+    with progress("learning", training.steps, before="drawing windows and playing the heuristics") as stepped:
         how: dict[str, Any] = {"threads": processors(wanted), "track": wanted.track}
         best = learn(wanted.scenario, training, own, **how, stepped=stepped, validated=note)
     held = learner_of(wanted.scenario, training).held(bests[-1].greedy.numbers)

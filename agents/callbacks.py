@@ -108,11 +108,13 @@ class Validator(BaseCallback):
         sampled = self._validation.score(model, sampled=True)
         validated = Validated(self.num_timesteps, greedy, sampled, greedy.ratio < self._least)
         self._least = min(self._least, greedy.ratio)
-        self._log(validated, model)
-        self._save(validated, model)
+        learner = self._learner
+        agent = Agent(learner.network(model), learner.training, learner.scenario)
+        self._log(validated, agent)
+        self._save(validated, agent)
         self._tell(validated)
 
-    def _log(self, validated: Validated, model: PPO) -> None:
+    def _log(self, validated: Validated, agent: Agent) -> None:
         ratios = {"agent": validated.greedy.ratio, "agent_sampled": validated.sampled.ratio}
         lines = {f"jct/{name}": ratio for name, ratio in (ratios | self._validation.lines).items()}
         numbers = {
@@ -122,7 +124,7 @@ class Validator(BaseCallback):
         }
         for name, value in (lines | numbers).items():
             self.logger.record(name, value)
-        show_image(self.logger, "gantt", partial(self._schedules.image, model))
+        show_image(self.logger, "gantt", partial(self._schedules.image, agent))
         self.logger.dump(validated.step)
         row = {name.removeprefix("validation_").replace("/", "_"): value for name, value in numbers.items()}
         self._rows.append({"step": validated.step} | row)
@@ -131,9 +133,7 @@ class Validator(BaseCallback):
             rows.writeheader()
             rows.writerows(self._rows)
 
-    def _save(self, validated: Validated, model: PPO) -> None:
-        learner = self._learner
-        agent = Agent(learner.network(model), learner.training, learner.scenario)
+    def _save(self, validated: Validated, agent: Agent) -> None:
         about = {
             "step": validated.step,
             "validation_ratio_to_start": validated.greedy.ratio,

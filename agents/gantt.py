@@ -3,7 +3,6 @@
 from functools import cached_property, partial
 
 import numpy as np
-from stable_baselines3 import PPO
 
 import baselines
 from agents.learned import policy_of
@@ -34,11 +33,10 @@ class Schedules:
     def _start(self) -> Record:
         return self._recorded(self._learner.start)
 
-    def image(self, model: PPO) -> np.ndarray | None:
-        """Return an image, uint8 (height, width, 3), of what the agent does now; None where jobs would never end."""
-        learner = self._learner
+    def image(self, agent: Agent) -> np.ndarray | None:
+        """Return an image, uint8 (height, width, 3), of what an agent does; None where jobs would never end."""
         try:
-            own = self._recorded(policy_of(Agent(learner.network(model), learner.training, learner.scenario)))
+            own = self._recorded(policy_of(agent))
         except RuntimeError:
             return None
         run = frames.of_records({AGENT: own, START: self._start}, self._workload)

@@ -3,7 +3,8 @@
 Rows are the policies of `baselines/` with their default settings, where a search found other settings
 (`benchmarks/tune.py`) as tuned, and the agents that come with the project (`ppo`); columns are the workloads of
 `workloads/`: all are found by themselves. The table is written into docs/results.md, some of its rows and columns into
-README.md, between the marks, and every number into docs/results.csv.
+README.md, between the marks, and every number into docs/results.csv. A picture of some of these is made of the last:
+docs/images/policies.png, which `--picture` draws again without simulating anything.
 """
 
 import argparse
@@ -22,6 +23,8 @@ import baselines
 from agents import shipped_policy
 from evaluation import footnotes, search
 from evaluation.comparison import compare
+from evaluation.plot.dots import dots
+from evaluation.plot.style import IN_PRINT, save, style
 from workloads import Workload, named, windows
 from workloads import names as workload_names
 
@@ -40,7 +43,10 @@ BRIEF_ROWS = (
     "srtf_oracle",
 )
 BRIEF_COLUMNS = ("philly", "busy", "mixed", "xion_small", "xonar_mix", "coda_mix", "aiturbo_ps")
+DRAWN_ROWS = ("ppo", "union", "xion", "xonar", "coda", "aiturbo", "srtf", "sjf", "las", "fifo")
+DRAWN_COLUMNS = ("philly", "busy", "coda_mix", "aiturbo_ps")
 AGENT = "ppo"
+PICTURE = "policies"
 DEFAULT = "default settings"
 OFF = "lever off"
 NOT_RUN = "\N{EN DASH}"
@@ -263,8 +269,12 @@ def main(args: Sequence[str] | None = None) -> None:
         default=ROOT,
         help="folder with README.md and docs/results.md, both with the marks",
     )
+    parser.add_argument("--picture", action="store_true", help="only draw what docs/results.csv has")
     chosen = parser.parse_args(args)
     check(chosen.root)
+    if chosen.picture:
+        draw(chosen.root)
+        return
     cells: list[Cell] = []
     described: list[str] = []
     for name in chosen.workload:
@@ -298,6 +308,18 @@ def write(root: Path, said: Sequence[str], described: Sequence[str], cells: Sequ
     fill(results, TABLE, [*table(cells), "", *said])
     fill(results, ABOUT, described)
     pd.DataFrame(cells).to_csv(results.with_suffix(".csv"), index=False)
+    draw(root)
+
+
+def draw(root: Path) -> None:
+    """Draw some policies on some workloads, as far as docs/results.csv has them."""
+    table = pd.read_csv(root / "docs" / "results.csv")
+    columns = [name for name in DRAWN_COLUMNS if name in set(table["workload"])]
+    if columns:
+        (root / "docs" / "images").mkdir(exist_ok=True)
+        with style(IN_PRINT):
+            figure = dots(table, DRAWN_ROWS, columns, marked=AGENT)
+            save(figure, root / "docs" / "images", PICTURE, ("png",))
 
 
 if __name__ == "__main__":

@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Timer
+from typing import Any
 
 from evaluation import asked
 from simulator.choice import ChoiceError
 
 PATIENCE_S = 10.0
 """Without a terminal nothing is said of what takes less."""
+SPAN_S = 600.0
+"""Over which the speed is measured that tells how much time is left: it outlasts a pause, such as a validation."""
 
 
 def run(name: str, work: Callable[[Sequence[str]], None], args: Sequence[str] | None) -> int:
@@ -59,32 +62,51 @@ def working(what: str) -> Iterator[None]:
         with Console(stderr=True).status(what):
             yield
         return
-    late = Timer(PATIENCE_S, tell, [f"{what} ..."])
-    late.daemon = True
-    late.start()
+    late = told_late(what)
     try:
         yield
     finally:
         late.cancel()
 
 
+def told_late(what: str) -> Timer:
+    """Say on stderr what is being waited for once that has taken long; cancelled, say nothing."""
+    late = Timer(PATIENCE_S, tell, [f"{what} ..."])
+    late.daemon = True
+    late.start()
+    return late
+
+
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[..., None]]:
+def progress(what: str, total: int, before: str | None = None) -> Iterator[Callable[..., None]]:
     """Show a bar on stderr, or a line each tenth where that is no terminal; give what moves it on by so much.
 
-    What moves it on may be told where it is.
+    What moves it on may be told where it is. before: what is waited for before the first step, if that may be long.
     """
     if not sys.stderr.isatty():
-        yield Tenths(what, total).moved
+        late = told_late(before) if before else None
+        try:
+            yield Tenths(what, total, late).moved
+        finally:
+            if late:
+                late.cancel()
         return
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
+    columns = (
+        "{task.description}",
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    )
+    how: dict[str, Any] = {"transient": True, "speed_estimate_period": SPAN_S}
+    with Progress(*columns, console=Console(stderr=True), redirect_stdout=sys.stdout.isatty(), **how) as bar:
+        task = bar.add_task(before or what, total=total)
 
         def moved(by: int, now: str | None = None) -> None:
-            bar.update(task, advance=by, description=now)
+            bar.update(task, advance=by, description=now or what)
 
         yield moved
 
@@ -92,14 +114,16 @@ def progress(what: str, total: int) -> Iterator[Callable[..., None]]:
 class Tenths:
     """How far something is, in lines: one each tenth, but none within a while of the first step, or of another."""
 
-    def __init__(self, what: str, total: int) -> None:
-        """Begin; time counts from the first step, before which much may be prepared."""
-        self._what, self._total = what, max(total, 1)
+    def __init__(self, what: str, total: int, late: Timer | None = None) -> None:
+        """Begin; time counts from the first step, before which much may be prepared: `late` tells of that."""
+        self._what, self._total, self._late = what, max(total, 1), late
         self._done = self._said = self._first = 0
         self._began = self._last = math.nan
 
     def moved(self, by: int, now: str | None = None) -> None:
         """Move on by so much."""
+        if self._late:
+            self._late.cancel()
         self._done += by
         time_s = time.monotonic()
         if math.isnan(self._began):

@@ -180,6 +180,19 @@ def test_each_validation_shows_who_is_on_which_gpu(
             assert sum(share > 0.0002 for share in shares) > 4
 
 
+def test_what_is_learned_does_not_depend_on_the_images(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = replace(
+        TINY, action="steer", steps=48, environments=4, rollout_steps=4, batch=16, validate_every=16
+    )
+    last = Path("checkpoints", "step-000000048", saved_agent.WEIGHTS)
+    learn(scenario, few, tmp_path / "seen")
+    monkeypatch.setattr("agents.callbacks.show_image", lambda *drawn: None)
+    learn(scenario, few, tmp_path / "unseen")
+    assert (tmp_path / "seen" / last).read_bytes() == (tmp_path / "unseen" / last).read_bytes()
+
+
 def test_an_agent_whose_jobs_never_end_is_no_reason_to_stop_learning(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

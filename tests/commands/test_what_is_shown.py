@@ -1,8 +1,12 @@
 """What the commands show fits 80 columns, is told while one waits, and a run's folder says how the run went."""
 
+import os
 import re
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pandas as pd
@@ -16,6 +20,7 @@ from evaluation import asked, command, report, run_folder
 from evaluation.footnotes import LEVERS
 from tests.cases import tiny
 from tests.cases.crowd import crowd
+from tests.conftest import ROOT
 from traces import modules
 
 MAINS = {"evaluate.py": evaluate.main, "train_agent.py": train_agent.main}
@@ -146,6 +151,33 @@ def test_help_has_examples_first_and_physics_last(
 
 
 # While one waits.
+
+
+def test_a_bar_on_the_terminal_takes_nothing_from_a_file() -> None:
+    """What is printed meanwhile stays in the standard output, and the bar tells the time left."""
+    code = (
+        "from evaluation.command import progress\n"
+        "with progress('learning', 4) as moved:\n"
+        "    for _ in range(4): moved(1); print('validated')"
+    )
+    ours, theirs = os.openpty()
+    line = [sys.executable, "-c", code]
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+    done = subprocess.run(line, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=theirs, check=True)
+    os.close(theirs)
+    assert done.stdout.split() == [b"validated"] * 4
+    shown = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert "validated" not in shown
+    assert re.search(r"learning .*100%.* left", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown))
+
+
+def test_what_comes_before_the_first_step_is_told_if_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "PATIENCE_S", 0.05)
+    said: Queue[str] = Queue()
+    monkeypatch.setattr(command, "tell", said.put)
+    with command.progress("learning", 4, before="drawing windows"):
+        assert said.get(timeout=10) == "drawing windows ..."
 
 
 def test_without_a_terminal_a_line_is_told_each_tenth(

@@ -3,6 +3,7 @@
 import re
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from baselines import _tuned
 from benchmarks import table
 from benchmarks.table import ABOUT, TABLE, Cell, Row
 from evaluation import search
+from evaluation.plot.dots import dots
 from simulator.policy import Ranking
 from tests.conftest import ROOT
 from workloads import named, windows
@@ -55,6 +57,33 @@ def test_readme_holds_some_of_the_same_numbers() -> None:
     cells = cells_of(RESULTS.with_suffix(".csv"))
     assert table.table(table.brief(cells), 2) == between(README)
     assert "](docs/results.md)" in README.read_text("utf-8")
+
+
+def points(axes: Any) -> list[tuple[float, float]]:
+    """Return where dots are drawn: the number, and the row from the top."""
+    drawn = [line.get_xydata()[0].tolist() for line in axes.lines if line.get_marker() == "o"]
+    return [(x, y) for x, y in drawn if x == x]  # nothing is drawn at NaN
+
+
+def test_the_picture_has_a_dot_for_each_number(tmp_path: Path) -> None:
+    """From the top, in the order asked for; a policy without a number on a workload has none there."""
+    numbers = [("w", "fifo", 1.0, 1.0, 1.0), ("w", "xion", 0.5, 0.4, 0.7), ("v", "fifo", 1.0, 1.0, 1.0)]
+    found = pd.DataFrame(numbers, columns=["workload", "policy", "ratio", "low", "high"])
+    first, second = dots(found, ["xion", "fifo"], ["w", "v"], marked="xion").axes
+    assert [label.get_text() for label in first.get_yticklabels()] == ["xion", "fifo"]
+    assert points(first) == [(0.5, 0.0), (1.0, 1.0)]
+    assert points(second) == [(1.0, 1.0)]
+    assert first.get_xlim() == second.get_xlim()
+
+
+def test_the_picture_is_drawn_of_what_was_written(root: Path) -> None:
+    (root / "docs" / "results.csv").write_bytes(RESULTS.with_suffix(".csv").read_bytes())
+    table.main(["--picture", "--root", str(root)])
+    assert (root / "docs" / "images" / "policies.png").stat().st_size > 10_000
+    assert "](docs/images/policies.png)" in README.read_text("utf-8")
+    cells = cells_of(RESULTS.with_suffix(".csv"))
+    known = {(cell.workload, cell.policy) for cell in cells}
+    assert {(each, row) for each in table.DRAWN_COLUMNS for row in table.DRAWN_ROWS} <= known
 
 
 def test_the_table_says_by_which_command_it_was_made() -> None:
