@@ -1,0 +1,83 @@
+"""The notebooks of docs/notebooks/ as they run: executed when the site is built, and shown as any other page."""
+
+import base64
+import os
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import nbformat
+from jupyter_client import AsyncKernelManager
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).parent.parent / "notebooks"
+TIMEOUT_S = 600
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def pages() -> dict[str, str | bytes]:
+    """Return the text of each page, and each picture in it, by its path."""
+    found: dict[str, str | bytes] = {}
+    for file in sorted(FOLDER.glob("*.ipynb")):
+        pictures: dict[str, bytes] = {}
+        parts = (part for cell in executed(file).cells for part in shown(cell, file.stem, pictures))
+        download = f"[Download this notebook]({file.name})"
+        title, *rest = parts
+        found[f"notebooks/{file.stem}.md"] = "\n\n".join([title, download, *rest]) + "\n"
+        found |= {f"notebooks/{name}": picture for name, picture in pictures.items()}
+    return found
+
+
+def executed(file: Path, **sizes: int) -> Any:
+    """Return a notebook with its outputs; sizes: values in place of those that its cells give to these names."""
+    notebook = nbformat.read(file, as_version=4)
+    for name, value in sizes.items():
+        given = re.compile(rf"^{name} = .*$", re.MULTILINE)
+        assert sum(len(given.findall(cell.source)) for cell in notebook.cells) == 1, name
+        for cell in notebook.cells:
+            cell.source = given.sub(f"{name} = {value}", cell.source)
+    places: dict[str, Any] = {"metadata": {"path": str(FOLDER)}}
+    environment = os.environ | {"PYTHONPATH": str(FOLDER.parent.parent)}
+    with TemporaryDirectory() as sockets:  # files, so that no port is opened
+        kernel = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{sockets}/kernel")
+        NotebookClient(notebook, km=kernel, timeout=TIMEOUT_S, resources=places).execute(env=environment)
+    return notebook
+
+
+def shown(cell: Any, stem: str, pictures: dict[str, bytes]) -> Iterator[str]:
+    """Return a cell and its outputs as Markdown; pictures: where those among them are put, by their names."""
+    if cell.cell_type == "markdown":
+        yield cell.source
+        return
+    yield f"```python\n{cell.source}\n```"
+    for is_printed, outputs in groupby(cell.outputs, key=lambda output: printed(output) is not None):
+        if is_printed:
+            text = "".join(printed(output) or "" for output in outputs)
+            yield f"```text\n{text.rstrip()}\n```"
+            continue
+        for data in (output.data for output in outputs if "data" in output):
+            if "image/png" in data:
+                name = f"{stem}_{len(pictures)}.png"
+                pictures[name] = base64.b64decode(data["image/png"])
+                yield f"![{cell.source.splitlines()[-1]}]({name})"
+            else:
+                yield table_of(data["text/html"])
+
+
+def printed(output: Any) -> str | None:
+    """Return what an output has printed, or None of what is no text; what goes to the error output is left out."""
+    if output.output_type == "stream":
+        return output.text if output.name == "stdout" else ""
+    data = output.get("data", {})
+    of_rich = data.get("text/html", "").startswith("<pre")  # which shows a line at a time, in colours
+    return ANSI.sub("", data["text/plain"]) if of_rich or set(data) == {"text/plain"} else None
+
+
+def table_of(html: str) -> str:
+    """Return the table of pandas in some HTML, without a look of its own."""
+    table = re.search(r"<table.*</table>", html, re.DOTALL)
+    assert table, html
+    return re.sub(r' (style|border|class)="[^"]*"|\n\s*', "", table[0])
