@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
 
-from docs.pages.markdown import table
+from docs.pages.markdown import filled, table
 from docs.pages.policies import said
 from envs.env import GPUClusterEnv
 from envs.making import ON_THE_RULE, make, make_vec
@@ -158,15 +158,5 @@ TABLES: dict[str, Callable[[], str]] = {
 """What makes each table, by the name in its marks."""
 
 
-def page() -> str:
-    """Return the page with its tables made anew."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name, of in TABLES.items():
-        begin, end = (f"<!-- {name}: {side} -->" for side in ("begin", "end"))
-        before, _, rest = text.partition(begin)
-        text = f"{before}{begin}\n\n{of()}\n\n{end}{rest.partition(end)[2]}"
-    return text
-
-
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    PAGE.write_text(filled(PAGE, TABLES), encoding="utf-8")

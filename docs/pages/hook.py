@@ -39,7 +39,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Indent lists within lists as Python-Markdown wants them, where two spaces do elsewhere."""
+    """Indent lists within lists as Python-Markdown wants them, and lead to notebooks as they ran."""
     if page.is_homepage:
         page.meta["hide"] = ["navigation"]
+    markdown = re.sub(r"(\(notebooks/\w+)\.ipynb\)", r"\1.md)", markdown)
     return re.sub(r"^  (?=- )", "    ", markdown, flags=re.MULTILINE)

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import nbformat
-from jupyter_client import AsyncKernelManager
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 TIMEOUT_S = 600
@@ -21,14 +21,19 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 def pages() -> dict[str, str | bytes]:
     """Return the text of each page, and each picture in it, by its path."""
     found: dict[str, str | bytes] = {}
-    for file in sorted(FOLDER.glob("*.ipynb")):
+    for name in sorted(file.stem for file in FOLDER.glob("*.ipynb")):
         pictures: dict[str, bytes] = {}
-        parts = (part for cell in executed(file).cells for part in shown(cell, file.stem, pictures))
-        download = f"[Download this notebook]({file.name})"
-        title, *rest = parts
-        found[f"notebooks/{file.stem}.md"] = "\n\n".join([title, download, *rest]) + "\n"
-        found |= {f"notebooks/{name}": picture for name, picture in pictures.items()}
+        found[f"notebooks/{name}.md"] = page(name, pictures)
+        found |= {f"notebooks/{picture}": content for picture, content in pictures.items()}
     return found
+
+
+def page(name: str, pictures: dict[str, bytes], **sizes: int) -> str:
+    """Return the page of a notebook; pictures: where those in it are put, by name. sizes: see `executed`."""
+    file = FOLDER / f"{name}.ipynb"
+    cells = executed(file, **sizes).cells
+    title, *rest = (part for cell in cells for part in shown(cell, name, pictures))
+    return "\n\n".join([title, f"[Download this notebook]({file.name})", *rest]) + "\n"
 
 
 def executed(file: Path, **sizes: int) -> Any:
@@ -39,11 +44,12 @@ def executed(file: Path, **sizes: int) -> Any:
         assert sum(len(given.findall(cell.source)) for cell in notebook.cells) == 1, name
         for cell in notebook.cells:
             cell.source = given.sub(f"{name} = {value}", cell.source)
-    places: dict[str, Any] = {"metadata": {"path": str(FOLDER)}}
-    environment = os.environ | {"PYTHONPATH": str(FOLDER.parent.parent)}
+    choices = Config()
     with TemporaryDirectory() as sockets:  # files, so that no port is opened
-        kernel = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{sockets}/kernel")
-        NotebookClient(notebook, km=kernel, timeout=TIMEOUT_S, resources=places).execute(env=environment)
+        choices.KernelManager.transport, choices.KernelManager.ip = "ipc", f"{sockets}/kernel"
+        places = {"metadata": {"path": str(FOLDER)}}
+        client = NotebookClient(notebook, config=choices, timeout=TIMEOUT_S, resources=places)
+        client.execute(env=os.environ | {"PYTHONPATH": str(FOLDER.parent.parent)})
     return notebook
 
 

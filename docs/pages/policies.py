@@ -82,8 +82,9 @@ def settings(policy: Any, grid: Mapping[str, Any]) -> str:
 
 def shown(value: Any) -> str:
     """Return a value as one writes it; of an object that is as usual, no more than its name."""
-    usual = is_dataclass(value) and repr(value) == repr(type(value)())
-    return f"{type(value).__name__}()" if usual else repr(value)
+    kind: Any = type(value)
+    usual = is_dataclass(value) and repr(value) == repr(kind())
+    return f"{kind.__name__}()" if usual else repr(value)
 
 
 def meanings(kind: type, names: Sequence[str]) -> dict[str, str]:
