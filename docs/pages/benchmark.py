@@ -21,7 +21,14 @@ def row(name: str) -> tuple[str, ...]:
     scenario, count = named(name), WINDOWS.get(name, OTHERWISE)
     numbers = intervals(load.window.number for load in windows(scenario, "test", count))
     machines = f"`{scenario.cluster_name}`"
-    return f"`{name}`", machines, f"{scenario.jobs:,}", str(count), numbers, scenario.physics
+    return (
+        f"`{name}`",
+        machines,
+        f"{scenario.jobs:,}",
+        str(count),
+        numbers,
+        scenario.physics.replace(",", ", "),
+    )
 
 
 TABLES = {"windows": fixed}

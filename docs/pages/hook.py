@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -28,6 +29,13 @@ def named(place: Any) -> Any:
         return [named(each) for each in place]
     paths = list(MADE[place].pages()) if place in MADE else [place]
     return paths if len(paths) > 1 else paths[0]
+
+
+def on_post_page(output: str, page: Page, **_: Any) -> str:
+    """Refuse a page that loads something from elsewhere; PluginError."""
+    if found := re.search(r'<(?:link|script|img|iframe)\b[^>]*=["\'](?:https?:)?//[^>]*>', output):
+        raise PluginError(f"{page.file.src_uri} loads from elsewhere: {found[0]}")
+    return output
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
