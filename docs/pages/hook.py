@@ -31,13 +31,6 @@ def named(place: Any) -> Any:
     return paths if len(paths) > 1 else paths[0]
 
 
-def on_post_page(output: str, page: Page, **_: Any) -> str:
-    """Refuse a page that loads something from elsewhere; PluginError."""
-    if found := re.search(r'<(?:link|script|img|iframe)\b[^>]*=["\'](?:https?:)?//[^>]*>', output):
-        raise PluginError(f"{page.file.src_uri} loads from elsewhere: {found[0]}")
-    return output
-
-
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Make the pages."""
     for maker in (*MADE.values(), notebooks):
@@ -52,3 +45,10 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         page.meta["hide"] = ["navigation"]
     markdown = re.sub(r"(\(notebooks/\w+)\.ipynb\)", r"\1.md)", markdown)
     return re.sub(r"^  (?=- )", "    ", markdown, flags=re.MULTILINE)
+
+
+def on_post_page(output: str, page: Page, **_: Any) -> str:
+    """Refuse a page that loads something from elsewhere; PluginError."""
+    if found := re.search(r'<(?:link|script|img|iframe)\b[^>]*=["\'](?:https?:)?//[^>]*>', output):
+        raise PluginError(f"{page.file.src_uri} loads from elsewhere: {found[0]}")
+    return output
