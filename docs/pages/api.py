@@ -71,10 +71,15 @@ PAGES: dict[str, tuple[str, str, Sequence[str]]] = {
 def pages() -> dict[str, str]:
     """Return the text of each page by its path, the index first."""
     lines = [f"- [{title}]({name}.md): {said}" for name, (title, said, _) in PAGES.items()]
-    index = "\n".join(
-        ["# API", "", "What users import, by subject; the pages are made of the docstrings.", "", *lines, ""]
-    )
-    return {"api/index.md": index} | {
+    index = [
+        "# API",
+        "",
+        "What users import, by subject; the pages are made of the docstrings.",
+        "",
+        *lines,
+        "",
+    ]
+    return {"api/index.md": "\n".join(index)} | {
         f"api/{name}.md": "\n\n".join([f"# {title}", said, *(f"::: {each}" for each in named), ""])
         for name, (title, said, named) in PAGES.items()
     }
