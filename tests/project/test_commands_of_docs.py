@@ -33,7 +33,7 @@ SMALL = {
 """What is appended to a command here, in place of such flags of its own."""
 MOST_WINDOWS = 4
 """So many windows are left as they are, since later commands of a page draw them."""
-STEPS = 32
+STEPS = 64
 """In place of the steps of an example that learns."""
 SMALLER = {"learn(2_048)": f"learn({STEPS})", "n_steps=256": f"n_steps={STEPS}"}
 """In place of such text in a file that a page tells to write."""
@@ -115,13 +115,22 @@ RUN = {
 }
 
 
+OF_USERS = re.compile(r"mylab(\.|$)|docs\.examples\.train\.")
+"""Modules that keep what they have loaded, and so are imported anew on every page, as by every command."""
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Go to a folder where modules of one's own are found, and are forgotten afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
+    forget()
     yield tmp_path
-    for name in [name for name in sys.modules if name.split(".")[0] == "mylab"]:
+    forget()
+
+
+def forget() -> None:
+    for name in [name for name in sys.modules if OF_USERS.match(name)]:
         del sys.modules[name]
 
 
@@ -164,7 +173,7 @@ def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
             return plot(small(args, "evaluation.plot"))
         case ["-m", module, *args]:
             monkeypatch.setattr(sys, "argv", [module, *(str(min(int(steps), STEPS)) for steps in args)])
-            sys.modules.pop(module, None)  # else it is warned of that it was imported before
+            forget()
             runpy.run_module(module, run_name="__main__")
             return 0
     raise AssertionError(f"what to do with {words}?")
