@@ -3,6 +3,7 @@
 #   make train TORCH=torch       the newest Torch (learning runs on the CPU: the networks are small)
 #   make train PYTHON=python3.12 another interpreter (3.11 or newer)
 #   make nightly                 what takes too long for `make test`
+#   make docs                    the pages as a site: open site/index.html, no server or network needed
 #   make constraints             writes down the versions that are installed now, for everybody after
 
 PYTHON ?= python3
@@ -12,6 +13,7 @@ TRACE ?= philly
 
 python := .venv/bin/python
 installed := .venv/.installed
+installed_docs := .venv/.installed_docs
 # Twice quiet: errors only.
 pip := $(python) -m pip --quiet --quiet --disable-pip-version-check
 
@@ -24,7 +26,7 @@ of_torch :=
 of_rest := .venv/constraints.txt
 endif
 
-.PHONY: train test nightly lint format constraints clean
+.PHONY: train test nightly docs lint format constraints clean
 
 train: $(installed)
 	$(python) train_agent.py --trace $(TRACE)
@@ -36,6 +38,10 @@ nightly: $(installed)
 	$(python) -m pytest --numprocesses auto -m slow
 	$(python) benchmarks/per_window.py
 	$(python) benchmarks/per_window.py --parts-off
+
+docs: $(installed_docs)
+	NO_MKDOCS_2_WARNING=1 $(python) -m mkdocs --quiet build --strict
+	@echo "Written: site/index.html"
 
 lint: $(installed)
 	$(python) -m ruff check .
@@ -58,13 +64,17 @@ $(installed): pyproject.toml constraints.txt
 	@$(pip) install --constraint $(of_rest) --editable ".[train,dev]"
 	@touch $@
 
+$(installed_docs): $(installed)
+	@$(pip) install --constraint $(of_rest) --editable ".[train,dev,docs]"
+	@touch $@
+
 # A build's own mark (+cpu) and what only some builds of Torch bring are left out: they are not the same everywhere.
-constraints: $(installed)
+constraints: $(installed_docs)
 	$(python) -m pip freeze --exclude-editable | sed -E 's/\+[A-Za-z0-9.]+$$//' | grep -E '^[A-Za-z0-9._-]+==' \
 		| grep -viE '^(nvidia|cuda|triton)' > .venv/versions.txt
 	mv .venv/versions.txt constraints.txt
-	touch $(installed)
+	touch $(installed) $(installed_docs)
 
 clean:
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
+	rm -rf .venv build site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -41,9 +41,9 @@ class Aiturbo:
     ) -> None:
         """Choose what to leave out.
 
-        borda: else least attained service alone. elastic: else no job changes its size. predictable: which jobs to
-        adjust.
-        servers_on_gpus: each takes a GPU, as in that laboratory's Tiresias, not cores.
+        borda: else least attained service alone. elastic: else no job changes its size. cpu_workers: else workers are
+        on GPUs alone. round_s: between rounds. predictable: which jobs to adjust. servers_on_gpus: each takes a
+        GPU, as in that laboratory's Tiresias, not cores.
         """
         self._shaping = Shaping(
             STEPS,

@@ -37,9 +37,10 @@ WIDTHS = (1, 4)
 
 @dataclass
 class Coda:
-    """One episode of the policy; the first three switch its parts off.
+    """One episode of the policy.
 
-    by_width: whether jobs of different widths take turns, else the first in order of arrival is the first.
+    tuning, eliminator, arrays: whether it has this part. by_width: whether jobs of different widths take
+    turns, else the first in order of arrival is the first.
     reserve: cores for each GPU of which its job is sure. window_s: of the allocator.
     """
 

@@ -23,7 +23,7 @@ WEIGHT, MOST_PAUSES = 4.0, 1  # of grace periods; of a job (P)
 
 @dataclass
 class FitGpp:
-    """One episode of the policy; jobs profiled at `trial_s` at most are trials."""
+    """One episode of the policy. trial_s: of profiled run time, up to which a job is a trial."""
 
     trial_s: float = 1800.0
 

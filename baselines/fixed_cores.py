@@ -19,7 +19,7 @@ LEVER = "cores"
 
 @dataclass
 class FixedCores:
-    """One episode of the policy; `cores` is the number for each GPU."""
+    """One episode of the policy. cores: for each GPU."""
 
     cores: float = 3.0
 

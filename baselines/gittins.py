@@ -26,7 +26,11 @@ STEPS = np.array([*LIMITS, *(LIMITS[-1] * 2.0 ** np.arange(1, 13))])  # GPU-seco
 
 @dataclass
 class Gittins:
-    """One episode of the policy. enough: ended jobs, from which on their sizes count; round_s: between rounds."""
+    """One episode of the policy.
+
+    enough: ended jobs, from which on their sizes count; fewest: sizes that must go beyond a step, else it comes last;
+    round_s: between rounds.
+    """
 
     enough: int = 30
     fewest: int = 5

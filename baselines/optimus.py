@@ -23,7 +23,11 @@ LEVER = "elastic"
 
 
 class Optimus:
-    """The policy; `error` is the deviation of the logarithm of what its estimates are wrong by, beside the view's."""
+    """The policy.
+
+    round_s: between two divisions of the GPUs. error: deviation of the logarithm of what its estimates are wrong by,
+    beside the view's.
+    """
 
     def __init__(self, round_s: float = 300.0, error: float = 0.0) -> None:
         """Begin an episode."""

@@ -23,10 +23,13 @@ ANY_USER = -1
 
 @dataclass
 class Qssf:
-    """One episode of the policy."""
+    """One episode of the policy.
 
-    history: float = 0.5  # weight of the rolling estimate against the profile
-    newest: float = 0.3  # weight of the last job to end in the rolling estimate
+    history: weight of the rolling estimate against the profile. newest: weight of the last job to end in that estimate.
+    """
+
+    history: float = 0.5
+    newest: float = 0.3
 
     def __post_init__(self) -> None:
         self._seen = np.zeros(0, bool)

@@ -29,6 +29,7 @@ class Tiresias:
     servers_on_gpus: whether a job's parameter servers take GPUs, as where AITurbo is compared with it, or cores.
     limits: service at which the next queue begins, GPU-seconds.
     starve: seconds of waiting for each second run after which a job is in the top queue again; infinite for never.
+    round_s: between rounds.
     """
 
     servers_on_gpus: bool = False

@@ -1,4 +1,4 @@
-"""Score all policies on all workloads: `python benchmarks/table.py [--windows N] [--processes P]`.
+"""Score all policies on all workloads: `python benchmarks/table.py [--windows N] [--processes P] [--policy NAME ...]`.
 
 Rows are the policies of `baselines/` with their default settings, where a search found other settings
 (`benchmarks/tune.py`) as tuned, and the agents that come with the project (`ppo`); columns are the workloads of
@@ -73,11 +73,15 @@ class Cell(NamedTuple):
     reason: str = ""
 
 
-def rows(workload: str) -> list[Row]:
-    """Return the policies to simulate on a workload: all with default settings, and those tuned to something else."""
+def rows(workload: str, policies: Sequence[str] = ()) -> list[Row]:
+    """Return the policies to simulate on a workload: all with default settings, and those tuned to something else.
+
+    policies: only these, and FIFO; all if there are none.
+    """
     found = [Row(name, name, {}) for name in (*baselines.quick_names(), AGENT)]
     tuned = [each for each in found_for(workload) if each.settings]
-    return found + [Row(f"{each.policy}, {TUNED}", each.policy, each.settings) for each in tuned]
+    found += [Row(f"{each.policy}, {TUNED}", each.policy, each.settings) for each in tuned]
+    return [row for row in found if not policies or row.policy in (*policies, REFERENCE)]
 
 
 def found_for(workload: str) -> list[baselines.Tuned]:
@@ -106,9 +110,11 @@ def attempt(row: Row, name: str, workload: Workload) -> tuple[float, str, float]
     return jct, reason, time.process_time() - began
 
 
-def column(name: str, workloads: Sequence[Workload], processes: int) -> Iterator[tuple[Cell, float]]:
-    """Yield every policy's cell of a workload, FIFO's first, and the processor's seconds that it took."""
-    order = sorted(rows(name), key=lambda row: row.label != REFERENCE)
+def column(
+    name: str, workloads: Sequence[Workload], processes: int, policies: Sequence[str] = ()
+) -> Iterator[tuple[Cell, float]]:
+    """Yield each policy's cell of a workload, FIFO's first, and the processor's seconds that it took."""
+    order = sorted(rows(name, policies), key=lambda row: row.label != REFERENCE)
     pairs = ((row, name, load) for row in order for load in workloads)
     results = Parallel(processes, return_as="generator")(delayed(attempt)(*pair) for pair in pairs)
     keys = {
@@ -255,23 +261,18 @@ def check(root: Path) -> None:
 def main(args: Sequence[str] | None = None) -> None:
     """Simulate everything, print how it goes, and write the table where it belongs."""
     known = workload_names()
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     parser.add_argument("--workload", nargs="+", choices=known, default=known, help="default: all")
     parser.add_argument("--windows", type=int, help=f"of each workload; default {OTHERWISE}, but {WINDOWS}")
-    parser.add_argument(
-        "--processes", type=int, default=1, help="to share the work; the results are the same"
-    )
-    parser.add_argument(
-        "--root",
-        type=Path,
-        default=ROOT,
-        help="folder with README.md and docs/results.md, both with the marks",
-    )
+    parser.add_argument("--processes", type=int, default=1, help="to share the work")
+    parser.add_argument("--root", type=Path, default=ROOT, help="folder with README.md and docs/")
+    what = "only their rows; others stay as docs/results.csv has them"
+    parser.add_argument("--policy", nargs="+", default=(), help=what)
     parser.add_argument("--picture", action="store_true", help="only draw what docs/results.csv has")
     chosen = parser.parse_args(args)
     check(chosen.root)
+    kept = kept_cells(chosen.root) if chosen.policy else []
     if chosen.picture:
         draw(chosen.root)
         return
@@ -282,7 +283,8 @@ def main(args: Sequence[str] | None = None) -> None:
         workloads = windows(scenario, "test", chosen.windows or WINDOWS.get(name, OTHERWISE))
         described += (said := about(name, workloads))
         print("\n".join(said), flush=True)
-        cells += scored(name, workloads, chosen.processes)
+        before = [cell for cell in kept if cell.workload == name]
+        cells += scored(name, workloads, chosen.processes, chosen.policy, before)
     given = f" --windows {chosen.windows}" if chosen.windows else ""
     given += f" --workload {' '.join(chosen.workload)}" if chosen.workload != known else ""
     said = notes(cells, COMMAND + given)
@@ -290,14 +292,35 @@ def main(args: Sequence[str] | None = None) -> None:
     write(chosen.root, said, described, cells)
 
 
-def scored(name: str, workloads: Sequence[Workload], processes: int) -> list[Cell]:
-    """Return the cells of a workload, and print them as they come."""
-    began, cells = time.perf_counter(), []
-    for cell, seconds in column(name, workloads, processes):
+def scored(
+    name: str,
+    workloads: Sequence[Workload],
+    processes: int,
+    policies: Sequence[str] = (),
+    before: Sequence[Cell] = (),
+) -> list[Cell]:
+    """Return the cells of a workload, and print them as they come.
+
+    policies: those that are simulated, all if none is named; of the others the cells from before stay. ValueError where
+    those are of other windows.
+    """
+    began = time.perf_counter()
+    cells = {cell.policy: cell for cell in before if cell.reason != DEFAULT and cell.policy != TUNED}
+    for cell, seconds in column(name, workloads, processes, policies):
         print(f"  {cell.policy:24s} {cell.reason or f'{cell.ratio:.3f}'}  ({seconds:.1f} s)", flush=True)
-        cells.append(cell)
+        was = cells.get(REFERENCE)
+        if cell.policy == REFERENCE and was and not math.isclose(was.mean_jct_s, cell.mean_jct_s):
+            raise ValueError(f"{name}: docs/results.csv is of other windows; make all rows anew")
+        cells[cell.policy] = cell
     print(f"  {len(workloads)} windows in {time.perf_counter() - began:.0f} s\n", flush=True)
-    return [*cells, *of_search(name, cells)]
+    return [*cells.values(), *of_search(name, list(cells.values()))]
+
+
+def kept_cells(root: Path) -> list[Cell]:
+    """Return the cells that docs/results.csv has."""
+    numbers = {name: [""] for name in ("windows", "mean_jct_s", "ratio", "low", "high")}
+    table = pd.read_csv(root / "docs" / "results.csv", keep_default_na=False, na_values=numbers)
+    return [Cell(*row) for row in table[list(Cell._fields)].itertuples(index=False)]
 
 
 def write(root: Path, said: Sequence[str], described: Sequence[str], cells: Sequence[Cell]) -> None:

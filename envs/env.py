@@ -67,11 +67,12 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
 
     ## Arguments
     workload: a named workload, whose scenario is taken; Philly's windows without one. scenario: fields of
-    `workloads._scenario.Scenario` that differ from it. split, count: which windows; a `whole` trace is the same episode
-    in every split. observation, action, reward: names of modules. queue_slots, running_slots: K and R. exponent,
-    margin: the base policy, see `baselines.xion_threshold`.
-    tau_s: time constant of rollouts, s; None for none. illegal: `raise`, or `first_legal`. render_mode: `ansi`,
-    `rgb_array` (an image of nodes and GPUs by job, 480 x 640) or `human` (the same in a window).
+    `workloads.Scenario` that differ from it. split: `train`, `validation` or `test`; a `whole` trace is the same
+    episode in every split. count: how many windows of the split, the first ones. observation: what is shown. action:
+    what is chosen. reward: what is paid; each is the name of a module. queue_slots: K. running_slots: R. exponent,
+    margin: of the base policy, see `baselines.xion_threshold`. tau_s: time constant of rollouts, s; None for none.
+    illegal: `raise`, or `first_legal`. render_mode: `ansi`, `rgb_array` (an image of nodes and GPUs by job, 480 x 640)
+    or `human` (the same in a window).
     """
 
     metadata = render.METADATA

@@ -146,6 +146,11 @@ class MovesEnv(RuleEnv):
 
     ## Reward, start and end
     As for `SteerEnv`. Instants at which there is nothing but to wait are passed over inside.
+
+    ## Arguments
+    workload, scenario, split, count, start, illegal, render_mode: as for `GPUClusterEnv` and `SteerEnv`. queued: jobs
+    of the queue whose starts are listed. running: running jobs whose moves and pauses are listed. most: moves that a
+    list has at most, 3 to 40.
     """
 
     batch: Choosing

@@ -123,8 +123,9 @@ class SteerEnv(RuleEnv):
     `info` then holds `mean_jct_s` and `jct_ratio`, to the default rule.
 
     ## Arguments
-    workload, scenario, split, count: as for `GPUClusterEnv`. start: weights of the default rule that differ from
-    `union`'s, by name. weights, decisions, every, privileged: see above.
+    workload, scenario, split, count, render_mode: as for `GPUClusterEnv`. start: weights of the default rule that
+    differ from `union`'s, by name. weights: those that are steered, by name. decisions: how many a window. every:
+    arrivals from one decision to the next, in place of `decisions`. privileged: whether `critic` is shown too.
     """
 
     kind = Steering

@@ -34,12 +34,6 @@ def between(file: Path, mark: str = TABLE) -> list[str]:
     return str(found[0]).splitlines()
 
 
-def cells_of(file: Path) -> list[Cell]:
-    """Return the cells that a CSV holds."""
-    found = pd.read_csv(file, keep_default_na=False, na_values={name: [""] for name in Cell._fields[2:7]})
-    return [Cell(*row) for row in found[list(Cell._fields)].itertuples(index=False)]
-
-
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """Return a folder with the two documents, empty but for their marks."""
@@ -54,7 +48,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_readme_holds_some_of_the_same_numbers() -> None:
-    cells = cells_of(RESULTS.with_suffix(".csv"))
+    cells = table.kept_cells(ROOT)
     assert table.table(table.brief(cells), 2) == between(README)
     assert "](docs/results.md)" in README.read_text("utf-8")
 
@@ -81,7 +75,7 @@ def test_the_picture_is_drawn_of_what_was_written(root: Path) -> None:
     table.main(["--picture", "--root", str(root)])
     assert (root / "docs" / "images" / "policies.png").stat().st_size > 10_000
     assert "](docs/images/policies.png)" in README.read_text("utf-8")
-    cells = cells_of(RESULTS.with_suffix(".csv"))
+    cells = table.kept_cells(ROOT)
     known = {(cell.workload, cell.policy) for cell in cells}
     assert {(each, row) for each in table.DRAWN_COLUMNS for row in table.DRAWN_ROWS} <= known
 
@@ -96,7 +90,7 @@ def test_the_command_that_it_names_makes_as_many_windows() -> None:
     assert said.startswith(f"Made by `{table.COMMAND}`.")
     counts = {
         cell.workload: cell.windows
-        for cell in cells_of(RESULTS.with_suffix(".csv"))
+        for cell in table.kept_cells(ROOT)
         if cell.policy == table.REFERENCE
     }
     assert counts == {name: table.WINDOWS.get(name, table.OTHERWISE) for name in counts}
@@ -105,7 +99,7 @@ def test_the_command_that_it_names_makes_as_many_windows() -> None:
 def test_the_table_is_what_the_numbers_beside_it_say() -> None:
     """So nobody wrote in it, and it is of the settings in `baselines/tuned/`."""
     lines = between(RESULTS)
-    assert table.table(cells_of(RESULTS.with_suffix(".csv"))) == lines[: lines.index("")]
+    assert table.table(table.kept_cells(ROOT)) == lines[: lines.index("")]
 
 
 def test_every_column_is_told_of() -> None:
@@ -232,8 +226,14 @@ def test_the_command_writes_between_the_marks_the_same_each_time(
     said = "\n".join(between(root / "docs" / "results.md"))
     assert "Made by `python benchmarks/table.py --windows 2 --workload xonar_mix`." in said
     assert "drawn for Xonar's experiment" in "\n".join(between(root / "docs" / "results.md", ABOUT))
-    assert [cell.policy for cell in cells_of(root / "docs" / "results.csv")][:3] == FEW
+    assert [cell.policy for cell in table.kept_cells(root)][:3] == FEW
     assert "2 windows in" in capsys.readouterr().out
+    table.main([*args, "--policy", "sjf"])
+    assert "sjf" in (said := capsys.readouterr().out)
+    assert "srtf_oracle  " not in said  # it is not simulated again, and stays
+    assert (root / "docs/results.csv").read_bytes() == written[0][2]
+    with pytest.raises(ValueError, match="of other windows"):
+        table.main([*args, "--windows", "1", "--policy", "sjf"])
 
 
 def test_a_file_without_marks_is_refused_and_left_alone(tmp_path: Path) -> None:

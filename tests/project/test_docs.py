@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 import baselines
-from evaluate import main, read_choices
+from evaluate import main
 from simulator.episode import run
 from simulator.policy import Action, Ranking, Resize, Wait
 from simulator.view import View
@@ -38,12 +37,6 @@ def blocks() -> list[tuple[str, str]]:
     return pairs
 
 
-def commands() -> list[list[str]]:
-    return [
-        shlex.split(line)[2:] for line in re.findall(r"^    (python evaluate\.py .*)$", TEXT, re.MULTILINE)
-    ]
-
-
 def workload(folder: Path, **fields: Any) -> Workload:
     """Return the tiny jobs as a workload: two nodes of eight GPUs."""
     return whole(Scenario(**tiny.scenario(folder, **fields)))
@@ -68,26 +61,6 @@ def test_a_block_is_the_files_own_text(file: str, code: str) -> None:
 def test_an_example_is_short(name: str) -> None:
     lines = (ROOT / "docs" / "examples" / f"{name}.py").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= LONGEST
-
-
-@pytest.mark.parametrize("args", commands(), ids=" ".join)
-def test_a_command_is_one_that_there_is(args: list[str]) -> None:
-    (policy,) = read_choices(args).policy
-    assert callable(baselines.load(policy))
-
-
-@pytest.mark.parametrize("file", ["README.md", "docs/how_to.md"])
-def test_commands_elsewhere_are_such_that_there_are_too(file: str) -> None:
-    lines = re.findall(r"^    (python evaluate\.py --.*)$", (ROOT / file).read_text("utf-8"), re.MULTILINE)
-    for line in lines:
-        _, _, *args = shlex.split(line, comments=True)
-        chosen = read_choices(args)
-        known = {"all", "tuned", "constants", "ppo", *baselines.names()}
-        unknown = [
-            policy for policy in chosen.policy if policy not in known and not re.search("[:/]", policy)
-        ]
-        assert not unknown, line
-    assert len(lines) > 3
 
 
 @pytest.mark.parametrize("physics", PHYSICS)

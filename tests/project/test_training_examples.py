@@ -9,7 +9,6 @@ import gymnasium
 import numpy as np
 import pytest
 
-from evaluate import read_choices
 from simulator.episode import run
 from tests.cases import tiny
 from tests.conftest import ROOT
@@ -84,16 +83,6 @@ def test_examples_are_short_and_on_the_page() -> None:
     assert {name for name in names if f"docs/examples/train/{name}.py" not in text} == set()
     for name in names:
         assert len((FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= LONGEST
-
-
-def test_commands_of_the_page_are_such_that_there_are() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    scored = re.findall(r"^    python evaluate\.py (.*)$", text, re.MULTILINE)
-    trained = re.findall(r"^    python -m (docs\.examples\.train\.\w+) \d+", text, re.MULTILINE)
-    assert len(scored) > 2
-    for line in scored:
-        assert read_choices(line.split("#")[0].split()).policy
-    assert {module.rpartition(".")[2] for module in trained} == {*LEARN, "vectors"}
 
 
 def test_blocks_of_the_page_run(chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ FILE = "runs/sb3_ppo.zip"
 def train(steps: int) -> None:
     """Learn on training windows, and save."""
     env = gymnasium.make("GPUCluster-v1", **WINDOWS, **CHOICES)
-    model = PPO("MlpPolicy", env, n_steps=min(2048, steps), batch_size=min(64, steps), device="cpu")
+    model = PPO("MlpPolicy", env, n_steps=min(2048, steps), batch_size=min(256, steps), device="cpu")
     model.learn(steps)
     model.save(FILE)
 

@@ -1,0 +1,122 @@
+"""Pages of the site that are made of the code say what the code says, and its notebooks run."""
+
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+
+import baselines
+from docs.pages import api, benchmark, columns, environment, policies
+from docs.pages.markdown import filled
+from tests.cases import tiny
+from tests.conftest import ROOT
+
+DOCS = ROOT / "docs"
+NOTEBOOKS = {
+    "look_at_a_run": {"JOBS": 12},
+    "train_and_compare": {"STEPS": 32, "WINDOWS": 2},
+}
+"""Of each notebook the sizes with which it is run here, in place of its own."""
+SAID_ELSEWHERE = {"margin", "exponent", "sharing", "preemption", "sizing", "cores"}
+"""Settings that the docstring of a ranking, or of the rule, tells of together with others."""
+
+
+def empty_cells(page: str, column: str) -> list[str]:
+    """Return the first cells of those rows of a page's tables in which a column is empty."""
+    found = []
+    at = None
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] if line.startswith("|") else []
+        if not cells:
+            at = None
+        elif at is None:
+            at = cells.index(column) if column in cells else -1
+        elif at >= 0 and not cells[at]:
+            found.append(cells[0].strip("`"))
+    return found
+
+
+def test_every_policy_has_a_page_that_says_what_each_setting_is() -> None:
+    pages = policies.pages()
+    assert set(pages) == {f"policies/{name}.md" for name in ("index", *baselines.names())}
+    wanting = {path: set(empty_cells(page, "is")) - SAID_ELSEWHERE for path, page in pages.items()}
+    assert {path: names for path, names in wanting.items() if names} == {}
+    assert "`margin_s` | seconds to be won at least | `0.0` | `0.0`, `60.0`" in pages["policies/xion.md"]
+    assert "| mixed | 0.686 |" in pages["policies/xion.md"]
+
+
+def test_every_column_says_what_it_is() -> None:
+    (page,) = columns.pages().values()
+    assert empty_cells(page, "is") == []
+    for name in ("submit_s", "free_memory_gib", "mean_jct_s", "max_share", "exploration"):
+        assert re.search(rf"^\| \**`{name}`", page, re.MULTILINE), name
+
+
+def test_tables_of_the_environments_page_are_those_of_the_code() -> None:
+    """`python -m docs.pages.environment` writes them anew."""
+    assert filled(environment.PAGE, environment.TABLES) == environment.PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", environment.SHOWN)
+def test_the_page_has_every_entry_of_an_info(kind: str, tmp_path: Path) -> None:
+    page = environment.PAGE.read_text(encoding="utf-8").partition("## `info`")[2].partition("## ")[0]
+    documented = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (.*?) \|", page, re.MULTILINE))))
+    keywords = environment.SHOWN[kind] | ({} if kind == 'action="steer"' else {"illegal": "first_legal"})
+    chosen = tiny.scenario(tmp_path, tiny.mixed(0).head(8), physics="all")
+    env: Any = gymnasium.make("envs:GPUCluster-v1", scenario=chosen, **keywords)
+    _, info = env.reset(seed=0)
+    told, over = set(info), False
+    while not over:
+        _, _, done, cut, info = env.step(env.action_space.sample())
+        told, over = told | set(info), done or cut
+    assert told <= documented
+    assert {"mean_jct_s", "jct_ratio"} <= told or cut
+
+
+@pytest.mark.parametrize("name", ["mixed", "quick", "xonar_mix"])
+def test_windows_of_the_benchmark_are_those_that_are_scored(name: str) -> None:
+    """`python -m docs.pages.benchmark` writes them anew."""
+    assert f"| {' | '.join(benchmark.row(name))} |" in benchmark.PAGE.read_text(encoding="utf-8")
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = set(
+        re.findall(r"([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    written = {path.name for path in DOCS.glob("*.md")}
+    assert listed == written | {f"notebooks/{name}.md" for name in NOTEBOOKS}
+
+
+def test_the_api_names_what_there_is() -> None:
+    for _, _, named in api.PAGES.values():
+        for name in named:
+            module, _, attribute = name.rpartition(".")
+            try:
+                import_module(name)
+            except ModuleNotFoundError:
+                assert hasattr(import_module(module), attribute), name
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_runs(name: str) -> None:
+    """In a process of its own: what talks to a notebook's process leaves sockets open, which are warned of."""
+    for library in ("ipykernel", "nbclient"):
+        pytest.importorskip(library, reason="installed by [dev]")
+    code = f"from docs.pages.notebooks import page; print(page({name!r}, {{}}, **{NOTEBOOKS[name]}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^!\[", done.stdout, re.MULTILINE), "a picture"
+    assert re.search(r"^<table", done.stdout, re.MULTILINE), "a table"
+
+
+def test_notebooks_are_kept_without_what_they_print() -> None:
+    assert {file.stem for file in (DOCS / "notebooks").glob("*.ipynb")} == set(NOTEBOOKS)
+    for file in (DOCS / "notebooks").glob("*.ipynb"):
+        text = file.read_text(encoding="utf-8")
+        assert '"output_type"' not in text
+        assert not re.search(r'"execution_count": \d', text)
