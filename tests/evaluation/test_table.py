@@ -89,9 +89,7 @@ def test_the_command_that_it_names_makes_as_many_windows() -> None:
     said = next(line for line in between(RESULTS) if line.startswith("Made by"))
     assert said.startswith(f"Made by `{table.COMMAND}`.")
     counts = {
-        cell.workload: cell.windows
-        for cell in table.kept_cells(ROOT)
-        if cell.policy == table.REFERENCE
+        cell.workload: cell.windows for cell in table.kept_cells(ROOT) if cell.policy == table.REFERENCE
     }
     assert counts == {name: table.WINDOWS.get(name, table.OTHERWISE) for name in counts}
 
