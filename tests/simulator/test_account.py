@@ -163,7 +163,11 @@ def test_no_gpu_is_held_by_more_than_may_share_it(name: str, config: str) -> Non
 
 @each_case
 def test_totals_add_up_to_the_results(name: str, config: str) -> None:
-    results, episode, totals = told(name, config).results, told(name, config).episode, told(name, config).totals
+    results, episode, totals = (
+        told(name, config).results,
+        told(name, config).episode,
+        told(name, config).totals,
+    )
     time, rows = totals["time_s"].to_numpy(), totals[:-1]
     lasting = np.diff(time)
     assert (lasting > 0).all()
