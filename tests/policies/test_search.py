@@ -81,8 +81,8 @@ def simulated(seed: int, share: int, compare: Callable[[View, np.random.Generato
 
 
 def few(rng: np.random.Generator, jobs: np.ndarray) -> list[int]:
-    """Return up to two of some jobs, others at each decision: plain Python takes a while for all of a long queue."""
-    chosen: list[int] = rng.permutation(jobs)[:2].tolist()
+    """Return one of some jobs, another at each decision: plain Python takes a while for all of a long queue."""
+    chosen: list[int] = rng.permutation(jobs)[:1].tolist()
     return chosen
 
 
