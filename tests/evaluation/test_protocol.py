@@ -31,7 +31,7 @@ def test_its_interval_holds_the_truth_as_often_as_it_says(monkeypatch: pytest.Mo
     )  # enough for the limits of one; 60 take half a minute with all
     rng, held = np.random.default_rng(0), 0
     for _ in range(60):
-        agents, places = rng.normal(0, 0.02, (8, 1)), rng.normal(0, 0.05, (1, 40))
+        agents, places = rng.normal(0, 0.04, (8, 1)), rng.normal(0, 0.05, (1, 40))
         found = interquartile(1.0 + agents + places + rng.normal(0, 0.02, (8, 40)))
         held += found.low <= 1.0 <= found.high
     assert 50 <= held <= 60
