@@ -1,10 +1,12 @@
 """How fast jobs run that meet on GPUs and nodes: the formulas, one plain function each, for a second opinion."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 import traces
 from simulator.cluster import GPU_MEMORY_GIB, Cluster
@@ -104,8 +106,14 @@ def speeds_by_type(work: Workload, job: int) -> dict[str, float]:
     """Return how fast a job computes on each type of GPU."""
     if "gpu_types" not in work.scenario.parts or set(work.cluster.types) == {"v100"}:
         return dict.fromkeys(GPU_MEMORY_GIB, 1.0)
-    model = work.table["model"].iloc[[job]]
-    return {name: float(traces.speed_on(name, model)[0]) for name in GPU_MEMORY_GIB}
+    model = work.table["model"].iloc[job]
+    return {name: speed_of(traces.speed_on, name, model) for name in GPU_MEMORY_GIB}
+
+
+@cache
+def speed_of(known: Callable[[str, pd.Series], np.ndarray], gpu_type: str, model: str) -> float:
+    """Return how fast a network computes on a type of GPU, as `known` has it, which a test may replace."""
+    return float(known(gpu_type, pd.Series([model]))[0])
 
 
 def asked_cores(gpus: int, servers: int, cores: float, cluster: Cluster, physics: Physics) -> float:

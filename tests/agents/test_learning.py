@@ -108,7 +108,7 @@ def test_a_better_order_is_learned(tmp_path: Path, reward: Literal["rollout_adva
 
 def test_the_same_seed_gives_the_same_weights(scenario: Scenario, tmp_path: Path) -> None:
     def weights(name: str, seed: int) -> bytes:
-        training = replace(TINY, learning_seed=seed)
+        training = replace(TINY, learning_seed=seed, steps=TINY.rollout * TINY.environments)
         learn(scenario, training, tmp_path / name)
         last = sorted((tmp_path / name / "checkpoints").iterdir())[-1]
         return (last / saved_agent.WEIGHTS).read_bytes()

@@ -9,6 +9,7 @@ import pytest
 import evaluate
 from agents import load_policy, saved_agent, shipping
 from benchmarks import ship
+from evaluation import protocol
 from simulator.steered import Steered
 from tests.cases.crowd import crowd
 from train_agent import main as train
@@ -19,6 +20,7 @@ FEW = (
     *("--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "2", "--validation-windows", "2"),
     *("--test-windows", "2", "--steps", "48", "--validate-every", "24", "--environments", "4"),
     *("--rollout-steps", "6", "--batch", "24", "--physics", "exclusive", "--seeds", "2"),
+    *("--processes", "1"),
 )
 
 
@@ -80,8 +82,9 @@ def test_what_is_shipped_can_be_read_and_is_told_of(name: str) -> None:
 
 
 def test_the_agents_of_a_run_are_judged(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(protocol, "RESAMPLES", 100)  # for each of many policies; limits are not looked at
     assert evaluate.main(["--protocol", str(run), "--windows", "3", "--out", str(tmp_path / "judged")]) == 0
     out = capsys.readouterr().out
     rows = re.findall(r"^(.+?) +\d\.\d{3}  ?\d+\.\d{3}-\d\.\d{3} ", out, re.MULTILINE)

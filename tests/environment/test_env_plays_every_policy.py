@@ -19,7 +19,7 @@ from tests.cases import tiny
 from tests.cases.shaped_jobs import TROUBLES, Whims, shaped
 from tests.cases.turns import in_turn
 
-JOBS = 14  # each takes many small steps
+JOBS = 10  # each takes many small steps
 LESS = ("none", "memory,preemption,estimates", "sharing,cpu_jobs")
 
 
@@ -154,7 +154,7 @@ def test_so_it_is_where_jobs_have_shapes_and_nodes_fail(name: str, tmp_path: Pat
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_so_it_is_whatever_shapes_a_policy_chooses(seed: int, tmp_path: Path) -> None:
     chosen = tiny.scenario(tmp_path, shaped(seed), physics="all", seed=seed, **TROUBLES)
     env = tiny.make(chosen, action="elastic", tau_s=None)

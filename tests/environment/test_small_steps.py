@@ -141,7 +141,7 @@ def expected(env: GPUClusterEnv) -> list[bool]:
 
 @pytest.mark.parametrize("physics", PHYSICS)
 def test_a_step_is_legal_where_what_it_leads_to_can_be_completed(physics: str, tmp_path: Path) -> None:
-    env, seen = restless(tmp_path, PHYSICS.index(physics), 100, physics)
+    env, seen = restless(tmp_path, PHYSICS.index(physics), 70, physics)
     for mask in (step.mask for step in seen):
         at = Elastic().numbers(env._slots, env.episode.view)
         assert [*mask[: at.pause], *mask[at.move : at.turn]] == expected(env), env._slots.draft
@@ -150,7 +150,7 @@ def test_a_step_is_legal_where_what_it_leads_to_can_be_completed(physics: str, t
 @pytest.mark.parametrize("physics", PHYSICS)
 def test_pauses_turns_and_waits_are_masked_as_the_episode_allows(physics: str, tmp_path: Path) -> None:
     """In hand there is nothing but the next step, and to wait; what was turned one way is not turned back."""
-    env, seen = restless(tmp_path, 1, 150, physics)
+    env, seen = restless(tmp_path, 1, 100, physics)
     for mask in (step.mask for step in seen):
         slots, view = env._slots, env.episode.view
         at, running = Elastic().numbers(slots, view), slots.running.tolist()
@@ -172,7 +172,7 @@ def test_pauses_turns_and_waits_are_masked_as_the_episode_allows(physics: str, t
 def test_what_is_masked_raises_and_changes_nothing_and_the_rest_does_not(
     physics: str, tmp_path: Path
 ) -> None:
-    env, seen = restless(tmp_path, 5, 60, physics)
+    env, seen = restless(tmp_path, 5, 40, physics)
     for mask in (step.mask for step in seen):
         before, draft = env.episode.states.tobytes(), deepcopy(env._slots.draft)
         for number in np.flatnonzero(~mask):

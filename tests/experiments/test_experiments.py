@@ -213,10 +213,12 @@ class Run(NamedTuple):
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Run Xion's experiment with two trials and fewer overheads."""
+    """Run Xion's experiment with two trials and fewer overheads and loads."""
     folder = tmp_path_factory.mktemp("xion") / "out"
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
         patch.setattr(xion, "OVERHEADS_S", (0.0, xion.USUAL_S, 400.0))
+        patch.setattr(xion, "LOADS", (0.7, 0.8))
+        patch.setattr(xion, "OVER_LOADS_S", (xion.USUAL_S,))
         assert main(["--paper", "xion", "--windows", "2", "--seed", "1", "--out", str(folder)]) == 0
     return Run(" ".join(printed.getvalue().split()), folder)
 

@@ -6,8 +6,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from functools import cache
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,17 +39,33 @@ SEED = 2
 each_case = pytest.mark.parametrize(("name", "config"), CASES)
 
 
-class Told(NamedTuple):
-    """An episode that is over, its account, and the results of its jobs."""
+@dataclass(frozen=True)
+class Told:
+    """An episode that is over, its account, and the tables of both, which nobody may change."""
 
     work: Workload
     episode: Episode
     account: Account
 
-    @property
+    @cached_property
     def results(self) -> pd.DataFrame:
-        """Return the results table."""
+        """The results of its jobs."""
         return self.work.results(self.episode)
+
+    @cached_property
+    def segments(self) -> pd.DataFrame:
+        """The account's segments."""
+        return self.account.segments()
+
+    @cached_property
+    def holdings(self) -> pd.DataFrame:
+        """The account's holdings."""
+        return self.account.holdings()
+
+    @cached_property
+    def totals(self) -> pd.DataFrame:
+        """The account's totals over time."""
+        return self.account.over_time()
 
 
 def policy_of(name: str, episode: Episode) -> Policy:
@@ -85,8 +102,7 @@ def test_the_record_is_the_same_with_and_without(name: str, config: str) -> None
 
 @each_case
 def test_segments_follow_one_another_from_submission_to_end(name: str, config: str) -> None:
-    episode, account = told(name, config)[1:]
-    segments = account.segments()
+    episode, segments = told(name, config).episode, told(name, config).segments
     assert segments["job"].unique().tolist() == list(range(len(episode.jobs)))
     for number, submit_s in enumerate(episode.jobs["submit_s"]):
         life = segments[segments["job"] == number]
@@ -98,14 +114,14 @@ def test_segments_follow_one_another_from_submission_to_end(name: str, config: s
 
 @each_case
 def test_a_segment_differs_from_the_one_before(name: str, config: str) -> None:
-    segments = told(name, config).account.segments()
+    segments = told(name, config).segments
     same = ["job", "phase", "holding", "cores", "throttle", "shared"]
     assert not (segments[same] == segments[same].shift()).all(axis=1).any()
 
 
 @each_case
 def test_times_by_phase_are_those_of_the_results(name: str, config: str) -> None:
-    results, segments = told(name, config).results, told(name, config).account.segments()
+    results, segments = told(name, config).results, told(name, config).segments
     spent = segments.assign(spent=seconds(segments)).pivot_table(
         "spent", "job", "phase", aggfunc="sum", observed=False, fill_value=0.0
     )
@@ -120,7 +136,7 @@ def test_times_by_phase_are_those_of_the_results(name: str, config: str) -> None
 
 @each_case
 def test_gpu_and_core_seconds_are_those_of_the_results(name: str, config: str) -> None:
-    results, segments = told(name, config).results, told(name, config).account.segments()
+    results, segments = told(name, config).results, told(name, config).segments
     spent, running = seconds(segments), segments["phase"] == "running"
     width = segments["num_gpus"]
     for column, area in {
@@ -136,8 +152,8 @@ def test_gpu_and_core_seconds_are_those_of_the_results(name: str, config: str) -
 
 @each_case
 def test_no_gpu_is_held_by_more_than_may_share_it(name: str, config: str) -> None:
-    episode, account = told(name, config)[1:]
-    each_gpu = account.holdings().explode("gpus").dropna(subset="gpus")
+    episode = told(name, config).episode
+    each_gpu = told(name, config).holdings.explode("gpus").dropna(subset="gpus")
     assert set(each_gpu["gpus"]) <= set(range(episode.cluster.num_gpus))
     for _, here in each_gpu.groupby("gpus"):
         comes = here["from_s"].map(lambda _: 1), here["to_s"].map(lambda _: -1)
@@ -147,8 +163,11 @@ def test_no_gpu_is_held_by_more_than_may_share_it(name: str, config: str) -> Non
 
 @each_case
 def test_totals_add_up_to_the_results(name: str, config: str) -> None:
-    results, (_, episode, account) = told(name, config).results, told(name, config)
-    totals = account.over_time()
+    results, episode, totals = (
+        told(name, config).results,
+        told(name, config).episode,
+        told(name, config).totals,
+    )
     time, rows = totals["time_s"].to_numpy(), totals[:-1]
     lasting = np.diff(time)
     assert (lasting > 0).all()
@@ -169,19 +188,20 @@ def test_totals_add_up_to_the_results(name: str, config: str) -> None:
 @each_case
 def test_totals_are_those_of_the_segments(name: str, config: str) -> None:
     """At each of their times: jobs in each phase, and the GPUs that anyone holds, with the memory that they need."""
-    episode, account = told(name, config)[1:]
-    segments, holdings, totals = account.segments(), account.holdings(), account.over_time()
-    for row in totals.itertuples():
-        now = segments[(segments["from_s"] <= row.time_s) & (segments["to_s"] > row.time_s)]
-        count = now["phase"].value_counts()
+    here = told(name, config)
+    episode, segments, gpus = here.episode, here.segments, here.holdings["gpus"].tolist()
+    columns = ("from_s", "to_s", "job", "holding", "num_gpus")
+    from_s, to_s, job, holding, width = (segments[column].to_numpy() for column in columns)
+    phase = segments["phase"].astype(str).to_numpy()
+    for row in here.totals.itertuples():
+        now = (from_s <= row.time_s) & (to_s > row.time_s)
         assert [row.queued, row.reserved, row.restarting] == [
-            count[phase] for phase in ("queued", "reserved", "restarting")
+            np.count_nonzero(phase[now] == waits) for waits in ("queued", "reserved", "restarting")
         ]
-        assert row.present == len(now)
-        held = now[now["holding"] >= 0]
-        gpus = holdings["gpus"][held["holding"]]
-        assert row.held_gpus == len(set(gpus.explode().dropna()))
-        need = (episode.jobs["gpu_memory_gib"][held["job"]] * held["num_gpus"]).sum()
+        assert row.present == np.count_nonzero(now)
+        held = now & (holding >= 0)
+        assert row.held_gpus == len({gpu for each in holding[held] for gpu in gpus[each]})
+        need = (episode.jobs["gpu_memory_gib"][job[held]] * width[held]).sum()
         assert row.memory_gib <= need + 1e-9
         if not episode.state.peak_at:
             assert row.memory_gib == pytest.approx(need)
@@ -223,13 +243,12 @@ def sights(account: Account, times: Iterable[float]) -> dict[float, Sight]:
     """Return what an account says of some moments, in the form of what is seen."""
     segments = account.segments()
     held = account.holdings()["gpus"].to_dict() | {-1: ()}
-    said = {}
-    for time in times:
-        now = segments[(segments["from_s"] <= time) & (segments["to_s"] > time)]
-        columns = ("phase", "holding", "cores", "throttle", "node")
-        rows = zip(now["job"], *(now[name] for name in columns), strict=True)
-        said[time] = {row[0]: (row[1], held[row[2]], *row[3:]) for row in rows}
-    return said
+    columns = ("from_s", "to_s", "job", "phase", "holding", "cores", "throttle", "node")
+    rows = list(zip(*(segments[name].tolist() for name in columns), strict=True))
+    return {
+        time: {row[2]: (row[3], held[row[4]], *row[5:]) for row in rows if row[0] <= time < row[1]}
+        for time in times
+    }
 
 
 @each_case
@@ -247,7 +266,7 @@ def test_it_says_of_every_moment_what_a_policy_sees(name: str, config: str) -> N
 
 
 def tables(told: Told) -> list[pd.DataFrame]:
-    return [told.account.segments(), told.account.holdings(), told.account.over_time()]
+    return [told.segments, told.holdings, told.totals]
 
 
 @pytest.mark.parametrize("config", ["all", "cores", "no sharing"])
@@ -289,11 +308,9 @@ def test_what_is_written_grows_with_what_happens() -> None:
 
 
 def test_its_tables_have_the_columns_that_are_declared() -> None:
-    account = told("whims", "all").account
-    assert list(account.segments()) == list(SEGMENTS)
-    assert list(account.holdings()) == list(HOLDINGS)
-    assert list(account.over_time()) == list(OVER_TIME)
-    phases = [set(told(name, config).account.segments()["phase"]) for name, config in CASES]
+    for table, columns in zip(tables(told("whims", "all")), (SEGMENTS, HOLDINGS, OVER_TIME), strict=True):
+        assert list(table) == list(columns)
+    phases = [set(told(name, config).segments["phase"]) for name, config in CASES]
     assert set.union(*phases) == set(LIVED)
 
 

@@ -14,7 +14,7 @@ from workloads import named, windows
 
 ROUNDING = 1e-6  # s
 BOUND = getattr(most_left, "py_func", most_left)  # as plain Python, compiled or not
-INSTANTS = 300
+INSTANTS = 150
 
 
 def running(episode: Episode) -> list[int]:

@@ -29,7 +29,7 @@ KINDS = [
 PHYSICS = ("all", "estimates")
 # Who has lost progress had made more than it has, so that another truth may have been over by then.
 NOTHING_LOST = "memory,preemption,estimates,locality,cores,bandwidth,cpu_jobs,elastic"
-MOMENTS = 4  # of an episode, at which the truth is replaced
+MOMENTS = 2  # of an episode, at which the truth is replaced
 HONEST = [name for name in baselines.names() if not name.endswith("_oracle")]
 
 
@@ -65,9 +65,9 @@ def other_truth(table: pd.DataFrame, at: Moment, rng: np.random.Generator) -> pd
     return table.assign(duration_s=np.where(at.done, table["duration_s"], longer))
 
 
-def some(rng: np.random.Generator, seen: list[Moment], count: int = MOMENTS) -> list[int]:
+def some(rng: np.random.Generator, seen: list[Moment]) -> list[int]:
     """Choose some moments before the last."""
-    chosen: list[int] = rng.choice(len(seen) - 1, count, replace=False).tolist()
+    chosen: list[int] = rng.choice(len(seen) - 1, MOMENTS, replace=False).tolist()
     return chosen
 
 
@@ -80,7 +80,7 @@ def test_an_agent_does_not_see_true_durations(kinds: dict[str, str], physics: st
     if physics == "all" and kinds["action"] == "elastic":
         physics = NOTHING_LOST
     before = list(moments(tiny.make(tiny.scenario(tmp_path, table, physics=physics), **kinds), seed=0))
-    for last in some(rng, before, 2 if kinds["action"] == "elastic" else MOMENTS):
+    for last in some(rng, before):
         changed = tiny.scenario(tmp_path, other_truth(table, before[last], rng), physics=physics)
         after = list(islice(moments(tiny.make(changed, **kinds), seed=0), last + 1))
         assert [at.seen for at in after] == [at.seen for at in before[: last + 1]]

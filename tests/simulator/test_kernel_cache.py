@@ -65,8 +65,10 @@ def test_code_is_kept_and_an_edited_callee_is_noticed(tiny: Path, linked: bool) 
     (tiny / "_compile.py").write_text(
         text.replace('startswith("0.68.")', f'startswith("{"" if linked else "no"}")')
     )
-    assert answer_and_hits(tiny, "from tiny import _compile; print(int(_compile.LINKED), 0)") == (linked, 0)
-    assert answer_and_hits(tiny) == (20, 0)
+    assert answer_and_hits(tiny, f"{ASK}; from tiny._compile import LINKED; assert LINKED is {linked}") == (
+        20,
+        0,
+    )
     assert answer_and_hits(tiny) == (20, 1)
     (tiny / "callee.py").write_text(CALLEE.format(step=2))
     assert answer_and_hits(tiny) == (30, 0)
@@ -121,14 +123,15 @@ def test_that_it_compiles_is_said_once_and_not_where_all_is_kept(
 
 
 def test_what_was_not_used_for_a_month_is_removed(tiny: Path) -> None:
-    answer_and_hits(tiny)
+    begin = "from tiny import _compile"
+    assert ask(tiny, begin).stderr == ""
     first = _compile.cache_folder(tiny)
     (tiny / "callee.py").write_text(CALLEE.format(step=2))
-    answer_and_hits(tiny)
+    assert ask(tiny, begin).stderr == ""
     assert first.is_dir()
     os.utime(first, (0, 0))
     (tiny / "callee.py").write_text(CALLEE.format(step=3))
-    answer_and_hits(tiny)
+    assert ask(tiny, begin).stderr == ""
     assert not first.exists()
     assert len(list(first.parent.iterdir())) == 2
 

@@ -118,9 +118,9 @@ def test_step_by_step_is_whole_if_it_pays(ranking: Ranking, placement: str) -> N
 
 
 def few_results() -> list[list[Outcome]]:
-    """Return what becomes of sixty jobs under each twelfth combination."""
+    """Return what becomes of forty jobs under each twelfth combination."""
     return [
-        compiled(jobs, MIXED, rules) for base in BASE[::12] for jobs, rules in workloads(base, range(1), 60)
+        compiled(jobs, MIXED, rules) for base in BASE[::12] for jobs, rules in workloads(base, range(1), 40)
     ]
 
 
