@@ -180,6 +180,15 @@ def count_open(m, count):
 
 
 @compiled
+def find_openings(s, jobs, m, job):
+    """Write the ways in which a job can run, and of each GPU when it has a seat for it, with a pause or without."""
+    find_ways(s, jobs, m, job)
+    look_for(s, jobs, m, job)
+    for gpu in range(s.num_gpus):
+        open_gpu(s, jobs, m, job, gpu)
+
+
+@compiled
 def best_displacement(s, jobs, m, job, ends, least):
     """Find the jobs to pause for one that has no seat; return the seconds won, or `least` where none wins more.
 
@@ -192,14 +201,10 @@ def best_displacement(s, jobs, m, job, ends, least):
     m.anew_s = left_anew(s, jobs, m, job)
     if not may_displace_any(s, m, job):
         return least
-    find_ways(s, jobs, m, job)
-    look_for(s, jobs, m, job)
-    for gpu in range(s.num_gpus):
-        open_gpu(s, jobs, m, job, gpu)
-    runs = s.phase[job] == RUNNING
-    wait, counted = ends - m.left_s[job], 0.0 if runs else hold_counted(m)
+    find_openings(s, jobs, m, job)
+    runs, wait = s.phase[job] == RUNNING, ends - m.left_s[job]
     if runs:
-        ends = m.left_s[job]
+        ends, wait = m.left_s[job], np.inf
     elif ends == np.inf:
         ends, wait = unaided(s, jobs, m, job)
     for way in range(m.num_ways):
@@ -216,8 +221,8 @@ def best_displacement(s, jobs, m, job, ends, least):
             slow = choose_gpus(m, m.among[:count], workers, num_victims)
             mine = max(longest_pause(jobs, m, num_victims), runs * jobs[job].pause_s) + pace * slow * m.anew_s
             gain = ends - mine - m.caution * loss_s(s, jobs, m, num_victims, max(m.num_order, 1), mine)
-            if counted > 0 and held > wait:
-                gain += counted * (held - wait)
+            if held > wait:
+                gain += hold_counted(m) * (held - wait)
             if gain > least:
                 least = gain
                 note_displacement(m, workers, m.way_servers[way], num_victims, slow)

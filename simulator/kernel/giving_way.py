@@ -27,7 +27,7 @@ TRIED = 8  # jobs, where types differ, of those that could gain by pauses, for w
 
 @allocating
 def find_room_beyond(s, jobs, m, job):
-    """Find the jobs to pause for a queued one that is larger than any node, if that pays; tell whether it does.
+    """Find the jobs to pause for a queued one that is larger than any node, as it asks; return the seconds won, or 0.
 
     As on one node, but that its wait is what `backlog` counts: when so many GPUs come free by themselves is not told.
     The victims and the GPUs are noted.
@@ -35,7 +35,7 @@ def find_room_beyond(s, jobs, m, job):
     counted = hold_counted(m)
     m.anew_s = m.left_s[job]
     if counted == 0 or not may_displace_any(s, m, job):
-        return False
+        return 0.0
     wanted = jobs[job].num_gpus
     offered, cost = np.zeros(s.num_arrived, np.bool_), np.zeros(s.num_arrived)
     for k in range(s.num_active):
@@ -46,7 +46,7 @@ def find_room_beyond(s, jobs, m, job):
     pool = Pool(offered, cost, m.left_s, cores_to_serve(s, each), False)
     count = find_room(s, pool, holding_nodes(s, jobs, job), wanted, each, m.victims, m.chosen)[0]
     if count <= 0:
-        return False
+        return 0.0
     note_displacement(m, wanted, jobs[job].servers, count, 1.0)
     held, freed = 0.0, 0
     for k in range(count):
@@ -54,7 +54,7 @@ def find_room_beyond(s, jobs, m, job):
         freed += s.width[m.victims[k]]
     pause = longest_pause(jobs, m, count)
     lost = loss_s(s, jobs, m, count, m.num_order, pause + m.left_s[job])
-    return counted * held / freed - pause > m.caution * lost
+    return max(counted * held / freed - pause - m.caution * lost, 0.0)
 
 
 @compiled
@@ -71,10 +71,15 @@ def ends_waiting(s, jobs, m, at, ahead):
 
 @compiled
 def worth_displacing(s, jobs, m, job, ends):
-    """Tell whether pauses pay for a job that ends then if it waits; the victims and the GPUs are noted."""
-    if jobs[job].num_gpus > most_on_a_node(s, jobs, job) and not may_spread(s, jobs, m, job):
-        return s.phase[job] == QUEUED and find_room_beyond(s, jobs, m, job)
-    return best_displacement(s, jobs, m, job, ends, 0.0) > 0.0
+    """Tell whether pauses pay for a job that ends then if it waits; the victims and the GPUs are noted.
+
+    One larger than any node may start on several, or with as many workers as one has.
+    """
+    gain = 0.0
+    beyond_a_node = jobs[job].num_gpus > most_on_a_node(s, jobs, job) and not may_spread(s, jobs, m, job)
+    if beyond_a_node and s.phase[job] == QUEUED:
+        gain = find_room_beyond(s, jobs, m, job)
+    return best_displacement(s, jobs, m, job, ends, gain) > 0.0
 
 
 @compiled

@@ -183,12 +183,12 @@ class RuleByHand:
             if view.just_paused(job) or ends_s < 0 or tried >= max(TRIED, self.rule.contenders):
                 continue
             tried += 1
-            if self._needs_several_nodes(view, job):
-                swap = None if job in seats.gpus else worthwhile_beyond(view, seats, job)
-            else:
-                options = self._options(view, seats, job)
-                swap = worthwhile(view, seats, job, options, price=self._price, ends_s=ends_s)
-            if swap:
+            several, ways = self._needs_several_nodes(view, job), self._options(view, seats, job)
+            least, wide = (
+                worthwhile_beyond(view, seats, job) if several and job not in seats.gpus else (0.0, None)
+            )
+            narrow = worthwhile(view, seats, job, ways, price=self._price, ends_s=ends_s, least=least)
+            if swap := narrow or wide:
                 self._kept[job] = swap.offer
                 return list(map(Preempt, swap.victims))
         return []

@@ -30,14 +30,14 @@ class Openings(NamedTuple):
 
 
 def worthwhile(
-    view: "View", seats: Seats, job: int, options: Options, *, price: float, ends_s: float
+    view: "View", seats: Seats, job: int, options: Options, *, price: float, ends_s: float, least: float = 0.0
 ) -> Swap | None:
     """Return the jobs to pause for one that has no share slot, if that pays; the rule is Xion's (`baselines.xion`).
 
     What the job gains, by starting after the pause and not when another ends, must exceed `caution` times what others
     lose: each victim until the job has ended, and its load; all that wait, the overhead. A running job gains over going
     on where it is. Where others wait too, it waits by `backlog` for as long as its victims would hold their GPUs.
-    ends_s: when it ends if it waits; infinite if that is to be found here.
+    ends_s: when it ends if it waits; infinite if that is to be found here. least: seconds that must be won.
     """
     runs, able = job in seats.gpus, may_give_way(view, seats, job, float(seats.anew_s[job]))
     if not len(able):
@@ -49,7 +49,7 @@ def worthwhile(
         ends_s = float(seats.left_s[job])
     elif np.isinf(ends_s):
         ends_s, wait_s = unaided(seats, job, options, found, price)
-    best, most = None, 0.0
+    best, most = None, least
     for way in options.ways:
         for gpus in options.places:
             free = gpus[np.isfinite(crowd[gpus])]
@@ -68,25 +68,26 @@ def worthwhile(
     return best
 
 
-def worthwhile_beyond(view: "View", seats: Seats, job: int) -> Swap | None:
-    """Return the jobs to pause for one larger than any node, if that pays by what they would hold."""
+def worthwhile_beyond(view: "View", seats: Seats, job: int) -> tuple[float, Swap | None]:
+    """Return what is won by pauses for one larger than any node, by what the others would hold, and who is paused."""
     counted, left_s = hold_counted(view, seats), seats.left_s
     able = alone(view, may_give_way(view, seats, job, float(left_s[job])))
     if not counted or not len(able):
-        return None
+        return 0.0, None
     width, cost = view.jobs.gpus_now, np.zeros(len(left_s))
     for victim in able.tolist():
         share = min(width[victim] / view.jobs.num_gpus[job], 1)
         cost[victim] = cost_of_pause(view, seats, victim, float(left_s[job]), share)
     room = make_room(view, job, able, cost, left_s)
     if room is None or not room.victims:
-        return None
+        return 0.0, None
     victims = room.victims
     held_s = sum((left_s[victims] * width[victims]).tolist()) / sum(width[victims].tolist())
     pause_s = view.jobs.pause_s[victims].max()
     lost_s = loss_s(view, seats, victims, pause_s + left_s[job])
-    pays = counted * held_s - pause_s > seats.rule.caution * lost_s
-    return Swap(victims, Offer(room.gpus, int(view.jobs.servers[job]), 1.0, 0)) if pays else None
+    gain = float(counted * held_s - pause_s - seats.rule.caution * lost_s)
+    offer = Offer(room.gpus, int(view.jobs.servers[job]), 1.0, 0)
+    return (gain, Swap(victims, offer)) if gain > 0 else (0.0, None)
 
 
 def may_give_way(view: "View", seats: Seats, job: int, mine_s: float) -> np.ndarray:

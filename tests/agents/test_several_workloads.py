@@ -15,6 +15,7 @@ from agents.side_by_side import SideBySide
 from agents.steer import SteerLearner, chosen
 from agents.training import PICK, STEER
 from agents.vec_env import ClusterVecEnv, batch
+from envs.steer import WEIGHTS
 from simulator.choice import ChoiceError
 from simulator.kernel.steering import LOAD
 from simulator.steered import Steered
@@ -56,7 +57,7 @@ def test_side_by_side_each_plays_as_by_itself() -> None:
     assert tiny.bits(together.reset()) == tiny.bits(np.concatenate([each.reset() for each in alone]))
     rng, ends = np.random.default_rng(0), np.zeros(3, int)
     for _ in range(12):
-        actions = rng.uniform(-1, 1, (3, 10))
+        actions = rng.uniform(-1, 1, (3, len(WEIGHTS)))
         found = together.step(actions)
         wanted = alone[0].step(actions[:2]), alone[1].step(actions[2:])
         for place in range(3):

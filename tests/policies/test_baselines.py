@@ -35,7 +35,7 @@ OF_PAPERS = {
     "gavel": 140,
     "muri": 70,
 }
-OTHERS = 60
+OTHERS = 64
 
 
 def jobs(*rows: tuple[float, int, float], pause: float = 0.0, load: float = 0.0) -> np.ndarray:
