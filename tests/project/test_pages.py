@@ -105,8 +105,6 @@ def test_the_api_names_what_there_is() -> None:
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_runs(name: str) -> None:
     """In a process of its own: what talks to a notebook's process leaves sockets open, which are warned of."""
-    for library in ("ipykernel", "nbclient"):
-        pytest.importorskip(library, reason="installed by [dev]")
     code = f"from docs.pages.notebooks import page; print(page({name!r}, {{}}, **{NOTEBOOKS[name]}))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
