@@ -32,7 +32,9 @@ LAYOUTS: dict[str, dict[str, object]] = {
 }
 """What the network of each action reads and answers; one that steers may read less of the load."""
 Network = SlotNetwork | SteerNetwork
-FORMER_START = Rule(exponent=0.5, most_busy=2.0, caution=0.25, backlog=0.0, contenders=1.0)
+FORMER_START = Rule(
+    exponent=0.5, shared_price=0.0, most_busy=2.0, caution=0.25, backlog=0.0, contenders=1.0, widening=0.0
+)
 """Where agents begin that steer and do not say so: the rule with the default weights of then."""
 
 
@@ -125,7 +127,7 @@ def _start(folder: Path, layout: Mapping[str, Any]) -> Rule:
     if layout["action"] != "steer":
         return Rule()
     try:
-        return Rule(**layout["start"]) if "start" in layout else FORMER_START
+        return Rule(**{"widening": 0.0} | layout["start"]) if "start" in layout else FORMER_START
     except (TypeError, ValueError) as error:
         raise ValueError(f"{folder / CHOICES}: the rule with which it begins: {error}") from None
 

@@ -23,6 +23,7 @@ WEIGHTS = (
     "caution",
     "backlog",
     "growth",
+    "widening",
     "settled",
     "by_duty",
     "shorter_first",

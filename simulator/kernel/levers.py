@@ -134,6 +134,28 @@ def list_standing(s, jobs, m):
 
 
 @compiled
+def list_takers(s, jobs, m):
+    """List, in order, those to whom free GPUs are offered: those that stand, and running jobs that could use more."""
+    m.num_takers = m.num_standing
+    copy(m.standing, m.takers, m.num_standing)
+    if m.widening == 0 or m.sizing == 0 or not is_any_empty(s, m):
+        return
+    for at in range(m.num_running):
+        job = m.running[at]
+        stands = m.typed > 0 and m.type_slow[job] > 1.0
+        if not stands and could_use_more(s, jobs, m, job) and may_move(s, jobs, m, job):
+            m.key[job] = key_of(s, jobs, m, job) / m.widening
+            insert_by_key(m, m.takers, m.num_takers, job)
+            m.num_takers += 1
+
+
+@compiled
+def could_use_more(s, jobs, m, job):
+    """Tell whether a running job has fewer GPUs than it can use, or shares those it has."""
+    return s.width[job] < jobs[job].max_workers or m.crowd[job] > 1.0
+
+
+@compiled
 def look(s, jobs, m):
     """Read the state as it is now."""
     list_running(s, m)
@@ -153,6 +175,7 @@ def look(s, jobs, m):
     m.lacking[: s.num_nodes] = 0.0
     sort_queue(s, jobs, m)
     list_standing(s, jobs, m)
+    list_takers(s, jobs, m)
     m.price_now = m.price * (max(m.num_order - 1, 0) + m.expected) / s.num_gpus
 
 
@@ -219,11 +242,11 @@ def propose_move(s, jobs, m, job):
 
 @compiled
 def start_one(s, jobs, m):
-    """Propose the start, or the move to faster GPUs, of the first in order that finds seats; tell whether one does."""
+    """Propose the start, or the move to other GPUs, of the first in order that finds seats; tell whether one does."""
     if start_kept(s, jobs, m):
         return True
-    for at in range(m.num_standing):
-        job = m.standing[at]
+    for at in range(m.num_takers):
+        job = m.takers[at]
         if job == m.kept_for or is_barred(s, m, job):
             continue
         if s.phase[job] == RUNNING:

@@ -62,6 +62,8 @@ MEMORY: Fields = (
     ("order", "i4", ("jobs",)),  # queued jobs with GPUs, in order
     ("num_standing", "i8"),
     ("standing", "i4", ("jobs",)),  # the same and the running jobs that would be faster elsewhere, in order
+    ("num_takers", "i8"),
+    ("takers", "i4", ("jobs",)),  # the same and the running jobs that could use more GPUs, in order
     ("to_list", "i1", ("jobs",)),  # is queued, and not yet in order
     ("num_on_cores", "i8"),
     ("on_cores", "i4", ("jobs",)),  # queued CPU jobs, by job

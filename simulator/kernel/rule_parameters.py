@@ -49,6 +49,9 @@ class RuleParameters:
     """Jobs, the first in order, for which pauses are considered."""
     growth: float = weight(1, 0.1, 1e6, 0.7)
     """What a move to other GPUs must win, over what its restart takes; without it jobs would move for ever."""
+    widening: float = weight(0, 0, 4, 0.1)
+    """How early a running job that could use more GPUs stands in the order for those that come free, over a queued one
+    with as much to go; 0: behind all that wait."""
     settled: float = weight(60, 10, 1e6, 60)
     """Seconds that a job has run at least before it is paused or moved; without it jobs would never get on."""
     reserve: float = weight(1, 0, 6, 0.7)

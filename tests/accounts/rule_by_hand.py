@@ -74,7 +74,7 @@ class RuleByHand:
         self._price = self.rule.price * waiting / len(view.gpus.first_owner)
         return (
             self._start_cpu_job(view, held, queue[on_cpu])
-            or self._start(view, seats, held, standing)
+            or self._start(view, seats, held, self._takers(view, seats, standing))
             or self._displace(view, seats, standing)
             or self._start_slow(view, seats, held, standing)
             or self._move(view, seats, len(order))
@@ -146,6 +146,17 @@ class RuleByHand:
     def _on_slow(self, view: "View", seats: Seats) -> list[int]:
         """Return the jobs that run on a slower type of GPU than could hold them, and may move."""
         return [job for job in self._settled(view).tolist() if seats.type_now[job] > 1]
+
+    def _takers(self, view: "View", seats: Seats, standing: list[int]) -> list[int]:
+        """Return those to whom free GPUs are offered in order: those that stand, and jobs that could use more."""
+        if not self.rule.widening or not self.rule.sizing or not seats.empty.any():
+            return standing
+        keys = {job: (self._key(view, seats, job), job) for job in standing}
+        for job in self._settled(view).tolist():
+            narrow = view.jobs.gpus_now[job] < view.jobs.max_workers[job] or seats.crowd[job] > 1
+            if narrow and job not in keys:
+                keys[job] = self._key(view, seats, job) / self.rule.widening, job
+        return sorted(keys, key=lambda job: keys[job]) if len(keys) > len(standing) else standing
 
     def _settled(self, view: "View") -> np.ndarray:
         jobs = view.preemptible

@@ -126,6 +126,14 @@ def test_where_others_wait_too_a_job_waits_for_as_long_as_its_victims_would_go_o
     assert finishes(Rule(backlog=0), work, 2)[2] == 350
 
 
+def test_a_job_that_began_with_few_gpus_takes_more_before_longer_ones_start() -> None:
+    """A, on one GPU of two, has 701 GPU-seconds to go when B leaves the other; C runs once A has ended."""
+    work = jobs((0, 1, 100), (1, 2, 400), (2, 1, 9000))
+    assert finishes(Rule(preemption=False, widening=1), work, 2) == [100, 450.5, 9450.5]
+    assert finishes(Rule(preemption=False, widening=0), work, 2) == [100, 801, 9100]
+    assert finishes(Rule(preemption=False, widening=0.01), work, 2) == [100, 801, 9100]
+
+
 def test_jobs_that_leave_each_other_time_share() -> None:
     """Two that want 0.4 of a GPU each run together at once, a fixed 4 % slower per co-located job, as it guesses."""
     work = jobs((0, 1, 1000), (0, 1, 1000), profiled_active_ms=0.4, profiled_idle_ms=0.6)
