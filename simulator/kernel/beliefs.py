@@ -187,6 +187,7 @@ def believe_all(s, jobs, m, seed):
     Errors of readings, and what chance decides, are drawn anew too.
     """
     s.num_jobs = s.num_arrived
+    m.seen[0] = -1  # what has been read of the state is to be read again
     if s.failing:
         believe_nodes(s)
     mean, spread = find_prior(s, jobs)

@@ -44,6 +44,7 @@ CORE_FIELDS: Fields = (
     # scratch: the running jobs
     ("num_running", "i8"),
     ("running", "i4", ("jobs",)),  # by job
+    ("is_listed", "i1", ("jobs",)),
     ("rows", "i4", ("jobs",)),
     ("key", "f8", ("jobs",)),
     ("left_s", "f8", ("jobs",)),  # s to go: of a queued job as asked and alone, of others as things are

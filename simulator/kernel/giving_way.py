@@ -40,7 +40,7 @@ def find_room_beyond(s, jobs, m, job):
     offered, cost = np.zeros(s.num_arrived, np.bool_), np.zeros(s.num_arrived)
     for k in range(s.num_active):
         other = s.events[k]
-        offered[other] = may_be_evicted(s, m, job, other) and is_alone(s, other)
+        offered[other] = may_be_evicted(m, job, other) and is_alone(s, other)
         cost[other] = cost_of_pause(s, jobs, m, other, m.left_s[job], min(s.width[other] / wanted, 1.0))
     each = cores_of_servers_now(s, job)
     pool = Pool(offered, cost, m.left_s, cores_to_serve(s, each), False)

@@ -47,7 +47,7 @@ def begin_slowly(s, jobs, m, job, ahead):
     It runs as asked, and moves once fast GPUs come free in w seconds, if by then it is not done: with l seconds left, k
     times slower, it ends after min(k l, w + l - w / k + growth x restart) instead of w + l. The GPUs are noted.
     """
-    if not look_for(s, jobs, m, job):
+    if not look_for(s, jobs, m, job, -1):
         return False
     wait, left, wanted = waits_s(s, jobs, m, job, ahead), m.left_s[job], jobs[job].num_gpus
     restart = m.growth * (jobs[job].pause_s + jobs[job].load_s)

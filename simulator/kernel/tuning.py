@@ -196,11 +196,17 @@ def begin_windows(s, jobs, m):
 
 @compiled
 def list_running(s, m):
-    """List the running jobs, by job."""
+    """List the running jobs, by job; those of the last list are sorted already."""
     count = 0
+    for at in range(m.num_running):
+        job = m.running[at]
+        if s.phase[job] == RUNNING:
+            m.running[count] = job
+            m.is_listed[job] = 1
+            count += 1
     for k in range(s.num_active):
         job = s.events[k]
-        if s.phase[job] != RUNNING:
+        if s.phase[job] != RUNNING or m.is_listed[job]:
             continue
         at = count
         while at > 0 and m.running[at - 1] > job:
@@ -209,3 +215,5 @@ def list_running(s, m):
         m.running[at] = job
         count += 1
     m.num_running = count
+    for at in range(count):
+        m.is_listed[m.running[at]] = 0

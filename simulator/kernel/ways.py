@@ -26,6 +26,8 @@ def seconds_of(jobs, job, workers, servers, on_cpu):
 @compiled
 def pace_of(jobs, job, workers, servers):
     """Seconds with so many workers and servers over those with as many as a job asks for."""
+    if workers == jobs[job].num_gpus and servers == jobs[job].servers:
+        return 1.0
     as_asked = seconds_of(jobs, job, max(jobs[job].num_gpus, 1), jobs[job].servers, 0.0)
     return seconds_of(jobs, job, workers, servers, 0.0) / as_asked
 

@@ -1,0 +1,138 @@
+"""What the rule over moves reads of a state before it decides: GPUs, the jobs that run, and the queue in order."""
+
+import numpy as np
+
+from simulator.kernel._compile import compiled
+from simulator.kernel.cores import note_wishes
+from simulator.kernel.layout import NOBODY, QUEUED, RUNNING
+from simulator.kernel.offers import may_move
+from simulator.kernel.rule_memory import copy
+from simulator.kernel.seats import see
+from simulator.kernel.trust import learn_cores
+from simulator.kernel.tuning import list_running, watch
+from simulator.kernel.type_speeds import left_anew, sort_by_freeing
+from simulator.kernel.ways import duty_of
+
+HOUR = 3600.0
+
+
+@compiled
+def divides(s, m):
+    """Tell whether the rule divides cores."""
+    return m.cores > 0 and s.cpu_limited
+
+
+@compiled
+def key_of(s, jobs, m, job):
+    """Return the key of a job, smallest first: what it has to go, times its GPUs to a power, and weights."""
+    gpus, left = jobs[job].num_gpus, left_anew(s, jobs, m, job)
+    key = left * gpus**m.exponent if gpus > 1 else left
+    if m.by_duty == 0 and m.by_memory == 0 and m.by_doubt == 0 and m.by_age == 0:
+        return key
+    weight = m.by_duty * duty_of(jobs, job)
+    weight += m.by_memory * jobs[job].profiled_memory_gib / s.level_memory[s.num_levels - 1]
+    weight += m.by_doubt * (1 - s.predictable[job])
+    weight += m.by_age * np.log1p((s.clock - jobs[job].submit_s) / HOUR)
+    return key * np.exp(weight)
+
+
+@compiled
+def insert_by_key(m, listed, count, job):
+    """Insert a job into a list that is sorted by (key, job)."""
+    at = count
+    while at > 0:
+        before = listed[at - 1]
+        if m.key[before] < m.key[job] or (m.key[before] == m.key[job] and before < job):
+            break
+        listed[at] = before
+        at -= 1
+    listed[at] = job
+
+
+@compiled
+def sort_queue(s, jobs, m):
+    """List the queued jobs: those with GPUs in order, the others by job.
+
+    The last order is taken to begin with: little has changed since, and what is nearly sorted is sorted quickly.
+    """
+    m.num_on_cores = 0
+    for request_class in range(s.num_classes):
+        begin = s.queue_start[request_class]
+        for at in range(begin, begin + s.queue_size[request_class]):
+            job = s.queue[at]
+            if jobs[job].num_gpus > 0:
+                m.key[job] = key_of(s, jobs, m, job)
+                m.to_list[job] = 1
+            else:
+                m.key[job] = 0.0
+                insert_by_key(m, m.on_cores, m.num_on_cores, job)
+                m.num_on_cores += 1
+    before, m.num_order = m.num_order, 0
+    for at in range(before):
+        list_once(m, m.order[at])
+    for request_class in range(s.num_classes):
+        begin = s.queue_start[request_class]
+        for at in range(begin, begin + s.queue_size[request_class]):
+            list_once(m, s.queue[at])
+
+
+@compiled
+def list_once(m, job):
+    """Put a job into the order if it is to be listed and is not yet."""
+    if m.to_list[job]:
+        m.to_list[job] = 0
+        insert_by_key(m, m.order, m.num_order, job)
+        m.num_order += 1
+
+
+@compiled
+def list_standing(s, jobs, m):
+    """List, in order, the queued jobs and those that run on a slower type of GPU than could hold them."""
+    m.num_standing = m.num_order
+    copy(m.order, m.standing, m.num_order)
+    if not m.typed:
+        return
+    for at in range(m.num_running):
+        job = m.running[at]
+        if m.type_slow[job] > 1.0 and may_move(s, jobs, m, job):
+            m.key[job] = key_of(s, jobs, m, job)
+            insert_by_key(m, m.standing, m.num_standing, job)
+            m.num_standing += 1
+    sort_by_freeing(s, m)
+
+
+@compiled
+def is_as_seen(s, m):
+    """Tell whether nothing but cores has changed since this was last asked: every other move changes one of these."""
+    now = (s.instant, s.num_begun, s.num_pauses, s.num_queued, m.num_running, m.kept_for, m.num_kept)
+    same = True
+    for k in range(len(now)):
+        same &= m.seen[k] == now[k]
+        m.seen[k] = now[k]
+    return same
+
+
+@compiled
+def look(s, jobs, m):
+    """Read the state as it is now; where only cores have changed since it was read, only what depends on them."""
+    list_running(s, m)
+    if divides(s, m) and m.instant != s.instant:
+        watch(s, jobs, m)
+    if m.instant != s.instant:
+        m.instant = s.instant
+        m.has_divided = 0
+    runs_on = m.typed > 0 and m.kept_for != NOBODY and s.phase[m.kept_for] == RUNNING
+    if m.kept_for != NOBODY and s.phase[m.kept_for] != QUEUED and not runs_on:
+        m.kept_for = NOBODY
+        m.num_kept = 0
+    if not is_as_seen(s, m):
+        m.is_searched = 0
+        see(s, jobs, m)
+        if divides(s, m):
+            learn_cores(s, jobs, m)
+        sort_queue(s, jobs, m)
+        list_standing(s, jobs, m)
+    if divides(s, m):
+        note_wishes(s, jobs, m)
+    m.lacking[: s.num_nodes] = 0.0
+    m.price_now = m.price * (max(m.num_order - 1, 0) + m.expected) / s.num_gpus
