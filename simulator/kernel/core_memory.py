@@ -45,6 +45,8 @@ CORE_FIELDS: Fields = (
     ("num_running", "i8"),
     ("running", "i4", ("jobs",)),  # by job
     ("is_listed", "i1", ("jobs",)),
+    ("num_by_gain", "i8"),
+    ("by_gain", "i4", ("jobs",)),  # with GPUs, by what a core makes of them
     ("rows", "i4", ("jobs",)),
     ("key", "f8", ("jobs",)),
     ("left_s", "f8", ("jobs",)),  # s to go: of a queued job as asked and alone, of others as things are

@@ -8,7 +8,7 @@ from simulator.kernel.knapsack import cheapest, cheapest_in
 from simulator.kernel.layout import NOBODY, RUNNING
 from simulator.kernel.places import list_gpus, num_places
 from simulator.kernel.rule_memory import MOST_GPUS, copy
-from simulator.kernel.seats import look_for, may_be_evicted, open_gpu
+from simulator.kernel.seats import look_for, may_be_evicted, may_make_room, must_be_alone, open_gpu
 from simulator.kernel.type_speeds import left_anew, slow_on
 from simulator.kernel.ways import find_ways
 
@@ -180,10 +180,12 @@ def longest_pause(jobs, m, num_victims):
 
 
 @compiled
-def may_displace_any(s, m, job):
-    """Tell whether some running job may be paused for another."""
+def may_displace_any(s, jobs, m, job):
+    """Tell whether some running job may be paused for another that then has room on its GPUs."""
+    m.alone = must_be_alone(s, job)
     for k in range(s.num_active):
-        if may_be_evicted(m, job, s.events[k]):
+        other = s.events[k]
+        if may_be_evicted(m, job, other) and may_make_room(s, jobs, m, job, other):
             return True
     return False
 
@@ -247,7 +249,7 @@ def best_displacement(s, jobs, m, job, ends, least):
     ends: s until it would end if it waits; infinite if that is still to be found.
     """
     m.anew_s = left_anew(s, jobs, m, job)
-    if not may_displace_any(s, m, job):
+    if not may_displace_any(s, jobs, m, job):
         return least
     find_openings(s, jobs, m, job)
     m.ends_s, m.begins_s = ends, ends - m.left_s[job]

@@ -18,7 +18,7 @@ from simulator.kernel.rule_memory import copy
 from simulator.kernel.rule_sight import divides, look
 from simulator.kernel.slow_types import find_slow_start
 from simulator.kernel.throttling import throttle_one
-from simulator.kernel.ways import EPS, may_spread, most_on_a_node
+from simulator.kernel.ways import EPS, is_beyond_a_node
 
 
 @compiled
@@ -116,8 +116,7 @@ def start_one(s, jobs, m):
             m.is_choice = 1
             sit(s, jobs, m, job)
             return True
-        beyond_a_node = jobs[job].num_gpus > most_on_a_node(s, jobs, job) and not may_spread(s, jobs, m, job)
-        if beyond_a_node and m.kept_for == NOBODY and place(s, jobs, job):
+        if m.kept_for == NOBODY and is_beyond_a_node(s, jobs, m, job) and place(s, jobs, job):
             m.is_choice = 1
             propose_placed(s, jobs, m, job)
             return True

@@ -61,7 +61,7 @@ def best_seats(s, jobs, m, job, as_asked):
     everywhere = as_asked or may_spread(s, jobs, m, job)
     since = -1 if everywhere else m.seatless_at[job]
     m.seatless_at[job] = m.readings
-    if not look_for(s, jobs, m, job, since):
+    if since >= m.read_last or not look_for(s, jobs, m, job, since):
         return False
     find_ways(s, jobs, m, job)
     least, least_empty = np.inf, 0

@@ -3,7 +3,7 @@
 from simulator.kernel._compile import compiled
 from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING
 from simulator.kernel.noise import BANDWIDTH_ERROR, BUSY, BUSY_ERROR_S, DRAWN, LARGEST_ERROR, error_of
-from simulator.kernel.speed import drawn_by_each
+from simulator.kernel.speed import demand_on, drawn_by_each
 
 
 @compiled
@@ -14,41 +14,31 @@ def busy_read(s, job):
 
 
 @compiled
-def drawn_now(s, jobs, job):
-    """GB/s of host memory that a running job draws on each of its GPUs' behalf, as a whole if it has none."""
-    if jobs[job].num_gpus == 0:
-        return jobs[job].gbs_each * (s.core_count[job] / max(jobs[job].cores_each, 1e-9)) * s.throttle[job]
-    return drawn_by_each(s, jobs, job) if s.width[job] > 0 else 0.0
-
-
-@compiled
 def drawn_read(s, jobs, job):
-    """Return `drawn_now` of a running job as a monitor reads it."""
-    drawn = drawn_now(s, jobs, job)
-    return drawn * (1.0 + BANDWIDTH_ERROR * error_of(s, DRAWN, job)) if drawn > 0 else drawn
+    """GB/s of host memory that a running job draws on each of its GPUs' behalf, as a whole if it has none."""
+    drawn = jobs[job].gbs_each
+    if jobs[job].num_gpus == 0:
+        drawn = drawn * (s.core_count[job] / max(jobs[job].cores_each, 1e-9)) * s.throttle[job]
+    elif s.width[job] > 0:
+        drawn = drawn_by_each(s, jobs, job)
+    else:
+        return 0.0
+    return drawn * (1.0 + BANDWIDTH_ERROR * error_of(s, DRAWN, job))
 
 
 @compiled
 def is_surely_enough(s, jobs, m):
     """Tell whether no error could make a node's memory seem to give too little, and no CPU job is throttled.
 
-    What is drawn is written without errors.
+    What is drawn is written without errors: as it was found for the speeds, where nothing has changed since.
     """
-    m.drawn[: s.num_nodes] = 0.0
     for at in range(m.num_running):
-        job = m.running[at]
-        if s.node_of[job] != NOBODY:
-            if s.throttle[job] < 1.0:
-                return False
-            m.drawn[s.node_of[job]] += drawn_now(s, jobs, job)
-    for k in range(s.num_active):
-        job = s.events[k]
-        if s.phase[job] == RUNNING and s.first_slot[job] != NOBODY:
-            drawn, slot = drawn_now(s, jobs, job), s.first_slot[job]
-            while slot != NOBODY:
-                m.drawn[s.gpu_node[slot // MAX_SHARE]] += drawn
-                slot = s.next_slot[slot]
+        if s.throttle[m.running[at]] < 1.0:
+            return False
     for node in range(s.num_nodes):
+        m.drawn[node] = s.demanded_gbs[node]
+        if s.changed[node] or not s.varying:
+            m.drawn[node] = demand_on(s, jobs, node)
         if m.drawn[node] * (1.0 + BANDWIDTH_ERROR * LARGEST_ERROR) > s.node_gbs:
             return False
     return True
@@ -56,10 +46,7 @@ def is_surely_enough(s, jobs, m):
 
 @compiled
 def read_bandwidth(s, jobs, m):
-    """Write what running jobs draw from the memory of each node, with errors where they could matter.
-
-    Running jobs have been listed.
-    """
+    """Write what running jobs, which have been listed, draw from each node's memory, with errors if they matter."""
     if is_surely_enough(s, jobs, m):
         return
     m.drawn[: s.num_nodes] = 0.0

@@ -44,6 +44,7 @@ MEMORY: Fields = (
     # where there are seats: how often that was read, and which reading found something else than the one before
     ("readings", "i8"),
     ("read_anew", "i8", ("nodes",)),
+    ("read_last", "i8"),  # the last of these
     ("limits_read", "f8", (2,)),  # the weights by which seats were too busy or too slow
     ("seatless_at", "i8", ("jobs",)),  # the last reading by which it found no seat
     # the machines, which do not change: see `simulator.kernel.type_speeds`
@@ -65,6 +66,9 @@ MEMORY: Fields = (
     ("num_compared", "i8"),  # how often so far
     ("num_rollouts", "i8"),
     ("deviations", "i8", (6,)),  # by kind of move
+    # of a queued job `left_s` and `key` stand as long as it waits
+    ("known_at", "i8", ("jobs",)),  # 1 + the number of its last start before they were found
+    ("weights_read", "f8", (4,)),  # by which keys were found
     # scratch: the queue and the running jobs
     ("num_order", "i8"),
     ("order", "i4", ("jobs",)),  # queued jobs with GPUs, in order

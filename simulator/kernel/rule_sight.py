@@ -3,14 +3,15 @@
 import numpy as np
 
 from simulator.kernel._compile import compiled
-from simulator.kernel.cores import note_wishes
+from simulator.kernel.cores import insert_by_key, note_wishes
 from simulator.kernel.layout import NOBODY, QUEUED, RUNNING
 from simulator.kernel.offers import may_move
+from simulator.kernel.queues import loading_time
 from simulator.kernel.rule_memory import copy
 from simulator.kernel.seats import see
 from simulator.kernel.trust import learn_cores
 from simulator.kernel.tuning import list_running, watch
-from simulator.kernel.type_speeds import left_anew, sort_by_freeing
+from simulator.kernel.type_speeds import left_anew, left_at_best, sort_by_freeing
 from simulator.kernel.ways import duty_of
 
 HOUR = 3600.0
@@ -37,16 +38,23 @@ def key_of(s, jobs, m, job):
 
 
 @compiled
-def insert_by_key(m, listed, count, job):
-    """Insert a job into a list that is sorted by (key, job)."""
-    at = count
-    while at > 0:
-        before = listed[at - 1]
-        if m.key[before] < m.key[job] or (m.key[before] == m.key[job] and before < job):
-            break
-        listed[at] = before
-        at -= 1
-    listed[at] = job
+def has_to_know(m):
+    """Tell whether what is known of queued jobs is to be found again: by other weights, or as time goes on."""
+    now = (m.exponent, m.by_duty, m.by_memory, m.by_doubt)
+    anew = m.by_age != 0 or m.trust_times > 0
+    for k in range(len(now)):
+        anew |= m.weights_read[k] != now[k]
+        m.weights_read[k] = now[k]
+    return anew
+
+
+@compiled
+def know_queued(s, jobs, m, job):
+    """Write how long a queued job has to go as asked, alone on the fastest GPUs, with its load, and its key."""
+    m.known_at[job] = 1 + s.began[job]
+    m.serves |= jobs[job].servers > 0
+    m.left_s[job] = left_at_best(s, jobs, m, job) + loading_time(s, jobs, job)
+    m.key[job] = key_of(s, jobs, m, job) if jobs[job].num_gpus > 0 else 0.0
 
 
 @compiled
@@ -55,16 +63,17 @@ def sort_queue(s, jobs, m):
 
     The last order is taken to begin with: little has changed since, and what is nearly sorted is sorted quickly.
     """
+    anew = has_to_know(m)
     m.num_on_cores = 0
     for request_class in range(s.num_classes):
         begin = s.queue_start[request_class]
         for at in range(begin, begin + s.queue_size[request_class]):
             job = s.queue[at]
+            if anew or m.known_at[job] != 1 + s.began[job]:
+                know_queued(s, jobs, m, job)
             if jobs[job].num_gpus > 0:
-                m.key[job] = key_of(s, jobs, m, job)
                 m.to_list[job] = 1
             else:
-                m.key[job] = 0.0
                 insert_by_key(m, m.on_cores, m.num_on_cores, job)
                 m.num_on_cores += 1
     before, m.num_order = m.num_order, 0

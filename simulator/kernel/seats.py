@@ -10,7 +10,6 @@ import numpy as np
 from simulator.kernel._compile import compiled
 from simulator.kernel.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, RUNNING
 from simulator.kernel.machines import count_on
-from simulator.kernel.queues import loading_time
 from simulator.kernel.type_speeds import left_at_best, look_up_machines, slow_on
 from simulator.kernel.ways import duty_of, pace_of
 
@@ -28,6 +27,12 @@ def crowded(demand, others):
 def is_oom_prone(s, job):
     """Tell whether a job gets its GPUs alone, since it ran out of memory again and again."""
     return s.oom_restarts[job] >= ALONE_AFTER
+
+
+@compiled
+def must_be_alone(s, job):
+    """Tell whether a job can go to GPUs of its own alone: it runs, or ran out of memory again and again."""
+    return is_oom_prone(s, job) or s.phase[job] == RUNNING
 
 
 @compiled
@@ -75,7 +80,7 @@ def write_gpu(s, m, gpu, demand, room, is_empty, is_open):
     """Write what has been read of a GPU, and on its node whether that is something else than before."""
     same = m.demand[gpu] == demand and m.room_gib[gpu] == room
     if not (same and m.is_empty[gpu] == is_empty and m.is_open[gpu] == is_open):
-        m.read_anew[s.gpu_node[gpu]] = m.readings
+        m.read_anew[s.gpu_node[gpu]] = m.read_last = m.readings
     m.demand[gpu] = demand
     m.room_gib[gpu] = room
     m.is_empty[gpu] = is_empty
@@ -89,6 +94,7 @@ def see_gpus(s, jobs, m):
     if m.limits_read[0] != m.most_busy * m.sharing or m.limits_read[1] != m.most_slow:
         m.limits_read[0], m.limits_read[1] = m.most_busy * m.sharing, m.most_slow
         m.read_anew[: s.num_nodes] = m.readings
+        m.read_last = m.readings
     note_kept(s, m)
     m.empties[: s.num_nodes] = 0
     for gpu in range(s.num_gpus):
@@ -138,20 +144,11 @@ def see_job(s, jobs, m, job):
 
 @compiled
 def see(s, jobs, m):
-    """Read what is on the GPUs, and how long each job has to go: a queued one as asked, alone, with its load.
-
-    A queued one is taken to get the fastest GPUs that can hold it.
-    """
+    """Read what is on the GPUs, and how long each active job has to go."""
     look_up_machines(s, m)
     see_gpus(s, jobs, m)
     for k in range(s.num_active):
         see_job(s, jobs, m, s.events[k])
-    for request_class in range(s.num_classes):
-        begin = s.queue_start[request_class]
-        for at in range(begin, begin + s.queue_size[request_class]):
-            job = s.queue[at]
-            m.left_s[job] = left_at_best(s, jobs, m, job) + loading_time(s, jobs, job)
-            m.serves |= jobs[job].servers > 0
 
 
 @compiled
@@ -171,7 +168,7 @@ def look_for(s, jobs, m, job, since):
     (`read_anew`) found otherwise, -1 for all; of the others `has_seat` alone is written.
     """
     duty, memory = duty_of(jobs, job), jobs[job].profiled_memory_gib
-    m.alone = is_oom_prone(s, job) or s.phase[job] == RUNNING
+    m.alone = must_be_alone(s, job)
     somewhere = False
     for node in range(s.num_nodes):
         m.can_hold[node] = s.node_memory[node] >= jobs[job].gpu_memory_gib
@@ -264,21 +261,28 @@ def relief_s(s, m, job):
 
 
 @compiled
-def without(s, jobs, m, job, gpu, evicted):
-    """Return a job's slowdown on a GPU from which another is evicted; infinite if it cannot run there even then."""
+def has_room_without(s, jobs, m, job, gpu, evicted):
+    """Tell whether a job can run on a GPU from which another is evicted."""
+    if s.num_jobs_on[gpu] == 1:
+        return True
+    if m.alone or m.room_gib[gpu] + jobs[evicted].profiled_memory_gib < jobs[job].profiled_memory_gib:
+        return False
+    if m.demand[gpu] - duty_of(jobs, evicted) + duty_of(jobs, job) > m.most_busy * m.sharing:
+        return False
+    for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+        if s.job_in[slot] != NOBODY and is_oom_prone(s, s.job_in[slot]):
+            return False
+    return True
+
+
+@compiled
+def slow_without(s, jobs, m, job, gpu, evicted):
+    """Return a job's slowdown on a GPU from which another is evicted, and where it has room then."""
     others = s.num_jobs_on[gpu] - 1
     by_type = m.by_type[s.gpu_node[gpu]]
     if others == 0:
         return by_type
-    demand = m.demand[gpu] - duty_of(jobs, evicted) + duty_of(jobs, job)
-    if m.room_gib[gpu] + jobs[evicted].profiled_memory_gib < jobs[job].profiled_memory_gib:
-        return np.inf
-    if m.alone or demand > m.most_busy * m.sharing:
-        return np.inf
-    for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
-        if s.job_in[slot] != NOBODY and is_oom_prone(s, s.job_in[slot]):
-            return np.inf
-    return crowded(demand, others) * by_type
+    return crowded(m.demand[gpu] - duty_of(jobs, evicted) + duty_of(jobs, job), others) * by_type
 
 
 @compiled
@@ -308,13 +312,25 @@ def open_gpu(s, jobs, m, job, gpu):
         if other == NOBODY:
             continue
         last = max(last, m.left_s[other])
-        slow = without(s, jobs, m, job, gpu, other)
-        if slow == np.inf:
+        if not has_room_without(s, jobs, m, job, gpu, other):
             continue
         first = min(first, m.left_s[other])
         if m.left_s[other] > longest and may_be_evicted(m, job, other):
             longest = m.left_s[other]
             m.evicted[gpu] = other
-            m.slow_after[gpu] = slow
+            m.slow_after[gpu] = slow_without(s, jobs, m, job, gpu, other)
     if last > -np.inf:
         m.opens_s[gpu] = min(last, first)
+
+
+@compiled
+def may_make_room(s, jobs, m, job, other):
+    """Tell whether the pause of another job would make room for one on some GPU."""
+    slot = s.first_slot[other]
+    while slot != NOBODY:
+        gpu = slot // MAX_SHARE
+        able = s.node_memory[s.gpu_node[gpu]] >= jobs[job].gpu_memory_gib and not m.is_kept[gpu]
+        if able and not m.is_alike[gpu] and has_room_without(s, jobs, m, job, gpu, other):
+            return True
+        slot = s.next_slot[slot]
+    return False

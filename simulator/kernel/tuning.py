@@ -57,7 +57,7 @@ def know(m, job):
 
 @compiled
 def begin_window(s, m, job, busy, cores):
-    """Begin a window with so many cores; with 0 none."""
+    """Begin a window with so many cores."""
     m.window_began[job] = s.clock
     m.window_busy[job] = busy
     m.window_cores[job] = cores
@@ -188,8 +188,10 @@ def begin_windows(s, jobs, m):
             know(m, job)
         cores = feeding_now(s, job)
         in_vain = s.clock - s.phase_began[job] < m.window_s or is_short_of_bandwidth(s, m, job)
-        if in_vain or m.window_cores[job] != cores:
-            begin_window(s, m, job, busy_read(s, job), 0.0 if in_vain else cores)
+        if in_vain:
+            m.window_cores[job] = 0.0
+        elif m.window_cores[job] != cores:
+            begin_window(s, m, job, busy_read(s, job), cores)
         of_use |= in_vain or tried_at(m, job, cores) < 0
     return of_use
 

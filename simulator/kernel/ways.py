@@ -55,6 +55,14 @@ def may_spread(s, jobs, m, job):
 
 
 @compiled
+def is_beyond_a_node(s, jobs, m, job):
+    """Tell whether a job, as it asks, is larger than any node that can hold it, and may not be spread."""
+    if jobs[job].num_gpus == 1:
+        return False
+    return jobs[job].num_gpus > most_on_a_node(s, jobs, job) and not may_spread(s, jobs, m, job)
+
+
+@compiled
 def best_servers(s, jobs, m, job, workers):
     """Return the servers with which so many workers are fastest, by what a fair share of the cores is enough for."""
     if jobs[job].servers == 0:
