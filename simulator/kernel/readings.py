@@ -14,7 +14,19 @@ def busy_read(s, job):
 
 
 @compiled
-def drawn_read(s, jobs, job):
+def error_drawn(s, m, job):
+    """Return the standard normal error of what is read of a job's bandwidth at this instant; found once for each."""
+    if m.error_seed != s.seed:
+        m.error_seed = s.seed
+        m.error_at[:] = -1
+    if m.error_at[job] != s.instant:
+        m.error_at[job] = s.instant
+        m.error_drawn[job] = error_of(s, DRAWN, job)
+    return m.error_drawn[job]
+
+
+@compiled
+def drawn_read(s, jobs, m, job):
     """GB/s of host memory that a running job draws on each of its GPUs' behalf, as a whole if it has none."""
     drawn = jobs[job].gbs_each
     if jobs[job].num_gpus == 0:
@@ -23,7 +35,7 @@ def drawn_read(s, jobs, job):
         drawn = drawn_by_each(s, jobs, job)
     else:
         return 0.0
-    return drawn * (1.0 + BANDWIDTH_ERROR * error_of(s, DRAWN, job))
+    return drawn * (1.0 + BANDWIDTH_ERROR * error_drawn(s, m, job))
 
 
 @compiled
@@ -53,11 +65,11 @@ def read_bandwidth(s, jobs, m):
     for at in range(m.num_running):
         job = m.running[at]
         if s.node_of[job] != NOBODY:
-            m.drawn[s.node_of[job]] += drawn_read(s, jobs, job)
+            m.drawn[s.node_of[job]] += drawn_read(s, jobs, m, job)
     for slot in range(MAX_SHARE * s.num_gpus):
         job = s.job_in[slot]
         if job != NOBODY and s.phase[job] == RUNNING:
-            m.drawn[s.gpu_node[slot // MAX_SHARE]] += drawn_read(s, jobs, job)
+            m.drawn[s.gpu_node[slot // MAX_SHARE]] += drawn_read(s, jobs, m, job)
 
 
 @compiled
