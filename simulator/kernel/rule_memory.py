@@ -68,7 +68,7 @@ MEMORY: Fields = (
     ("deviations", "i8", (6,)),  # by kind of move
     # of a queued job `left_s` and `key` stand as long as it waits
     ("known_at", "i8", ("jobs",)),  # 1 + the number of its last start before they were found
-    ("weights_read", "f8", (4,)),  # by which keys were found
+    ("weights_read", "f8", (6,)),  # by which keys were found
     # scratch: the queue and the running jobs
     ("num_order", "i8"),
     ("order", "i4", ("jobs",)),  # queued jobs with GPUs, in order

@@ -40,7 +40,7 @@ def key_of(s, jobs, m, job):
 @compiled
 def has_to_know(m):
     """Tell whether what is known of queued jobs is to be found again: by other weights, or as time goes on."""
-    now = (m.exponent, m.by_duty, m.by_memory, m.by_doubt)
+    now = (m.exponent, m.by_duty, m.by_memory, m.by_doubt, m.by_age, m.trust_times)
     anew = m.by_age != 0 or m.trust_times > 0
     for k in range(len(now)):
         anew |= m.weights_read[k] != now[k]
