@@ -41,6 +41,7 @@ class Offsets:
 
     def write(self, memory: np.ndarray, offsets: np.ndarray) -> None:
         """Set the weights in memories of the rule, (N,), to where these offsets, (N, weights), move them."""
+        memory["seen"] = -1  # what was read at this instant is read again, by these weights
         for weight, values in zip(self._of, self.moved(offsets).T, strict=True):
             memory[weight.name] = values
 

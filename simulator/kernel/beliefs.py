@@ -181,12 +181,22 @@ def believe_nodes(s):
 
 
 @compiled
+def look_again(s, m):
+    """Let a rule read anew what it has read of the state, and look for seats on every node."""
+    m.seen[0] = -1
+    m.readings += 1
+    m.read_anew[: s.num_nodes] = m.readings
+    m.read_last = m.readings
+
+
+@compiled
 def believe_all(s, jobs, m, seed):
     """Turn a copy of a record, and of its jobs, into what may be believed: run times drawn, no arrivals.
 
     Errors of readings, and what chance decides, are drawn anew too.
     """
     s.num_jobs = s.num_arrived
+    look_again(s, m)
     if s.failing:
         believe_nodes(s)
     mean, spread = find_prior(s, jobs)

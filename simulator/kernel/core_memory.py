@@ -41,9 +41,16 @@ CORE_FIELDS: Fields = (
     ("tried", "f8", ("jobs", MOST_TRIED)),  # cores
     ("tried_s", "f8", ("jobs", MOST_TRIED)),  # seconds in windows with so many
     ("tried_busy", "f8", ("jobs", MOST_TRIED)),  # of them those in which GPUs were busy
+    # errors of readings of bandwidth
+    ("error_seed", "i8"),
+    ("error_at", "i8", ("jobs",)),  # the instant of which the next is
+    ("error_drawn", "f8", ("jobs",)),
     # scratch: the running jobs
     ("num_running", "i8"),
     ("running", "i4", ("jobs",)),  # by job
+    ("is_listed", "i1", ("jobs",)),
+    ("num_by_gain", "i8"),
+    ("by_gain", "i4", ("jobs",)),  # with GPUs, by what a core makes of them
     ("rows", "i4", ("jobs",)),
     ("key", "f8", ("jobs",)),
     ("left_s", "f8", ("jobs",)),  # s to go: of a queued job as asked and alone, of others as things are
@@ -102,7 +109,7 @@ def tier_of(states: np.ndarray) -> Tier:
 def forget(memory: np.ndarray, window_s: float = WINDOW_S, eps: float = EPS, drop: float = DROP) -> None:
     """Make of zeros a memory that has not been asked yet; see the constants for what a tuner goes by."""
     memory["window_s"], memory["eps"], memory["drop"] = window_s, eps, drop
-    memory["instant"] = memory["node"] = memory["watched_at"] = -1
+    memory["instant"] = memory["node"] = memory["watched_at"] = memory["error_at"] = -1
 
 
 @compiled

@@ -70,6 +70,19 @@ def note_wishes(s, jobs, m):
 
 
 @compiled
+def insert_by_key(m, listed, count, job):
+    """Insert a job into a list that is sorted by (key, job)."""
+    at = count
+    while at > 0:
+        before = listed[at - 1]
+        if m.key[before] < m.key[job] or (m.key[before] == m.key[job] and before < job):
+            break
+        listed[at] = before
+        at -= 1
+    listed[at] = job
+
+
+@compiled
 def sort_rows(m, count):
     """Sort the first of `rows` by their keys, equal ones as they are."""
     for k in range(1, count):
@@ -105,21 +118,37 @@ def list_cpu_jobs(s, jobs, m):
 
 
 @compiled
+def gain_of(s, m, job):
+    """Return what a core makes of a running job with GPUs."""
+    gain = m.gain[job] if is_known(m, job) else 1.0
+    if m.learned[job] > 0.0:
+        each = 1.0 / (m.learned[job] * s.width[job])
+        gain = between(max(gain, LEAST_GAIN), each, m.trust_cores)
+    return gain / max(m.left_s[job], 1.0) ** m.shorter_first if m.shorter_first != 0.0 else gain
+
+
+@compiled
 def list_by_gain(s, jobs, m):
-    """List the running jobs with GPUs by what a core makes of them, the most first; return their number."""
-    count = 0
+    """List the running jobs with GPUs by what a core makes of them, the most first; the last order is nearly right."""
     for at in range(m.num_running):
         job = m.running[at]
         if jobs[job].num_gpus > 0:
-            gain = m.gain[job] if is_known(m, job) else 1.0
-            if m.learned[job] > 0.0:
-                each = 1.0 / (m.learned[job] * s.width[job])
-                gain = between(max(gain, LEAST_GAIN), each, m.trust_cores)
-            m.rows[count] = job
-            m.key[job] = -(gain / max(m.left_s[job], 1.0) ** m.shorter_first)
-            count += 1
-    sort_rows(m, count)
-    return count
+            m.key[job] = -gain_of(s, m, job)
+            m.is_listed[job] = 1
+    before, m.num_by_gain = m.num_by_gain, 0
+    for at in range(before):
+        list_by_key(m, m.by_gain[at])
+    for at in range(m.num_running):
+        list_by_key(m, m.running[at])
+
+
+@compiled
+def list_by_key(m, job):
+    """Put a job into its place by gain if it is to be listed and is not yet."""
+    if m.is_listed[job]:
+        m.is_listed[job] = 0
+        insert_by_key(m, m.by_gain, m.num_by_gain, job)
+        m.num_by_gain += 1
 
 
 @compiled
@@ -145,17 +174,18 @@ def divide(s, jobs, m, least_share):
             give(s, m, job, min(m.wish[job], m.reserve + servers_of(s, job)))
     for at in range(list_cpu_jobs(s, jobs, m)):
         give(s, m, m.rows[at], m.wish[m.rows[at]])
-    for at in range(list_by_gain(s, jobs, m)):
-        give(s, m, m.rows[at], m.wish[m.rows[at]])
+    list_by_gain(s, jobs, m)
+    for at in range(m.num_by_gain):
+        give(s, m, m.by_gain[at], m.wish[m.by_gain[at]])
     if m.surplus > 1.0:
-        give_surplus(s, jobs, m)
+        give_surplus(s, m)
 
 
 @compiled
-def give_surplus(s, jobs, m):
-    """Give jobs with GPUs what no job wants, up to so many times what they want, in the same order."""
-    for at in range(list_by_gain(s, jobs, m)):
-        job = m.rows[at]
+def give_surplus(s, m):
+    """Give jobs with GPUs, which have been listed, what no job wants, up to so many times what they want."""
+    for at in range(m.num_by_gain):
+        job = m.by_gain[at]
         servers = servers_of(s, job)
         give(s, m, job, np.ceil(m.surplus * (m.wish[job] - servers) - EPS) + servers)
 

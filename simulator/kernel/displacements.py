@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from simulator.kernel._compile import allocating, compiled
-from simulator.kernel.knapsack import cheapest
+from simulator.kernel._compile import compiled
+from simulator.kernel.bounds import HAIR
+from simulator.kernel.knapsack import cheapest, cheapest_in
 from simulator.kernel.layout import NOBODY, RUNNING
 from simulator.kernel.places import list_gpus, num_places
-from simulator.kernel.rule_memory import copy
-from simulator.kernel.seats import look_for, may_be_evicted, open_gpu
+from simulator.kernel.rule_memory import MOST_GPUS, copy
+from simulator.kernel.seats import look_for, may_be_evicted, may_make_room, must_be_alone, open_gpu
 from simulator.kernel.type_speeds import left_anew, slow_on
 from simulator.kernel.ways import find_ways
 
@@ -16,12 +17,13 @@ from simulator.kernel.ways import find_ways
 def soonest(m, count, wanted):
     """Return when so many GPUs of a place have a seat for the job that was looked for."""
     for k in range(count):
-        gpu = m.among[k]
-        at = k
-        while at > 0 and m.opens_s[m.ranked[at - 1]] > m.opens_s[gpu]:
-            m.ranked[at] = m.ranked[at - 1]
+        opens, at = m.opens_s[m.among[k]], min(k, wanted)
+        while at > 0 and m.opens_s[m.ranked[at - 1]] > opens:
+            if at < wanted:
+                m.ranked[at] = m.ranked[at - 1]
             at -= 1
-        m.ranked[at] = gpu
+        if at < wanted:
+            m.ranked[at] = m.among[k]
     return m.opens_s[m.ranked[wanted - 1]]
 
 
@@ -78,19 +80,35 @@ def list_offers(m, count):
     return listed
 
 
-@allocating
+@compiled
+def sum_up_offers(m, num_offers):
+    """Return how many GPUs the jobs offered would free in all, and one at most, and the longest that one has to go."""
+    gpus, widest, longest = 0, 0, 0.0
+    for at in range(num_offers):
+        gpus += m.offers_gpus[at]
+        widest = max(widest, m.offers_gpus[at])
+        longest = max(longest, m.left_s[m.offered[at]])
+    return gpus, widest, longest
+
+
+@compiled
 def cheapest_on(s, jobs, m, wanted, num_offers, mine):
     """Note the cheapest of the jobs offered that free so many GPUs, by the GPU-seconds of pauses and loads.
 
     Where others wait too, by what is lost by each, less what its hold counts of the job's wait. Return their number,
-    0 where none do, and the seconds that they would hold GPUs, in the mean over the GPUs that each would free.
+    and the seconds that they would hold GPUs, in the mean over the GPUs that each would free. There are so many GPUs.
     """
-    cost, left = np.empty(num_offers), np.empty(num_offers)
+    cost, left = m.offers_cost[:num_offers], m.offers_left_s[:num_offers]
     for at in range(num_offers):
         job, gpus = m.offered[at], m.offers_gpus[at]
-        cost[at] = cost_of_pause(s, jobs, m, job, mine, min(gpus, wanted) / max(wanted, 1))
+        cost[at] = cost_of_pause(s, jobs, m, job, mine, min(gpus, wanted) / wanted)
         left[at] = m.left_s[job]
-    count = cheapest(wanted, m.offered[:num_offers], m.offers_gpus, cost, left, m.victims)[0]
+    offered, gpus = m.offered[:num_offers], m.offers_gpus[:num_offers]
+    if wanted <= MOST_GPUS:
+        count = cheapest_in(wanted, offered, gpus, cost, left, m.best_sets, m.sets)
+        copy(m.sets[wanted], m.victims, count)
+    else:
+        count = cheapest(wanted, offered, gpus, cost, left, m.victims)[0]
     held, freed = 0.0, 0
     for k in range(count):
         for at in range(num_offers):
@@ -162,10 +180,12 @@ def longest_pause(jobs, m, num_victims):
 
 
 @compiled
-def may_displace_any(s, m, job):
-    """Tell whether some running job may be paused for another."""
+def may_displace_any(s, jobs, m, job):
+    """Tell whether some running job may be paused for another that then has room on its GPUs."""
+    m.alone = must_be_alone(s, job)
     for k in range(s.num_active):
-        if may_be_evicted(s, m, job, s.events[k]):
+        other = s.events[k]
+        if may_be_evicted(m, job, other) and may_make_room(s, jobs, m, job, other):
             return True
     return False
 
@@ -183,9 +203,38 @@ def count_open(m, count):
 def find_openings(s, jobs, m, job):
     """Write the ways in which a job can run, and of each GPU when it has a seat for it, with a pause or without."""
     find_ways(s, jobs, m, job)
-    look_for(s, jobs, m, job)
+    look_for(s, jobs, m, job, -1)
     for gpu in range(s.num_gpus):
         open_gpu(s, jobs, m, job, gpu)
+
+
+@compiled
+def most_won(m, alone, fewest, longest):
+    """Return more than a job can win that takes `alone` seconds, by so many pauses at least.
+
+    None of the victims has longer to go than `longest`; each loses what the job takes at least.
+    """
+    held = hold_counted(m) * max(longest - m.begins_s, 0.0)
+    return m.ends_s + held - (1.0 + m.caution * fewest) * alone + (1.0 + m.caution) * HAIR
+
+
+@compiled
+def won_there(s, jobs, m, job, way, wanted, count, num_offers):
+    """Return what a job wins in a way by the cheapest pauses for so many GPUs of a place, how many, and its slowdown.
+
+    The victims and the GPUs are noted. count: GPUs of the place.
+    """
+    workers, pace = m.workers[way], m.pace[way]
+    num_victims, held = cheapest_on(s, jobs, m, wanted, num_offers, pace * m.anew_s)
+    if num_victims == 0:
+        return -np.inf, 0, 0.0
+    slow = choose_gpus(m, m.among[:count], workers, num_victims)
+    own_pause = jobs[job].pause_s if s.phase[job] == RUNNING else 0.0
+    mine = max(longest_pause(jobs, m, num_victims), own_pause) + pace * slow * m.anew_s
+    gain = m.ends_s - mine - m.caution * loss_s(s, jobs, m, num_victims, max(m.num_order, 1), mine)
+    if held > m.begins_s:
+        gain += hold_counted(m) * (held - m.begins_s)
+    return gain, num_victims, slow
 
 
 @compiled
@@ -195,37 +244,34 @@ def best_displacement(s, jobs, m, job, ends, least):
     The rule is Xion's (`baselines.xion`): what the job gains, by starting after the pause and not when another ends,
     less `caution` times what others lose: each victim until the job has ended, and its load; all that wait, the
     overhead. But where others wait too, what ends next is theirs: then the job waits, by `backlog`, for as long as its
-    victims would go on. A running job gains over going on where it is. The victims and the GPUs are noted.
+    victims would go on. A running job gains over going on where it is. The victims and the GPUs are noted: those of
+    the first way, and then of the first place, of equals.
     ends: s until it would end if it waits; infinite if that is still to be found.
     """
     m.anew_s = left_anew(s, jobs, m, job)
-    if not may_displace_any(s, m, job):
+    if not may_displace_any(s, jobs, m, job):
         return least
     find_openings(s, jobs, m, job)
-    runs, wait = s.phase[job] == RUNNING, ends - m.left_s[job]
-    if runs:
-        ends, wait = m.left_s[job], np.inf
+    m.ends_s, m.begins_s = ends, ends - m.left_s[job]
+    if s.phase[job] == RUNNING:
+        m.ends_s, m.begins_s = m.left_s[job], np.inf
     elif ends == np.inf:
-        ends, wait = unaided(s, jobs, m, job)
-    for way in range(m.num_ways):
-        workers, pace = m.workers[way], m.pace[way]
-        for place in range(num_places(s, jobs, m, job)):
-            count = list_gpus(s, m, place)
-            free = count_open(m, count)
-            if workers > count or workers <= free:
+        m.ends_s, m.begins_s = unaided(s, jobs, m, job)
+    best_way = 0
+    for place in range(num_places(s, jobs, m, job)):
+        count = list_gpus(s, m, place)
+        free, offers = count_open(m, count), list_offers(m, count)
+        gpus, widest, longest = sum_up_offers(m, offers)
+        for way in range(m.num_ways):
+            wanted, alone = m.workers[way] - free, m.pace[way] * m.anew_s
+            if m.workers[way] > count or not 0 < wanted <= gpus:
                 continue
-            offers = list_offers(m, count)
-            num_victims, held = cheapest_on(s, jobs, m, workers - free, offers, pace * m.anew_s)
-            if num_victims == 0:
+            if most_won(m, alone, (wanted - 1) // widest + 1, longest) < least:
                 continue
-            slow = choose_gpus(m, m.among[:count], workers, num_victims)
-            mine = max(longest_pause(jobs, m, num_victims), runs * jobs[job].pause_s) + pace * slow * m.anew_s
-            gain = ends - mine - m.caution * loss_s(s, jobs, m, num_victims, max(m.num_order, 1), mine)
-            if held > wait:
-                gain += hold_counted(m) * (held - wait)
-            if gain > least:
-                least = gain
-                note_displacement(m, workers, m.way_servers[way], num_victims, slow)
+            gain, num_victims, slow = won_there(s, jobs, m, job, way, wanted, count, offers)
+            if gain > least or (gain == least and way < best_way):
+                least, best_way = gain, way
+                note_displacement(m, m.workers[way], m.way_servers[way], num_victims, slow)
     return least
 
 

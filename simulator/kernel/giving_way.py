@@ -10,7 +10,6 @@ from simulator.kernel.displacements import (
     hold_counted,
     longest_pause,
     loss_s,
-    may_displace_any,
     note_displacement,
 )
 from simulator.kernel.layout import MAX_SHARE, NOBODY, PAUSING, QUEUED
@@ -20,7 +19,7 @@ from simulator.kernel.room import Pool, find_room, holding_nodes
 from simulator.kernel.rule_memory import copy
 from simulator.kernel.seats import may_be_evicted
 from simulator.kernel.slow_types import later_end
-from simulator.kernel.ways import may_spread, most_on_a_node
+from simulator.kernel.ways import is_beyond_a_node
 
 TRIED = 8  # jobs, where types differ, of those that could gain by pauses, for which these are looked for; our choice
 
@@ -34,13 +33,13 @@ def find_room_beyond(s, jobs, m, job):
     """
     counted = hold_counted(m)
     m.anew_s = m.left_s[job]
-    if counted == 0 or not may_displace_any(s, m, job):
+    if counted == 0:
         return 0.0
     wanted = jobs[job].num_gpus
     offered, cost = np.zeros(s.num_arrived, np.bool_), np.zeros(s.num_arrived)
     for k in range(s.num_active):
         other = s.events[k]
-        offered[other] = may_be_evicted(s, m, job, other) and is_alone(s, other)
+        offered[other] = may_be_evicted(m, job, other) and is_alone(s, other)
         cost[other] = cost_of_pause(s, jobs, m, other, m.left_s[job], min(s.width[other] / wanted, 1.0))
     each = cores_of_servers_now(s, job)
     pool = Pool(offered, cost, m.left_s, cores_to_serve(s, each), False)
@@ -76,8 +75,7 @@ def worth_displacing(s, jobs, m, job, ends):
     One larger than any node may start on several, or with as many workers as one has.
     """
     gain = 0.0
-    beyond_a_node = jobs[job].num_gpus > most_on_a_node(s, jobs, job) and not may_spread(s, jobs, m, job)
-    if beyond_a_node and s.phase[job] == QUEUED:
+    if s.phase[job] == QUEUED and is_beyond_a_node(s, jobs, m, job):
         gain = find_room_beyond(s, jobs, m, job)
     return best_displacement(s, jobs, m, job, ends, gain) > 0.0
 

@@ -3,45 +3,55 @@
 import numpy as np
 
 from simulator.kernel._compile import allocating, compiled
-from simulator.kernel.layout import NOBODY
+
+COST, SIZE, LEFT = range(
+    3
+)  # of a set of jobs: what it costs, how many they are, and what they have left in sum
 
 
 @compiled
-def is_less(cost, size, left, k, new_cost, new_size, new_left):
-    """Tell whether what costs so much, has so many jobs, and most left, is better than the k-th."""
-    if new_cost != cost[k]:
-        return new_cost < cost[k]
-    if new_size != size[k]:
-        return new_size < size[k]
-    return new_left > left[k]
+def is_less(best, k, cost, size, left):
+    """Tell whether what costs so much, has so many jobs, and most left, is better than the k-th of the best sets."""
+    if cost != best[k, COST]:
+        return cost < best[k, COST]
+    if size != best[k, SIZE]:
+        return size < best[k, SIZE]
+    return left > best[k, LEFT]
+
+
+@compiled
+def cheapest_in(wanted, offered, offers_gpus, own_cost, own_left, best, sets):
+    """Find the cheapest of all sets of the jobs offered that free so many GPUs; return its number, 0 if there is none.
+
+    A knapsack: `best[k]` and the first `best[k, SIZE]` of `sets[k]` are the best set that frees k GPUs, the last one at
+    least so many. The best of several costs least, has fewest jobs, and most left in sum.
+    """
+    for k in range(wanted + 1):
+        best[k, COST], best[k, SIZE], best[k, LEFT] = np.inf, 0.0, 0.0
+    best[0, COST] = 0.0
+    for at in range(len(offered)):
+        for freed in range(wanted - 1, -1, -1):
+            if best[freed, COST] == np.inf:
+                continue
+            total, size = min(freed + offers_gpus[at], wanted), int(best[freed, SIZE])
+            cost, left = best[freed, COST] + own_cost[at], best[freed, LEFT] + own_left[at]
+            if is_less(best, total, cost, size + 1.0, left):
+                best[total, COST], best[total, SIZE], best[total, LEFT] = cost, size + 1.0, left
+                for k in range(size):
+                    sets[total, k] = sets[freed, k]
+                sets[total, size] = offered[at]
+    return int(best[wanted, SIZE])
 
 
 @allocating
 def cheapest(wanted, offered, offers_gpus, own_cost, own_left, victims):
     """Find the cheapest of all sets of the jobs offered that free so many GPUs; return their number, cost and rest.
 
-    They are noted in `victims`; their number is 0 where none does. A knapsack: `cost[k]` is that of the best set that
-    frees k GPUs, the last one at least so many. The best of several costs least, has fewest jobs, and most left in sum.
-    Jobs are offered the last first, each with the GPUs it would free, its cost and what it has left.
+    They are noted in `victims`; their number is 0 where none does. Jobs are offered the last first, each with the GPUs
+    it would free, its cost and what it has left.
     """
-    cost = np.full(wanted + 1, np.inf)
-    left = np.zeros(wanted + 1)
-    size = np.zeros(wanted + 1, np.int64)
-    sets = np.full((wanted + 1, len(offered) + 1), NOBODY, np.int32)
-    cost[0] = 0.0
-    for at in range(len(offered)):
-        for freed in range(wanted - 1, -1, -1):
-            if cost[freed] == np.inf:
-                continue
-            total = min(freed + offers_gpus[at], wanted)
-            new_cost, new_left = cost[freed] + own_cost[at], left[freed] + own_left[at]
-            if is_less(cost, size, left, total, new_cost, size[freed] + 1, new_left):
-                cost[total], left[total] = new_cost, new_left
-                sets[total] = sets[freed]
-                sets[total, size[freed]] = offered[at]
-                size[total] = size[freed] + 1
-    if cost[wanted] == np.inf:
-        return 0, np.inf, 0.0
-    for k in range(size[wanted]):
+    best, sets = np.empty((wanted + 1, 3)), np.empty((wanted + 1, wanted + 1), np.int32)
+    count = cheapest_in(wanted, offered, offers_gpus, own_cost, own_left, best, sets)
+    for k in range(count):
         victims[k] = sets[wanted, k]
-    return size[wanted], cost[wanted], left[wanted]
+    return count, best[wanted, COST], best[wanted, LEFT]

@@ -9,28 +9,16 @@ import numpy as np
 from simulator.kernel import events
 from simulator.kernel._compile import compiled
 from simulator.kernel.core_memory import MOVE, START, propose
-from simulator.kernel.cores import WHOLE, change_cores, divide, note_wishes, start_beside_reserves
+from simulator.kernel.cores import WHOLE, change_cores, divide, start_beside_reserves
 from simulator.kernel.giving_way import displace, is_still_held, takes_kept
-from simulator.kernel.layout import NOBODY, QUEUED, RUNNING
-from simulator.kernel.offers import (
-    best_move_of,
-    best_seats,
-    fill_placement,
-    is_any_empty,
-    may_move,
-    worth_moving,
-)
+from simulator.kernel.layout import NOBODY, RUNNING
+from simulator.kernel.offers import best_move_of, best_seats, fill_placement, is_any_empty, worth_moving
 from simulator.kernel.placement import place
 from simulator.kernel.rule_memory import copy
-from simulator.kernel.seats import see
+from simulator.kernel.rule_sight import divides, look
 from simulator.kernel.slow_types import find_slow_start
 from simulator.kernel.throttling import throttle_one
-from simulator.kernel.trust import learn_cores
-from simulator.kernel.tuning import list_running, watch
-from simulator.kernel.type_speeds import left_anew, sort_by_freeing
-from simulator.kernel.ways import EPS, duty_of, may_spread, most_on_a_node
-
-HOUR = 3600.0
+from simulator.kernel.ways import EPS, is_beyond_a_node
 
 
 @compiled
@@ -43,140 +31,9 @@ def drop_moves(m):
 
 
 @compiled
-def divides(s, m):
-    """Tell whether the rule divides cores."""
-    return m.cores > 0 and s.cpu_limited
-
-
-@compiled
 def is_barred(s, m, job):
     """Tell whether a queued job may not be tried now: it has been at this instant, or was paused or failed at it."""
     return m.refused_at[job] == s.instant or s.last_action_instant[job] == s.instant
-
-
-@compiled
-def key_of(s, jobs, m, job):
-    """Return the key of a job, smallest first: what it has to go, times its GPUs to a power, and weights."""
-    gpus, left = jobs[job].num_gpus, left_anew(s, jobs, m, job)
-    key = left * gpus**m.exponent if gpus > 1 else left
-    if m.by_duty == 0 and m.by_memory == 0 and m.by_doubt == 0 and m.by_age == 0:
-        return key
-    weight = m.by_duty * duty_of(jobs, job)
-    weight += m.by_memory * jobs[job].profiled_memory_gib / s.level_memory[s.num_levels - 1]
-    weight += m.by_doubt * (1 - s.predictable[job])
-    weight += m.by_age * np.log1p((s.clock - jobs[job].submit_s) / HOUR)
-    return key * np.exp(weight)
-
-
-@compiled
-def insert_by_key(m, listed, count, job):
-    """Insert a job into a list that is sorted by (key, job)."""
-    at = count
-    while at > 0:
-        before = listed[at - 1]
-        if m.key[before] < m.key[job] or (m.key[before] == m.key[job] and before < job):
-            break
-        listed[at] = before
-        at -= 1
-    listed[at] = job
-
-
-@compiled
-def sort_queue(s, jobs, m):
-    """List the queued jobs: those with GPUs in order, the others by job.
-
-    The last order is taken to begin with: little has changed since, and what is nearly sorted is sorted quickly.
-    """
-    m.num_on_cores = 0
-    for request_class in range(s.num_classes):
-        begin = s.queue_start[request_class]
-        for at in range(begin, begin + s.queue_size[request_class]):
-            job = s.queue[at]
-            if jobs[job].num_gpus > 0:
-                m.key[job] = key_of(s, jobs, m, job)
-                m.to_list[job] = 1
-            else:
-                m.key[job] = 0.0
-                insert_by_key(m, m.on_cores, m.num_on_cores, job)
-                m.num_on_cores += 1
-    before, m.num_order = m.num_order, 0
-    for at in range(before):
-        list_once(m, m.order[at])
-    for request_class in range(s.num_classes):
-        begin = s.queue_start[request_class]
-        for at in range(begin, begin + s.queue_size[request_class]):
-            list_once(m, s.queue[at])
-
-
-@compiled
-def list_once(m, job):
-    """Put a job into the order if it is to be listed and is not yet."""
-    if m.to_list[job]:
-        m.to_list[job] = 0
-        insert_by_key(m, m.order, m.num_order, job)
-        m.num_order += 1
-
-
-@compiled
-def list_standing(s, jobs, m):
-    """List, in order, the queued jobs and those that run on a slower type of GPU than could hold them."""
-    m.num_standing = m.num_order
-    copy(m.order, m.standing, m.num_order)
-    if not m.typed:
-        return
-    for at in range(m.num_running):
-        job = m.running[at]
-        if m.type_slow[job] > 1.0 and may_move(s, jobs, m, job):
-            m.key[job] = key_of(s, jobs, m, job)
-            insert_by_key(m, m.standing, m.num_standing, job)
-            m.num_standing += 1
-    sort_by_freeing(s, m)
-
-
-@compiled
-def list_takers(s, jobs, m):
-    """List, in order, those to whom free GPUs are offered: those that stand, and running jobs that could use more."""
-    m.num_takers = m.num_standing
-    copy(m.standing, m.takers, m.num_standing)
-    if m.widening == 0 or m.sizing == 0 or not is_any_empty(s, m):
-        return
-    for at in range(m.num_running):
-        job = m.running[at]
-        stands = m.typed > 0 and m.type_slow[job] > 1.0
-        if not stands and could_use_more(s, jobs, m, job) and may_move(s, jobs, m, job):
-            m.key[job] = key_of(s, jobs, m, job) / m.widening
-            insert_by_key(m, m.takers, m.num_takers, job)
-            m.num_takers += 1
-
-
-@compiled
-def could_use_more(s, jobs, m, job):
-    """Tell whether a running job has fewer GPUs than it can use, or shares those it has."""
-    return s.width[job] < jobs[job].max_workers or m.crowd[job] > 1.0
-
-
-@compiled
-def look(s, jobs, m):
-    """Read the state as it is now."""
-    list_running(s, m)
-    if divides(s, m) and m.instant != s.instant:
-        watch(s, jobs, m)
-    if m.instant != s.instant:
-        m.instant = s.instant
-        m.has_divided = 0
-    runs_on = m.typed > 0 and m.kept_for != NOBODY and s.phase[m.kept_for] == RUNNING
-    if m.kept_for != NOBODY and s.phase[m.kept_for] != QUEUED and not runs_on:
-        m.kept_for = NOBODY
-        m.num_kept = 0
-    see(s, jobs, m)
-    if divides(s, m):
-        learn_cores(s, jobs, m)
-        note_wishes(s, jobs, m)
-    m.lacking[: s.num_nodes] = 0.0
-    sort_queue(s, jobs, m)
-    list_standing(s, jobs, m)
-    list_takers(s, jobs, m)
-    m.price_now = m.price * (max(m.num_order - 1, 0) + m.expected) / s.num_gpus
 
 
 @compiled
@@ -259,8 +116,7 @@ def start_one(s, jobs, m):
             m.is_choice = 1
             sit(s, jobs, m, job)
             return True
-        beyond_a_node = jobs[job].num_gpus > most_on_a_node(s, jobs, job) and not may_spread(s, jobs, m, job)
-        if beyond_a_node and m.kept_for == NOBODY and place(s, jobs, job):
+        if m.kept_for == NOBODY and is_beyond_a_node(s, jobs, m, job) and place(s, jobs, job):
             m.is_choice = 1
             propose_placed(s, jobs, m, job)
             return True
@@ -343,12 +199,14 @@ def find_moves(s, jobs, m):
     """Put on the list what to do next; tell whether there is anything."""
     drop_moves(m)
     look(s, jobs, m)
-    return (
-        start_on_cores(s, jobs, m)
-        or start_one(s, jobs, m)
-        or displace(s, jobs, m)
-        or start_slowly(s, jobs, m)
-        or move_one(s, jobs, m)
-        or feed(s, jobs, m)
-        or start_anything(s, jobs, m)
-    )
+    if start_on_cores(s, jobs, m) or start_one(s, jobs, m):
+        return True
+    searches = m.serves or not m.is_searched
+    if searches and displace(s, jobs, m):
+        return True
+    if start_slowly(s, jobs, m):
+        return True
+    if searches and move_one(s, jobs, m):
+        return True
+    m.is_searched = 1
+    return feed(s, jobs, m) or start_anything(s, jobs, m)

@@ -21,12 +21,13 @@ from simulator.kernel.beliefs import believe_all
 from simulator.kernel.calls import HORIZON, discounted, step_cost
 from simulator.kernel.core_memory import START
 from simulator.kernel.core_memory import WAIT as NOTHING
-from simulator.kernel.levers import drop_moves, feed, find_moves, look
+from simulator.kernel.levers import drop_moves, feed, find_moves
 from simulator.kernel.move_list import MOST_MOVES, WAIT, clear
 from simulator.kernel.move_options import list_moves
 from simulator.kernel.move_steps import choose, close_instant, put_own_choice
 from simulator.kernel.noise import WORD, mixed
 from simulator.kernel.rule_over_moves import act, carry_out, is_legal, wait
+from simulator.kernel.rule_sight import look
 
 BASE, GOES_ON = range(2)  # records of a room: a future as it begins, and as it goes on
 NOW, THEN = range(2)  # memories: the policy's own, and that which goes on with a future

@@ -12,12 +12,13 @@ from simulator.kernel._compile import compiled
 from simulator.kernel.cores import servers_of, spread
 from simulator.kernel.displacements import best_displacement
 from simulator.kernel.layout import LEAST_CORES, MAX_SHARE, NOBODY, OPEN
-from simulator.kernel.levers import divides, needs_as_asked
+from simulator.kernel.levers import needs_as_asked
 from simulator.kernel.move_features import describe_move
 from simulator.kernel.move_list import DISPLACE, MOVE, PAUSE, START, WAIT, WAIT_A_MINUTE, add
 from simulator.kernel.offers import best_move_of, cost_there, may_move
 from simulator.kernel.places import count_empty, finds_cores, list_gpus, num_places
 from simulator.kernel.rule_memory import MOST_GPUS, copy
+from simulator.kernel.rule_sight import divides
 from simulator.kernel.seats import look_for, rank_gpus, relief_s
 from simulator.kernel.shapes import cores_asked
 from simulator.kernel.slow_types import begin_slowly
@@ -69,7 +70,7 @@ def add_start(s, jobs, m, v, job, way, gpus, most):
 @compiled
 def add_starts(s, jobs, m, v, job, most):
     """List for each number of workers the cheapest seats of a queued job, and GPUs of its own."""
-    if not look_for(s, jobs, m, job):
+    if not look_for(s, jobs, m, job, -1):
         return
     find_ways(s, jobs, m, job)
     as_asked = needs_as_asked(s, jobs, m, job)

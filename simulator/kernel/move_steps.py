@@ -10,15 +10,7 @@ from simulator.kernel import core_memory, events
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.giving_way import displace_for, find_room_beyond
 from simulator.kernel.layout import NOBODY
-from simulator.kernel.levers import (
-    drop_moves,
-    feed,
-    find_moves,
-    look,
-    propose_move,
-    propose_placed,
-    sit,
-)
+from simulator.kernel.levers import drop_moves, feed, find_moves, propose_move, propose_placed, sit
 from simulator.kernel.move_features import describe_move
 from simulator.kernel.move_list import (
     DISPLACE,
@@ -36,6 +28,7 @@ from simulator.kernel.offers import fill_placement
 from simulator.kernel.placement import place
 from simulator.kernel.rule_memory import MOST_GPUS
 from simulator.kernel.rule_over_moves import carry_out, is_legal, wait
+from simulator.kernel.rule_sight import look
 from simulator.kernel.steering import describe_load, describe_progress, job_seconds
 
 MINUTE = 60.0

@@ -14,6 +14,7 @@ WORD = 0xFFFFFFFF
 BUSY_ERROR_S = (
     0.85  # standard error of a reading of busy seconds: 2 points of utilisation over 60 s; our assumption
 )
+LARGEST_ERROR = 7.0  # more than `error_at` can return: (66 ln 2)^(1/2) = 6.8, from numbers of 32 bits
 BANDWIDTH_ERROR = 0.02  # standard error of a reading of bandwidth, as a share of it; our assumption
 
 

@@ -12,7 +12,7 @@ from simulator.kernel.machines import count_on
 from simulator.kernel.places import can_serve, count_empty, finds_cores, list_gpus, num_places
 from simulator.kernel.seats import harm_s, look_for, rank_gpus, relief_s
 from simulator.kernel.type_speeds import left_at_best, slow_on
-from simulator.kernel.ways import find_ways, pace_of
+from simulator.kernel.ways import find_ways, may_spread, pace_of
 
 
 @compiled
@@ -55,9 +55,13 @@ def cost_there(s, jobs, m, job, way, count, least):
 def best_seats(s, jobs, m, job, as_asked):
     """Find the seats with the least cost to a job and to others; tell whether some are good enough.
 
-    They are noted as a placement. as_asked: whether it must find the cores that it asks for.
+    They are noted as a placement. as_asked: whether it must find the cores that it asks for. Whether some are depends
+    on what is on the GPUs of their node alone: a node that was of no use is not looked at again before that changes.
     """
-    if not look_for(s, jobs, m, job):
+    everywhere = as_asked or may_spread(s, jobs, m, job)
+    since = -1 if everywhere else m.seatless_at[job]
+    m.seatless_at[job] = m.readings
+    if since >= m.read_last or not look_for(s, jobs, m, job, since):
         return False
     find_ways(s, jobs, m, job)
     least, least_empty = np.inf, 0
@@ -74,6 +78,8 @@ def best_seats(s, jobs, m, job, as_asked):
             if cost < least or (cost == least < np.inf and empty < least_empty):
                 least, least_empty = cost, empty
                 fill_placement(jobs, m, job, m.ranked[: m.workers[way]], m.way_servers[way])
+    if least < np.inf:
+        m.seatless_at[job] = 0
     return least < np.inf
 
 

@@ -2,8 +2,8 @@
 
 from simulator.kernel._compile import compiled
 from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING
-from simulator.kernel.noise import BANDWIDTH_ERROR, BUSY, BUSY_ERROR_S, DRAWN, error_of
-from simulator.kernel.speed import drawn_by_each
+from simulator.kernel.noise import BANDWIDTH_ERROR, BUSY, BUSY_ERROR_S, DRAWN, LARGEST_ERROR, error_of
+from simulator.kernel.speed import demand_on, drawn_by_each
 
 
 @compiled
@@ -14,7 +14,19 @@ def busy_read(s, job):
 
 
 @compiled
-def drawn_read(s, jobs, job):
+def error_drawn(s, m, job):
+    """Return the standard normal error of what is read of a job's bandwidth at this instant; found once for each."""
+    if m.error_seed != s.seed:
+        m.error_seed = s.seed
+        m.error_at[:] = -1
+    if m.error_at[job] != s.instant:
+        m.error_at[job] = s.instant
+        m.error_drawn[job] = error_of(s, DRAWN, job)
+    return m.error_drawn[job]
+
+
+@compiled
+def drawn_read(s, jobs, m, job):
     """GB/s of host memory that a running job draws on each of its GPUs' behalf, as a whole if it has none."""
     drawn = jobs[job].gbs_each
     if jobs[job].num_gpus == 0:
@@ -23,21 +35,41 @@ def drawn_read(s, jobs, job):
         drawn = drawn_by_each(s, jobs, job)
     else:
         return 0.0
-    return drawn * (1.0 + BANDWIDTH_ERROR * error_of(s, DRAWN, job))
+    return drawn * (1.0 + BANDWIDTH_ERROR * error_drawn(s, m, job))
+
+
+@compiled
+def is_surely_enough(s, jobs, m):
+    """Tell whether no error could make a node's memory seem to give too little, and no CPU job is throttled.
+
+    What is drawn is written without errors: as it was found for the speeds, where nothing has changed since.
+    """
+    for at in range(m.num_running):
+        if s.throttle[m.running[at]] < 1.0:
+            return False
+    for node in range(s.num_nodes):
+        m.drawn[node] = s.demanded_gbs[node]
+        if s.changed[node] or not s.varying:
+            m.drawn[node] = demand_on(s, jobs, node)
+        if m.drawn[node] * (1.0 + BANDWIDTH_ERROR * LARGEST_ERROR) > s.node_gbs:
+            return False
+    return True
 
 
 @compiled
 def read_bandwidth(s, jobs, m):
-    """Write what running jobs draw from the memory of each node; they have been listed."""
+    """Write what running jobs, which have been listed, draw from each node's memory, with errors if they matter."""
+    if is_surely_enough(s, jobs, m):
+        return
     m.drawn[: s.num_nodes] = 0.0
     for at in range(m.num_running):
         job = m.running[at]
         if s.node_of[job] != NOBODY:
-            m.drawn[s.node_of[job]] += drawn_read(s, jobs, job)
+            m.drawn[s.node_of[job]] += drawn_read(s, jobs, m, job)
     for slot in range(MAX_SHARE * s.num_gpus):
         job = s.job_in[slot]
         if job != NOBODY and s.phase[job] == RUNNING:
-            m.drawn[s.gpu_node[slot // MAX_SHARE]] += drawn_read(s, jobs, job)
+            m.drawn[s.gpu_node[slot // MAX_SHARE]] += drawn_read(s, jobs, m, job)
 
 
 @compiled

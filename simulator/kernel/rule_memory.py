@@ -24,6 +24,9 @@ MEMORY: Fields = (
     ("expected_left_s", "f8", ("jobs",)),  # s of run time left
     ("need_at", "i8", ("jobs",)),  # the moment of which the next is
     ("need", "f8", ("jobs",)),  # cores a GPU in the shape asked for, alone
+    ("seen", "i8", (7,)),  # of the state that was read last, what every move but those of cores changes
+    ("serves", "i1"),  # whether some job so far has parameter servers, which need cores where it is
+    ("is_searched", "i1"),  # whether no displacement and no move has been found in it
     ("has_divided", "i1"),  # whether cores have been divided since the last start at this instant
     ("wait_s", "f8"),  # s to wait at most
     ("price_now", "f8"),  # seconds that others wait for each second of a GPU
@@ -38,6 +41,12 @@ MEMORY: Fields = (
     ("kept_gpus", "i4", ("gpus",)),
     ("kept_servers", "i8"),
     ("refused_at", "i8", ("jobs",)),  # the instant at which no place was found for it
+    # where there are seats: how often that was read, and which reading found something else than the one before
+    ("readings", "i8"),
+    ("read_anew", "i8", ("nodes",)),
+    ("read_last", "i8"),  # the last of these
+    ("limits_read", "f8", (2,)),  # the weights by which seats were too busy or too slow
+    ("seatless_at", "i8", ("jobs",)),  # the last reading by which it found no seat
     # the machines, which do not change: see `simulator.kernel.type_speeds`
     ("num_kinds", "i8"),  # types of GPUs; 0 until they have been looked up
     ("kinds", "i4", (len(GPU_TYPES),)),
@@ -57,6 +66,9 @@ MEMORY: Fields = (
     ("num_compared", "i8"),  # how often so far
     ("num_rollouts", "i8"),
     ("deviations", "i8", (6,)),  # by kind of move
+    # of a queued job `left_s` and `key` stand as long as it waits
+    ("known_at", "i8", ("jobs",)),  # 1 + the number of its last start before they were found
+    ("weights_read", "f8", (6,)),  # by which keys were found
     # scratch: the queue and the running jobs
     ("num_order", "i8"),
     ("order", "i4", ("jobs",)),  # queued jobs with GPUs, in order
@@ -68,8 +80,11 @@ MEMORY: Fields = (
     ("num_on_cores", "i8"),
     ("on_cores", "i4", ("jobs",)),  # queued CPU jobs, by job
     ("crowd", "f8", ("jobs",)),  # slowdown of a job by those beside it
+    ("evictable_s", "f8", ("jobs",)),  # `left_s` of a running job that may be paused, else -inf
     ("type_slow", "f8", ("jobs",)),  # by the type of its slowest GPU, over the fastest that can hold it
     ("anew_s", "f8"),  # s that the job in question has to go, if it starts anew on its fastest GPUs
+    ("ends_s", "f8"),  # s until it would end, and begin, without a pause
+    ("begins_s", "f8"),
     ("alone", "i1"),  # whether it must have its GPUs alone
     # scratch: GPUs
     ("demand", "f8", ("gpus",)),  # sum of profiled duties
@@ -77,8 +92,7 @@ MEMORY: Fields = (
     ("is_kept", "i1", ("gpus",)),
     ("is_empty", "i1", ("gpus",)),
     ("is_open", "i1", ("gpus",)),  # has a share slot for another job
-    ("num_seats", "i8"),
-    ("seats", "i4", ("gpus",)),  # GPUs that are empty or open
+    ("is_alike", "i1", ("gpus",)),  # has the same jobs as the GPU before it, on the same node
     ("slowdown", "f8", ("gpus",)),  # of a job there; infinite where it cannot run
     ("opens_s", "f8", ("gpus",)),
     ("among", "i4", ("gpus",)),  # GPUs of the place in question
@@ -98,11 +112,16 @@ MEMORY: Fields = (
     ("victims", "i4", ("gpus",)),
     ("offered", "i4", ("gpus",)),
     ("offers_gpus", "i4", ("gpus",)),
+    ("offers_cost", "f8", ("gpus",)),
+    ("offers_left_s", "f8", ("gpus",)),
+    ("best_sets", "f8", (MOST_GPUS + 1, 3)),  # see `simulator.kernel.knapsack`
+    ("sets", "i4", (MOST_GPUS + 1, MOST_GPUS)),
     # scratch: nodes
     ("empties", "i4", ("nodes",)),  # GPUs that are empty
     ("node_order", "i4", ("nodes",)),
     ("can_hold", "i1", ("nodes",)),
     ("has_seat", "i1", ("nodes",)),  # for the job that was looked for
+    ("by_type", "f8", ("nodes",)),  # its slowdown by the type of GPU, where they can hold it
     ("spare", "f8", ("nodes",)),  # cores that could be given up
     # scratch: the ways in which a job can run
     ("num_ways", "i8"),
@@ -132,7 +151,7 @@ def fresh_memory(
     for name in histories.dtype.names or ():
         memory[name] = histories[name][0]
     forget(memory)
-    for name in ("moment_instant", "kept_for", "refused_at", "news"):
+    for name in ("moment_instant", "seen", "kept_for", "refused_at", "news"):
         memory[name] = -1
     return memory
 

@@ -6,7 +6,8 @@ from simulator.kernel import actions, events, laws, pausing, shapes
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.core_memory import CORES, MOVE, PAUSE, START, THROTTLE, WAIT
 from simulator.kernel.layout import NOBODY, RUNNING
-from simulator.kernel.levers import divides, drop_moves, find_moves
+from simulator.kernel.levers import drop_moves, find_moves
+from simulator.kernel.rule_sight import divides
 from simulator.kernel.throttling import LEVELS, any_throttled
 from simulator.kernel.tuning import begin_windows
 

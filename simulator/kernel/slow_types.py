@@ -8,7 +8,7 @@ from simulator.kernel.layout import NOBODY, QUEUED, RUNNING
 from simulator.kernel.offers import fill_placement, slowest_chosen
 from simulator.kernel.places import list_gpus, num_places
 from simulator.kernel.seats import look_for
-from simulator.kernel.type_speeds import slow_on, waits_s
+from simulator.kernel.type_speeds import note_types, waits_s
 
 
 @compiled
@@ -19,13 +19,15 @@ def later_end(s, jobs, m, job, ahead):
     """
     if s.phase[job] != QUEUED:
         return -1.0
-    ends = waits_s(s, jobs, m, job, ahead) + m.left_s[job]
+    note_types(s, jobs, m, job)
+    least = np.inf
     for node in range(s.num_nodes):
-        if s.node_memory[node] >= jobs[job].gpu_memory_gib:
-            slow = slow_on(s, jobs, m, job, node)
-            if slow > 1.0 and slow * m.left_s[job] <= ends:
-                return ends
-    return -1.0
+        if m.by_type[node] > 1.0:
+            least = min(least, m.by_type[node])
+    if least == np.inf:
+        return -1.0
+    ends = waits_s(s, m, ahead) + m.left_s[job]
+    return ends if least * m.left_s[job] <= ends else -1.0
 
 
 @compiled
@@ -47,9 +49,9 @@ def begin_slowly(s, jobs, m, job, ahead):
     It runs as asked, and moves once fast GPUs come free in w seconds, if by then it is not done: with l seconds left, k
     times slower, it ends after min(k l, w + l - w / k + growth x restart) instead of w + l. The GPUs are noted.
     """
-    if not look_for(s, jobs, m, job):
+    if not look_for(s, jobs, m, job, -1):
         return False
-    wait, left, wanted = waits_s(s, jobs, m, job, ahead), m.left_s[job], jobs[job].num_gpus
+    wait, left, wanted = waits_s(s, m, ahead), m.left_s[job], jobs[job].num_gpus
     restart = m.growth * (jobs[job].pause_s + jobs[job].load_s)
     least = wait + left
     found = False

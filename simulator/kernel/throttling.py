@@ -27,7 +27,7 @@ def throttle_one(s, jobs, m):
         job = m.running[at]
         if jobs[job].num_gpus > 0:
             continue
-        node, level, drawn = s.node_of[job], s.throttle[job], drawn_read(s, jobs, job)
+        node, level, drawn = s.node_of[job], s.throttle[job], drawn_read(s, jobs, m, job)
         slow = m.drawn[node] > s.node_gbs and s.free[node] < s.node_gpus[node]
         if slow and drawn > most and level > 1.5 / LEVELS:
             most, down = drawn, job

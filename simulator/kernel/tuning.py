@@ -57,7 +57,7 @@ def know(m, job):
 
 @compiled
 def begin_window(s, m, job, busy, cores):
-    """Begin a window with so many cores; with 0 none."""
+    """Begin a window with so many cores."""
     m.window_began[job] = s.clock
     m.window_busy[job] = busy
     m.window_cores[job] = cores
@@ -188,19 +188,27 @@ def begin_windows(s, jobs, m):
             know(m, job)
         cores = feeding_now(s, job)
         in_vain = s.clock - s.phase_began[job] < m.window_s or is_short_of_bandwidth(s, m, job)
-        if in_vain or m.window_cores[job] != cores:
-            begin_window(s, m, job, busy_read(s, job), 0.0 if in_vain else cores)
+        if in_vain:
+            m.window_cores[job] = 0.0
+        elif m.window_cores[job] != cores:
+            begin_window(s, m, job, busy_read(s, job), cores)
         of_use |= in_vain or tried_at(m, job, cores) < 0
     return of_use
 
 
 @compiled
 def list_running(s, m):
-    """List the running jobs, by job."""
+    """List the running jobs, by job; those of the last list are sorted already."""
     count = 0
+    for at in range(m.num_running):
+        job = m.running[at]
+        if s.phase[job] == RUNNING:
+            m.running[count] = job
+            m.is_listed[job] = 1
+            count += 1
     for k in range(s.num_active):
         job = s.events[k]
-        if s.phase[job] != RUNNING:
+        if s.phase[job] != RUNNING or m.is_listed[job]:
             continue
         at = count
         while at > 0 and m.running[at - 1] > job:
@@ -209,3 +217,5 @@ def list_running(s, m):
         m.running[at] = job
         count += 1
     m.num_running = count
+    for at in range(count):
+        m.is_listed[m.running[at]] = 0

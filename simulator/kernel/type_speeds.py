@@ -87,13 +87,23 @@ def sort_by_freeing(s, m):
 
 
 @compiled
-def waits_s(s, jobs, m, job, ahead):
-    """Return the seconds until so many GPUs that are not too slow for a job have come free, or as many as there are."""
+def note_types(s, jobs, m, job):
+    """Write a job's slowdown by the type of each node's GPUs, infinite where they cannot hold it."""
+    for node in range(s.num_nodes):
+        holds = s.node_memory[node] >= jobs[job].gpu_memory_gib
+        m.by_type[node] = slow_on(s, jobs, m, job, node) if holds else np.inf
+
+
+@compiled
+def waits_s(s, m, ahead):
+    """Return the seconds until so many GPUs come free that are not too slow for a job, or as many as there are.
+
+    Its slowdown by their type has been noted.
+    """
     wait, count = np.inf, 0
     for k in range(s.num_gpus):
         gpu = m.by_freeing[k]
-        node = s.gpu_node[gpu]
-        if s.node_memory[node] >= jobs[job].gpu_memory_gib and slow_on(s, jobs, m, job, node) <= m.most_slow:
+        if m.by_type[s.gpu_node[gpu]] <= m.most_slow:
             wait = m.frees_s[gpu]
             count += 1
             if count == ahead:

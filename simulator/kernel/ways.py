@@ -26,6 +26,8 @@ def seconds_of(jobs, job, workers, servers, on_cpu):
 @compiled
 def pace_of(jobs, job, workers, servers):
     """Seconds with so many workers and servers over those with as many as a job asks for."""
+    if workers == jobs[job].num_gpus and servers == jobs[job].servers:
+        return 1.0
     as_asked = seconds_of(jobs, job, max(jobs[job].num_gpus, 1), jobs[job].servers, 0.0)
     return seconds_of(jobs, job, workers, servers, 0.0) / as_asked
 
@@ -50,6 +52,14 @@ def may_spread(s, jobs, m, job):
     if asked > MOST_GPUS:
         return False
     return jobs[job].servers > 0 or (m.typed > 0 and asked > most_on_a_node(s, jobs, job))
+
+
+@compiled
+def is_beyond_a_node(s, jobs, m, job):
+    """Tell whether a job, as it asks, is larger than any node that can hold it, and may not be spread."""
+    if jobs[job].num_gpus == 1:
+        return False
+    return jobs[job].num_gpus > most_on_a_node(s, jobs, job) and not may_spread(s, jobs, m, job)
 
 
 @compiled

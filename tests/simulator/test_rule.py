@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from simulator.episode import Episode, run
+from simulator.kernel import rule_over_moves
+from simulator.kernel.layout import NOBODY
 from simulator.policy import Action, Policy, Resize, Start
-from simulator.rule import RULE_PARAMETERS, Rule
+from simulator.rule import RULE_PARAMETERS, Rule, memory_of
 from simulator.view import View
 from tests.accounts.rule_by_hand import RuleByHand
 from workloads import Workload, named, names, windows
@@ -126,6 +128,41 @@ def test_two_hundred_weights_move_by_move(workload: str) -> None:
         physics = {"physics": STANDARD} if workload == "philly" else {}
         load = one_window(workload, 0, **physics | {"jobs": 30, "seed": seed})
         assert finishes(rule, load) == finishes(beside(RuleByHand(rule), rule), load), (seed, rule)
+
+
+def played_on(load: Workload, former: Rule, later: Rule, *, afresh: bool) -> list[float]:
+    """Return when jobs end whose rule changes midway: its weights alone, or all that it keeps as well."""
+    episode = load.episode()
+    states, jobs = episode.states, episode.jobs
+    memory = memory_of(former, states, jobs, episode.histories)
+    middle = float(jobs["submit_s"][len(jobs) // 2])
+    rule_over_moves.run_until(states, 0, memory, 0, jobs, middle)
+    while memory["kept_for"][0] != NOBODY:
+        rule_over_moves.run_until(states, 0, memory, 0, jobs, states["clock"][0] + 1.0)
+    if afresh:
+        memory = memory_of(later, states, jobs, episode.histories)
+    for each in RULE_PARAMETERS:
+        memory[each.name] = getattr(later, each.name)
+    rule_over_moves.run_until(states, 0, memory, 0, jobs, np.inf)
+    ends: list[float] = states["finish_s"][0, : len(jobs)].tolist()
+    return ends
+
+
+@pytest.mark.parametrize(
+    ("name", "former", "later"),
+    [
+        ("by_age", 3, 0),
+        ("trust_times", 1, 0),
+        ("exponent", 3, -1),
+        ("most_busy", 0.8, 1.7),
+        ("most_slow", 1, 3),
+    ],
+)
+def test_nothing_that_follows_from_former_weights_is_kept(name: str, former: float, later: float) -> None:
+    load = one_window("busy", jobs=240, history="mixed")
+    before, after = (Rule(cores=0, **{name: value}) for value in (former, later))
+    assert played_on(load, before, after, afresh=False) == played_on(load, before, after, afresh=True)
+    assert played_on(load, before, after, afresh=False) != played_on(load, before, before, afresh=False)
 
 
 def test_step_by_step_is_the_whole_run() -> None:
