@@ -33,7 +33,15 @@ LAYOUTS: dict[str, dict[str, object]] = {
 """What the network of each action reads and answers; one that steers may read less of the load."""
 Network = SlotNetwork | SteerNetwork
 FORMER_START = Rule(
-    exponent=0.5, shared_price=0.0, most_busy=2.0, caution=0.25, backlog=0.0, contenders=1.0, widening=0.0
+    exponent=0.5,
+    price=4.0,
+    shared_price=0.0,
+    harm=1.0,
+    most_busy=2.0,
+    caution=0.25,
+    backlog=0.0,
+    contenders=1.0,
+    widening=0.0,
 )
 """Where agents begin that steer and do not say so: the rule with the default weights of then."""
 

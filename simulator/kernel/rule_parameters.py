@@ -27,13 +27,13 @@ class RuleParameters:
     """The same where its estimate is not good yet."""
     by_age: float = weight(0, -3, 3, 0.2)
     """The same of ln(1 + hours since its submission)."""
-    price: float = weight(4, 0, 1e6, 2)
+    price: float = weight(1.5, 0, 1e6, 2)
     """Of a second on a GPU, for each job that waits and `expected` that will, over all GPUs."""
     expected: float = weight(1, 0, 1e6, 0.5)
     """Jobs that are taken to be waiting soon."""
-    shared_price: float = weight(0, 0, 1, 0.3)
+    shared_price: float = weight(0.6, 0, 1, 0.3)
     """Price of a share slot beside others, over that of a GPU of one's own."""
-    harm: float = weight(1, 0, 8, 0.7)
+    harm: float = weight(1.5, 0, 8, 0.7)
     """Weight of the seconds that those beside it lose by a start."""
     relief: float = weight(1, 0, 8, 0.7)
     """Weight of the seconds that those win whom a job leaves."""
@@ -49,7 +49,7 @@ class RuleParameters:
     """Jobs, the first in order, for which pauses are considered."""
     growth: float = weight(1, 0.1, 1e6, 0.7)
     """What a move to other GPUs must win, over what its restart takes; without it jobs would move for ever."""
-    widening: float = weight(0, 0, 4, 0.1)
+    widening: float = weight(0.05, 0, 4, 0.05)
     """How early a running job that could use more GPUs stands in the order for those that come free, over a queued one
     with as much to go; 0: behind all that wait."""
     settled: float = weight(60, 10, 1e6, 60)
