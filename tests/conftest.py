@@ -29,6 +29,12 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing be told of what takes long, as what is compiled first does: how long is the machine's."""
+    monkeypatch.setattr("evaluation.command.PATIENCE_S", 1e6)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Return the folder of public traces that lies beside a developer's checkout; most machines have none."""
