@@ -69,8 +69,7 @@ class Seats:
         self.duty, self.memory = view.jobs.duty, np.asarray(view.jobs.profiled_memory_gib)
         self.oom_prone = np.asarray(view.jobs.oom_restarts) >= ALONE_AFTER
         self.room_gib = view.gpus.unclaimed_memory_gib
-        self.unreserved_cores = np.asarray(view.nodes.unreserved_cores)
-        self.node = np.asarray(view.gpus.node)
+        self.node, self.unreserved_cores = np.asarray(view.gpus.node), np.asarray(view.nodes.unreserved_cores)
         self.nodes = [np.flatnonzero(self.node == node) for node in range(len(view.nodes.num_gpus))]
         taken, phase = self.here >= 0, np.asarray(view.jobs.phase)
         self.demand = np.where(taken, self.duty[self.here], 0.0).sum(axis=1)

@@ -76,7 +76,7 @@ def test_moves_for_jobs_larger_than_any_node(spread: float) -> None:
     assert finishes(rule, load) == finishes(beside(RuleByHand(rule), rule), load)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("workload", ["mixed", "philly", "coda_mix", "aiturbo_ps", "two_types"])
 def test_any_weights_move_by_move(workload: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
