@@ -31,7 +31,7 @@ from tests.cases import tiny
 from tests.cases.mixed_jobs import OUTAGES, Whims, mixed_table, workload
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-RANKINGS = (Ranking("submit", discipline="easy"), Ranking("weighted", "if_it_pays", exponent=1.0, margin=0.0))
+RANKINGS = (Ranking("submit", discipline="easy"), Ranking("weighted", "cost_aware", exponent=1.0, margin=0.0))
 POLICIES = ("union", "xonar", "aiturbo", "gavel", "coda", "xion", "muri", "fitgpp", "gittins", "lookahead")
 KINDS = (
     ("tables", "primitive", "jct"),
