@@ -88,7 +88,7 @@ class Training:
     @property
     def base_policy(self) -> Ranking:
         """The heuristic from which learning to pick begins."""
-        return Ranking("weighted", "if_it_pays", exponent=self.exponent, margin=self.margin)
+        return Ranking("weighted", "cost_aware", exponent=self.exponent, margin=self.margin)
 
     @property
     def rollout(self) -> int:

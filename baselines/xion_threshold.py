@@ -25,7 +25,7 @@ def threshold(order: Literal["srtf", "sqrt", "srsf"] = "srtf", margin: float = 1
 
     order: by remaining time (`srtf`), times the root of the job's GPUs (`sqrt`), or times its GPUs (`srsf`).
     """
-    return Ranking("weighted", "if_it_pays", exponent=EXPONENT[order], margin=margin)
+    return Ranking("weighted", "cost_aware", exponent=EXPONENT[order], margin=margin)
 
 
 policy = threshold()

@@ -10,7 +10,7 @@ import numpy as np
 from envs.moves import QUEUED, RUNNING, shown
 from envs.openings import DEFAULT
 from envs.rule_batch import one_of
-from envs.slots import Draft, Slots
+from envs.slots import PartialAction, Slots
 from envs.steer import DECISIONS, WEIGHTS
 from envs.task import MOST_INSTANTS, base_policy, forgives, seen_and_done, why_illegal
 from simulator.choice import changed
@@ -102,9 +102,9 @@ class SlotAgent:
 
     def _waits(self, view: View, wait: Wait) -> list[Action]:
         """Return to wait; or nothing, where nothing is pending and the jobs given up are to be chosen from again."""
-        if not self._slots.draft.dropped or not view.why_not(wait):
+        if not self._slots.partial.dropped or not view.why_not(wait):
             return [wait]
-        self._slots.draft = Draft(instant=view.instant)
+        self._slots.partial = PartialAction(instant=view.instant)
         self._count(view)
         return []
 

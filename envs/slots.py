@@ -24,7 +24,7 @@ NO_SHAPE = Shape()
 
 
 @dataclass
-class Draft:
+class PartialAction:
     """A start, or a move, that an agent puts together within an instant, and what it may not do again at it.
 
     job: -1 for none. moves: whether it runs, and is to go on elsewhere. gpus: named so far. cores: None for as many
@@ -43,7 +43,7 @@ class Draft:
     turned: dict[tuple[type, int], int] = field(default_factory=dict)
     instant: int = -1
 
-    def at(self, instant: int) -> "Draft":
+    def at(self, instant: int) -> "PartialAction":
         """Forget everything where this is another instant."""
         if instant != self.instant:
             self.clear()
@@ -64,9 +64,9 @@ class Draft:
 
 
 class Slots(Places):
-    """The slots of an agent, and its draft: a start being put together."""
+    """The slots of an agent, and its partial action: a start being put together."""
 
     def __init__(self, queue_slots: int, running_slots: int) -> None:
         """Make empty buffers."""
         super().__init__(queue_slots, running_slots)
-        self.draft = Draft()
+        self.partial = PartialAction()

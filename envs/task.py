@@ -99,7 +99,7 @@ class Task:
 
 def base_policy(exponent: float, margin: float) -> Ranking:
     """Return the heuristic that orders the slots, and that an agent may begin as; see `baselines.xion_threshold`."""
-    return Ranking("weighted", "if_it_pays", exponent=exponent, margin=margin)
+    return Ranking("weighted", "cost_aware", exponent=exponent, margin=margin)
 
 
 def seen_and_done(observation: str, action: str) -> tuple[Any, Any]:

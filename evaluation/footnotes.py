@@ -217,7 +217,7 @@ def _disciplines(policies: Mapping[str, Policy | type], scenario: Scenario) -> l
         lines += (
             [f"Ran as greedy, since easy is not for rankings that pause: {', '.join(bent)}."] if bent else []
         )
-    free = [name for name in policies if name not in rankings or rankings[name].preempt == "if_it_pays"]
+    free = [name for name in policies if name not in rankings or rankings[name].preempt == "cost_aware"]
     if free and scenario.discipline != "greedy":
         lines.append(f"Decide for themselves which jobs wait, whatever the discipline: {', '.join(free)}.")
     return lines

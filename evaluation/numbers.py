@@ -24,13 +24,28 @@ class Windows:
     gpus: int
     cores: float
 
+    @cached_property
+    def index(self) -> pd.MultiIndex:
+        """Each window and seed, in ascending order."""
+        return pd.MultiIndex.from_frame(self.results[EPISODE].drop_duplicates().sort_values(EPISODE))
+
+    @cached_property
+    def number(self) -> pd.Series:
+        """The place in `index` of each job's window and seed."""
+        places = self.index.get_indexer(pd.MultiIndex.from_frame(self.results[EPISODE]))
+        return pd.Series(places, self.results.index)
+
+    @cached_property
+    def _grouped(self) -> Any:
+        return self.results.groupby(self.number)
+
     def by(self, column: pd.Series) -> Any:
-        """Return a column of all jobs grouped by window and seed."""
-        return column.groupby([self.results[name] for name in EPISODE])
+        """Return a column of all jobs grouped by the number of their window and seed."""
+        return column.groupby(self.number)
 
     def __getitem__(self, name: str) -> Any:
-        """Return a column of the results grouped by window and seed."""
-        return self.by(self.results[name])
+        """Return a column of the results grouped so; what is found once of the groups serves all columns."""
+        return self._grouped[name]
 
     @cached_property
     def finished(self) -> pd.Series:

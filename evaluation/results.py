@@ -38,6 +38,7 @@ def summarise(
     refuse_unfinished(results, allow_unfinished=allow_unfinished)
     windows = Windows(results, gpus, cores)
     summary = pd.DataFrame({name: number.of(windows) for name, number in NUMBERS.items() if number.of})
+    summary = summary.set_axis(windows.index)
     if owners is not None:
         summary = summary.join(_fairness(windows, owners))
     lacking = {name for name in summary if NUMBERS[str(name)].may_lack and summary[name].isna().all()}

@@ -12,7 +12,7 @@ from traces import unknown
 
 RULES = PLACEMENTS[:3]
 """Of placement; `pooled` is another cluster."""
-PREEMPTIONS = ("never", "by_order", "if_it_pays")
+PREEMPTIONS = ("never", "by_order", "cost_aware")
 
 
 def adopt(states: np.ndarray, e: int, jobs: np.ndarray, ranking: Ranking) -> None:

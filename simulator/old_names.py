@@ -21,7 +21,7 @@ FIELDS = {
 }
 """Fields by their old name, each with the same meaning and unit as before."""
 
-VALUES = {("discipline", "skip"): "greedy"}
+VALUES = {("discipline", "skip"): "greedy", ("preempt", "if_it_pays"): "cost_aware"}
 """Words by the name that their field has now, and their old form; several words in a field are joined by commas."""
 
 BEFORE: dict[str, Any] = {

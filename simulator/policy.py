@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from simulator.choice import ChoiceError, Wrong, fault
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -71,7 +73,7 @@ Action = Start | Preempt | Resize | Throttle | Wait
 Policy = Callable[["View"], Action]
 
 Key = Literal["submit", "estimate", "remaining", "remaining_area", "level", "true_remaining", "weighted"]
-Preemption = Literal["never", "by_order", "if_it_pays"]
+Preemption = Literal["never", "by_order", "cost_aware"]
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Ranking:
 
     key: `submit`; `estimate` of the run time; `remaining` of it; `remaining_area`, times GPUs; `level` of attained
         GPU-seconds; `true_remaining`, for oracles; `weighted`: (remaining + load if paused) x GPUs ** `exponent`.
-    preempt: never; `by_order`, the job that comes first runs; `if_it_pays`, cost-aware: victims are paused for a job
+    preempt: never; `by_order`, the job that comes first runs; `cost_aware`: victims are paused for a job
         that does not fit if their mean remaining time exceeds the sum over them of its own and `margin` x their
         overhead.
     discipline: fixed for this ranking, else the scenario's: `greedy` skips blocked jobs, `strict` is
@@ -94,6 +96,13 @@ class Ranking:
     margin: float = float("inf")
     discipline: Literal["greedy", "strict", "easy"] | None = None
     levels: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse words that are none; ChoiceError says what they are called now, or the nearest."""
+        words = {name: getattr(self, name) for name in ("key", "preempt", "discipline")}
+        wrong = {name: fault(Ranking, name, word) for name, word in words.items()}
+        if any(wrong.values()):
+            raise ChoiceError(Wrong(name, words[name], said) for name, said in wrong.items() if said)
 
     @property
     def is_oracle(self) -> bool:
@@ -129,5 +138,5 @@ class RunsWhole(ABC):
         return None
 
 
-BASE_POLICY = Ranking("weighted", "if_it_pays", exponent=1.0, margin=8.0)
+BASE_POLICY = Ranking("weighted", "cost_aware", exponent=1.0, margin=8.0)
 """The heuristic that agents begin as: of the threshold family, tuned on training windows of Philly's generator."""

@@ -1,5 +1,6 @@
 """What several test files need."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -19,6 +20,19 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         first.compile_all()
     # What is compiled in a test says nothing: messages are held to the letter.
     os.environ.setdefault(SAID, "1")
+    gc.disable()  # until all tests have been imported: nothing of that is garbage
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage again, but never more among the tests themselves and what they import."""
+    gc.freeze()
+    gc.enable()
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing be told of what takes long, as what is compiled first does: how long is the machine's."""
+    monkeypatch.setattr("evaluation.command.PATIENCE_S", 1e6)
 
 
 @pytest.fixture(scope="session")

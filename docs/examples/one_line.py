@@ -2,4 +2,4 @@
 
 from simulator.policy import Ranking
 
-policy = Ranking("weighted", "if_it_pays", exponent=0.5, margin=4.0)
+policy = Ranking("weighted", "cost_aware", exponent=0.5, margin=4.0)

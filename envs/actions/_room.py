@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from envs.slots import Draft, Shape
+from envs.slots import PartialAction, Shape
 from simulator.columns import Entities
 from simulator.policy import Placement, Resize, Start
 from simulator.view import View
@@ -75,43 +75,43 @@ def next_cores(now: float, asked: float, shape: Shape, way: int) -> float:
     return asked if low + NEARLY < asked < high - NEARLY else whole + servers
 
 
-def whole_action(draft: Draft, node: int | None = None) -> Start | Resize:
+def whole_action(partial: PartialAction, node: int | None = None) -> Start | Resize:
     """Return the action that was put together."""
-    shape = draft.shape
-    placement = Placement(tuple(draft.gpus), draft.cores, node, shape.workers or None, shape.servers)
-    return Resize(draft.job, placement=placement) if draft.moves else Start(draft.job, placement)
+    shape = partial.shape
+    placement = Placement(tuple(partial.gpus), partial.cores, node, shape.workers or None, shape.servers)
+    return Resize(partial.job, placement=placement) if partial.moves else Start(partial.job, placement)
 
 
-def changed(draft: Draft, view: View, field: str, way: int) -> Draft | None:
-    """Return a draft with its cores, or a field of its shape, changed by a step; None where that makes no sense.
+def changed(partial: PartialAction, view: View, field: str, way: int) -> PartialAction | None:
+    """Return it with its cores, or a field of its shape, changed by a step; None where that makes no sense.
 
     Each goes in one direction only; the shape is settled before the cores, and both before the first GPU.
     """
-    settled = draft.gpus or ("cores" in draft.ways and field != "cores")
-    if settled or draft.ways.get(field, way) != way:
+    settled = partial.gpus or ("cores" in partial.ways and field != "cores")
+    if settled or partial.ways.get(field, way) != way:
         return None
-    ways = draft.ways | {field: way}
+    ways = partial.ways | {field: way}
     if field == "cores":
-        asked = asked_cores(view, draft.job, draft.shape)
-        cores = next_cores(asked if draft.cores is None else draft.cores, asked, draft.shape, way)
-        return replace(draft, cores=cores, ways=ways) if _may_ask(draft, view, cores) else None
-    now = getattr(draft.shape, field)
+        asked = asked_cores(view, partial.job, partial.shape)
+        cores = next_cores(asked if partial.cores is None else partial.cores, asked, partial.shape, way)
+        return replace(partial, cores=cores, ways=ways) if _may_ask(partial, view, cores) else None
+    now = getattr(partial.shape, field)
     after = way > 0 if isinstance(now, bool) else now + way
-    shape = draft.shape._replace(**{field: after})
+    shape = partial.shape._replace(**{field: after})
     if field == "on_cores":
         shape = shape._replace(apart=False)
-    legal = after != now and is_shape(view, draft.job, shape)
-    return replace(draft, shape=shape, ways=ways) if legal else None
+    legal = after != now and is_shape(view, partial.job, shape)
+    return replace(partial, shape=shape, ways=ways) if legal else None
 
 
-def _may_ask(draft: Draft, view: View, cores: float) -> bool:
+def _may_ask(partial: PartialAction, view: View, cores: float) -> bool:
     """Tell whether a job may ask for so many cores in its shape: no more than a node has."""
     if not view.cpu_limited:
         return False
-    if view.jobs.is_cpu_job[draft.job]:
-        return bool(LEAST_CORES <= cores <= view.jobs.cores_each[draft.job])
-    least = LEAST_CORES + cores_beside(draft.shape)
-    return not draft.shape.on_cores and bool(least <= cores <= view.nodes.cores.max())
+    if view.jobs.is_cpu_job[partial.job]:
+        return bool(LEAST_CORES <= cores <= view.jobs.cores_each[partial.job])
+    least = LEAST_CORES + cores_beside(partial.shape)
+    return not partial.shape.on_cores and bool(least <= cores <= view.nodes.cores.max())
 
 
 def is_shape(view: View, job: int, shape: Shape) -> bool:
@@ -126,65 +126,65 @@ def is_shape(view: View, job: int, shape: Shape) -> bool:
     return servers and not (shape.on_cores and (shape.apart or not view.jobs.cpu_slowdown[job]))
 
 
-def shapes_left(draft: Draft, view: View) -> Iterator[Shape]:
-    """Yield shapes that a draft can still take: if any of those it can take has room, one of these has.
+def shapes_left(partial: PartialAction, view: View) -> Iterator[Shape]:
+    """Yield shapes that a partial action can still take: if any of those it can take has room, one of these has.
 
     They have as few servers as can be, and as few workers but where those make room for servers beside them.
     """
-    shape, ways, job = draft.shape, draft.ways, draft.job
-    if draft.gpus or "cores" in ways or not view.jobs.num_gpus[job]:
+    shape, ways, job = partial.shape, partial.ways, partial.job
+    if partial.gpus or "cores" in ways or not view.jobs.num_gpus[job]:
         yield shape
         return
     fewest = shape.workers if ways.get("workers") == 1 else int(view.jobs.min_workers[job])
     most = shape.workers if ways.get("workers") == -1 else int(view.jobs.max_workers[job])
     servers = shape.servers if not shape.servers or ways.get("servers") == 1 else 1
-    if _may_be(draft, "on_cores", on=True) and view.jobs.cpu_slowdown[job]:
+    if _may_be(partial, "on_cores", on=True) and view.jobs.cpu_slowdown[job]:
         yield Shape(fewest, servers, on_cores=True)
-    if not _may_be(draft, "on_cores", on=False):
+    if not _may_be(partial, "on_cores", on=False):
         return
-    if servers and _may_be(draft, "apart", on=True):
+    if servers and _may_be(partial, "apart", on=True):
         yield Shape(fewest, servers, apart=True)
-    if _may_be(draft, "apart", on=False):
+    if _may_be(partial, "apart", on=False):
         last = min(most, len(view.gpus.first_owner)) if servers else fewest
         yield from (Shape(workers, servers) for workers in range(fewest, last + 1))
 
 
-def _may_be(draft: Draft, field: str, *, on: bool) -> bool:
+def _may_be(partial: PartialAction, field: str, *, on: bool) -> bool:
     """Tell whether workers can still come onto cores (or stay off them), or servers onto GPUs of their own."""
-    return field not in draft.ways or getattr(draft.shape, field) == on
+    return field not in partial.ways or getattr(partial.shape, field) == on
 
 
-def can_be_completed(draft: Draft, view: View) -> bool:
+def can_be_completed(partial: PartialAction, view: View) -> bool:
     """Tell whether what is left to be changed and named can make this a legal action."""
-    kinds = kinds_for(draft, view)
-    return any(_has_room(draft, view, shape, kinds) for shape in shapes_left(draft, view))
+    kinds = kinds_for(partial, view)
+    return any(_has_room(partial, view, shape, kinds) for shape in shapes_left(partial, view))
 
 
-def kinds_for(draft: Draft, view: View) -> np.ndarray:
+def kinds_for(partial: PartialAction, view: View) -> np.ndarray:
     """Return what each GPU is to a job: EMPTY, FREED, SHARED, or SHUT if it may not be given to it.
 
     A move may take GPUs that pausing jobs, and the job itself, hold; they count as empty.
     """
     here = view.gpus.jobs
     leaving = (here < 0) | (view.jobs.phase[here] == PAUSING)
-    if draft.moves:
-        kinds = np.where((leaving | (here == draft.job)).all(axis=1), EMPTY, SHUT)
+    if partial.moves:
+        kinds = np.where((leaving | (here == partial.job)).all(axis=1), EMPTY, SHUT)
     else:
         taken = np.where(view.gpus.num_jobs < view.max_share, SHARED, SHUT)
         kinds = np.where(leaving.all(axis=1), np.where(view.gpus.num_jobs > 0, FREED, EMPTY), taken)
-    able = (view.gpus.reserved_for == NOBODY) & view.can_hold(draft.job)[view.gpus.node]
+    able = (view.gpus.reserved_for == NOBODY) & view.can_hold(partial.job)[view.gpus.node]
     return np.where(able, kinds, SHUT)
 
 
-def _has_room(draft: Draft, view: View, shape: Shape, kinds: np.ndarray) -> bool:
+def _has_room(partial: PartialAction, view: View, shape: Shape, kinds: np.ndarray) -> bool:
     """Tell whether there are GPUs for all that are still to be named, or a node."""
     if not shape.gpus:
         spare = view.nodes.unreserved_cores[view.nodes.closed == OPEN]
-        wanted = -np.inf if draft.moves else _least_whole(draft, view, shape)
+        wanted = -np.inf if partial.moves else _least_whole(partial, view, shape)
         return bool((spare + ROUNDING >= wanted).any())
-    named = kinds[draft.gpus]
+    named = kinds[partial.gpus]
     left = kinds.copy()
-    left[draft.gpus] = SHUT
+    left[partial.gpus] = SHUT
     still = shape.gpus - len(named)
     empty, freed = (int((left == kind).sum()) for kind in (EMPTY, FREED))
     waits = bool((named == FREED).any())
@@ -193,9 +193,9 @@ def _has_room(draft: Draft, view: View, shape: Shape, kinds: np.ndarray) -> bool
         return True
     if waits or SHUT in named:
         return False
-    if draft.moves or not view.cpu_limited:
+    if partial.moves or not view.cpu_limited:
         return int((left != SHUT).sum()) - freed >= still
-    return _room_with_cores(view, draft.gpus, kinds, left, _least_each(draft, shape)) >= still
+    return _room_with_cores(view, partial.gpus, kinds, left, _least_each(partial, shape)) >= still
 
 
 def _room_with_cores(view: View, gpus: list[int], kinds: np.ndarray, left: np.ndarray, cores: float) -> int:
@@ -217,15 +217,15 @@ def _room_with_cores(view: View, gpus: list[int], kinds: np.ndarray, left: np.nd
     return int((fits.sum(axis=1) - 1).sum()) if fits[:, 0].all() else -1
 
 
-def _least_whole(draft: Draft, view: View, shape: Shape) -> float:
-    """Return the fewest cores of a node with which a draft can start without GPUs."""
-    return LEAST_CORES if view.jobs.is_cpu_job[draft.job] else asked_cores(view, draft.job, shape)
+def _least_whole(partial: PartialAction, view: View, shape: Shape) -> float:
+    """Return the fewest cores of a node with which a partial action can start without GPUs."""
+    return LEAST_CORES if view.jobs.is_cpu_job[partial.job] else asked_cores(view, partial.job, shape)
 
 
-def _least_each(draft: Draft, shape: Shape) -> float:
-    """Return the fewest cores a GPU for which a draft can still ask."""
+def _least_each(partial: PartialAction, shape: Shape) -> float:
+    """Return the fewest cores a GPU for which a partial action can still ask."""
     least = LEAST_CORES + cores_beside(shape)
-    if draft.cores is None:
+    if partial.cores is None:
         return least
-    going_down = draft.ways["cores"] < 0 and not draft.gpus
-    return least if going_down else draft.cores
+    going_down = partial.ways["cores"] < 0 and not partial.gpus
+    return least if going_down else partial.cores

@@ -17,7 +17,7 @@ from envs.actions._room import (
     shape_of,
     whole_action,
 )
-from envs.slots import Draft, Slots
+from envs.slots import PartialAction, Slots
 from simulator.episode import Episode
 from simulator.policy import Action, Preempt, Resize, Throttle
 from simulator.view import View
@@ -82,26 +82,28 @@ class Elastic:
     def mask(self, slots: Slots, view: View) -> np.ndarray:
         """Tell what is legal: the next step of what was begun, else anything."""
         view = cast("View", Still(view))
-        draft = slots.draft.at(view.instant)
+        partial = slots.partial.at(view.instant)
         at = self.numbers(slots, view)
         mask = np.zeros(at.wait + len(self.waits), np.int8)
-        if draft.job < 0:
+        if partial.job < 0:
             self._open(mask, at, slots, view)
             return mask
         mask[at.drop] = 1
         mask[at.wait :] = slots.can_wait
-        after = (changed(draft, view, *change) for change in CHANGES)
-        mask[at.change : at.gpus] = [draft is not None and can_be_completed(draft, view) for draft in after]
-        if draft.shape.gpus:
-            mask[at.gpus : at.nodes] = self._gpus(draft, view)
+        after = (changed(partial, view, *change) for change in CHANGES)
+        mask[at.change : at.gpus] = [
+            partial is not None and can_be_completed(partial, view) for partial in after
+        ]
+        if partial.shape.gpus:
+            mask[at.gpus : at.nodes] = self._gpus(partial, view)
         else:
             nodes = range(len(view.nodes.num_gpus))
-            mask[at.nodes : at.pause] = [not view.why_not(whole_action(draft, node)) for node in nodes]
+            mask[at.nodes : at.pause] = [not view.why_not(whole_action(partial, node)) for node in nodes]
         return mask
 
     def _open(self, mask: np.ndarray, at: Numbers, slots: Slots, view: View) -> None:
         """Mark what is legal while nothing has been begun."""
-        draft = slots.draft
+        partial = slots.partial
         for slot, job in enumerate(slots.queue.tolist()):
             mask[slot] = job >= 0 and not view.just_paused(job) and self._may_begin(slots, job, view)
         for slot, job in enumerate(slots.running.tolist()):
@@ -111,29 +113,29 @@ class Elastic:
             has_gpus = not view.jobs.is_cpu_job[job]
             mask[at.move + slot] = may_pause and has_gpus and self._may_begin(slots, job, view, moves=True)
             for kind, (action, way) in enumerate(TURNS):
-                back = draft.turned.get((action, job), way) != way
+                back = partial.turned.get((action, job), way) != way
                 change = turned(view, job, action, way)
                 mask[at.turn + kind * len(slots.running) + slot] = not back and not view.why_not(change)
         mask[at.wait :] = slots.can_wait or not mask.any()
 
     def _may_begin(self, slots: Slots, job: int, view: View, *, moves: bool = False) -> bool:
         """Tell whether a job's start, or its move, can be put together."""
-        if job in slots.draft.dropped:
+        if job in slots.partial.dropped:
             return False
-        return can_be_completed(Draft(job, moves, shape_of(view, job)), view)
+        return can_be_completed(PartialAction(job, moves, shape_of(view, job)), view)
 
-    def _gpus(self, draft: Draft, view: View) -> np.ndarray:
+    def _gpus(self, partial: PartialAction, view: View) -> np.ndarray:
         """Tell which GPUs may be named next; those of one kind on one node are alike."""
-        kinds = kinds_for(draft, view)
-        kinds[draft.gpus] = SHUT
+        kinds = kinds_for(partial, view)
+        kinds[partial.gpus] = SHUT
         alike, first, which = np.unique(
             view.gpus.node * (SHUT + 1) + kinds, return_index=True, return_inverse=True
         )
         able = np.zeros(len(alike), bool)
         for number, gpu in enumerate(first.tolist()):
             if kinds[gpu] != SHUT:
-                after = replace(draft, gpus=[*draft.gpus, gpu])
-                is_last = len(after.gpus) == draft.shape.gpus
+                after = replace(partial, gpus=[*partial.gpus, gpu])
+                is_last = len(after.gpus) == partial.shape.gpus
                 able[number] = (
                     not view.why_not(whole_action(after)) if is_last else can_be_completed(after, view)
                 )
@@ -142,19 +144,19 @@ class Elastic:
 
     def moves(self, number: int, slots: Slots, view: View) -> list[Action]:
         """Put a start or a move together by a step; return it once it is whole, or another action at once."""
-        draft, at = slots.draft, self.numbers(slots, view)
+        partial, at = slots.partial, self.numbers(slots, view)
         if number < at.drop:
             self._begin(slots, int(slots.queue[number]), view, moves=False)
         elif number == at.drop:
-            draft.dropped.add(draft.job)
-            draft.clear()
+            partial.dropped.add(partial.job)
+            partial.clear()
         elif number < at.gpus:
-            slots.draft = changed(draft, view, *CHANGES[number - at.change]) or draft
+            slots.partial = changed(partial, view, *CHANGES[number - at.change]) or partial
         elif number < at.nodes:
-            draft.gpus.append(number - at.gpus)
-            return self._completed(draft) if len(draft.gpus) == draft.shape.gpus else []
+            partial.gpus.append(number - at.gpus)
+            return self._completed(partial) if len(partial.gpus) == partial.shape.gpus else []
         elif number < at.pause:
-            return self._completed(draft, number - at.nodes)
+            return self._completed(partial, number - at.nodes)
         elif number < at.move:
             return [Preempt(int(slots.running[number - at.pause]))]
         elif number < at.turn:
@@ -163,7 +165,7 @@ class Elastic:
             kind, slot = divmod(number - at.turn, len(slots.running))
             action, way = TURNS[kind]
             job = int(slots.running[slot])
-            draft.turned[action, job] = way
+            partial.turned[action, job] = way
             return [turned(view, job, action, way)]
         return []
 
@@ -173,11 +175,11 @@ class Elastic:
             episode.apply(move)
 
     def _begin(self, slots: Slots, job: int, view: View, *, moves: bool) -> None:
-        slots.draft.begin(job, shape_of(view, job), moves=moves)
+        slots.partial.begin(job, shape_of(view, job), moves=moves)
 
-    def _completed(self, draft: Draft, node: int | None = None) -> list[Action]:
-        whole = whole_action(draft, node)
-        draft.clear()
+    def _completed(self, partial: PartialAction, node: int | None = None) -> list[Action]:
+        whole = whole_action(partial, node)
+        partial.clear()
         return [whole]
 
 

@@ -28,19 +28,19 @@ RUNNING = (
 )  # of each running slot
 GPU = ("num_jobs", "duty", "unclaimed_memory", "reserved", "named", "own")  # of each GPU
 NODE = ("spare_cores", "bandwidth", "closed", "down_in", *GPU_TYPES)  # of each node
-DRAFT = ("moves", "workers", "servers", "on_cores", "apart", "cores", "named")
+PARTIAL_ACTION = ("moves", "workers", "servers", "on_cores", "apart", "cores", "named")
 
 
 class Elastic:
-    """The entries of `tables`, and vectors `queue_more`, `running_more`, `gpus`, `nodes`, `draft`, row by row.
+    """The entries of `tables`, and vectors `queue_more`, `running_more`, `gpus`, `nodes`, `partial_action`, row by row.
 
     Memory and cores are shares of what there is, cores of a job are over 8, bandwidth is a share of what a node
     gives, utilisation is measured over a job's run so far. Workers and GPUs are log2(1 + number) / 7, servers over
     the most there can be, the slowdown on CPU cores is over 8; a queued job's shape is the one it asks for. A speed is
     a job's on a type of GPU over that on a V100, 0 where the cluster has none. A node is closed by 0.5 while it drains
-    and by 1 while it is down; `down_in` is log1p(s / 60) / 4, 0 where it does not drain. `draft` is what is being put
-    together: whether it is a move, its shape, the cores it asks for if they were changed, and how many GPUs have been
-    named; its job is `chosen`, its GPUs are `named`, and those that the job holds `own`.
+    and by 1 while it is down; `down_in` is log1p(s / 60) / 4, 0 where it does not drain. `partial_action` is what
+    is being put together: whether it is a move, its shape, the cores it asks for if they were changed, and how many
+    GPUs have been named; its job is `chosen`, its GPUs are `named`, and those that the job holds `own`.
     """
 
     shows_running = True
@@ -52,7 +52,7 @@ class Elastic:
             "running_more": Part(RUNNING, len(slots.running)),
             "gpus": Part(GPU, len(view.gpus.first_owner)),
             "nodes": Part(NODE, len(view.nodes.num_gpus)),
-            "draft": Part(DRAFT),
+            "partial_action": Part(PARTIAL_ACTION),
         }
 
     def space(self, slots: Slots, view: View) -> Dict:
@@ -68,7 +68,7 @@ class Elastic:
             "running_more": self._running(slots, view),
             "gpus": self._gpus(slots, view),
             "nodes": self._nodes(view),
-            "draft": self._draft(slots),
+            "partial_action": self._partial_action(slots),
         }
         flat = {name: _bounds.flat(table.astype(np.float32)) for name, table in more.items()}
         return tables(slots, view, mask) | flat
@@ -77,7 +77,7 @@ class Elastic:
         columns = (
             view.jobs.is_cpu_job,
             view.jobs.duty,
-            np.arange(len(view.jobs.phase)) == slots.draft.job,
+            np.arange(len(view.jobs.phase)) == slots.partial.job,
             *shapes(view, view.jobs.num_gpus),
             view.jobs.failures / 5,
         )
@@ -95,7 +95,7 @@ class Elastic:
             view.jobs.throttle,
             view.jobs.drawn_gbs / view.bandwidth_limit_gbs,
             shared,
-            np.arange(len(view.jobs.phase)) == slots.draft.job,
+            np.arange(len(view.jobs.phase)) == slots.partial.job,
             *shapes(view, view.jobs.gpus_now),
             view.jobs.failures / 5,
             view.jobs.resizes / 5,
@@ -104,11 +104,11 @@ class Elastic:
         return np.hstack([table, speeds(slots.running, view)])
 
     def _gpus(self, slots: Slots, view: View) -> np.ndarray:
-        here, draft = view.gpus.jobs, slots.draft
+        here, partial = view.gpus.jobs, slots.partial
         duty = np.where(here >= 0, view.jobs.duty[here], 0.0).sum(axis=1)
         named = np.zeros(len(here))
-        named[draft.gpus] = 1.0
-        own = ((here == draft.job) & (here >= 0)).any(axis=1)
+        named[partial.gpus] = 1.0
+        own = ((here == partial.job) & (here >= 0)).any(axis=1)
         unclaimed = view.gpus.unclaimed_memory_gib / view.nodes.gpu_memory_gib[view.gpus.node]
         columns = view.gpus.num_jobs / MAX_SHARE, duty, unclaimed, view.gpus.reserved_for > NOBODY, named, own
         return np.stack(columns, axis=1)
@@ -121,11 +121,11 @@ class Elastic:
         types = view.nodes.gpu_type[:, None] == np.arange(len(GPU_TYPES))
         return np.column_stack([spare, drawn, view.nodes.closed / DOWN, down_in, types])
 
-    def _draft(self, slots: Slots) -> np.ndarray:
-        draft, shape = slots.draft, slots.draft.shape
-        workers, named = as_count(np.array([shape.workers, len(draft.gpus)]))
-        servers, cores = shape.servers / MOST_SERVERS, (draft.cores or 0.0) / 8
-        return np.array([draft.moves, workers, servers, shape.on_cores, shape.apart, cores, named])
+    def _partial_action(self, slots: Slots) -> np.ndarray:
+        partial, shape = slots.partial, slots.partial.shape
+        workers, named = as_count(np.array([shape.workers, len(partial.gpus)]))
+        servers, cores = shape.servers / MOST_SERVERS, (partial.cores or 0.0) / 8
+        return np.array([partial.moves, workers, servers, shape.on_cores, shape.apart, cores, named])
 
 
 def shapes(view: View, gpus: np.ndarray) -> tuple[np.ndarray, ...]:

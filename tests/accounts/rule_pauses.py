@@ -44,7 +44,7 @@ def worthwhile(
         return None
     crowd = seats.crowding(job, view.can_hold(job))
     found = Openings(crowd, *seats.openings(job, crowd, set(able.tolist()), view.can_hold(job)))
-    wait_s, counted = ends_s - float(seats.left_s[job]), 0.0 if runs else hold_counted(view, seats)
+    wait_s, counted = ends_s - float(seats.left_s[job]), 0.0 if runs else hold_counted(seats)
     if runs:
         ends_s = float(seats.left_s[job])
     elif np.isinf(ends_s):
@@ -70,7 +70,7 @@ def worthwhile(
 
 def worthwhile_beyond(view: "View", seats: Seats, job: int) -> tuple[float, Swap | None]:
     """Return what is won by pauses for one larger than any node, by what the others would hold, and who is paused."""
-    counted, left_s = hold_counted(view, seats), seats.left_s
+    counted, left_s = hold_counted(seats), seats.left_s
     able = alone(view, may_give_way(view, seats, job, float(left_s[job])))
     if not counted or not len(able):
         return 0.0, None
@@ -119,10 +119,10 @@ def victims_on(
 
     None if there are not so many. alone_s: what the job takes for which they are paused.
     """
-    cost = (view.jobs.pause_s + view.jobs.load_s) * view.jobs.gpus_now
+    cost = seats.pause_area.copy()
     evicted = found.evicted[gpus]
     offers = {int(job): int((evicted == job).sum()) for job in np.unique(evicted) if job >= 0}
-    for victim, freed in offers.items() if hold_counted(view, seats) else ():
+    for victim, freed in offers.items() if hold_counted(seats) else ():
         cost[victim] = cost_of_pause(view, seats, victim, alone_s, min(freed, wanted) / max(wanted, 1))
     room = cheapest(wanted, list(offers.items()), cost, seats.left_s)
     if room is None or not room.jobs:
@@ -134,25 +134,20 @@ def victims_on(
 
 def cost_of_pause(view: "View", seats: Seats, victim: int, mine_s: float, share: float) -> float:
     """Return what a victim loses, less what its hold counts of the wait of a job of whose GPUs it frees a share."""
-    area = (view.jobs.pause_s[victim] + view.jobs.load_s[victim]) * view.jobs.gpus_now[victim]
-    lost_s = mine_s + view.jobs.load_s[victim] + (waiting(view) - 1) * area / len(seats.node)
-    return float(seats.rule.caution * lost_s - hold_counted(view, seats) * share * seats.left_s[victim])
+    area = seats.pause_area[victim]
+    lost_s = mine_s + view.jobs.load_s[victim] + (seats.waiting - 1) * area / len(seats.node)
+    return float(seats.rule.caution * lost_s - hold_counted(seats) * share * seats.left_s[victim])
 
 
-def hold_counted(view: "View", seats: Seats) -> float:
+def hold_counted(seats: Seats) -> float:
     """Return how far a job is taken to wait for as long as its victims would hold their GPUs."""
-    return seats.rule.backlog * (1 - 1 / waiting(view))
-
-
-def waiting(view: "View") -> int:
-    """Return how many jobs wait for GPUs, at least one."""
-    return max(int((view.jobs.num_gpus[view.queue] > 0).sum()), 1)
+    return seats.rule.backlog * (1 - 1 / seats.waiting)
 
 
 def loss_s(view: "View", seats: Seats, victims: list[int], mine_s: float) -> float:
     """Return what others lose where a job takes the place of victims until `mine_s` from now."""
-    area = ((view.jobs.pause_s + view.jobs.load_s) * view.jobs.gpus_now)[victims]
-    delay_s = (waiting(view) - 1) * sum(area.tolist()) / len(seats.node)
+    area = seats.pause_area[victims]
+    delay_s = (seats.waiting - 1) * sum(area.tolist()) / len(seats.node)
     return float(sum((mine_s + view.jobs.load_s[victims]).tolist()) + delay_s)
 
 

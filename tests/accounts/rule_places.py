@@ -78,9 +78,11 @@ def worth_moving(view: "View", seats: Seats, options_of: dict[int, Options], *, 
         now_s = seats.left_s[job] + remaining_s * slowed[0] * slowed[1] * slowed[2] * price * gpus_now
         restart_s = seats.rule.growth * (view.jobs.pause_s[job] + view.jobs.load_s[job])
         won_s = seats.rule.relief * seats.relief_s(job)
+        shape_now = set(seats.gpus[job]), int(seats.servers[job])
+        found = [free_for(view, seats, job, gpus) for gpus in options.places]
         for way in options.ways:
-            for gpus in options.places if way.workers >= gpus_now else []:
-                chosen = its_place(view, seats, job, way, gpus)
+            for free in found if way.workers >= gpus_now else []:
+                chosen = its_place(free, way, *shape_now)
                 if not len(chosen) or not can_serve(view, seats, job, chosen, way):
                     continue
                 by_type = seats.slow[job, seats.node[chosen]].max()
@@ -91,16 +93,18 @@ def worth_moving(view: "View", seats: Seats, options_of: dict[int, Options], *, 
     return best
 
 
-def its_place(view: "View", seats: Seats, job: int, way: Way, gpus: np.ndarray) -> np.ndarray:
-    """Return those of these GPUs that a running job would have: its own, if alone, then empty ones; none if too few.
-
-    None as well if it has that shape there already.
-    """
-    its = np.array(seats.gpus[job])
+def free_for(view: "View", seats: Seats, job: int, gpus: np.ndarray) -> np.ndarray:
+    """Return those of these GPUs that a running job could have to itself: its own, if alone, then empty ones."""
     able = gpus[view.can_hold(job)[seats.node[gpus]]]
-    own = able[np.isin(able, its) & (seats.num_jobs[able] == 1)]
-    chosen: np.ndarray = np.concatenate([own, able[seats.empty[able]]])[: way.workers]
-    is_same = set(chosen.tolist()) == set(its.tolist()) and way.servers == view.jobs.servers_now[job]
+    its = np.zeros(len(seats.node), bool)
+    its[seats.gpus[job]] = True
+    return np.concatenate([able[its[able] & (seats.num_jobs[able] == 1)], able[seats.empty[able]]])
+
+
+def its_place(free: np.ndarray, way: Way, gpus_now: set[int], servers_now: int) -> np.ndarray:
+    """Return the first of the GPUs that a job could have; none if too few, or if it has that shape there already."""
+    chosen = free[: way.workers]
+    is_same = way.servers == servers_now and set(chosen.tolist()) == gpus_now
     return chosen if len(chosen) == way.workers and not is_same else chosen[:0]
 
 

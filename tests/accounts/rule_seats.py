@@ -58,7 +58,8 @@ class Seats:
 
     claimed: GPUs that are kept for a job.
     left_s: seconds each job has to go: a queued one as asked, alone, on its fastest GPUs, with its load, others as
-    things are. anew_s: if it starts anew so. alone: whether it can only have GPUs of its own.
+    things are. anew_s: if it starts anew so. alone: whether it can only have GPUs of its own. pause_area: GPU-seconds
+    that its pause takes. waiting: how many jobs wait for GPUs, at least one.
     """
 
     def __init__(self, view: "View", paces: Paces, types: Types, claimed: set[int], rule: Rule) -> None:
@@ -68,8 +69,7 @@ class Seats:
         self.duty, self.memory = view.jobs.duty, np.asarray(view.jobs.profiled_memory_gib)
         self.oom_prone = np.asarray(view.jobs.oom_restarts) >= ALONE_AFTER
         self.room_gib = view.gpus.unclaimed_memory_gib
-        self.unreserved_cores = np.asarray(view.nodes.unreserved_cores)
-        self.node = np.asarray(view.gpus.node)
+        self.node, self.unreserved_cores = np.asarray(view.gpus.node), np.asarray(view.nodes.unreserved_cores)
         self.nodes = [np.flatnonzero(self.node == node) for node in range(len(view.nodes.num_gpus))]
         taken, phase = self.here >= 0, np.asarray(view.jobs.phase)
         self.demand = np.where(taken, self.duty[self.here], 0.0).sum(axis=1)
@@ -90,9 +90,9 @@ class Seats:
         self.type_now = {job: float(self.slow[job, self.node[gpus]].max()) for job, gpus in self.gpus.items()}
         self.left_s = self.remaining_s + np.where(phase == QUEUED, loading_s, 0.0)
         self.pace: dict[int, float] = {}
+        self.workers, self.servers = view.jobs.workers_now, view.jobs.servers_now
         for job in self.gpus:
-            shape = int(view.jobs.workers_now[job]), int(view.jobs.servers_now[job])
-            self.pace[job] = paces.of(view, job, *shape)
+            self.pace[job] = paces.of(view, job, int(self.workers[job]), int(self.servers[job]))
             self.left_s[job] *= self.pace[job] * self.crowd[job] * self.type_now[job]
         held_s = view.now - view.jobs.phase_began_s
         self.left_s += np.where(phase == LOADING, loading_s - held_s, 0.0)
@@ -100,6 +100,8 @@ class Seats:
         self.anew_s = np.where(phase == QUEUED, self.left_s, self.remaining_s + view.jobs.load_s)
         self.alone = self.oom_prone | (phase == RUNNING)
         self.frees_s = np.where(taken, self.left_s[self.here], 0.0).max(axis=1)
+        self.pause_area = (view.jobs.pause_s + view.jobs.load_s) * view.jobs.gpus_now
+        self.waiting = max(int((view.jobs.num_gpus[view.queue] > 0).sum()), 1)
 
     def _worst(self, gpus: list[int]) -> float:
         return max(slowdown(self.demand[gpu], self.num_jobs[gpu] - 1) for gpu in gpus)

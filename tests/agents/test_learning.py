@@ -32,6 +32,12 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
     return crowded(tmp_path_factory.mktemp("crowd"))
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw no images of validations, where they are not looked at: that takes longer than to validate."""
+    monkeypatch.setattr("agents.callbacks.show_image", lambda *drawn: None)
+
+
 def buffer_of(tau_s: float | None) -> TimedBuffer:
     """Return a rollout of three steps in which 0 s, one time constant, and 0 s pass; the second ends an episode."""
     seen, done = Box(0.0, 1.0, (1,), np.float32), Discrete(2)
@@ -81,6 +87,7 @@ def small_first(folder: Path) -> Scenario:
     )
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("reward", ["rollout_advantage", "jct"])
 def test_a_better_order_is_learned(tmp_path: Path, reward: Literal["rollout_advantage", "jct"]) -> None:
     training = replace(
@@ -106,6 +113,7 @@ def test_a_better_order_is_learned(tmp_path: Path, reward: Literal["rollout_adva
     assert ratios[-1]["srtf"].ratio == pytest.approx(1.0, abs=0.01)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_same_seed_gives_the_same_weights(scenario: Scenario, tmp_path: Path) -> None:
     def weights(name: str, seed: int) -> bytes:
         training = replace(TINY, learning_seed=seed, steps=TINY.rollout * TINY.environments)
@@ -193,6 +201,7 @@ def test_what_is_learned_does_not_depend_on_the_images(
     assert (tmp_path / "seen" / last).read_bytes() == (tmp_path / "unseen" / last).read_bytes()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_agent_whose_jobs_never_end_is_no_reason_to_stop_learning(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +221,7 @@ def test_an_agent_whose_jobs_never_end_is_no_reason_to_stop_learning(
     assert np.isfinite(curve["greedy_mean_jct_s"]).tolist() == [True, *[False] * (len(seen) - 1)]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_last_rollout_never_learns_backwards(scenario: Scenario, tmp_path: Path) -> None:
     """A rollout is always finished, beyond the steps asked for: the rate falls to 0 and not below."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -21,6 +21,7 @@ from simulator.cluster import cluster
 from simulator.kernel.layout import ANYONE, EXCESS, GROWER, NEWCOMER, STATE, TURNS, state_dtype, tier
 from simulator.kernel.parameters import PARAMETERS, Parameters, recorded
 from simulator.physics import Physics, acting
+from simulator.policy import Ranking
 from tests.conftest import ROOT
 from train_agent import Run
 from workloads import PARTS, Scenario
@@ -249,6 +250,13 @@ def test_a_word_with_a_new_form_is_told_it_and_read_from_older_files(
         read("--discipline", "skip")
     (tmp_path / "old.json").write_text('{"discipline": "skip"}')
     assert read("--config", tmp_path / "old.json").scenario.discipline == "greedy"
+
+
+def test_a_ranking_refuses_words_that_are_none() -> None:
+    with pytest.raises(ChoiceError, match="preempt 'if_it_pays': expected 'cost_aware', as it is called now"):
+        Ranking("weighted", "if_it_pays")  # type: ignore[arg-type]
+    with pytest.raises(ChoiceError, match=r"key 'sumbit': .*; did you mean 'submit'"):
+        Ranking("sumbit")  # type: ignore[arg-type]
 
 
 def test_one_of_several_words_may_have_a_new_form(monkeypatch: pytest.MonkeyPatch) -> None:

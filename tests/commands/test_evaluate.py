@@ -28,7 +28,7 @@ Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
+def command(capsys: pytest.CaptureFixture[str], patient: None) -> Command:
     """Return what runs the command and returns its exit code, output and error output."""
 
     def call(*args: object) -> tuple[int, str, str]:

@@ -26,7 +26,7 @@ FEW = (
     *("--test-windows", "3", "--steps", "512", "--validate-every", "256", "--environments", "4"),
     *("--rollout-steps", "64", "--batch", "128", "--action", "pick", "--processes", "1"),
 )
-STEER = ("--action", "steer", "--steps", "96", "--rollout-steps", "12", "--validate-every", "48")
+STEER = ("--action", "steer", "--steps", "48", "--rollout-steps", "12", "--validate-every", "48")
 """Of a second run of those choices, in place of the first's."""
 
 
@@ -100,9 +100,9 @@ def test_it_learns_and_says_how_the_agent_stands(trained: Run) -> None:
 
 def test_several_agents_learn_to_steer_and_are_told_of_as_one(tmp_path: Path) -> None:
     usual = [*FEW[:9], *("--environments", "4", "--test-windows", "2", "--batch", "48"), *STEER]
-    run = run_of(tmp_path, *usual, "--seeds", "2", "--processes", "2")
+    run = run_of(tmp_path, *usual, "--seeds", "2", "--processes", "1")
     assert (run.code, run.error) == (0, "")
-    assert re.findall(r"^step +([\d,]+): mean JCT", run.out, re.MULTILINE) == ["0", "48", "96"] * 2
+    assert re.findall(r"^step +([\d,]+): mean JCT", run.out, re.MULTILINE) == ["0", "48"] * 2
     rows = re.findall(r"^(\w+) +[\d,.]+ ", run.out, re.MULTILINE)
     rows = [row for row in rows if row != "Agent"]  # "Agent 1 of 2"
     assert rows[:5] == ["agent_0", "agent_1", "held_0", "held_1", "start"]
@@ -117,7 +117,7 @@ def test_an_agent_of_several_workloads_has_a_table_for_each(tmp_path: Path) -> N
     few = [*FEW[:9], *("--environments", "4", "--test-windows", "2", "--batch", "48"), *STEER]
     run = run_of(tmp_path, *few, "--also", "xonar_mix", "--processes", "1")
     assert (run.code, run.error) == (0, "")
-    assert len(re.findall(r"^ +on own [\d.]+, xonar_mix [\d.]+$", run.out, re.MULTILINE)) == 3
+    assert len(re.findall(r"^ +on own [\d.]+, xonar_mix [\d.]+$", run.out, re.MULTILINE)) == 2
     assert re.findall(r"^On (.+):$", run.out, re.MULTILINE) == [
         "own",
         "xonar_mix",

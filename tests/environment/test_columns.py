@@ -155,6 +155,15 @@ def documented() -> dict[str, list[str]]:
 def test_the_page_has_every_column(tmp_path: Path) -> None:
     page = documented()
     env = made(tmp_path, **KINDS["elastic"])
-    for part in ("queue", "running", "totals", "queue_more", "running_more", "gpus", "nodes", "draft"):
+    for part in (
+        "queue",
+        "running",
+        "totals",
+        "queue_more",
+        "running_more",
+        "gpus",
+        "nodes",
+        "partial_action",
+    ):
         assert page[part] == list(env.columns[part])
     assert (page["moves"], page["load"], page["critic"]) == (list(FEATURES), list(LOAD), list(CRITIC))

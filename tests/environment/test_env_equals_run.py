@@ -69,7 +69,7 @@ def test_the_base_policy_alone_is_its_heuristic(
     for seed in range(2):
         chosen = tiny.scenario(tmp_path, tiny.jobs(seed=seed), physics=physics)
         env = tiny.make(chosen, action="pick", observation="slots", exponent=exponent, margin=margin)
-        ranking = Ranking("weighted", "if_it_pays", exponent=exponent, margin=margin)
+        ranking = Ranking("weighted", "cost_aware", exponent=exponent, margin=margin)
         played = driven(env, by_the_base_policy)
         assert_frame_equal(played, direct(env, ranking), check_exact=True)
         pauses += played["preemptions"].sum()

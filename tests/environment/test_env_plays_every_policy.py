@@ -19,7 +19,7 @@ from tests.cases import tiny
 from tests.cases.shaped_jobs import TROUBLES, Whims, shaped
 from tests.cases.turns import in_turn
 
-JOBS = 10  # each takes many small steps
+JOBS = 8  # each takes many small steps
 LESS = ("none", "memory,preemption,estimates", "sharing,cpu_jobs")
 
 

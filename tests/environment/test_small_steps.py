@@ -13,7 +13,7 @@ import pytest
 from envs.actions._room import asked_cores, shape_of, whole_action
 from envs.actions.elastic import CHANGES, TURNS, Elastic, turned
 from envs.env import GPUClusterEnv
-from envs.slots import Draft, Shape
+from envs.slots import PartialAction, Shape
 from simulator.kernel import laws
 from simulator.kernel.layout import MOST_SERVERS, SERVER_CORES
 from simulator.policy import Preempt, Wait
@@ -35,26 +35,26 @@ def restless(
     return env, islice(tiny.wander(env, seed), steps)
 
 
-def after(draft: Draft, field: str, way: int, view: View) -> Draft | None:
+def after(partial: PartialAction, field: str, way: int, view: View) -> PartialAction | None:
     """Return the partial action after a change; None where it was settled, or would go back."""
-    ways = draft.ways | {field: way}
-    settled = draft.gpus or "cores" in draft.ways or view.jobs.is_cpu_job[draft.job]
-    if draft.gpus or draft.ways.get(field, way) != way or (settled and field != "cores"):
+    ways = partial.ways | {field: way}
+    settled = partial.gpus or "cores" in partial.ways or view.jobs.is_cpu_job[partial.job]
+    if partial.gpus or partial.ways.get(field, way) != way or (settled and field != "cores"):
         return None
     if field == "cores":
         if not view.cpu_limited:
             return None
-        now = draft.cores or asked_cores(view, draft.job, draft.shape)
-        own = now - servers_of(draft.shape)
+        now = partial.cores or asked_cores(view, partial.job, partial.shape)
+        own = now - servers_of(partial.shape)
         whole = np.floor(own + 1e-9) + 1 if way > 0 else np.ceil(own - 1e-9) - 1
-        return replace(draft, cores=float(whole) + servers_of(draft.shape), ways=ways)
-    now = getattr(draft.shape, field)
+        return replace(partial, cores=float(whole) + servers_of(partial.shape), ways=ways)
+    now = getattr(partial.shape, field)
     if isinstance(now, bool) and now == (way > 0):
         return None
-    shape = draft.shape._replace(**{field: way > 0 if isinstance(now, bool) else now + way})
+    shape = partial.shape._replace(**{field: way > 0 if isinstance(now, bool) else now + way})
     if field == "apart" and (shape.on_cores or not shape.servers):
         return None
-    return replace(draft, shape=shape._replace(apart=shape.apart and not shape.on_cores), ways=ways)
+    return replace(partial, shape=shape._replace(apart=shape.apart and not shape.on_cores), ways=ways)
 
 
 def servers_of(shape: Shape) -> float:
@@ -62,48 +62,48 @@ def servers_of(shape: Shape) -> float:
     return SERVER_CORES * shape.servers / shape.gpus if shape.gpus == shape.workers > 0 else 0.0
 
 
-def agrees(then: Shape, draft: Draft) -> bool:
+def agrees(then: Shape, partial: PartialAction) -> bool:
     """Tell whether a shape can still become of the partial action."""
-    if draft.gpus or "cores" in draft.ways:
-        return then == draft.shape
-    pairs = zip(Shape._fields, then, draft.shape, strict=True)
-    right = {field: draft.ways.get(field, 0) * (int(value) - int(now)) >= 0 for field, value, now in pairs}
+    if partial.gpus or "cores" in partial.ways:
+        return then == partial.shape
+    pairs = zip(Shape._fields, then, partial.shape, strict=True)
+    right = {field: partial.ways.get(field, 0) * (int(value) - int(now)) >= 0 for field, value, now in pairs}
     return all(right[field] for field in Shape._fields if field != "apart" or not then.on_cores)
 
 
-def wholes(draft: Draft, view: View) -> Iterator[Draft]:
+def wholes(partial: PartialAction, view: View) -> Iterator[PartialAction]:
     """Yield all that the partial action can become, legal or not."""
-    job, gpus = draft.job, len(view.gpus.first_owner)
+    job, gpus = partial.job, len(view.gpus.first_owner)
     workers = range(int(view.jobs.min_workers[job]), int(view.jobs.max_workers[job]) + 1)
     servers = range(1, MOST_SERVERS + 1) if view.jobs.servers[job] else [0]
     ways = [Shape(*shape) for shape in product(workers, servers, (False, True), (False, True))]
     if view.jobs.is_cpu_job[job]:
-        ways = [draft.shape]
+        ways = [partial.shape]
     for shape in ways:
         if (
-            not agrees(shape, draft)
+            not agrees(shape, partial)
             or shape.gpus > gpus
             or (shape.apart and (shape.on_cores or not shape.servers))
         ):
             continue
         some = (servers_of(shape) + number for number in range(1, CORES + 1))
         for cores in (None, *(number for number in some if number <= CORES)):
-            turned_so = draft.ways.get("cores", 0)
-            if draft.gpus and cores != draft.cores:
+            turned_so = partial.ways.get("cores", 0)
+            if partial.gpus and cores != partial.cores:
                 continue
-            if turned_so and (cores is None or turned_so * (cores - (draft.cores or 0)) < 0):
+            if turned_so and (cores is None or turned_so * (cores - (partial.cores or 0)) < 0):
                 continue
-            rest = [gpu for gpu in range(gpus) if gpu not in draft.gpus]
-            for more in combinations(rest, shape.gpus - len(draft.gpus)):
-                yield replace(draft, shape=shape, cores=cores, gpus=[*draft.gpus, *more])
+            rest = [gpu for gpu in range(gpus) if gpu not in partial.gpus]
+            for more in combinations(rest, shape.gpus - len(partial.gpus)):
+                yield replace(partial, shape=shape, cores=cores, gpus=[*partial.gpus, *more])
 
 
-def possible(draft: Draft, view: View) -> bool:
+def possible(partial: PartialAction, view: View) -> bool:
     """Try all that the partial action can become."""
     nodes = range(len(view.nodes.num_gpus))
     return any(
         view.why_not(whole_action(whole, node)) is None
-        for whole in wholes(draft, view)
+        for whole in wholes(partial, view)
         for node in ([None] if whole.gpus else nodes)
     )
 
@@ -111,30 +111,30 @@ def possible(draft: Draft, view: View) -> bool:
 def expected(env: GPUClusterEnv) -> list[bool]:
     """Return what is legal now, found without the mask, but for pauses, turns and waits."""
     slots, view = env._slots, env.episode.view
-    draft, nodes, gpus = slots.draft, range(len(view.nodes.num_gpus)), range(len(view.gpus.first_owner))
-    if draft.job < 0:
+    partial, nodes, gpus = slots.partial, range(len(view.nodes.num_gpus)), range(len(view.gpus.first_owner))
+    if partial.job < 0:
         fresh = [
             [
                 job >= 0
-                and job not in draft.dropped
-                and possible(Draft(job, moves, shape_of(view, job)), view)
+                and job not in partial.dropped
+                and possible(PartialAction(job, moves, shape_of(view, job)), view)
                 for job in jobs
             ]
             for moves, jobs in ((False, slots.queue.tolist()), (True, slots.running.tolist()))
         ]
         return [*fresh[0], False, *[False] * (len(CHANGES) + len(gpus) + len(nodes)), *fresh[1]]
-    changes = [after(draft, *change, view) for change in CHANGES]
-    named = [replace(draft, gpus=[*draft.gpus, gpu]) for gpu in gpus if draft.shape.gpus]
+    changes = [after(partial, *change, view) for change in CHANGES]
+    named = [replace(partial, gpus=[*partial.gpus, gpu]) for gpu in gpus if partial.shape.gpus]
     return [
         *[False] * len(slots.queue),
         True,
         *[changed is not None and possible(changed, view) for changed in changes],
         *(
-            [gpu not in draft.gpus and possible(named[gpu], view) for gpu in gpus]
+            [gpu not in partial.gpus and possible(named[gpu], view) for gpu in gpus]
             if named
             else [False] * len(gpus)
         ),
-        *[not named and view.why_not(whole_action(draft, node)) is None for node in nodes],
+        *[not named and view.why_not(whole_action(partial, node)) is None for node in nodes],
         *[False] * len(slots.running),
     ]
 
@@ -144,7 +144,7 @@ def test_a_step_is_legal_where_what_it_leads_to_can_be_completed(physics: str, t
     env, seen = restless(tmp_path, PHYSICS.index(physics), 70, physics)
     for mask in (step.mask for step in seen):
         at = Elastic().numbers(env._slots, env.episode.view)
-        assert [*mask[: at.pause], *mask[at.move : at.turn]] == expected(env), env._slots.draft
+        assert [*mask[: at.pause], *mask[at.move : at.turn]] == expected(env), env._slots.partial
 
 
 @pytest.mark.parametrize("physics", PHYSICS)
@@ -154,13 +154,13 @@ def test_pauses_turns_and_waits_are_masked_as_the_episode_allows(physics: str, t
     for mask in (step.mask for step in seen):
         slots, view = env._slots, env.episode.view
         at, running = Elastic().numbers(slots, view), slots.running.tolist()
-        free = slots.draft.job < 0
+        free = slots.partial.job < 0
         pauses = [free and job >= 0 and view.why_not(Preempt(job)) is None for job in running]
         ways = [(*turn, job) for turn in TURNS for job in running]
         turns = [
             free
             and job >= 0
-            and slots.draft.turned.get((kind, job), way) == way
+            and slots.partial.turned.get((kind, job), way) == way
             and view.why_not(turned(view, job, kind, way)) is None
             for kind, way, job in ways
         ]
@@ -174,12 +174,12 @@ def test_what_is_masked_raises_and_changes_nothing_and_the_rest_does_not(
 ) -> None:
     env, seen = restless(tmp_path, 5, 40, physics)
     for mask in (step.mask for step in seen):
-        before, draft = env.episode.states.tobytes(), deepcopy(env._slots.draft)
+        before, partial = env.episode.states.tobytes(), deepcopy(env._slots.partial)
         for number in np.flatnonzero(~mask):
             with pytest.raises(ValueError, match=f"action {number} is illegal now"):
                 env.step(number)
         assert env.episode.states.tobytes() == before
-        assert env._slots.draft == draft
+        assert env._slots.partial == partial
         assert laws.check(env.episode.states, 0, env.episode.jobs) == 0
 
 

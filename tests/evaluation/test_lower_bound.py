@@ -51,7 +51,7 @@ def beaten(cases: list[tuple[Episode, float]]) -> list[tuple[int, float, float]]
     ]
 
 
-TWO, THREE = range(240), range(16)
+TWO, THREE = range(240), range(12)
 
 
 @pytest.mark.parametrize(("seeds", "count"), [(TWO, 2), (THREE, 3)])

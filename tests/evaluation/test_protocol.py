@@ -25,16 +25,14 @@ def test_the_interquartile_mean_is_that_of_the_middle_half() -> None:
 
 
 def test_its_interval_holds_the_truth_as_often_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over agents and windows that both vary: of 60 intervals some 57 hold the middle of what they are drawn from."""
-    monkeypatch.setattr(
-        protocol, "RESAMPLES", 300
-    )  # enough for the limits of one; 60 take half a minute with all
+    """Over agents and windows that both vary: of 40 intervals some 38 hold the middle of what they are drawn from."""
+    monkeypatch.setattr(protocol, "RESAMPLES", 300)  # enough for the limits of one
     rng, held = np.random.default_rng(0), 0
-    for _ in range(60):
+    for _ in range(40):
         agents, places = rng.normal(0, 0.04, (8, 1)), rng.normal(0, 0.05, (1, 40))
         found = interquartile(1.0 + agents + places + rng.normal(0, 0.02, (8, 40)))
         held += found.low <= 1.0 <= found.high
-    assert 50 <= held <= 60
+    assert 33 <= held <= 40
 
 
 def test_holm_multiplies_the_least_by_all_and_never_falls() -> None:

@@ -17,7 +17,7 @@ OTHERS = ("three a GPU", "no sharing")
 )
 def test_every_policy_obeys_the_laws_with_all_physics(name: str, config: str) -> None:
     """Held against the account at every instant and after every action: time, memory, cores, progress, legality."""
-    policy, twins = baselines.make(baselines.load(name)), twins_of(config, seed=3, count=12)
+    policy, twins = baselines.make(baselines.load(name)), twins_of(config, seed=3, count=9)
     if isinstance(policy, Ranking):
         twins = Twins(twins.work, policy.levels)
         twins.episode.state.discipline = discipline_of(policy, twins.episode.discipline)

@@ -22,15 +22,15 @@ UNEVEN = Cluster("uneven", (4, 4, 2), (16.0, 16.0, 32.0), (12, 16, 24))
 
 
 def drawn(rng: np.random.Generator) -> np.ndarray:
-    """Draw 45 jobs of 0 to 6 GPUs, some with servers, which ask for 0 to 5 cores and 1 to 20 GiB for each."""
-    rows = zip(np.sort(rng.uniform(0, 6000, 45)), rng.choice([0, 1, 1, 2, 3, 4, 6], 45), strict=True)
+    """Draw 30 jobs of 0 to 6 GPUs, some with servers, which ask for 0 to 5 cores and 1 to 20 GiB for each."""
+    rows = zip(np.sort(rng.uniform(0, 6000, 30)), rng.choice([0, 1, 1, 2, 3, 4, 6], 30), strict=True)
     work = jobs(*((submit, int(gpus), 1 + float(rng.exponential(600))) for submit, gpus in rows))
-    work["pause_s"], work["load_s"] = rng.choice([0.0, 5.0, 40.0], 45), rng.choice([0.0, 20.0], 45)
-    work["cores_each"] = np.where(work["num_gpus"] > 0, rng.integers(0, 4, 45), rng.integers(1, 5, 45))
-    work["gpu_memory_gib"] = np.where(work["num_gpus"] > 0, rng.choice([2.0, 9.0, 20.0], 45), 0.0)
+    work["pause_s"], work["load_s"] = rng.choice([0.0, 5.0, 40.0], 30), rng.choice([0.0, 20.0], 30)
+    work["cores_each"] = np.where(work["num_gpus"] > 0, rng.integers(0, 4, 30), rng.integers(1, 5, 30))
+    work["gpu_memory_gib"] = np.where(work["num_gpus"] > 0, rng.choice([2.0, 9.0, 20.0], 30), 0.0)
     work["gpu_memory_gib"] = np.where(work["num_gpus"] > 2, 9.0, work["gpu_memory_gib"])
-    work["profiled_memory_gib"] = work["gpu_memory_gib"] * rng.choice([0.6, 1.0, 1.2], 45)
-    work["servers"] = np.where(work["num_gpus"] == 2, rng.choice([0, 1], 45), 0)
+    work["profiled_memory_gib"] = work["gpu_memory_gib"] * rng.choice([0.6, 1.0, 1.2], 30)
+    work["servers"] = np.where(work["num_gpus"] == 2, rng.choice([0, 1], 30), 0)
     work["cores_each"][work["servers"] > 0] = 4.5  # five of them are the server's
     work["min_workers"] = work["max_workers"] = work["num_gpus"]
     work["gpu_s"], work["iteration_s"], work["ideal_iteration_s"] = 1.0, 1.0, 1.0

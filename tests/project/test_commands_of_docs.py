@@ -28,7 +28,7 @@ SMALL = {
     "evaluate.py": "--windows 1 --jobs 12 --all-windows --processes 1",
     "evaluation.plot": "--kind png",
     "train_agent.py": "--jobs 12 --all-windows --windows 2 --validation-windows 1 --test-windows 1 --seeds 1 "
-    "--environments 2 --steps 24 --rollout-steps 12 --validate-every 24 --batch 24",
+    "--environments 2 --steps 24 --rollout-steps 12 --validate-every 24 --batch 24 --processes 1",
 }
 """What is appended to a command here, in place of such flags of its own."""
 MOST_WINDOWS = 4

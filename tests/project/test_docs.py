@@ -63,6 +63,7 @@ def test_an_example_is_short(name: str) -> None:
     assert len(lines) <= LONGEST
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("physics", PHYSICS)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_runs_by_the_command(

@@ -148,7 +148,7 @@ def actions(name: str, chosen: dict[str, Any], most: int | None = None) -> list[
 @pytest.mark.parametrize("name", HONEST)
 def test_a_policy_does_not_act_on_true_durations(name: str, physics: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    table = tiny.jobs(seed=1).assign(crash_at=1.0)
+    table = tiny.jobs(20, seed=1).assign(crash_at=1.0)
     before = actions(name, tiny.scenario(tmp_path, table, physics=physics))
     for last in some(rng, before):
         changed = tiny.scenario(tmp_path, other_truth(table, before[last], rng), physics=physics)

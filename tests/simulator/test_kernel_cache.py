@@ -1,10 +1,13 @@
 """An edit of any of the kernel's sources is noticed, also by compiled callers in other files."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -28,6 +31,53 @@ def of_each_width(x):
 """
 OWN = "_compile.py", "_linking.py", "_pipeline.py"
 ASK = "from tiny.caller import answer; print(answer(1), sum(answer.stats.cache_hits.values()))"
+PARENT = """
+import json, os, sys, traceback
+import numba, numpy
+numba.njit(lambda x: 10 * x)(1)
+for line in sys.stdin:
+    asked = json.loads(line)
+    child = os.fork()
+    if not child:
+        for stream, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(asked[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
+        os.chdir(asked["folder"])
+        os.environ.clear()
+        os.environ.update(asked["environment"])
+        sys.path.insert(0, asked["folder"])
+        code = 0
+        try:
+            exec(asked["question"], {"__name__": "__main__"})
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+"""A process with Numba loaded, and nothing of ours, that has each line of Python run in a child of its own."""
+
+
+class Answer(NamedTuple):
+    """What a process ended with and printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture(scope="module", autouse=True)
+def parent() -> Iterator["subprocess.Popen[str]"]:
+    """Load Numba once for all processes of this file: that takes longer than what they compile."""
+    line = [sys.executable, "-c", PARENT]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        PARENTS.append(process)
+        yield process
+        PARENTS.clear()
+
+
+PARENTS: list["subprocess.Popen[str]"] = []
 
 
 @pytest.fixture
@@ -45,9 +95,16 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def ask(tiny: Path, question: str) -> "subprocess.CompletedProcess[str]":
+def ask(tiny: Path, question: str) -> Answer:
     """Run a line of Python in a process of its own."""
-    return subprocess.run([sys.executable, "-c", question], cwd=tiny.parent, capture_output=True, text=True)
+    (parent,) = PARENTS
+    assert parent.stdin
+    assert parent.stdout
+    out, err = tiny.parent / "out", tiny.parent / "err"
+    asked = {"folder": str(tiny.parent), "out": str(out), "err": str(err), "question": question}
+    parent.stdin.write(json.dumps(asked | {"environment": dict(os.environ)}) + "\n")
+    parent.stdin.flush()
+    return Answer(int(parent.stdout.readline()), out.read_text(), err.read_text())
 
 
 def answer_and_hits(tiny: Path, question: str = ASK) -> tuple[int, int]:

@@ -30,7 +30,7 @@ BASE = [
     for key, placement, discipline in itertools.product(keys, PLACEMENTS, disciplines)
 ]
 PAYING = [
-    Ranking("weighted", "if_it_pays", exponent=exponent, margin=margin)
+    Ranking("weighted", "cost_aware", exponent=exponent, margin=margin)
     for exponent, margin in itertools.product((0.0, 1.0), (0.0, 1.0, 8.0))
 ]
 
@@ -108,7 +108,7 @@ def test_step_by_step_is_whole(base: Rules) -> None:
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("ranking", PAYING, ids=lambda ranking: f"{ranking.exponent}-{ranking.margin}")
-def test_step_by_step_is_whole_if_it_pays(ranking: Ranking, placement: str) -> None:
+def test_step_by_step_is_whole_where_preemption_is_cost_aware(ranking: Ranking, placement: str) -> None:
     jobs = random_jobs(np.random.default_rng(1), 80)
     rules = Rules("submit", preempt=False, placement=placement)
     whole = run(ranking, episode_of(jobs, MIXED, rules))

@@ -37,8 +37,8 @@ RANKINGS = {
     "remaining-strict": Ranking("remaining", "by_order", discipline="strict"),
     "remaining_area": Ranking("remaining_area", "by_order"),
     "level": Ranking("level", "by_order", levels=LEVELS),
-    "pays": Ranking("weighted", "if_it_pays", margin=1.0),
-    "pays-area": Ranking("weighted", "if_it_pays", exponent=1.0, margin=0.0),
+    "pays": Ranking("weighted", "cost_aware", margin=1.0),
+    "pays-area": Ranking("weighted", "cost_aware", exponent=1.0, margin=0.0),
     "pays-never": Ranking("weighted", exponent=0.5),
 }
 RESTLESS = [f"restless-{seed}" for seed in range(4)]

@@ -83,7 +83,7 @@ RANKINGS = {
     "submit-easy": Ranking("submit", discipline="easy"),
     "remaining": Ranking("remaining", "by_order"),
     "level-strict": Ranking("level", "by_order", discipline="strict"),
-    "pays": Ranking("weighted", "if_it_pays", exponent=1.0, margin=0.0),
+    "pays": Ranking("weighted", "cost_aware", exponent=1.0, margin=0.0),
 }
 
 

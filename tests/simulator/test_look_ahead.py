@@ -17,7 +17,7 @@ from simulator.policy import Policy, Wait
 from simulator.rule import Rule, memory_of
 from workloads import Workload, named, windows
 
-FEW = 40  # jobs
+FEW = 30  # jobs
 QUICK = LookAhead(draws=4, finalists=2)
 WORKLOADS = ("mixed", "coda_mix", "aiturbo_ps", "philly")
 HIDDEN = (

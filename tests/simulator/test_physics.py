@@ -265,5 +265,5 @@ def test_a_ranking_hands_out_the_last_cores_the_same_way_step_by_step(step_by_st
     jobs = [job(1000), job(1000), job(100, submit_s=600.0, num_gpus=0, cpu_cores=5)]
     jobs.append(job(10, submit_s=600.0, **FED | {"cpu_cores": 7}))
     work = workload(table_of(*jobs), node, physics=CORES)
-    pays = Ranking("weighted", "if_it_pays", exponent=1.0, margin=0.0)
+    pays = Ranking("weighted", "cost_aware", exponent=1.0, margin=0.0)
     assert ends(work.results(run(pays, work.episode(), step_by_step=step_by_step))) == [1020, 1000, 700, 620]

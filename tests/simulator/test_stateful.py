@@ -136,7 +136,7 @@ class Cluster(RuleBasedStateMachine):
 UNHURRIED = settings(
     deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
-Cluster.TestCase.settings = settings(UNHURRIED, max_examples=120, stateful_step_count=50, derandomize=True)
+Cluster.TestCase.settings = settings(UNHURRIED, max_examples=80, stateful_step_count=50, derandomize=True)
 TestCluster = Cluster.TestCase
 
 

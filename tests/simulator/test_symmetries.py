@@ -29,7 +29,7 @@ EXACT = [
         ["best_fit", "spread", "pooled"],
     )
 ]
-PAYING = Ranking("weighted", "if_it_pays", exponent=1.0, margin=0.5)
+PAYING = Ranking("weighted", "cost_aware", exponent=1.0, margin=0.5)
 TIMES = ("submit_s", "duration_s", "estimate_s", "pause_s", "load_s")
 
 
