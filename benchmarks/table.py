@@ -38,12 +38,9 @@ OTHERWISE = 20
 TABLE, ABOUT = "all policies", "all workloads"  # what stands between the marks
 LONGEST_REASON = 120
 DIGITS_IN_BRIEF = 2
-BRIEF_ROWS = (
-    *("ppo", "union", "xion", "xonar", "coda", "aiturbo", "xion_threshold", "srtf", "sjf", "las", "fifo"),
-    "srtf_oracle",
-)
-BRIEF_COLUMNS = ("philly", "busy", "mixed", "xion_small", "xonar_mix", "coda_mix", "aiturbo_ps")
-DRAWN_ROWS = ("ppo", "union", "xion", "xonar", "coda", "aiturbo", "srtf", "sjf", "las", "fifo")
+BRIEF_ROWS = ("ppo", "union", "xion", "xonar", "coda", "aiturbo", "srtf", "sjf", "las", "fifo")
+BRIEF_COLUMNS = ("philly", "mixed", "xion_small", "xonar_mix", "coda_mix", "aiturbo_ps")
+DRAWN_ROWS = BRIEF_ROWS
 DRAWN_COLUMNS = ("philly", "busy", "coda_mix", "aiturbo_ps")
 AGENT = "ppo"
 PICTURE = "policies"

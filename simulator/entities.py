@@ -53,7 +53,11 @@ class Jobs(Entities):
 
 for _column in COLUMNS:
     if _column.simulated and _column.shown:
-        setattr(Jobs, _column.name, Column("job", _column.name, f"{_column.meaning.capitalize()}."))
+        setattr(
+            Jobs,
+            _column.name,
+            Column("job", _column.name, f"{_column.meaning[0].upper()}{_column.meaning[1:]}."),
+        )
 
 
 class Gpus(Entities):

@@ -14,11 +14,14 @@ def modules(package: str) -> list[str]:
     return sorted(module.name for module in public)
 
 
-def find(package: str, name: str, attribute: str) -> Any:
-    """Return the attribute of a package's module; ValueError names those that exist and the nearest."""
+def find(package: str, name: str, attribute: str, what: str = "") -> Any:
+    """Return the attribute of a package's module; ValueError names those that exist and the nearest.
+
+    what: how such a module is called; as the attribute, if it is not told.
+    """
     known = modules(package)
     if name not in known:
-        raise ValueError(unknown(attribute, name, known))
+        raise ValueError(unknown(what or attribute, name, known))
     return getattr(import_module(f"{package}.{name}"), attribute)
 
 

@@ -58,5 +58,5 @@ def names() -> list[str]:
 
 def named(name: str) -> Scenario:
     """Return the scenario of a named workload; ValueError names those that exist and the nearest."""
-    found: Scenario = find("workloads", name, "scenario")
+    found: Scenario = find("workloads", name, "scenario", "workload")
     return found

@@ -191,14 +191,15 @@ def _stacked(
     yield low[rows] + again, high[rows] + again, rows
 
 
-def _colours(run: Run, found: pd.DataFrame) -> list[str]:
-    """Return the colour of each bar: by job while it runs, else by phase."""
-    number = {name: place for place, name in enumerate(_names(run))}
-    others = {"loading": LOADING, "pausing": PAUSING}
-    return [
-        others.get(phase) or JOBS[number[job] % len(JOBS)]
-        for job, phase in zip(found["job_id"], found["phase"], strict=True)
-    ]
+def _colours(run: Run, found: pd.DataFrame) -> np.ndarray:
+    """Return the colour of each bar, (bars, 4) from 0 to 1: by job while it runs, else by phase."""
+    from matplotlib.colors import to_rgba_array  # of few colours: each of a name costs as much as a bar
+
+    colours = to_rgba_array([*JOBS, LOADING, PAUSING])
+    jobs, phase = pd.Index(_names(run)), found["phase"].to_numpy()
+    number = jobs.get_indexer(found["job_id"]) % len(JOBS)
+    number = np.where(phase == "loading", len(JOBS), number)
+    return np.asarray(colours[np.where(phase == "pausing", len(JOBS) + 1, number)])
 
 
 def _names(run: Run) -> Sequence[str]:
@@ -245,7 +246,7 @@ def _panels(width: Width, count: int, high: float) -> "tuple[Figure, int, int]":
     """Return a figure for so many small panels of a height, its rows and its columns."""
     from matplotlib.figure import Figure
 
-    columns = min(count, 1 if width == "column" else 3)
+    columns = min(count, 1 if width == "column" else 2 if count == 4 else 3)
     rows = -(-count // columns)
     return Figure(figsize=(INCHES[width], 0.35 + high * rows), layout="constrained"), rows, columns
 
