@@ -34,8 +34,8 @@ from simulator.rule import Rule
 
 policy = Rule()
 GRID = {
-    "price": (1.0, 2.0, 4.0, 8.0),
-    "caution": (0.0, 0.25, 0.5, 1.0),
+    "price": (0.75, 1.5, 3.0, 6.0),
+    "caution": (0.25, 0.5, 1.0, 2.0),
     "growth": (1.0, 2.0, 4.0),
     "most_slow": (2.0, 3.0, 5.0),
 }
