@@ -197,7 +197,7 @@ def _colours(run: Run, found: pd.DataFrame) -> np.ndarray:
 
     colours = to_rgba_array([*JOBS, LOADING, PAUSING])
     jobs, phase = pd.Index(_names(run)), found["phase"].to_numpy()
-    number = jobs.get_indexer(found["job_id"]) % len(JOBS)
+    number = jobs.get_indexer(pd.Index(found["job_id"])) % len(JOBS)
     number = np.where(phase == "loading", len(JOBS), number)
     return np.asarray(colours[np.where(phase == "pausing", len(JOBS) + 1, number)])
 
