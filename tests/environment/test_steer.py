@@ -48,7 +48,7 @@ def test_an_offset_held_is_the_rule_with_that_weight() -> None:
     scale = {each.name: each.scale for each in RULE_PARAMETERS}["price"]
     batch = Steering(found(), 1, weights=("price",))
     won = played(batch, 1.0)
-    alone = run(Rule(price=4 + 3 * scale), found()[0].workload.episode()).state.finish_s[:FEW]
+    alone = run(Rule(price=Rule().price + 3 * scale), found()[0].workload.episode()).state.finish_s[:FEW]
     assert batch.states[0].finish_s[:FEW].tolist() == alone.tolist()
     assert won == pytest.approx(1 - batch.told_at_the_end(0)[1])
     assert won != 0

@@ -92,7 +92,7 @@ def test_any_weights_move_by_move(workload: str, seed: int) -> None:
 @pytest.mark.parametrize("workload", ["mixed", "philly", "coda_mix"])
 def test_any_weights_move_by_move_with_what_finished_jobs_teach(workload: str, seed: int) -> None:
     rng = np.random.default_rng(100 + seed)
-    rule = replace(any_rule(rng, 0.5), cores=1.0, trust_cores=(1.0, rng.random())[seed % 2], trust_times=1.0)
+    rule = replace(any_rule(rng, 0.5), cores=1.0, trust_cores=(1.0, 0.5)[seed % 2], trust_times=1.0)
     physics = {"physics": STANDARD} if workload == "philly" else {}
     load = one_window(workload, seed % 2, **physics, history=workload)
     learns = bool(load.episode().histories[0].num_cells)
