@@ -313,10 +313,10 @@ def scored(
     return [*cells.values(), *of_search(name, list(cells.values()))]
 
 
-def kept_cells(root: Path) -> list[Cell]:
-    """Return the cells that docs/results.csv has."""
+def kept_cells(root: Path, name: str = "results") -> list[Cell]:
+    """Return the cells that docs/results.csv has, or another such file."""
     numbers = {name: [""] for name in ("windows", "mean_jct_s", "ratio", "low", "high")}
-    table = pd.read_csv(root / "docs" / "results.csv", keep_default_na=False, na_values=numbers)
+    table = pd.read_csv(root / "docs" / f"{name}.csv", keep_default_na=False, na_values=numbers)
     return [Cell(*row) for row in table[list(Cell._fields)].itertuples(index=False)]
 
 

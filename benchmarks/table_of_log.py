@@ -1,4 +1,6 @@
-"""Score all policies on the real Philly log: `python -m benchmarks.table_of_log LOG [--windows N] [--processes P]`.
+"""Score all policies on the real Philly log.
+
+`python -m benchmarks.table_of_log LOG [--windows N] [--processes P] [--policy NAME ...]`
 
 LOG is Microsoft's job log, or a table of its jobs (`docs/how_to.md`). Columns are the generator's windows, as
 docs/results.csv has them, the log's busy test windows, which are chosen as the generator's are, and all of its windows
@@ -20,6 +22,7 @@ from workloads import named, windows
 
 MARK = "the real log"
 WORKLOAD = "philly"
+OWN = "results_of_log"
 BUSY, ALL = "the log", "the log, all windows"
 
 
@@ -31,11 +34,14 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("log", type=Path)
     parser.add_argument("--windows", type=int, default=OTHERWISE, help="fewer where the log has no more")
     parser.add_argument("--processes", type=int, default=1, help="to share the work")
+    what = "only their rows; others stay as docs/results_of_log.csv has them"
+    parser.add_argument("--policy", nargs="+", default=(), help=what)
     parser.add_argument("--root", type=Path, default=ROOT, help="folder with docs/")
     chosen = parser.parse_args(args)
     results = chosen.root / "docs" / "results.md"
     table.found(results, MARK)
     cells = [cell for cell in table.kept_cells(chosen.root) if cell.workload == WORKLOAD]
+    kept = table.kept_cells(chosen.root, OWN) if chosen.policy else []
     said: list[str] = []
     for label, all_windows in ((BUSY, False), (ALL, True)):
         scenario = replace(named(WORKLOAD), seed=0, trace_file=str(chosen.log), all_windows=all_windows)
@@ -43,13 +49,14 @@ def main(args: Sequence[str] | None = None) -> None:
         told = (line.replace(str(chosen.log), chosen.log.name) for line in footnotes.heading(workloads)[:2])
         said += [f"- *{label}*: {line}" for line in told]
         print(*said[-2:], sep="\n", flush=True)
-        found = table.scored(WORKLOAD, workloads, chosen.processes)
+        before = [cell for cell in kept if cell.workload == label]
+        found = table.scored(WORKLOAD, workloads, chosen.processes, chosen.policy, before)
         cells += [cell._replace(workload=label) for cell in found]
     count = {cell.workload: cell.windows for cell in cells if cell.policy == REFERENCE}
     sizes = ", ".join(f"{name} {number}" for name, number in count.items())
     note = f"Made by `python -m benchmarks.table_of_log LOG`, read as the table above. Test windows (seed 0): {sizes}."
     table.fill(results, MARK, [*table.table(cells), "", note, "", *said])
-    pd.DataFrame(cells, columns=Cell._fields).to_csv(results.with_name("results_of_log.csv"), index=False)
+    pd.DataFrame(cells, columns=Cell._fields).to_csv(results.with_name(f"{OWN}.csv"), index=False)
 
 
 if __name__ == "__main__":
