@@ -24,11 +24,10 @@ from envs.task import (
     why_illegal,
     window_named,
 )
-from simulator.choice import changed
 from simulator.episode import Episode
 from simulator.kernel import calls, stepping
 from simulator.policy import BASE_POLICY
-from workloads import Scenario, Split, Workload, named
+from workloads import Split, Workload, chosen
 
 Over = Literal["done", "cut"] | None
 
@@ -99,7 +98,7 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
         self.render_mode, self._screen = render_mode, render.Screen(render_mode)
         self.forgives = forgives(illegal)
         self.base_policy = base_policy(exponent, margin)
-        found = changed(named(workload) if workload else Scenario(), scenario or {})
+        found = chosen(workload, scenario)
         kinds = {"observation": observation, "action": action, "reward": reward}
         self.task = Task(found, self.base_policy, split=split, count=count, **kinds)
         self.windows, self.split = self.task.windows, self.task.split

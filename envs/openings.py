@@ -9,7 +9,7 @@ import numpy as np
 from simulator.choice import changed
 from simulator.episode import Episode, run
 from simulator.rule import Rule, memory_of
-from workloads import Scenario, Split, Workload, named, whole, windows
+from workloads import Scenario, Split, Workload, chosen, whole, windows
 
 DEFAULT = Rule()
 """What actions begin as unless other weights are named: `union`."""
@@ -64,5 +64,4 @@ def opened(
 
     start: weights of the default rule that differ from `union`'s. ValueError for what is none, or out of bounds.
     """
-    chosen = changed(named(workload) if workload else Scenario(), scenario or {})
-    return openings(chosen, split, count, changed(DEFAULT, start or {}))
+    return openings(chosen(workload, scenario), split, count, changed(DEFAULT, start or {}))

@@ -176,6 +176,8 @@ def changed(choices: C, given: Mapping[str, Any]) -> C:
     ValueError names a field that does not exist, those that do and the nearest, or what a value cannot be.
     """
     kind: type = type(choices)
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{given!r}: expected a dict of fields of {kind.__name__}")
     for name in given:
         if name not in names(kind):
             raise ValueError(old_names.hint(name) or unknown("choice", name, names(kind)))

@@ -6,10 +6,12 @@ invents them. Flags override the fields of a scenario.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from traces import find, modules
+from simulator.choice import changed
+from traces import did_you_mean, find, modules
 from workloads._scenario import PARTS, WHOLE, Scenario, Split, Window
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ __all__ = [
     "Window",
     "Workload",
     "accepted",
+    "chosen",
     "filled",
     "load",
     "named",
@@ -60,3 +63,18 @@ def named(name: str) -> Scenario:
     """Return the scenario of a named workload; ValueError names those that exist and the nearest."""
     found: Scenario = find("workloads", name, "scenario", "workload")
     return found
+
+
+def chosen(workload: str | None = None, fields: Mapping[str, Any] | None = None) -> Scenario:
+    """Return the scenario of a named workload, Philly's without one, with the fields in place of its own.
+
+    ValueError for a workload, a field or a value that cannot be, and for a workload's name where fields belong.
+    """
+    if isinstance(fields, str):
+        raise ValueError(
+            f"scenario {fields!r}: expected a dict of its fields; a workload is named by "
+            f"workload={fields!r}{did_you_mean(fields, names())}"
+        )
+    if isinstance(fields, Mapping) and "workload" in fields:
+        raise ValueError("scenario: no field of it is 'workload'; name it beside, by the keyword workload=")
+    return changed(Scenario() if workload is None else named(workload), {} if fields is None else fields)

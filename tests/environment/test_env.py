@@ -97,6 +97,26 @@ def test_an_unknown_field_of_the_scenario_is_answered_with_the_nearest() -> None
         gymnasium.make("GPUCluster-v1", scenario={"trce": "philly"})
 
 
+@pytest.mark.parametrize("action", ["primitive", "steer"])
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("busi", r"scenario 'busi': expected a dict of .* by workload='busi'; did you mean 'busy'\?"),
+        ({"workload": "busy"}, "'workload'; name it beside, by the keyword workload="),
+        (3, "3: expected a dict of fields of Scenario"),
+    ],
+    ids=["a name", "a name inside", "a number"],
+)
+def test_a_workload_in_place_of_fields_is_told_its_keyword(wrong: Any, said: str, action: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        gymnasium.make("GPUCluster-v1", scenario=wrong, action=action)
+
+
+def test_weights_to_start_at_are_a_dict() -> None:
+    with pytest.raises(ValueError, match="'price': expected a dict of fields of Rule"):
+        gymnasium.make("GPUCluster-v1", action="steer", start="price")
+
+
 def test_a_field_with_a_new_name_is_answered_with_it() -> None:
     with pytest.raises(ValueError, match="node_mtbf is now node_mtbf_h, in hours"):
         gymnasium.make("GPUCluster-v1", scenario={"node_mtbf": 5.0})

@@ -94,6 +94,13 @@ def test_every_page_is_in_the_navigation() -> None:
     assert listed == written | {f"notebooks/{name}.md" for name in NOTEBOOKS}
 
 
+def test_the_first_page_leads_to_every_other() -> None:
+    linked = set(re.findall(r"\]\(([\w/]+\.\w+)\)", (DOCS / "index.md").read_text(encoding="utf-8")))
+    others = {path.name for path in DOCS.glob("*.md")} - {"index.md"}
+    assert others | {f"notebooks/{name}.ipynb" for name in NOTEBOOKS} <= linked
+    assert [link for link in linked if not (DOCS / link).exists()] == []
+
+
 def test_the_api_names_what_there_is() -> None:
     for _, _, named in api.PAGES.values():
         for name in named:
