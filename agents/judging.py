@@ -18,15 +18,14 @@ from evaluation import protocol, report
 from evaluation.choices import workload_like
 from evaluation.comparison import compare_agents
 from evaluation.protocol import LEVELS, Judgement
-from evaluation.shifts import SHIFTS, shifted
 from simulator.episode import run
 from simulator.policy import Policy
 from simulator.rule import Rule
 from simulator.steered import Offsets
-from workloads import Scenario, Workload
+from workloads import Scenario, Workload, applicable, in_words, shifted
 
 LADDER = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold", "union", "srtf_oracle")
-START = "union"
+START, AS_IT_IS = "union", "as it is"
 TIMED = 3  # windows
 Made = dict[str, Callable[[], Policy]]
 
@@ -70,7 +69,7 @@ class Judging:
     def __init__(self, found: Sequence[Candidate], scenario: Scenario, *, processes: int = 1) -> None:
         """Take agents, and the scenario on which they are judged, beside what searches found for it too."""
         self.processes = processes
-        self.shifts = {name: shift for name, shift in SHIFTS.items() if shift.applies(scenario)}
+        self.shifts = applicable(scenario)
         self.agents: Made = {f"agent_{k}": partial(policy_of, each.agent) for k, each in enumerate(found)}
         self.held: Made = {
             f"held_{k}": partial(baselines.make, each.held) for k, each in enumerate(found) if each.held
@@ -88,13 +87,16 @@ class Judging:
         if len(self.held) == len(ours):
             others = {"its mean action, held": [summaries[name] for name in self.held]} | others
         few = workloads[: self.shifted_windows(len(workloads))]
-        shifts = {name: self._shift(shifted(few, shift), moved) for name, shift in self.shifts.items()}
+        shifts = {AS_IT_IS: self._shift(few, moved)} | {
+            in_words(shift): self._shift([shifted(each, shift) for each in few], moved)
+            for shift in self.shifts
+        }
         return Judged(protocol.judged(ours, others), shifts, self._seconds(workloads[:TIMED]), summaries)
 
     def simulations(self, windows: int) -> int:
         """Return how many simulations so many windows take."""
         once, again = len(self.agents | self.held | self.others), len(self.agents | self._on_shifts)
-        return once * windows + again * len(self.shifts) * self.shifted_windows(windows)
+        return once * windows + again * (1 + len(self.shifts)) * self.shifted_windows(windows)
 
     @staticmethod
     def shifted_windows(windows: int) -> int:

@@ -58,6 +58,10 @@ def learner_of(scenario: Scenario, training: Training, threads: int = 1) -> Lear
     """Return what learns an action, with a seed of its own; ValueError where it is not learned on several workloads."""
     if training.also and training.action != "steer":
         raise ValueError(f"also {', '.join(training.also)}: {training.action} is learned on one workload")
+    if training.vary and training.action != "steer":
+        raise ValueError(f"vary: {training.action} is learned on the scenario as it is")
+    if training.vary and scenario.shift:
+        raise ValueError(f"vary: the scenario has a shift already, {scenario.shift}")
     if twice := [name for name in training.also if named_twice(name, scenario, training)]:
         raise ValueError(f"also {twice[0]}: it is learned on already; name each workload once")
     weights = training.weights or usual_weights(*scenarios_of(scenario, training).values())

@@ -13,7 +13,7 @@ from agents.training import Training
 from envs.batch import BatchEnv
 from simulator.policy import Policy
 from traces import stream
-from workloads import Scenario, named
+from workloads import VARIED, Scenario, applicable, in_words, named
 
 SAMPLING_SEED = 0  # the same draws at every validation, so that a curve shows the agent and not chance
 
@@ -33,7 +33,7 @@ class Learner(ABC):
     def __init__(self, scenario: Scenario, training: Training, threads: int = 1) -> None:
         """Take what to learn on, how, and how many processors share the work, on which nothing depends."""
         self.scenario, self.training, self.threads = scenario, training, threads
-        self.scenarios = scenarios_of(scenario, training)
+        self.scenarios = scenarios_of(scenario, training) | variations(scenario, training)
 
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environments under which the agent sees and acts."""
@@ -90,6 +90,12 @@ class Learner(ABC):
 def scenarios_of(scenario: Scenario, training: Training, name: str = "own") -> dict[str, Scenario]:
     """Return all that is learned on, by name: the scenario by the one given, and the named workloads besides."""
     return {name: scenario} | {name: replace(named(name), seed=scenario.seed) for name in training.also}
+
+
+def variations(scenario: Scenario, training: Training) -> dict[str, Scenario]:
+    """Return the scenario under each shift that is learned on besides, by what it does; none unless so chosen."""
+    shifts = applicable(scenario, VARIED) if training.vary else ()
+    return {in_words(shift): replace(scenario, shift=shift) for shift in shifts}
 
 
 def seed_of(scenario: Scenario, training: Training) -> int:

@@ -19,6 +19,8 @@ HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion_threshold")
 """What every agent is held against, beside what it began as."""
 
 START = "start"
+FEWER = 5
+"""Times fewer windows of a shift than of a workload: all shifts together count some more than it."""
 BLOCK = 1_000_000  # window numbers of one workload among several
 NEVER = Comparison(math.inf, math.inf, math.inf, math.inf, math.inf, 0, 0)
 SHOWN = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_goodput_share")
@@ -46,6 +48,8 @@ class ValidationWindows:
     def __init__(self, learner: Learner, scenario: Scenario, number: int) -> None:
         """Simulate the heuristics. number: of the workload, so that windows of several are told apart."""
         count = learner.training.validation_windows
+        if learner.training.vary and scenario.shift != learner.scenario.shift:
+            count = max(1, count // FEWER)
         workloads = shared_windows(scenario, "validation", count)
         self._learner, self._first = learner, number * BLOCK
         self._gpus = workloads[0].cluster.num_gpus

@@ -11,7 +11,7 @@ from evaluation import report, results
 from evaluation.numbers import SLOWDOWN_THRESHOLD_S
 from simulator.policy import Policy, Ranking
 from traces import COLUMNS
-from workloads import ACCEPTANCE, ACCEPTED_RANGE, PARTS, Scenario
+from workloads import ACCEPTANCE, ACCEPTED_RANGE, PARTS, Scenario, in_words
 
 if TYPE_CHECKING:
     from workloads import Workload
@@ -68,6 +68,8 @@ def heading(workloads: Sequence["Workload"]) -> list[str]:
         lines.append("estimates: exact")
     if scenario.target_load is not None:
         lines.append(f"arrivals scaled to a load of {scenario.target_load:g} (run times capped at the span)")
+    if scenario.shift is not None:
+        lines.append(f"shifted: {in_words(scenario.shift)}; the windows are those without it")
     if scenario.max_duration is not None:
         lines.append(f"run times capped at {scenario.max_duration:,g} s")
     return lines

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.choice import changed
 from traces import did_you_mean, find, modules
 from workloads._scenario import PARTS, WHOLE, Scenario, Split, Window
+from workloads._shifts import SHIFTS, VARIED, applicable, in_words, shifted
 
 if TYPE_CHECKING:
     from workloads._windows import ACCEPTANCE, ACCEPTED_RANGE, MOST_TRIED, accepted, windows
@@ -23,19 +24,24 @@ __all__ = [
     "ACCEPTED_RANGE",
     "MOST_TRIED",
     "PARTS",
+    "SHIFTS",
+    "VARIED",
     "WHOLE",
     "Scenario",
     "Split",
     "Window",
     "Workload",
     "accepted",
+    "applicable",
     "chosen",
     "filled",
+    "in_words",
     "load",
     "named",
     "names",
     "prepare",
     "seed_of_jobs",
+    "shifted",
     "whole",
     "windows",
 ]

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 from simulator.choice import choice
 from simulator.kernel.parameters import Parameters
 from traces import did_you_mean
+from workloads._shifts import shift_expected
 
 PARTS = (
     "memory",
@@ -94,6 +95,9 @@ class Rules:
     """Scale arrivals to this load: sum of GPUs x min(duration, span), over GPUs x span."""
     max_duration: float | None = choice(None, above=0)
     """Cap run times, s."""
+    shift: str | None = choice(None, expected=shift_expected)
+    """Change the same windows: load=1.25 (times as many arrivals), bunches=8, run_times=2, pauses=0.4, estimates=0.5
+    (an error more), other_contention, wider_nodes."""
     tick: float = choice(300.0, least=0)
     """Seconds between the instants at which policies are asked although nothing has happened."""
     deadline_slack: float = choice(0.0, least=0)

@@ -30,6 +30,7 @@ ACCEPTANCE: dict[str, Any] = {
     "discipline": "greedy",
     "tick": 300.0,
     "restart_cost": "dear",
+    "shift": None,
 }
 """Fields of the scenario in which windows are accepted, whatever is chosen or usual for the policies there."""
 SHARES: dict[Split, tuple[float, float]] = {

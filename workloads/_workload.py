@@ -1,6 +1,6 @@
 """A job table made ready for a cluster: what it lacks filled in, infeasible jobs rejected before the run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib import import_module
 from os import PathLike
@@ -21,6 +21,7 @@ from simulator.kernel.layout import GPU_TYPES
 from simulator.physics import Physics, acting
 from simulator.speed_model import NUM_TERMS
 from workloads._scenario import WHOLE, Scenario, Window
+from workloads._shifts import shifted
 
 FITTED = Path(__file__).parent / "history"
 ROWS_SHOWN = 10
@@ -151,6 +152,8 @@ def prepare(table: pd.DataFrame, scenario: Scenario, *, window: Window = WHOLE) 
 
     ValueError lists the jobs that the empty cluster could never hold, unless they are to be dropped.
     """
+    if scenario.shift is not None:
+        return shifted(prepare(table, replace(scenario, shift=None), window=window), scenario.shift)
     machines = cluster(scenario.cluster_name)
     if "cpu_jobs" not in scenario.parts:
         table = without(

@@ -13,7 +13,7 @@ from simulator.kernel.queues import remaining_now
 from simulator.kernel.rule_over_moves import act
 from simulator.kernel.scales import as_time
 from simulator.kernel.seats import see
-from simulator.kernel.ways import duty_of
+from simulator.kernel.ways import duty_of, pace_of
 
 LOAD = (
     "jobs_queued",  # jobs with GPUs, log1p / 6
@@ -36,7 +36,8 @@ LOAD = (
     "shared_gpus",  # share
     "idle_gpus",  # share of GPUs held by jobs that pause or load
     "demand",  # mean profiled duty on a GPU, over 2
-    "slowdown",  # mean of running jobs by those beside them, less 1
+    "slowdown",  # mean of running jobs by those beside them as believed, less 1
+    "slower_than_believed",  # mean log of the slowdown measured on shared GPUs, of which cores are part, over that
     "free_memory",  # share
     "free_cores",  # share
     "cores_a_gpu",  # / 16
@@ -79,6 +80,7 @@ CRITIC = ("progress", "default_present", "present", "gap")
     IDLE_GPUS,
     DEMAND,
     SLOWDOWN,
+    SLOWER_THAN_BELIEVED,
     FREE_MEMORY,
     FREE_CORES,
     CORES_A_GPU,
@@ -96,6 +98,7 @@ CRITIC = ("progress", "default_present", "present", "gap")
     TYPES,
 ) = range(len(LOAD))
 SHORT_S = 600.0
+LEAST_RATE = 1e-3  # of a job that all but stands still
 DAY_S = 86_400.0
 MOST_INSTANTS = 100  # for each job; the default weights take some 5
 NEVER_ENDS = -1.0  # what is won by weights under which jobs never end: as if all took twice as long
@@ -145,9 +148,17 @@ def describe_queue(s, jobs, m, out):
 
 
 @compiled
+def slower_than_believed(s, jobs, m, job):
+    """Log of how much slower a running job is measured to be than alone, over what those beside it are taken to do."""
+    believed = pace_of(jobs, job, s.workers[job], s.servers[job]) * m.type_slow[job] * m.crowd[job]
+    return -np.log(max(s.rate[job], LEAST_RATE) * believed)
+
+
+@compiled
 def describe_running_jobs(s, jobs, m, out):
     """Write what is seen of the running jobs; the GPUs have been read."""
     count, area, lefts, short, restart, slow, on_cores, idle = 0, 0.0, 0.0, 0, 0.0, 0.0, 0, 0
+    sharing, slower = 0, 0.0
     for k in range(s.num_active):
         job = s.events[k]
         if s.phase[job] == PAUSING or s.phase[job] == LOADING:
@@ -164,6 +175,9 @@ def describe_running_jobs(s, jobs, m, out):
         short += left < SHORT_S
         restart += jobs[job].pause_s + jobs[job].load_s
         slow += m.crowd[job] - 1.0
+        if m.crowd[job] > 1.0:
+            sharing += 1
+            slower += slower_than_believed(s, jobs, m, job)
     each = max(count, 1)
     out[JOBS_RUNNING] = count / s.num_gpus
     out[RUNNING_TIME] = as_time(area / s.num_gpus)
@@ -173,6 +187,7 @@ def describe_running_jobs(s, jobs, m, out):
     out[RUNNING_ON_CORES] = np.log1p(on_cores) / 6.0
     out[IDLE_GPUS] = idle / s.num_gpus
     out[SLOWDOWN] = slow / each
+    out[SLOWER_THAN_BELIEVED] = slower / max(sharing, 1)
 
 
 @compiled

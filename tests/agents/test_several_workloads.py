@@ -21,7 +21,7 @@ from simulator.kernel.steering import LOAD
 from simulator.steered import Steered
 from tests.cases import tiny
 from tests.cases.crowd import crowded
-from workloads import Scenario, named
+from workloads import VARIED, Scenario, applicable, in_words, named
 
 ALSO = ("xonar_mix", "aiturbo_ps")
 BOTH = replace(named("mixed"), jobs=40), named("xonar_mix")
@@ -98,11 +98,28 @@ def test_each_workload_has_its_share_of_the_environments(scenario: Scenario) -> 
     assert [each.venv.env.batch.every for each in envs.parts] == [4, 4, 4]
 
 
+def test_an_agent_learns_under_shifts_too(scenario: Scenario, tmp_path: Path) -> None:
+    """Those that change something in the scenario; a fifth as many windows of each tell which agent is best."""
+    seen: list[Validated] = []
+    few = replace(FEW, also=(), vary=True, validation_windows=5, environments=9, batch=54)
+    learner = learner_of(scenario, few)
+    shifts = [in_words(each) for each in applicable(scenario, VARIED)]
+    assert [each.shift for each in learner.scenarios.values()] == [None, *applicable(scenario, VARIED)]
+    learn(scenario, few, tmp_path, validated=seen.append)
+    last = seen[-1].greedy
+    assert list(last.on) == ["own", *shifts]
+    assert last.ratio == pytest.approx(np.average(list(last.on.values()), weights=[5, *(1 for _ in shifts)]))
+
+
 def test_what_cannot_be_is_refused(scenario: Scenario) -> None:
     with pytest.raises(ChoiceError, match=r"did you mean 'xonar_mix'"):
         replace(STEER, also=("xonar_mx",))
     with pytest.raises(ValueError, match="pick is learned on one workload"):
         learner_of(scenario, replace(PICK, also=ALSO))
+    with pytest.raises(ValueError, match="pick is learned on the scenario as it is"):
+        learner_of(scenario, replace(PICK, vary=True))
+    with pytest.raises(ValueError, match="has a shift already, load=2"):
+        learner_of(replace(scenario, shift="load=2"), replace(STEER, vary=True))
     with pytest.raises(ValueError, match="also xonar_mix: it is learned on already"):
         learner_of(scenario, replace(FEW, also=(*ALSO, ALSO[0])))
     with pytest.raises(ValueError, match="also busy: it is learned on already"):

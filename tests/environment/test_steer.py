@@ -118,6 +118,25 @@ def test_what_is_seen_knows_no_truth_and_no_length() -> None:
     assert batch.load.shape == (3, len(LOAD))
 
 
+@pytest.mark.parametrize(("contention", "sign"), [(0.48, 0), (1.5, 1), (0.1, -1)])
+def test_it_is_seen_how_jobs_slow_one_another_in_truth(contention: float, sign: int) -> None:
+    """By what is believed of shared GPUs (0.48 for each GPU's worth of demand beyond one, 0.04 for each other job)."""
+    physics = "memory,preemption,estimates,sharing"
+    crowded = replace(SCENARIO, physics=physics, contention_form="excess", shift="load=4")
+    scenario = replace(crowded, contention=contention, contention_loss=0.04)
+    batch = Steering([Opening(each) for each in windows(scenario, "train", 1)], 1, every=5)
+    batch.begin(0, 0)
+    seen = []
+    while batch.more[0]:
+        seen.append(dict(zip(LOAD, batch.load[0].tolist(), strict=True)))
+        batch.step(np.zeros((1, len(batch.offsets.names))))
+    sharing = [each["slower_than_believed"] for each in seen if each["shared_gpus"] > 0]
+    assert len(sharing) >= 3
+    assert set(np.sign(np.round(sharing, 6))) <= {0, sign}  # 0 where no more is demanded than there is
+    assert (max(map(abs, sharing)) > 0.05) == (sign != 0)
+    assert {each["slower_than_believed"] for each in seen if each["shared_gpus"] == 0} <= {0.0}
+
+
 @pytest.mark.parametrize("cluster", [SCENARIO.cluster, MANY_CORES])
 def test_a_steered_policy_is_the_environment_played(cluster: str | None) -> None:
     """Whole inside the kernel, step by step, and in the environment: to the digit, also beyond the bounds of it."""

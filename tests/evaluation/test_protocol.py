@@ -1,8 +1,4 @@
-"""Judgements of trained agents: interquartile means, Holm's correction, profiles; shifts change what they say."""
-
-from dataclasses import replace
-from itertools import count
-from typing import Any
+"""Judgements of trained agents: interquartile means, Holm's correction, profiles."""
 
 import numpy as np
 import pandas as pd
@@ -10,8 +6,6 @@ import pytest
 
 from evaluation import protocol
 from evaluation.protocol import LEVELS, holm, interquartile, judged, p_value
-from evaluation.shifts import SHIFTS, shifted
-from workloads import Workload, named, windows
 
 
 def summary(mean_jct_s: list[float]) -> pd.DataFrame:
@@ -61,68 +55,3 @@ def test_a_judgement_has_every_number_against_every_policy() -> None:
     assert found["held"].mean.ratio == pytest.approx((0.9 + 0.8 + 0.7 + 0.6 + 0.55 + 0.4 + 0.35 + 0.5) / 8)
     with pytest.raises(ValueError, match="different windows"):
         judged(agents, {"short": summary([1.0])})
-
-
-@pytest.fixture(scope="module")
-def window() -> Workload:
-    return windows(replace(named("mixed"), jobs=40), "test", 1)[0]
-
-
-@pytest.mark.parametrize("name", SHIFTS)
-def test_a_shift_changes_what_it_says_and_nothing_else(name: str, window: Workload) -> None:
-    (found,) = shifted([window], SHIFTS[name])
-    changed = {column for column in window.table if not window.table[column].equals(found.table[column])}
-    choices = {
-        field for field, value in vars(window.scenario).items() if getattr(found.scenario, field) != value
-    }
-    times = {"duration_s", "profiled_duration_s", "predicted_duration_s"}
-    wanted = {
-        "as it is": set(),
-        "run times and gaps x 2": {"submit_s"} | times & set(window.table),
-        "pauses and loads x 0.4": {"pause_s", "load_s"},
-        "pauses and loads x 2.5": {"pause_s", "load_s"},
-        "estimates with an error of 0.5 more": {"profiled_duration_s"},
-        "the other form of contention": set(),
-        "half as many nodes, twice as wide": set(),
-    }
-    assert changed == wanted.get(name, {"submit_s"})
-    assert choices == {
-        "the other form of contention": {"contention_form"},
-        "half as many nodes, twice as wide": {"cluster"},
-    }.get(name, set())
-    assert found.window == window.window
-    assert found.cluster.num_gpus == window.cluster.num_gpus
-
-
-def test_estimates_err_anew_in_each_window() -> None:
-    found = windows(replace(named("mixed"), jobs=40), "test", 2)
-    name = next(each for each in SHIFTS if each.startswith("estimates"))
-    errors = [
-        shifted([load], SHIFTS[name])[0].table["profiled_duration_s"] / load.table["profiled_duration_s"]
-        for load in found
-    ]
-    assert np.log(errors[0]).std() == pytest.approx(0.5, rel=0.4)
-    assert abs(np.corrcoef(np.log(errors))[0, 1]) < 0.5
-
-
-def test_shifted_arrivals_come_as_said(window: Workload) -> None:
-    def gaps(name: str) -> np.ndarray:
-        return np.diff(shifted([window], SHIFTS[name])[0].table["submit_s"].to_numpy())
-
-    usual = gaps("as it is")
-    assert gaps("load x 0.8") == pytest.approx(usual / 0.8)
-    assert gaps("load x 1.25") == pytest.approx(usual / 1.25)
-    bunched = gaps("arrivals in bunches of 8")
-    assert [place for place, gap in zip(count(1), bunched, strict=False) if gap > 0] == [8, 16, 24, 32]
-
-
-def test_shifts_are_left_out_where_they_would_change_nothing() -> None:
-    def applied(**choices: Any) -> set[str]:
-        scenario = replace(named("mixed"), **choices)
-        return {name for name, shift in SHIFTS.items() if not shift.applies(scenario)}
-
-    assert applied() == set()
-    assert applied(cluster="3x8") == {"half as many nodes, twice as wide"}
-    assert applied(cluster="4x8-k80") == {"half as many nodes, twice as wide"}
-    assert "the other form of contention" in applied(physics="exclusive")
-    assert {"pauses and loads x 0.4", "estimates with an error of 0.5 more"} <= applied(physics="none")

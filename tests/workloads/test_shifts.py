@@ -1,0 +1,96 @@
+"""A shift changes what it says, in the same windows, and nothing else."""
+
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simulator.choice import ChoiceError
+from simulator.episode import run
+from simulator.rule import Rule
+from workloads import SHIFTS, VARIED, Scenario, Workload, applicable, in_words, named, shifted, windows
+
+SMALL = replace(named("mixed"), jobs=40)
+TIMES = {"submit_s", "duration_s", "profiled_duration_s", "predicted_duration_s"}
+COLUMNS = {"pauses": {"pause_s", "load_s"}, "estimates": {"profiled_duration_s"}, "run_times": TIMES}
+FIELDS = {"other_contention": {"contention_form"}, "wider_nodes": {"cluster"}}
+
+
+@pytest.fixture(scope="module")
+def window() -> Workload:
+    return windows(SMALL, "test", 1)[0]
+
+
+@pytest.mark.parametrize("shift", dict.fromkeys(SHIFTS + VARIED))
+def test_a_shift_changes_what_it_says_and_nothing_else(shift: str, window: Workload) -> None:
+    kind, _, strength = shift.partition("=")
+    found = shifted(window, shift)
+    changed = {column for column in window.table if not window.table[column].equals(found.table[column])}
+    fields = {name for name, value in vars(SMALL).items() if getattr(found.scenario, name) != value}
+    assert changed == COLUMNS.get(kind, set() if kind in FIELDS else {"submit_s"}) & set(window.table)
+    assert fields == FIELDS.get(kind, set()) | {"shift"}
+    assert found.window == window.window
+    assert found.cluster.num_gpus == window.cluster.num_gpus
+    assert strength in in_words(shift)
+
+
+def test_a_scenario_with_a_shift_has_the_same_windows_under_it() -> None:
+    """They are accepted as they are without it, and shifted after what a scenario scales or takes out itself."""
+    scenario = replace(SMALL, target_load=0.8, seed=3)
+    ours = windows(replace(scenario, shift="load=2"), "train", 3)
+    for plain, found in zip(windows(scenario, "train", 3), ours, strict=True):
+        assert found.window == plain.window
+        assert found.table["submit_s"].to_numpy() == pytest.approx(plain.table["submit_s"].to_numpy() / 2)
+        assert found.scenario == replace(scenario, shift="load=2")
+
+
+def test_more_load_makes_jobs_wait(window: Workload) -> None:
+    jct_s = {}
+    for load in (window, shifted(window, "load=2")):
+        finish_s = run(Rule(), load.episode()).state.finish_s[: len(load.jobs)]
+        jct_s[load.scenario.shift] = (finish_s - load.jobs["submit_s"]).mean()
+    assert jct_s[None] < jct_s["load=2"]
+
+
+def test_estimates_err_anew_in_each_window() -> None:
+    found = windows(SMALL, "test", 2)
+    errors = [
+        shifted(load, "estimates=0.5").table["profiled_duration_s"] / load.table["profiled_duration_s"]
+        for load in found
+    ]
+    assert np.log(errors[0]).std() == pytest.approx(0.5, rel=0.4)
+    assert abs(np.corrcoef(np.log(errors))[0, 1]) < 0.5
+
+
+def test_shifted_arrivals_come_as_said(window: Workload) -> None:
+    def gaps(load: Workload) -> np.ndarray:
+        return np.diff(load.table["submit_s"].to_numpy())
+
+    usual = gaps(window)
+    assert gaps(shifted(window, "load=0.8")) == pytest.approx(usual / 0.8)
+    assert gaps(shifted(window, "load=1.25")) == pytest.approx(usual / 1.25)
+    bunched = gaps(shifted(window, "bunches=8"))
+    assert [place for place, gap in zip(count(1), bunched, strict=False) if gap > 0] == [8, 16, 24, 32]
+
+
+def test_shifts_are_left_out_where_they_would_change_nothing(window: Workload) -> None:
+    def left_out(**choices: Any) -> set[str]:
+        return set(SHIFTS) - set(applicable(replace(named("mixed"), **choices)))
+
+    assert left_out() == set()
+    assert left_out(cluster="3x8") == {"wider_nodes"}
+    assert left_out(cluster="4x8-k80") == {"wider_nodes"}
+    assert "other_contention" in left_out(physics="exclusive")
+    assert {"pauses=0.4", "estimates=0.5"} <= left_out(physics="none")
+    with pytest.raises(ValueError, match="other form of contention would change nothing"):
+        windows(replace(SMALL, physics="exclusive", shift="other_contention"), "train", 1)
+
+
+@pytest.mark.parametrize("shift", ["loads=2", "load", "load=-1", "load=much", "wider_nodes=2", ""])
+def test_what_is_no_shift_is_refused(shift: str) -> None:
+    with pytest.raises(ChoiceError, match="load=NUMBER"):
+        Scenario(shift=shift)
+    with pytest.raises(ChoiceError, match="did you mean 'load'" if shift == "loads=2" else "shift"):
+        Scenario(shift=shift)
