@@ -3,14 +3,13 @@
 A shift is written as its kind, with a strength where the kind has one: `load=1.25`, `wider_nodes`.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from traces import did_you_mean, stream
+from traces import did_you_mean
 
 if TYPE_CHECKING:
     from workloads._scenario import Scenario
@@ -43,7 +42,7 @@ def closer(load: "Workload", strength: float) -> Columns:
 def bunched(load: "Workload", strength: float) -> Columns:
     """Let each so many jobs come together, when the first of them came."""
     submit_s, group = load.table["submit_s"].to_numpy(), max(int(strength), 1)
-    return {"submit_s": submit_s[np.arange(len(submit_s)) // group * group]}
+    return {"submit_s": submit_s[[job // group * group for job in range(len(submit_s))]]}
 
 
 def longer(load: "Workload", strength: float) -> Columns:
@@ -59,8 +58,12 @@ def dearer(load: "Workload", strength: float) -> Columns:
 
 def misjudged(load: "Workload", strength: float) -> Columns:
     """Add an error to every estimate of a run time, drawn anew in each window; strength: deviation of its logarithm."""
+    from numpy import exp  # what only tells flags loads no NumPy
+
+    from traces import stream
+
     draws = stream(load.scenario.seed, "shift of estimates", *load.window)
-    noise = np.exp(strength * draws.standard_normal(len(load.table)))
+    noise = exp(strength * draws.standard_normal(len(load.table)))
     return {"profiled_duration_s": load.table["profiled_duration_s"] * noise}
 
 
@@ -159,7 +162,7 @@ def shift_expected(shift: str | None) -> str | None:
 def is_positive(text: str) -> bool:
     """Tell whether a text is a number above 0."""
     try:
-        return 0 < float(text) < np.inf
+        return 0 < float(text) < math.inf
     except ValueError:
         return False
 
