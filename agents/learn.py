@@ -58,6 +58,8 @@ def learner_of(scenario: Scenario, training: Training, threads: int = 1) -> Lear
     """Return what learns an action, with a seed of its own; ValueError where it is not learned on several workloads."""
     if training.also and training.action != "steer":
         raise ValueError(f"also {', '.join(training.also)}: {training.action} is learned on one workload")
+    if training.evolves and training.action != "steer":
+        raise ValueError(f"algorithm {training.algorithm}: {training.action} is learned by ppo")
     if training.vary and training.action != "steer":
         raise ValueError(f"vary: {training.action} is learned on the scenario as it is")
     if training.vary and scenario.shift:

@@ -1,6 +1,7 @@
 """Learn to steer the rule over moves: PPO of Stable-Baselines3 as it is, on a Box of offsets."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize
 
+from agents.evolution import Evolution
 from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
 from agents.side_by_side import SideBySide
 from agents.steer_network import SteerNetwork
@@ -43,7 +45,8 @@ class SteerLearner(Learner):
     def model(self) -> PPO:
         """Return the algorithm with its environments, nothing learned yet."""
         training = self.training
-        model = PPO(
+        algorithm = partial(Evolution, deviation=training.deviation) if training.evolves else PPO
+        model = algorithm(
             "MlpPolicy",
             self.environments(),
             **self.ppo(),

@@ -9,6 +9,7 @@ from traces import did_you_mean
 from workloads import names
 
 Action = Literal["steer", "pick"]
+Algorithm = Literal["ppo", "evolution"]
 
 
 def workloads_expected(named: tuple[str, ...]) -> str | None:
@@ -24,6 +25,8 @@ class Training:
     action: Action = "steer"
     """What the agent does: steer the rule over moves by its weights, with all levers, beginning as `union`; or pick the
     job to start, beginning as the threshold heuristic. It decides about what is usual for the choices below."""
+    algorithm: Algorithm = "ppo"
+    """ppo, or of what steers evolution: whole windows are played by pairs of networks whose weights differ."""
     steps: int = choice(18_432, least=1)
     """Decisions to learn from, rounded up to whole rollouts."""
     windows: int = choice(200, least=1)
@@ -71,6 +74,10 @@ class Training:
     """steer: how much the next step counts, over this one."""
     exploration: float = choice(0.135, above=0)
     """steer: size of the noise of actions at first, for each hidden unit; gSDE holds it for a rollout."""
+    deviation: float = choice(0.1, above=0)
+    """evolution: of the weights of the networks that are tried."""
+    step_size: float = choice(0.03, above=0)
+    """evolution: of Adam, in the place of the learning rate."""
     reward: Literal["rollout_advantage", "jct"] = "rollout_advantage"
     """pick: by how much an action beats the base policy's own, or minus the time that jobs spend in the system."""
     tau_s: float | None = choice(4 * 3600.0, above=0)
@@ -87,6 +94,11 @@ class Training:
     def __post_init__(self) -> None:
         """Refuse numbers with which nothing can be learned; ChoiceError names each."""
         check(self)
+
+    @property
+    def evolves(self) -> bool:
+        """Whether networks are tried in pairs, in the place of PPO."""
+        return self.algorithm == "evolution"
 
     @property
     def base_policy(self) -> Ranking:
