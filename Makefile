@@ -26,6 +26,9 @@ of_torch :=
 of_rest := .venv/constraints.txt
 endif
 
+# Bytecode is kept, also where the shell says otherwise: each process would translate all sources for itself.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: train test nightly docs lint format constraints clean
 
 train: $(installed)
