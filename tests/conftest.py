@@ -43,6 +43,12 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evaluation.command.PATIENCE_S", 1e6)
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw no images of validations, where they are not looked at: that takes longer than to validate."""
+    monkeypatch.setattr("agents.callbacks.show_image", lambda *drawn: None)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Return the folder of public traces that lies beside a developer's checkout; most machines have none."""
