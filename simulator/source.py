@@ -88,12 +88,12 @@ class Source:
     @property
     def instant(self) -> int:
         """How many instants there have been."""
-        return int(self._instant[0])
+        return int(self._instant.item())
 
     @property
     def arrived(self) -> int:
         """How many jobs have arrived."""
-        return int(self._arrived[0])
+        return int(self._arrived.item())
 
     @property
     def progress(self) -> np.ndarray:
