@@ -16,6 +16,8 @@ installed := .venv/.installed
 installed_docs := .venv/.installed_docs
 # Twice quiet: errors only.
 pip := $(python) -m pip --quiet --quiet --disable-pip-version-check
+# On all cores, where pip would take one; a template that is no Python is passed over, as pip does.
+bytecode := $(python) -m compileall -q -q -j 0 .venv/lib || true
 
 # Another Torch than the usual comes with what it needs itself; of the other packages the versions stay as written down.
 ifeq ($(TORCH),$(pinned))
@@ -25,6 +27,9 @@ else
 of_torch :=
 of_rest := .venv/constraints.txt
 endif
+
+# Bytecode is kept, also where the shell says otherwise: each process would translate all sources for itself.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: train test nightly docs lint format constraints clean
 
@@ -58,14 +63,16 @@ $(installed): pyproject.toml constraints.txt
 		|| { echo "$(PYTHON) is older than 3.11: name a newer one, as in make PYTHON=python3.12"; exit 2; }
 	@echo "Installing into .venv (once; several minutes where Torch has to be downloaded)"
 	@test -x $(python) || $(PYTHON) -m venv .venv
-	@$(pip) install $(of_torch) "$(TORCH)"
+	@$(pip) install --no-compile $(of_torch) "$(TORCH)"
 	@$(python) -m pip freeze --exclude-editable | sed -E 's/( @ |==).*/==/; s/^/^/' > .venv/with_torch.txt
 	@grep --invert-match --ignore-case --file .venv/with_torch.txt constraints.txt > .venv/constraints.txt || true
-	@$(pip) install --constraint $(of_rest) --editable ".[train,dev]"
+	@$(pip) install --no-compile --constraint $(of_rest) --editable ".[train,dev]"
+	@$(bytecode)
 	@touch $@
 
 $(installed_docs): $(installed)
-	@$(pip) install --constraint $(of_rest) --editable ".[train,dev,docs]"
+	@$(pip) install --no-compile --constraint $(of_rest) --editable ".[train,dev,docs]"
+	@$(bytecode)
 	@touch $@
 
 # A build's own mark (+cpu) and what only some builds of Torch bring are left out: they are not the same everywhere.

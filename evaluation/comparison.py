@@ -58,8 +58,8 @@ def compare(
     some percent too narrow below twenty. Raises `ValueError` if the summaries do not hold the same windows
     and seeds, each once.
     """
-    ours, theirs = _paired(policy, reference, number)
-    ratios = (ours / theirs).groupby(level="window").mean().to_numpy()
+    ours, theirs, _ = pair = _paired(policy, reference, number)
+    ratios = _ratios(pair)
     low, high = _limits(ratios[np.newaxis], seed) if len(ratios) > 1 else (math.nan, math.nan)
     return Comparison(
         ratio=float(ratios.mean()),
@@ -101,7 +101,7 @@ def compare_agents(
 def paired_ratios(agents: Sequence[pd.DataFrame], references: Sequence[pd.DataFrame]) -> NDArray[np.float64]:
     """Return each agent's mean JCT / its reference's, (agents, windows). Raises `ValueError` as `compare`."""
     pairs = [_paired(agent, other, "mean_jct_s") for agent, other in zip(agents, references, strict=True)]
-    return np.array([(ours / theirs).groupby(level="window").mean() for ours, theirs in pairs])
+    return np.array([_ratios(pair) for pair in pairs])
 
 
 def two_level(ratios: ArrayLike, *, seed: int = 0) -> Interval:
@@ -125,27 +125,40 @@ def estimate(values: ArrayLike, *, seed: int = 0) -> Estimate:
     return Estimate(float(each.mean()), low, high)
 
 
-def _paired(policy: pd.DataFrame, reference: pd.DataFrame, number: str) -> tuple[pd.Series, pd.Series]:
-    """Return a number of two summaries, whose windows and seeds must be the same."""
-    ours, theirs = _by_window(policy, number), _by_window(reference, number)
-    if not ours.index.equals(theirs.index):
-        apart = sorted(map(str, ours.index.symmetric_difference(theirs.index)))
+def _paired(
+    policy: pd.DataFrame, reference: pd.DataFrame, number: str
+) -> tuple[pd.Series, pd.Series, NDArray[np.int64]]:
+    """Return a number of two summaries, whose windows and seeds must be the same, and the window of each."""
+    (own, ours), (other, theirs) = _by_window(policy, number), _by_window(reference, number)
+    if not np.array_equal(own, other):
+        apart = sorted(map(str, set(map(tuple, own.tolist())) ^ set(map(tuple, other.tolist()))))
         raise ValueError(
             "the two summaries hold different windows, (window, seed): only in one are "
             + ", ".join(apart[:5])
             + (f" and {len(apart) - 5} more" if len(apart) > 5 else "")
         )
-    return ours, theirs
+    return ours, theirs, own[:, 0]
 
 
-def _by_window(summary: pd.DataFrame, number: str) -> pd.Series:
-    numbers: pd.Series = summary.set_index(["window", "seed"])[number].sort_index()
-    if not numbers.index.is_unique:
-        twice = numbers.index[numbers.index.duplicated()][0]
+def _by_window(summary: pd.DataFrame, number: str) -> tuple[NDArray[np.int64], pd.Series]:
+    """Return windows and seeds, (rows, 2), in ascending order, and the number of each."""
+    key = summary[["window", "seed"]].to_numpy()
+    order = np.lexsort((key[:, 1], key[:, 0]))
+    key = key[order]
+    if (twice := (key[1:] == key[:-1]).all(axis=1)).any():
         raise ValueError(
-            f"a summary holds (window, seed) {twice} twice: compare one policy's summary at a time"
+            f"a summary holds (window, seed) {tuple(key[1:][twice][0].tolist())} twice: "
+            "compare one policy's summary at a time"
         )
-    return numbers
+    return key, pd.Series(summary[number].to_numpy()[order])
+
+
+def _ratios(pair: tuple[pd.Series, pd.Series, NDArray[np.int64]]) -> NDArray[np.float64]:
+    """Return the ratio of each window, the mean over its seeds."""
+    ours, theirs, windows = pair
+    ratios = ours / theirs
+    means = ratios.groupby(windows).mean() if (windows[1:] == windows[:-1]).any() else ratios
+    return np.asarray(means, dtype=float)
 
 
 def _limits(ratios: NDArray[np.float64], seed: int) -> tuple[float, float]:

@@ -25,15 +25,20 @@ class Windows:
     cores: float
 
     @cached_property
+    def _episodes(self) -> Any:
+        return self.results[EPISODE].groupby(EPISODE)
+
+    @cached_property
     def index(self) -> pd.MultiIndex:
         """Each window and seed, in ascending order."""
-        return pd.MultiIndex.from_frame(self.results[EPISODE].drop_duplicates().sort_values(EPISODE))
+        found: pd.MultiIndex = self._episodes.size().index
+        return found
 
     @cached_property
     def number(self) -> pd.Series:
         """The place in `index` of each job's window and seed."""
-        places = self.index.get_indexer(pd.MultiIndex.from_frame(self.results[EPISODE]))
-        return pd.Series(places, self.results.index)
+        places: pd.Series = self._episodes.ngroup()
+        return places
 
     @cached_property
     def _grouped(self) -> Any:

@@ -37,7 +37,7 @@ class Column(NamedTuple):
 
 
 def _as_in_the_trace(name: str) -> Callable[[Ended], ArrayLike]:
-    return lambda ended: ended.jobs.get(name, "")
+    return lambda ended: ended.jobs[name].array if name in ended.jobs else ""
 
 
 def _run_s(ended: Ended) -> ArrayLike:
@@ -124,21 +124,22 @@ def table(*, window: int, seed: int, allow_unfinished: bool = False, **columns: 
     given = {"window": window, "seed": seed, **left_out, **columns}
     if wrong := set(given) ^ (set(COLUMNS) - {"jct_s"}):
         raise TypeError(f"columns of a results table: {', '.join(sorted(wrong))} unknown, or missing")
-    results = pd.DataFrame(given)
-    results = results.assign(**_gpu_seconds(results))
+    results = pd.DataFrame({name: given.get(name, math.nan) for name in COLUMNS})
+    for part in ("run", "overhead", "lost"):
+        if results[f"{part}_gpu_s"].isna().any():
+            results[f"{part}_gpu_s"] = results["num_gpus"] * results[f"{part}_s"]
     results["jct_s"] = results["finish_s"] - results["submit_s"]
     refuse_unfinished(results, allow_unfinished=allow_unfinished)
-    excess = (results["jct_s"] - results[PARTS].sum(axis="columns")).abs()
-    rounding = 8 * np.spacing(results["finish_s"])
-    broken = results[excess > 1e-6 * results["jct_s"].clip(lower=1.0) + rounding]
-    assert broken.empty, f"completion time is not the sum of its parts:\n{broken.head()}"
-    return results[list(COLUMNS)]
+    refuse_lost_time(results)
+    return results
 
 
-def _gpu_seconds(results: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return the GPU-seconds that were not given, those of the GPUs asked for."""
-    left_out = [part for part in ("run", "overhead", "lost") if results[f"{part}_gpu_s"].isna().any()]
-    return {f"{part}_gpu_s": results["num_gpus"] * results[f"{part}_s"] for part in left_out}
+def refuse_lost_time(results: pd.DataFrame) -> None:
+    """Raise AssertionError where a completion time is not the sum of its parts, but for rounding."""
+    jct_s, finish_s = (results[name].to_numpy(float) for name in ("jct_s", "finish_s"))
+    excess = np.abs(jct_s - np.nansum(results[PARTS].to_numpy(float), axis=1))
+    broken = excess > 1e-6 * np.maximum(jct_s, 1.0) + 8 * np.spacing(finish_s)
+    assert not broken.any(), f"completion time is not the sum of its parts:\n{results[broken].head()}"
 
 
 def refuse_unfinished(results: pd.DataFrame, *, allow_unfinished: bool) -> None:

@@ -21,26 +21,36 @@ class Record:
 
     def __init__(self, states: np.ndarray, e: int) -> None:
         """Take the record's place in `states`; it must stay where it is."""
-        fields = {name: states[name] for name in states.dtype.names or ()}
-        self._numbers = {name: field[e : e + 1] for name, field in fields.items() if field.ndim == 1}
-        self._arrays = {name: field[e] for name, field in fields.items() if field.ndim > 1}
-        self.__dict__.update(self._arrays)
+        self._states, self._e = states, e
+        self._numbers: dict[str, np.ndarray] = {}
 
     def __getattr__(self, name: str) -> Any:
-        """Return a number."""
+        """Return a number, or an array the first time that it is asked for."""
         try:
             return self.__dict__["_numbers"][name][0]
         except KeyError:
+            return self._found(name)
+
+    def _found(self, name: str) -> Any:
+        """Find a field when it is first asked for, which most never are."""
+        states = self.__dict__.get("_states")
+        if states is None or name not in states.dtype.names:
             raise AttributeError(name) from None
+        field = states[name]
+        if field.ndim == 1:
+            return self.number(name)[0]
+        array = self.__dict__[name] = field[self._e]
+        return array
 
     def number(self, name: str) -> np.ndarray:
         """Return a number as an array of one, which shows it as it is now."""
-        found: np.ndarray = self._numbers[name]
+        if (found := self._numbers.get(name)) is None:
+            found = self._numbers[name] = self._states[name][self._e : self._e + 1]
         return found
 
     def array(self, name: str) -> np.ndarray:
         """Return an array."""
-        found: np.ndarray = self._arrays[name]
+        found: np.ndarray = getattr(self, name)
         return found
 
 
@@ -78,12 +88,12 @@ class Source:
     @property
     def instant(self) -> int:
         """How many instants there have been."""
-        return int(self._instant[0])
+        return int(self._instant.item())
 
     @property
     def arrived(self) -> int:
         """How many jobs have arrived."""
-        return int(self._arrived[0])
+        return int(self._arrived.item())
 
     @property
     def progress(self) -> np.ndarray:

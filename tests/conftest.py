@@ -1,5 +1,6 @@
 """What several test files need."""
 
+import atexit
 import gc
 import os
 from pathlib import Path
@@ -7,6 +8,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let a process beside others simply end, the last thing that it does: to take all apart takes it seconds."""
+    if hasattr(config, "workerinput"):
+        atexit.register(os._exit, 0)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -24,8 +31,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage again, but never more among the tests themselves and what they import."""
+    """Look for garbage again, but less often, and never more among the tests themselves and what they import."""
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     gc.enable()
 
 
@@ -33,6 +41,12 @@ def pytest_collection_finish() -> None:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing be told of what takes long, as what is compiled first does: how long is the machine's."""
     monkeypatch.setattr("evaluation.command.PATIENCE_S", 1e6)
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw no images of validations, where they are not looked at: that takes longer than to validate."""
+    monkeypatch.setattr("agents.callbacks.show_image", lambda *drawn: None)
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from traces._filling import Filling as _Filling
 from traces._filling import profile as _profile
 from traces._profiles import NO_MODEL, STAND_IN, Floats, models
 from traces._restarts import load, pause, startup
+from traces._table import Origins
 
 RUN_GAP_S = 60.0  # jobs of one run come at most so far apart (philly_statistics.json, batch_gap_60s)
 BATCH_SPREAD = 0.25  # deviation of the logarithm of a batch size about its model's default: our choice
@@ -50,7 +51,7 @@ def fill(
     filled = table.copy()
     cells = {name: filled[name].to_numpy() for name in filled.columns}
     job = _Filling(cells, largest_gpu_gib, cores_per_gpu, seed, choices)
-    origin = dict(table.attrs.get("origin", dict.fromkeys(table.columns, "measured")))
+    origin = Origins(table.attrs.get("origin", dict.fromkeys(table.columns, "measured")))
     how = {column.name: column.filled for column in COLUMNS}
     for column, draw in _DRAWS.items():
         if column not in cells:

@@ -34,6 +34,14 @@ class TraceError(ValueError):
         return f"{where}: found {self.found}, expected {self.expected}"
 
 
+class Origins(dict[str, str]):
+    """Where each column is from. It never changes, so tables share it that pandas makes of one another."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Origins:
+        """Return itself: pandas copies deeply what is told of a table, with every column that is read."""
+        return self
+
+
 def check(
     table: pd.DataFrame, *, file: str | PathLike[str] = "job table", line: Sequence[int] | None = None
 ) -> pd.DataFrame:
@@ -59,7 +67,7 @@ def check(
     order = np.argsort(columns["submit_s"], kind="stable")
     checked = pd.DataFrame({name: cells[order] for name, cells in columns.items()})
     origin = table.attrs.get("origin", {})
-    checked.attrs["origin"] = {name: origin.get(name, "measured") for name in checked.columns}
+    checked.attrs["origin"] = Origins({name: origin.get(name, "measured") for name in checked.columns})
     checked.attrs["notes"] = list(table.attrs.get("notes", []))
     if ignored:
         checked.attrs["notes"].append(f"columns ignored, unknown to the job table: {', '.join(ignored)}")

@@ -48,6 +48,11 @@ class Workload:
         """What is known of each job's speed from its profile, (jobs, terms), once an episode has asked for it."""
         return np.zeros((len(self.jobs), NUM_TERMS))
 
+    @cached_property
+    def _fastest_s(self) -> np.ndarray:
+        """The least that each job can take."""
+        return self.episode().fastest_s
+
     def episode(self, rows: int = 2) -> Episode:
         """Return a fresh episode of this workload, with so many records."""
         scenario = self.scenario
@@ -65,7 +70,7 @@ class Workload:
             history=history_of(scenario.history),
         )
 
-    @property
+    @cached_property
     def physics(self) -> Physics:
         """How the jobs affect one another."""
         return physics_of(self.jobs, self.cluster, self.scenario)
@@ -80,7 +85,7 @@ class Workload:
         """Raise RuntimeError where a job took less time than it can in any way."""
         count = len(self.jobs)
         took_s = episode.state.finish_s[:count] - self.jobs["submit_s"]
-        least_s = self.episode().fastest_s
+        least_s = self._fastest_s
         wrong = np.flatnonzero(took_s < least_s * (1 - ROUNDING) - ROUNDING)
         if len(wrong):
             job = int(wrong[0])

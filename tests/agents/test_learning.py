@@ -32,12 +32,6 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
     return crowded(tmp_path_factory.mktemp("crowd"))
 
 
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw no images of validations, where they are not looked at: that takes longer than to validate."""
-    monkeypatch.setattr("agents.callbacks.show_image", lambda *drawn: None)
-
-
 def buffer_of(tau_s: float | None) -> TimedBuffer:
     """Return a rollout of three steps in which 0 s, one time constant, and 0 s pass; the second ends an episode."""
     seen, done = Box(0.0, 1.0, (1,), np.float32), Discrete(2)
@@ -92,7 +86,7 @@ def small_first(folder: Path) -> Scenario:
 def test_a_better_order_is_learned(tmp_path: Path, reward: Literal["rollout_advantage", "jct"]) -> None:
     training = replace(
         PICK,
-        steps=6144,
+        steps=3072,
         windows=8,
         validation_windows=2,
         validate_every=100_000,
@@ -126,6 +120,7 @@ def test_the_same_seed_gives_the_same_weights(scenario: Scenario, tmp_path: Path
     assert first != weights("other", 4)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_leaves_curves_checkpoints_and_the_best_agent(scenario: Scenario, tmp_path: Path) -> None:
     training = replace(TINY, steps=640, validate_every=128)
     seen: list[Validated] = []
@@ -144,6 +139,7 @@ def test_a_run_leaves_curves_checkpoints_and_the_best_agent(scenario: Scenario, 
     assert saved_agent.load(best).training == replace(training, learning_seed=0)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_curves_show_what_was_promised(scenario: Scenario, tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

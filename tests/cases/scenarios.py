@@ -19,12 +19,12 @@ def jobs_array(jobs: Sequence[Job], rules: Rules) -> np.ndarray:
     """Return the kernel's array of the reference's jobs, with the physics that the rules switch off left out."""
     array = np.zeros(len(jobs), JOB)
     array["cores_each"] = 0.7 * (1 + np.arange(len(jobs)) % 4)  # of six a GPU; sums are rounded
-    for row, job in zip(array, jobs, strict=True):
-        row["submit_s"], row["num_gpus"], row["duration_s"] = job.submit_s, job.num_gpus, job.duration_s
-        row["profiled_duration_s"] = job.estimate_s if rules.estimates else job.duration_s
-        row["profiled_memory_gib"] = row["gpu_memory_gib"] = job.gpu_memory_gib if rules.memory else 0.0
-        if rules.preemption:
-            row["pause_s"], row["load_s"] = job.pause_s, job.load_s
+    each = Job(*np.array(jobs, float).reshape(-1, len(Job._fields)).T)
+    array["submit_s"], array["num_gpus"], array["duration_s"] = each.submit_s, each.num_gpus, each.duration_s
+    array["profiled_duration_s"] = each.estimate_s if rules.estimates else each.duration_s
+    array["profiled_memory_gib"] = array["gpu_memory_gib"] = each.gpu_memory_gib if rules.memory else 0.0
+    if rules.preemption:
+        array["pause_s"], array["load_s"] = each.pause_s, each.load_s
     return array
 
 

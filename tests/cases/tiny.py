@@ -106,4 +106,4 @@ def bits(seen: Any) -> bytes:
             return b"".join(bits(value) for value in seen)
         case _:
             array = np.asarray(seen)
-            return str((array.dtype, array.shape)).encode() + array.tobytes()
+            return f"{array.dtype.str}{array.shape}".encode() + array.tobytes()

@@ -26,10 +26,12 @@ FEW = (
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train two agents on a small trace."""
+    """Train two agents on a small trace, without images of their validations."""
     folder = tmp_path_factory.mktemp("ship")
     trace = crowd(folder / "jobs.csv")
-    assert train(["--trace-file", trace, *FEW, "--out", str(folder / "run")]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("agents.callbacks.show_image", lambda *drawn: None)
+        assert train(["--trace-file", trace, *FEW, "--out", str(folder / "run")]) == 0
     return folder / "run"
 
 

@@ -98,6 +98,7 @@ def test_it_learns_and_says_how_the_agent_stands(trained: Run) -> None:
     assert json.loads((run / "choices.json").read_text())["training"]["steps"] == 512
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_several_agents_learn_to_steer_and_are_told_of_as_one(tmp_path: Path) -> None:
     usual = [*FEW[:9], *("--environments", "4", "--test-windows", "2", "--batch", "48"), *STEER]
     run = run_of(tmp_path, *usual, "--seeds", "2", "--processes", "1")
@@ -113,6 +114,7 @@ def test_several_agents_learn_to_steer_and_are_told_of_as_one(tmp_path: Path) ->
         assert kept["training"]["learning_seed"] == seed
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_agent_of_several_workloads_has_a_table_for_each(tmp_path: Path) -> None:
     few = [*FEW[:9], *("--environments", "4", "--test-windows", "2", "--batch", "48"), *STEER]
     run = run_of(tmp_path, *few, "--also", "xonar_mix", "--processes", "1")

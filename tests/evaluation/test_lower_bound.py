@@ -41,14 +41,11 @@ def tried(seeds: range, count: int) -> list[tuple[Episode, float]]:
     return [(episode, Search(episode).mean_jct_s) for episode in episodes(seeds, count)]
 
 
-def beaten(cases: list[tuple[Episode, float]]) -> list[tuple[int, float, float]]:
-    """Return where a schedule has a shorter mean JCT than the bound: the number, the JCT and the bound."""
-    bounds = [lower_bound(episode) for episode, _ in cases]
-    return [
-        (number, best, least)
-        for number, ((_, best), least) in enumerate(zip(cases, bounds, strict=True))
-        if best < least * (1 - ROUNDING)
-    ]
+def beaten(cases: list[tuple[Episode, float]]) -> Iterator[tuple[int, float, float]]:
+    """Yield where a schedule has a shorter mean JCT than the bound: the number, the JCT and the bound."""
+    for number, (episode, best) in enumerate(cases):
+        if best < (least := lower_bound(episode)) * (1 - ROUNDING):
+            yield number, best, least
 
 
 TWO, THREE = range(240), range(12)
@@ -56,13 +53,13 @@ TWO, THREE = range(240), range(12)
 
 @pytest.mark.parametrize(("seeds", "count"), [(TWO, 2), (THREE, 3)])
 def test_no_schedule_of_a_tiny_workload_beats_the_bound(seeds: range, count: int) -> None:
-    assert beaten(tried(seeds, count)) == []
+    assert list(beaten(tried(seeds, count))) == []
 
 
 @pytest.mark.slow(reason="thousands of workloads take minutes")
 @pytest.mark.parametrize(("seeds", "count"), [(range(1000, 5000), 2), (range(1000, 1500), 3)])
 def test_no_schedule_of_thousands_beats_the_bound(seeds: range, count: int) -> None:
-    assert beaten(tried(seeds, count)) == []
+    assert list(beaten(tried(seeds, count))) == []
 
 
 FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {}
@@ -160,7 +157,7 @@ def who_has_most_to_do_is_served(patch: pytest.MonkeyPatch) -> None:
 def test_a_bound_that_is_too_high_is_beaten(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     cases = tried(TWO, 2)
     FAULTS[fault](monkeypatch)
-    assert beaten(cases)
+    assert any(beaten(cases))
 
 
 def test_the_bound_is_reached_where_every_job_fills_the_cluster() -> None:

@@ -34,6 +34,7 @@ ASK = "from tiny.caller import answer; print(answer(1), sum(answer.stats.cache_h
 PARENT = """
 import json, os, sys, traceback
 import numba, numpy
+sys.dont_write_bytecode = True  # of an edit within the second Python would notice nothing
 numba.njit(lambda x: 10 * x)(1)
 for line in sys.stdin:
     asked = json.loads(line)

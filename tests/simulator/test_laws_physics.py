@@ -52,7 +52,7 @@ SEEN = {"late failure", "no cores", "on cores", "servers on GPUs", "failed runni
 SEEDS = (1, 2)
 
 
-def twins_of(config: str, seed: int, count: int = 20) -> Twins:
+def twins_of(config: str, seed: int, count: int = 16) -> Twins:
     """Return an episode of random jobs under some of the physics, and the account of it."""
     cpu_share = 0.25 if "cpu_jobs" in CONFIGS[config].get("physics", "cpu_jobs") else 0.0
     table = mixed_table(np.random.default_rng(seed), count, cpu_share=cpu_share)
@@ -63,7 +63,7 @@ each_config = pytest.mark.parametrize("config", CONFIGS, scope="module")
 
 
 @cache
-def account(config: str, seed: int, moves: int = 250) -> Twins:
+def account(config: str, seed: int, moves: int = 200) -> Twins:
     """Return such an episode after a policy without sense, which comes to its senses after so many moves."""
     twins = twins_of(config, seed)
     twins.play(Whims(twins.legal, seed, moves))
