@@ -43,6 +43,7 @@ CHARGED, GROWING = 1, 2  # memory is taken; is about to be
 
 MAX_LEVELS = 8  # distinct GPU memory sizes of a cluster, and limits of a ranking by level
 NOBODY, CLOSED = -1, -2  # no job holds a GPU, or has it reserved; its node is closed
+UNCHANGED, LOADS, SPEEDS = range(3)  # what has changed on a node: the load on its memory and links; how jobs run there
 OPEN, DRAINING, DOWN = range(3)  # nodes: jobs may start; none may, those there run on; nothing runs
 
 GPU_TYPES = ("v100", "k80", "p100", "t4", "rtx2080ti", "rtx3090", "a100")  # the first is the reference
@@ -263,7 +264,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("unreserved_cores", "f8", ("nodes",)),  # those not kept for GPUs without a job, one each
     ("demanded_gbs", "f8", ("nodes",)),  # GB/s that running jobs draw
     ("links_busy", "f8", ("nodes",)),  # sum of the shares of time that running jobs need its links
-    ("changed", "i1", ("nodes",)),  # 1 where the jobs that run here, or how, have changed
+    ("changed", "i1", ("nodes",)),  # UNCHANGED, LOADS or SPEEDS
     ("changes", "i4", ("nodes",)),  # list of those
     ("num_changes", "i8"),
     ("stamp", "i8"),  # counts the changes of nodes that may make room

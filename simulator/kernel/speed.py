@@ -290,11 +290,15 @@ def demand_on(s, jobs, node):
     total = 0.0
     if not s.bandwidth_binds:
         return total
-    begin = MAX_SHARE * s.node_first[node]
-    for slot in range(begin, begin + MAX_SHARE * s.node_gpus[node]):
-        job = s.job_in[slot]
-        if job != NOBODY and s.phase[job] == RUNNING:
-            total += drawn_by_each(s, jobs, job)
+    last, drawn = NOBODY, 0.0
+    for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
+        for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + s.max_share):
+            job = s.job_in[slot]
+            if job == NOBODY or s.phase[job] != RUNNING:
+                continue
+            if job != last:
+                last, drawn = job, drawn_by_each(s, jobs, job)
+            total += drawn
     for k in range(s.num_active):
         job = s.events[k]
         if s.node_of[job] == node and s.phase[job] == RUNNING and jobs[job].num_gpus == 0:
