@@ -43,7 +43,7 @@ CHARGED, GROWING = 1, 2  # memory is taken; is about to be
 
 MAX_LEVELS = 8  # distinct GPU memory sizes of a cluster, and limits of a ranking by level
 NOBODY, CLOSED = -1, -2  # no job holds a GPU, or has it reserved; its node is closed
-UNCHANGED, LOADS, SPEEDS = range(3)  # what has changed on a node: the load on its memory and links; how jobs run there
+UNCHANGED, LOADS, SPEEDS = range(3)  # what has changed on a node: its memory's and links' load; how jobs run
 OPEN, DRAINING, DOWN = range(3)  # nodes: jobs may start; none may, those there run on; nothing runs
 
 GPU_TYPES = ("v100", "k80", "p100", "t4", "rtx2080ti", "rtx3090", "a100")  # the first is the reference
@@ -139,6 +139,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("num_active", "i8"),  # jobs that hold GPUs, each with its next event
     ("num_done", "i8"),
     ("num_free", "i8"),  # GPUs neither held nor reserved
+    ("num_shared", "i8"),  # GPUs that several jobs hold
     ("num_pauses", "i8"),  # preemptions so far
     ("exact", "i8"),  # 1 where estimates equal the truth
     ("pooled", "i8"),

@@ -31,20 +31,25 @@ def first_in_order(s, jobs, sight, out):
 
     Those that the list holds from the last look are taken first: they are nearly those of now.
     """
+    most = len(out)
     count = 0
+    area = 0.0
     sight.looks += 1
-    for k in range(len(out)):
+    for k in range(most):
         job = out[k]
         if job != NOBODY and s.phase[job] == QUEUED and sight.seen[job] != sight.looks:
             sight.seen[job] = sight.looks
-            count = insert(s, out, count, len(out), job)
+            count = insert(s, out, count, most, job)
     for request_class in range(s.num_classes):
         begin = s.queue_start[request_class]
         for at in range(begin, begin + s.queue_size[request_class]):
             job = s.queue[at]
             know(s, jobs, sight, job)
-            if sight.seen[job] != sight.looks:
-                count = insert(s, out, count, len(out), job)
+            area += sight.area[job]
+            comes_later = 0 < most == count and s.order[job] > s.order[out[most - 1]]
+            if not comes_later and sight.seen[job] != sight.looks:
+                count = insert(s, out, count, most, job)
+    sight.queued_area = area
     out[count:] = NOBODY
     return count
 

@@ -42,7 +42,7 @@ def count_on(s, gpu, job):
 @compiled
 def is_alone(s, job):
     """Tell whether a job has all its GPUs for itself."""
-    if s.max_share == 1:
+    if s.num_shared == 0:
         return True
     slot = s.first_slot[job]
     while slot != NOBODY:
@@ -164,6 +164,7 @@ def take_slot(s, job, gpu):
         s.unreserved_cores[s.gpu_node[gpu]] += 1.0  # the core that was kept for it
         count_free(s, gpu, -1)
     s.num_jobs_on[gpu] += 1
+    s.num_shared += s.num_jobs_on[gpu] == 2
     return slot
 
 
@@ -230,6 +231,7 @@ def leave_slot(s, jobs, job, slot):
     node = s.gpu_node[gpu]
     s.job_in[slot] = NOBODY
     s.num_jobs_on[gpu] -= 1
+    s.num_shared -= s.num_jobs_on[gpu] == 1
     s.first_owner[gpu] = oldest_job_on(s, gpu)
     take_cores(s, node, -s.core_count[job])
     mark_node(s, node)

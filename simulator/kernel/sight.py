@@ -13,7 +13,8 @@ from simulator.kernel.queues import attained_now, left_of, whole_time
 
 MOMENT = 5  # numbers that are others after any change of a record
 STANDING = 13  # features of a queued job that come first, of which only its age changes while it waits
-UNKNOWN, FITS, FITS_NOT = range(3)
+UNKNOWN, FITS, FITS_NOT, GANG_FITS_NOT = range(4)  # a gang: one that needs several nodes
+SAME, LESS, MORE = range(3)
 
 SIGHT: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     # the active jobs by when they should free their GPUs
@@ -39,16 +40,21 @@ SIGHT: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("held", "i4", ("gpus",)),  # GPUs that it has there
     ("num_holders", "i4", ("nodes",)),
     ("reach", "i4", ("nodes",)),  # GPUs of a node that are free or theirs
+    ("tight_at", "i8", ("nodes",)),  # the node's stamp when its bounds were last found anew
     # of each request class
-    ("fit", "i1", ("jobs",)),  # UNKNOWN, FITS or FITS_NOT
+    ("fit", "i1", ("jobs",)),  # UNKNOWN, FITS, FITS_NOT or GANG_FITS_NOT
     ("left_on_node", "f4", ("jobs",)),
     ("hopeless", "f8", ("jobs",)),  # s; one that needs so much or more displaces nobody
     ("wait", "f4", ("jobs",)),  # feature; -1 where it is not known
+    # what was free on each node when it was found which classes fit
+    ("free_then", "i4", ("nodes",)),
+    ("cores_then", "f8", ("nodes",)),
     # what was found of a queued job
     ("known", "i8", ("jobs",)),  # 1 + the number of its last start then, 0 for nothing
     ("effort", "f8", ("jobs",)),  # s, see `queues.cost_to_finish`
     ("area", "f8", ("jobs",)),  # estimated GPU-seconds remaining
     ("figures", "f4", ("jobs", STANDING)),
+    ("queued_area", "f8"),  # estimated GPU-seconds remaining of all at the last look
     ("an_hour_ago", "i8"),  # jobs submitted by then
 )
 
@@ -72,10 +78,29 @@ def sight_dtype(state: np.dtype) -> np.dtype:
 
 
 @compiled
+def note_room(s, sight):
+    """Note what is free on each node; tell whether that is the SAME as was noted, LESS, or somewhere MORE."""
+    room = SAME
+    for node in range(s.num_nodes):
+        free, cores = s.free[node], s.unreserved_cores[node]
+        free_then, cores_then = sight.free_then[node], sight.cores_then[node]
+        if free != free_then or cores != cores_then:
+            room = MORE if room == MORE or free > free_then or cores > cores_then else LESS
+            sight.free_then[node] = free
+            sight.cores_then[node] = cores
+    return room
+
+
+@compiled
 def forget(s, sight):
-    """Begin a look at the record: nothing is known of its request classes."""
+    """Begin a look at the record: nothing is known of its request classes but for what has not changed since.
+
+    With less room than before what fits on one node alone fits no more than it did.
+    """
+    room = note_room(s, sight)
     for request_class in range(s.num_classes):
-        sight.fit[request_class] = UNKNOWN
+        if room == MORE or (room == LESS and sight.fit[request_class] != FITS_NOT):
+            sight.fit[request_class] = UNKNOWN
         sight.hopeless[request_class] = np.inf
         sight.wait[request_class] = -1.0
 
@@ -86,7 +111,9 @@ def forget_all(s, sight):
     if s.instant < sight.moment[0]:
         sight.known[:] = 0
     sight.moment[0] = -1
+    sight.tight_at[:] = -1
     forget(s, sight)
+    sight.fit[:] = UNKNOWN
 
 
 @compiled

@@ -4,10 +4,11 @@ import numpy as np
 
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.describing import describe
-from simulator.kernel.displacing import pick, quiet_until, surely_no_choice
+from simulator.kernel.displacing import pick
 from simulator.kernel.events import advance, next_event
 from simulator.kernel.features import NUM_FEATURES, NUM_TOTALS
 from simulator.kernel.looking import look
+from simulator.kernel.no_choice import quiet_until, surely_no_choice
 from simulator.kernel.sight import forget, forget_all
 
 OUTCOME = ("now", "job_seconds", "own_choice", "queued", "instant", "done", "endless")
