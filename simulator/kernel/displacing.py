@@ -20,8 +20,8 @@ from simulator.kernel.placement import can_hold, choose_nodes, largest_node, pla
 from simulator.kernel.queues import cost_to_finish
 from simulator.kernel.sight import (
     FITS,
-    FITS_NOT,
-    GANG_FITS_NOT,
+    LACKS_CORES,
+    LACKS_GPUS,
     UNKNOWN,
     forget,
     list_holders,
@@ -38,14 +38,21 @@ def fits(s, jobs, sight, job):
         return place(s, jobs, job)
     request_class = jobs[job].request_class
     if sight.fit[request_class] == UNKNOWN:
-        is_gang = jobs[job].num_gpus > largest_node(s, jobs, job)
-        sight.fit[request_class] = GANG_FITS_NOT if is_gang else FITS_NOT
-        if not surely_no_room(s, jobs, job) and choose_nodes(s, jobs, job, s.free, s.unreserved_cores):
-            sight.fit[request_class] = FITS
-            node = s.chosen_node[s.num_chosen - 1]
-            left = s.free[node] - s.chosen_gpus[s.num_chosen - 1]
-            sight.left_on_node[request_class] = left / s.node_gpus[node]
+        sight.fit[request_class] = find_fit(s, jobs, sight, job)
     return sight.fit[request_class] == FITS
+
+
+@compiled
+def find_fit(s, jobs, sight, job):
+    """Return FITS, or what a job with GPUs lacks; note the GPUs that stay free on the last node it would use."""
+    if surely_no_room(s, jobs, job):
+        return LACKS_GPUS
+    if not choose_nodes(s, jobs, job, s.free, s.unreserved_cores):
+        return LACKS_GPUS if jobs[job].num_gpus > largest_node(s, jobs, job) else LACKS_CORES
+    node = s.chosen_node[s.num_chosen - 1]
+    left = s.free[node] - s.chosen_gpus[s.num_chosen - 1]
+    sight.left_on_node[jobs[job].request_class] = left / s.node_gpus[node]
+    return FITS
 
 
 @compiled

@@ -43,7 +43,9 @@ def release(s, jobs, job):
     count_cores(s, job)
     slot = s.first_slot[job]
     s.first_slot[job] = NOBODY
+    s.num_spanning -= s.span[job] > 1
     if s.node_of[job] != NOBODY:
+        s.num_on_cores -= 1
         take_cores(s, s.node_of[job], -s.core_count[job])
         s.node_of[job] = NOBODY
     while slot != NOBODY:
@@ -284,4 +286,6 @@ def join_queue(s, jobs, job):
     """Let a job wait."""
     s.phase[job] = QUEUED
     s.num_queued += 1
+    s.joined[s.num_joins % len(s.joined)] = job
+    s.num_joins += 1
     enqueue(s, jobs, job)

@@ -140,6 +140,9 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("num_done", "i8"),
     ("num_free", "i8"),  # GPUs neither held nor reserved
     ("num_shared", "i8"),  # GPUs that several jobs hold
+    ("num_spanning", "i8"),  # active jobs that hold GPUs of several nodes
+    ("num_on_cores", "i8"),  # active jobs that hold no GPU
+    ("num_joins", "i8"),  # how often a job has joined the queue
     ("num_pauses", "i8"),  # preemptions so far
     ("exact", "i8"),  # 1 where estimates equal the truth
     ("pooled", "i8"),
@@ -235,6 +238,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("place_in_events", "i4", ("jobs",)),
     # queues: a heap for each request class, one behind the other
     ("queue", "i4", ("jobs",)),
+    ("joined", "i4", ("jobs",)),  # the jobs that have joined it, the last over the first
     ("queue_start", "i4", ("jobs",)),
     ("queue_size", "i4", ("jobs",)),
     ("exhausted", "i1", ("jobs",)),  # request classes that found no place in the present pass, and why

@@ -101,10 +101,13 @@ def note_change_around(s, job):
 def note_coming_or_going(s, job, runs):
     """Note that an active job takes or leaves its GPUs or cores, or, with `runs`, begins or ceases to run on them.
 
-    Only jobs on the same GPUs feel it by itself; others feel the load on memory and links, if it runs.
+    Only jobs on the same GPUs feel it by itself; others feel the load on memory and links, if it runs. Where several
+    add to a load that are counted in the order of events, which time changes, it is found again in any case: its last
+    digit may be another.
     """
     if not s.varying:
         return
+    runs |= s.num_on_cores > 1 or s.num_spanning > 2
     if runs and s.node_of[job] != NOBODY:
         note_change(s, s.node_of[job], LOADS)
     slot = s.first_slot[job]
@@ -189,6 +192,7 @@ def hold(s, job, gpus, cores):
         before = node
     s.first_slot[job] = chain
     s.span[job] = span
+    s.num_spanning += span > 1
     s.counted[job] = s.clock
     s.num_begun += 1
     s.began[job] = s.num_begun
@@ -200,6 +204,7 @@ def hold_cores(s, job, node, cores):
     s.core_count[job] = at_most(cores, s.unreserved_cores[node])
     s.node_of[job] = node
     s.span[job] = 1
+    s.num_on_cores += 1
     s.counted[job] = s.clock
     s.num_begun += 1
     s.began[job] = s.num_begun

@@ -8,10 +8,10 @@ from simulator.kernel.clearing import LEAST_RUN
 from simulator.kernel.cost_aware import fewest_of, may_pay, widest_running
 from simulator.kernel.displacing import clear_best_listed, fits, gang_may_find
 from simulator.kernel.events import next_event, next_tick
-from simulator.kernel.layout import ROUNDING, RUNNING, WEIGHTED
+from simulator.kernel.layout import QUEUED, ROUNDING, RUNNING, WEIGHTED
 from simulator.kernel.placement import largest_node
 from simulator.kernel.queues import LEAST_SECONDS, LEAST_SHARE, attained_now
-from simulator.kernel.sight import list_holders, sort_ends
+from simulator.kernel.sight import FITS, LACKS_CORES, UNKNOWN, forget, list_holders, sort_ends
 from simulator.kernel.standing import effort_of
 
 CLOSE = 1e-3  # s; times nearer than this may change their order by rounding
@@ -21,29 +21,17 @@ CLOSE = 1e-3  # s; times nearer than this may change their order by rounding
 def surely_no_choice(s, jobs, sight):
     """Tell, looking at the first of each request class alone, that no queued job can be picked.
 
-    It needs no more than those behind it under a rule by weighted time, but for rounding.
+    It needs no more than those behind it under a rule by weighted time, but for rounding. `note_room` has been called;
+    where it cannot be told, `forget` has been too.
     """
     if s.num_queued == 0:
         return True
-    if s.key != WEIGHTED:
-        return False
-    least = np.inf
-    may = False
     widest, longest = widest_running(s), longest_left(s)
-    for request_class in range(s.num_classes):
-        if s.queue_size[request_class] > 0:
-            job = s.queue[s.queue_start[request_class]]
-            if (
-                jobs[job].num_gpus == 0
-                or s.last_action_instant[job] == s.instant
-                or fits(s, jobs, sight, job)
-            ):
-                return False
-            effort = effort_of(s, jobs, sight, job) * (1.0 - ROUNDING)
-            least = min(least, effort)
-            may = may or may_gain(s, jobs, job, effort, widest, longest)
-    sight.least_effort = least
-    return not may or all_hopeless(s, jobs, sight)
+    if s.key == WEIGHTED and still_no_choice(s, jobs, sight, widest, longest):
+        return True
+    forget(s, sight)
+    sight.checked = -1
+    return s.key == WEIGHTED and no_first_can_be_picked(s, jobs, sight, widest, longest)
 
 
 @compiled
@@ -56,15 +44,61 @@ def longest_left(s):
 
 
 @compiled
-def may_gain(s, jobs, job, effort, widest, longest):
-    """Tell what `may_pay` tells of free pauses, at once where no job that runs has enough left.
+def still_no_choice(s, jobs, sight, widest, longest):
+    """Tell that no job can be picked since none could be, by those that have joined the queue meanwhile.
 
-    widest: see `cost_aware.widest_running`. longest: see `longest_left`.
+    Nowhere is more free since then, and no running job has enough left for its pause to pay.
     """
-    wanted = jobs[job].num_gpus
-    if wanted > s.num_free and longest <= fewest_of(s, wanted, widest) * effort:
+    if sight.checked < 0 or widest > sight.widest or s.num_joins - sight.checked > len(s.joined):
         return False
-    return may_pay(s, jobs, job, effort, 0.0)
+    for at in range(sight.checked, s.num_joins):
+        job = s.joined[at % len(s.joined)]
+        if s.phase[job] == QUEUED:
+            sight.enough_left = min(sight.enough_left, enough_left(s, jobs, sight, job, widest))
+    sight.checked = s.num_joins
+    return longest <= sight.enough_left
+
+
+@compiled
+def enough_left(s, jobs, sight, job, widest):
+    """Return the seconds of which some running job must have more left for a pause for a queued job to pay.
+
+    Minus infinity where it can be picked without one; 0 where that is not all, since it lacks cores alone. Of n victims
+    the longest has more left than n times what the job needs; `widest` bounds n. That is noted among the least that any
+    job needs.
+    """
+    effort = effort_of(s, jobs, sight, job) * (1.0 - ROUNDING)
+    sight.least_effort = min(sight.least_effort, effort)
+    fit = sight.fit[jobs[job].request_class]
+    if fit <= FITS or jobs[job].num_gpus == 0 or s.last_action_instant[job] == s.instant:
+        return -np.inf
+    if fit == LACKS_CORES:
+        return 0.0
+    return fewest_of(s, jobs[job].num_gpus, widest) * effort
+
+
+@compiled
+def no_first_can_be_picked(s, jobs, sight, widest, longest):
+    """Tell that of no request class the first job can be picked, and note it where that rests on bounds alone."""
+    enough = np.inf
+    may = False
+    sight.least_effort = np.inf
+    for request_class in range(s.num_classes):
+        if s.queue_size[request_class] == 0:
+            continue
+        job = s.queue[s.queue_start[request_class]]
+        if sight.fit[request_class] == UNKNOWN:
+            fits(s, jobs, sight, job)
+        needed = enough_left(s, jobs, sight, job, widest)
+        if needed < 0.0:
+            return False
+        enough = min(enough, needed)
+        if longest > needed and not may:
+            may = may_pay(s, jobs, job, effort_of(s, jobs, sight, job) * (1.0 - ROUNDING), 0.0)
+    if may:
+        return all_hopeless(s, jobs, sight)
+    sight.checked, sight.enough_left, sight.widest = s.num_joins, enough, widest
+    return True
 
 
 @compiled

@@ -164,7 +164,7 @@ def link_share(s, jobs, job):
 def links_busy_on(s, jobs, node):
     """Sum of the shares of their time that the jobs that run on a node and beyond need its links."""
     total = 0.0
-    if not s.shares_links:
+    if not s.shares_links or s.num_spanning == 0:
         return total
     for k in range(s.num_active):
         job = s.events[k]
@@ -299,7 +299,7 @@ def demand_on(s, jobs, node):
             if job != last:
                 last, drawn = job, drawn_by_each(s, jobs, job)
             total += drawn
-    for k in range(s.num_active):
+    for k in range(s.num_active if s.num_on_cores > 0 else 0):
         job = s.events[k]
         if s.node_of[job] == node and s.phase[job] == RUNNING and jobs[job].num_gpus == 0:
             total += jobs[job].gbs_each * s.core_count[job] / jobs[job].cores_each * s.throttle[job]
