@@ -75,6 +75,7 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
     """
 
     metadata = render.METADATA
+    _handed: tuple[np.ndarray, ...] | None = None  # to the kernel at each pick of an episode
 
     def __init__(
         self,
@@ -108,7 +109,6 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
         self._slots = Slots(queue_slots, running_slots)
         self._mask = np.zeros(0, np.int8)
         self._actions, self._outcomes = np.zeros(1, np.int64), np.zeros((1, len(stepping.OUTCOME)))
-        self._handed: tuple[np.ndarray, ...] | None = None  # to the kernel at each pick
         self._num_illegal = 0
         view = self.task.template(self.windows[0]).view
         self.seen_parts = self.task.observation.parts(self._slots, view)
