@@ -4,12 +4,12 @@ import numpy as np
 
 from simulator.kernel import bounds
 from simulator.kernel._compile import compiled
-from simulator.kernel.clearing import LEAST_RUN
-from simulator.kernel.cost_aware import fewest_of, may_pay, widest_running
+from simulator.kernel.clearing import LEAST_RUN, clear, note_who_may_be_displaced, unmark
+from simulator.kernel.cost_aware import fewest_of, may_pay, widest_running, worth
 from simulator.kernel.displacing import clear_best_listed, fits, gang_may_find
 from simulator.kernel.events import next_event, next_tick
 from simulator.kernel.layout import QUEUED, ROUNDING, RUNNING, WEIGHTED
-from simulator.kernel.placement import largest_node
+from simulator.kernel.placement import can_hold, largest_node
 from simulator.kernel.queues import LEAST_SECONDS, LEAST_SHARE, attained_now
 from simulator.kernel.sight import FITS, LACKS_CORES, UNKNOWN, forget, list_holders, sort_ends
 from simulator.kernel.standing import effort_of
@@ -94,11 +94,45 @@ def no_first_can_be_picked(s, jobs, sight, widest, longest):
             return False
         enough = min(enough, needed)
         if longest > needed and not may:
-            may = may_pay(s, jobs, job, effort_of(s, jobs, sight, job) * (1.0 - ROUNDING), 0.0)
+            may = may_displace_any(s, jobs, sight, job, effort_of(s, jobs, sight, job) * (1.0 - ROUNDING))
     if may:
         return all_hopeless(s, jobs, sight)
     sight.checked, sight.enough_left, sight.widest = s.num_joins, enough, widest
     return True
+
+
+@compiled
+def may_displace_any(s, jobs, sight, job, effort):
+    """Tell whether a job that does not fit, or one behind it, may displace others: by bounds, then on node by node.
+
+    Of a gang, and where servers need cores, bounds alone are asked.
+    """
+    wanted = jobs[job].num_gpus
+    if wanted > largest_node(s, jobs, job) or jobs[job].servers > 0:
+        return may_pay(s, jobs, job, effort, 0.0)
+    for node in range(s.num_nodes):
+        widest = s.widest[node]
+        if widest == 0 or s.node_gpus[node] < wanted or not can_hold(s, jobs, job, node):
+            continue
+        fewest = (wanted - s.free[node] + widest - 1) // widest
+        if bounds.most_left(s, node) > fewest * effort and pays_on(s, jobs, sight, job, node, effort):
+            return True
+    return False
+
+
+@compiled
+def pays_on(s, jobs, sight, job, node, effort):
+    """Tell whether displacing jobs on a node for one that needs `effort` seconds would pay if pauses were free."""
+    note_who_may_be_displaced(s, jobs, node, effort)
+    end = clear(s, node, jobs[job].num_gpus, 0)
+    if end >= 0:
+        unmark(s, 0, end)
+        if worth(s, jobs, effort, 0.0, 0, end) > 1.0:
+            return True
+    if sight.tight_at[node] != s.node_stamp[node]:
+        bounds.tighten(s, jobs, node)
+        sight.tight_at[node] = s.node_stamp[node]
+    return False
 
 
 @compiled
