@@ -75,6 +75,7 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
     """
 
     metadata = render.METADATA
+    _handed: tuple[np.ndarray, ...] | None = None  # to the kernel at each pick of an episode
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
         self.task = Task(found, self.base_policy, split=split, count=count, **kinds)
         self.windows, self.split = self.task.windows, self.task.split
         self.tau_s = np.inf if tau_s is None else tau_s
-        self._picks = action == "pick"
+        self._picks, self._shows_running = action == "pick", self.task.observation.shows_running
         self.queue_slots = queue_slots
         self._slots = Slots(queue_slots, running_slots)
         self._mask = np.zeros(0, np.int8)
@@ -126,7 +127,8 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
         self.workload = self.task.workloads[number]
         self.episode = self.task.episode(number)
         self._window, self._scale = self.workload.window.number, self.task.base_jct(number)
-        self._num_illegal = 0
+        self._most_instants = MOST_INSTANTS * len(self.episode.jobs)
+        self._num_illegal, self._handed = 0, None
         self._pass_over()
         self.action_space.opening &= self._mask
         return self._observe(), self._info()
@@ -200,21 +202,27 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
 
     def _step_picks(self, number: int) -> None:
         """Let the kernel carry out a pick, or wait, and look at what there is to choose then."""
+        handed = self._handed or self._hand_over()
+        self._actions[0] = number
+        if self._shows_running:
+            stepping.step_pick(*handed)
+        else:
+            stepping.step_picks(*handed)
+        self._note()
+
+    def _hand_over(self) -> tuple[np.ndarray, ...]:
+        """Return the arrays that the kernel works on at each pick of an episode, which it changes in place."""
         slots, episode = self._slots, self.episode
         slots.prepare(episode.states, episode.jobs)
-        self._actions[0] = number
-        stepping.step_picks(
-            episode.states,
-            episode.jobs[np.newaxis],
-            slots.sights,
-            self._actions,
-            *slots.rows,
-            self._outcomes,
-        )
         self._mask = self.action_space.mask = slots.queue_mask
-        if self.task.observation.shows_running:
-            slots.refresh_running(episode.states, 0, episode.jobs)
-        self._note()
+        batch_of_one = episode.states, episode.jobs[np.newaxis], slots.sights
+        own = self._actions, *slots.rows, self._outcomes
+        self._handed = *batch_of_one, *own, *(slots.running_rows if self._shows_running else ())
+        return self._handed
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the arrays for the kernel, which show parts of others: a copy finds its own."""
+        return vars(self) | {"_handed": None}
 
     def _pass_over(self) -> None:
         """Let time pass while waiting is all there is to do, and there is one way to wait."""
@@ -245,8 +253,8 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
 
     def _note(self) -> None:
         """Note the outcome: the moment, the base policy's choice at it, whether the episode is over, and how."""
-        now, job_seconds, choice, queued, instant, done, endless = self._outcomes[0].tolist()
-        cut = endless or instant >= MOST_INSTANTS * len(self.episode.jobs)
+        now, job_seconds, choice, queued, instant, done, endless = self._outcomes.tolist()[0]
+        cut = endless or instant >= self._most_instants
         self._moment, self._choice, self._queued = Moment(now, job_seconds), int(choice), int(queued)
         self._over: Over = "done" if done else "cut" if cut else None
         if self._screen.is_live:

@@ -79,7 +79,7 @@ class GPUClusterVectorEnv(BatchEnv):
         for i in which:
             template = self.task.template(int(self.numbers[i]))
             self._states[i] = template.states[0]
-            self._jobs[i, : len(template.jobs)] = template.jobs
+            write_over(self._jobs[i, : len(template.jobs)], template.jobs)
             self._stepper.forget(i)
             self._counts[i] = len(template.jobs)
             self._scales[i] = self.task.base_jct(int(self.numbers[i]))
@@ -142,6 +142,11 @@ class GPUClusterVectorEnv(BatchEnv):
         if self.env.forgives:
             info["illegal"] = self._illegal.copy()
         return info | {f"_{name}": self._everywhere for name in info}
+
+
+def write_over(records: np.ndarray, others: np.ndarray) -> None:
+    """Write other records of the same type over these, all bytes at once: field by field it takes ten times as long."""
+    records.view(np.uint8)[:] = others.view(np.uint8)
 
 
 def illegal(actions: np.ndarray, masks: np.ndarray) -> np.ndarray:

@@ -35,6 +35,11 @@ class Slots:
         return self._queues, self._shown[:, : self._seen], self._masks
 
     @property
+    def running_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The running jobs, what is seen of them and of the machines, and their mask."""
+        return self.running, self._shown[0, self._seen :], self.running_mask
+
+    @property
     def queue(self) -> np.ndarray:
         """Job of each slot of the queue."""
         row: np.ndarray = self._queues[0]
@@ -83,8 +88,7 @@ class Slots:
 
     def refresh_running(self, states: np.ndarray, e: int, jobs: np.ndarray) -> None:
         """Look at the running jobs and the machines alone."""
-        seen = self._shown[0, self._seen :]
-        looking.observe_running(states, e, jobs, self.running, seen, self.running_mask)
+        looking.observe_running(states, e, jobs, *self.running_rows)
 
     def prepare(self, states: np.ndarray, jobs: np.ndarray) -> None:
         """Forget what is known of other jobs than these."""

@@ -38,9 +38,13 @@ def widen(s, jobs, job, node):
 def note_pace(s, jobs, job):
     """Let the bounds hold for a job whose pace or estimate is new."""
     slot = s.first_slot[job]
+    last = NOBODY
     while slot != NOBODY:
-        widen(s, jobs, job, s.gpu_node[slot // MAX_SHARE])
-        mark_node(s, s.gpu_node[slot // MAX_SHARE])
+        node = s.gpu_node[slot // MAX_SHARE]
+        if node != last:
+            widen(s, jobs, job, node)
+            mark_node(s, node)
+            last = node
         slot = s.next_slot[slot]
 
 
@@ -51,11 +55,13 @@ def tighten(s, jobs, node):
     s.runs_since[node] = np.inf
     s.least_overhead[node] = np.inf
     s.widest[node] = 0
+    last = NOBODY
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + s.max_share):
             job = s.job_in[slot]
-            if job != NOBODY and s.phase[job] == RUNNING:
+            if job != last and job != NOBODY and s.phase[job] == RUNNING:
                 widen(s, jobs, job, node)
+                last = job
 
 
 @compiled

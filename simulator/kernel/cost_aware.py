@@ -238,12 +238,24 @@ def most_gain(s, jobs):
 
 
 @compiled
-def fewest_victims(s, jobs, job):
-    """Return how many victims a job that does not fit has at least."""
+def widest_running(s):
+    """Return the GPUs of the widest running job at most, 1 at least."""
     widest = 1
     for node in range(s.num_nodes):
         widest = max(widest, s.widest[node])
-    return max((jobs[job].num_gpus - s.num_free + widest - 1) // widest, 1)
+    return widest
+
+
+@compiled
+def fewest_of(s, wanted, widest):
+    """Return how many victims, none wider than `widest`, one that needs so many GPUs and does not fit has at least."""
+    return max((wanted - s.num_free + widest - 1) // widest, 1)
+
+
+@compiled
+def fewest_victims(s, jobs, job):
+    """Return how many victims a job that does not fit has at least."""
+    return fewest_of(s, jobs[job].num_gpus, widest_running(s))
 
 
 @compiled

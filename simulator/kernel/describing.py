@@ -130,17 +130,6 @@ def arrivals_last_hour(s, jobs, sight):
 
 
 @compiled
-def queued_area(s, sight):
-    """Estimated GPU-seconds that the queued jobs need, of each of which is known what stands of it."""
-    area = 0.0
-    for request_class in range(s.num_classes):
-        begin = s.queue_start[request_class]
-        for at in range(begin, begin + s.queue_size[request_class]):
-            area += sight.area[s.queue[at]]
-    return area
-
-
-@compiled
 def describe_totals(s, jobs, sight, slots, out):
     """Write the totals, and note what is free after each end; `sort_ends` has been called."""
     area = 0.0
@@ -169,7 +158,7 @@ def describe_totals(s, jobs, sight, slots, out):
     out[at + 2] = running / s.num_gpus
     out[at + 3] = loading / s.num_gpus
     out[at + 4] = pausing_gpus / s.num_gpus
-    out[at + 5] = as_time(queued_area(s, sight) / s.num_gpus)
+    out[at + 5] = as_time(sight.queued_area / s.num_gpus)
     out[at + 6] = as_time(area / s.num_gpus)
     out[at + 7] = soon / s.num_gpus
     for k in range(len(WAITS)):

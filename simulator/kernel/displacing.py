@@ -5,26 +5,30 @@ import numpy as np
 from simulator.kernel import bounds
 from simulator.kernel._compile import compiled
 from simulator.kernel.actions import start
-from simulator.kernel.clearing import LEAST_RUN, list_gpus, unmark
+from simulator.kernel.clearing import list_gpus, unmark
 from simulator.kernel.cost_aware import (
     displace,
     fewest_victims,
     find_victims,
     leaves_cores,
-    may_pay,
     most_gain,
     pays,
     worth,
 )
-from simulator.kernel.events import next_event, next_tick
-from simulator.kernel.layout import NOBODY, QUEUED, ROUNDING, RUNNING, WEIGHTED
+from simulator.kernel.layout import NOBODY, QUEUED, ROUNDING
 from simulator.kernel.placement import can_hold, choose_nodes, largest_node, place, surely_no_room
-from simulator.kernel.queues import LEAST_SECONDS, LEAST_SHARE, attained_now, cost_to_finish
-from simulator.kernel.sight import FITS, FITS_NOT, UNKNOWN, forget, list_holders, sort_ends
-from simulator.kernel.standing import effort_of
+from simulator.kernel.queues import cost_to_finish
+from simulator.kernel.sight import (
+    FITS,
+    LACKS_CORES,
+    LACKS_GPUS,
+    UNKNOWN,
+    forget,
+    list_holders,
+    sort_ends,
+)
 
 CANNOT, AS_IT_IS = -1, 0  # a job cannot be picked; fits without victims
-CLOSE = 1e-3  # s; times nearer than this may change their order by rounding
 
 
 @compiled
@@ -34,13 +38,21 @@ def fits(s, jobs, sight, job):
         return place(s, jobs, job)
     request_class = jobs[job].request_class
     if sight.fit[request_class] == UNKNOWN:
-        sight.fit[request_class] = FITS_NOT
-        if not surely_no_room(s, jobs, job) and choose_nodes(s, jobs, job, s.free, s.unreserved_cores):
-            sight.fit[request_class] = FITS
-            node = s.chosen_node[s.num_chosen - 1]
-            left = s.free[node] - s.chosen_gpus[s.num_chosen - 1]
-            sight.left_on_node[request_class] = left / s.node_gpus[node]
+        sight.fit[request_class] = find_fit(s, jobs, sight, job)
     return sight.fit[request_class] == FITS
+
+
+@compiled
+def find_fit(s, jobs, sight, job):
+    """Return FITS, or what a job with GPUs lacks; note the GPUs that stay free on the last node it would use."""
+    if surely_no_room(s, jobs, job):
+        return LACKS_GPUS
+    if not choose_nodes(s, jobs, job, s.free, s.unreserved_cores):
+        return LACKS_GPUS if jobs[job].num_gpus > largest_node(s, jobs, job) else LACKS_CORES
+    node = s.chosen_node[s.num_chosen - 1]
+    left = s.free[node] - s.chosen_gpus[s.num_chosen - 1]
+    sight.left_on_node[jobs[job].request_class] = left / s.node_gpus[node]
+    return FITS
 
 
 @compiled
@@ -197,107 +209,6 @@ def rule_would(s, jobs, effort, way):
     if s.margin == np.inf or worth(s, jobs, effort, s.margin, 0, way) <= 1.0:
         return False
     return gains(s, jobs, effort, way)
-
-
-@compiled
-def is_hopeless(s, jobs, sight, job):
-    """Tell whether neither the first of a request class, which does not fit, nor one behind it displaces anybody."""
-    wanted = jobs[job].num_gpus
-    effort = sight.effort[job] * (1.0 - ROUNDING)
-    if wanted == 0 or sight.most_left <= effort:
-        return True
-    if not sight.are_listed:
-        list_holders(s, sight)
-    if wanted > largest_node(s, jobs, job):
-        return not gang_may_find(s, jobs, sight, job, effort)
-    if jobs[job].servers > 0:
-        return False
-    clear_best_listed(s, jobs, sight, job, effort)
-    return sight.hopeless[jobs[job].request_class] <= effort
-
-
-@compiled
-def surely_no_choice(s, jobs, sight):
-    """Tell, looking at the first of each request class alone, that no queued job can be picked.
-
-    It needs no more than those behind it under a rule by weighted time, but for rounding.
-    """
-    if s.num_queued == 0:
-        return True
-    if s.key != WEIGHTED:
-        return False
-    least = np.inf
-    may = False
-    for request_class in range(s.num_classes):
-        if s.queue_size[request_class] > 0:
-            job = s.queue[s.queue_start[request_class]]
-            if (
-                jobs[job].num_gpus == 0
-                or s.last_action_instant[job] == s.instant
-                or fits(s, jobs, sight, job)
-            ):
-                return False
-            effort = effort_of(s, jobs, sight, job) * (1.0 - ROUNDING)
-            least = min(least, effort)
-            may = may or may_pay(s, jobs, job, effort, 0.0)
-    sight.least_effort = least
-    return not may or all_hopeless(s, jobs, sight)
-
-
-@compiled
-def longest_holder(s, sight, node):
-    """Most seconds that a job on a node has left that may be displaced by a queued one."""
-    if not sight.are_listed:
-        return sight.most_left
-    return sight.holder_left[s.node_first[node]] if sight.num_holders[node] > 0 else 0.0
-
-
-@compiled
-def all_hopeless(s, jobs, sight):
-    """Tell that of no request class, of whose first all is known and none fits, a job displaces anybody."""
-    sort_ends(s, jobs, sight)
-    for request_class in range(s.num_classes):
-        first = s.queue[s.queue_start[request_class]]
-        if s.queue_size[request_class] > 0 and not is_hopeless(s, jobs, sight, first):
-            return False
-    for node in range(s.num_nodes):
-        if bounds.most_left(s, node) > longest_holder(s, sight, node) + bounds.HAIR:
-            bounds.tighten(s, jobs, node)
-    return True
-
-
-@compiled
-def quiet_until(s, jobs, sight):
-    """Return until when time alone makes no job pickable where `surely_no_choice` has just found that none is.
-
-    That holds while nothing ends or arrives, no further job has run for LEAST_RUN, and what remains of those that count
-    falls alike, so that their order stays: all run at speed 1, and none is at the floor of `queues.remaining_now`,
-    from which that rises again. Those count of which more remains than any queued job needs. Then victims are those of
-    now or fewer, and worth less. Minus infinity where that is not so, or where no tick comes before the next event.
-    """
-    until = min(next_event(s, jobs), s.next_closing)
-    if s.num_queued == 0 or s.tick == 0 or s.num_changes > 0 or until <= next_tick(s):
-        return -np.inf
-    before = np.inf
-    sort_ends(s, jobs, sight)
-    for k in range(sight.num_ends - 1, -1, -1):
-        job = sight.ends[k]
-        if s.phase[job] != RUNNING or s.width[job] == 0:
-            continue
-        left, attained = sight.left[k], attained_now(s, job)
-        if s.rate[job] != 1.0:
-            return -np.inf
-        if left <= sight.least_effort:
-            until = min(until, s.clock + sight.least_effort / LEAST_SHARE - attained)
-            continue
-        if before - left < CLOSE:
-            return -np.inf
-        before = left
-        to_floor = min((left - LEAST_SHARE * attained) / (1.0 + LEAST_SHARE), left - LEAST_SECONDS)
-        until = min(until, s.clock + to_floor)
-        if s.clock - s.phase_began[job] < LEAST_RUN:
-            until = min(until, s.phase_began[job] + LEAST_RUN)
-    return until - CLOSE
 
 
 @compiled

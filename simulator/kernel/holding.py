@@ -25,7 +25,7 @@ from simulator.kernel.machines import (
     hold,
     hold_cores,
     leave_slot,
-    note_change_around,
+    note_coming_or_going,
     take_cores,
     tidy_cores,
 )
@@ -39,11 +39,13 @@ from simulator.kernel.speed import bank, cores_of_servers
 @compiled
 def release(s, jobs, job):
     """Take back all that the job holds; a GPU that is reserved goes to the job it is reserved for."""
-    note_change_around(s, job)
+    note_coming_or_going(s, job, s.phase[job] == RUNNING)
     count_cores(s, job)
     slot = s.first_slot[job]
     s.first_slot[job] = NOBODY
+    s.num_spanning -= s.span[job] > 1
     if s.node_of[job] != NOBODY:
+        s.num_on_cores -= 1
         take_cores(s, s.node_of[job], -s.core_count[job])
         s.node_of[job] = NOBODY
     while slot != NOBODY:
@@ -181,7 +183,7 @@ def begin(s, jobs, job, gpus, cores, node):
         schedule(s, job, s.clock + idle_s)
     else:
         run(s, jobs, job)
-    note_change_around(s, job)
+    note_coming_or_going(s, job, s.phase[job] == RUNNING)
     if s.charged[job] == GROWING:
         fill(s, jobs, job)
 
@@ -284,4 +286,6 @@ def join_queue(s, jobs, job):
     """Let a job wait."""
     s.phase[job] = QUEUED
     s.num_queued += 1
+    s.joined[s.num_joins % len(s.joined)] = job
+    s.num_joins += 1
     enqueue(s, jobs, job)

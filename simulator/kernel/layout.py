@@ -43,6 +43,7 @@ CHARGED, GROWING = 1, 2  # memory is taken; is about to be
 
 MAX_LEVELS = 8  # distinct GPU memory sizes of a cluster, and limits of a ranking by level
 NOBODY, CLOSED = -1, -2  # no job holds a GPU, or has it reserved; its node is closed
+UNCHANGED, LOADS, SPEEDS = range(3)  # what has changed on a node: its memory's and links' load; how jobs run
 OPEN, DRAINING, DOWN = range(3)  # nodes: jobs may start; none may, those there run on; nothing runs
 
 GPU_TYPES = ("v100", "k80", "p100", "t4", "rtx2080ti", "rtx3090", "a100")  # the first is the reference
@@ -138,6 +139,10 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("num_active", "i8"),  # jobs that hold GPUs, each with its next event
     ("num_done", "i8"),
     ("num_free", "i8"),  # GPUs neither held nor reserved
+    ("num_shared", "i8"),  # GPUs that several jobs hold
+    ("num_spanning", "i8"),  # active jobs that hold GPUs of several nodes
+    ("num_on_cores", "i8"),  # active jobs that hold no GPU
+    ("num_joins", "i8"),  # how often a job has joined the queue
     ("num_pauses", "i8"),  # preemptions so far
     ("exact", "i8"),  # 1 where estimates equal the truth
     ("pooled", "i8"),
@@ -233,6 +238,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("place_in_events", "i4", ("jobs",)),
     # queues: a heap for each request class, one behind the other
     ("queue", "i4", ("jobs",)),
+    ("joined", "i4", ("jobs",)),  # the jobs that have joined it, the last over the first
     ("queue_start", "i4", ("jobs",)),
     ("queue_size", "i4", ("jobs",)),
     ("exhausted", "i1", ("jobs",)),  # request classes that found no place in the present pass, and why
@@ -263,7 +269,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("unreserved_cores", "f8", ("nodes",)),  # those not kept for GPUs without a job, one each
     ("demanded_gbs", "f8", ("nodes",)),  # GB/s that running jobs draw
     ("links_busy", "f8", ("nodes",)),  # sum of the shares of time that running jobs need its links
-    ("changed", "i1", ("nodes",)),  # 1 where the jobs that run here, or how, have changed
+    ("changed", "i1", ("nodes",)),  # UNCHANGED, LOADS or SPEEDS
     ("changes", "i4", ("nodes",)),  # list of those
     ("num_changes", "i8"),
     ("stamp", "i8"),  # counts the changes of nodes that may make room

@@ -8,7 +8,7 @@ from simulator.kernel.features import HIGHEST, LOWEST, NUM_FEATURES, NUM_RUNNING
 from simulator.kernel.layout import NOBODY, QUEUED, RUNNING
 from simulator.kernel.queues import first_open, open_all, remaining_now
 from simulator.kernel.sight import forget_all, sort_ends
-from simulator.kernel.standing import know
+from simulator.kernel.standing import know_all
 
 
 @compiled
@@ -31,20 +31,25 @@ def first_in_order(s, jobs, sight, out):
 
     Those that the list holds from the last look are taken first: they are nearly those of now.
     """
+    know_all(s, jobs, sight)
+    most = len(out)
     count = 0
+    area = 0.0
     sight.looks += 1
-    for k in range(len(out)):
+    for k in range(most):
         job = out[k]
         if job != NOBODY and s.phase[job] == QUEUED and sight.seen[job] != sight.looks:
             sight.seen[job] = sight.looks
-            count = insert(s, out, count, len(out), job)
+            count = insert(s, out, count, most, job)
     for request_class in range(s.num_classes):
         begin = s.queue_start[request_class]
         for at in range(begin, begin + s.queue_size[request_class]):
             job = s.queue[at]
-            know(s, jobs, sight, job)
-            if sight.seen[job] != sight.looks:
-                count = insert(s, out, count, len(out), job)
+            area += sight.area[job]
+            comes_later = 0 < most == count and s.order[job] > s.order[out[most - 1]]
+            if not comes_later and sight.seen[job] != sight.looks:
+                count = insert(s, out, count, most, job)
+    sight.queued_area = area
     out[count:] = NOBODY
     return count
 
@@ -157,14 +162,9 @@ def share_machines(s, out):
         out[s.num_gpus + node] = min(max(share, 0.0), 1.0)
 
 
-@entry
-def observe_running(states, e, jobs, listed, seen, mask):
-    """Describe the running jobs with most time remaining, and the machines; `mask[k]` tells which may be paused.
-
-    listed: int64 (R,), -1 beyond. seen: float32, R times RUNNING_FEATURES, within [LOWEST, HIGHEST], then the free
-    share of the memory of each GPU and of the cores of each node. mask: int8 (R,).
-    """
-    s = states[e]
+@compiled
+def show_running(s, jobs, listed, seen, mask):
+    """Describe the running jobs with most time remaining, and the machines; return how many jobs there are."""
     size = len(listed) * NUM_RUNNING
     features = seen[:size].reshape(len(listed), NUM_RUNNING)
     listed[:] = NOBODY
@@ -177,3 +177,13 @@ def observe_running(states, e, jobs, listed, seen, mask):
         seen[k] = min(max(seen[k], LOWEST), HIGHEST)
     share_machines(s, seen[size:])
     return count
+
+
+@entry
+def observe_running(states, e, jobs, listed, seen, mask):
+    """Describe the running jobs with most time remaining, and the machines; `mask[k]` tells which may be paused.
+
+    listed: int64 (R,), -1 beyond. seen: float32, R times RUNNING_FEATURES, within [LOWEST, HIGHEST], then the free
+    share of the memory of each GPU and of the cores of each node. mask: int8 (R,).
+    """
+    return show_running(states[e], jobs, listed, seen, mask)

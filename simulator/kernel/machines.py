@@ -1,7 +1,7 @@
 """What jobs hold: GPUs and their slots, memory, and CPU cores."""
 
 from simulator.kernel._compile import compiled
-from simulator.kernel.layout import CHARGED, CLOSED, MAX_SHARE, NOBODY, ROUNDING
+from simulator.kernel.layout import CHARGED, CLOSED, LOADS, MAX_SHARE, NOBODY, ROUNDING, SPEEDS, UNCHANGED
 
 
 @compiled
@@ -42,7 +42,7 @@ def count_on(s, gpu, job):
 @compiled
 def is_alone(s, job):
     """Tell whether a job has all its GPUs for itself."""
-    if s.max_share == 1:
+    if s.num_shared == 0:
         return True
     slot = s.first_slot[job]
     while slot != NOBODY:
@@ -77,24 +77,46 @@ def is_on_closed(s, job):
 
 
 @compiled
-def note_change(s, node):
-    """Note that speeds on a node must be found again before time goes on."""
-    if s.varying and not s.changed[node]:
-        s.changed[node] = 1
-        s.changes[s.num_changes] = node
-        s.num_changes += 1
+def note_change(s, node, what):
+    """Note what must be found again on a node before time goes on: LOADS, or SPEEDS too."""
+    if s.varying and s.changed[node] < what:
+        if s.changed[node] == UNCHANGED:
+            s.changes[s.num_changes] = node
+            s.num_changes += 1
+        s.changed[node] = what
 
 
 @compiled
 def note_change_around(s, job):
     """Note that speeds on the nodes of an active job must be found again."""
-    if not s.varying:
-        return
     if s.node_of[job] != NOBODY:
-        note_change(s, s.node_of[job])
+        note_change(s, s.node_of[job], SPEEDS)
     slot = s.first_slot[job]
     while slot != NOBODY:
-        note_change(s, s.gpu_node[slot // MAX_SHARE])
+        note_change(s, s.gpu_node[slot // MAX_SHARE], SPEEDS)
+        slot = s.next_slot[slot]
+
+
+@compiled
+def note_coming_or_going(s, job, runs):
+    """Note that an active job takes or leaves its GPUs or cores, or, with `runs`, begins or ceases to run on them.
+
+    Only jobs on the same GPUs feel it by itself; others feel the load on memory and links, if it runs. Where several
+    add to a load that are counted in the order of events, which time changes, it is found again in any case: its last
+    digit may be another.
+    """
+    if not s.varying:
+        return
+    runs |= s.num_on_cores > 1 or s.num_spanning > 2
+    if runs and s.node_of[job] != NOBODY:
+        note_change(s, s.node_of[job], LOADS)
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        gpu = slot // MAX_SHARE
+        if s.num_jobs_on[gpu] > 1:
+            note_change(s, s.gpu_node[gpu], SPEEDS)
+        elif runs:
+            note_change(s, s.gpu_node[gpu], LOADS)
         slot = s.next_slot[slot]
 
 
@@ -145,6 +167,7 @@ def take_slot(s, job, gpu):
         s.unreserved_cores[s.gpu_node[gpu]] += 1.0  # the core that was kept for it
         count_free(s, gpu, -1)
     s.num_jobs_on[gpu] += 1
+    s.num_shared += s.num_jobs_on[gpu] == 2
     return slot
 
 
@@ -169,6 +192,7 @@ def hold(s, job, gpus, cores):
         before = node
     s.first_slot[job] = chain
     s.span[job] = span
+    s.num_spanning += span > 1
     s.counted[job] = s.clock
     s.num_begun += 1
     s.began[job] = s.num_begun
@@ -180,6 +204,7 @@ def hold_cores(s, job, node, cores):
     s.core_count[job] = at_most(cores, s.unreserved_cores[node])
     s.node_of[job] = node
     s.span[job] = 1
+    s.num_on_cores += 1
     s.counted[job] = s.clock
     s.num_begun += 1
     s.began[job] = s.num_begun
@@ -211,10 +236,10 @@ def leave_slot(s, jobs, job, slot):
     node = s.gpu_node[gpu]
     s.job_in[slot] = NOBODY
     s.num_jobs_on[gpu] -= 1
+    s.num_shared -= s.num_jobs_on[gpu] == 1
     s.first_owner[gpu] = oldest_job_on(s, gpu)
     take_cores(s, node, -s.core_count[job])
     mark_node(s, node)
-    note_change(s, node)
     if s.num_jobs_on[gpu] > 0:
         if s.charged[job] == CHARGED:
             s.free_memory[gpu] += jobs[job].gpu_memory_gib

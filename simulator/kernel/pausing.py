@@ -9,7 +9,7 @@ from simulator.kernel._compile import compiled
 from simulator.kernel.bounds import note_pace
 from simulator.kernel.holding import join_queue, release, start_ready
 from simulator.kernel.layout import PAUSING, RESERVED, RUNNING
-from simulator.kernel.machines import note_change_around
+from simulator.kernel.machines import note_coming_or_going
 from simulator.kernel.progress import keep, retire, schedule
 from simulator.kernel.speed import bank
 
@@ -55,7 +55,7 @@ def save(s, jobs, job):
         s.phase[job] = PAUSING
         note_pace(s, jobs, job)
         s.phase_began[job] = s.clock
-        note_change_around(s, job)
+        note_coming_or_going(s, job, True)
         schedule(s, job, s.clock + jobs[job].pause_s)
     else:
         end_pause(s, jobs, job)

@@ -6,10 +6,10 @@ from simulator.kernel import heaps
 from simulator.kernel._compile import compiled
 from simulator.kernel.bounds import note_pace
 from simulator.kernel.core_readings import bank_readings
-from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING
-from simulator.kernel.machines import note_change_around
+from simulator.kernel.layout import LOADS, MAX_SHARE, NOBODY, RUNNING, UNCHANGED
+from simulator.kernel.machines import note_coming_or_going
 from simulator.kernel.shapes import is_rigid
-from simulator.kernel.speed import bank, demand_on, links_busy_on, set_speed, shared_fraction_of
+from simulator.kernel.speed import bank, demand_on, links_busy_on, pressure_on, set_speed, shared_fraction_of
 
 
 @compiled
@@ -106,7 +106,7 @@ def run(s, jobs, job):
     keep(s, job)
     s.shared_fraction[job] = shared_fraction_of(s, jobs, job)
     set_speed(s, jobs, job)
-    note_change_around(s, job)
+    note_coming_or_going(s, job, True)
     plan(s, jobs, job)
 
 
@@ -137,27 +137,46 @@ def retune(s, jobs, job):
 
 
 @compiled
+def find_loads(s, jobs, node):
+    """Find again what is drawn from a node's memory and asked of its links; tell whether jobs there feel it."""
+    pressure, links = pressure_on(s, node), s.links_busy[node]
+    s.demanded_gbs[node] = demand_on(s, jobs, node)
+    s.links_busy[node] = links_busy_on(s, jobs, node)
+    return pressure != pressure_on(s, node) or links != s.links_busy[node]
+
+
+@compiled
 def refresh(s, jobs):
     """Find all speeds again where something has changed."""
+    affects = False
     for k in range(s.num_changes):
-        s.demanded_gbs[s.changes[k]] = demand_on(s, jobs, s.changes[k])
-        s.links_busy[s.changes[k]] = links_busy_on(s, jobs, s.changes[k])
+        node = s.changes[k]
+        if not find_loads(s, jobs, node) and s.changed[node] == LOADS:
+            s.changed[node] = UNCHANGED
+        affects |= s.changed[node] != UNCHANGED
+    if affects:
+        retune_affected(s, jobs)
+    for k in range(s.num_changes):
+        s.changed[s.changes[k]] = UNCHANGED
+    s.num_changes = 0
+
+
+@compiled
+def retune_affected(s, jobs):
+    """Find the speed again of each running job on a node where it may be another."""
     for k in range(s.num_active):
         s.noted[k] = s.events[k]
     for k in range(s.num_active):
         job = s.noted[k]
         if s.phase[job] == RUNNING and is_affected(s, job):
             retune(s, jobs, job)
-    for k in range(s.num_changes):
-        s.changed[s.changes[k]] = 0
-    s.num_changes = 0
 
 
 @compiled
 def is_affected(s, job):
     """Tell whether an active job is on a node where something has changed."""
     if s.node_of[job] != NOBODY:
-        return s.changed[s.node_of[job]] == 1
+        return s.changed[s.node_of[job]] != UNCHANGED
     slot = s.first_slot[job]
     while slot != NOBODY:
         if s.changed[s.gpu_node[slot // MAX_SHARE]]:

@@ -13,7 +13,8 @@ from simulator.kernel.queues import attained_now, left_of, whole_time
 
 MOMENT = 5  # numbers that are others after any change of a record
 STANDING = 13  # features of a queued job that come first, of which only its age changes while it waits
-UNKNOWN, FITS, FITS_NOT = range(3)
+UNKNOWN, FITS, LACKS_CORES, LACKS_GPUS = range(4)
+SAME, LESS, MORE = range(3)  # what is free, over what was
 
 SIGHT: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     # the active jobs by when they should free their GPUs
@@ -39,16 +40,26 @@ SIGHT: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("held", "i4", ("gpus",)),  # GPUs that it has there
     ("num_holders", "i4", ("nodes",)),
     ("reach", "i4", ("nodes",)),  # GPUs of a node that are free or theirs
+    ("tight_at", "i8", ("nodes",)),  # the node's stamp when its bounds were last found anew
     # of each request class
-    ("fit", "i1", ("jobs",)),  # UNKNOWN, FITS or FITS_NOT
+    ("fit", "i1", ("jobs",)),  # UNKNOWN, FITS, or what it lacks
     ("left_on_node", "f4", ("jobs",)),
     ("hopeless", "f8", ("jobs",)),  # s; one that needs so much or more displaces nobody
     ("wait", "f4", ("jobs",)),  # feature; -1 where it is not known
+    ("room", "i8"),  # SAME, LESS or MORE since it was found which fit
+    ("free_then", "i4", ("nodes",)),  # GPUs that were free at the last look
+    ("cores_then", "f8", ("nodes",)),  # unreserved cores then
+    # of the last look that found that no job can be picked
+    ("checked", "i8"),  # jobs that have joined the queue by then; -1 where there was no such look
+    ("enough_left", "f8"),  # s; a pause for one of them pays only where a running job has more left
+    ("widest", "i8"),  # GPUs of the widest job that ran
     # what was found of a queued job
+    ("known_joins", "i8"),  # all are known that have joined the queue by then; -1 for none
     ("known", "i8", ("jobs",)),  # 1 + the number of its last start then, 0 for nothing
     ("effort", "f8", ("jobs",)),  # s, see `queues.cost_to_finish`
     ("area", "f8", ("jobs",)),  # estimated GPU-seconds remaining
     ("figures", "f4", ("jobs", STANDING)),
+    ("queued_area", "f8"),  # estimated GPU-seconds remaining of all at the last look
     ("an_hour_ago", "i8"),  # jobs submitted by then
 )
 
@@ -72,12 +83,35 @@ def sight_dtype(state: np.dtype) -> np.dtype:
 
 
 @compiled
+def note_room(s, sight):
+    """Note what is free on each node, and whether that is somewhere more than before."""
+    for node in range(s.num_nodes):
+        free, cores = s.free[node], s.unreserved_cores[node]
+        free_then, cores_then = sight.free_then[node], sight.cores_then[node]
+        if free == free_then and cores == cores_then:
+            continue
+        more = free > free_then or cores > cores_then
+        sight.room = max(sight.room, MORE if more else LESS)
+        sight.free_then[node] = free
+        sight.cores_then[node] = cores
+    if sight.room == MORE:
+        sight.checked = -1
+
+
+@compiled
 def forget(s, sight):
-    """Begin a look at the record: nothing is known of its request classes."""
+    """Begin a look at the record: nothing is known of its request classes but for what has not changed since.
+
+    With less room than before what did not fit does not: nor does a gang, since where it would take whole nodes and a
+    part of one, those are free with more room too, or others as large.
+    """
+    note_room(s, sight)
     for request_class in range(s.num_classes):
-        sight.fit[request_class] = UNKNOWN
+        if sight.room == MORE or (sight.room == LESS and sight.fit[request_class] == FITS):
+            sight.fit[request_class] = UNKNOWN
         sight.hopeless[request_class] = np.inf
         sight.wait[request_class] = -1.0
+    sight.room = SAME
 
 
 @compiled
@@ -86,6 +120,10 @@ def forget_all(s, sight):
     if s.instant < sight.moment[0]:
         sight.known[:] = 0
     sight.moment[0] = -1
+    sight.tight_at[:] = -1
+    sight.checked = -1
+    sight.known_joins = -1
+    sight.room = MORE
     forget(s, sight)
 
 
@@ -182,6 +220,8 @@ def sort_ends(s, jobs, sight):
             if sight.seen[job] != sight.looks and s.phase[job] != RESTARTING:
                 insert_end(sight, count, job, time_left(s, jobs, sight, job))
                 count += 1
+                if count == s.num_active:
+                    break
     sight.num_ends = count
     sight.most_left = most_left(s, sight)
 

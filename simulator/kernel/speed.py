@@ -164,7 +164,7 @@ def link_share(s, jobs, job):
 def links_busy_on(s, jobs, node):
     """Sum of the shares of their time that the jobs that run on a node and beyond need its links."""
     total = 0.0
-    if not s.shares_links:
+    if not s.shares_links or s.num_spanning == 0:
         return total
     for k in range(s.num_active):
         job = s.events[k]
@@ -290,12 +290,16 @@ def demand_on(s, jobs, node):
     total = 0.0
     if not s.bandwidth_binds:
         return total
-    begin = MAX_SHARE * s.node_first[node]
-    for slot in range(begin, begin + MAX_SHARE * s.node_gpus[node]):
-        job = s.job_in[slot]
-        if job != NOBODY and s.phase[job] == RUNNING:
-            total += drawn_by_each(s, jobs, job)
-    for k in range(s.num_active):
+    last, drawn = NOBODY, 0.0
+    for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
+        for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + s.max_share):
+            job = s.job_in[slot]
+            if job == NOBODY or s.phase[job] != RUNNING:
+                continue
+            if job != last:
+                last, drawn = job, drawn_by_each(s, jobs, job)
+            total += drawn
+    for k in range(s.num_active if s.num_on_cores > 0 else 0):
         job = s.events[k]
         if s.node_of[job] == node and s.phase[job] == RUNNING and jobs[job].num_gpus == 0:
             total += jobs[job].gbs_each * s.core_count[job] / jobs[job].cores_each * s.throttle[job]

@@ -18,6 +18,7 @@ from simulator.kernel.features import (
     REMAINING_AREA,
     RESTART,
 )
+from simulator.kernel.layout import QUEUED
 from simulator.kernel.queues import attained_now, cost_to_finish, estimate_now, remaining_now
 from simulator.kernel.scales import as_time, largest_memory
 
@@ -58,3 +59,19 @@ def effort_of(s, jobs, sight, job):
     """Return `queues.cost_to_finish` of a queued job."""
     know(s, jobs, sight, job)
     return sight.effort[job]
+
+
+@compiled
+def know_all(s, jobs, sight):
+    """Know all queued jobs: those that have joined the queue since all were known."""
+    if sight.known_joins < 0 or s.num_joins - sight.known_joins > len(s.joined):
+        for request_class in range(s.num_classes):
+            begin = s.queue_start[request_class]
+            for at in range(begin, begin + s.queue_size[request_class]):
+                know(s, jobs, sight, s.queue[at])
+    else:
+        for at in range(sight.known_joins, s.num_joins):
+            job = s.joined[at % len(s.joined)]
+            if s.phase[job] == QUEUED:
+                know(s, jobs, sight, job)
+    sight.known_joins = s.num_joins

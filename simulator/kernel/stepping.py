@@ -4,11 +4,12 @@ import numpy as np
 
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.describing import describe
-from simulator.kernel.displacing import pick, quiet_until, surely_no_choice
+from simulator.kernel.displacing import pick
 from simulator.kernel.events import advance, next_event
 from simulator.kernel.features import NUM_FEATURES, NUM_TOTALS
-from simulator.kernel.looking import look
-from simulator.kernel.sight import forget, forget_all
+from simulator.kernel.looking import look, show_running
+from simulator.kernel.no_choice import quiet_until, surely_no_choice
+from simulator.kernel.sight import forget, forget_all, note_room
 
 OUTCOME = ("now", "job_seconds", "own_choice", "queued", "instant", "done", "endless")
 """What is told of a step: the clock and the integral of jobs present (s) after it, the number of the action that the
@@ -44,7 +45,9 @@ def go_on(s, jobs, sight, listed, seen, mask):
     while True:
         over = s.num_done == s.num_jobs or s.endless
         if over or s.clock >= quiet:
-            forget(s, sight)
+            note_room(s, sight)
+            if over:
+                forget(s, sight)
             if over or (s.num_arrived > 0 and not surely_no_choice(s, jobs, sight)):
                 count, own = look(s, jobs, sight, listed, features, mask)
                 legal = any_legal(mask, slots)
@@ -72,6 +75,19 @@ def write_outcome(s, choice, out):
     out[ENDLESS] = s.endless
 
 
+@compiled
+def take_step(s, jobs, sight, action, listed, seen, mask, out):
+    """Pick the job of a slot, or wait, or BEGIN, and go on to the next choice."""
+    if action == len(listed):
+        wait(s, jobs)
+    elif action == BEGIN:
+        forget_all(s, sight)
+    else:
+        pick(s, jobs, sight, listed[action])
+    choice = go_on(s, jobs, sight, listed, seen, mask)
+    write_outcome(s, choice, out)
+
+
 @entry
 def step_picks(states, jobs, sights, actions, listed, seen, masks, outcomes):
     """Step environments: let each pick the job of a slot, or wait, and go on to its next choice.
@@ -80,19 +96,19 @@ def step_picks(states, jobs, sights, actions, listed, seen, masks, outcomes):
     LEAVE. Written are listed, int64 (N, K): the jobs of the slots; seen, float32 (N, n): see `describing.describe`, the
     mask behind it; masks, int8 (N, K + 1), the last for waiting; outcomes, float64 (N, len(OUTCOME)).
     """
-    slots = listed.shape[1]
     for e in range(len(actions)):
-        if actions[e] == LEAVE:
-            continue
-        s = states[e]
-        if actions[e] == slots:
-            wait(s, jobs[e])
-        elif actions[e] == BEGIN:
-            forget_all(s, sights[e])
-        else:
-            pick(s, jobs[e], sights[e], listed[e, actions[e]])
-        choice = go_on(s, jobs[e], sights[e], listed[e], seen[e], masks[e])
-        write_outcome(s, choice, outcomes[e])
+        if actions[e] != LEAVE:
+            take_step(states[e], jobs[e], sights[e], actions[e], listed[e], seen[e], masks[e], outcomes[e])
+
+
+@entry
+def step_pick(states, jobs, sights, actions, listed, seen, masks, outcomes, running, shown, running_mask):
+    """Step one environment as `step_picks` does, and show the running jobs and the machines.
+
+    running, shown, running_mask: see `looking.observe_running`.
+    """
+    take_step(states[0], jobs[0], sights[0], actions[0], listed[0], seen[0], masks[0], outcomes[0])
+    show_running(states[0], jobs[0], running, shown, running_mask)
 
 
 @entry

@@ -8,6 +8,7 @@ import pytest
 from envs.env import GPUClusterEnv
 from envs.task import SCRATCH
 from simulator.kernel import calls, listing
+from simulator.slots import Slots
 from tests.cases import tiny
 
 COUNT = 150
@@ -62,3 +63,25 @@ def test_what_is_passed_over_is_no_choice(physics: str, least: int, tmp_path: Pa
         if done:
             break
     assert passed >= least
+
+
+@pytest.mark.parametrize("physics", ["memory,preemption,estimates", "none", "all"])
+@pytest.mark.parametrize("cluster", ["1x8", "4x4"])
+def test_what_is_kept_between_steps_is_what_is_found_anew(cluster: str, physics: str, tmp_path: Path) -> None:
+    """Which jobs are in the slots, how they can be picked and all that is seen of them, at every step."""
+    chosen = tiny.scenario(tmp_path, tiny.month(COUNT), physics=physics, cluster=cluster, drop_too_large=True)
+    env = tiny.make(chosen, action="pick", observation="slots", queue_slots=8, running_slots=0)
+    rng, steps, done = np.random.default_rng(1), 0, False
+    env.reset(seed=0)
+    while not done and steps < 400:
+        anew = Slots(8, 0)
+        anew.refresh(env.episode.states.copy(), 0, env.episode.jobs)
+        kept = env._slots
+        assert kept.queue.tolist() == anew.queue.tolist()
+        assert kept.queue_mask[:-1].tolist() == anew.queue_mask[:-1].tolist()
+        assert kept.seen[: -len(kept.queue_mask)].tolist() == anew.seen[: -len(kept.queue_mask)].tolist()
+        own = env._choice
+        picks = own if rng.random() < 0.7 else int(rng.choice(np.flatnonzero(env.action_masks())))
+        *_, done, _, _ = env.step(picks)
+        steps += 1
+    assert steps > COUNT / 2

@@ -98,7 +98,7 @@ def who_loads_draws_bandwidth(s, jobs, node, sound=speed.demand_on):
 @instead_of(progress.is_affected)
 def a_gang_notices_its_first_node_only(s, job):
     node = s.node_of[job] if s.first_slot[job] == NOBODY else s.gpu_node[s.first_slot[job] // MAX_SHARE]
-    return s.changed[node] == 1
+    return s.changed[node] > 0
 
 
 @instead_of(progress.rise_time)
