@@ -1,6 +1,6 @@
 """Learn to steer the rule over moves: PPO of Stable-Baselines3 as it is, on a Box of offsets."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize
 
 from agents.evolution import Evolution
-from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless, variations
+from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
 from agents.side_by_side import SideBySide
 from agents.steer_network import SteerNetwork
 from agents.vec_env import ClusterVecEnv, batch
@@ -66,12 +66,12 @@ class SteerLearner(Learner):
 
     def environments(self) -> VecEnv:
         """Return the environments to learn in, an equal share of each workload; ValueError for fewer than workloads."""
-        training, portions = self.training, self.portions()
-        shares = shared_out(training.environments, portions)
-        if 0 in shares:
+        training, count = self.training, len(self.scenarios)
+        if training.environments < count:
             raise ValueError(
-                f"environments {training.environments}: expected one a workload or shift, {sum(portions)}, or more"
+                f"environments {training.environments}: expected one a workload, {count}, or more"
             )
+        shares = [training.environments // count + (k < training.environments % count) for k in range(count)]
         parts: list[VecEnv] = [
             VecMonitor(ClusterVecEnv(batch(share, scenario, count=training.windows, **self.environment())))
             for share, scenario in zip(shares, self.scenarios.values(), strict=True)
@@ -81,14 +81,8 @@ class SteerLearner(Learner):
                 VecNormalize(part, norm_obs=False, clip_reward=np.inf, gamma=training.discount)
                 for part in parts
             ]
-        envs = SideBySide(parts) if len(parts) > 1 else parts[0]
+        envs = SideBySide(parts) if count > 1 else parts[0]
         return VecNormalize(envs, norm_reward=False, clip_obs=np.inf) if training.normalize else envs
-
-    def portions(self) -> list[int]:
-        """Return how much of the environments each of the scenarios gets: a workload as much as all shifts together."""
-        shifts = len(variations(self.scenario, self.training))
-        workloads = len(self.scenarios) - shifts
-        return [max(shifts, 1)] * workloads + [1] * shifts
 
     def network(self, model: PPO) -> SteerNetwork:
         """Return the actor."""
@@ -115,13 +109,6 @@ class SteerLearner(Learner):
             {f"offset_{name}": float(moved.mean()) for name, moved in named.items()}
             | {f"spread_{name}": float(moved.std()) for name, moved in named.items()},
         )
-
-
-def shared_out(count: int, portions: Sequence[int]) -> list[int]:
-    """Return how many of so many each gets by its portion; what is left over goes to the first, one each."""
-    shares = [count * portion // sum(portions) for portion in portions]
-    left = count - sum(shares)
-    return [share + (k < left) for k, share in enumerate(shares)]
 
 
 def chosen(model: PPO, seen: np.ndarray, *, sampled: bool) -> np.ndarray:

@@ -69,7 +69,7 @@ class Training:
     decides after as many arrivals."""
     vary: bool = False
     """steer: learn on the scenario's windows under shifts too (load, bunched arrivals, run times, prices of pauses,
-    worse estimates, the other form of contention), in half of the environments; chosen is what is best on all."""
+    worse estimates, the other form of contention), each with as many environments; chosen is what is best on all."""
     discount: float = choice(0.97, above=0, most=1)
     """steer: how much the next step counts, over this one."""
     exploration: float = choice(0.135, above=0)

@@ -37,7 +37,7 @@ LOAD = (
     "idle_gpus",  # share of GPUs held by jobs that pause or load
     "demand",  # mean profiled duty on a GPU, over 2
     "slowdown",  # mean of running jobs by those beside them as believed, less 1
-    "slower_than_believed",  # mean log of the slowdown measured on shared GPUs, cores among it, over that; / 0.2
+    "slower_than_believed",  # mean log of the slowdown measured on shared GPUs, of which cores are part, over that
     "free_memory",  # share
     "free_cores",  # share
     "cores_a_gpu",  # / 16
@@ -187,7 +187,7 @@ def describe_running_jobs(s, jobs, m, out):
     out[RUNNING_ON_CORES] = np.log1p(on_cores) / 6.0
     out[IDLE_GPUS] = idle / s.num_gpus
     out[SLOWDOWN] = slow / each
-    out[SLOWER_THAN_BELIEVED] = slower / max(sharing, 1) / 0.2
+    out[SLOWER_THAN_BELIEVED] = slower / max(sharing, 1)
 
 
 @compiled
