@@ -24,7 +24,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from baselines.lib.kinds import Kinds
-from simulator.policy import Action
+from simulator.policy import Action, RunsWhole
 from simulator.turns import Turns
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _shares_of(rows: np.ndarray, count: np.ndarray, sizes: np.ndarray, objective
 
 
 @dataclass
-class Gavel:
+class Gavel(RunsWhole):
     """One episode of the policy.
 
     objective: whether the least of all throughputs is made largest, or their sum; each over that of equal shares.
@@ -102,6 +102,10 @@ class Gavel:
         while (move := self._turns.next_move(view)) is None:
             self._turns.share(self._shares(view, self._turns.sharing))
         return move
+
+    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        """Carry it out inside the kernel to the end, but for finding shares; tell whether every job ended."""
+        return self._turns.run_whole(states, jobs, histories, self._shares)
 
     def _shares(self, view: "View", jobs: np.ndarray) -> np.ndarray:
         """Return the shares of these jobs on each kind."""

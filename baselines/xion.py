@@ -17,6 +17,7 @@ So one victim that j waits for anyway must have R_v - E_j > 2 P_v + L_v + queue.
 waits for the pause. Where pausing is free the order alone decides, as in SRTF: added, for that limit.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -26,6 +27,7 @@ from simulator.policy import Action, Placement, Preempt, Start, Wait
 from simulator.search import Room, displaceable, room_for, wait_for_room
 
 if TYPE_CHECKING:
+    from simulator.entities import Jobs
     from simulator.view import View
 
 
@@ -57,56 +59,65 @@ class Xion:
         order = np.setdiff1d(view.queue, self._displaced) if self._displaced else view.queue
         if not len(order):
             return Wait()
-        effort = view.jobs.remaining_s + view.jobs.loading_s  # E
-        if start := view.start_first(order[np.argsort(effort[order], kind="stable")]):
+        if start := view.start_first(order[np.argsort(effort_of(view, order), kind="stable")]):
             return start
-        return self._displace(view, order[view.jobs.num_gpus[order] > 0], effort)
+        return self._displace(view, order[view.jobs.num_gpus[order] > 0])
 
-    def _displace(self, view: "View", queue: np.ndarray, effort: np.ndarray) -> Action:
+    def _displace(self, view: "View", queue: np.ndarray) -> Action:
         coming = view.gpus.reserved_for
         coming = coming[coming >= 0]
         waiting = np.union1d(queue, coming) if len(coming) else queue
-        if not len(queue) or (job := first(waiting, effort)) in coming:
+        if not len(queue) or (job := first(view, waiting)) in coming:
             return Wait()  # a pause for the first in order is in flight
-        if not (room := self._worthwhile(view, job, queue, effort)):
+        if not (room := self._worthwhile(view, job, queue)):
             return Wait()
         self._displaced += room.victims
         self._moves = [Start(job, Placement(room.gpus)), *map(Preempt, room.victims)]
         return self._moves.pop()
 
-    def _worthwhile(self, view: "View", job: int, queue: np.ndarray, effort: np.ndarray) -> Room | None:
+    def _worthwhile(self, view: "View", job: int, queue: np.ndarray) -> Room | None:
         """Return the room that pauses can make for a job if that pays."""
-        jobs, wait = view.jobs, wait_for_room(view, job, effort)
-        overhead = jobs.pause_s + jobs.load_s
-        if (
-            self.rule == "derived"
-            and wait - effort[job] <= self.margin_s
-            and overhead[jobs.num_gpus > 0].all()
-        ):
-            return None  # not even if the overhead were nothing; spares the search
+        effort, wait = float(effort_of(view, [job])[0]), wait_for_room(view, job)
         running = displaceable(view)
-        settled = view.now - jobs.phase_began_s[running] >= self.q_min_s
-        able = running[settled & (jobs.remaining_s[running] > effort[job])]
-        room = room_for(view, job, able, overhead * jobs.num_gpus) if len(able) else None
+        jobs = view.jobs_of(running)
+        if self.rule == "derived" and wait - effort <= self.margin_s and (jobs.pause_s + jobs.load_s).all():
+            return None  # not even if the overhead were nothing; spares the search
+        able = running[(view.now - jobs.phase_began_s >= self.q_min_s) & (jobs.remaining_s > effort)]
+        if not len(able):
+            return None
+        cost = (view.jobs.pause_s + view.jobs.load_s) * view.jobs.num_gpus
+        room = room_for(view, job, able, cost)
         if room is None or not room.victims:
             return None  # or it is not GPUs that it lacks
-        chosen = room.victims
-        if not overhead[chosen].any():
+        benefit = self._benefit(view, view.jobs_of(room.victims), effort, wait)
+        if np.isinf(benefit):
             return room
-        if self.rule == "gap":
-            benefit = jobs.remaining_s[chosen].mean() - (effort[job] + overhead[chosen]).sum()
-        else:
-            pause = jobs.pause_s[chosen].max()
-            benefit = wait - pause - (pause + effort[job] + jobs.load_s[chosen]).sum()
         if self.count_queue:
-            others = np.count_nonzero(jobs.profiled_memory_gib[queue] <= room.memory_gib) - 1
-            benefit -= others * (overhead * jobs.num_gpus)[chosen].sum() / len(view.gpus.first_owner)
+            others = np.count_nonzero(view.jobs.profiled_memory_gib[queue] <= room.memory_gib) - 1
+            benefit -= others * cost[room.victims].sum() / len(view.gpus.first_owner)
         return room if benefit > self.margin_s else None
 
+    def _benefit(self, view: "View", victims: "Jobs", effort: float, wait: float) -> float:
+        """Return the seconds won by a start instead of these victims; infinite where to pause them is free."""
+        overhead = victims.pause_s + victims.load_s
+        if not overhead.any():
+            return np.inf
+        if self.rule == "gap":
+            return float(victims.remaining_s.mean() - (effort + overhead).sum())
+        pause = victims.pause_s.max()
+        return float(wait - pause - (pause + effort + victims.load_s).sum())
 
-def first(jobs: np.ndarray, effort: np.ndarray) -> int:
+
+def effort_of(view: "View", jobs: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Return E of jobs, s."""
+    some = view.jobs_of(jobs)
+    effort: np.ndarray = some.remaining_s + some.loading_s
+    return effort
+
+
+def first(view: "View", jobs: np.ndarray) -> int:
     """Return the job of least effort, the first by (submit, job) among equals."""
-    return int(jobs[np.argmin(effort[jobs])])
+    return int(jobs[np.argmin(effort_of(view, jobs))])
 
 
 policy = Xion

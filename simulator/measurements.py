@@ -163,8 +163,8 @@ def drawn_gbs(source: Source) -> np.ndarray:
     asked = np.maximum(source.declared("cores_each"), 1e-9)
     cores = np.where(on_cpu, source.present("core_count") / asked, 1.0)
     draws = (source.present("phase") == RUNNING) & (on_cpu | (source.present("width") > 0))
-    each = np.empty(source.arrived)
-    calls.drawn_by_each(source.states, 0, source.jobs, each)
+    each = np.empty(len(source.listed))
+    calls.drawn_by_each(source.states, 0, source.jobs, source.listed, each)
     drawn = each * cores * source.present("throttle") * draws
     read: np.ndarray = drawn * (1.0 + BANDWIDTH_ERROR * source.errors("drawn_gbs"))
     return read
@@ -172,8 +172,8 @@ def drawn_gbs(source: Source) -> np.ndarray:
 
 def loading_s(source: Source) -> np.ndarray:
     """Seconds that a job holds GPUs without progress when it starts: it loads what was saved, or starts up."""
-    seconds = np.empty(source.arrived)
-    calls.loading(source.states, 0, source.jobs, seconds)
+    seconds = np.empty(len(source.listed))
+    calls.loading(source.states, 0, source.jobs, source.listed, seconds)
     return seconds
 
 

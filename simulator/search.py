@@ -99,14 +99,14 @@ def displaceable(view: View) -> np.ndarray:
     return jobs[: pausing_for.displaceable(source.states, 0, source.jobs, jobs)]
 
 
-def wait_for_room(view: View, job: int, effort: np.ndarray) -> float:
+def wait_for_room(view: View, job: int) -> float:
     """Return the seconds until a job could start, by the estimates, if no other is started or paused; or infinity.
 
-    effort: seconds that each job would hold GPUs, from its start to its end: those that wait for reserved ones do.
+    A job that waits for reserved GPUs will hold them while it loads, and for what is left of it.
     """
     source = source_of(view)
     source.known([job])
-    return float(pausing_for.wait_for_room(source.states, 0, source.jobs, job, effort))
+    return float(pausing_for.wait_for_room(source.states, 0, source.jobs, job))
 
 
 def room_for(view: View, job: int, candidates: np.ndarray, cost: np.ndarray) -> Room | None:

@@ -86,12 +86,17 @@ class Source:
         return int(self._arrived[0])
 
     @property
+    def listed(self) -> np.ndarray:
+        """The jobs that are told of: those that have arrived."""
+        return np.arange(self.arrived)
+
+    @property
     def progress(self) -> np.ndarray:
         """Attained and remaining seconds of each job that has arrived: (2, jobs)."""
         moment = self.instant, int(self.state.num_begun)  # a start may make others lose their progress
         if self._progress_at != moment:
             self._progress = np.empty((2, self.arrived))
-            calls.progress(self.states, 0, self.jobs, self._progress[0], self._progress[1])
+            calls.progress(self.states, 0, self.jobs, self.listed, *self._progress)
             self._progress_at = moment
         return self._progress
 
@@ -184,6 +189,54 @@ class Source:
             noise.errors(self.states, 0, noise.READINGS.index(reading), errors)
             self._errors[reading] = self.instant, errors
         return errors
+
+
+class Part(Source):
+    """What a source tells of some jobs alone, at this instant."""
+
+    def __init__(self, whole: Source, some: np.ndarray) -> None:
+        """Take the jobs, which have arrived."""
+        self.whole, self.some = whole, some
+        self.states, self.jobs, self.state = whole.states, whole.jobs, whole.state
+
+    @property
+    def listed(self) -> np.ndarray:
+        """The jobs that are told of."""
+        return self.some
+
+    @property
+    def progress(self) -> np.ndarray:
+        """Attained and remaining seconds of each: (2, jobs)."""
+        seconds = np.empty((2, len(self.some)))
+        calls.progress(self.states, 0, self.jobs, self.some, *seconds)
+        return seconds
+
+    @property
+    def believed(self) -> np.ndarray:
+        """What is expected of each; see `Source.believed`."""
+        found: np.ndarray = self.whole.believed[:, self.some]
+        return found
+
+    @property
+    def readings(self) -> np.ndarray:
+        """What is read of each; see `Source.readings`."""
+        found: np.ndarray = self.whole.readings[:, self.some]
+        return found
+
+    def declared(self, field: str) -> np.ndarray:
+        """Return what is fixed about them."""
+        found: np.ndarray = self.jobs[field][self.some]
+        return found
+
+    def present(self, field: str) -> np.ndarray:
+        """Return what has become of them."""
+        found: np.ndarray = self.state.array(field)[self.some]
+        return found
+
+    def errors(self, reading: str) -> np.ndarray:
+        """Return the errors of a reading of each."""
+        found: np.ndarray = self.whole.errors(reading)[self.some]
+        return found
 
 
 _SOURCES: dict[ref[object], Source] = {}  # a plain dictionary reads twice as fast as one of weak keys

@@ -70,11 +70,15 @@ class Rounds:
         return True
 
 
-def by(view: "View", *keys: np.ndarray, gpus: np.ndarray | None = None) -> Wishes:
-    """Return the wishes of all queued and running jobs by some keys, the first first, then by (submit, job).
+def present(view: "View") -> np.ndarray:
+    """Return all queued and running jobs."""
+    return np.sort(np.concatenate((view.queue, view.running)))
+
+
+def by(view: "View", jobs: np.ndarray, *keys: np.ndarray, gpus: np.ndarray | None = None) -> Wishes:
+    """Return the wishes of jobs by keys of theirs, the first first, then by (submit, job).
 
     gpus: how many each wants, if not what it asks for.
     """
-    jobs = np.sort(np.concatenate((view.queue, view.running)))
-    order = jobs[np.lexsort((jobs, *(key[jobs] for key in reversed(keys))))]
-    return Wishes(order, (view.jobs.num_gpus if gpus is None else gpus)[order])
+    order = np.lexsort((jobs, *reversed(keys)))
+    return Wishes(jobs[order], (view.jobs.num_gpus[jobs] if gpus is None else gpus)[order])

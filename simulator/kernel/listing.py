@@ -81,14 +81,13 @@ def is_waiting(states, e, jobs):
     return waits and runs
 
 
-@entry
-def wait(states, e, jobs, seconds):
+@compiled
+def note_wait(s, jobs, seconds):
     """Note that the policy waits, for so many seconds at most; tell whether that is legal.
 
     It is not where nothing is pending and a job could start. seconds: NaN for none; where nothing is pending the next
     instant is then now, at which what was paused at this one may start.
     """
-    s = states[e]
     is_pending = events.next_event(s, jobs) < np.inf
     if not is_pending and may_start(s, jobs):
         return False
@@ -96,3 +95,9 @@ def wait(states, e, jobs, seconds):
         seconds = np.inf if is_pending else 0.0
     s.wake = s.clock + seconds
     return True
+
+
+@entry
+def wait(states, e, jobs, seconds):
+    """Note that the policy waits; see `note_wait`."""
+    return note_wait(states[e], jobs, seconds)

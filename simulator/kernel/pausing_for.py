@@ -7,7 +7,7 @@ from simulator.kernel.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, SERVER_
 from simulator.kernel.machines import is_alone
 from simulator.kernel.pausing import may_pause
 from simulator.kernel.placement import can_hold
-from simulator.kernel.queues import remaining_now
+from simulator.kernel.queues import loading_time, remaining_now
 from simulator.kernel.room import (
     EPS,
     Pool,
@@ -86,8 +86,14 @@ def ends_in(s, jobs, job):
     return left
 
 
+@compiled
+def effort_of(s, jobs, job):
+    """Return the seconds that a job would hold GPUs from its start to its end."""
+    return remaining_now(s, jobs, job) + loading_time(s, jobs, job)
+
+
 @allocating
-def free_in(s, jobs, effort):
+def free_in(s, jobs):
     """Return the seconds until each GPU is free; a reserved one is when its next job ends."""
     free_s, latest = np.zeros(s.num_gpus), np.full(s.num_arrived, -np.inf)
     for gpu in range(s.num_gpus):
@@ -97,18 +103,15 @@ def free_in(s, jobs, effort):
             latest[s.reserved_for[gpu]] = max(latest[s.reserved_for[gpu]], free_s[gpu])
     for gpu in range(s.num_gpus):
         if s.reserved_for[gpu] >= 0:
-            free_s[gpu] = latest[s.reserved_for[gpu]] + effort[s.reserved_for[gpu]]
+            free_s[gpu] = latest[s.reserved_for[gpu]] + effort_of(s, jobs, s.reserved_for[gpu])
     return free_s
 
 
 @entry
-def wait_for_room(states, e, jobs, job, effort):
-    """Return the seconds until a job could start by the estimates, if no other is started or paused; or infinity.
-
-    effort: seconds that each job would hold GPUs, from its start to its end.
-    """
+def wait_for_room(states, e, jobs, job):
+    """Return the seconds until a job could start by the estimates, if no other is started or paused; or infinity."""
     s = states[e]
-    free_s, able = free_in(s, jobs, effort), holding_nodes(s, jobs, job)
+    free_s, able = free_in(s, jobs), holding_nodes(s, jobs, job)
     largest = largest_of(s, able)
     latest = 0.0
     missing = jobs[job].num_gpus

@@ -6,12 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simulator.kernel._compile import compiled
-from simulator.kernel.core_memory import Fields, dtype_of, tier_of
+from simulator.kernel.core_memory import THROTTLE, Fields, dtype_of, tier_of
 from simulator.kernel.layout import LOADING, PAUSING, RESERVED, RUNNING, SERVER_CORES, WORKER_CORES, Tier
 
-WAIT, START, PAUSE, MOVE, PROFILE = range(
-    5
-)  # what is to be done next; PROFILE: to fit the profiles of some jobs
+PROFILE = THROTTLE + 1  # beside the kinds of moves: the profiles of some jobs are to be fitted
 STEPS, SHARES = range(2)  # how shapes are found: a step at a time (AITurbo), or shared out anew (Optimus)
 NO_JOB, AS_TOLD, EVERY_JOB = range(3)  # which jobs are adjusted, where by steps
 NEITHER, FIRST, LAST = range(3)  # where among its shapes a job has the one that it holds

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.lib.grants import Rounds, Wishes, by
+from baselines.lib.grants import Rounds, Wishes, by, present
 from simulator.cluster import Cluster, uniform
 from simulator.episode import Episode, run
 from simulator.kernel import laws
@@ -151,7 +151,8 @@ class Shuffled:
         self.pending: list[int] = []
 
     def order(self, view: View) -> Wishes:
-        wishes = by(view, self.rng.permutation(len(view.jobs.phase)))
+        here = present(view)
+        wishes = by(view, here, self.rng.permutation(len(view.jobs.phase))[here])
         self.place, self.pending = {job: place for place, job in enumerate(wishes.jobs.tolist())}, []
         return wishes
 

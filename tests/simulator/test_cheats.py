@@ -238,7 +238,7 @@ def test_a_job_to_come_is_not_started_first(job: int, load: Workload) -> None:
 
 SEARCHES: dict[str, Callable[[View, int], object]] = {
     "joins": lambda view, job: search.Joins(view, np.array([job])),
-    "wait_for_room": lambda view, job: search.wait_for_room(view, job, view.jobs.remaining_s),
+    "wait_for_room": lambda view, job: search.wait_for_room(view, job),
     "room_for": lambda view, job: search.room_for(view, job, view.preemptible, view.jobs.pause_s),
     "room_for_by": lambda view, job: search.room_for(view, 0, np.array([job]), view.jobs.pause_s),
     "room_by_one": lambda view, job: search.room_by_one(view, np.array([job]), view.preemptible),
