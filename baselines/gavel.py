@@ -45,9 +45,16 @@ def shares(
 
     speed: of a job on a kind, 0 where it cannot run. sizes: GPUs of each type; a kind more is all of them together.
     """
+    if has_room_for_all(gpus, speed, sizes):
+        return np.where(speed > 0, 1.0, 0.0)
     rows, count, alike = _alike(gpus, speed)
     of_row = _shares_of(rows, count, sizes, objective)
     return np.take(of_row, alike, axis=0)
+
+
+def has_room_for_all(gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray) -> bool:
+    """Tell whether all jobs that can run at all do so at once on GPUs of one type: then each has all of its time."""
+    return len(sizes) == 1 and bool(gpus[(speed > 0).any(axis=1)].sum() <= sizes.sum())
 
 
 def _alike(gpus: np.ndarray, speed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -110,8 +117,10 @@ class Gavel(RunsWhole):
     def _shares(self, view: "View", jobs: np.ndarray) -> np.ndarray:
         """Return the shares of these jobs on each kind."""
         self._kinds = self._kinds or Kinds(view)
-        sizes = self._kinds.sizes(view)
-        rows, count, alike = _alike(view.jobs.num_gpus[jobs], self._kinds.speeds(view, jobs))
+        gpus, speed, sizes = view.jobs.num_gpus[jobs], self._kinds.speeds(view, jobs), self._kinds.sizes(view)
+        if has_room_for_all(gpus, speed, sizes):
+            return np.where(speed > 0, 1.0, 0.0)
+        rows, count, alike = _alike(gpus, speed)
         key = rows.tobytes(), count.tobytes(), sizes.tobytes()
         if key not in self._known:
             self._known[key] = _shares_of(rows, count, sizes, self.objective)
