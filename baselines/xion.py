@@ -17,14 +17,13 @@ So one victim that j waits for anyway must have R_v - E_j > 2 P_v + L_v + queue.
 waits for the pause. Where pausing is free the order alone decides, as in SRTF: added, for that limit.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from simulator.policy import Action, Placement, Preempt, Start, Wait
-from simulator.search import Room, displaceable, room_for, wait_for_room
+from simulator.search import Room, by_effort, displaceable, effort_of, room_for, wait_for_room
 
 if TYPE_CHECKING:
     from simulator.entities import Jobs
@@ -59,15 +58,16 @@ class Xion:
         order = np.setdiff1d(view.queue, self._displaced) if self._displaced else view.queue
         if not len(order):
             return Wait()
-        if start := view.start_first(order[np.argsort(effort_of(view, order), kind="stable")]):
+        order = by_effort(view, order)
+        if start := view.start_first(order):
             return start
         return self._displace(view, order[view.jobs.num_gpus[order] > 0])
 
     def _displace(self, view: "View", queue: np.ndarray) -> Action:
         coming = view.gpus.reserved_for
         coming = coming[coming >= 0]
-        waiting = np.union1d(queue, coming) if len(coming) else queue
-        if not len(queue) or (job := first(view, waiting)) in coming:
+        waiting = by_effort(view, np.union1d(queue, coming)) if len(coming) else queue
+        if not len(queue) or (job := int(waiting[0])) in coming:
             return Wait()  # a pause for the first in order is in flight
         if not (room := self._worthwhile(view, job, queue)):
             return Wait()
@@ -77,11 +77,11 @@ class Xion:
 
     def _worthwhile(self, view: "View", job: int, queue: np.ndarray) -> Room | None:
         """Return the room that pauses can make for a job if that pays."""
-        effort, wait = float(effort_of(view, [job])[0]), wait_for_room(view, job)
+        effort, wait = effort_of(view, job), wait_for_room(view, job)
         running = displaceable(view)
-        jobs = view.jobs_of(running)
-        if self.rule == "derived" and wait - effort <= self.margin_s and (jobs.pause_s + jobs.load_s).all():
+        if self.rule == "derived" and wait - effort <= self.margin_s and all_cost(view, running):
             return None  # not even if the overhead were nothing; spares the search
+        jobs = view.jobs_of(running)
         able = running[(view.now - jobs.phase_began_s >= self.q_min_s) & (jobs.remaining_s > effort)]
         if not len(able):
             return None
@@ -108,16 +108,9 @@ class Xion:
         return float(wait - pause - (pause + effort + victims.load_s).sum())
 
 
-def effort_of(view: "View", jobs: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Return E of jobs, s."""
-    some = view.jobs_of(jobs)
-    effort: np.ndarray = some.remaining_s + some.loading_s
-    return effort
-
-
-def first(view: "View", jobs: np.ndarray) -> int:
-    """Return the job of least effort, the first by (submit, job) among equals."""
-    return int(jobs[np.argmin(effort_of(view, jobs))])
+def all_cost(view: "View", jobs: np.ndarray) -> bool:
+    """Tell whether it takes time to pause and load each of some jobs."""
+    return bool((view.jobs.pause_s[jobs] + view.jobs.load_s[jobs]).all())
 
 
 policy = Xion

@@ -122,8 +122,7 @@ class Episode:
     @property
     def done(self) -> bool:
         """Whether every job has ended."""
-        state = source_of(self.view).state
-        return bool(state.num_done == state.num_jobs)
+        return source_of(self.view).is_over
 
     @property
     def fastest_s(self) -> np.ndarray:

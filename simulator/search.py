@@ -92,11 +92,32 @@ def is_waiting(view: View) -> bool:
     return bool(listing.is_waiting(source.states, 0, source.jobs))
 
 
+def any_held_back(view: View) -> bool:
+    """Tell whether a queued job was paused, or failed, at this very instant, so that it may start at the next."""
+    return bool(listing.any_held_back(source_of(view).states, 0))
+
+
 def displaceable(view: View) -> np.ndarray:
     """Return the running jobs whose pause would free GPUs: not started at this instant, and sharing none."""
     source = source_of(view)
     jobs = np.empty(int(source.state.num_active), np.int64)
     return jobs[: pausing_for.displaceable(source.states, 0, source.jobs, jobs)]
+
+
+def by_effort(view: View, jobs: np.ndarray) -> np.ndarray:
+    """Return jobs by the seconds that they would hold GPUs from their start to their end, equal ones as they come."""
+    source = source_of(view)
+    some = source.known(jobs)
+    order = np.empty_like(some)
+    pausing_for.by_effort(source.states, 0, source.jobs, some, order)
+    return order
+
+
+def effort_of(view: View, job: int) -> float:
+    """Return the seconds that a job would hold GPUs from its start to its end: it loads, and has so much left."""
+    source = source_of(view)
+    source.known([job])
+    return float(pausing_for.effort(source.states, 0, source.jobs, job))
 
 
 def wait_for_room(view: View, job: int) -> float:

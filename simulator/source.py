@@ -62,6 +62,7 @@ class Source:
         self.histories = records_of(None, jobs, states) if histories is None else histories
         self.state, self.after = Record(states, 0), Record(states, 1)
         self._instant, self._arrived = self.state.number("instant"), self.state.number("num_arrived")
+        self._done, self._total = self.state.number("num_done"), self.state.number("num_jobs")
         self._list = np.empty(len(jobs), np.int64)
         self.moves: list[Action] = []
         self.moves_at = -1
@@ -79,6 +80,11 @@ class Source:
     def instant(self) -> int:
         """How many instants there have been."""
         return int(self._instant[0])
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every job has ended."""
+        return bool(self._done[0] == self._total[0])
 
     @property
     def arrived(self) -> int:
@@ -128,10 +134,9 @@ class Source:
 
     def known(self, order: Sequence[int] | np.ndarray) -> np.ndarray:
         """Return jobs as an array of integers; ValueError if one of them has not arrived."""
-        jobs = np.asarray(order, np.int64)
-        if len(jobs) and not 0 <= jobs.min() <= jobs.max() < self.arrived:
-            strange = jobs[(jobs < 0) | (jobs >= self.arrived)][0]
-            raise ValueError(f"job {strange} has not arrived: there are {self.arrived} jobs so far")
+        jobs = np.ascontiguousarray(order, np.int64)
+        if (strange := listing.first_unknown(jobs, self.arrived)) < len(jobs):
+            raise ValueError(f"job {jobs[strange]} has not arrived: there are {self.arrived} jobs so far")
         return jobs
 
     @property

@@ -167,12 +167,20 @@ def move(states, e, jobs, job, gpus, cores, node, workers, servers):
 
 
 @entry
-def iteration(states, e, jobs, job, workers, servers, on_cpu):
-    """Return the seconds of an iteration in a shape, alone on V100s of one node, with plenty of cores."""
+def iterations(states, e, jobs, job, shapes, out):
+    """Write the seconds of an iteration in shapes, alone on V100s of one node, with plenty of cores.
+
+    shapes: int64 (shapes, 3), workers, servers, and 1 where workers are on CPU cores.
+    """
     s = states[e]
-    if on_cpu:
-        return speed.iteration_on_cpu(s, jobs, job, workers, servers)
-    return speed.iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, speed.PLENTY_OF_CORES, 1, 1.0)
+    for k in range(len(shapes)):
+        workers, servers = shapes[k, 0], shapes[k, 1]
+        if shapes[k, 2]:
+            out[k] = speed.iteration_on_cpu(s, jobs, job, workers, servers)
+        else:
+            out[k] = speed.iteration_time(
+                s, jobs, job, workers, servers, 1.0, 1.0, speed.PLENTY_OF_CORES, 1, 1.0
+            )
 
 
 @entry

@@ -101,3 +101,18 @@ def note_wait(s, jobs, seconds):
 def wait(states, e, jobs, seconds):
     """Note that the policy waits; see `note_wait`."""
     return note_wait(states[e], jobs, seconds)
+
+
+@entry
+def any_held_back(states, e):
+    """Tell whether a queued job was paused, or failed, at this very instant, so that it may start at the next."""
+    return events.any_held_back(states[e])
+
+
+@entry
+def first_unknown(jobs, arrived):
+    """Return the place of the first of some jobs that has not arrived, their number where all have."""
+    for k in range(len(jobs)):
+        if jobs[k] < 0 or jobs[k] >= arrived:
+            return k
+    return len(jobs)

@@ -108,6 +108,21 @@ def free_in(s, jobs):
 
 
 @entry
+def effort(states, e, jobs, job):
+    """Return the seconds that a job would hold GPUs from its start to its end, by its estimate."""
+    return effort_of(states[e], jobs, job)
+
+
+@entry
+def by_effort(states, e, jobs, some, out):
+    """Write some jobs in the order of these seconds, equal ones as they come."""
+    key = np.empty(len(some))
+    for k in range(len(some)):
+        key[k] = effort_of(states[e], jobs, some[k])
+    out[:] = some[np.argsort(key, kind="mergesort")]
+
+
+@entry
 def wait_for_room(states, e, jobs, job):
     """Return the seconds until a job could start by the estimates, if no other is started or paused; or infinity."""
     s = states[e]
