@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from baselines.las import LIMITS
-from baselines.lib.grants import ROUND_S, Rounds, Wishes, by, present
+from baselines.lib.grants import ROUND_S, Rounds, Wishes, by
 from simulator.policy import Action
+from simulator.search import queued_or_running
 from simulator.vocabulary import DONE
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Gittins:
         gpus, service = view.jobs.num_gpus, view.jobs.ran_s * view.jobs.num_gpus
         ended = (view.jobs.phase == DONE) & (gpus > 0)
         sizes = service[ended] if ended.sum() >= self.enough else (view.jobs.estimate_s * gpus)[gpus > 0]
-        here = present(view)
+        here = queued_or_running(view)
         step = np.searchsorted(STEPS, service[here], side="right")
         return by(view, here, -indices(sizes, self.fewest)[step], step)
 

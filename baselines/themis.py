@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.grants import ROUND_S, Rounds, Wishes, by, present
+from baselines.lib.grants import ROUND_S, Rounds, Wishes, by
 from simulator.policy import Action
+from simulator.search import queued_or_running
 from simulator.vocabulary import RUNNING
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Themis:
         return self._rounds(view)
 
     def _wishes(self, view: "View") -> Wishes:
-        here = present(view)
+        here = queued_or_running(view)
         jobs = view.jobs_of(here)
         leased = (jobs.phase == RUNNING) & (view.now - jobs.phase_began_s < self.lease_s)
         return by(view, here, ~leased, -unfairness(jobs, view.now))

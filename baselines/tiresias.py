@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from baselines.las import LIMITS
-from baselines.lib.grants import ROUND_S, Rounds, Wishes, by, present
+from baselines.lib.grants import ROUND_S, Rounds, Wishes, by
 from simulator.policy import Action
+from simulator.search import queued_or_running
 from simulator.vocabulary import QUEUED
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Tiresias:
         return self._rounds(view)
 
     def _wishes(self, view: "View") -> Wishes:
-        here = present(view)
+        here = queued_or_running(view)
         jobs = view.jobs_of(here)
         ran_s, gpus = jobs.ran_s, jobs.num_gpus
         forgiven_s = np.minimum(self._forgiven_of(here), ran_s)

@@ -23,7 +23,16 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from simulator.policy import Action, Placement, Preempt, Start, Wait
-from simulator.search import Room, by_effort, displaceable, effort_of, room_for, wait_for_room
+from simulator.search import (
+    Room,
+    all_cost,
+    by_effort,
+    displaceable,
+    effort_of,
+    first_blocked,
+    room_for,
+    wait_for_room,
+)
 
 if TYPE_CHECKING:
     from simulator.entities import Jobs
@@ -61,26 +70,24 @@ class Xion:
         order = by_effort(view, order)
         if start := view.start_first(order):
             return start
-        return self._displace(view, order[view.jobs.num_gpus[order] > 0])
+        return self._displace(view, order)
 
-    def _displace(self, view: "View", queue: np.ndarray) -> Action:
-        coming = view.gpus.reserved_for
-        coming = coming[coming >= 0]
-        waiting = by_effort(view, np.union1d(queue, coming)) if len(coming) else queue
-        if not len(queue) or (job := int(waiting[0])) in coming:
-            return Wait()  # a pause for the first in order is in flight
-        if not (room := self._worthwhile(view, job, queue)):
+    def _displace(self, view: "View", order: np.ndarray) -> Action:
+        job = first_blocked(view, order)
+        if job is None:  # or a pause for the first in order is in flight
+            return Wait()
+        if not (room := self._worthwhile(view, job, order)):
             return Wait()
         self._displaced += room.victims
         self._moves = [Start(job, Placement(room.gpus)), *map(Preempt, room.victims)]
         return self._moves.pop()
 
-    def _worthwhile(self, view: "View", job: int, queue: np.ndarray) -> Room | None:
+    def _worthwhile(self, view: "View", job: int, order: np.ndarray) -> Room | None:
         """Return the room that pauses can make for a job if that pays."""
         effort, wait = effort_of(view, job), wait_for_room(view, job)
-        running = displaceable(view)
-        if self.rule == "derived" and wait - effort <= self.margin_s and all_cost(view, running):
+        if self.rule == "derived" and wait - effort <= self.margin_s and all_cost(view):
             return None  # not even if the overhead were nothing; spares the search
+        running = displaceable(view)
         jobs = view.jobs_of(running)
         able = running[(view.now - jobs.phase_began_s >= self.q_min_s) & (jobs.remaining_s > effort)]
         if not len(able):
@@ -93,7 +100,8 @@ class Xion:
         if np.isinf(benefit):
             return room
         if self.count_queue:
-            others = np.count_nonzero(view.jobs.profiled_memory_gib[queue] <= room.memory_gib) - 1
+            queued = view.jobs_of(order[view.jobs.num_gpus[order] > 0])
+            others = np.count_nonzero(queued.profiled_memory_gib <= room.memory_gib) - 1
             benefit -= others * cost[room.victims].sum() / len(view.gpus.first_owner)
         return room if benefit > self.margin_s else None
 
@@ -106,11 +114,6 @@ class Xion:
             return float(victims.remaining_s.mean() - (effort + overhead).sum())
         pause = victims.pause_s.max()
         return float(wait - pause - (pause + effort + victims.load_s).sum())
-
-
-def all_cost(view: "View", jobs: np.ndarray) -> bool:
-    """Tell whether it takes time to pause and load each of some jobs."""
-    return bool((view.jobs.pause_s[jobs] + view.jobs.load_s[jobs]).all())
 
 
 policy = Xion

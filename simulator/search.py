@@ -80,6 +80,13 @@ class Joins:
 _NONE, _NOBODY, _NOTHING = np.empty(0, np.int64), np.empty((0, 1), np.int32), np.empty((0, 0), np.int8)
 
 
+def queued_or_running(view: View) -> np.ndarray:
+    """Return the jobs that are queued or run, by (submit, job)."""
+    source = source_of(view)
+    jobs = np.empty(int(source.state.num_queued) + int(source.state.num_active), np.int64)
+    return jobs[: listing.queued_or_running(source.states, 0, jobs)]
+
+
 def may_any_start(view: View) -> bool:
     """Tell whether the scenario's placement rule could start a queued job now."""
     source = source_of(view)
@@ -116,8 +123,21 @@ def by_effort(view: View, jobs: np.ndarray) -> np.ndarray:
 def effort_of(view: View, job: int) -> float:
     """Return the seconds that a job would hold GPUs from its start to its end: it loads, and has so much left."""
     source = source_of(view)
-    source.known([job])
+    source.check(job)
     return float(pausing_for.effort(source.states, 0, source.jobs, job))
+
+
+def first_blocked(view: View, order: np.ndarray) -> int | None:
+    """Return the first job with GPUs of an order by effort; None if there is none, or one before it has GPUs kept."""
+    source = source_of(view)
+    job = int(pausing_for.first_blocked(source.states, 0, source.jobs, source.known(order)))
+    return None if job == NOBODY else job
+
+
+def all_cost(view: View) -> bool:
+    """Tell whether it takes time to pause and load each of the `displaceable` jobs."""
+    source = source_of(view)
+    return bool(pausing_for.all_cost(source.states, 0, source.jobs))
 
 
 def wait_for_room(view: View, job: int) -> float:
@@ -126,7 +146,7 @@ def wait_for_room(view: View, job: int) -> float:
     A job that waits for reserved GPUs will hold them while it loads, and for what is left of it.
     """
     source = source_of(view)
-    source.known([job])
+    source.check(job)
     return float(pausing_for.wait_for_room(source.states, 0, source.jobs, job))
 
 
@@ -137,7 +157,7 @@ def room_for(view: View, job: int, candidates: np.ndarray, cost: np.ndarray) -> 
     one node; a gang on several takes the cheapest node for each part.
     """
     source = source_of(view)
-    source.known([job])
+    source.check(job)
     able, gpus = source.known(candidates), np.empty(int(source.jobs["num_gpus"][job]), np.int32)
     count, memory = pausing_for.room_for(source.states, 0, source.jobs, job, able, cost, gpus)
     return None if count < 0 else Room(source.state.victims[:count].tolist(), tuple(gpus.tolist()), memory)
@@ -165,7 +185,7 @@ def room_before(view: View, job: int, after: Sequence[int], among: np.ndarray) -
     no room, or where a node would lack the cores that the job asks for. The GPUs come in ascending order.
     """
     source = source_of(view)
-    source.known([job])
+    source.check(job)
     behind = source.known(after)
     count = granting.room_before(source.states, 0, source.jobs, job, behind, among)
     if count < 0:

@@ -132,11 +132,16 @@ class Source:
         """Return what has become of the jobs that have arrived."""
         return self.state.array(field)[: self.arrived]
 
+    def check(self, job: int) -> None:
+        """Raise ValueError if a job has not arrived."""
+        if not 0 <= job < self.arrived:
+            raise ValueError(f"job {job} has not arrived: there are {self.arrived} jobs so far")
+
     def known(self, order: Sequence[int] | np.ndarray) -> np.ndarray:
         """Return jobs as an array of integers; ValueError if one of them has not arrived."""
         jobs = np.ascontiguousarray(order, np.int64)
         if (strange := listing.first_unknown(jobs, self.arrived)) < len(jobs):
-            raise ValueError(f"job {jobs[strange]} has not arrived: there are {self.arrived} jobs so far")
+            self.check(int(jobs[strange]))
         return jobs
 
     @property

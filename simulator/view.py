@@ -198,8 +198,7 @@ class View:
     def _arrived(self, job: int) -> Source:
         """Return the source if a job has arrived; else ValueError."""
         source = source_of(self)
-        if not 0 <= job < source.arrived:
-            raise ValueError(f"job {job} has not arrived: there are {source.arrived} jobs so far")
+        source.check(job)
         return source
 
 

@@ -84,11 +84,6 @@ class Rounds:
         return True
 
 
-def present(view: "View") -> np.ndarray:
-    """Return all queued and running jobs."""
-    return np.sort(np.concatenate((view.queue, view.running)))
-
-
 def by(view: "View", jobs: np.ndarray, *keys: np.ndarray, gpus: np.ndarray | None = None) -> Wishes:
     """Return the wishes of jobs by keys of theirs, the first first, then by (submit, job).
 

@@ -24,6 +24,24 @@ def queued(states, e, out):
 
 
 @entry
+def queued_or_running(states, e, out):
+    """List the jobs that are queued or run; return their number."""
+    s = states[e]
+    count = 0
+    for request_class in range(s.num_classes):
+        begin = s.queue_start[request_class]
+        for at in range(begin, begin + s.queue_size[request_class]):
+            out[count] = s.queue[at]
+            count += 1
+    for k in range(s.num_active):
+        if s.phase[s.events[k]] == RUNNING:
+            out[count] = s.events[k]
+            count += 1
+    out[:count].sort()
+    return count
+
+
+@entry
 def active(states, e, phase, out):
     """List the active jobs in a phase; return their number."""
     s = states[e]

@@ -61,6 +61,12 @@ def room_for(states, e, jobs, job, candidates, cost, gpus):
     return find_room(s, pool, able, jobs[job].num_gpus, each, s.victims, gpus)
 
 
+@compiled
+def is_displaceable(s, jobs, job):
+    """Tell whether a job's pause would free GPUs now: it runs since before, and shares none."""
+    return may_pause(s, job) and jobs[job].num_gpus > 0 and is_alone(s, job)
+
+
 @entry
 def displaceable(states, e, jobs, out):
     """List the jobs whose pause would free GPUs now: they run since before, and share none; return their number."""
@@ -68,7 +74,7 @@ def displaceable(states, e, jobs, out):
     count = 0
     for k in range(s.num_active):
         job = s.events[k]
-        if may_pause(s, job) and jobs[job].num_gpus > 0 and is_alone(s, job):
+        if is_displaceable(s, jobs, job):
             out[count] = job
             count += 1
     out[:count].sort()
@@ -120,6 +126,38 @@ def by_effort(states, e, jobs, some, out):
     for k in range(len(some)):
         key[k] = effort_of(states[e], jobs, some[k])
     out[:] = some[np.argsort(key, kind="mergesort")]
+
+
+@entry
+def first_blocked(states, e, jobs, order):
+    """Return the first job with GPUs of an order by effort; NOBODY if there is none, or one before it has GPUs kept."""
+    s = states[e]
+    first = NOBODY
+    for job in order:
+        if first == NOBODY and jobs[job].num_gpus > 0:
+            first = job
+    if first == NOBODY:
+        return NOBODY
+    least = effort_of(s, jobs, first)
+    for gpu in range(s.num_gpus):
+        job = s.reserved_for[gpu]
+        if job < 0:
+            continue
+        seconds = effort_of(s, jobs, job)
+        if seconds < least or (seconds == least and job < first):
+            return NOBODY
+    return first
+
+
+@entry
+def all_cost(states, e, jobs):
+    """Tell whether it takes time to pause and load each job whose pause would free GPUs now."""
+    s = states[e]
+    for k in range(s.num_active):
+        job = s.events[k]
+        if is_displaceable(s, jobs, job) and jobs[job].pause_s + jobs[job].load_s == 0:
+            return False
+    return True
 
 
 @entry

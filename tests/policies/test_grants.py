@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.lib.grants import Rounds, Wishes, by, present
+from baselines.lib.grants import Rounds, Wishes, by
 from simulator.cluster import Cluster, uniform
 from simulator.episode import Episode, run
 from simulator.kernel import laws
 from simulator.physics import Physics
 from simulator.policy import Action, Placement, Preempt, Start, Wait
-from simulator.search import grants
+from simulator.search import grants, queued_or_running
 from simulator.view import View
 from tests.policies.test_baselines import jobs, named
 
@@ -151,7 +151,7 @@ class Shuffled:
         self.pending: list[int] = []
 
     def order(self, view: View) -> Wishes:
-        here = present(view)
+        here = queued_or_running(view)
         wishes = by(view, here, self.rng.permutation(len(view.jobs.phase))[here])
         self.place, self.pending = {job: place for place, job in enumerate(wishes.jobs.tolist())}, []
         return wishes
