@@ -146,8 +146,9 @@ def cores_now(source: Source) -> np.ndarray:
 
 def ran_s(source: Source) -> np.ndarray:
     """Seconds that a job has run since it last began from nothing, whatever its speed."""
-    ran: np.ndarray = source.present("attained_s") + source.present("delay_s") + _since_banked(source)
-    return ran
+    seconds = np.empty(len(source.listed))
+    calls.ran(source.states, 0, source.listed, seconds)
+    return seconds
 
 
 def busy_s(source: Source) -> np.ndarray:

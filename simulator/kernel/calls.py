@@ -314,6 +314,16 @@ def loading(states, e, jobs, some, out):
 
 
 @entry
+def ran(states, e, some, out):
+    """Write the seconds that some jobs have run since they last began from nothing."""
+    s = states[e]
+    for k in range(len(some)):
+        job = some[k]
+        since_s = s.clock - s.banked[job] if s.phase[job] == RUNNING else 0.0
+        out[k] = s.attained_s[job] + s.delay_s[job] + since_s
+
+
+@entry
 def progress(states, e, jobs, some, attained, remaining):
     """Write attained and estimated remaining seconds of some jobs."""
     s = states[e]
