@@ -47,9 +47,13 @@ def shares(
     """
     if has_room_for_all(gpus, speed, sizes):
         return np.where(speed > 0, 1.0, 0.0)
+    return solved(gpus, speed, sizes, objective)
+
+
+def solved(gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray, objective: Objective) -> np.ndarray:
+    """Return the shares by the linear program."""
     rows, count, alike = _alike(gpus, speed)
-    of_row = _shares_of(rows, count, sizes, objective)
-    return np.take(of_row, alike, axis=0)
+    return np.take(_shares_of(rows, count, sizes, objective), alike, axis=0)
 
 
 def has_room_for_all(gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray) -> bool:
