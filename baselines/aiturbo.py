@@ -16,7 +16,9 @@ The steps, the CPU workers and the order are in `simulator.kernel.shape_steps`; 
 
 from typing import TYPE_CHECKING, Literal
 
-from simulator.policy import Action
+import numpy as np
+
+from simulator.policy import Action, RunsWhole
 from simulator.shaping import AS_TOLD, EVERY_JOB, NO_JOB, STEPS, Shaping
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ LEVER = "elastic"
 ADJUSTS = {"as_told": AS_TOLD, "all": EVERY_JOB, "none": NO_JOB}
 
 
-class Aiturbo:
+class Aiturbo(RunsWhole):
     """The policy; it remembers the shape that each job is to have and what its best step was worth."""
 
     def __init__(
@@ -57,6 +59,10 @@ class Aiturbo:
     def __call__(self, view: "View") -> Action:
         """Return the next move."""
         return self._shaping(view)
+
+    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        """Carry it out inside the kernel to the end; tell whether every job ended."""
+        return self._shaping.run_whole(states, jobs)
 
 
 policy = Aiturbo

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from baselines.lib.kinds import Kinds
-from simulator.policy import Action
+from simulator.policy import Action, RunsWhole
 from simulator.turns import Turns
 
 if TYPE_CHECKING:
@@ -45,9 +45,20 @@ def shares(
 
     speed: of a job on a kind, 0 where it cannot run. sizes: GPUs of each type; a kind more is all of them together.
     """
+    if has_room_for_all(gpus, speed, sizes):
+        return np.where(speed > 0, 1.0, 0.0)
+    return solved(gpus, speed, sizes, objective)
+
+
+def solved(gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray, objective: Objective) -> np.ndarray:
+    """Return the shares by the linear program."""
     rows, count, alike = _alike(gpus, speed)
-    of_row = _shares_of(rows, count, sizes, objective)
-    return np.take(of_row, alike, axis=0)
+    return np.take(_shares_of(rows, count, sizes, objective), alike, axis=0)
+
+
+def has_room_for_all(gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray) -> bool:
+    """Tell whether all jobs that can run at all do so at once on GPUs of one type: then each has all of its time."""
+    return len(sizes) == 1 and bool(gpus[(speed > 0).any(axis=1)].sum() <= sizes.sum())
 
 
 def _alike(gpus: np.ndarray, speed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -81,7 +92,7 @@ def _shares_of(rows: np.ndarray, count: np.ndarray, sizes: np.ndarray, objective
 
 
 @dataclass
-class Gavel:
+class Gavel(RunsWhole):
     """One episode of the policy.
 
     objective: whether the least of all throughputs is made largest, or their sum; each over that of equal shares.
@@ -103,11 +114,17 @@ class Gavel:
             self._turns.share(self._shares(view, self._turns.sharing))
         return move
 
+    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        """Carry it out inside the kernel to the end, but for finding shares; tell whether every job ended."""
+        return self._turns.run_whole(states, jobs, histories, self._shares)
+
     def _shares(self, view: "View", jobs: np.ndarray) -> np.ndarray:
         """Return the shares of these jobs on each kind."""
         self._kinds = self._kinds or Kinds(view)
-        sizes = self._kinds.sizes(view)
-        rows, count, alike = _alike(view.jobs.num_gpus[jobs], self._kinds.speeds(view, jobs))
+        gpus, speed, sizes = view.jobs.num_gpus[jobs], self._kinds.speeds(view, jobs), self._kinds.sizes(view)
+        if has_room_for_all(gpus, speed, sizes):
+            return np.where(speed > 0, 1.0, 0.0)
+        rows, count, alike = _alike(gpus, speed)
         key = rows.tobytes(), count.tobytes(), sizes.tobytes()
         if key not in self._known:
             self._known[key] = _shares_of(rows, count, sizes, self.objective)

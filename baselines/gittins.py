@@ -16,6 +16,7 @@ import numpy as np
 from baselines.las import LIMITS
 from baselines.lib.grants import ROUND_S, Rounds, Wishes, by
 from simulator.policy import Action
+from simulator.search import queued_or_running
 from simulator.vocabulary import DONE
 
 if TYPE_CHECKING:
@@ -47,8 +48,9 @@ class Gittins:
         gpus, service = view.jobs.num_gpus, view.jobs.ran_s * view.jobs.num_gpus
         ended = (view.jobs.phase == DONE) & (gpus > 0)
         sizes = service[ended] if ended.sum() >= self.enough else (view.jobs.estimate_s * gpus)[gpus > 0]
-        step = np.searchsorted(STEPS, service, side="right")
-        return by(view, -indices(sizes, self.fewest)[step], step)
+        here = queued_or_running(view)
+        step = np.searchsorted(STEPS, service[here], side="right")
+        return by(view, here, -indices(sizes, self.fewest)[step], step)
 
 
 def indices(sizes: np.ndarray, fewest: int) -> np.ndarray:

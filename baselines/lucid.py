@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.sharing import by_rank
+from baselines.lib.sharing import by_rank, profile
 from simulator.policy import Action, Wait
 from simulator.search import Joins
 
@@ -36,17 +36,21 @@ class Lucid:
 
     def __call__(self, view: "View") -> Action:
         """Start the shortest that fits on empty GPUs, then the shortest that finds a partner, then wait."""
-        order = view.queue
-        order = order[np.argsort((view.jobs.estimate_s * view.jobs.num_gpus)[order], kind="stable")]
+        queue = view.queue
+        jobs = view.jobs_of(queue)
+        order = queue[np.argsort(jobs.estimate_s * jobs.num_gpus, kind="stable")]
         if start := view.start_first(order):
             return start
         joins = Joins(view, order)
         if not len(joins.job):
-            return Wait()
-        busy = np.searchsorted(self.limits, view.jobs.duty, side="right")
-        members = joins.members[joins.group]
-        total = np.where(members >= 0, busy[members], 0).sum(axis=1) + busy[order[joins.job]]
-        return joins.cheapest(np.where(total <= MOST_CLASSES, by_rank(joins, total), np.inf)) or Wait()
+            return Wait(ticks=False)
+        there = np.where(joins.members >= 0, self._classes(view, joins.members), 0).sum(axis=1)
+        total = there[joins.group] + self._classes(view, order)[joins.job]
+        cost = np.where(total <= MOST_CLASSES, by_rank(joins, total), np.inf)
+        return joins.cheapest(cost) or Wait(ticks=False)
+
+    def _classes(self, view: "View", jobs: np.ndarray) -> np.ndarray:
+        return np.searchsorted(self.limits, profile(view, jobs).duty, side="right")
 
 
 policy = Lucid

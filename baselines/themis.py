@@ -18,9 +18,11 @@ import numpy as np
 
 from baselines.lib.grants import ROUND_S, Rounds, Wishes, by
 from simulator.policy import Action
+from simulator.search import queued_or_running
 from simulator.vocabulary import RUNNING
 
 if TYPE_CHECKING:
+    from simulator.entities import Jobs
     from simulator.view import View
 
 LEASE_S = 1200.0
@@ -41,15 +43,16 @@ class Themis:
         return self._rounds(view)
 
     def _wishes(self, view: "View") -> Wishes:
-        leased = (view.jobs.phase == RUNNING) & (view.now - view.jobs.phase_began_s < self.lease_s)
-        return by(view, ~leased, -unfairness(view))
+        here = queued_or_running(view)
+        jobs = view.jobs_of(here)
+        leased = (jobs.phase == RUNNING) & (view.now - jobs.phase_began_s < self.lease_s)
+        return by(view, here, ~leased, -unfairness(jobs, view.now))
 
 
-def unfairness(view: "View") -> np.ndarray:
+def unfairness(jobs: "Jobs", now: float) -> np.ndarray:
     """Return rho of each job: 1 if it is not delayed at all."""
-    rho: np.ndarray = (view.now - view.jobs.submit_s + view.jobs.remaining_s) / (
-        view.jobs.attained_s + view.jobs.remaining_s
-    )
+    left = jobs.remaining_s
+    rho: np.ndarray = (now - jobs.submit_s + left) / (jobs.attained_s + left)
     return rho
 
 

@@ -17,6 +17,8 @@ import numpy as np
 from baselines.las import LIMITS
 from baselines.lib.grants import ROUND_S, Rounds, Wishes, by
 from simulator.policy import Action
+from simulator.search import queued_or_running
+from simulator.vocabulary import QUEUED
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -46,16 +48,23 @@ class Tiresias:
         return self._rounds(view)
 
     def _wishes(self, view: "View") -> Wishes:
-        jobs, ran_s, num_gpus = view.jobs, view.jobs.ran_s, view.jobs.num_gpus
-        forgiven_s = np.zeros(len(ran_s))
-        forgiven_s[: len(self._forgiven_s)] = self._forgiven_s
-        self._forgiven_s = forgiven_s = np.minimum(forgiven_s, ran_s)
-        level = np.searchsorted(self.limits, (ran_s - forgiven_s) * num_gpus, side="right")
-        behind = (queue := view.queue)[level[queue] > 0]
-        starving = behind[(view.now - jobs.phase_began_s[behind]) / self.starve >= ran_s[behind]]
-        forgiven_s[starving] = ran_s[starving]
+        here = queued_or_running(view)
+        jobs = view.jobs_of(here)
+        ran_s, gpus = jobs.ran_s, jobs.num_gpus
+        forgiven_s = np.minimum(self._forgiven_of(here), ran_s)
+        level = np.searchsorted(self.limits, (ran_s - forgiven_s) * gpus, side="right")
+        behind = (jobs.phase == QUEUED) & (level > 0)
+        starving = behind & ((view.now - jobs.phase_began_s) / self.starve >= ran_s)
+        self._forgiven_s[here] = np.where(starving, ran_s, forgiven_s)
         level[starving] = 0
-        return by(view, level, gpus=num_gpus + jobs.servers if self.servers_on_gpus else num_gpus)
+        return by(view, here, level, gpus=gpus + jobs.servers if self.servers_on_gpus else gpus)
+
+    def _forgiven_of(self, jobs: np.ndarray) -> np.ndarray:
+        """Return what jobs had run when they were last sent back to the top, 0 for those that never were."""
+        if len(jobs) and jobs[-1] >= len(self._forgiven_s):
+            self._forgiven_s = np.pad(self._forgiven_s, (0, 2 * int(jobs[-1]) + 1 - len(self._forgiven_s)))
+        forgiven_s: np.ndarray = self._forgiven_s[jobs]
+        return forgiven_s
 
 
 policy = Tiresias

@@ -23,9 +23,19 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from simulator.policy import Action, Placement, Preempt, Start, Wait
-from simulator.search import Room, displaceable, room_for, wait_for_room
+from simulator.search import (
+    Room,
+    all_cost,
+    by_effort,
+    displaceable,
+    effort_of,
+    first_blocked,
+    room_for,
+    wait_for_room,
+)
 
 if TYPE_CHECKING:
+    from simulator.entities import Jobs
     from simulator.view import View
 
 
@@ -57,56 +67,53 @@ class Xion:
         order = np.setdiff1d(view.queue, self._displaced) if self._displaced else view.queue
         if not len(order):
             return Wait()
-        effort = view.jobs.remaining_s + view.jobs.loading_s  # E
-        if start := view.start_first(order[np.argsort(effort[order], kind="stable")]):
+        order = by_effort(view, order)
+        if start := view.start_first(order):
             return start
-        return self._displace(view, order[view.jobs.num_gpus[order] > 0], effort)
+        return self._displace(view, order)
 
-    def _displace(self, view: "View", queue: np.ndarray, effort: np.ndarray) -> Action:
-        coming = view.gpus.reserved_for
-        coming = coming[coming >= 0]
-        waiting = np.union1d(queue, coming) if len(coming) else queue
-        if not len(queue) or (job := first(waiting, effort)) in coming:
-            return Wait()  # a pause for the first in order is in flight
-        if not (room := self._worthwhile(view, job, queue, effort)):
+    def _displace(self, view: "View", order: np.ndarray) -> Action:
+        job = first_blocked(view, order)
+        if job is None:  # or a pause for the first in order is in flight
+            return Wait()
+        if not (room := self._worthwhile(view, job, order)):
             return Wait()
         self._displaced += room.victims
         self._moves = [Start(job, Placement(room.gpus)), *map(Preempt, room.victims)]
         return self._moves.pop()
 
-    def _worthwhile(self, view: "View", job: int, queue: np.ndarray, effort: np.ndarray) -> Room | None:
+    def _worthwhile(self, view: "View", job: int, order: np.ndarray) -> Room | None:
         """Return the room that pauses can make for a job if that pays."""
-        jobs, wait = view.jobs, wait_for_room(view, job, effort)
-        overhead = jobs.pause_s + jobs.load_s
-        if (
-            self.rule == "derived"
-            and wait - effort[job] <= self.margin_s
-            and overhead[jobs.num_gpus > 0].all()
-        ):
+        effort, wait = effort_of(view, job), wait_for_room(view, job)
+        if self.rule == "derived" and wait - effort <= self.margin_s and all_cost(view):
             return None  # not even if the overhead were nothing; spares the search
         running = displaceable(view)
-        settled = view.now - jobs.phase_began_s[running] >= self.q_min_s
-        able = running[settled & (jobs.remaining_s[running] > effort[job])]
-        room = room_for(view, job, able, overhead * jobs.num_gpus) if len(able) else None
+        jobs = view.jobs_of(running)
+        able = running[(view.now - jobs.phase_began_s >= self.q_min_s) & (jobs.remaining_s > effort)]
+        if not len(able):
+            return None
+        cost = (view.jobs.pause_s + view.jobs.load_s) * view.jobs.num_gpus
+        room = room_for(view, job, able, cost)
         if room is None or not room.victims:
             return None  # or it is not GPUs that it lacks
-        chosen = room.victims
-        if not overhead[chosen].any():
+        benefit = self._benefit(view, view.jobs_of(room.victims), effort, wait)
+        if np.isinf(benefit):
             return room
-        if self.rule == "gap":
-            benefit = jobs.remaining_s[chosen].mean() - (effort[job] + overhead[chosen]).sum()
-        else:
-            pause = jobs.pause_s[chosen].max()
-            benefit = wait - pause - (pause + effort[job] + jobs.load_s[chosen]).sum()
         if self.count_queue:
-            others = np.count_nonzero(jobs.profiled_memory_gib[queue] <= room.memory_gib) - 1
-            benefit -= others * (overhead * jobs.num_gpus)[chosen].sum() / len(view.gpus.first_owner)
+            queued = view.jobs_of(order[view.jobs.num_gpus[order] > 0])
+            others = np.count_nonzero(queued.profiled_memory_gib <= room.memory_gib) - 1
+            benefit -= others * cost[room.victims].sum() / len(view.gpus.first_owner)
         return room if benefit > self.margin_s else None
 
-
-def first(jobs: np.ndarray, effort: np.ndarray) -> int:
-    """Return the job of least effort, the first by (submit, job) among equals."""
-    return int(jobs[np.argmin(effort[jobs])])
+    def _benefit(self, view: "View", victims: "Jobs", effort: float, wait: float) -> float:
+        """Return the seconds won by a start instead of these victims; infinite where to pause them is free."""
+        overhead = victims.pause_s + victims.load_s
+        if not overhead.any():
+            return np.inf
+        if self.rule == "gap":
+            return float(victims.remaining_s.mean() - (effort + overhead).sum())
+        pause = victims.pause_s.max()
+        return float(wait - pause - (pause + effort + victims.load_s).sum())
 
 
 policy = Xion

@@ -76,10 +76,11 @@ class Xonar:
         if start := view.start_first(order):
             return start
         joins = Joins(view, order)
+        waits = Wait(ticks=np.isfinite(self.patience_s))  # else it does the same till something happens
         if not len(joins.job):
-            return Wait()
+            return waits
         scores = scores_beside(view, joins.members[joins.group], order[joins.job], self.score)
-        return joins.cheapest(scores) or Wait()
+        return joins.cheapest(scores) or waits
 
     def _allowed(self, view: "View", order: np.ndarray) -> np.ndarray:
         if np.isinf(self.patience_s):

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from simulator.source import Source, source_of
+from simulator.source import Part, Source, source_of
 from traces import did_you_mean
 
 
@@ -69,6 +69,8 @@ class Column:
         if entities is None:
             return self
         source = source_of(entities)
+        if isinstance(source, Part):
+            return (source.declared if self.origin == "job" else source.present)(self.field)
         field = source.jobs[self.field] if self.origin == "job" else source.state.array(self.field)
         shown = detached(field[: getattr(source.state, entities.count)])
         entities.__dict__[self.name] = shown

@@ -122,8 +122,7 @@ class Episode:
     @property
     def done(self) -> bool:
         """Whether every job has ended."""
-        state = source_of(self.view).state
-        return bool(state.num_done == state.num_jobs)
+        return source_of(self.view).is_over
 
     @property
     def fastest_s(self) -> np.ndarray:
@@ -142,9 +141,10 @@ class Episode:
         """Whether nothing will happen by itself: no end, no arrival."""
         return self.view.nothing_pending
 
-    def advance(self) -> bool:
-        """Move to the next instant; tell whether there was one."""
-        return bool(calls.advance(self.states, 0, self.jobs))
+    def advance(self, *, ticks: bool = True) -> bool:
+        """Move to the next instant, or to the next that is more than a tick; tell whether there was one."""
+        move = calls.advance if ticks else calls.advance_past_ticks
+        return bool(move(self.states, 0, self.jobs))
 
     def why_not(self, action: object) -> str | None:
         """Return why an action is illegal now, or None."""
@@ -299,13 +299,14 @@ def run(
     if isinstance(policy, Ranking | RunsWhole) and not step_by_step and episode.run_whole(policy, account):
         return episode
     ask = asking(policy, episode)
+    waits = Wait()
     while not episode.done:
-        if not episode.advance():
+        if not episode.advance(ticks=account is not None or waits.ticks):
             usual = "jobs are left, and the policy waits though nothing is pending"
             raise RuntimeError(episode.why_stuck(usual))
         while not isinstance(action := ask(), Wait):
             episode.apply(action)
-        episode.apply(action)
+        episode.apply(waits := action)
         if account:
             account.note(episode)
     episode.fits[:] = episode.jobs["fitted"]

@@ -7,7 +7,7 @@ import numpy as np
 
 from simulator.kernel.core_memory import tier_of
 from simulator.kernel.layout import Tier
-from simulator.source import Record, Source
+from simulator.source import Record
 
 
 class Keeps(ABC):
@@ -26,10 +26,10 @@ class Keeps(ABC):
     def fresh(self, states: np.ndarray) -> np.ndarray:
         """Return the record as it begins, (1,), for records of an episode."""
 
-    def kept(self, source: Source) -> np.ndarray:
-        """Return the record, (1,); made now where there is none yet."""
+    def kept(self, states: np.ndarray) -> np.ndarray:
+        """Return the record, (1,), for records of an episode; made now where there is none yet."""
         if self._size is None:
-            self._remember(tier_of(source.states), self.fresh(source.states))
+            self._remember(tier_of(states), self.fresh(states))
         return self._memory
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """What a view tells that no field says: what is measured, with its error, and what follows from several fields."""
 
+from functools import cache
+
 import numpy as np
 
 from simulator.kernel import calls
@@ -144,8 +146,9 @@ def cores_now(source: Source) -> np.ndarray:
 
 def ran_s(source: Source) -> np.ndarray:
     """Seconds that a job has run since it last began from nothing, whatever its speed."""
-    ran: np.ndarray = source.present("attained_s") + source.present("delay_s") + _since_banked(source)
-    return ran
+    seconds = np.empty(len(source.listed))
+    calls.ran(source.states, 0, source.listed, seconds)
+    return seconds
 
 
 def busy_s(source: Source) -> np.ndarray:
@@ -163,8 +166,8 @@ def drawn_gbs(source: Source) -> np.ndarray:
     asked = np.maximum(source.declared("cores_each"), 1e-9)
     cores = np.where(on_cpu, source.present("core_count") / asked, 1.0)
     draws = (source.present("phase") == RUNNING) & (on_cpu | (source.present("width") > 0))
-    each = np.empty(source.arrived)
-    calls.drawn_by_each(source.states, 0, source.jobs, each)
+    each = np.empty(len(source.listed))
+    calls.drawn_by_each(source.states, 0, source.jobs, source.listed, each)
     drawn = each * cores * source.present("throttle") * draws
     read: np.ndarray = drawn * (1.0 + BANDWIDTH_ERROR * source.errors("drawn_gbs"))
     return read
@@ -172,8 +175,8 @@ def drawn_gbs(source: Source) -> np.ndarray:
 
 def loading_s(source: Source) -> np.ndarray:
     """Seconds that a job holds GPUs without progress when it starts: it loads what was saved, or starts up."""
-    seconds = np.empty(source.arrived)
-    calls.loading(source.states, 0, source.jobs, seconds)
+    seconds = np.empty(len(source.listed))
+    calls.loading(source.states, 0, source.jobs, source.listed, seconds)
     return seconds
 
 
@@ -234,11 +237,23 @@ def profile(source: Source, job: int) -> np.ndarray:
 def profiled(states: np.ndarray, jobs: np.ndarray, job: int) -> np.ndarray:
     """Return what a profiler measured of a job of the first record; see `View.profile`."""
     row = jobs[job]
-    least, most = int(row["min_workers"]), int(row["max_workers"])
-    workers = sorted({w for w in (1, 2, 4, 8, 16, int(row["num_gpus"]), most) if least <= w <= most})
-    servers = [p for p in (1, 2, 4, 8) if p <= MOST_SERVERS] if row["servers"] else [0]
-    places = (0, 1) if row["cpu_slowdown"] > 0 else (0,)
-    shapes = [(w, p, on_cpu) for w in workers for p in servers for on_cpu in places]
-    seconds = np.array([calls.iteration(states, 0, jobs, job, *shape) for shape in shapes])
+    shapes = profiled_shapes(
+        int(row["min_workers"]),
+        int(row["num_gpus"]),
+        int(row["max_workers"]),
+        has_servers=bool(row["servers"]),
+        has_places=bool(row["cpu_slowdown"] > 0),
+    )
+    seconds = np.empty(len(shapes))
+    calls.iterations(states, 0, jobs, job, shapes, seconds)
     errors = stream(states["seed"][0], "profile", job).standard_normal(len(shapes))
-    return np.column_stack([np.array(shapes, float), seconds * np.exp(PROFILE_ERROR * errors)])
+    return np.column_stack([shapes, seconds * np.exp(PROFILE_ERROR * errors)])
+
+
+@cache
+def profiled_shapes(least: int, asked: int, most: int, *, has_servers: bool, has_places: bool) -> np.ndarray:
+    """Return the shapes in which a job is profiled: rows of (workers, servers, on CPU)."""
+    workers = sorted({w for w in (1, 2, 4, 8, 16, asked, most) if least <= w <= most})
+    servers = [p for p in (1, 2, 4, 8) if p <= MOST_SERVERS] if has_servers else [0]
+    places = (0, 1) if has_places else (0,)
+    return np.array([(w, p, on_cpu) for w in workers for p in servers for on_cpu in places])

@@ -64,9 +64,14 @@ class Throttle(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Let time pass till the next event, or for so many seconds if that is sooner."""
+    """Let time pass till the next event, or for so many seconds if that is sooner.
+
+    ticks: whether the policy wants to be asked at ticks too, at which only time has passed; it may be asked all the
+    same.
+    """
 
     seconds: float | None = None
+    ticks: bool = True
 
 
 Action = Start | Preempt | Resize | Throttle | Wait

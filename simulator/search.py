@@ -80,6 +80,13 @@ class Joins:
 _NONE, _NOBODY, _NOTHING = np.empty(0, np.int64), np.empty((0, 1), np.int32), np.empty((0, 0), np.int8)
 
 
+def queued_or_running(view: View) -> np.ndarray:
+    """Return the jobs that are queued or run, by (submit, job)."""
+    source = source_of(view)
+    jobs = np.empty(int(source.state.num_queued) + int(source.state.num_active), np.int64)
+    return jobs[: listing.queued_or_running(source.states, 0, jobs)]
+
+
 def may_any_start(view: View) -> bool:
     """Tell whether the scenario's placement rule could start a queued job now."""
     source = source_of(view)
@@ -92,6 +99,11 @@ def is_waiting(view: View) -> bool:
     return bool(listing.is_waiting(source.states, 0, source.jobs))
 
 
+def any_held_back(view: View) -> bool:
+    """Tell whether a queued job was paused, or failed, at this very instant, so that it may start at the next."""
+    return bool(listing.any_held_back(source_of(view).states, 0))
+
+
 def displaceable(view: View) -> np.ndarray:
     """Return the running jobs whose pause would free GPUs: not started at this instant, and sharing none."""
     source = source_of(view)
@@ -99,14 +111,43 @@ def displaceable(view: View) -> np.ndarray:
     return jobs[: pausing_for.displaceable(source.states, 0, source.jobs, jobs)]
 
 
-def wait_for_room(view: View, job: int, effort: np.ndarray) -> float:
+def by_effort(view: View, jobs: np.ndarray) -> np.ndarray:
+    """Return jobs by the seconds that they would hold GPUs from their start to their end, equal ones as they come."""
+    source = source_of(view)
+    some = source.known(jobs)
+    order = np.empty_like(some)
+    pausing_for.by_effort(source.states, 0, source.jobs, some, order)
+    return order
+
+
+def effort_of(view: View, job: int) -> float:
+    """Return the seconds that a job would hold GPUs from its start to its end: it loads, and has so much left."""
+    source = source_of(view)
+    source.check(job)
+    return float(pausing_for.effort(source.states, 0, source.jobs, job))
+
+
+def first_blocked(view: View, order: np.ndarray) -> int | None:
+    """Return the first job with GPUs of an order by effort; None if there is none, or one before it has GPUs kept."""
+    source = source_of(view)
+    job = int(pausing_for.first_blocked(source.states, 0, source.jobs, source.known(order)))
+    return None if job == NOBODY else job
+
+
+def all_cost(view: View) -> bool:
+    """Tell whether it takes time to pause and load each of the `displaceable` jobs."""
+    source = source_of(view)
+    return bool(pausing_for.all_cost(source.states, 0, source.jobs))
+
+
+def wait_for_room(view: View, job: int) -> float:
     """Return the seconds until a job could start, by the estimates, if no other is started or paused; or infinity.
 
-    effort: seconds that each job would hold GPUs, from its start to its end: those that wait for reserved ones do.
+    A job that waits for reserved GPUs will hold them while it loads, and for what is left of it.
     """
     source = source_of(view)
-    source.known([job])
-    return float(pausing_for.wait_for_room(source.states, 0, source.jobs, job, effort))
+    source.check(job)
+    return float(pausing_for.wait_for_room(source.states, 0, source.jobs, job))
 
 
 def room_for(view: View, job: int, candidates: np.ndarray, cost: np.ndarray) -> Room | None:
@@ -116,7 +157,7 @@ def room_for(view: View, job: int, candidates: np.ndarray, cost: np.ndarray) -> 
     one node; a gang on several takes the cheapest node for each part.
     """
     source = source_of(view)
-    source.known([job])
+    source.check(job)
     able, gpus = source.known(candidates), np.empty(int(source.jobs["num_gpus"][job]), np.int32)
     count, memory = pausing_for.room_for(source.states, 0, source.jobs, job, able, cost, gpus)
     return None if count < 0 else Room(source.state.victims[:count].tolist(), tuple(gpus.tolist()), memory)
@@ -144,7 +185,7 @@ def room_before(view: View, job: int, after: Sequence[int], among: np.ndarray) -
     no room, or where a node would lack the cores that the job asks for. The GPUs come in ascending order.
     """
     source = source_of(view)
-    source.known([job])
+    source.check(job)
     behind = source.known(after)
     count = granting.room_before(source.states, 0, source.jobs, job, behind, among)
     if count < 0:

@@ -14,22 +14,20 @@ import numpy as np
 from simulator import measurements
 from simulator.keeping import Keeps
 from simulator.kernel import shape_moves
+from simulator.kernel.core_memory import MOVE, PAUSE, WAIT
 from simulator.kernel.layout import Tier
 from simulator.kernel.shape_memory import (
     AS_TOLD,
     EVERY_JOB,
-    MOVE,
     NO_JOB,
-    PAUSE,
     PROFILE,
     SHARES,
     STEPS,
-    WAIT,
     fresh_shapes,
     shape_dtype,
 )
 from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
-from simulator.source import Source, source_of
+from simulator.source import source_of
 from simulator.speed_model import fit
 
 if TYPE_CHECKING:
@@ -59,14 +57,14 @@ class Shaping(Keeps):
 
     def misjudge(self, view: "View", job: int, factor: float) -> None:
         """Let the plans take a job that has arrived to have so many times as much left as the view tells."""
-        self.kept(source_of(view))["error"][0, job] = factor
+        self.kept(source_of(view).states)["error"][0, job] = factor
 
     def __call__(self, view: "View") -> Action:
         """Return the next move of this instant, then a wait."""
         source = source_of(view)
-        memory = self.kept(source)
+        memory = self.kept(source.states)
         while (what := shape_moves.next_move(source.states, 0, memory, 0, source.jobs)) == PROFILE:
-            _fit(source, memory)
+            _fit(source.states, source.jobs, memory)
         if what == WAIT:
             seconds = float(self._read.wait_s)
             return Wait(None if isnan(seconds) else seconds)
@@ -82,8 +80,15 @@ class Shaping(Keeps):
         )
         return Resize(job, placement=placement) if what == MOVE else Start(job, placement)
 
+    def run_whole(self, states: np.ndarray, jobs: np.ndarray) -> bool:
+        """Make all moves on the first record to the end, inside the kernel; tell whether every job ended."""
+        memory = self.kept(states)
+        while shape_moves.run(states, 0, memory, 0, jobs) == PROFILE:
+            _fit(states, jobs, memory)
+        return bool(states["num_done"][0] == states["num_jobs"][0])
 
-def _fit(source: Source, memory: np.ndarray) -> None:
+
+def _fit(states: np.ndarray, jobs: np.ndarray, memory: np.ndarray) -> None:
     """Fit the profiles that are asked for."""
     for job in memory["unfitted"][0, : memory["num_unfitted"][0]].tolist():
-        source.jobs["fitted"][job] = fit(measurements.profiled(source.states, source.jobs, job))
+        jobs["fitted"][job] = fit(measurements.profiled(states, jobs, job))

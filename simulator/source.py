@@ -72,6 +72,7 @@ class Source:
         self.histories = records_of(None, jobs, states) if histories is None else histories
         self.state, self.after = Record(states, 0), Record(states, 1)
         self._instant, self._arrived = self.state.number("instant"), self.state.number("num_arrived")
+        self._done, self._total = self.state.number("num_done"), self.state.number("num_jobs")
         self._list = np.empty(len(jobs), np.int64)
         self.moves: list[Action] = []
         self.moves_at = -1
@@ -91,9 +92,19 @@ class Source:
         return int(self._instant.item())
 
     @property
+    def is_over(self) -> bool:
+        """Whether every job has ended."""
+        return bool(self._done[0] == self._total[0])
+
+    @property
     def arrived(self) -> int:
         """How many jobs have arrived."""
         return int(self._arrived.item())
+
+    @property
+    def listed(self) -> np.ndarray:
+        """The jobs that are told of: those that have arrived."""
+        return np.arange(self.arrived)
 
     @property
     def progress(self) -> np.ndarray:
@@ -101,7 +112,7 @@ class Source:
         moment = self.instant, int(self.state.num_begun)  # a start may make others lose their progress
         if self._progress_at != moment:
             self._progress = np.empty((2, self.arrived))
-            calls.progress(self.states, 0, self.jobs, self._progress[0], self._progress[1])
+            calls.progress(self.states, 0, self.jobs, self.listed, *self._progress)
             self._progress_at = moment
         return self._progress
 
@@ -131,12 +142,16 @@ class Source:
         """Return what has become of the jobs that have arrived."""
         return self.state.array(field)[: self.arrived]
 
+    def check(self, job: int) -> None:
+        """Raise ValueError if a job has not arrived."""
+        if not 0 <= job < self.arrived:
+            raise ValueError(f"job {job} has not arrived: there are {self.arrived} jobs so far")
+
     def known(self, order: Sequence[int] | np.ndarray) -> np.ndarray:
         """Return jobs as an array of integers; ValueError if one of them has not arrived."""
-        jobs = np.asarray(order, np.int64)
-        if len(jobs) and not 0 <= jobs.min() <= jobs.max() < self.arrived:
-            strange = jobs[(jobs < 0) | (jobs >= self.arrived)][0]
-            raise ValueError(f"job {strange} has not arrived: there are {self.arrived} jobs so far")
+        jobs = np.ascontiguousarray(order, np.int64)
+        if (strange := listing.first_unknown(jobs, self.arrived)) < len(jobs):
+            self.check(int(jobs[strange]))
         return jobs
 
     @property
@@ -194,6 +209,54 @@ class Source:
             noise.errors(self.states, 0, noise.READINGS.index(reading), errors)
             self._errors[reading] = self.instant, errors
         return errors
+
+
+class Part(Source):
+    """What a source tells of some jobs alone, at this instant."""
+
+    def __init__(self, whole: Source, some: np.ndarray) -> None:
+        """Take the jobs, which have arrived."""
+        self.whole, self.some = whole, some
+        self.states, self.jobs, self.state = whole.states, whole.jobs, whole.state
+
+    @property
+    def listed(self) -> np.ndarray:
+        """The jobs that are told of."""
+        return self.some
+
+    @property
+    def progress(self) -> np.ndarray:
+        """Attained and remaining seconds of each: (2, jobs)."""
+        seconds = np.empty((2, len(self.some)))
+        calls.progress(self.states, 0, self.jobs, self.some, *seconds)
+        return seconds
+
+    @property
+    def believed(self) -> np.ndarray:
+        """What is expected of each; see `Source.believed`."""
+        found: np.ndarray = self.whole.believed[:, self.some]
+        return found
+
+    @property
+    def readings(self) -> np.ndarray:
+        """What is read of each; see `Source.readings`."""
+        found: np.ndarray = self.whole.readings[:, self.some]
+        return found
+
+    def declared(self, field: str) -> np.ndarray:
+        """Return what is fixed about them."""
+        found: np.ndarray = self.jobs[field][self.some]
+        return found
+
+    def present(self, field: str) -> np.ndarray:
+        """Return what has become of them."""
+        found: np.ndarray = self.state.array(field)[self.some]
+        return found
+
+    def errors(self, reading: str) -> np.ndarray:
+        """Return the errors of a reading of each."""
+        found: np.ndarray = self.whole.errors(reading)[self.some]
+        return found
 
 
 _SOURCES: dict[ref[object], Source] = {}  # a plain dictionary reads twice as fast as one of weak keys

@@ -11,6 +11,7 @@ that the authors' laboratory published, T is at or below 0 for many shapes of 11
 Optimus'; the terms for CPU workers are our choice, in place of a curve of efficiency by cores: theirs always have 5.
 """
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,12 +65,19 @@ def fit(profile: np.ndarray) -> np.ndarray:
     if not len(sound):
         fitted[1] = 1.0
         return fitted
-    workers, servers, on_cpu, seconds = sound.T
-    used = identifiable(workers, servers, on_cpu)
-    relative = terms(workers, servers, on_cpu)[:, used] / seconds[:, None]
+    used, multiplied = design(sound[:, :SECONDS].tobytes())
+    relative = multiplied / sound[:, SECONDS, None]
     scale = np.linalg.norm(relative, axis=0)
     fitted[used] = nnls(relative / scale, np.ones(len(sound)))[0] / scale
     return fitted
+
+
+@cache
+def design(shapes: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Return which terms shapes can tell apart, and these terms; shapes: rows of (workers, servers, on CPU)."""
+    workers, servers, on_cpu = np.frombuffer(shapes).reshape(-1, SECONDS).T
+    used = identifiable(workers, servers, on_cpu)
+    return used, terms(workers, servers, on_cpu)[:, used]
 
 
 def identifiable(workers: np.ndarray, servers: np.ndarray, on_cpu: np.ndarray) -> np.ndarray:

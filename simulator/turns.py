@@ -1,19 +1,22 @@
 """Turns on kinds of GPUs in rounds, by the time that each job is owed and has had there (`simulator.kernel.turns`)."""
 
+from collections.abc import Callable
 from math import isnan
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator.keeping import Keeps
 from simulator.kernel import turns
+from simulator.kernel.core_memory import MOVE, PAUSE, WAIT
 from simulator.kernel.layout import Tier
-from simulator.kernel.turn_memory import MOVE, PAUSE, SHARE, WAIT, fresh_turns, turn_dtype
+from simulator.kernel.turn_memory import SHARE, fresh_turns, turn_dtype
 from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
-from simulator.source import source_of
+from simulator.source import Source, source_of
+from simulator.view import View
+from traces import stream
 
-if TYPE_CHECKING:
-    from simulator.view import View
+Divide = Callable[[View, np.ndarray], np.ndarray]
+"""Finds the shares of time, (jobs, kinds), of some jobs."""
 
 
 class Turns(Keeps):
@@ -55,10 +58,10 @@ class Turns(Keeps):
         m = self._read
         m.share[m.sharing[: m.num_sharing], : shares.shape[1]] = shares
 
-    def next_move(self, view: "View") -> Action | None:
+    def next_move(self, view: View) -> Action | None:
         """Return the next move of this instant, then a wait; None where other jobs, or nodes, need new shares first."""
         source = source_of(view)
-        what = turns.next_move(source.states, 0, self.kept(source), 0, source.jobs)
+        what = turns.next_move(source.states, 0, self.kept(source.states), 0, source.jobs)
         if what == SHARE:
             return None
         if what == WAIT:
@@ -70,3 +73,14 @@ class Turns(Keeps):
         job, node = int(m.move_job), int(m.node) if m.node >= 0 else None
         placement = Placement(tuple(m.gpus[: m.num_gpus].tolist()), node=node)
         return Resize(job, placement=placement) if what == MOVE else Start(job, placement)
+
+    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray, divide: Divide) -> bool:
+        """Make all moves on the first record to the end, inside the kernel; tell whether every job ended.
+
+        divide: finds the shares of jobs, as in `sharing`, for `share`.
+        """
+        memory = self.kept(states)
+        view = View(Source(states, jobs, stream(int(states["seed"][0]), "view"), histories))
+        while turns.run(states, 0, memory, 0, jobs) == SHARE:
+            self.share(divide(view, self.sharing))
+        return bool(states["num_done"][0] == states["num_jobs"][0])

@@ -11,7 +11,7 @@ from simulator.legality import why_not
 from simulator.next_moves import next_move, picked, place, put_in_force, start_first
 from simulator.policy import Action, Placement, Ranking, Start
 from simulator.slots import Slots
-from simulator.source import Source, look, source_of
+from simulator.source import Part, Source, look, source_of
 
 
 class View:
@@ -40,6 +40,12 @@ class View:
             source.shown, self._jobs = source.arrived, Jobs()
             look(self._jobs, source)
         return self._jobs
+
+    def jobs_of(self, some: Sequence[int] | np.ndarray) -> Jobs:
+        """Return what `jobs` shows, of some jobs alone and as it is now; ValueError if one has not arrived."""
+        source, jobs = source_of(self), Jobs()
+        look(jobs, Part(source, source.known(some)))
+        return jobs
 
     @property
     def gpus(self) -> Gpus:
@@ -192,8 +198,7 @@ class View:
     def _arrived(self, job: int) -> Source:
         """Return the source if a job has arrived; else ValueError."""
         source = source_of(self)
-        if not 0 <= job < source.arrived:
-            raise ValueError(f"job {job} has not arrived: there are {source.arrived} jobs so far")
+        source.check(job)
         return source
 
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simulator.policy import Action, Wait
-from simulator.search import grants, is_waiting, may_any_start
+from simulator.search import any_held_back, grants, is_waiting, may_any_start
 
 if TYPE_CHECKING:
     from simulator.view import View
 
 ROUND_S = 240.0  # Tiresias' interval in AITurbo's code
 GLANCE_S = 60.0  # our choice; the shorter wait that agents have too
+MOST_GLANCES = 64  # that are left out at once
 
 
 class Wishes(NamedTuple):
@@ -39,6 +40,7 @@ class Rounds:
         self._order, self._every_s = order, every_s
         self._instant, self._arrived, self._began_s = -1, 0, -np.inf
         self._settled: tuple[bytes, ...] = ()
+        self._is_idle = False  # whether nothing fits at this instant, and no move has been made
         self._moves: Iterator[Action] = iter(())
 
     def __call__(self, view: "View") -> Action:
@@ -47,12 +49,24 @@ class Rounds:
             self._instant = instant
             self._moves = self._begin(view)
         if move := next(self._moves, None):
+            self._is_idle = False
             return move
-        return Wait(GLANCE_S) if is_waiting(view) else Wait()
+        return Wait(self._glance_s(view)) if is_waiting(view) else Wait()
+
+    def _glance_s(self, view: "View") -> float:
+        """Return the seconds to the next glance, or to the first in a round where those before would do nothing."""
+        now = view.now
+        until = now + GLANCE_S
+        if self._is_idle and not any_held_back(view):
+            due_s, most = self._began_s + self._every_s, now + MOST_GLANCES * GLANCE_S
+            while until < min(due_s, most):
+                until += GLANCE_S
+        return until - now if now + (until - now) == until else GLANCE_S
 
     def _begin(self, view: "View") -> Iterator[Action]:
         """Return the moves of this instant, none where all is as it was when the last round began."""
         due, fits = self._is_due(view), may_any_start(view)
+        self._is_idle = not fits
         if not due and not fits:
             return iter(())
         wishes = self._order(view)
@@ -70,11 +84,10 @@ class Rounds:
         return True
 
 
-def by(view: "View", *keys: np.ndarray, gpus: np.ndarray | None = None) -> Wishes:
-    """Return the wishes of all queued and running jobs by some keys, the first first, then by (submit, job).
+def by(view: "View", jobs: np.ndarray, *keys: np.ndarray, gpus: np.ndarray | None = None) -> Wishes:
+    """Return the wishes of jobs by keys of theirs, the first first, then by (submit, job).
 
     gpus: how many each wants, if not what it asks for.
     """
-    jobs = np.sort(np.concatenate((view.queue, view.running)))
-    order = jobs[np.lexsort((jobs, *(key[jobs] for key in reversed(keys))))]
-    return Wishes(order, (view.jobs.num_gpus if gpus is None else gpus)[order])
+    order = np.lexsort((jobs, *reversed(keys)))
+    return Wishes(jobs[order], (view.jobs.num_gpus[jobs] if gpus is None else gpus)[order])

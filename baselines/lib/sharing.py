@@ -28,11 +28,12 @@ class Profile(NamedTuple):
 
 
 def profile(view: "View", jobs: np.ndarray) -> Profile:
-    """Return the profiles of jobs."""
-    active, idle = view.jobs.profiled_active_ms[jobs], view.jobs.profiled_idle_ms[jobs]
+    """Return the profiles of jobs, in the shape in which these come; of any job where one is -1."""
+    some = view.jobs_of(np.maximum(jobs, 0).ravel())
+    active, idle = (of.reshape(jobs.shape) for of in (some.profiled_active_ms, some.profiled_idle_ms))
     tiny = np.finfo(float).tiny
     log_ratio = np.log(np.maximum(active, tiny)) - np.log(np.maximum(idle, tiny))
-    return Profile(active, idle, view.jobs.duty[jobs], np.clip(log_ratio, -LARGEST_LOG, LARGEST_LOG))
+    return Profile(active, idle, some.duty.reshape(jobs.shape), np.clip(log_ratio, -LARGEST_LOG, LARGEST_LOG))
 
 
 def in_order(view: "View", order: np.ndarray, *, knows_memory: bool = True) -> Action:

@@ -31,6 +31,12 @@ def advance(states, e, jobs):
 
 
 @entry
+def advance_past_ticks(states, e, jobs):
+    """Move to the next instant at which more than a tick happens; tell whether there was one."""
+    return events.advance_past_ticks(states[e], jobs)
+
+
+@entry
 def next_event(states, e, jobs):
     """Return when something happens by itself, infinite if nothing is pending."""
     return events.next_event(states[e], jobs)
@@ -161,12 +167,20 @@ def move(states, e, jobs, job, gpus, cores, node, workers, servers):
 
 
 @entry
-def iteration(states, e, jobs, job, workers, servers, on_cpu):
-    """Return the seconds of an iteration in a shape, alone on V100s of one node, with plenty of cores."""
+def iterations(states, e, jobs, job, shapes, out):
+    """Write the seconds of an iteration in shapes, alone on V100s of one node, with plenty of cores.
+
+    shapes: int64 (shapes, 3), workers, servers, and 1 where workers are on CPU cores.
+    """
     s = states[e]
-    if on_cpu:
-        return speed.iteration_on_cpu(s, jobs, job, workers, servers)
-    return speed.iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, speed.PLENTY_OF_CORES, 1, 1.0)
+    for k in range(len(shapes)):
+        workers, servers = shapes[k, 0], shapes[k, 1]
+        if shapes[k, 2]:
+            out[k] = speed.iteration_on_cpu(s, jobs, job, workers, servers)
+        else:
+            out[k] = speed.iteration_time(
+                s, jobs, job, workers, servers, 1.0, 1.0, speed.PLENTY_OF_CORES, 1, 1.0
+            )
 
 
 @entry
@@ -179,12 +193,13 @@ def fastest(states, e, jobs, out):
 
 
 @entry
-def drawn_by_each(states, e, jobs, out):
-    """Write the GB/s that each job that has arrived draws where it runs, for each GPU, or asks for without GPUs."""
+def drawn_by_each(states, e, jobs, some, out):
+    """Write the GB/s that each of some jobs draws where it runs, for each GPU, or asks for without GPUs."""
     s = states[e]
-    for job in range(s.num_arrived):
+    for k in range(len(some)):
+        job = some[k]
         on_gpus = s.width[job] > 0 and s.phase[job] == RUNNING
-        out[job] = speed.drawn_by_each(s, jobs, job) if on_gpus else jobs[job].gbs_each
+        out[k] = speed.drawn_by_each(s, jobs, job) if on_gpus else jobs[job].gbs_each
 
 
 @entry
@@ -292,16 +307,26 @@ def misfits(states, e, jobs, out):
 
 
 @entry
-def loading(states, e, jobs, out):
-    """Write the seconds that every job that has arrived holds GPUs without progress when it starts."""
-    for job in range(states[e].num_arrived):
-        out[job] = loading_time(states[e], jobs, job)
+def loading(states, e, jobs, some, out):
+    """Write the seconds that some jobs hold GPUs without progress when they start."""
+    for k in range(len(some)):
+        out[k] = loading_time(states[e], jobs, some[k])
 
 
 @entry
-def progress(states, e, jobs, attained, remaining):
-    """Write attained and estimated remaining seconds of every job that has arrived."""
+def ran(states, e, some, out):
+    """Write the seconds that some jobs have run since they last began from nothing."""
     s = states[e]
-    for job in range(s.num_arrived):
-        attained[job] = attained_now(s, job)
-        remaining[job] = remaining_now(s, jobs, job)
+    for k in range(len(some)):
+        job = some[k]
+        since_s = s.clock - s.banked[job] if s.phase[job] == RUNNING else 0.0
+        out[k] = s.attained_s[job] + s.delay_s[job] + since_s
+
+
+@entry
+def progress(states, e, jobs, some, attained, remaining):
+    """Write attained and estimated remaining seconds of some jobs."""
+    s = states[e]
+    for k in range(len(some)):
+        attained[k] = attained_now(s, some[k])
+        remaining[k] = remaining_now(s, jobs, some[k])

@@ -143,3 +143,32 @@ def advance(s, jobs):
     settle(s, jobs)
     arrive(s, jobs)
     return True
+
+
+@compiled
+def any_held_back(s):
+    """Tell whether a queued job was paused, or failed, at this very instant, so that it may start at the next."""
+    for request_class in range(s.num_classes):
+        begin = s.queue_start[request_class]
+        for at in range(begin, begin + s.queue_size[request_class]):
+            if s.last_action_instant[s.queue[at]] == s.instant:
+                return True
+    return False
+
+
+@compiled
+def advance_past_ticks(s, jobs):
+    """Move to the next instant at which more than a tick happens, or what was held back may start; tell whether one is.
+
+    Every tick on the way is an instant all the same.
+    """
+    if any_held_back(s):
+        return advance(s, jobs)
+    while True:
+        if s.num_changes > 0:
+            refresh(s, jobs)
+        until = min(next_event(s, jobs), s.next_closing, s.wake)
+        if not advance(s, jobs):
+            return False
+        if s.clock >= until:
+            return True

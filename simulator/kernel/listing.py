@@ -24,6 +24,24 @@ def queued(states, e, out):
 
 
 @entry
+def queued_or_running(states, e, out):
+    """List the jobs that are queued or run; return their number."""
+    s = states[e]
+    count = 0
+    for request_class in range(s.num_classes):
+        begin = s.queue_start[request_class]
+        for at in range(begin, begin + s.queue_size[request_class]):
+            out[count] = s.queue[at]
+            count += 1
+    for k in range(s.num_active):
+        if s.phase[s.events[k]] == RUNNING:
+            out[count] = s.events[k]
+            count += 1
+    out[:count].sort()
+    return count
+
+
+@entry
 def active(states, e, phase, out):
     """List the active jobs in a phase; return their number."""
     s = states[e]
@@ -81,14 +99,13 @@ def is_waiting(states, e, jobs):
     return waits and runs
 
 
-@entry
-def wait(states, e, jobs, seconds):
+@compiled
+def note_wait(s, jobs, seconds):
     """Note that the policy waits, for so many seconds at most; tell whether that is legal.
 
     It is not where nothing is pending and a job could start. seconds: NaN for none; where nothing is pending the next
     instant is then now, at which what was paused at this one may start.
     """
-    s = states[e]
     is_pending = events.next_event(s, jobs) < np.inf
     if not is_pending and may_start(s, jobs):
         return False
@@ -96,3 +113,24 @@ def wait(states, e, jobs, seconds):
         seconds = np.inf if is_pending else 0.0
     s.wake = s.clock + seconds
     return True
+
+
+@entry
+def wait(states, e, jobs, seconds):
+    """Note that the policy waits; see `note_wait`."""
+    return note_wait(states[e], jobs, seconds)
+
+
+@entry
+def any_held_back(states, e):
+    """Tell whether a queued job was paused, or failed, at this very instant, so that it may start at the next."""
+    return events.any_held_back(states[e])
+
+
+@entry
+def first_unknown(jobs, arrived):
+    """Return the place of the first of some jobs that has not arrived, their number where all have."""
+    for k in range(len(jobs)):
+        if jobs[k] < 0 or jobs[k] >= arrived:
+            return k
+    return len(jobs)

@@ -7,7 +7,7 @@ from simulator.kernel.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, SERVER_
 from simulator.kernel.machines import is_alone
 from simulator.kernel.pausing import may_pause
 from simulator.kernel.placement import can_hold
-from simulator.kernel.queues import remaining_now
+from simulator.kernel.queues import loading_time, remaining_now
 from simulator.kernel.room import (
     EPS,
     Pool,
@@ -61,6 +61,12 @@ def room_for(states, e, jobs, job, candidates, cost, gpus):
     return find_room(s, pool, able, jobs[job].num_gpus, each, s.victims, gpus)
 
 
+@compiled
+def is_displaceable(s, jobs, job):
+    """Tell whether a job's pause would free GPUs now: it runs since before, and shares none."""
+    return may_pause(s, job) and jobs[job].num_gpus > 0 and is_alone(s, job)
+
+
 @entry
 def displaceable(states, e, jobs, out):
     """List the jobs whose pause would free GPUs now: they run since before, and share none; return their number."""
@@ -68,7 +74,7 @@ def displaceable(states, e, jobs, out):
     count = 0
     for k in range(s.num_active):
         job = s.events[k]
-        if may_pause(s, job) and jobs[job].num_gpus > 0 and is_alone(s, job):
+        if is_displaceable(s, jobs, job):
             out[count] = job
             count += 1
     out[:count].sort()
@@ -86,8 +92,14 @@ def ends_in(s, jobs, job):
     return left
 
 
+@compiled
+def effort_of(s, jobs, job):
+    """Return the seconds that a job would hold GPUs from its start to its end."""
+    return remaining_now(s, jobs, job) + loading_time(s, jobs, job)
+
+
 @allocating
-def free_in(s, jobs, effort):
+def free_in(s, jobs):
     """Return the seconds until each GPU is free; a reserved one is when its next job ends."""
     free_s, latest = np.zeros(s.num_gpus), np.full(s.num_arrived, -np.inf)
     for gpu in range(s.num_gpus):
@@ -97,18 +109,62 @@ def free_in(s, jobs, effort):
             latest[s.reserved_for[gpu]] = max(latest[s.reserved_for[gpu]], free_s[gpu])
     for gpu in range(s.num_gpus):
         if s.reserved_for[gpu] >= 0:
-            free_s[gpu] = latest[s.reserved_for[gpu]] + effort[s.reserved_for[gpu]]
+            free_s[gpu] = latest[s.reserved_for[gpu]] + effort_of(s, jobs, s.reserved_for[gpu])
     return free_s
 
 
 @entry
-def wait_for_room(states, e, jobs, job, effort):
-    """Return the seconds until a job could start by the estimates, if no other is started or paused; or infinity.
+def effort(states, e, jobs, job):
+    """Return the seconds that a job would hold GPUs from its start to its end, by its estimate."""
+    return effort_of(states[e], jobs, job)
 
-    effort: seconds that each job would hold GPUs, from its start to its end.
-    """
+
+@entry
+def by_effort(states, e, jobs, some, out):
+    """Write some jobs in the order of these seconds, equal ones as they come."""
+    key = np.empty(len(some))
+    for k in range(len(some)):
+        key[k] = effort_of(states[e], jobs, some[k])
+    out[:] = some[np.argsort(key, kind="mergesort")]
+
+
+@entry
+def first_blocked(states, e, jobs, order):
+    """Return the first job with GPUs of an order by effort; NOBODY if there is none, or one before it has GPUs kept."""
     s = states[e]
-    free_s, able = free_in(s, jobs, effort), holding_nodes(s, jobs, job)
+    first = NOBODY
+    for job in order:
+        if first == NOBODY and jobs[job].num_gpus > 0:
+            first = job
+    if first == NOBODY:
+        return NOBODY
+    least = effort_of(s, jobs, first)
+    for gpu in range(s.num_gpus):
+        job = s.reserved_for[gpu]
+        if job < 0:
+            continue
+        seconds = effort_of(s, jobs, job)
+        if seconds < least or (seconds == least and job < first):
+            return NOBODY
+    return first
+
+
+@entry
+def all_cost(states, e, jobs):
+    """Tell whether it takes time to pause and load each job whose pause would free GPUs now."""
+    s = states[e]
+    for k in range(s.num_active):
+        job = s.events[k]
+        if is_displaceable(s, jobs, job) and jobs[job].pause_s + jobs[job].load_s == 0:
+            return False
+    return True
+
+
+@entry
+def wait_for_room(states, e, jobs, job):
+    """Return the seconds until a job could start by the estimates, if no other is started or paused; or infinity."""
+    s = states[e]
+    free_s, able = free_in(s, jobs), holding_nodes(s, jobs, job)
     largest = largest_of(s, able)
     latest = 0.0
     missing = jobs[job].num_gpus

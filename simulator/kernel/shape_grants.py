@@ -9,9 +9,10 @@ import numpy as np
 
 from simulator.kernel._compile import allocating, compiled
 from simulator.kernel.layout import MAX_SHARE, NOBODY, OPEN
-from simulator.kernel.placement import can_hold
+from simulator.kernel.placement import can_hold, largest_node
 from simulator.kernel.shape_memory import (
     FIRST,
+    MOST_REFUSED,
     NEITHER,
     cores_for,
     cores_now,
@@ -21,7 +22,7 @@ from simulator.kernel.shape_memory import (
     nth_form,
 )
 from simulator.kernel.shape_room import AWAITED, FREE, HELD, ROUNDING, place_of
-from simulator.kernel.ways import most_on_a_node, seconds_of
+from simulator.kernel.ways import seconds_of
 
 
 @compiled
@@ -190,6 +191,40 @@ def find_spread(s, jobs, m, job, wanted, each):
 
 
 @compiled
+def is_refused(jobs, m, job, gpus, each, may_spread):
+    """Tell whether a job that asks for no more has found no room in this pass, in which room only becomes less."""
+    for k in range(m.num_refused):
+        if m.refused_gpus[k] > gpus or m.refused_cores[k] > each:
+            continue
+        if m.refused_gib[k] <= jobs[job].gpu_memory_gib and m.refused_spread[k] >= may_spread:
+            return True
+    return False
+
+
+@compiled
+def note_refused(jobs, m, job, gpus, each, may_spread):
+    """Note that a job found no room in this pass."""
+    at = m.num_refused
+    if at < MOST_REFUSED:
+        m.refused_gpus[at], m.refused_cores[at] = gpus, each
+        m.refused_gib[at], m.refused_spread[at] = jobs[job].gpu_memory_gib, may_spread
+        m.num_refused += 1
+
+
+@compiled
+def find_gpus(s, jobs, m, job, gpus, each, may_spread):
+    """Find so many GPUs for a job, with so many cores for each; tell whether there are any."""
+    if m.num_left < gpus or is_refused(jobs, m, job, gpus, each, may_spread):
+        return False
+    if find_on_one_node(s, jobs, m, job, gpus, each):
+        return True
+    if may_spread and find_spread(s, jobs, m, job, gpus, each):
+        return True
+    note_refused(jobs, m, job, gpus, each, may_spread)
+    return False
+
+
+@compiled
 def find(s, jobs, m, job, form):
     """Find what a job could have a shape on; tell whether there is anything."""
     if m.may_move[job] and is_same(form, form_now(s, job)) and find_own(s, m, job):
@@ -197,13 +232,8 @@ def find(s, jobs, m, job, form):
     each, gpus = cores_for(jobs, job, form), gpus_of(form)
     if form.on_cpu:
         return find_cores(s, m, each)
-    if m.num_left < gpus:
-        return False
-    if find_on_one_node(s, jobs, m, job, gpus, each):
-        return True
-    if form.servers == 0 and gpus <= most_on_a_node(s, jobs, job):
-        return False
-    return find_spread(s, jobs, m, job, gpus, each)
+    may_spread = form.servers > 0 or gpus > largest_node(s, jobs, job)
+    return find_gpus(s, jobs, m, job, gpus, each, may_spread)
 
 
 @compiled

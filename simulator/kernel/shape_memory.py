@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simulator.kernel._compile import compiled
-from simulator.kernel.core_memory import Fields, dtype_of, tier_of
+from simulator.kernel.core_memory import THROTTLE, Fields, dtype_of, tier_of
 from simulator.kernel.layout import LOADING, PAUSING, RESERVED, RUNNING, SERVER_CORES, WORKER_CORES, Tier
 
-WAIT, START, PAUSE, MOVE, PROFILE = range(
-    5
-)  # what is to be done next; PROFILE: to fit the profiles of some jobs
+PROFILE = THROTTLE + 1  # beside the kinds of moves: the profiles of some jobs are to be fitted
 STEPS, SHARES = range(2)  # how shapes are found: a step at a time (AITurbo), or shared out anew (Optimus)
 NO_JOB, AS_TOLD, EVERY_JOB = range(3)  # which jobs are adjusted, where by steps
+MOST_REFUSED = 16  # requests that are remembered, each asking for less in some way than those before it
 NEITHER, FIRST, LAST = range(3)  # where among its shapes a job has the one that it holds
 
 SHAPE_FIELDS: Fields = (
@@ -95,6 +94,12 @@ SHAPE_FIELDS: Fields = (
     ("num_found", "i8"),
     ("found", "i4", ("gpus",)),
     ("found_node", "i8"),
+    # requests that found no room in this pass: GPUs, cores for each, GiB, and whether they might be spread
+    ("num_refused", "i8"),
+    ("refused_gpus", "i4", (MOST_REFUSED,)),
+    ("refused_cores", "f8", (MOST_REFUSED,)),
+    ("refused_gib", "f8", (MOST_REFUSED,)),
+    ("refused_spread", "i1", (MOST_REFUSED,)),
     # grants
     ("is_granted", "i1", ("jobs",)),
     ("keeps", "i1", ("jobs",)),  # whether it is what the job has

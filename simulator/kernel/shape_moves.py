@@ -6,11 +6,14 @@ no other job is touched. CPU jobs start where they fit.
 
 import numpy as np
 
-from simulator.kernel import laws
+from simulator.kernel import events, laws, pausing
 from simulator.kernel._compile import compiled, entry
+from simulator.kernel.carrying import carry_out
+from simulator.kernel.core_memory import MOVE, PAUSE, START, WAIT
 from simulator.kernel.glances import find_anything, next_on_cores
 from simulator.kernel.layout import NOBODY
-from simulator.kernel.shape_memory import MOVE, PAUSE, PROFILE, START, STEPS, WAIT, Form, cores_for
+from simulator.kernel.listing import note_wait
+from simulator.kernel.shape_memory import PROFILE, STEPS, Form, cores_for
 from simulator.kernel.shape_plan import (
     GLANCED,
     LOOKED,
@@ -159,13 +162,12 @@ def planned(s, jobs, m):
     return True
 
 
-@entry
-def next_move(states, e, memory, k, jobs):
+@compiled
+def decide(s, jobs, m):
     """Return what is to be done next, which is written down; PROFILE where the profiles of some jobs are to be fitted.
 
     wait_s: seconds to wait, nan till the next event.
     """
-    s, m = states[e], memory[k]
     if m.instant != s.instant:
         begin_instant(s, jobs, m)
     if m.stage == PLANNING and not planned(s, jobs, m):
@@ -184,4 +186,32 @@ def next_move(states, e, memory, k, jobs):
         note_looks(s, m)
         m.stage = GLANCED
     glance(s, jobs, m)
+    return WAIT
+
+
+@entry
+def next_move(states, e, memory, k, jobs):
+    """Return what is to be done next; see `decide`."""
+    return decide(states[e], jobs, memory[k])
+
+
+@entry
+def run(states, e, memory, k, jobs):
+    """Carry all moves out, from where the memory is on; return PROFILE where profiles are missing, WAIT at the end.
+
+    Jobs are left then where time cannot go on.
+    """
+    s, m = states[e], memory[k]
+    is_asked = m.instant == s.instant  # and profiles were missing at this instant
+    while is_asked or (s.num_done < s.num_jobs and events.advance(s, jobs)):
+        is_asked = False
+        what = decide(s, jobs, m)
+        while what != WAIT and what != PROFILE:
+            if what == PAUSE:
+                pausing.pause(s, jobs, m.move_job)
+            else:
+                carry_out(s, jobs, m, what, m.workers, m.servers)
+            what = decide(s, jobs, m)
+        if what == PROFILE or not note_wait(s, jobs, m.wait_s):
+            return what
     return WAIT

@@ -98,7 +98,7 @@ def open_room(s, jobs, m):
         m.place[m.present[k]] = m.num_order
     for k in range(m.num_order):
         m.place[m.order[k]] = k
-    m.num_left = m.num_granted = 0
+    m.num_left = m.num_granted = m.num_refused = 0
     for node in range(s.num_nodes):
         open_node(s, m, node)
     count_cores_left(s, jobs, m)

@@ -4,10 +4,10 @@ from functools import cache
 
 import numpy as np
 
-from simulator.kernel.core_memory import Fields, dtype_of, tier_of
+from simulator.kernel.core_memory import THROTTLE, Fields, dtype_of, tier_of
 from simulator.kernel.layout import GPU_TYPES, Tier
 
-WAIT, START, PAUSE, MOVE, SHARE = range(5)  # what is to be done next; SHARE: to find the shares anew
+SHARE = THROTTLE + 1  # beside the kinds of moves: the shares are to be found anew
 MOST_KINDS = len(GPU_TYPES) + 1  # of GPUs: their types, and all together
 
 TURN_FIELDS: Fields = (

@@ -7,8 +7,10 @@ runs on. Between rounds what fits starts where it has a share, and no job is pau
 
 import numpy as np
 
-from simulator.kernel import laws
+from simulator.kernel import events, laws, pausing
 from simulator.kernel._compile import allocating, compiled, entry
+from simulator.kernel.carrying import carry_out
+from simulator.kernel.core_memory import MOVE, PAUSE, START, WAIT
 from simulator.kernel.glances import (
     GLANCE_S,
     find_anything,
@@ -19,10 +21,10 @@ from simulator.kernel.glances import (
     wait_for_glance,
 )
 from simulator.kernel.layout import LOADING, NOBODY, QUEUED, RUNNING
-from simulator.kernel.listing import may_start
+from simulator.kernel.listing import may_start, note_wait
 from simulator.kernel.machines import is_alone
 from simulator.kernel.pausing import may_pause
-from simulator.kernel.turn_memory import MOVE, PAUSE, SHARE, START, WAIT
+from simulator.kernel.turn_memory import SHARE
 from simulator.kernel.turn_room import find, is_hopeless
 
 NOTHING_S = 1e-6  # of time received that is but rounding
@@ -261,10 +263,9 @@ def glance(s, jobs, m):
         wait_for_glance(s, m, not (m.is_round or m.has_moved or paused))
 
 
-@entry
-def next_move(states, e, memory, k, jobs):
+@compiled
+def decide(s, jobs, m):
     """Return what is to be done next, which is written down; SHARE where the shares are to be found anew first."""
-    s, m = states[e], memory[k]
     if m.instant != s.instant:
         begin_instant(s, jobs, m)
         if m.stage == SHARING and shares_are_old(s, jobs, m):
@@ -278,4 +279,32 @@ def next_move(states, e, memory, k, jobs):
     if m.stage == ON_CORES and next_by_rule(s, jobs, m):
         return START
     glance(s, jobs, m)
+    return WAIT
+
+
+@entry
+def next_move(states, e, memory, k, jobs):
+    """Return what is to be done next, which is written down; SHARE where the shares are to be found anew first."""
+    return decide(states[e], jobs, memory[k])
+
+
+@entry
+def run(states, e, memory, k, jobs):
+    """Carry all moves out, from where the memory is on; return SHARE where shares are needed, WAIT at the end.
+
+    Jobs are left then where time cannot go on.
+    """
+    s, m = states[e], memory[k]
+    is_asked = m.instant == s.instant  # and not yet told the shares of this instant
+    while is_asked or (s.num_done < s.num_jobs and events.advance(s, jobs)):
+        is_asked = False
+        what = decide(s, jobs, m)
+        while what != WAIT and what != SHARE:
+            if what == PAUSE:
+                pausing.pause(s, jobs, m.node)
+            else:
+                carry_out(s, jobs, m, what, 0, -1)
+            what = decide(s, jobs, m)
+        if what == SHARE or not note_wait(s, jobs, m.wait_s):
+            return what
     return WAIT

@@ -14,7 +14,7 @@ import pytest
 from baselines.aiturbo import Aiturbo
 from baselines.gavel import Gavel
 from baselines.optimus import Optimus
-from simulator.episode import Episode
+from simulator.episode import Episode, run
 from simulator.policy import Action, Policy, Preempt, Resize, Start, Wait
 from tests.accounts.aiturbo_by_hand import AiturboByHand
 from tests.accounts.gavel_by_hand import GavelByHand
@@ -101,3 +101,18 @@ def test_a_copy_goes_on_as_the_original(new: Any) -> None:
         episode.apply(action)
     kept, going_on = deepcopy((episode, policy))
     assert moves(policy, episode) == moves(going_on, kept)
+
+
+def ended(policy: Policy, episode: Episode, *, step_by_step: bool) -> tuple[int, list[float]]:
+    """Return how many instants there were, and when jobs ended."""
+    run(policy, episode, step_by_step=step_by_step)
+    return int(episode.state.instant), episode.state.finish_s[: len(episode.jobs)].tolist()
+
+
+@pytest.mark.parametrize("new", [Aiturbo, partial(Aiturbo, servers_on_gpus=True, predictable="all"), Gavel])
+def test_inside_the_kernel_they_do_as_they_do_move_by_move(tmp_path: Path, new: Any) -> None:
+    """On eight GPUs, and on small nodes of two types that fail."""
+    load = whole(Scenario(**tiny.scenario(tmp_path, shaped(0), physics="all", **TROUBLES)))
+    for episode in (partial(lively, 0), load.episode):
+        inside = ended(new(), episode(), step_by_step=False)
+        assert inside == ended(new(), episode(), step_by_step=True)

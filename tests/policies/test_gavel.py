@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.gavel import ROUND_S, Gavel, shares
+from baselines.gavel import ROUND_S, Gavel, has_room_for_all, shares, solved
 from simulator.cluster import Cluster, cluster
 from simulator.episode import Episode, run
 from simulator.kernel.layout import GPU_TYPES
@@ -24,6 +24,23 @@ from workloads import named, windows
 A, B, C, D = range(4)
 HALF, TENTH = 0.5, 0.1  # speeds on a K80
 K80 = GPU_TYPES.index("k80")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_where_all_fit_at_once_the_program_need_not_be_solved(seed: int) -> None:
+    """One type of GPU; some jobs cannot run at all."""
+    rng = np.random.default_rng(seed)
+    gpus = rng.choice([1, 2, 4, 8], rng.integers(1, 30))
+    able = rng.random(len(gpus)) < 0.9
+    speed = np.column_stack([able, np.zeros(len(gpus))]).astype(float)
+    least = int(gpus[able].sum())
+    for sizes in (np.array([least]), np.array([least + 3])):
+        assert has_room_for_all(gpus, speed, sizes)
+        for objective in ("fairness", "throughput"):
+            assert np.array_equal(
+                solved(gpus, speed, sizes, objective), shares(gpus, speed, sizes, objective)
+            )
+    assert not has_room_for_all(gpus, speed, np.array([least - 1]))
 
 
 class Watched:

@@ -15,7 +15,7 @@ from simulator.episode import Episode, run
 from simulator.kernel import laws
 from simulator.physics import Physics
 from simulator.policy import Action, Placement, Preempt, Start, Wait
-from simulator.search import grants
+from simulator.search import grants, queued_or_running
 from simulator.view import View
 from tests.policies.test_baselines import jobs, named
 
@@ -151,7 +151,8 @@ class Shuffled:
         self.pending: list[int] = []
 
     def order(self, view: View) -> Wishes:
-        wishes = by(view, self.rng.permutation(len(view.jobs.phase)))
+        here = queued_or_running(view)
+        wishes = by(view, here, self.rng.permutation(len(view.jobs.phase))[here])
         self.place, self.pending = {job: place for place, job in enumerate(wishes.jobs.tolist())}, []
         return wishes
 

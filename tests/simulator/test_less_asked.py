@@ -1,0 +1,114 @@
+"""What is read of some jobs alone is what is read of all; ticks that a policy leaves out change nothing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simulator.cluster import Cluster
+from simulator.columns import Column, Reading
+from simulator.entities import Jobs
+from simulator.episode import Episode, run
+from simulator.policy import Action, Preempt, Wait
+from simulator.view import View
+from tests.cases import tiny
+from tests.cases.by_hand import ends, job
+from tests.cases.mixed_jobs import table_of, workload
+from tests.cases.shaped_jobs import TROUBLES, shaped
+from tests.policies.test_elastic_policies import lively
+from workloads import Scenario, Workload, whole
+
+NAMES = sorted(name for name, value in vars(Jobs).items() if isinstance(value, Column | Reading))
+
+
+@pytest.fixture(scope="module")
+def load(tmp_path_factory: pytest.TempPathFactory) -> Workload:
+    """Jobs of all shapes, that fail, share and run on cores."""
+    folder: Path = tmp_path_factory.mktemp("jobs")
+    chosen = tiny.scenario(folder, shaped(0), physics="all", **TROUBLES)
+    return whole(Scenario(**chosen))
+
+
+def moments(load: Workload) -> Iterator[View]:
+    """Yield views of an episode under first in, first out, after some pauses, every few instants."""
+    episode = load.episode()
+    for instant in range(200):
+        if episode.done or not episode.advance():
+            return
+        while start := episode.view.start_first(episode.view.waiting):
+            episode.apply(start)
+        if instant % 7 == 3 and len(running := episode.view.preemptible):
+            episode.apply(Preempt(int(running[0])))
+        if instant % 5 == 0:
+            yield episode.view
+        episode.apply(Wait())
+
+
+def test_some_jobs_read_like_all(load: Workload) -> None:
+    rng = np.random.default_rng(0)
+    looks = 0
+    for view in moments(load):
+        some = rng.permutation(len(view.jobs.phase))[:9]
+        for name in NAMES:
+            of_all = np.asarray(getattr(view.jobs, name))
+            assert np.array_equal(getattr(view.jobs_of(some), name), of_all[some], equal_nan=True), name
+        looks += 1
+    assert looks > 20
+
+
+def test_what_is_read_of_some_changes_nothing(load: Workload) -> None:
+    view = next(moments(load))
+    read = view.jobs_of([0]).phase
+    before = int(view.jobs.phase[0])
+    read[0] = before + 1
+    assert view.jobs.phase[0] == before
+
+
+@pytest.mark.parametrize("number", [-1, 10_000])
+def test_jobs_to_come_are_not_read(number: int, load: Workload) -> None:
+    view = next(moments(load))
+    with pytest.raises(ValueError, match=f"job {number} has not arrived"):
+        view.jobs_of([0, number])
+
+
+class Pausing:
+    """First in, first out, which pauses the first that runs when a job has come; asked at ticks or not."""
+
+    def __init__(self, *, ticks: bool) -> None:
+        self.ticks, self.asked, self.seen = ticks, 0, 0
+
+    def __call__(self, view: View) -> Action:
+        """Return the next move."""
+        self.asked += 1
+        if len(view.jobs.phase) > self.seen and len(view.preemptible):
+            self.seen = len(view.jobs.phase)
+            return Preempt(int(view.preemptible[0]))
+        return view.start_first(view.waiting) or Wait(ticks=self.ticks)
+
+
+def played(policy: Pausing, episode: Episode) -> tuple[int, list[float]]:
+    """Return how many instants there were, and when jobs ended."""
+    run(policy, episode)
+    return int(episode.state.instant), episode.state.finish_s[: len(episode.jobs)].tolist()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ticks_left_out_change_nothing(seed: int) -> None:
+    """Pauses are free or not; what is paused for free may start at the next instant, be it a tick."""
+    with_ticks, without = Pausing(ticks=True), Pausing(ticks=False)
+    assert played(without, lively(seed, tick=30.0)) == played(with_ticks, lively(seed, tick=30.0))
+    assert without.asked < with_ticks.asked
+
+
+def test_ticks_left_out_change_nothing_where_nodes_fail(load: Workload) -> None:
+    with_ticks, without = Pausing(ticks=True), Pausing(ticks=False)
+    assert played(without, load.episode()) == played(with_ticks, load.episode())
+
+
+@pytest.mark.parametrize("ticks", [True, False])
+def test_what_was_paused_for_free_starts_at_the_next_tick(ticks: bool) -> None:
+    """There is a GPU for each of two: A 0-100, 300-1200, paused when B comes; B 100-1100."""
+    rows = [job(1000), job(1000, submit_s=100.0)]
+    work = workload(table_of(*rows), Cluster("one", (2,), (16.0,), (8,)), physics="preemption,estimates")
+    assert ends(work.results(run(Pausing(ticks=ticks), work.episode()))) == [1200, 1100]
