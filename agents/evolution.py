@@ -18,6 +18,8 @@ from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
+from traces import stream
+
 MOST = 3.0  # mean sizes that a difference counts at most
 Layer = tuple[np.ndarray, np.ndarray]
 
@@ -29,7 +31,7 @@ class Evolution(PPO):
         """Take what PPO takes, of which only the learning rate counts here, and the deviation of weights."""
         super().__init__(*args, **kwargs)
         self.deviation = deviation
-        self._rng = np.random.default_rng(self.seed)
+        self._rng = stream(self.seed or 0, "pairs of networks")
         self._draws, self._returns = np.empty(0), np.empty(0)
 
     def actor(self) -> list[torch.nn.Parameter]:

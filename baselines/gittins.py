@@ -29,8 +29,7 @@ STEPS = np.array([*LIMITS, *(LIMITS[-1] * 2.0 ** np.arange(1, 13))])  # GPU-seco
 class Gittins:
     """One episode of the policy.
 
-    enough: ended jobs, from which on their sizes count; fewest: sizes that must go beyond a step, else it comes last;
-    round_s: between rounds.
+    enough: ended jobs, from which on their sizes count; fewest: sizes beyond a step, else it comes last; round_s.
     """
 
     enough: int = 30
@@ -48,8 +47,7 @@ class Gittins:
         gpus, service = view.jobs.num_gpus, view.jobs.ran_s * view.jobs.num_gpus
         ended = (view.jobs.phase == DONE) & (gpus > 0)
         sizes = service[ended] if ended.sum() >= self.enough else (view.jobs.estimate_s * gpus)[gpus > 0]
-        here = queued_or_running(view)
-        step = np.searchsorted(STEPS, service[here], side="right")
+        step = np.searchsorted(STEPS, service[here := queued_or_running(view)], side="right")
         return by(view, here, -indices(sizes, self.fewest)[step], step)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from baselines.las import LIMITS
-from baselines.lib.grants import ROUND_S, Rounds, Wishes, by
+from baselines.lib.grants import ROUND_S, Rounds, Wishes, by, reaching
 from simulator.policy import Action
 from simulator.search import queued_or_running
 from simulator.vocabulary import QUEUED
@@ -51,20 +51,14 @@ class Tiresias:
         here = queued_or_running(view)
         jobs = view.jobs_of(here)
         ran_s, gpus = jobs.ran_s, jobs.num_gpus
-        forgiven_s = np.minimum(self._forgiven_of(here), ran_s)
+        self._forgiven_s = reaching(self._forgiven_s, here)
+        forgiven_s = np.minimum(self._forgiven_s[here], ran_s)
         level = np.searchsorted(self.limits, (ran_s - forgiven_s) * gpus, side="right")
         behind = (jobs.phase == QUEUED) & (level > 0)
         starving = behind & ((view.now - jobs.phase_began_s) / self.starve >= ran_s)
         self._forgiven_s[here] = np.where(starving, ran_s, forgiven_s)
         level[starving] = 0
         return by(view, here, level, gpus=gpus + jobs.servers if self.servers_on_gpus else gpus)
-
-    def _forgiven_of(self, jobs: np.ndarray) -> np.ndarray:
-        """Return what jobs had run when they were last sent back to the top, 0 for those that never were."""
-        if len(jobs) and jobs[-1] >= len(self._forgiven_s):
-            self._forgiven_s = np.pad(self._forgiven_s, (0, 2 * int(jobs[-1]) + 1 - len(self._forgiven_s)))
-        forgiven_s: np.ndarray = self._forgiven_s[jobs]
-        return forgiven_s
 
 
 policy = Tiresias

@@ -22,17 +22,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from simulator import search
 from simulator.policy import Action, Placement, Preempt, Start, Wait
-from simulator.search import (
-    Room,
-    all_cost,
-    by_effort,
-    displaceable,
-    effort_of,
-    first_blocked,
-    room_for,
-    wait_for_room,
-)
 
 if TYPE_CHECKING:
     from simulator.entities import Jobs
@@ -67,13 +58,13 @@ class Xion:
         order = np.setdiff1d(view.queue, self._displaced) if self._displaced else view.queue
         if not len(order):
             return Wait()
-        order = by_effort(view, order)
+        order = search.by_effort(view, order)
         if start := view.start_first(order):
             return start
         return self._displace(view, order)
 
     def _displace(self, view: "View", order: np.ndarray) -> Action:
-        job = first_blocked(view, order)
+        job = search.first_blocked(view, order)
         if job is None:  # or a pause for the first in order is in flight
             return Wait()
         if not (room := self._worthwhile(view, job, order)):
@@ -82,18 +73,18 @@ class Xion:
         self._moves = [Start(job, Placement(room.gpus)), *map(Preempt, room.victims)]
         return self._moves.pop()
 
-    def _worthwhile(self, view: "View", job: int, order: np.ndarray) -> Room | None:
+    def _worthwhile(self, view: "View", job: int, order: np.ndarray) -> search.Room | None:
         """Return the room that pauses can make for a job if that pays."""
-        effort, wait = effort_of(view, job), wait_for_room(view, job)
-        if self.rule == "derived" and wait - effort <= self.margin_s and all_cost(view):
+        effort, wait = search.effort_of(view, job), search.wait_for_room(view, job)
+        if self.rule == "derived" and wait - effort <= self.margin_s and search.all_cost(view):
             return None  # not even if the overhead were nothing; spares the search
-        running = displaceable(view)
+        running = search.displaceable(view)
         jobs = view.jobs_of(running)
         able = running[(view.now - jobs.phase_began_s >= self.q_min_s) & (jobs.remaining_s > effort)]
         if not len(able):
             return None
         cost = (view.jobs.pause_s + view.jobs.load_s) * view.jobs.num_gpus
-        room = room_for(view, job, able, cost)
+        room = search.room_for(view, job, able, cost)
         if room is None or not room.victims:
             return None  # or it is not GPUs that it lacks
         benefit = self._benefit(view, view.jobs_of(room.victims), effort, wait)

@@ -91,3 +91,10 @@ def by(view: "View", jobs: np.ndarray, *keys: np.ndarray, gpus: np.ndarray | Non
     """
     order = np.lexsort((jobs, *reversed(keys)))
     return Wishes(jobs[order], (view.jobs.num_gpus[jobs] if gpus is None else gpus)[order])
+
+
+def reaching(values: np.ndarray, jobs: np.ndarray) -> np.ndarray:
+    """Return values by job with one for each of these jobs, whose numbers rise: 0 where there was none."""
+    if len(jobs) and jobs[-1] >= len(values):
+        values = np.pad(values, (0, 2 * int(jobs[-1]) + 1 - len(values)))
+    return values

@@ -43,6 +43,7 @@ READ_ONLY = {
     "lookahead": "minutes a window",
     "--paper": "minutes",
     "--protocol": "nine shifts beside the windows",
+    "--vary": "an environment for each shift, and its windows to validate on",
     "--policy all --whole": "all are run for the README",
     "--policy all runs/": "the same",
     "docs.examples.train.vectors": "test_training_examples runs it",
@@ -216,6 +217,8 @@ def test_flags_of_what_takes_long_are_read(command: Command, monkeypatch: pytest
     match command.words[1:]:
         case ["evaluate.py", *args]:
             evaluate.read_choices(args)
+        case ["train_agent.py", *args]:
+            train_agent.read_choices(args)
         case ["-m", module, *_]:
             assert find_spec(module)
         case [script, *args]:
