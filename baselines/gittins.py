@@ -29,7 +29,7 @@ STEPS = np.array([*LIMITS, *(LIMITS[-1] * 2.0 ** np.arange(1, 13))])  # GPU-seco
 class Gittins:
     """One episode of the policy.
 
-    enough: ended jobs, from which on their sizes count; fewest: sizes beyond a step, else it comes last; round_s.
+    enough: ended jobs whose sizes count; fewest: sizes beyond a step, else it comes last; round_s: between rounds.
     """
 
     enough: int = 30

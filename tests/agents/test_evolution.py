@@ -27,6 +27,7 @@ FEW = replace(
     rollout_steps=6,
     batch=15,
     decisions=4,
+    step_size=0.5,
 )
 
 
