@@ -24,6 +24,14 @@ class Room(NamedTuple):
     memory_gib: float = float("inf")
 
 
+class Blocked(NamedTuple):
+    """A job that waits for GPUs, how long it will hold them, as in `by_effort`, and its `wait_for_room`, s."""
+
+    job: int
+    effort_s: float
+    wait_s: float
+
+
 class Joins:
     """Which queued jobs may share GPUs with which groups of jobs, at this instant.
 
@@ -120,18 +128,14 @@ def by_effort(view: View, jobs: np.ndarray) -> np.ndarray:
     return order
 
 
-def effort_of(view: View, job: int) -> float:
-    """Return the seconds that a job would hold GPUs from its start to its end: it loads, and has so much left."""
-    source = source_of(view)
-    source.check(job)
-    return float(pausing_for.effort(source.states, 0, source.jobs, job))
+def first_blocked(view: View, some: np.ndarray) -> Blocked | None:
+    """Return which of some jobs with GPUs comes first `by_effort`.
 
-
-def first_blocked(view: View, order: np.ndarray) -> int | None:
-    """Return the first job with GPUs of an order by effort; None if there is none, or one before it has GPUs kept."""
+    None if there is none, or one that comes before it has GPUs kept.
+    """
     source = source_of(view)
-    job = int(pausing_for.first_blocked(source.states, 0, source.jobs, source.known(order)))
-    return None if job == NOBODY else job
+    found = Blocked(*pausing_for.first_blocked(source.states, 0, source.jobs, source.known(some)))
+    return None if found.job == NOBODY else found
 
 
 def all_cost(view: View) -> bool:
