@@ -3,16 +3,15 @@
 import numpy as np
 
 from simulator.kernel import events
-from simulator.kernel._compile import compiled, entry
+from simulator.kernel._compile import allocating, compiled, entry
 from simulator.kernel.layout import RUNNING
 from simulator.kernel.pausing import may_pause
 from simulator.kernel.placement import place
 
 
-@entry
-def queued(states, e, out):
+@allocating
+def list_queued(s, out):
     """List the queued jobs; return their number."""
-    s = states[e]
     count = 0
     for request_class in range(s.num_classes):
         begin = s.queue_start[request_class]
@@ -21,6 +20,12 @@ def queued(states, e, out):
             count += 1
     out[:count].sort()
     return count
+
+
+@entry
+def queued(states, e, out):
+    """List the queued jobs; return their number."""
+    return list_queued(states[e], out)
 
 
 @entry
