@@ -83,12 +83,8 @@ class Slots:
         """Look at record `e` as it is now, whose active ranking gives the order and the base logits."""
         self.prepare(states, jobs)
         looking.observe_queue(states, e, jobs, self.sights, self.queue, self.seen, self.queue_mask)
-        self.refresh_running(states, e, jobs)
+        looking.observe_running(states, e, jobs, self.sights, *self.running_rows)
         self.can_wait = bool(calls.next_event(states, e, jobs) < np.inf)
-
-    def refresh_running(self, states: np.ndarray, e: int, jobs: np.ndarray) -> None:
-        """Look at the running jobs and the machines alone."""
-        looking.observe_running(states, e, jobs, *self.running_rows)
 
     def prepare(self, states: np.ndarray, jobs: np.ndarray) -> None:
         """Forget what is known of other jobs than these."""

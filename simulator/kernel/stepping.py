@@ -108,7 +108,7 @@ def step_pick(states, jobs, sights, actions, listed, seen, masks, outcomes, runn
     running, shown, running_mask: see `looking.observe_running`.
     """
     take_step(states[0], jobs[0], sights[0], actions[0], listed[0], seen[0], masks[0], outcomes[0])
-    show_running(states[0], jobs[0], running, shown, running_mask)
+    show_running(states[0], jobs[0], sights[0], running, shown, running_mask)
 
 
 @entry
