@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from baselines.las import LIMITS
-from baselines.lib.grants import ROUND_S, Rounds, Wishes, by
-from simulator.policy import Action
+from simulator.policy import Action, RunsWhole
+from simulator.rounds import ROUND_S, Rounds, Wishes, by
 from simulator.search import queued_or_running
 from simulator.vocabulary import DONE
 
@@ -26,7 +26,7 @@ STEPS = np.array([*LIMITS, *(LIMITS[-1] * 2.0 ** np.arange(1, 13))])  # GPU-seco
 
 
 @dataclass
-class Gittins:
+class Gittins(RunsWhole):
     """One episode of the policy.
 
     enough: ended jobs whose sizes count; fewest: sizes beyond a step, else it comes last; round_s: between rounds.
@@ -42,6 +42,10 @@ class Gittins:
     def __call__(self, view: "View") -> Action:
         """Start what fits in order, or pause for it in a round, then wait."""
         return self._rounds(view)
+
+    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        """Carry it out inside the kernel to the end; tell whether every job ended."""
+        return self._rounds.run_whole(states, jobs, histories)
 
     def _wishes(self, view: "View") -> Wishes:
         gpus, service = view.jobs.num_gpus, view.jobs.ran_s * view.jobs.num_gpus

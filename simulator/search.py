@@ -101,17 +101,6 @@ def may_any_start(view: View) -> bool:
     return bool(listing.may_any_start(source.states, 0, source.jobs))
 
 
-def is_waiting(view: View) -> bool:
-    """Tell whether a queued job asks for GPUs, and a job runs that may give some up."""
-    source = source_of(view)
-    return bool(listing.is_waiting(source.states, 0, source.jobs))
-
-
-def any_held_back(view: View) -> bool:
-    """Tell whether a queued job was paused, or failed, at this very instant, so that it may start at the next."""
-    return bool(listing.any_held_back(source_of(view).states, 0))
-
-
 def displaceable(view: View) -> np.ndarray:
     """Return the running jobs whose pause would free GPUs: not started at this instant, and sharing none."""
     source = source_of(view)
@@ -208,7 +197,7 @@ def grants(view: View, order: np.ndarray, wanted: np.ndarray, *, pausing: bool =
     source = source_of(view)
     states, jobs = source.states, source.jobs
     order = source.known(order)
-    runs, progress = np.empty(len(order), np.bool_), np.zeros(5, np.int64)
+    runs, progress = np.empty(len(order), np.int8), np.zeros(5, np.int64)
     hopeless = np.empty((len(order), 3))
     granting.begin_pass(states, 0, jobs, order, runs, pausing)
     while (job := granting.next_grant(states, 0, jobs, order, wanted, runs, hopeless, progress)) != NOBODY:
