@@ -12,18 +12,15 @@ consolidation by the skew of a model's tensors.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from baselines.las import LIMITS
-from simulator.policy import Action, RunsWhole
-from simulator.rounds import ROUND_S, Levels, Rounds
+from simulator.rounds import ROUND_S, InRounds, Levels, Rounds
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    pass
 
 
 @dataclass
-class Tiresias(RunsWhole):
+class Tiresias(InRounds):
     """One episode of the policy.
 
     servers_on_gpus: whether a job's parameter servers take GPUs, as where AITurbo is compared with it, or cores.
@@ -38,15 +35,7 @@ class Tiresias(RunsWhole):
     round_s: float = ROUND_S
 
     def __post_init__(self) -> None:
-        self._rounds = Rounds(Levels(self.limits, self.starve, self.servers_on_gpus), self.round_s)
-
-    def __call__(self, view: "View") -> Action:
-        """Start what fits in order, or pause for it in a round, then wait."""
-        return self._rounds(view)
-
-    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
-        """Carry it out inside the kernel to the end; tell whether every job ended."""
-        return self._rounds.run_whole(states, jobs, histories)
+        self.rounds = Rounds(Levels(self.limits, self.starve, self.servers_on_gpus), self.round_s)
 
 
 policy = Tiresias

@@ -16,7 +16,7 @@ from simulator.keeping import Keeps
 from simulator.kernel import rounds
 from simulator.kernel.core_memory import PAUSE, WAIT, tier_of
 from simulator.kernel.layout import MAX_LEVELS, Tier
-from simulator.policy import Action, Placement, Preempt, Start, Wait
+from simulator.policy import Action, Placement, Preempt, RunsWhole, Start, Wait
 from simulator.source import Source, source_of
 from simulator.view import View
 from traces import stream
@@ -107,6 +107,20 @@ class Rounds(Keeps):
         jobs, memory = source.known(wishes.jobs), self.kept(source.states)
         memory["order"][0, : len(jobs)], memory["wanted"][0, : len(jobs)] = jobs, wishes.gpus
         memory["num_order"], memory["stage"] = len(jobs), rounds.BEGINNING
+
+
+class InRounds(RunsWhole):
+    """A policy that is an order, carried out by its `rounds`."""
+
+    rounds: Rounds
+
+    def __call__(self, view: View) -> Action:
+        """Start what fits in order, or pause for it in a round, then wait."""
+        return self.rounds(view)
+
+    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        """Carry it out inside the kernel to the end; tell whether every job ended."""
+        return self.rounds.run_whole(states, jobs, histories)
 
 
 def by(view: View, jobs: np.ndarray, *keys: np.ndarray) -> Wishes:
