@@ -35,6 +35,11 @@ class Slots:
         return self._queues, self._shown[:, : self._seen], self._masks
 
     @property
+    def whole_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The queue, all that is seen, and the queue's mask, each a row of a table that has no other."""
+        return self._queues, self._shown, self._masks
+
+    @property
     def running_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The running jobs, what is seen of them and of the machines, and their mask."""
         return self.running, self._shown[0, self._seen :], self.running_mask
