@@ -120,11 +120,12 @@ def describe_running(s, jobs, sight, job, out):
         write_lasting(s, jobs, sight, job)
     for column in range(NUM_RUNNING):
         out[column] = sight.lasting[job, column]
+    attained, running_for = attained_now(s, job), s.clock - s.phase_began[job]
     out[3] = as_time(remaining_now(s, jobs, job))
-    out[4] = as_time(attained_now(s, job))
+    out[11] = as_time(running_for)
+    out[4] = out[11] if attained == running_for else as_time(attained)
     out[8] = min(s.preemptions[job] / 5.0, 1.0)
-    out[11] = as_time(s.clock - s.phase_began[job])
-    out[12] = may_pause(s, job) and s.clock - s.phase_began[job] >= LEAST_RUN
+    out[12] = may_pause(s, job) and running_for >= LEAST_RUN
     return out[12] > 0
 
 

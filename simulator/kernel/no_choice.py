@@ -136,10 +136,11 @@ def may_displace_any(s, jobs, sight, job, effort):
 def pays_on(s, jobs, sight, job, node, effort, least):
     """Tell whether displacing jobs on a node for one that needs `effort` seconds would pay if pauses were free.
 
-    It does not where none has `least` seconds left.
+    It does not where none has `least` seconds left, or all together have too few GPUs.
     """
-    most = note_who_may_be_displaced(s, jobs, node, effort)
-    end = clear(s, node, jobs[job].num_gpus, 0) if most >= least else -1
+    most, gpus = note_who_may_be_displaced(s, jobs, node, effort)
+    wanted = jobs[job].num_gpus
+    end = clear(s, node, wanted, 0) if most >= least and s.free[node] + gpus >= wanted else -1
     if end >= 0:
         unmark(s, 0, end)
         if worth(s, jobs, effort, 0.0, 0, end) > 1.0:
