@@ -24,19 +24,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.core_sharing import CoreSharing
-from simulator.policy import Action, Wait
+from simulator.core_sharing import CoreMoves
+from simulator.policy import Action, RunsWhole
 
 if TYPE_CHECKING:
     from simulator.view import View
 
 LEVER = "cores"
-# GPUs of the widest job of each array but the last; from memory, not checked against the paper
-WIDTHS = (1, 4)
+
+FIRST_GUESS = 3.0  # cores a GPU, before anything is known
 
 
 @dataclass
-class Coda:
+class Coda(RunsWhole):
     """One episode of the policy.
 
     tuning, eliminator, arrays: whether it has this part. by_width: whether jobs of different widths take
@@ -52,48 +52,23 @@ class Coda:
     by_width: bool = False
 
     def __post_init__(self) -> None:
-        self._cores = CoreSharing(tunes=self.tuning, window_s=self.window_s)
-        self._sure = self.reserve if self.arrays else 0.0
-        self._moves: list[Action] = []
+        self._moves = CoreMoves(
+            self.window_s,
+            tunes=self.tuning,
+            throttles=self.eliminator,
+            arrays=self.arrays,
+            by_width=self.by_width,
+            first_guess=FIRST_GUESS,
+            reserve=self.reserve if self.arrays else 0.0,
+        )
 
     def __call__(self, view: "View") -> Action:
         """Start what fits, divide the cores, throttle, then wait."""
-        if self._moves:
-            return self._moves.pop(0)
-        if not view.cpu_limited:
-            return view.start_first(view.queue) or Wait()
-        self._cores.look(view)
-        self._moves = self._start(view) or self._cores.divide(view, self._sure) or self._throttle(view)
-        if self._moves:
-            return self._moves.pop(0)
-        return Wait(self.window_s) if self._cores.end_instant(view) else Wait()
+        return self._moves(view)
 
-    def _start(self, view: "View") -> list[Action]:
-        """Return the start of the first job that fits, after what must shrink for it."""
-        queue = view.queue
-        if self.arrays:
-            if moves := self._cores.start_on_cores(view, queue, self._sure):
-                return moves
-            queue = queue[view.jobs.num_gpus[queue] > 0]
-        if self.by_width:
-            queue = least_served_first(view, queue)
-        start = view.start_first(queue, cores=1.0)
-        return [start] if start else []
-
-    def _throttle(self, view: "View") -> list[Action]:
-        step = self._cores.throttle(view) if self.eliminator else None
-        return [step] if step else []
-
-
-def least_served_first(view: "View", queue: np.ndarray) -> np.ndarray:
-    """Return queued jobs by the share of its GPUs that their array of widths holds, the least first, then in order."""
-    gpus = view.jobs.num_gpus
-    array = np.searchsorted(WIDTHS, gpus)
-    holding = np.concatenate((view.running, view.loading))
-    held = np.bincount(array[holding], gpus[holding], minlength=len(WIDTHS) + 1)
-    asked = held + np.bincount(array[queue], gpus[queue], minlength=len(WIDTHS) + 1)
-    served = np.divide(held, asked, out=np.ones(len(asked)), where=asked > 0)
-    return queue[np.argsort(served[array[queue]], kind="stable")]
+    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        """Carry it out inside the kernel to the end; tell whether every job ended."""
+        return self._moves.run_whole(states, jobs)
 
 
 policy = Coda

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from baselines.las import LIMITS
-from baselines.lib.grants import ROUND_S, Rounds, Wishes, by
-from simulator.policy import Action
+from simulator.rounds import ROUND_S, InRounds, Rounds, Wishes, by
 from simulator.search import queued_or_running
 from simulator.vocabulary import DONE
 
@@ -26,7 +25,7 @@ STEPS = np.array([*LIMITS, *(LIMITS[-1] * 2.0 ** np.arange(1, 13))])  # GPU-seco
 
 
 @dataclass
-class Gittins:
+class Gittins(InRounds):
     """One episode of the policy.
 
     enough: ended jobs whose sizes count; fewest: sizes beyond a step, else it comes last; round_s: between rounds.
@@ -37,11 +36,7 @@ class Gittins:
     round_s: float = ROUND_S
 
     def __post_init__(self) -> None:
-        self._rounds = Rounds(self._wishes, self.round_s)
-
-    def __call__(self, view: "View") -> Action:
-        """Start what fits in order, or pause for it in a round, then wait."""
-        return self._rounds(view)
+        self.rounds = Rounds(self._wishes, self.round_s)
 
     def _wishes(self, view: "View") -> Wishes:
         gpus, service = view.jobs.num_gpus, view.jobs.ran_s * view.jobs.num_gpus

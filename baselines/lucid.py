@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.sharing import by_rank, profile
+from baselines.lib.sharing import by_rank
 from simulator.policy import Action, Wait
 from simulator.search import Joins
 
@@ -34,6 +34,9 @@ class Lucid:
 
     limits: tuple[float, float] = (0.25, 0.5)
 
+    def __post_init__(self) -> None:
+        self._limits = np.array(self.limits)
+
     def __call__(self, view: "View") -> Action:
         """Start the shortest that fits on empty GPUs, then the shortest that finds a partner, then wait."""
         queue = view.queue
@@ -50,7 +53,10 @@ class Lucid:
         return joins.cheapest(cost) or Wait(ticks=False)
 
     def _classes(self, view: "View", jobs: np.ndarray) -> np.ndarray:
-        return np.searchsorted(self.limits, profile(view, jobs).duty, side="right")
+        """Return the classes of jobs, in the shape in which these come; of any job where one is -1."""
+        some = view.jobs_of(np.maximum(jobs, 0).ravel())
+        classes: np.ndarray = self._limits.searchsorted(some.duty, side="right")
+        return classes.reshape(jobs.shape)
 
 
 policy = Lucid

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.grants import ROUND_S, Rounds, Wishes, by
-from simulator.policy import Action
+from simulator.rounds import ROUND_S, InRounds, Rounds, Wishes, by
 from simulator.search import queued_or_running
 from simulator.vocabulary import RUNNING
 
@@ -29,18 +28,14 @@ LEASE_S = 1200.0
 
 
 @dataclass
-class Themis:
+class Themis(InRounds):
     """One episode of the policy. lease_s: for which a job is not paused; round_s: between two rounds."""
 
     lease_s: float = LEASE_S
     round_s: float = ROUND_S
 
     def __post_init__(self) -> None:
-        self._rounds = Rounds(self._wishes, self.round_s)
-
-    def __call__(self, view: "View") -> Action:
-        """Start what fits in order, or pause for it in a round, then wait."""
-        return self._rounds(view)
+        self.rounds = Rounds(self._wishes, self.round_s)
 
     def _wishes(self, view: "View") -> Wishes:
         here = queued_or_running(view)

@@ -5,27 +5,22 @@ time; a few queues instead of a continuous order avoid thrash. Its simulator has
 FIFO inside, and sends a job back to the top once it has waited since its last run for `starve` times what it has run;
 AITurbo's code asks again every 240 s and at arrivals. From memory, not checked against the paper: its service is
 counted anew from then; `starve` is 8. Inferred: what it has run is all of it, or a demoted job would come back too
-often for what a pause costs; FIFO is by submission; victims are chosen as in `lib.grants`. Left out: consolidation by
-the skew of a model's tensors.
+often for what a pause costs; FIFO is by submission; victims are chosen as in `simulator.rounds`. Left out:
+consolidation by the skew of a model's tensors.
 """
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from baselines.las import LIMITS
-from baselines.lib.grants import ROUND_S, Rounds, Wishes, by, reaching
-from simulator.policy import Action
-from simulator.search import queued_or_running
-from simulator.vocabulary import QUEUED
+from simulator.rounds import ROUND_S, InRounds, Levels, Rounds
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    pass
 
 
 @dataclass
-class Tiresias:
+class Tiresias(InRounds):
     """One episode of the policy.
 
     servers_on_gpus: whether a job's parameter servers take GPUs, as where AITurbo is compared with it, or cores.
@@ -40,25 +35,7 @@ class Tiresias:
     round_s: float = ROUND_S
 
     def __post_init__(self) -> None:
-        self._forgiven_s = np.zeros(0)  # what each job had run when it was last sent back to the top
-        self._rounds = Rounds(self._wishes, self.round_s)
-
-    def __call__(self, view: "View") -> Action:
-        """Start what fits in order, or pause for it in a round, then wait."""
-        return self._rounds(view)
-
-    def _wishes(self, view: "View") -> Wishes:
-        here = queued_or_running(view)
-        jobs = view.jobs_of(here)
-        ran_s, gpus = jobs.ran_s, jobs.num_gpus
-        self._forgiven_s = reaching(self._forgiven_s, here)
-        forgiven_s = np.minimum(self._forgiven_s[here], ran_s)
-        level = np.searchsorted(self.limits, (ran_s - forgiven_s) * gpus, side="right")
-        behind = (jobs.phase == QUEUED) & (level > 0)
-        starving = behind & ((view.now - jobs.phase_began_s) / self.starve >= ran_s)
-        self._forgiven_s[here] = np.where(starving, ran_s, forgiven_s)
-        level[starving] = 0
-        return by(view, here, level, gpus=gpus + jobs.servers if self.servers_on_gpus else gpus)
+        self.rounds = Rounds(Levels(self.limits, self.starve, self.servers_on_gpus), self.round_s)
 
 
 policy = Tiresias

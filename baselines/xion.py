@@ -55,27 +55,26 @@ class Xion:
             self._displaced = []
         if self._moves:
             return self._moves.pop()
-        order = np.setdiff1d(view.queue, self._displaced) if self._displaced else view.queue
-        if not len(order):
+        queue = np.setdiff1d(view.queue, self._displaced) if self._displaced else view.queue
+        if not len(queue):
             return Wait()
-        order = search.by_effort(view, order)
-        if start := view.start_first(order):
+        if search.may_any_start(view) and (start := view.start_first(search.by_effort(view, queue))):
             return start
-        return self._displace(view, order)
+        return self._displace(view, queue)
 
-    def _displace(self, view: "View", order: np.ndarray) -> Action:
-        job = search.first_blocked(view, order)
-        if job is None:  # or a pause for the first in order is in flight
+    def _displace(self, view: "View", queue: np.ndarray) -> Action:
+        blocked = search.first_blocked(view, queue)
+        if blocked is None:  # or a pause for the first in order is in flight
             return Wait()
-        if not (room := self._worthwhile(view, job, order)):
+        if not (room := self._worthwhile(view, blocked, queue)):
             return Wait()
         self._displaced += room.victims
-        self._moves = [Start(job, Placement(room.gpus)), *map(Preempt, room.victims)]
+        self._moves = [Start(blocked.job, Placement(room.gpus)), *map(Preempt, room.victims)]
         return self._moves.pop()
 
-    def _worthwhile(self, view: "View", job: int, order: np.ndarray) -> search.Room | None:
+    def _worthwhile(self, view: "View", blocked: search.Blocked, queue: np.ndarray) -> search.Room | None:
         """Return the room that pauses can make for a job if that pays."""
-        effort, wait = search.effort_of(view, job), search.wait_for_room(view, job)
+        job, effort, wait = blocked
         if self.rule == "derived" and wait - effort <= self.margin_s and search.all_cost(view):
             return None  # not even if the overhead were nothing; spares the search
         running = search.displaceable(view)
@@ -91,7 +90,7 @@ class Xion:
         if np.isinf(benefit):
             return room
         if self.count_queue:
-            queued = view.jobs_of(order[view.jobs.num_gpus[order] > 0])
+            queued = view.jobs_of(queue[view.jobs.num_gpus[queue] > 0])
             others = np.count_nonzero(queued.profiled_memory_gib <= room.memory_gib) - 1
             benefit -= others * cost[room.victims].sum() / len(view.gpus.first_owner)
         return room if benefit > self.margin_s else None

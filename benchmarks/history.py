@@ -21,12 +21,12 @@ from rich import box
 from rich.table import Table
 
 import baselines
-from baselines.lib.grants import Rounds, by
 from baselines.lib.order import cores_for_each
 from evaluation import report
 from simulator.episode import Episode, asking, run
 from simulator.kernel.core_readings import GOOD
 from simulator.policy import Action, Policy, Ranking, Start, Wait
+from simulator.rounds import Rounds, by
 from simulator.rule import Rule
 from simulator.view import View
 from workloads import Scenario, Workload, named, windows

@@ -203,10 +203,10 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
     def _step_picks(self, number: int) -> None:
         """Let the kernel carry out a pick, or wait, and look at what there is to choose then."""
         handed = self._handed or self._hand_over()
-        self._actions[0] = number
         if self._shows_running:
-            stepping.step_pick(*handed)
+            stepping.step_pick(number, *handed)
         else:
+            self._actions[0] = number
             stepping.step_picks(*handed)
         self._note()
 
@@ -216,8 +216,10 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
         slots.prepare(episode.states, episode.jobs)
         self._mask = self.action_space.mask = slots.queue_mask
         batch_of_one = episode.states, episode.jobs[np.newaxis], slots.sights
-        own = self._actions, *slots.rows, self._outcomes
-        self._handed = *batch_of_one, *own, *(slots.running_rows if self._shows_running else ())
+        own: tuple[np.ndarray, ...] = self._actions, *slots.rows, self._outcomes
+        if self._shows_running:
+            own = *slots.whole_rows, self._outcomes, slots.running, slots.running_mask
+        self._handed = *batch_of_one, *own
         return self._handed
 
     def __getstate__(self) -> dict[str, Any]:

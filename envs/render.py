@@ -62,23 +62,21 @@ def text(view: View) -> str:
 
 
 class Screen:
-    """What an environment is drawn on, in one mode; nothing is loaded or drawn before it is asked for."""
+    """What an environment is drawn on, in one mode; nothing is loaded or drawn before it is asked for.
+
+    is_live: whether it shows each moment by itself.
+    """
 
     def __init__(self, mode: str | None) -> None:
         """Take a mode of `MODES`, or None for none; ValueError for another."""
         if mode is not None and mode not in MODES:
             raise ValueError(f"render_mode {mode!r}: expected one of {', '.join(MODES)}")
-        self.mode = mode
+        self.mode, self.is_live = mode, mode == "human"
         self._picture: Picture | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all but the picture, which is made again."""
         return vars(self) | {"_picture": None}
-
-    @property
-    def is_live(self) -> bool:
-        """Whether it shows each moment by itself."""
-        return self.mode == "human"
 
     def draw(self, view: View) -> str | np.ndarray | None:
         """Return the text, or the image, uint8 of shape (HEIGHT, WIDTH, 3), or show that in the window and return None.

@@ -7,15 +7,27 @@ GPUs when a CPU job comes, the CPU job that came last when a job with GPUs needs
 `simulator.kernel.throttling`; the rule over moves does the same.
 """
 
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simulator.kernel import core_sharing
-from simulator.kernel.core_memory import CORES, DROP, EPS, WINDOW_S, core_dtype, forget, tier_of
+from simulator.keeping import Keeps
+from simulator.kernel import core_moves, core_sharing
+from simulator.kernel.core_memory import (
+    CORES,
+    DROP,
+    EPS,
+    THROTTLE,
+    WAIT,
+    WINDOW_S,
+    core_dtype,
+    forget,
+    tier_of,
+)
 from simulator.kernel.cores import LEAST_SHARE
 from simulator.kernel.layout import Tier
-from simulator.policy import Action, Placement, Resize, Start, Throttle
+from simulator.policy import Action, Placement, Resize, Start, Throttle, Wait
 from simulator.source import source_of
 
 if TYPE_CHECKING:
@@ -130,3 +142,46 @@ class CoreSharing:
 
 def _move(kind: int, job: int, value: float, node: int) -> Action:
     return Resize(job, value) if kind == CORES else Start(job, Placement((), node=node))
+
+
+class CoreMoves(Keeps):
+    """The moves of one policy that starts CPU jobs and jobs with GPUs beside one another, and divides the cores."""
+
+    def __init__(self, window_s: float, **choices: float) -> None:
+        """Know nothing yet; choices: others of `simulator.kernel.core_moves`, and of what a `CoreSharing` is told."""
+        self._window_s, self._choices = window_s, choices
+        super().__init__()
+
+    def dtype(self, size: Tier) -> np.dtype:
+        """Return the type of the record at a tier."""
+        return core_moves.moves_dtype(size)
+
+    def fresh(self, states: np.ndarray) -> np.ndarray:
+        """Return the record as it begins."""
+        memory = np.zeros(1, self.dtype(tier_of(states)))
+        forget(memory, self._window_s)
+        for name, value in self._choices.items():
+            memory[name] = value
+        return memory
+
+    def __call__(self, view: "View") -> Action:
+        """Return the next move of this instant, then a wait."""
+        source = source_of(view)
+        memory = self.kept(source.states)
+        kind = core_moves.next_move(source.states, 0, memory, 0, source.jobs)
+        m = self._read
+        if kind == WAIT:
+            seconds = float(m.wait_s)
+            return Wait(None if isnan(seconds) else seconds)
+        job, value = int(m.move_job[m.next_move - 1]), float(m.move_value[m.next_move - 1])
+        if kind == THROTTLE:
+            return Throttle(job, value)
+        if kind == CORES:
+            return Resize(job, value)
+        node = int(m.node) if m.node >= 0 else None
+        return Start(job, Placement(tuple(m.gpus[: m.num_gpus].tolist()), value or None, node))
+
+    def run_whole(self, states: np.ndarray, jobs: np.ndarray) -> bool:
+        """Make all moves on the first record to the end, inside the kernel; tell whether every job ended."""
+        core_moves.run(states, 0, self.kept(states), 0, jobs)
+        return bool(states["num_done"][0] == states["num_jobs"][0])

@@ -21,7 +21,6 @@ from simulator.kernel.layout import (
     MAX_LEVELS,
     MOST_FAILURES,
     PLACEMENTS,
-    Tier,
     state_dtype,
 )
 from simulator.kernel.rule_memory import memory_dtype
@@ -71,7 +70,7 @@ class Episode:
     ) -> None:
         """Lay the machines out; nothing has arrived yet."""
         physics.check(placement)
-        self.jobs = typed_jobs(jobs)
+        self.jobs = typed(np.array(jobs), JOB)
         self.fits = self.jobs["fitted"].copy() if fits is None else fits
         self.jobs["fitted"] = self.fits
         self.cluster = cluster
@@ -104,12 +103,13 @@ class Episode:
         """Go on from what was kept: records of the kernel's own types, and a view of them."""
         rng, asked = kept.pop("rng"), kept.pop("asked")
         vars(self).update(kept)
-        self.jobs, self.states = typed_jobs(self.jobs), typed_states(self.states)
-        self.histories = typed_histories(self.histories)
+        size = tier_of(self.states)
+        self.jobs, self.states = typed(self.jobs, JOB), typed(self.states, state_dtype(size))
+        self.histories = typed(self.histories, history_dtype(self.histories["cell"].shape[1]))
         self.state = self.states[0]
         source = Source(self.states, self.jobs, rng, self.histories)
         source.moves, source.moves_at, source.rule, memory = asked
-        source.rule_memory = typed_memory(memory, self.states)
+        source.rule_memory = typed(memory, memory_dtype(size))
         self.view = View(source)
 
     def set_levels(self, levels: tuple[float, ...]) -> None:
@@ -201,33 +201,13 @@ class Episode:
         )
 
 
-def typed_jobs(jobs: np.ndarray) -> np.ndarray:
-    """Return a copy of jobs whose type is the very object that the kernel knows; one that is equal is slower."""
-    typed = np.empty(len(jobs), JOB)
-    typed[:] = jobs
-    return typed
-
-
-def typed_states(states: np.ndarray) -> np.ndarray:
-    """Return a copy of records whose type is the very object that the kernel knows."""
-    sizes = states["phase"].shape[1], states["node_gpus"].shape[1], states["first_owner"].shape[1]
-    typed = np.empty(len(states), state_dtype(Tier(*sizes)))
-    typed[:] = states
-    return typed
-
-
-def typed_memory(memory: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """Return a copy of what a rule keeps whose type is the very object that the kernel knows."""
-    typed = np.empty(len(memory), memory_dtype(tier_of(states)))
-    typed[:] = memory
-    return typed
-
-
-def typed_histories(histories: np.ndarray) -> np.ndarray:
-    """Return a copy of records of what is believed whose type is the very object that the kernel knows."""
-    typed = np.empty(len(histories), history_dtype(histories["cell"].shape[1]))
-    typed[:] = histories
-    return typed
+def typed(records: np.ndarray, kind: np.dtype) -> np.ndarray:
+    """Return records whose type is the very object that the kernel knows; with one that is but equal it is slower."""
+    if records.dtype is kind:
+        return records
+    found = np.empty(len(records), kind)
+    found[:] = records
+    return found
 
 
 def lay_out(

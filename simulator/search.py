@@ -24,6 +24,14 @@ class Room(NamedTuple):
     memory_gib: float = float("inf")
 
 
+class Blocked(NamedTuple):
+    """A job that waits for GPUs, how long it will hold them, as in `by_effort`, and its `wait_for_room`, s."""
+
+    job: int
+    effort_s: float
+    wait_s: float
+
+
 class Joins:
     """Which queued jobs may share GPUs with which groups of jobs, at this instant.
 
@@ -93,17 +101,6 @@ def may_any_start(view: View) -> bool:
     return bool(listing.may_any_start(source.states, 0, source.jobs))
 
 
-def is_waiting(view: View) -> bool:
-    """Tell whether a queued job asks for GPUs, and a job runs that may give some up."""
-    source = source_of(view)
-    return bool(listing.is_waiting(source.states, 0, source.jobs))
-
-
-def any_held_back(view: View) -> bool:
-    """Tell whether a queued job was paused, or failed, at this very instant, so that it may start at the next."""
-    return bool(listing.any_held_back(source_of(view).states, 0))
-
-
 def displaceable(view: View) -> np.ndarray:
     """Return the running jobs whose pause would free GPUs: not started at this instant, and sharing none."""
     source = source_of(view)
@@ -120,18 +117,14 @@ def by_effort(view: View, jobs: np.ndarray) -> np.ndarray:
     return order
 
 
-def effort_of(view: View, job: int) -> float:
-    """Return the seconds that a job would hold GPUs from its start to its end: it loads, and has so much left."""
-    source = source_of(view)
-    source.check(job)
-    return float(pausing_for.effort(source.states, 0, source.jobs, job))
+def first_blocked(view: View, some: np.ndarray) -> Blocked | None:
+    """Return which of some jobs with GPUs comes first `by_effort`.
 
-
-def first_blocked(view: View, order: np.ndarray) -> int | None:
-    """Return the first job with GPUs of an order by effort; None if there is none, or one before it has GPUs kept."""
+    None if there is none, or one that comes before it has GPUs kept.
+    """
     source = source_of(view)
-    job = int(pausing_for.first_blocked(source.states, 0, source.jobs, source.known(order)))
-    return None if job == NOBODY else job
+    found = Blocked(*pausing_for.first_blocked(source.states, 0, source.jobs, source.known(some)))
+    return None if found.job == NOBODY else found
 
 
 def all_cost(view: View) -> bool:
@@ -204,7 +197,7 @@ def grants(view: View, order: np.ndarray, wanted: np.ndarray, *, pausing: bool =
     source = source_of(view)
     states, jobs = source.states, source.jobs
     order = source.known(order)
-    runs, progress = np.empty(len(order), np.bool_), np.zeros(5, np.int64)
+    runs, progress = np.empty(len(order), np.int8), np.zeros(5, np.int64)
     hopeless = np.empty((len(order), 3))
     granting.begin_pass(states, 0, jobs, order, runs, pausing)
     while (job := granting.next_grant(states, 0, jobs, order, wanted, runs, hopeless, progress)) != NOBODY:

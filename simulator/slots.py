@@ -35,6 +35,11 @@ class Slots:
         return self._queues, self._shown[:, : self._seen], self._masks
 
     @property
+    def whole_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The queue, all that is seen, and the queue's mask, each a row of a table that has no other."""
+        return self._queues, self._shown, self._masks
+
+    @property
     def running_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The running jobs, what is seen of them and of the machines, and their mask."""
         return self.running, self._shown[0, self._seen :], self.running_mask
@@ -83,12 +88,8 @@ class Slots:
         """Look at record `e` as it is now, whose active ranking gives the order and the base logits."""
         self.prepare(states, jobs)
         looking.observe_queue(states, e, jobs, self.sights, self.queue, self.seen, self.queue_mask)
-        self.refresh_running(states, e, jobs)
+        looking.observe_running(states, e, jobs, self.sights, *self.running_rows)
         self.can_wait = bool(calls.next_event(states, e, jobs) < np.inf)
-
-    def refresh_running(self, states: np.ndarray, e: int, jobs: np.ndarray) -> None:
-        """Look at the running jobs and the machines alone."""
-        looking.observe_running(states, e, jobs, *self.running_rows)
 
     def prepare(self, states: np.ndarray, jobs: np.ndarray) -> None:
         """Forget what is known of other jobs than these."""

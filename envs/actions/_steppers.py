@@ -50,6 +50,7 @@ class PickStepper:
         """Begin with other jobs in one of the environments."""
         self._sights["known"][e] = 0
         self._sights["whole_for"][e] = 0
+        self._sights["lasting_for"][e] = 0
 
     def step(self, actions: np.ndarray) -> None:
         """Pick, or wait, and go on to the next choice."""

@@ -10,7 +10,7 @@ from simulator.kernel import actions, cost_aware, events, least, outages, pausin
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.layout import NOBODY, RUNNING
 from simulator.kernel.placement import place as place_job
-from simulator.kernel.queues import attained_now, loading_time, open_all, remaining_now, reorder
+from simulator.kernel.queues import attained_now, loading_time, open_all, ran_now, remaining_now, reorder
 
 HORIZON = 4.0  # rollouts are cut after so many time constants
 
@@ -318,9 +318,7 @@ def ran(states, e, some, out):
     """Write the seconds that some jobs have run since they last began from nothing."""
     s = states[e]
     for k in range(len(some)):
-        job = some[k]
-        since_s = s.clock - s.banked[job] if s.phase[job] == RUNNING else 0.0
-        out[k] = s.attained_s[job] + s.delay_s[job] + since_s
+        out[k] = ran_now(s, some[k])
 
 
 @entry

@@ -23,11 +23,21 @@ def may_displace(s, jobs, victim, effort):
 
 @compiled
 def note_who_may_be_displaced(s, jobs, node, effort):
-    """Write down what remains of the jobs on a node that may be victims of one that needs `effort` seconds."""
+    """Write down what remains of the jobs on a node that may be victims of one that needs `effort` seconds.
+
+    Return the most that remains of any, 0 where there is none, and how many GPUs they could leave to it.
+    """
+    most = 0.0
+    gpus = 0
+    last = NOBODY
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         job = s.first_owner[gpu]
-        if job != NOBODY:
+        if job != NOBODY and job != last:
             s.left[job] = remaining_now(s, jobs, job) if may_displace(s, jobs, job, effort) else -1.0
+            most = max(most, s.left[job])
+            last = job
+        gpus += job != NOBODY and s.left[job] > 0 and s.reserved_for[gpu] == NOBODY
+    return most, gpus
 
 
 @compiled

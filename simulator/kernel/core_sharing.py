@@ -1,18 +1,14 @@
 """What a policy asks that divides CPU cores: readings, moves of CPU jobs and cores, throttles; proposed, not made."""
 
-from simulator.kernel._compile import entry
+from simulator.kernel._compile import compiled, entry
 from simulator.kernel.cores import change_cores, divide, note_wishes, start_beside_reserves
 from simulator.kernel.throttling import any_throttled, throttle_one
 from simulator.kernel.tuning import begin_windows, know, list_running, watch
 
 
-@entry
-def look(states, e, memory, k, jobs, tunes):
-    """Take readings, once an instant, and note what the running jobs want; the list of moves is empty then.
-
-    tunes: whether cores are found by trying; else each job wants what it asks for.
-    """
-    s, m = states[e], memory[k]
+@compiled
+def read(s, jobs, m, tunes):
+    """Take readings, once an instant, and note what the running jobs want; the list of moves is empty then."""
     list_running(s, m)
     if m.instant != s.instant and tunes:
         watch(s, jobs, m)
@@ -25,28 +21,59 @@ def look(states, e, memory, k, jobs, tunes):
     m.num_moves = 0
 
 
+@compiled
+def start_first_on_cores(s, jobs, m, queue):
+    """Propose the start of the first of these queued jobs that is a CPU job and fits beside the reserves, if one does.
+
+    It comes after what others give back for it. Tell whether there is one.
+    """
+    for job in queue:
+        barred = jobs[job].num_gpus > 0 or s.last_action_instant[job] == s.instant
+        if not barred and start_beside_reserves(s, jobs, m, job):
+            return True
+    return False
+
+
+@compiled
+def share_anew(s, jobs, m, least_share):
+    """Propose the changes by which the cores are divided anew, those that free cores first."""
+    m.lacking[: s.num_nodes] = 0.0
+    divide(s, jobs, m, least_share)
+    change_cores(s, m, False, False)
+
+
+@compiled
+def watch_on(s, jobs, m, tunes):
+    """Begin windows where cores have changed; tell whether any is of use, or a job is throttled."""
+    list_running(s, m)
+    of_use = tunes and begin_windows(s, jobs, m)
+    return of_use or any_throttled(s, m)
+
+
+@entry
+def look(states, e, memory, k, jobs, tunes):
+    """Take readings, once an instant, and note what the running jobs want; the list of moves is empty then.
+
+    tunes: whether cores are found by trying; else each job wants what it asks for.
+    """
+    read(states[e], jobs, memory[k], tunes)
+
+
 @entry
 def start_on_cores(states, e, memory, k, jobs, queue, reserve):
     """Propose the start of the first of these queued jobs that is a CPU job and fits beside the reserves, if one does.
 
     It comes after what others give back for it.
     """
-    s, m = states[e], memory[k]
-    m.reserve = reserve
-    for job in queue:
-        barred = jobs[job].num_gpus > 0 or s.last_action_instant[job] == s.instant
-        if not barred and start_beside_reserves(s, jobs, m, job):
-            return
+    memory[k].reserve = reserve
+    start_first_on_cores(states[e], jobs, memory[k], queue)
 
 
 @entry
 def share(states, e, memory, k, jobs, reserve, least_share):
     """Propose the changes by which the cores are divided anew, those that free cores first."""
-    s, m = states[e], memory[k]
-    m.reserve = reserve
-    m.lacking[: s.num_nodes] = 0.0
-    divide(s, jobs, m, least_share)
-    change_cores(s, m, False, False)
+    memory[k].reserve = reserve
+    share_anew(states[e], jobs, memory[k], least_share)
 
 
 @entry
@@ -59,7 +86,4 @@ def throttle(states, e, memory, k, jobs):
 @entry
 def end_instant(states, e, memory, k, jobs, tunes):
     """Begin windows where cores have changed; tell whether any is of use, or a job is throttled."""
-    s, m = states[e], memory[k]
-    list_running(s, m)
-    of_use = tunes and begin_windows(s, jobs, m)
-    return of_use or any_throttled(s, m)
+    return watch_on(states[e], jobs, memory[k], tunes)

@@ -17,6 +17,7 @@ from simulator.kernel.features import (
     LEFT_ON_NODE,
     LOWEST,
     NUM_FEATURES,
+    NUM_RUNNING,
     NUM_TOTALS,
     OWN_CHOICE,
     RANK,
@@ -97,22 +98,34 @@ def describe_way(s, jobs, sight, job, way, out, k):
 
 
 @compiled
-def describe_running(s, jobs, job, out):
-    """Write a running job's features; tell whether it may be paused."""
+def write_lasting(s, jobs, sight, job):
+    """Write what stands of a running job as long as its estimate does."""
     row = jobs[job]
-    out[0] = 1.0
-    out[1] = np.log2(1.0 + row.num_gpus) / 7.0
-    out[2] = as_time(estimate_now(s, jobs, job))
+    out = sight.lasting
+    out[job, 0] = 1.0
+    out[job, 1] = np.log2(1.0 + row.num_gpus) / 7.0
+    out[job, 2] = as_time(estimate_now(s, jobs, job))
+    out[job, 5] = as_time(row.pause_s)
+    out[job, 6] = as_time(row.load_s)
+    out[job, 7] = s.predictable[job]
+    out[job, 9] = row.profiled_memory_gib / largest_memory(s)
+    out[job, 10] = row.cores_each / 8.0
+
+
+@compiled
+def describe_running(s, jobs, sight, job, out):
+    """Write a running job's features; tell whether it may be paused."""
+    if sight.lasting_for[job] != 1 + s.predictable[job]:
+        sight.lasting_for[job] = 1 + s.predictable[job]
+        write_lasting(s, jobs, sight, job)
+    for column in range(NUM_RUNNING):
+        out[column] = sight.lasting[job, column]
+    attained, running_for = attained_now(s, job), s.clock - s.phase_began[job]
     out[3] = as_time(remaining_now(s, jobs, job))
-    out[4] = as_time(attained_now(s, job))
-    out[5] = as_time(row.pause_s)
-    out[6] = as_time(row.load_s)
-    out[7] = s.predictable[job]
+    out[11] = as_time(running_for)
+    out[4] = out[11] if attained == running_for else as_time(attained)
     out[8] = min(s.preemptions[job] / 5.0, 1.0)
-    out[9] = row.profiled_memory_gib / largest_memory(s)
-    out[10] = row.cores_each / 8.0
-    out[11] = as_time(s.clock - s.phase_began[job])
-    out[12] = may_pause(s, job) and s.clock - s.phase_began[job] >= LEAST_RUN
+    out[12] = may_pause(s, job) and running_for >= LEAST_RUN
     return out[12] > 0
 
 

@@ -1,19 +1,14 @@
 """The first job of an order that fits where the placement rule puts it."""
 
-from simulator.kernel._compile import entry
+from simulator.kernel._compile import compiled, entry
 from simulator.kernel.layout import NOBODY
 from simulator.kernel.placement import place
 from simulator.kernel.speed import cores_of_servers
 
 
-@entry
-def first_that_fits(states, e, jobs, order, cores):
-    """Return the first of these queued jobs that fits, which is then placed as by `calls.place`, or NOBODY.
-
-    cores: to feed each GPU of a job that has some, its servers' on top; 0 for those it asks for. Where one of a request
-    class finds no place as it asks for it, none of that class does.
-    """
-    s = states[e]
+@compiled
+def place_first(s, jobs, order, cores):
+    """Return the first of these queued jobs that fits, which is then placed; see `first_that_fits`."""
     s.exhausted[: s.num_classes] = 0
     for job in order:
         request_class = jobs[job].request_class
@@ -32,3 +27,13 @@ def first_that_fits(states, e, jobs, order, cores):
             return job
         s.exhausted[request_class] = cores == 0
     return NOBODY
+
+
+@entry
+def first_that_fits(states, e, jobs, order, cores):
+    """Return the first of these queued jobs that fits, which is then placed as by `calls.place`, or NOBODY.
+
+    cores: to feed each GPU of a job that has some, its servers' on top; 0 for those it asks for. Where one of a request
+    class finds no place as it asks for it, none of that class does.
+    """
+    return place_first(states[e], jobs, order, cores)

@@ -33,13 +33,18 @@ def place_on(s, jobs, job, gpus):
     return fits
 
 
-@entry
-def begin_pass(states, e, jobs, order, runs, pausing):
+@compiled
+def note_who_runs(s, jobs, order, runs, pausing):
     """Note which jobs of an order a pass may pause: those whose pause would free GPUs now, if any may be paused."""
-    s = states[e]
     for k in range(len(order)):
         job = order[k]
         runs[k] = pausing and may_pause(s, job) and jobs[job].num_gpus > 0 and is_alone(s, job)
+
+
+@entry
+def begin_pass(states, e, jobs, order, runs, pausing):
+    """Note which jobs of an order a pass may pause; see `note_who_runs`."""
+    note_who_runs(states[e], jobs, order, runs, pausing)
 
 
 @compiled
@@ -149,14 +154,20 @@ def drop_victims(s, order, runs, count):
                 runs[k] = False
 
 
-@entry
-def next_grant(states, e, jobs, order, wanted, runs, hopeless, progress):
-    """Find the next start of a pass, and the jobs to pause for it; return the job, or NOBODY at the end.
+@allocating
+def running_after(order, runs, at):
+    """Return the jobs behind a place of the order that may be paused."""
+    found, count = np.empty(len(order), np.int64), 0
+    for k in range(at + 1, len(order)):
+        if runs[k]:
+            found[count] = order[k]
+            count += 1
+    return found[:count]
 
-    order, wanted: jobs and how many GPUs each is to have. runs: which may be paused. hopeless: scratch, (jobs, 3).
-    progress: where the pass is, and what it has found; the moves must have been made when the next is asked for.
-    """
-    s = states[e]
+
+@allocating
+def find_grant(s, jobs, order, wanted, runs, hopeless, progress):
+    """Find the next start of a pass, and the jobs to pause for it; see `next_grant`."""
     while progress[AT] < len(order):
         at = progress[AT]
         job, gpus = order[at], wanted[at]
@@ -170,7 +181,7 @@ def next_grant(states, e, jobs, order, wanted, runs, hopeless, progress):
         if place_on(s, jobs, job, gpus):
             progress[FOUND] = PLACED
             return job
-        count = make_room(s, jobs, job, gpus, order[at + 1 :][runs[at + 1 :]], holding_nodes(s, jobs, job))
+        count = make_room(s, jobs, job, gpus, running_after(order, runs, at), holding_nodes(s, jobs, job))
         is_too_early = count == 0 and why_no_start_there(s, jobs, job, gpus) > 0
         if count >= 0 and not is_too_early:
             progress[FOUND], progress[VICTIMS] = MADE, count
@@ -181,3 +192,13 @@ def next_grant(states, e, jobs, order, wanted, runs, hopeless, progress):
         progress[HOPELESS] += 1
     progress[FOUND] = NOTHING
     return NOBODY
+
+
+@entry
+def next_grant(states, e, jobs, order, wanted, runs, hopeless, progress):
+    """Find the next start of a pass, and the jobs to pause for it; return the job, or NOBODY at the end.
+
+    order, wanted: jobs and how many GPUs each is to have. runs: which may be paused. hopeless: scratch, (jobs, 3).
+    progress: where the pass is, and what it has found; the moves must have been made when the next is asked for.
+    """
+    return find_grant(states[e], jobs, order, wanted, runs, hopeless, progress)

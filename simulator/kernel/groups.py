@@ -108,24 +108,41 @@ def most_by_cores(s, jobs, job, node):
 
 
 @allocating
-def count_seats(s, jobs, job, left, group_of, num_groups):
-    """Return of each group on how many GPUs a job finds memory, and on how many cores as well."""
-    by_memory, by_cores = np.zeros(num_groups, np.int64), np.zeros(num_groups, np.int64)
-    here = np.zeros(num_groups, np.int64)
+def shared_ones(s, group_of, num_groups):
+    """Return the GPUs of groups, node by node, and how many GPUs the largest group has."""
+    gpus, sizes = np.empty(s.num_gpus, np.int64), np.zeros(num_groups, np.int64)
+    count = largest = 0
     for node in range(s.num_nodes):
-        able, most = can_hold(s, jobs, job, node), most_by_cores(s, jobs, job, node)
-        first, end = s.node_first[node], s.node_first[node] + s.node_gpus[node]
-        for gpu in range(first, end):
-            group = group_of[gpu]
-            if group != NOBODY and left[gpu] >= jobs[job].profiled_memory_gib:
-                by_memory[group] += 1
-                if able and here[group] < most:
-                    here[group] += 1
-                    by_cores[group] += 1
-        for gpu in range(first, end):
+        for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
             if group_of[gpu] != NOBODY:
-                here[group_of[gpu]] = 0
-    return by_memory, by_cores
+                gpus[count] = gpu
+                count += 1
+                sizes[group_of[gpu]] += 1
+                largest = max(largest, sizes[group_of[gpu]])
+    return gpus[:count], largest
+
+
+@compiled
+def count_seats(s, jobs, job, left, group_of, gpus, seats):
+    """Write of each group on how many GPUs a job finds memory, and on how many cores as well.
+
+    gpus: those of groups, node by node. seats: (3, groups), of which the last is scratch.
+    """
+    by_memory, by_cores, here = seats[0], seats[1], seats[2]
+    seats[:] = 0
+    node = NOBODY
+    able, most = False, 0
+    for gpu in gpus:
+        if s.gpu_node[gpu] != node:
+            node = s.gpu_node[gpu]
+            able, most = can_hold(s, jobs, job, node), most_by_cores(s, jobs, job, node)
+            here[:] = 0
+        if left[gpu] >= jobs[job].profiled_memory_gib:
+            group = group_of[gpu]
+            by_memory[group] += 1
+            if able and here[group] < most:
+                here[group] += 1
+                by_cores[group] += 1
 
 
 @entry
@@ -136,13 +153,18 @@ def may_join(states, e, jobs, order, knows_memory, group_of, found):
     """
     s = states[e]
     left = left_on_each(s, jobs, knows_memory)
+    gpus, largest = shared_ones(s, group_of, found.shape[1])
+    seats = np.empty((3, found.shape[1]), np.int64)
+    by_memory, by_cores = seats[0], seats[1]
+    found[:] = NO
     count = 0
     for k in range(len(order)):
         job = order[k]
-        found[k] = NO
-        if jobs[job].num_gpus == 0 or is_oom_prone(s, job) or s.last_action_instant[job] == s.instant:
+        if not 0 < jobs[job].num_gpus <= largest:
             continue
-        by_memory, by_cores = count_seats(s, jobs, job, left, group_of, found.shape[1])
+        if is_oom_prone(s, job) or s.last_action_instant[job] == s.instant:
+            continue
+        count_seats(s, jobs, job, left, group_of, gpus, seats)
         for group in range(found.shape[1]):
             if by_cores[group] >= jobs[job].num_gpus:
                 found[k, group] = ALL

@@ -299,7 +299,7 @@ STATE: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("num_chosen", "i8"),
     ("gpus", "i4", ("gpus",)),  # the GPUs of a placement, or of all placements of a pass
     ("inherited", "i4", ("gpus",)),
-    ("candidates", "i4", ("jobs",)),  # heap of running jobs that a pass may displace
+    ("candidates", "i4", ("jobs",)),  # running jobs that a pass may displace
     ("granted", "i4", ("jobs",)),
     ("granted_from", "i4", ("jobs",)),
     ("victims", "i4", ("gpus",)),

@@ -3,16 +3,15 @@
 import numpy as np
 
 from simulator.kernel import events
-from simulator.kernel._compile import compiled, entry
+from simulator.kernel._compile import allocating, compiled, entry
 from simulator.kernel.layout import RUNNING
 from simulator.kernel.pausing import may_pause
 from simulator.kernel.placement import place
 
 
-@entry
-def queued(states, e, out):
+@allocating
+def list_queued(s, out):
     """List the queued jobs; return their number."""
-    s = states[e]
     count = 0
     for request_class in range(s.num_classes):
         begin = s.queue_start[request_class]
@@ -24,9 +23,14 @@ def queued(states, e, out):
 
 
 @entry
-def queued_or_running(states, e, out):
+def queued(states, e, out):
+    """List the queued jobs; return their number."""
+    return list_queued(states[e], out)
+
+
+@allocating
+def list_queued_or_running(s, out):
     """List the jobs that are queued or run; return their number."""
-    s = states[e]
     count = 0
     for request_class in range(s.num_classes):
         begin = s.queue_start[request_class]
@@ -39,6 +43,12 @@ def queued_or_running(states, e, out):
             count += 1
     out[:count].sort()
     return count
+
+
+@entry
+def queued_or_running(states, e, out):
+    """List the jobs that are queued or run; return their number."""
+    return list_queued_or_running(states[e], out)
 
 
 @entry
@@ -86,10 +96,9 @@ def may_any_start(states, e, jobs):
     return may_start(states[e], jobs)
 
 
-@entry
-def is_waiting(states, e, jobs):
+@compiled
+def waits_for_gpus(s, jobs):
     """Tell whether a queued job asks for GPUs, and a job runs."""
-    s = states[e]
     waits, runs = False, False
     for request_class in range(s.num_classes):
         if s.queue_size[request_class] > 0 and jobs[s.queue[s.queue_start[request_class]]].num_gpus > 0:
@@ -119,12 +128,6 @@ def note_wait(s, jobs, seconds):
 def wait(states, e, jobs, seconds):
     """Note that the policy waits; see `note_wait`."""
     return note_wait(states[e], jobs, seconds)
-
-
-@entry
-def any_held_back(states, e):
-    """Tell whether a queued job was paused, or failed, at this very instant, so that it may start at the next."""
-    return events.any_held_back(states[e])
 
 
 @entry

@@ -6,7 +6,7 @@ from simulator.kernel.describing import describe, describe_running, describe_way
 from simulator.kernel.displacing import CANNOT, note_least_effort, rule_would, ways_to_pick
 from simulator.kernel.features import HIGHEST, LOWEST, NUM_FEATURES, NUM_RUNNING
 from simulator.kernel.layout import NOBODY, QUEUED, RUNNING
-from simulator.kernel.queues import first_open, open_all, remaining_now
+from simulator.kernel.queues import first_open, open_all
 from simulator.kernel.sight import forget_all, sort_ends
 from simulator.kernel.standing import know_all
 
@@ -55,15 +55,22 @@ def first_in_order(s, jobs, sight, out):
 
 
 @compiled
-def most_remaining(s, jobs, slots, out):
-    """List the `slots` running jobs with most time remaining, longest first; return how many there are."""
+def most_remaining(s, sight, out):
+    """List the running jobs with most time remaining, longest first, equal ones by job; return how many are listed.
+
+    `sort_ends` has been called.
+    """
     count = 0
-    for at in range(s.num_active):
-        job = s.events[at]
-        if s.phase[job] != RUNNING:
-            continue
-        s.order[job] = -remaining_now(s, jobs, job)
-        count = insert(s, out, count, slots, job)
+    end = sight.num_ends
+    while end > 0 and count < len(out):
+        first = end - 1
+        while first > 0 and sight.left[first - 1] == sight.left[end - 1]:
+            first -= 1
+        for k in range(first, end):
+            if s.phase[sight.ends[k]] == RUNNING and count < len(out):
+                out[count] = sight.ends[k]
+                count += 1
+        end = first
     return count
 
 
@@ -163,16 +170,19 @@ def share_machines(s, out):
 
 
 @compiled
-def show_running(s, jobs, listed, seen, mask):
-    """Describe the running jobs with most time remaining, and the machines; return how many jobs there are."""
+def show_running(s, jobs, sight, listed, seen, mask):
+    """Describe the running jobs with most time remaining, and the machines; return how many jobs there are.
+
+    `look` has been called.
+    """
     size = len(listed) * NUM_RUNNING
     features = seen[:size].reshape(len(listed), NUM_RUNNING)
     listed[:] = NOBODY
     features[:] = 0.0
     mask[:] = 0
-    count = most_remaining(s, jobs, len(listed), listed)
+    count = most_remaining(s, sight, listed)
     for k in range(count):
-        mask[k] = describe_running(s, jobs, listed[k], features[k])
+        mask[k] = describe_running(s, jobs, sight, listed[k], features[k])
     for k in range(size):
         seen[k] = min(max(seen[k], LOWEST), HIGHEST)
     share_machines(s, seen[size:])
@@ -180,10 +190,12 @@ def show_running(s, jobs, listed, seen, mask):
 
 
 @entry
-def observe_running(states, e, jobs, listed, seen, mask):
+def observe_running(states, e, jobs, sights, listed, seen, mask):
     """Describe the running jobs with most time remaining, and the machines; `mask[k]` tells which may be paused.
+
+    `observe_queue` has been called, with these sights.
 
     listed: int64 (R,), -1 beyond. seen: float32, R times RUNNING_FEATURES, within [LOWEST, HIGHEST], then the free
     share of the memory of each GPU and of the cores of each node. mask: int8 (R,).
     """
-    return show_running(states[e], jobs, listed, seen, mask)
+    return show_running(states[e], jobs, sights[0], listed, seen, mask)

@@ -81,7 +81,6 @@ def enough_left(s, jobs, sight, job, widest):
 def no_first_can_be_picked(s, jobs, sight, widest, longest):
     """Tell that of no request class the first job can be picked, and note it where that rests on bounds alone."""
     enough = np.inf
-    may = False
     sight.least_effort = np.inf
     for request_class in range(s.num_classes):
         if s.queue_size[request_class] == 0:
@@ -93,12 +92,24 @@ def no_first_can_be_picked(s, jobs, sight, widest, longest):
         if needed < 0.0:
             return False
         enough = min(enough, needed)
-        if longest > needed and not may:
-            may = may_displace_any(s, jobs, sight, job, effort_of(s, jobs, sight, job) * (1.0 - ROUNDING))
-    if may:
+    if longest > enough and any_first_may_displace(s, jobs, sight, widest, longest):
         return all_hopeless(s, jobs, sight)
     sight.checked, sight.enough_left, sight.widest = s.num_joins, enough, widest
     return True
+
+
+@compiled
+def any_first_may_displace(s, jobs, sight, widest, longest):
+    """Tell whether the first job of some request class, none of which fits, may displace others."""
+    for request_class in range(s.num_classes):
+        if s.queue_size[request_class] == 0:
+            continue
+        job = s.queue[s.queue_start[request_class]]
+        if longest <= enough_left(s, jobs, sight, job, widest):
+            continue
+        if may_displace_any(s, jobs, sight, job, effort_of(s, jobs, sight, job) * (1.0 - ROUNDING)):
+            return True
+    return False
 
 
 @compiled
@@ -115,16 +126,21 @@ def may_displace_any(s, jobs, sight, job, effort):
         if widest == 0 or s.node_gpus[node] < wanted or not can_hold(s, jobs, job, node):
             continue
         fewest = (wanted - s.free[node] + widest - 1) // widest
-        if bounds.most_left(s, node) > fewest * effort and pays_on(s, jobs, sight, job, node, effort):
+        least = fewest * effort
+        if bounds.most_left(s, node) > least and pays_on(s, jobs, sight, job, node, effort, least):
             return True
     return False
 
 
 @compiled
-def pays_on(s, jobs, sight, job, node, effort):
-    """Tell whether displacing jobs on a node for one that needs `effort` seconds would pay if pauses were free."""
-    note_who_may_be_displaced(s, jobs, node, effort)
-    end = clear(s, node, jobs[job].num_gpus, 0)
+def pays_on(s, jobs, sight, job, node, effort, least):
+    """Tell whether displacing jobs on a node for one that needs `effort` seconds would pay if pauses were free.
+
+    It does not where none has `least` seconds left, or all together have too few GPUs.
+    """
+    most, gpus = note_who_may_be_displaced(s, jobs, node, effort)
+    wanted = jobs[job].num_gpus
+    end = clear(s, node, wanted, 0) if most >= least and s.free[node] + gpus >= wanted else -1
     if end >= 0:
         unmark(s, 0, end)
         if worth(s, jobs, effort, 0.0, 0, end) > 1.0:

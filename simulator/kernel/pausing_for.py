@@ -114,12 +114,6 @@ def free_in(s, jobs):
 
 
 @entry
-def effort(states, e, jobs, job):
-    """Return the seconds that a job would hold GPUs from its start to its end, by its estimate."""
-    return effort_of(states[e], jobs, job)
-
-
-@entry
 def by_effort(states, e, jobs, some, out):
     """Write some jobs in the order of these seconds, equal ones as they come."""
     key = np.empty(len(some))
@@ -128,25 +122,10 @@ def by_effort(states, e, jobs, some, out):
     out[:] = some[np.argsort(key, kind="mergesort")]
 
 
-@entry
-def first_blocked(states, e, jobs, order):
-    """Return the first job with GPUs of an order by effort; NOBODY if there is none, or one before it has GPUs kept."""
-    s = states[e]
-    first = NOBODY
-    for job in order:
-        if first == NOBODY and jobs[job].num_gpus > 0:
-            first = job
-    if first == NOBODY:
-        return NOBODY
-    least = effort_of(s, jobs, first)
-    for gpu in range(s.num_gpus):
-        job = s.reserved_for[gpu]
-        if job < 0:
-            continue
-        seconds = effort_of(s, jobs, job)
-        if seconds < least or (seconds == least and job < first):
-            return NOBODY
-    return first
+@compiled
+def comes_before(seconds, job, least, first):
+    """Tell whether a job of some effort comes before another: it needs less, or the same and has been there longer."""
+    return seconds < least or (seconds == least and job < first)
 
 
 @entry
@@ -160,10 +139,18 @@ def all_cost(states, e, jobs):
     return True
 
 
-@entry
-def wait_for_room(states, e, jobs, job):
+@compiled
+def are_free_by(free_s, wanted, until):
+    """Tell whether so many GPUs are free before a time."""
+    count = 0
+    for seconds in free_s:
+        count += seconds < until
+    return count >= wanted
+
+
+@allocating
+def wait_of(s, jobs, job):
     """Return the seconds until a job could start by the estimates, if no other is started or paused; or infinity."""
-    s = states[e]
     free_s, able = free_in(s, jobs), holding_nodes(s, jobs, job)
     largest = largest_of(s, able)
     latest = 0.0
@@ -174,16 +161,43 @@ def wait_for_room(states, e, jobs, job):
         for node in range(s.num_nodes):
             if not able[node] or s.node_gpus[node] < part:
                 continue
-            first = s.node_first[node]
-            soonest = np.sort(free_s[first : first + s.node_gpus[node]])[part - 1]
-            if best == NOBODY or soonest < least:
-                best, least = node, soonest
+            here = free_s[s.node_first[node] : s.node_first[node] + s.node_gpus[node]]
+            if best == NOBODY or are_free_by(here, part, least):
+                best, least = node, np.sort(here)[part - 1]
         if best == NOBODY:
             return np.inf
         able[best] = False
         latest = max(latest, least)
         missing -= part
     return latest
+
+
+@entry
+def wait_for_room(states, e, jobs, job):
+    """Return the seconds until a job could start; see `wait_of`."""
+    return wait_of(states[e], jobs, job)
+
+
+@entry
+def first_blocked(states, e, jobs, some):
+    """Return which of some jobs with GPUs comes first by effort, its effort, and how long it waits for room, s.
+
+    NOBODY if there is none, or one that comes before it has GPUs kept.
+    """
+    s = states[e]
+    first, least = NOBODY, np.inf
+    for job in some:
+        if jobs[job].num_gpus > 0:
+            seconds = effort_of(s, jobs, job)
+            if first == NOBODY or comes_before(seconds, job, least, first):
+                first, least = job, seconds
+    if first == NOBODY:
+        return NOBODY, least, np.inf
+    for gpu in range(s.num_gpus):
+        job = s.reserved_for[gpu]
+        if job >= 0 and comes_before(effort_of(s, jobs, job), job, least, first):
+            return NOBODY, least, np.inf
+    return first, least, wait_of(s, jobs, first)
 
 
 @entry

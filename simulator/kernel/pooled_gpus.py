@@ -6,7 +6,6 @@ from simulator.kernel.actions import start
 from simulator.kernel.layout import NOBODY, PAUSING, RUNNING, STRICT
 from simulator.kernel.pausing import pause
 from simulator.kernel.queues import dequeue, enqueue, first_open, open_all
-from simulator.kernel.rankings import next_in_order
 from simulator.kernel.rivals import gather_rivals
 
 
@@ -23,9 +22,20 @@ def not_granted_yet(s, jobs, num_rivals):
 
 
 @compiled
+def next_in_order(s, num_rivals):
+    """Return the next job of the pass, queued or a rival, or NOBODY; the rivals are a heap."""
+    job = first_open(s)
+    if num_rivals > 0 and (job == NOBODY or heaps.before(s.order, s.candidates[0], job)):
+        return s.candidates[0]
+    return job
+
+
+@compiled
 def walk_counts(s, jobs, num_rivals):
     """Grant counts of GPUs in key order; return how many queued jobs were granted and how many must pause."""
     left = not_granted_yet(s, jobs, num_rivals)
+    for k in range(num_rivals):
+        heaps.push(s.candidates, 0, k, s.place_in_queue, s.order, s.candidates[k])
     num_granted = 0
     num_victims = 0
     closed = False

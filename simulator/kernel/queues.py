@@ -29,6 +29,13 @@ def attained_now(s, job):
 
 
 @compiled
+def ran_now(s, job):
+    """Seconds that a job has run since it last began from nothing, whatever its speed."""
+    since_s = s.clock - s.banked[job] if s.phase[job] == RUNNING else 0.0
+    return s.attained_s[job] + s.delay_s[job] + since_s
+
+
+@compiled
 def estimate_now(s, jobs, job):
     """Seconds of run time, as policies know it: better once the job is predictable."""
     return jobs[job].predicted_duration_s if s.predictable[job] else jobs[job].profiled_duration_s

@@ -5,7 +5,7 @@ from simulator.kernel._compile import compiled
 from simulator.kernel.actions import start, start_on
 from simulator.kernel.blocked import is_blocked
 from simulator.kernel.holding import can_serve
-from simulator.kernel.layout import MAX_SHARE, NOBODY, PAUSING, ROUNDING, RUNNING, STRICT
+from simulator.kernel.layout import MAX_SHARE, NOBODY, PAUSING, ROUNDING, STRICT
 from simulator.kernel.machines import is_free
 from simulator.kernel.pausing import pause
 from simulator.kernel.placement import choose_for_cpu_job, choose_nodes, largest_node
@@ -176,12 +176,32 @@ def grant(s, jobs, job, given):
 
 
 @compiled
-def next_in_order(s, num_candidates):
-    """Return the next job of the pass, queued or a candidate, or NOBODY."""
-    job = first_open(s)
-    if num_candidates > 0 and (job == NOBODY or heaps.before(s.order, s.candidates[0], job)):
-        return s.candidates[0]
-    return job
+def add_victim(s, job, first, num_victims):
+    """List a victim, in order among those from `first` on; return the number of all."""
+    at = num_victims
+    while at > first and heaps.before(s.order, job, s.victims[at - 1]):
+        s.victims[at] = s.victims[at - 1]
+        at -= 1
+    s.victims[at] = job
+    return num_victims + 1
+
+
+@compiled
+def settle_before(s, job, num_candidates, num_victims):
+    """Grant the candidates that come before a job what they hold; return how many are left, and how many must pause.
+
+    In which order does not matter: no two hold the same GPU.
+    """
+    first = num_victims
+    left = 0
+    for k in range(num_candidates):
+        rival = s.candidates[k]
+        if not heaps.before(s.order, rival, job):
+            s.candidates[left] = rival
+            left += 1
+        elif not keeps_its_gpus(s, rival):
+            num_victims = add_victim(s, rival, first, num_victims)
+    return left, num_victims
 
 
 @compiled
@@ -195,28 +215,22 @@ def walk_grants(s, jobs, num_candidates):
     num_victims = 0
     given = 0
     closed = False
-    while first_open(s) != NOBODY:
-        job = next_in_order(s, num_candidates)
-        if s.phase[job] == RUNNING:
-            heaps.remove(s.candidates, 0, num_candidates, s.place_in_queue, s.order, job)
-            num_candidates -= 1
-            granted = keeps_its_gpus(s, job)
-            if not granted:
-                s.victims[num_victims] = job
-                num_victims += 1
+    job = first_open(s)
+    while job != NOBODY:
+        before = num_victims
+        num_candidates, num_victims = settle_before(s, job, num_candidates, num_victims)
+        closed |= num_victims > before and s.discipline == STRICT
+        where, end = (NOBODY, given) if closed else grant(s, jobs, job, given)
+        if where != NOBODY:
+            dequeue(s, jobs, job)
+            s.granted[num_granted] = job
+            s.granted_from[num_granted] = where
+            num_granted += 1
+            given = end
         else:
-            where, end = (NOBODY, given) if closed else grant(s, jobs, job, given)
-            granted = where != NOBODY
-            if granted:
-                dequeue(s, jobs, job)
-                s.granted[num_granted] = job
-                s.granted_from[num_granted] = where
-                num_granted += 1
-                given = end
-            else:
-                s.exhausted[jobs[job].request_class] = 1
-        if not granted and s.discipline == STRICT:
-            closed = True
+            s.exhausted[jobs[job].request_class] = 1
+            closed |= s.discipline == STRICT
+        job = first_open(s)
     return num_granted, list_losers(s, num_candidates, num_victims)
 
 
@@ -225,15 +239,8 @@ def list_losers(s, num_candidates, num_victims):
     """List the candidates that have lost a GPU behind the first victims, in order; return the number of all."""
     first = num_victims
     for k in range(num_candidates):
-        job = s.candidates[k]
-        if not lost_a_gpu(s, job):
-            continue
-        at = num_victims
-        while at > first and heaps.before(s.order, job, s.victims[at - 1]):
-            s.victims[at] = s.victims[at - 1]
-            at -= 1
-        s.victims[at] = job
-        num_victims += 1
+        if lost_a_gpu(s, s.candidates[k]):
+            num_victims = add_victim(s, s.candidates[k], first, num_victims)
     return num_victims
 
 

@@ -21,20 +21,14 @@ def is_rival(s, jobs, head, job):
 
 
 @compiled
-def add_candidate(s, job, count):
-    """Put a job among the candidates; return their number."""
-    heaps.push(s.candidates, 0, count, s.place_in_queue, s.order, job)
-    return count + 1
-
-
-@compiled
 def gather_on(s, jobs, head, node, count):
     """Add the rivals whose first GPU is on a node to the candidates; return their number."""
     before = count
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         job = s.first_owner[gpu]
         if job != NOBODY and s.first_slot[job] // MAX_SHARE == gpu and is_rival(s, jobs, head, job):
-            count = add_candidate(s, job, count)
+            s.candidates[count] = job
+            count += 1
     if count == before:
         tighten(s, jobs, node)
     return count
@@ -42,7 +36,7 @@ def gather_on(s, jobs, head, node, count):
 
 @compiled
 def gather_rivals(s, jobs, head):
-    """Collect as a heap the running jobs that come after `head`, the first in the queue; return their number.
+    """Collect the running jobs that come after `head`, the first in the queue; return their number.
 
     Those before it keep their GPUs whatever happens, as does a loading job, one beside another, one on a node that is
     closed, one without GPUs, and one that was started at this very instant.
@@ -55,5 +49,6 @@ def gather_rivals(s, jobs, head):
         return count
     for k in range(s.num_active):
         if is_rival(s, jobs, head, s.events[k]):
-            count = add_candidate(s, s.events[k], count)
+            s.candidates[count] = s.events[k]
+            count += 1
     return count

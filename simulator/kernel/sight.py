@@ -6,6 +6,7 @@ import numpy as np
 
 from simulator.kernel._compile import compiled
 from simulator.kernel.clearing import LEAST_RUN
+from simulator.kernel.features import NUM_RUNNING
 from simulator.kernel.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, RESTARTING
 from simulator.kernel.machines import is_alone
 from simulator.kernel.pausing import may_pause
@@ -61,6 +62,9 @@ SIGHT: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("figures", "f4", ("jobs", STANDING)),
     ("queued_area", "f8"),  # estimated GPU-seconds remaining of all at the last look
     ("an_hour_ago", "i8"),  # jobs submitted by then
+    # of a running job
+    ("lasting_for", "i1", ("jobs",)),  # 1 + whether it was predictable when this was found, 0 before
+    ("lasting", "f4", ("jobs", NUM_RUNNING)),  # its features that last as long as its estimate does
 )
 
 

@@ -102,13 +102,16 @@ def step_picks(states, jobs, sights, actions, listed, seen, masks, outcomes):
 
 
 @entry
-def step_pick(states, jobs, sights, actions, listed, seen, masks, outcomes, running, shown, running_mask):
+def step_pick(action, states, jobs, sights, listed, shown, masks, outcomes, running, running_mask):
     """Step one environment as `step_picks` does, and show the running jobs and the machines.
 
-    running, shown, running_mask: see `looking.observe_running`.
+    shown: float32 (1, n), what is seen of the queue, the mask behind it, then the rest. running, running_mask: see
+    `looking.observe_running`.
     """
-    take_step(states[0], jobs[0], sights[0], actions[0], listed[0], seen[0], masks[0], outcomes[0])
-    show_running(states[0], jobs[0], running, shown, running_mask)
+    seen = shown[0]
+    begin = len(listed[0]) * NUM_FEATURES + NUM_TOTALS + 2 * (len(listed[0]) + 1)
+    take_step(states[0], jobs[0], sights[0], action, listed[0], seen, masks[0], outcomes[0])
+    show_running(states[0], jobs[0], sights[0], running, seen[begin:], running_mask)
 
 
 @entry

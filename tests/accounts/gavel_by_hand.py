@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from baselines.gavel import NOTHING, ROUND_S, Objective, shares
-from baselines.lib.grants import GLANCE_S
 from baselines.lib.kinds import Kinds
+from simulator.kernel.glances import GLANCE_S
 from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
 from simulator.search import Room, displaceable, room_before
 from simulator.vocabulary import DONE, LOADING, NOBODY, RUNNING

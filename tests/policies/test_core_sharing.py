@@ -4,7 +4,7 @@ import pytest
 
 from baselines.coda import Coda
 from simulator.core_sharing import CoreSharing
-from simulator.episode import run
+from simulator.episode import Episode, run
 from simulator.policy import Action, Resize, Start, Throttle
 from simulator.view import View
 from tests.accounts.coda_by_hand import CodaByHand
@@ -38,8 +38,23 @@ class Beside:
 @pytest.mark.parametrize("workload", ["mixed", "coda_mix", "aiturbo_ps", "philly_exclusive"])
 def test_the_compiled_form_does_what_the_plain_one_does(workload: str, parts: dict[str, float]) -> None:
     both = Beside(**parts)
-    run(both, one_window(workload).episode())
+    load = one_window(workload)
+    beside = run(both, load.episode())
     assert any(isinstance(action, Start) for action in both.done)
+    assert same_ends(run(Coda(**parts), load.episode()), beside)  # type: ignore[arg-type]
+
+
+def same_ends(one: Episode, other: Episode) -> bool:
+    """Tell whether all jobs end at the same times."""
+    ends: list[list[float]] = [each.state.finish_s[: len(each.jobs)].tolist() for each in (one, other)]
+    return ends[0] == ends[1]
+
+
+def test_widths_take_turns_in_the_kernel_as_move_by_move() -> None:
+    load = one_window("mixed", jobs=200)
+    whole, stepped = (run(Coda(by_width=True), load.episode(), step_by_step=each) for each in (False, True))
+    assert same_ends(whole, stepped)
+    assert not same_ends(whole, run(Coda(), load.episode()))
 
 
 def test_they_throttle_and_release_the_same_jobs() -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.lib.grants import Rounds, Wishes, by
 from simulator.cluster import Cluster, uniform
 from simulator.episode import Episode, run
 from simulator.kernel import laws
 from simulator.physics import Physics
 from simulator.policy import Action, Placement, Preempt, Start, Wait
+from simulator.rounds import Rounds, Wishes, by
 from simulator.search import grants, queued_or_running
 from simulator.view import View
 from tests.policies.test_baselines import jobs, named

@@ -94,7 +94,6 @@ def same_starts(view: View, rng: np.random.Generator) -> bool:
     assert (start.job if start else None) == next(iter(fitting), None)
     assert not start or start.placement == view.place(start.job)
     assert search.may_any_start(view) == bool(fitting)
-    assert search.is_waiting(view) == bool(view.jobs.num_gpus[view.queue].any() and len(view.running))
     assert search.displaceable(view).tolist() == room_by_hand.alone(view, view.preemptible).tolist()
     return bool(fitting)
 

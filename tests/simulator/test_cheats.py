@@ -239,7 +239,6 @@ def test_a_job_to_come_is_not_started_first(job: int, load: Workload) -> None:
 SEARCHES: dict[str, Callable[[View, int], object]] = {
     "joins": lambda view, job: search.Joins(view, np.array([job])),
     "wait_for_room": lambda view, job: search.wait_for_room(view, job),
-    "effort_of": lambda view, job: search.effort_of(view, job),
     "by_effort": lambda view, job: search.by_effort(view, np.array([job])),
     "first_blocked": lambda view, job: search.first_blocked(view, np.array([job])),
     "room_for": lambda view, job: search.room_for(view, job, view.preemptible, view.jobs.pause_s),

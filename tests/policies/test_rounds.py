@@ -1,0 +1,65 @@
+"""Rounds, which are compiled, are move by move what their plain form is, and the same whole."""
+
+from typing import Any
+
+import pytest
+
+from baselines.gittins import Gittins
+from baselines.tiresias import Tiresias
+from simulator.episode import Episode, run
+from simulator.policy import Action, Policy, Preempt, Start
+from simulator.rounds import Levels, Rounds
+from simulator.view import View
+from tests.accounts.rounds_by_hand import LevelsByHand, RoundsByHand
+from tests.simulator.test_rule import one_window
+
+
+class Beside:
+    """A policy that does what both forms say, fails where they differ, and remembers what it did."""
+
+    def __init__(self, plain: Policy, policy: Policy) -> None:
+        self.plain, self.policy = plain, policy
+        self.done: set[type[Action]] = set()
+
+    def __call__(self, view: View) -> Action:
+        expected, action = self.plain(view), self.policy(view)
+        assert action == expected, f"at {view.now} s"
+        self.done.add(type(action))
+        return action
+
+
+def ends(played: Episode) -> list[float]:
+    """Return when each job ends."""
+    found: list[float] = played.state.finish_s[: len(played.jobs)].tolist()
+    return found
+
+
+CHOICES: list[dict[str, Any]] = [
+    {},
+    {"servers_on_gpus": True},
+    {"limits": (60.0, 600.0, 6000.0), "starve": 0.5},
+]
+
+
+@pytest.mark.parametrize("choices", CHOICES, ids=str)
+@pytest.mark.parametrize("workload", ["mixed", "busy", "philly", "aiturbo_ps"])
+def test_the_compiled_form_does_what_the_plain_one_does(workload: str, choices: dict[str, Any]) -> None:
+    load = one_window(workload, jobs=60)
+    both = Beside(RoundsByHand(LevelsByHand(**choices)), Tiresias(**choices))
+    played = run(both, load.episode())
+    assert Start in both.done
+    assert ends(run(Tiresias(**choices), load.episode())) == ends(played)
+
+
+@pytest.mark.parametrize("workload", ["mixed", "busy"])
+def test_an_order_that_is_told_is_carried_out_as_plainly(workload: str) -> None:
+    load = one_window(workload, jobs=120)
+    both = Beside(RoundsByHand(Gittins()._wishes), Gittins())
+    played = run(both, load.episode())
+    assert {Start, Preempt} <= both.done
+    assert ends(run(Gittins(), load.episode())) == ends(played)
+
+
+def test_there_are_only_so_many_levels() -> None:
+    with pytest.raises(ValueError, match="9 limits of levels: at most 8"):
+        Rounds(Levels(tuple(map(float, range(1, 10))), 8.0))
