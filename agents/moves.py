@@ -51,7 +51,7 @@ class MovesLearner(Learner):
     def model(self) -> PPO:
         """Return the algorithm with its environments, nothing learned yet."""
         training = self.training
-        choices = self.environment() | {"futures": training.futures, "tau_s": training.tau_s or np.inf}
+        choices = self.environment() | {"futures": training.futures, "tau_s": training.tau_s}
         if training.algorithm == "ppo" and training.reward == "rollout_advantage":
             choices |= {"reward": training.reward}
         envs = batch(training.environments, self.scenario, count=training.windows, **choices)

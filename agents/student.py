@@ -7,8 +7,9 @@ learns by regression what each wins over the rule's own choice,
 
 with the scale the root of the mean square of what was won in the first rollout, and no more than `MOST` of it. Its
 choice is the highest logit, so `base_scale` / `SHARPNESS` of the scale is the margin by which another move must win.
-It plays by its own choices, some of them drawn at random, and what it has seen is kept (DAgger: Ross, Gordon and
-Bagnell, AISTATS 2011).
+While learning most choices are the rule's, so that what is seen is what becomes of it, some the network's own and some
+drawn at random; all that was seen is kept (in the manner of DAgger: Ross, Gordon and Bagnell, AISTATS 2011). With its
+own choices alone a network that has seen little soon waits for ever, and learns of nothing but that.
 """
 
 from collections.abc import Callable

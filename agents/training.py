@@ -162,7 +162,7 @@ MOVES = replace(
     epochs=20,
     discount=0.0,
     tau_s=3600.0,
-    base_scale=2.0,
+    base_scale=4.0,
 )
 USUAL = {"steer": STEER, "pick": PICK, "moves": MOVES}
 

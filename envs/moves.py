@@ -51,7 +51,7 @@ class Choosing(RuleBatch):
         illegal: str = "raise",
         reward: str = "gain",
         futures: int = 8,
-        tau_s: float = 3600.0,
+        tau_s: float | None = 3600.0,
         threads: int = 1,
     ) -> None:
         """Make room for so many environments; see `MovesEnv` for the choices."""
@@ -61,7 +61,7 @@ class Choosing(RuleBatch):
             raise ValueError(f"reward {reward!r}: expected one of {', '.join(get_args(Reward))}")
         super().__init__(found, count, threads=threads)
         self.imagines = reward == "rollout_advantage"
-        self._ahead = LookAhead(draws=futures, tau_s=tau_s).choices
+        self._ahead = LookAhead(draws=futures, tau_s=np.inf if tau_s is None else tau_s).choices
         self._rooms: dict[int, Room] = {}
         self.forgives, self.num_illegal = forgives(illegal), np.zeros(count, np.int64)
         self.lists, self._chosen = np.zeros(count, list_dtype()), np.zeros(count, np.int64)
@@ -201,7 +201,7 @@ class MovesEnv(RuleEnv):
     workload, scenario, split, count, start, illegal, render_mode: as for `GPUClusterEnv` and `SteerEnv`. queued: jobs
     of the queue whose starts are listed. running: running jobs whose moves and pauses are listed. most: moves that a
     list has at most, 3 to 40. reward: `gain` or `rollout_advantage`, which takes milliseconds a step. futures, tau_s:
-    of that and of `won_s`.
+    of that and of `won_s`; tau_s None discounts nothing.
     """
 
     batch: Choosing
