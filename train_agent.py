@@ -26,6 +26,7 @@ EXAMPLES = """Examples:
   python train_agent.py --trace philly               steer, with every lever
   python train_agent.py --workload busy --seeds 5    five agents, told of as one
   python train_agent.py --workload mixed --also busy quick    one agent for all
+  python train_agent.py --workload mixed --action moves    each move, as look-ahead teaches
   python train_agent.py --action pick --physics exclusive    which job is next
 --list workloads or traces: what there is; --version"""
 START, HELD, CONSTANTS, OWN = "start", "held", "constants", "own"

@@ -11,15 +11,22 @@ from stable_baselines3.common.logger import configure
 from agents.callbacks import BEST, Curves, Ticker, Validated, Validator
 from agents.charts import choices_of
 from agents.learner import Learner, scenarios_of, seed_of
+from agents.moves import MovesLearner
 from agents.pick import PickLearner
 from agents.steer import SteerLearner
 from agents.tracking import Tracker, tracked
-from agents.training import Action, Training
+from agents.training import Action, Algorithm, Training
 from agents.validation import Validation
 from envs.steer import usual_weights
 from workloads import Scenario, named
 
-LEARNERS: dict[Action, type[Learner]] = {"steer": SteerLearner, "pick": PickLearner}
+LEARNERS: dict[Action, type[Learner]] = {"steer": SteerLearner, "moves": MovesLearner, "pick": PickLearner}
+
+ALGORITHMS: dict[Action, tuple[Algorithm, ...]] = {
+    "steer": ("ppo", "evolution"),
+    "moves": ("student", "ppo"),
+    "pick": ("ppo",),
+}
 
 
 def learn(
@@ -58,8 +65,9 @@ def learner_of(scenario: Scenario, training: Training, threads: int = 1) -> Lear
     """Return what learns an action, with a seed of its own; ValueError where it is not learned on several workloads."""
     if training.also and training.action != "steer":
         raise ValueError(f"also {', '.join(training.also)}: {training.action} is learned on one workload")
-    if training.evolves and training.action != "steer":
-        raise ValueError(f"algorithm {training.algorithm}: {training.action} is learned by ppo")
+    if training.algorithm not in ALGORITHMS[training.action]:
+        known = " or ".join(ALGORITHMS[training.action])
+        raise ValueError(f"algorithm {training.algorithm}: {training.action} is learned by {known}")
     if training.vary and training.action != "steer":
         raise ValueError(f"vary: {training.action} is learned on the scenario as it is")
     if training.vary and scenario.shift:

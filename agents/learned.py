@@ -1,5 +1,7 @@
 """Learned agents as policies like any other: a view in, an action out."""
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import numpy as np
 import torch
 
 from agents import saved_agent
+from agents.move_network import MoveNetwork, flat
 from agents.saved_agent import Agent
 from agents.slot_network import SlotNetwork
 from agents.steer_network import SteerNetwork
@@ -26,6 +29,9 @@ def policy_of(agent: Agent) -> Policy:
     if isinstance(agent.network, SteerNetwork):
         every = arrivals_between(agent.scenario.jobs, agent.training.decisions)
         return Steered(Offsets(agent.start, agent.training.weights), every, agent.network.choose)
+    if isinstance(agent.network, MoveNetwork):
+        choose = partial(best_move, agent.network)
+        return AgentPolicy(choose, action="moves", start=asdict(agent.start))
     seen_and_done = {name: it for name, it in agent.training.environment().items() if name != "tau_s"}
     return AgentPolicy(partial(most_likely, agent.network), **seen_and_done)
 
@@ -33,3 +39,8 @@ def policy_of(agent: Agent) -> Policy:
 def most_likely(network: SlotNetwork, seen: np.ndarray, mask: np.ndarray) -> int:
     """Return the most likely action of a network; the mask is part of what it sees."""
     return int(network.choose(torch.from_numpy(seen).unsqueeze(0)))
+
+
+def best_move(network: MoveNetwork, seen: Mapping[str, np.ndarray], mask: np.ndarray) -> int:
+    """Return the place of a network's most likely move; the mask is part of what it sees."""
+    return int(network.choose(flat(seen)))

@@ -12,12 +12,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load as read_tensors
 from safetensors.torch import save as tensor_bytes
 
+from agents.move_network import MoveNetwork
 from agents.slot_network import SlotNetwork
 from agents.steer_network import SteerNetwork
 from agents.training import Training, usual
 from simulator import old_names
 from simulator.choice import changed
 from simulator.kernel.features import QUEUE_FEATURES, TOTALS
+from simulator.kernel.move_list import FEATURES
 from simulator.kernel.steering import LOAD
 from simulator.rule import Rule
 from workloads import Scenario
@@ -28,10 +30,12 @@ C = TypeVar("C", Training, Scenario)
 MOST_SLOTS, MOST_HIDDEN = 4096, 4096  # a file that asks for more would only fill the memory
 LAYOUTS: dict[str, dict[str, object]] = {
     "steer": {"action": "steer", "load": list(LOAD)},
+    "moves": {"action": "moves", "features": list(FEATURES), "load": list(LOAD)},
     "pick": {"action": "pick", "queue_features": list(QUEUE_FEATURES), "totals": list(TOTALS)},
 }
-"""What the network of each action reads and answers; one that steers may read less of the load."""
-Network = SlotNetwork | SteerNetwork
+"""What the network of each action reads and answers; one on the rule over moves may read less of the load."""
+Network = SlotNetwork | SteerNetwork | MoveNetwork
+ON_THE_RULE = SteerNetwork | MoveNetwork
 FORMER_START = Rule(
     exponent=0.5,
     price=4.0,
@@ -47,7 +51,7 @@ FORMER_START = Rule(
 
 
 class Agent(NamedTuple):
-    """A network with the choices under which it was made, and the rule whose weights it moves if it steers."""
+    """A network with the choices under which it was made, and the rule whose weights or choices it changes."""
 
     network: Network
     training: Training
@@ -56,9 +60,11 @@ class Agent(NamedTuple):
 
 
 def new_network(training: Training, reads: Sequence[str] = LOAD) -> Network:
-    """Return a network that has learned nothing; reads: what one that steers reads of the load."""
+    """Return a network that has learned nothing; reads: what one on the rule reads of the load."""
     if training.action == "steer":
         return SteerNetwork(len(training.weights), training.hidden, reads)
+    if training.action == "moves":
+        return MoveNetwork(training.hidden, base_scale=training.base_scale, reads=reads)
     return SlotNetwork(training.queue_slots, hidden=training.hidden, base_scale=training.base_scale)
 
 
@@ -124,15 +130,15 @@ def about(folder: str | Path) -> dict[str, Any]:
 def layout_of(agent: Agent) -> dict[str, object]:
     """Return what an agent's network reads and answers."""
     layout = LAYOUTS[agent.training.action]
-    if isinstance(agent.network, SteerNetwork):
+    if isinstance(agent.network, ON_THE_RULE):
         reads = [LOAD[place] for place in agent.network.reads]
         return layout | {"load": reads, "start": asdict(agent.start)}
     return layout
 
 
 def _start(folder: Path, layout: Mapping[str, Any]) -> Rule:
-    """Return the rule whose weights an agent moves, if it steers; ValueError where that is none."""
-    if layout["action"] != "steer":
+    """Return the rule whose weights or choices an agent changes; ValueError where that is none."""
+    if layout["action"] == "pick":
         return Rule()
     try:
         return Rule(**{"widening": 0.0} | layout["start"]) if "start" in layout else FORMER_START

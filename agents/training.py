@@ -8,8 +8,8 @@ from simulator.policy import BASE_POLICY, Ranking
 from traces import did_you_mean
 from workloads import names
 
-Action = Literal["steer", "pick"]
-Algorithm = Literal["ppo", "evolution"]
+Action = Literal["steer", "moves", "pick"]
+Algorithm = Literal["ppo", "evolution", "student"]
 
 
 def workloads_expected(named: tuple[str, ...]) -> str | None:
@@ -23,10 +23,12 @@ class Training:
     """How to learn: PPO on windows of a trace, beginning as a policy made by hand that it may improve upon."""
 
     action: Action = "steer"
-    """What the agent does: steer the rule over moves by its weights, with all levers, beginning as `union`; or pick the
-    job to start, beginning as the threshold heuristic. It decides about what is usual for the choices below."""
+    """What the agent does: steer the rule over moves by its weights, with all levers, beginning as `union`; choose each
+    of its moves; or pick the job to start, beginning as the threshold heuristic. It decides about what is usual for the
+    choices below."""
     algorithm: Algorithm = "ppo"
-    """ppo, or of what steers evolution: whole windows are played by pairs of networks whose weights differ."""
+    """ppo; of what steers evolution: whole windows are played by pairs of networks whose weights differ; of moves
+    student: the network learns what each move wins in imagined futures."""
     steps: int = choice(18_432, least=1)
     """Decisions to learn from, rounded up to whole rollouts."""
     windows: int = choice(200, least=1)
@@ -70,8 +72,8 @@ class Training:
     vary: bool = False
     """steer: learn on the scenario's windows under shifts too (load, bunched arrivals, run times, prices of pauses,
     worse estimates, the other form of contention), each with as many environments; chosen is what is best on all."""
-    discount: float = choice(0.97, above=0, most=1)
-    """steer: how much the next step counts, over this one."""
+    discount: float = choice(0.97, least=0, most=1)
+    """steer, moves: how much the next step counts, over this one."""
     exploration: float = choice(0.135, above=0)
     """steer: size of the noise of actions at first, for each hidden unit; gSDE holds it for a rollout."""
     deviation: float = choice(0.1, above=0)
@@ -79,15 +81,19 @@ class Training:
     step_size: float = choice(0.03, above=0)
     """evolution: of Adam, in the place of the learning rate."""
     reward: Literal["rollout_advantage", "jct"] = "rollout_advantage"
-    """pick: by how much an action beats the base policy's own, or minus the time that jobs spend in the system."""
+    """pick, moves: by how much an action beats the base policy's own, of moves in imagined futures; or minus the time
+    that jobs spend in the system, of moves over that of the rule's own run."""
+    futures: int = choice(2, least=1)
+    """moves: imagined futures in which a move is tried."""
     tau_s: float | None = choice(4 * 3600.0, above=0)
-    """pick: time constant by which what comes later counts less, s: of rollouts and of PPO's discount."""
+    """pick, moves: time constant by which what comes later counts less, s: of rollouts; of pick that of PPO too."""
     exponent: float = BASE_POLICY.exponent
     """pick: of a job's GPUs in the base policy's order; see baselines.xion_threshold."""
     margin: float = choice(BASE_POLICY.margin, least=0)
     """pick: overheads by which a preemption must pay under the base policy."""
     base_scale: float = choice(0.4, least=0)
-    """pick: how strongly the base policy's choice is preferred before anything is learned; 0 begins from nothing."""
+    """pick, moves: how strongly the base policy's choice is preferred before anything is learned; 0 begins from
+    nothing."""
     queue_slots: int = choice(16, least=1)
     """pick: queued jobs that the agent sees and may start, the first in the base policy's order."""
 
@@ -114,6 +120,8 @@ class Training:
         """Return the keywords of the environment under which the agent sees and acts."""
         if self.action == "steer":
             return {"action": "steer", "weights": self.weights, "decisions": self.decisions}
+        if self.action == "moves":
+            return {"action": "moves"}
         return {
             "observation": "slots",
             "action": "pick",
@@ -141,8 +149,24 @@ PICK = replace(
     gae_lambda=0.8,
     clip=0.2,
 )
+MOVES = replace(
+    STEER,
+    action="moves",
+    algorithm="student",
+    steps=262_144,
+    validate_every=32_768,
+    hidden=64,
+    learning_rate=2e-3,
+    rollout_steps=256,
+    batch=512,
+    epochs=20,
+    discount=0.0,
+    tau_s=3600.0,
+    base_scale=4.0,
+)
+USUAL = {"steer": STEER, "pick": PICK, "moves": MOVES}
 
 
 def usual(action: str) -> Training:
     """Return the choices that are usual for what an agent does; ValueError for what is no action."""
-    return PICK if action == "pick" else changed(STEER, {"action": action})
+    return USUAL[action] if action in USUAL else changed(STEER, {"action": action})

@@ -1,7 +1,7 @@
 """Choose among moves: an action is one of those that are worth considering now, with all levers."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from gymnasium.spaces import Box, Dict
@@ -12,12 +12,17 @@ from envs.naming import Part, numbered
 from envs.openings import Opening
 from envs.rule_batch import LOAD_SPACE, RuleBatch, RuleEnv
 from envs.task import forgives, why_illegal
-from simulator.kernel import move_steps
+from simulator.kernel import look_ahead, move_steps
+from simulator.kernel.look_ahead import Room
 from simulator.kernel.move_list import FEATURES, KINDS, MOST_MOVES, list_dtype
 from simulator.kernel.steering import LOAD
+from simulator.look_ahead import LookAhead, as_words, futures
 from simulator.steered import HIGHEST, LOWEST
 
 QUEUED, RUNNING = 4, 4  # jobs that are looked at
+ALL = -1  # moves of a list
+Reward = Literal["gain", "rollout_advantage"]
+"""What is paid: what is won in truth against the default run, or in imagined futures against the rule's own choice."""
 
 
 class Move(NamedTuple):
@@ -44,12 +49,20 @@ class Choosing(RuleBatch):
         running: int = RUNNING,
         most: int = MOST_MOVES,
         illegal: str = "raise",
+        reward: str = "gain",
+        futures: int = 8,
+        tau_s: float | None = 3600.0,
         threads: int = 1,
     ) -> None:
         """Make room for so many environments; see `MovesEnv` for the choices."""
         if not 3 <= most <= MOST_MOVES:
             raise ValueError(f"most {most}: expected 3 to {MOST_MOVES}")
+        if reward not in get_args(Reward):
+            raise ValueError(f"reward {reward!r}: expected one of {', '.join(get_args(Reward))}")
         super().__init__(found, count, threads=threads)
+        self.imagines = reward == "rollout_advantage"
+        self._ahead = LookAhead(draws=futures, tau_s=np.inf if tau_s is None else tau_s).choices
+        self._rooms: dict[int, Room] = {}
         self.forgives, self.num_illegal = forgives(illegal), np.zeros(count, np.int64)
         self.lists, self._chosen = np.zeros(count, list_dtype()), np.zeros(count, np.int64)
         self.most, self._sizes = most, np.array([queued, running, most])
@@ -74,7 +87,10 @@ class Choosing(RuleBatch):
             raise ValueError(why_illegal(int(chosen[wrong.argmax()])))
         self.num_illegal += wrong
         self._chosen[:] = np.where(wrong, 0, chosen)
+        won_s = self.imagined(self._chosen) if self.imagines else None
         self.in_parts(self._step)
+        if won_s is not None:
+            self.gain[:] = won_s[np.arange(self.count), self._chosen] / self.total
 
     def masks(self) -> np.ndarray:
         """Tell which places of each list hold a move: (N, most), bool."""
@@ -88,6 +104,37 @@ class Choosing(RuleBatch):
     def seen(self) -> Any:
         """Return the moves, the load, and the mask."""
         return shown(self.lists, self.load, self.most)
+
+    def won_s(self) -> np.ndarray:
+        """Return what each move wins over the rule's own choice: (N, most), job-seconds; 0 where there is none.
+
+        It is the mean over `futures` imagined ones (`simulator.kernel.look_ahead`): nothing true is looked at.
+        """
+        return self.imagined(np.full(self.count, ALL))
+
+    def imagined(self, places: np.ndarray) -> np.ndarray:
+        """Return the same, of the move at this place of each list or of all; 0 for moves that are not tried."""
+
+        def work(part: slice) -> None:
+            for e in range(part.start, part.stop):
+                if self.more[e]:
+                    room = self._room(e)
+                    look_ahead.try_listed(
+                        self.states[e : e + 1], self.lists[e : e + 1], room, places[e], self._ahead
+                    )
+
+        self.in_parts(work)
+        found: np.ndarray = self.lists["won"] / np.maximum(self.lists["futures"], 1)
+        return np.where(masks_of(self.lists, MOST_MOVES) & self.more[:, None], found, 0.0)[:, : self.most]
+
+    def _room(self, e: int) -> Room:
+        """Return where futures of an environment are imagined, with its memory of now."""
+        states, memory = self.states[e : e + 1], self.memory[e : e + 1]
+        if e not in self._rooms:
+            self._rooms[e] = futures(states, self.jobs[e], np.zeros(2, memory.dtype)).room
+        room = self._rooms[e]
+        room.memory_words[look_ahead.NOW] = as_words(memory)[0]
+        return room
 
     def moves(self, e: int) -> list[Move]:
         """Return the moves of an environment, in words."""
@@ -145,12 +192,16 @@ class MovesEnv(RuleEnv):
     `info["illegal"]` counts. CPU jobs, cores and throttles follow by the rule.
 
     ## Reward, start and end
-    As for `SteerEnv`. Instants at which there is nothing but to wait are passed over inside.
+    As for `SteerEnv`. Instants at which there is nothing but to wait are passed over inside. With
+    `reward="rollout_advantage"` a step is paid, in the same percent, what the move is believed to win over the rule's
+    own choice, of which it is 0: the mean over `futures` imagined ones, in which run times are drawn from what is
+    believed, no job arrives, the rule goes on, and job-seconds are discounted by `tau_s`. `won_s()` has it for all.
 
     ## Arguments
     workload, scenario, split, count, start, illegal, render_mode: as for `GPUClusterEnv` and `SteerEnv`. queued: jobs
     of the queue whose starts are listed. running: running jobs whose moves and pauses are listed. most: moves that a
-    list has at most, 3 to 40.
+    list has at most, 3 to 40. reward: `gain` or `rollout_advantage`, which takes milliseconds a step. futures, tau_s:
+    of that and of `won_s`; tau_s None discounts nothing.
     """
 
     batch: Choosing
@@ -173,6 +224,11 @@ class MovesEnv(RuleEnv):
     def moves(self) -> list[Move]:
         """Return the moves that can be made now, in words, by their numbers."""
         return self.batch.moves(0)
+
+    def won_s(self) -> np.ndarray:
+        """Return what each move is believed to win over the rule's own choice, job-seconds (most,); see `Choosing`."""
+        found: np.ndarray = self.batch.won_s()[0]
+        return found
 
     @property
     def own_choice(self) -> int:

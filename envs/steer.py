@@ -27,6 +27,8 @@ WEIGHTS = (
     "settled",
     "by_duty",
     "shorter_first",
+    "reserve",
+    "surplus",
 )
 """The weights that are steered unless others are named."""
 TRUSTS = ("trust_cores", "trust_times")

@@ -318,3 +318,19 @@ def label(states, jobs, lists, room, choices):
     v.tried[:] = 1
     try_moves(s, v, room, 0, choices.draws, choices)
     return v.num > 1
+
+
+@entry
+def try_listed(states, lists, room, place, choices):
+    """Try a move of a list that has been made, or all for -1, in all futures: what it wins is written into the list.
+
+    The first memory of the room is that with which the list was made; like the record it is only read.
+    """
+    s, v = states[0], lists[0]
+    forget_tries(v)
+    if place == v.own:
+        return
+    for k in range(v.num):
+        v.tried[k] = k != v.own and (place < 0 or k == place)
+    try_moves(s, v, room, 0, choices.draws, choices)
+    v.waits = 0

@@ -12,8 +12,9 @@ from gymnasium.utils.env_checker import check_env
 from envs.moves import Choosing, Move, MovesEnv
 from envs.openings import Opening
 from simulator.episode import run
-from simulator.kernel import laws
+from simulator.kernel import laws, look_ahead
 from simulator.kernel.move_list import DISPLACE
+from simulator.look_ahead import LookAhead, futures
 from simulator.rule import Rule
 from simulator.vocabulary import DONE, LOADING, NOBODY, PAUSING, QUEUED, RESERVED, RUNNING
 from workloads import named, windows
@@ -228,3 +229,52 @@ def test_an_illegal_action_may_be_forgiven() -> None:
     assert info["illegal"] == 0
     _, _, _, _, info = env.step(39)
     assert info["illegal"] == 1
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_what_moves_win_is_what_look_ahead_says_of_them(workload: str) -> None:
+    """The first choice of a window, and one further on: the same futures, the same sums."""
+    batch, ahead = one(workload, futures=3), LookAhead(draws=3)
+    for _ in range(2):
+        while batch.more[0] and batch.lists["num"][0] < 4:
+            choose(batch, int(batch.lists["own"][0]))
+        won, count = batch.won_s()[0], int(batch.lists["num"][0])
+        lists, room = futures(batch.states, batch.jobs[0], batch.memory[[0, 0]])
+        lists[0] = batch.lists[0]
+        look_ahead.try_listed(batch.states, lists, room, -1, ahead.choices)
+        assert won[:count].tolist() == (lists["won"][0, :count] / 3).tolist()
+        assert won[batch.lists["own"][0]] == 0
+        assert np.abs(won[:count]).max() > 0
+        assert not won[count:].any()
+        choose(batch, int(batch.lists["own"][0]))
+
+
+def test_to_imagine_leaves_no_trace() -> None:
+    plain, imagined = one(), one(futures=2)
+    while plain.more[0]:
+        imagined.won_s()
+        for batch in (plain, imagined):
+            choose(batch, int(batch.lists["own"][0]))
+    assert plain.states.tobytes() == imagined.states.tobytes()
+
+
+def test_a_step_may_be_paid_what_its_move_is_believed_to_win() -> None:
+    choices: Any = {"scenario": asdict(opening("mixed").workload.scenario), "action": "moves", "futures": 2}
+    env: Any = gymnasium.make("GPUCluster-v1", reward="rollout_advantage", count=1, **choices).unwrapped
+    env.reset(seed=0)
+    paid: list[float] = []
+    ended = False
+    while not ended:
+        won, own = env.won_s(), env.own_choice
+        place = int(won[: len(env.moves())].argmin())
+        total = env.batch.total[0]
+        _, reward, ended, *_ = env.step(place if len(paid) < 20 else own)
+        assert reward == pytest.approx(100 * (won[place] if len(paid) < 20 else 0.0) / total)
+        paid.append(reward)
+    assert min(paid) < 0
+    assert paid[-1] == 0
+
+
+def test_a_reward_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="reward 'jct': expected one of gain, rollout_advantage"):
+        one(reward="jct")

@@ -1,0 +1,109 @@
+"""Learn to choose among moves, with every lever: PPO, or a student of look-ahead, on one network that scores moves."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.policies import MultiInputActorCriticPolicy
+from stable_baselines3.common.type_aliases import Schedule
+from stable_baselines3.common.vec_env import VecMonitor
+from torch import nn
+
+from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
+from agents.move_network import MoveNetwork, flat
+from agents.student import Student
+from agents.vec_env import ClusterVecEnv, batch
+from envs.batch import BatchEnv
+from envs.moves import Choosing
+from envs.rule_batch import RuleVectorEnv
+from simulator.rule import Rule
+
+
+class MovePolicy(MultiInputActorCriticPolicy):
+    """A `MoveNetwork` as Stable-Baselines3 wants it. The mask is in the observation: no caller can forget it."""
+
+    def __init__(self, *args: Any, hidden: int, base_scale: float, **kwargs: Any) -> None:
+        """Remember the network's size."""
+        self._size = {"hidden": hidden, "base_scale": base_scale}
+        super().__init__(*args, **kwargs)
+
+    def _build(self, lr_schedule: Schedule) -> None:
+        self.mlp_extractor = MoveNetwork(**self._size)  # type: ignore[assignment, arg-type]
+        self.action_net = nn.Identity()
+        self.value_net = nn.Identity()  # type: ignore[assignment]
+        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
+
+
+class MovesLearner(Learner):
+    """PPO or a student, whose network begins as the rule over moves."""
+
+    def environment(self) -> dict[str, Any]:
+        """Return the keywords of the environments."""
+        return super().environment() | {"threads": self.threads}
+
+    @property
+    def start(self) -> Rule:
+        """The rule whose choices are preferred at first."""
+        return Rule()
+
+    def model(self) -> PPO:
+        """Return the algorithm with its environments, nothing learned yet."""
+        training = self.training
+        choices = self.environment() | {"futures": training.futures, "tau_s": training.tau_s}
+        if training.algorithm == "ppo" and training.reward == "rollout_advantage":
+            choices |= {"reward": training.reward}
+        envs = batch(training.environments, self.scenario, count=training.windows, **choices)
+        keywords: dict[str, Any] = self.ppo() | {
+            "gamma": training.discount,
+            "policy_kwargs": {"hidden": training.hidden, "base_scale": training.base_scale},
+        }
+        if training.algorithm == "student":
+            teacher = choosing(envs).won_s
+            return Student(MovePolicy, VecMonitor(ClusterVecEnv(envs)), teacher=teacher, **keywords)
+        return PPO(MovePolicy, VecMonitor(ClusterVecEnv(envs)), **keywords)
+
+    def network(self, model: PPO) -> MoveNetwork:
+        """Return the network, actor and critic."""
+        network: Any = model.policy.mlp_extractor
+        assert isinstance(network, MoveNetwork)
+        return network
+
+    def play(self, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
+        """Play every window; what is told besides is the share of choices that the rule would have made."""
+        assert isinstance(envs, RuleVectorEnv)
+        generator = torch.Generator().manual_seed(SAMPLING_SEED) if sampled else None
+        table, agreement = play(envs, self.network(model), generator)
+        return Played(table, {"agreement_with_start": agreement})
+
+
+def choosing(envs: BatchEnv) -> Choosing:
+    """Return the environments of a batch whose actions are moves."""
+    assert isinstance(envs, RuleVectorEnv)
+    assert isinstance(envs.batch, Choosing)
+    return envs.batch
+
+
+def play(
+    envs: RuleVectorEnv, network: MoveNetwork, generator: torch.Generator | None = None
+) -> tuple[pd.DataFrame, float]:
+    """Play environment i on its window i to the end, all side by side; greedily without a generator.
+
+    Returns the results table and the share of choices that the rule would have made too.
+    """
+    windows = list(envs.env.windows[: envs.num_envs])
+    lists = choosing(envs).lists
+    seen, _ = envs.reset(options={"window": windows})
+    going = np.ones(envs.num_envs, bool)
+    agreed = choices = 0
+    while going.any():
+        actions = np.zeros(envs.num_envs, np.int64)
+        actions[going] = network.choose(flat({name: part[going] for name, part in seen.items()}), generator)
+        agreed += int((actions == lists["own"])[going].sum())
+        choices += int(going.sum())
+        seen, _, ended, cut, _ = envs.step(actions)
+        refuse_endless(cut, windows[int(cut.argmax())])
+        going &= ~ended
+    tables = [envs.results(i) for i in range(envs.num_envs)]
+    return pd.concat(tables, ignore_index=True), agreed / choices

@@ -1,0 +1,188 @@
+"""Agents that choose among moves begin as the rule, score all moves alike, and learn what look-ahead says of each."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from agents import saved_agent
+from agents.callbacks import Validated
+from agents.learn import learn, learner_of
+from agents.learned import policy_of
+from agents.move_network import OWN, Listed, MoveNetwork, flat
+from agents.moves import MovesLearner, play
+from agents.saved_agent import Agent
+from agents.student import Student
+from agents.training import MOVES, STEER, Training
+from agents.vec_env import batch
+from envs.rule_batch import RuleVectorEnv
+from simulator.episode import run
+from simulator.kernel.move_list import FEATURES
+from simulator.rule import Rule
+from workloads import named, windows
+
+FEW = replace(
+    MOVES,
+    steps=96,
+    windows=3,
+    validation_windows=2,
+    validate_every=48,
+    environments=3,
+    rollout_steps=16,
+    batch=16,
+    epochs=4,
+    hidden=8,
+    base_scale=2.0,
+)
+SCENARIO = replace(named("mixed"), jobs=30, all_windows=True)
+
+
+def environments(count: int = 2) -> RuleVectorEnv:
+    made = batch(count, SCENARIO, action="moves", split="validation", count=count)
+    assert isinstance(made, RuleVectorEnv)
+    return made
+
+
+def network_of(sure: float, training: Training = FEW, seed: int = 0) -> MoveNetwork:
+    """Return a network whose scores are random, of a size."""
+    torch.manual_seed(seed)
+    network = saved_agent.new_network(training)
+    assert isinstance(network, MoveNetwork)
+    torch.nn.init.normal_(network.score.weight, std=sure)
+    return network
+
+
+def some_lists(count: int = 40) -> torch.Tensor:
+    """Return what is seen at the first choices of two windows, whatever is chosen."""
+    envs, rng = environments(), np.random.default_rng(0)
+    seen, _ = envs.reset(options={"window": list(envs.env.windows)})
+    found = [flat(seen)]
+    while len(found) < count:
+        seen, *_ = envs.step(rng.integers(envs.action_masks().sum(1)))
+        found.append(flat(seen))
+    return torch.cat(found)
+
+
+def student(**choices: Any) -> Student:
+    model: Any = MovesLearner(SCENARIO, replace(FEW, learning_seed=0, **choices)).model()
+    assert isinstance(model, Student)
+    model._setup_learn(FEW.steps)
+    return model
+
+
+def test_moves_in_another_order_have_the_same_logits_and_the_same_value() -> None:
+    network, vectors = network_of(3.0), some_lists()
+    seen = Listed.of(vectors)
+    order = torch.from_numpy(np.random.default_rng(0).permutation(seen.legal.shape[1]))
+    parts = [seen.load, seen.legal[:, order].float(), seen.moves[:, order].flatten(1)]
+    logits, values = network(vectors)
+    logits_after, values_after = network(torch.cat(parts, dim=1))
+    torch.testing.assert_close(logits_after, logits[:, order], rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(values_after, values, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_only_moves_on_the_list_are_chosen(sampled: bool) -> None:
+    network, vectors = network_of(30.0), some_lists()
+    generator = torch.Generator().manual_seed(0) if sampled else None
+    chosen = network.choose(vectors, generator)
+    assert Listed.of(vectors).legal.gather(1, chosen.unsqueeze(1)).all()
+    assert len(set(chosen.tolist())) > 3
+
+
+def test_an_untrained_agent_is_the_rule() -> None:
+    envs = environments(1)
+    table, agreement = play(envs, network_of(0.0))
+    load = windows(SCENARIO, "validation", 1)[0]
+    pd.testing.assert_frame_equal(table, load.results(run(Rule(), load.episode())))
+    assert agreement == 1.0
+
+
+def test_the_policy_is_the_environment_played_greedily() -> None:
+    envs, network = environments(1), network_of(3.0)
+    table, agreement = play(envs, network)
+    load = windows(SCENARIO, "validation", 1)[0]
+    learned = policy_of(Agent(network, FEW, SCENARIO))
+    pd.testing.assert_frame_equal(table, load.results(run(learned, load.episode())))
+    assert agreement < 0.99
+
+
+def test_a_saved_agent_answers_alike_and_keeps_its_rule(tmp_path: Path) -> None:
+    start = Rule(caution=2.0, widening=0.0)
+    saved_agent.save(tmp_path, Agent(network_of(3.0), FEW, SCENARIO, start))
+    loaded = saved_agent.load(tmp_path)
+    vectors = some_lists(4)
+    assert isinstance(loaded.network, MoveNetwork)
+    assert loaded.network.forward_actor(vectors).tolist() == network_of(3.0).forward_actor(vectors).tolist()
+    assert loaded.start == start
+
+
+def test_a_student_learns_what_its_teacher_says() -> None:
+    """Of a teacher for whom the more GPUs the better: after a while the widest moves are scored highest."""
+    model, taught = student(learning_rate=0.01), FEATURES.index("gpus")
+    vectors = some_lists(60)
+    seen = Listed.of(vectors)
+    won = (seen.moves[:, :, taught] - (seen.moves[:, :, [taught]] * seen.moves[:, :, [OWN]]).sum(1)) * 700
+    won *= seen.legal
+    for _ in range(80):
+        model._seen, model._won = [vectors], [won]
+        model.train()
+    others = seen.legal & (seen.moves[:, :, OWN] == 0)
+    target = (won / model._scale).clamp(-5, 5)
+    assert model.error(vectors, won) < 0.2 * (target.square() * others).sum() / others.sum()
+    chosen = model.network.choose(vectors)
+    reached = won.gather(1, chosen.unsqueeze(1)).mean()
+    assert reached > 0.7 * won.amax(1).mean() > 0
+
+
+def test_a_student_deviates_only_beyond_the_margin() -> None:
+    """What is scored at most `base_scale` over the rule's own choice, in its units, is not made."""
+    network, vectors = network_of(6.0), some_lists()
+    seen = Listed.of(vectors)
+    scores = network.scores(seen).masked_fill(~seen.legal, -1e9)
+    over = scores - (scores * seen.moves[:, :, OWN] * seen.legal).sum(1, keepdim=True)
+    deviates = network.choose(vectors) != seen.moves[:, :, OWN].argmax(1)
+    assert deviates.tolist() == (over.amax(1) > network.base_scale).tolist()
+    assert 0 < deviates.sum() < len(deviates)
+
+
+def test_most_of_what_a_student_plays_is_the_rule() -> None:
+    model, vectors = student(), some_lists(200)
+    with torch.no_grad():
+        model.network.score.weight.normal_(std=30.0)
+    own = Listed.of(vectors).moves[:, :, OWN].argmax(1).numpy()
+    chosen = model.choices(vectors)
+    assert 0.6 < (chosen == own).mean() < 0.95
+    assert Listed.of(vectors).legal.gather(1, torch.from_numpy(chosen).unsqueeze(1)).all()
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"algorithm": "ppo", "reward": "rollout_advantage"},
+        {"algorithm": "ppo", "reward": "jct", "discount": 0.97},
+    ],
+    ids=["student", "ppo", "ppo_jct"],
+)
+def test_an_agent_is_learned_and_kept(how: dict[str, Any], tmp_path: Path) -> None:
+    seen: list[Validated] = []
+    training = replace(FEW, learning_rate=0.02, base_scale=0.2, **how)
+    best = learn(SCENARIO, training, tmp_path / "first", validated=seen.append)
+    assert seen[0].greedy.ratio == pytest.approx(1.0)
+    assert seen[0].greedy.numbers["agreement_with_start"] == 1.0
+    last: Any = saved_agent.load(max((tmp_path / "first" / "checkpoints").iterdir())).network
+    assert last.score.weight.abs().max() > 0.01
+    again = learn(SCENARIO, training, tmp_path / "again")
+    assert (best / "weights.safetensors").read_bytes() == (again / "weights.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(("action", "algorithm"), [("moves", "evolution"), ("steer", "student")])
+def test_what_an_action_is_not_learned_by_is_refused(action: str, algorithm: Any) -> None:
+    training = {"moves": MOVES, "steer": STEER}[action]
+    with pytest.raises(ValueError, match=f"algorithm {algorithm}: {action} is learned by"):
+        learner_of(SCENARIO, replace(training, algorithm=algorithm))
