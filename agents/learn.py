@@ -70,6 +70,8 @@ def learner_of(scenario: Scenario, training: Training, threads: int = 1) -> Lear
         raise ValueError(f"algorithm {training.algorithm}: {training.action} is learned by {known}")
     if training.vary and training.action != "steer":
         raise ValueError(f"vary: {training.action} is learned on the scenario as it is")
+    if training.begin != "union" and (training.action != "steer" or training.also):
+        raise ValueError(f"begin {training.begin}: of what steers on one workload")
     if training.vary and scenario.shift:
         raise ValueError(f"vary: the scenario has a shift already, {scenario.shift}")
     if twice := [name for name in training.also if named_twice(name, scenario, training)]:

@@ -1,6 +1,7 @@
 """Learn to steer the rule over moves: PPO of Stable-Baselines3 as it is, on a Box of offsets."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize
 
+import baselines
 from agents.evolution import Evolution
 from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
 from agents.side_by_side import SideBySide
@@ -18,8 +20,10 @@ from agents.steer_network import SteerNetwork
 from agents.vec_env import ClusterVecEnv, batch
 from envs.batch import BatchEnv
 from envs.rule_batch import RuleVectorEnv
+from evaluation.choices import workload_like
 from simulator.rule import Rule
 from simulator.steered import Offsets, arrivals_between
+from workloads import Scenario
 
 CRITIC_WIDTH = 64
 
@@ -62,6 +66,9 @@ class SteerLearner(Learner):
         with torch.no_grad():
             for parameter in policy_of(model).action_net.parameters():
                 parameter.zero_()  # begins as the rule
+            if training.begin == "constants":
+                offsets = Offsets(self.start, training.weights).to(found_for(self.scenario))
+                policy_of(model).action_net.bias.copy_(torch.from_numpy(offsets))  # type: ignore[operator]
         return model
 
     def environments(self) -> VecEnv:
@@ -109,6 +116,16 @@ class SteerLearner(Learner):
             {f"offset_{name}": float(moved.mean()) for name, moved in named.items()}
             | {f"spread_{name}": float(moved.std()) for name, moved in named.items()},
         )
+
+
+def found_for(scenario: Scenario) -> Rule:
+    """Return the rule with the constants that a search found for a scenario; ValueError where there are none."""
+    workload = workload_like(scenario)
+    if workload is None:
+        raise ValueError(
+            "begin constants: this scenario is none of the workloads, for which some were searched"
+        )
+    return replace(Rule(), **baselines.constants(workload).settings)
 
 
 def chosen(model: PPO, seen: np.ndarray, *, sampled: bool) -> np.ndarray:

@@ -59,6 +59,15 @@ class Offsets:
         found: np.ndarray = np.clip(begin + REACH * scale * np.clip(offsets.astype(float), -1, 1), low, high)
         return found
 
+    def to(self, rule: Rule) -> np.ndarray:
+        """Return the offsets (weights,) at which these weights are those of a rule, or as near as -1 to 1 comes."""
+        apart = [
+            (getattr(rule, each.name) - getattr(self.start, each.name)) / (REACH * each.scale)
+            for each in self._of
+        ]
+        found: np.ndarray = np.clip(apart, -1.0, 1.0)
+        return found
+
     def rule(self, offsets: np.ndarray) -> Rule:
         """Return the rule at offsets (weights,) that do not change."""
         return replace(

@@ -9,11 +9,15 @@ import pytest
 
 import baselines
 from agents.constants import Course, Searching, acting, first, rule_of, search
+from agents.learn import learner_of
+from agents.steer import SteerLearner
+from agents.training import MOVES, STEER
 from envs.openings import Opening
+from envs.steer import WEIGHTS
 from simulator.episode import run
 from simulator.kernel.steering import LOAD
 from simulator.rule import RULE_PARAMETERS, Rule
-from simulator.steered import REACH
+from simulator.steered import REACH, Offsets
 from workloads import Split, named, windows
 from workloads import names as workload_names
 
@@ -105,3 +109,32 @@ def test_constants_that_are_kept_are_a_rule_and_say_where_they_are_from(workload
     assert rule != Rule()
     assert kept["choosing"] < 1
     assert {"command", "workload", "physics", "seed", "commit", "minutes", "windows"} <= kept.keys()
+
+
+def test_learning_may_begin_at_constants() -> None:
+    """Whatever the load, the weights that are steered are at first those that were found; the others are `union`'s."""
+    few = replace(STEER, begin="constants", windows=2, environments=2, validation_windows=2)
+    learner = learner_of(named("mixed"), few)
+    assert isinstance(learner, SteerLearner)
+    network, found = learner.network(learner.model()), baselines.constants("mixed").settings
+    loads = np.random.default_rng(0).normal(size=(3, len(LOAD))).astype(np.float32)
+    for load in loads:
+        rule = Offsets(Rule(), WEIGHTS).rule(network.choose(load))
+        steered = {name: getattr(rule, name) for name in WEIGHTS}
+        assert steered == pytest.approx({name: found[name] for name in WEIGHTS}, rel=1e-5)
+        assert rule.contenders == Rule().contenders != found["contenders"]
+    assert learner.start == Rule()
+
+
+def test_offsets_to_a_rule_out_of_reach_go_as_far_as_they_can() -> None:
+    offsets = Offsets(Rule(), ["price", "settled"])
+    assert offsets.to(Rule(price=1000.0, settled=60.0)).tolist() == [1.0, 0.0]
+
+
+def test_where_there_are_no_constants_nothing_begins_at_them() -> None:
+    with pytest.raises(ValueError, match="begin constants: of what steers on one workload"):
+        learner_of(named("mixed"), replace(MOVES, begin="constants"))
+    with pytest.raises(ValueError, match="begin constants: this scenario is none of the workloads"):
+        learner_of(replace(named("mixed"), jobs=33), replace(STEER, begin="constants")).model()
+    with pytest.raises(ValueError, match="no constants were searched for workload 'large'"):
+        learner_of(named("large"), replace(STEER, begin="constants")).model()
