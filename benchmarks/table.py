@@ -270,6 +270,8 @@ def main(args: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(args)
     check(chosen.root)
     kept = kept_cells(chosen.root) if chosen.policy else []
+    if lost := sorted({cell.workload for cell in kept} - set(chosen.workload)):
+        parser.error(f"--policy: docs/results.csv has {', '.join(lost)} too, whose rows would be lost")
     if chosen.picture:
         draw(chosen.root)
         return

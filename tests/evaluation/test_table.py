@@ -232,6 +232,9 @@ def test_the_command_writes_between_the_marks_the_same_each_time(
     assert (root / "docs/results.csv").read_bytes() == written[0][2]
     with pytest.raises(ValueError, match="of other windows"):
         table.main([*args, "--windows", "1", "--policy", "sjf"])
+    with pytest.raises(SystemExit):
+        table.main(["--workload", "quick", "--root", str(root), "--policy", "sjf"])
+    assert "docs/results.csv has xonar_mix too" in capsys.readouterr().err
 
 
 def test_a_file_without_marks_is_refused_and_left_alone(tmp_path: Path) -> None:
