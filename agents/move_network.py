@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from agents.slot_network import FORBIDDEN
+from agents.scoring import FORBIDDEN, ScoringNetwork
 from simulator.kernel.move_list import FEATURES, MOST_MOVES
 from simulator.kernel.steering import LOAD
 
@@ -59,7 +59,7 @@ class MoveEncoder(nn.Module):
         return encoded
 
 
-class MoveNetwork(nn.Module):
+class MoveNetwork(ScoringNetwork):
     """Actor and critic, apart from each other.
 
     A move's logit is what the network scores it by, plus `base_scale` for the rule's own choice; scores are 0 before
@@ -100,18 +100,6 @@ class MoveNetwork(nn.Module):
         mean = each.sum(1) / there.sum(1).clamp(min=1)
         value: Tensor = self.value(torch.cat([mean, each.amax(1), seen.load], dim=1))
         return value
-
-    def forward(self, flat: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits and values."""
-        return self.forward_actor(flat), self.forward_critic(flat)
-
-    @torch.no_grad()
-    def choose(self, flat: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Return a place for each observation: the most likely, or one drawn with a generator."""
-        logits = self.forward_actor(flat)
-        if generator is None:
-            return logits.argmax(1)
-        return torch.multinomial(logits.softmax(1), 1, generator=generator).squeeze(1)
 
     def _read(self, seen: Listed) -> Listed:
         return seen._replace(load=seen.load[:, self.reads])

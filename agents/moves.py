@@ -1,39 +1,25 @@
 """Learn to choose among moves, with every lever: PPO, or a student of look-ahead, on one network that scores moves."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from stable_baselines3 import PPO
-from stable_baselines3.common.policies import MultiInputActorCriticPolicy
-from stable_baselines3.common.type_aliases import Schedule
+from stable_baselines3.common.torch_layers import CombinedExtractor
 from stable_baselines3.common.vec_env import VecMonitor
-from torch import nn
 
 from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
 from agents.move_network import MoveNetwork, flat
+from agents.saved_agent import new_network
+from agents.scoring import ScoringPolicy
 from agents.student import Student
 from agents.vec_env import ClusterVecEnv, batch
 from envs.batch import BatchEnv
 from envs.moves import Choosing
 from envs.rule_batch import RuleVectorEnv
 from simulator.rule import Rule
-
-
-class MovePolicy(MultiInputActorCriticPolicy):
-    """A `MoveNetwork` as Stable-Baselines3 wants it. The mask is in the observation: no caller can forget it."""
-
-    def __init__(self, *args: Any, hidden: int, base_scale: float, **kwargs: Any) -> None:
-        """Remember the network's size."""
-        self._size = {"hidden": hidden, "base_scale": base_scale}
-        super().__init__(*args, **kwargs)
-
-    def _build(self, lr_schedule: Schedule) -> None:
-        self.mlp_extractor = MoveNetwork(**self._size)  # type: ignore[assignment, arg-type]
-        self.action_net = nn.Identity()
-        self.value_net = nn.Identity()  # type: ignore[assignment]
-        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
 
 
 class MovesLearner(Learner):
@@ -57,12 +43,15 @@ class MovesLearner(Learner):
         envs = batch(training.environments, self.scenario, count=training.windows, **choices)
         keywords: dict[str, Any] = self.ppo() | {
             "gamma": training.discount,
-            "policy_kwargs": {"hidden": training.hidden, "base_scale": training.base_scale},
+            "policy_kwargs": {
+                "made": partial(new_network, training),
+                "features_extractor_class": CombinedExtractor,
+            },
         }
         if training.algorithm == "student":
             teacher = choosing(envs).won_s
-            return Student(MovePolicy, VecMonitor(ClusterVecEnv(envs)), teacher=teacher, **keywords)
-        return PPO(MovePolicy, VecMonitor(ClusterVecEnv(envs)), **keywords)
+            return Student(ScoringPolicy, VecMonitor(ClusterVecEnv(envs)), teacher=teacher, **keywords)
+        return PPO(ScoringPolicy, VecMonitor(ClusterVecEnv(envs)), **keywords)
 
     def network(self, model: PPO) -> MoveNetwork:
         """Return the network, actor and critic."""

@@ -1,5 +1,6 @@
 """Learn to pick jobs: masked PPO of one network that scores all queue slots alike, beginning as a heuristic."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecMonitor
 
 from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
+from agents.saved_agent import new_network
+from agents.scoring import ScoringPolicy
 from agents.slot_network import SlotNetwork
-from agents.slot_ppo import SlotPolicy, TimedBuffer, TimedPPO
+from agents.slot_ppo import TimedBuffer, TimedPPO
 from agents.vec_env import ClusterVecEnv, batch
 from envs.batch import BatchEnv
 from envs.vector import GPUClusterVectorEnv
@@ -31,24 +34,20 @@ class PickLearner(Learner):
         choices = training.environment() | {"reward": training.reward, "count": training.windows}
         envs = batch(training.environments, self.scenario, **choices)
         return TimedPPO(
-            SlotPolicy,
+            ScoringPolicy,
             VecMonitor(ClusterVecEnv(envs)),
             **self.ppo(),
             gamma=1.0,  # time is discounted by the buffer
             rollout_buffer_class=TimedBuffer,
             rollout_buffer_kwargs={"tau_s": training.tau_s},
-            policy_kwargs={
-                "slots": training.queue_slots,
-                "hidden": training.hidden,
-                "base_scale": training.base_scale,
-            },
+            policy_kwargs={"made": partial(new_network, training)},
         )
 
     def network(self, model: PPO) -> SlotNetwork:
         """Return the network, actor and critic."""
-        policy = model.policy
-        assert isinstance(policy, SlotPolicy)
-        return policy.network
+        network = model.policy.mlp_extractor
+        assert isinstance(network, SlotNetwork)
+        return network
 
     def play(self, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
         """Play every window; what is told besides is the share of choices that the base policy would have made."""

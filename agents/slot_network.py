@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
+from agents.scoring import FORBIDDEN, ScoringNetwork
 from simulator.kernel.features import QUEUE_FEATURES, TOTALS
 
 PRESENT = QUEUE_FEATURES.index("present")
-FORBIDDEN = -1e8  # logit of an illegal action
 
 
 class Observation(NamedTuple):
@@ -53,7 +53,7 @@ class SlotEncoder(nn.Module):
         return each, torch.cat([mean, kept.amax(1), seen.totals], dim=1)
 
 
-class SlotNetwork(nn.Module):
+class SlotNetwork(ScoringNetwork):
     """Actor and critic, apart from each other.
 
     Logits are `base_scale` x the base policy's + a residual, which is 0 before anything is learned: the agent begins as
@@ -96,15 +96,3 @@ class SlotNetwork(nn.Module):
         """Return the values (B, 1)."""
         value: Tensor = self.value(self.critic(Observation.of(flat, self.slots))[1])
         return value
-
-    def forward(self, flat: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits and values."""
-        return self.forward_actor(flat), self.forward_critic(flat)
-
-    @torch.no_grad()
-    def choose(self, flat: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Return an action for each observation: the most likely, or one drawn with a generator."""
-        logits = self.forward_actor(flat)
-        if generator is None:
-            return logits.argmax(1)
-        return torch.multinomial(logits.softmax(1), 1, generator=generator).squeeze(1)

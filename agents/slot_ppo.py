@@ -10,11 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3 import PPO
 from stable_baselines3.common.buffers import RolloutBuffer
-from stable_baselines3.common.policies import ActorCriticPolicy
-from stable_baselines3.common.type_aliases import Schedule
-from torch import Tensor, nn
-
-from agents.slot_network import SlotNetwork
+from torch import Tensor
 
 
 class TimedBuffer(RolloutBuffer):
@@ -61,25 +57,3 @@ class TimedPPO(PPO):
         """Note the time that passed, just before the step is added to the buffer."""
         super()._update_info_buffer(infos, dones)
         self.rollout_buffer.elapsed_s[self.rollout_buffer.pos] = [info["elapsed"] for info in infos]
-
-
-class SlotPolicy(ActorCriticPolicy):
-    """A `SlotNetwork` as Stable-Baselines3 wants it. The mask is in the observation: no caller can forget it."""
-
-    def __init__(self, *args: Any, slots: int, hidden: int, base_scale: float, **kwargs: Any) -> None:
-        """Remember the network's size."""
-        self._size = {"slots": slots, "hidden": hidden, "base_scale": base_scale}
-        super().__init__(*args, **kwargs)
-
-    @property
-    def network(self) -> SlotNetwork:
-        """The network itself."""
-        network = self.mlp_extractor
-        assert isinstance(network, SlotNetwork)
-        return network
-
-    def _build(self, lr_schedule: Schedule) -> None:
-        self.mlp_extractor = SlotNetwork(**self._size)  # type: ignore[assignment, arg-type]
-        self.action_net = nn.Identity()
-        self.value_net = nn.Identity()  # type: ignore[assignment]
-        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]

@@ -68,7 +68,9 @@ class SteerLearner(Learner):
                 parameter.zero_()  # begins as the rule
             if training.begin == "constants":
                 offsets = Offsets(self.start, training.weights).to(found_for(self.scenario))
-                policy_of(model).action_net.bias.copy_(torch.from_numpy(offsets))  # type: ignore[operator]
+                last = policy_of(model).action_net
+                assert isinstance(last, torch.nn.Linear)
+                last.bias.copy_(torch.from_numpy(offsets))
         return model
 
     def environments(self) -> VecEnv:

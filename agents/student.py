@@ -56,13 +56,14 @@ class Student(PPO):
     ) -> bool:
         """Play, and keep what the teacher says of every few lists of moves."""
         callback.on_rollout_start()
+        seen: Any = self._last_obs
         for step in range(n_rollout_steps):
-            seen: Any = self._last_obs
             vectors = flat(seen)
             if step % EVERY == 0:
                 self._seen.append(vectors)
                 self._won.append(torch.from_numpy(self._teacher().astype(np.float32)))
-            self._last_obs, rewards, dones, infos = env.step(self.choices(vectors))  # type: ignore[assignment]
+            seen, rewards, dones, infos = env.step(self.choices(vectors))
+            self._last_obs = seen
             self.num_timesteps += env.num_envs
             self._update_info_buffer(infos, dones)
             callback.update_locals({"rewards": rewards, "infos": infos})
