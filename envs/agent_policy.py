@@ -17,8 +17,10 @@ from simulator.choice import changed
 from simulator.kernel import calls, move_steps
 from simulator.kernel.move_list import MOST_MOVES, list_dtype
 from simulator.kernel.steering import CRITIC, LOAD
+from simulator.next_moves import put_in_force
 from simulator.policy import BASE_POLICY, Action, Policy, Preempt, Resize, RunsWhole, Wait
 from simulator.rule import Rule, memory_of
+from simulator.source import source_of
 from simulator.steered import Offsets, Steered, arrivals_between
 from simulator.view import View
 from workloads import Scenario
@@ -87,7 +89,9 @@ class SlotAgent:
     def _decide(self, view: View) -> list[Action]:
         """Return what the agent does next; nothing where it has only put a start together."""
         slots, action = self._slots, self._action
-        view.look(slots, self._base_policy)
+        source = source_of(view)
+        put_in_force(source, self._base_policy)
+        slots.refresh(source.states, 1, source.jobs)
         mask = action.mask(slots, view)
         wait = action.wait(slots, view)
         if not len(view.jobs.phase) or (len(action.waits) == 1 and not mask[:wait].any()):

@@ -1,5 +1,6 @@
 """One workload on one cluster, from the first job to the last."""
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -98,6 +99,10 @@ class Episode:
         own = {name: value for name, value in vars(self).items() if name not in ("state", "view")}
         asked = (source.moves, source.moves_at, source.rule, source.rule_memory)
         return own | {"rng": source.rng, "asked": asked}
+
+    def __copy__(self) -> "Episode":
+        """Return an episode that goes on by itself: records are never shared."""
+        return copy.deepcopy(self)
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         """Go on from what was kept: records of the kernel's own types, and a view of them."""

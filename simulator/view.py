@@ -8,9 +8,8 @@ from simulator import measurements
 from simulator.entities import Gpus, Jobs, Nodes
 from simulator.kernel.layout import LOADING, PAUSING, RUNNING
 from simulator.legality import why_not
-from simulator.next_moves import next_move, picked, place, put_in_force, start_first
+from simulator.next_moves import next_move, picked, place, start_first
 from simulator.policy import Action, Placement, Ranking, Start
-from simulator.slots import Slots
 from simulator.source import Part, Source, look, source_of
 
 
@@ -188,12 +187,6 @@ class View:
         ValueError if the job is not queued.
         """
         return picked(self._arrived(job), job)
-
-    def look(self, slots: Slots, ranking: Ranking) -> None:
-        """Fill an agent's slots: the queue in a ranking's order, and the ranking's own choice as the base policy's."""
-        source = source_of(self)
-        put_in_force(source, honest(ranking))
-        Slots.refresh(slots, source.states, 1, source.jobs)
 
     def _arrived(self, job: int) -> Source:
         """Return the source if a job has arrived; else ValueError."""

@@ -137,6 +137,19 @@ def test_a_copy_has_the_very_types_that_the_kernel_knows(
     assert np.shares_memory(other.state["phase"], other.states)
 
 
+def test_a_shallow_copy_shares_no_record_either(tmp_path: Path) -> None:
+    episode = whole(Scenario(**tiny.scenario(tmp_path))).episode()
+    other = copy.copy(episode)
+    for mine, its in (
+        (episode.jobs, other.jobs),
+        (episode.states, other.states),
+        (episode.histories, other.histories),
+    ):
+        assert not np.shares_memory(mine, its)
+    other.advance()
+    assert episode.state.instant != other.state.instant
+
+
 def test_a_copied_environment_shares_only_what_never_changes(tmp_path: Path) -> None:
     env = tiny.make(tiny.scenario(tmp_path))
     env.reset(seed=0)
