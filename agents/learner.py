@@ -12,6 +12,7 @@ from agents.saved_agent import Network
 from agents.training import Training
 from envs.batch import BatchEnv
 from simulator.policy import Policy
+from simulator.rule import Rule
 from traces import stream
 from workloads import VARIED, Scenario, applicable, in_words, named
 
@@ -28,7 +29,12 @@ class Played(NamedTuple):
 
 
 class Learner(ABC):
-    """An action's environments and algorithm, under choices of how to learn."""
+    """An action's environments and algorithm, under choices of how to learn.
+
+    base: the rule whose weights or choices the agent changes, where there is one.
+    """
+
+    base = Rule()
 
     def __init__(self, scenario: Scenario, training: Training, threads: int = 1) -> None:
         """Take what to learn on, how, and how many processors share the work, on which nothing depends."""

@@ -1,7 +1,7 @@
 """Learn to steer the rule over moves: PPO of Stable-Baselines3 as it is, on a Box of offsets."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from agents.evolution import Evolution
 from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
 from agents.side_by_side import SideBySide
 from agents.steer_network import SteerNetwork
+from agents.training import Training
 from agents.vec_env import ClusterVecEnv, batch
 from envs.batch import BatchEnv
 from envs.rule_batch import RuleVectorEnv
@@ -31,20 +32,26 @@ CRITIC_WIDTH = 64
 class SteerLearner(Learner):
     """PPO whose noise is held for a rollout, which is about a window: so its effect can be told from chance."""
 
-    def environment(self) -> dict[str, Any]:
-        """Return the keywords of the environments; the agent decides after so many arrivals on whatever workload."""
-        every = arrivals_between(self.scenario.jobs, self.training.decisions)
-        return super().environment() | {"every": every, "threads": self.threads}
+    def __init__(self, scenario: Scenario, training: Training, threads: int = 1) -> None:
+        """As any learner; ValueError where it is to begin at constants and none are kept."""
+        super().__init__(scenario, training, threads)
+        self.base = found_for(scenario) if training.begin == "constants" else self.start
 
     @property
     def start(self) -> Rule:
-        """The rule whose weights are moved."""
+        """The rule that the agent is held against, in what it is paid too."""
         return Rule()
+
+    def environment(self) -> dict[str, Any]:
+        """Return the keywords of the environments; the agent decides after so many arrivals on whatever workload."""
+        every = arrivals_between(self.scenario.jobs, self.training.decisions)
+        own = {"every": every, "threads": self.threads, "base": asdict(self.base)}
+        return super().environment() | own
 
     def held(self, numbers: dict[str, float]) -> Rule:
         """Return the rule with the agent's mean offsets: what is left of it without regard to the state."""
         weights = self.training.weights
-        return Offsets(self.start, weights).rule(np.array([numbers[f"offset_{name}"] for name in weights]))
+        return Offsets(self.base, weights).rule(np.array([numbers[f"offset_{name}"] for name in weights]))
 
     def model(self) -> PPO:
         """Return the algorithm with its environments, nothing learned yet."""
@@ -66,11 +73,6 @@ class SteerLearner(Learner):
         with torch.no_grad():
             for parameter in policy_of(model).action_net.parameters():
                 parameter.zero_()  # begins as the rule
-            if training.begin == "constants":
-                offsets = Offsets(self.start, training.weights).to(found_for(self.scenario))
-                last = policy_of(model).action_net
-                assert isinstance(last, torch.nn.Linear)
-                last.bias.copy_(torch.from_numpy(offsets))
         return model
 
     def environments(self) -> VecEnv:

@@ -64,8 +64,8 @@ class Training:
     decisions: int = choice(12, least=1)
     """steer: decisions a window, at like shares of its arrivals."""
     begin: Literal["union", "constants"] = "union"
-    """steer: the weights at which it begins to learn: those of `union`, or constants that a search found for the
-    workload (`--policy constants`); it is held against `union` in either case."""
+    """steer: the rule whose weights are moved: `union`, or that with the constants that a search found for the workload
+    (`--policy constants`); the agent is held against `union` in either case."""
     normalize: bool = False
     """steer: show the network each number by its mean and deviation so far, and pay by the deviation of a workload's
     returns so far: for loads or gains that lie far apart."""

@@ -1,6 +1,6 @@
 """Steer the rule over moves: an action sets its weights for the next share of a window's arrivals."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from gymnasium.spaces import Box, Dict
 from envs.naming import Part
 from envs.openings import Opening
 from envs.rule_batch import CRITIC_SPACE, LOAD_SPACE, RuleBatch, RuleEnv
+from simulator.choice import changed
 from simulator.kernel import steering
 from simulator.kernel.steering import CRITIC, LOAD
 from simulator.steered import HIGHEST, LOWEST, Offsets, arrivals_between, choosing_times
@@ -50,6 +51,7 @@ class Steering(RuleBatch):
         count: int,
         *,
         weights: Sequence[str] | None = None,
+        base: Mapping[str, float] | None = None,
         decisions: int = DECISIONS,
         every: int | None = None,
         privileged: bool = False,
@@ -57,12 +59,12 @@ class Steering(RuleBatch):
     ) -> None:
         """Make room for so many environments; see `SteerEnv` for the choices.
 
-        ValueError for what is no weight, or no number of arrivals.
+        ValueError for what is no weight, or out of its bounds, or no number of arrivals.
         """
         super().__init__(found, count, threads=threads)
         if weights is None:
             weights = usual_weights(found[0].workload.scenario)
-        self.offsets, self.privileged = Offsets(found[0].rule, weights), privileged
+        self.offsets, self.privileged = Offsets(changed(found[0].rule, base or {}), weights), privileged
         self.every = arrivals_between(len(found[0].episode.jobs), decisions) if every is None else every
         if self.every < 1:
             raise ValueError(f"every {every}: expected at least 1 arrival")
@@ -77,6 +79,7 @@ class Steering(RuleBatch):
     def open(self, e: int, opening: Opening) -> None:
         """Describe the first instant."""
         self._times[e] = choosing_times(opening.episode.jobs["submit_s"], self.every)
+        self.offsets.begin(self.memory[e : e + 1])
         records = self.states, e, self.memory, self.jobs
         steering.begin_steering(*records, self.load, self.critic, self.finish, self.total)
 
@@ -112,9 +115,9 @@ class SteerEnv(RuleEnv):
     had done by then: for a critic, since no scheduler knows it.
 
     ## Action
-    Box: offsets of `weights` from those of the default rule (`simulator.rule`); 1 moves a weight by three times its
-    scale. They hold until the next decision. There are `decisions` of them a window, at like shares of its arrivals;
-    fewer where many jobs come at once. With `every`, there is one after so many arrivals instead.
+    Box: offsets of `weights` from those of the default rule (`simulator.rule`), or of `base`; 1 moves a weight by three
+    times its scale. They hold until the next decision. There are `decisions` of them a window, at like shares of its
+    arrivals; fewer where many jobs come at once. With `every`, there is one after so many arrivals instead.
     `simulator.steered.Steered` decides at the same instants, as a policy.
 
     ## Reward
@@ -127,8 +130,9 @@ class SteerEnv(RuleEnv):
 
     ## Arguments
     workload, scenario, split, count, render_mode: as for `GPUClusterEnv`. start: weights of the default rule that
-    differ from `union`'s, by name. weights: those that are steered, by name. decisions: how many a window. every:
-    arrivals from one decision to the next, in place of `decisions`. privileged: whether `critic` is shown too.
+    differ from `union`'s, by name. weights: those that are steered, by name. base: weights of the rule that is
+    steered that differ from the default rule's, with which it is compared all the same. decisions: how many a window.
+    every: arrivals from one decision to the next, in place of `decisions`. privileged: whether `critic` is shown too.
     """
 
     kind = Steering

@@ -5,7 +5,7 @@ learned on windows decides as often for each job on a trace of any length, and k
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +38,11 @@ class Offsets:
             raise ValueError(f"no weight {', '.join(wrong)} of the rule: there is {', '.join(known)}")
         self.start, self.names = start, tuple(weights)
         self._of: tuple[RuleParameter, ...] = tuple(known[name] for name in weights)
+
+    def begin(self, memory: np.ndarray) -> None:
+        """Set all weights in memories of the rule, (N,), those that are not moved among them, to where they begin."""
+        for name, value in asdict(self.start).items():
+            memory[name] = value
 
     def write(self, memory: np.ndarray, offsets: np.ndarray) -> None:
         """Set the weights in memories of the rule, (N,), to where these offsets, (N, weights), move them."""

@@ -10,10 +10,11 @@ import pytest
 import baselines
 from agents.constants import Course, Searching, acting, first, rule_of, search
 from agents.learn import learner_of
+from agents.learned import policy_of
+from agents.saved_agent import Agent
 from agents.steer import SteerLearner
 from agents.training import MOVES, STEER
 from envs.openings import Opening
-from envs.steer import WEIGHTS
 from simulator.episode import run
 from simulator.kernel.steering import LOAD
 from simulator.rule import RULE_PARAMETERS, Rule
@@ -112,18 +113,18 @@ def test_constants_that_are_kept_are_a_rule_and_say_where_they_are_from(workload
 
 
 def test_learning_may_begin_at_constants() -> None:
-    """Whatever the load, the weights that are steered are at first those that were found; the others are `union`'s."""
+    """All weights are at first those that were found, steered or not; what is won is told over `union` all the same."""
     few = replace(STEER, begin="constants", windows=2, environments=2, validation_windows=2)
-    learner = learner_of(named("mixed"), few)
+    learner, found = learner_of(named("mixed"), few), baselines.constants("mixed").settings
     assert isinstance(learner, SteerLearner)
-    network, found = learner.network(learner.model()), baselines.constants("mixed").settings
-    loads = np.random.default_rng(0).normal(size=(3, len(LOAD))).astype(np.float32)
-    for load in loads:
-        rule = Offsets(Rule(), WEIGHTS).rule(network.choose(load))
-        steered = {name: getattr(rule, name) for name in WEIGHTS}
-        assert steered == pytest.approx({name: found[name] for name in WEIGHTS}, rel=1e-5)
-        assert rule.contenders == Rule().contenders != found["contenders"]
-    assert learner.start == Rule()
+    agent = Agent(learner.network(learner.model()), learner.training, learner.scenario, learner.base)
+    assert learner.start == Rule() != learner.base == baselines.vary(Rule(), **found)
+    load = windows(named("mixed"), "train", 1)[0]
+    begun, kept, union = (
+        run(policy, load.episode()).state.finish_s[: len(load.jobs)].tolist()
+        for policy in (policy_of(agent), learner.base, learner.start)
+    )
+    assert begun == kept != union
 
 
 def test_offsets_to_a_rule_out_of_reach_go_as_far_as_they_can() -> None:

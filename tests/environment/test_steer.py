@@ -54,6 +54,26 @@ def test_an_offset_held_is_the_rule_with_that_weight() -> None:
     assert won != 0
 
 
+def test_from_another_base_no_offset_is_that_rule_and_won_is_told_over_the_default_one() -> None:
+    """Weights that are not steered are the base's too, in each window anew."""
+    base = {"most_slow": 1.5, "price": 4.0}
+    batch = Steering(found(), 1, weights=("price",), base=base)
+    alone = run(Rule(**base), found()[0].workload.episode()).state.finish_s[:FEW]
+    for _ in range(2):
+        won = played(batch, 0.0)
+        assert batch.states[0].finish_s[:FEW].tolist() == alone.tolist()
+        assert won == pytest.approx(1 - alone_over_default(alone)) != 0
+    with pytest.raises(ValueError, match="most_slow"):
+        Steering(found(), 1, base={"most_slow": 0.0})
+
+
+def alone_over_default(finish_s: np.ndarray) -> float:
+    """Return mean JCT in the first window, whose jobs end then, over the default rule's."""
+    opening = found()[0]
+    submit_s = opening.workload.jobs["submit_s"]
+    return float((finish_s - submit_s).sum() / opening.default_job_seconds)
+
+
 def test_decisions_come_at_like_shares_of_arrivals() -> None:
     env = SteerEnv(asdict(SCENARIO), count=1, decisions=6)
     env.reset(seed=0)
