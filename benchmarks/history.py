@@ -26,19 +26,21 @@ from evaluation import report
 from simulator.episode import Episode, asking, run
 from simulator.kernel.core_readings import GOOD
 from simulator.policy import Action, Policy, Ranking, Start, Wait
-from simulator.rounds import Rounds, by
+from simulator.rounds import Rounds, Wishes, by
 from simulator.rule import Rule
+from simulator.search import queued_or_running
 from simulator.view import View
 from workloads import Scenario, Workload, named, windows
 
 FITTED = Path(__file__).parent.parent / "workloads" / "history"
 WORKLOADS = {
     "mixed": named("mixed"),
+    "busy": named("busy"),
     "philly": named("philly"),
     "coda_mix": named("coda_mix"),
 }
-TRAINING = {"mixed": 64, "philly": 32, "coda_mix": 3}  # windows
-VALIDATION = {"mixed": 20, "philly": 8, "coda_mix": 2}
+TRAINING = {"mixed": 64, "busy": 32, "philly": 32, "coda_mix": 3}  # windows
+VALIDATION = {"mixed": 20, "busy": 12, "philly": 8, "coda_mix": 2}
 PLAYED_BY = "coda"  # which tunes cores, and shares no GPU: so it reads most
 SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # of a run that are done
 START = Rule().first_guess
@@ -104,7 +106,12 @@ def needed(jobs: np.ndarray) -> np.ndarray:
 
 def in_rounds(seconds: Callable[[View], np.ndarray]) -> Policy:
     """Return the policy that runs first what has least left, and pauses for it, settled in rounds."""
-    return Rounds(lambda view: by(view, seconds(view)))
+
+    def wishes(view: View) -> Wishes:
+        here = queued_or_running(view)
+        return by(view, here, seconds(view)[here])
+
+    return Rounds(wishes)
 
 
 def shortest(seconds: Callable[[View], np.ndarray], cores: Callable[[View], np.ndarray] | None) -> Policy:

@@ -9,7 +9,7 @@ import pytest
 
 import baselines
 from agents.history import PROFILE, fit, written_down
-from benchmarks.history import judged, rms
+from benchmarks.history import judged, rms, uses
 from simulator.history import nearest
 from simulator.kernel.core_readings import GOOD
 from simulator.kernel.history import PROFILE as WIDTH
@@ -97,3 +97,12 @@ def test_what_is_kept_of_mixed_tells_more_than_estimates_and_what_is_asked_for()
     assert rms(begun["expected"], begun["left"]) < 0.75 * rms(begun["estimated"], begun["left"])
     trained = told[told["gpus"] > 0]
     assert rms(trained["as expected"], trained["need"]) < 0.5 * rms(trained["as asked"], trained["need"])
+
+
+def test_every_use_of_what_is_told_runs_to_the_end() -> None:
+    scenario = replace(named("mixed"), history="mixed", jobs=80)
+    shown = uses(windows(scenario, "validation", 2))
+    assert shown.row_count == 6
+    ratios = [float(str(cell)) for cell in shown.columns[2].cells]
+    assert ratios[0] == 1
+    assert min(ratios) > 0.3
