@@ -3,17 +3,31 @@
 `as_before(scenario)` takes off what physics has gained since, by choices that everybody has: parts are not named, and
 numbers are what they were without a name, as older run folders are read. `install()` draws Philly's jobs with the
 parameters of then, in this process; the lists of accepted windows are of today's, so windows are accepted by
-simulation. What was simulated with version 1 must then come out again to the last digit; see `per_window.py`.
+simulation. `UNION` is that policy with the weights of then. What was simulated with version 1 must then come out again
+to the last digit; see `per_window.py`.
 """
 
 from dataclasses import replace
 
 from simulator.kernel.parameters import CONTENTION, CONTENTION_OF_EXCESS
 from simulator.old_names import BEFORE
+from simulator.rule import Rule
 from traces import _philly_parameters
 from workloads import Scenario, _windows
 
 SINCE = frozenset({"startup", "links", "exchange", "profiles"})  # parts of physics
+
+UNION = Rule(
+    price=4,
+    shared_price=0,
+    harm=1,
+    widening=0,
+    exponent=0.5,
+    most_busy=2,
+    caution=0.25,
+    backlog=0,
+    contenders=1,
+)
 
 
 def as_before(scenario: Scenario) -> Scenario:

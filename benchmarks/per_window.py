@@ -6,8 +6,9 @@ test windows of every workload under six policies and compares each mean JCT, an
 workloads. A change of what is simulated makes it anew in the same commit and says so; whatever only moves or renames
 things must find it unchanged. `--parts-off` takes off what physics has gained since version 1 (see `parts_off.py`) and
 compares with `per_window_v1.csv`; `--old-streams` draws as version 0 did besides (see `old_streams.py`) and compares
-with `per_window_v0.csv`. Both leave out where a policy reads monitors, whose errors have been drawn otherwise since,
-and the workloads `xonar_mix` and `xonar_memory`, whose jobs have.
+with `per_window_v0.csv`. Both run `union` with the weights of then, and leave out what it has gained since, servers and
+types of GPU; where a policy reads monitors, whose errors have been drawn otherwise since; and the workloads
+`xonar_mix` and `xonar_memory`, whose jobs have.
 """
 
 import argparse
@@ -31,10 +32,10 @@ FILE = Path(__file__).with_suffix(".csv")
 FILE_V0, FILE_V1 = FILE.with_name("per_window_v0.csv"), FILE.with_name("per_window_v1.csv")
 POLICIES = ("srtf", "xonar", "coda", "aiturbo", "lucid", "union")
 WINDOWS = 4
-READERS, MONITORED = (
-    ("coda", "union"),
-    ("mixed", "coda_mix"),
-)  # policies that read monitors, and where they do
+SINCE_V1 = {
+    "coda": ("mixed", "coda_mix"),  # where it reads monitors
+    "union": ("mixed", "coda_mix", "aiturbo_ps", "two_types"),  # and where jobs have servers, or GPUs types
+}
 HERE = "" if __name__ == "__main__" else "benchmarks."  # beside a script, no package is
 OLD_STREAMS, PARTS_OFF = f"{HERE}old_streams", f"{HERE}parts_off"
 
@@ -49,12 +50,13 @@ class Cell(NamedTuple):
     digest: str
 
 
-def cell(workload: str, number: int, load: Workload, policy: str, old: bool) -> Cell:
+def cell(workload: str, number: int, load: Workload, policy: str, old: bool, off: bool) -> Cell:
     """Simulate a policy on a window; where it cannot run, the kind of error stands for the mean JCT."""
     if old:  # in this process, which may be a new one
         import_module(OLD_STREAMS).install()
+    chosen = import_module(PARTS_OFF).UNION if off and policy == "union" else baselines.load(policy)
     try:
-        episode = run(baselines.make(baselines.load(policy)), load.episode())
+        episode = run(baselines.make(chosen), load.episode())
         table = load.results(episode)
     except (ValueError, RuntimeError) as error:
         return Cell(workload, str(number), policy, type(error).__name__, "")
@@ -76,11 +78,11 @@ def measured(
         scenarios = {name: before.as_before(scenario) for name, scenario in scenarios.items()}
     loads = {name: windows(scenario, "test", WINDOWS) for name, scenario in scenarios.items()}
     tasks = [
-        delayed(cell)(name, number, load, policy, old)
+        delayed(cell)(name, number, load, policy, old, off)
         for name in workloads
         for number, load in enumerate(loads[name])
         for policy in policies
-        if not (off and policy in READERS and name in MONITORED)
+        if not (off and name in SINCE_V1.get(policy, ()))
     ]
     found: list[Cell] = Parallel(processes, batch_size=1)(tasks)
     return found

@@ -85,9 +85,8 @@ def quotient(x):
 
 
 @compiled
-def middle_beyond(mean, variance, least):
+def middle_beyond(mean, deviation, least):
     """Return exp of the mean of normal logarithms, of those numbers that are above `least`."""
-    deviation = math.sqrt(variance)
     if least <= 0:
         return math.exp(mean)
     return math.exp(mean + deviation * quotient((mean - math.log(least)) / deviation))
@@ -100,26 +99,51 @@ def error_of_estimate(s, h, job):
 
 
 @compiled
-def run_time(s, jobs, h, job):
-    """Return mean and variance of the logarithm of a job's seconds of run time, whatever it has attained."""
+def told(s, jobs, h, job):
+    """Return the seconds of run time known of a job, and the variance of their logarithm about its batch's mean."""
+    variance = h.within**2
+    seconds = attained_now(s, job)
+    if s.phase[job] != DONE:
+        variance += error_of_estimate(s, h, job) ** 2
+        seconds = max(estimate_now(s, jobs, job), seconds)
+    return seconds, variance
+
+
+@compiled
+def without_batch(jobs, h, job):
+    """Return mean log run time of jobs of as many GPUs, times its precision, and this: sums to add a batch to."""
     precision = 1.0 / h.between**2
-    total = h.level[size_of(jobs[job].num_gpus)] * precision
-    other = h.first_like[job]
-    while other != NOBODY and other < s.num_arrived:
-        if other != job:
-            variance = h.within**2
-            seconds = attained_now(s, other)
-            if s.phase[other] != DONE:
-                variance += error_of_estimate(s, h, other) ** 2
-                seconds = max(estimate_now(s, jobs, other), seconds)
-            total += math.log(max(seconds, 1.0)) / variance
-            precision += 1.0 / variance
-        other = h.next_like[other]
+    return h.level[size_of(jobs[job].num_gpus)] * precision, precision
+
+
+@compiled
+def log_estimate(s, jobs, job):
+    """Return the logarithm of a job's estimate."""
+    return math.log(max(estimate_now(s, jobs, job), 1.0))
+
+
+@compiled
+def with_estimate(s, h, job, estimate, total, precision):
+    """Return mean and variance of a job's log run time by the sums over its batch and its own log estimate."""
     variance = 1.0 / precision + h.within**2
     own = error_of_estimate(s, h, job) ** 2
     mean = total / precision
-    mean += (math.log(max(estimate_now(s, jobs, job), 1.0)) - mean) * variance / (variance + own)
+    mean += (estimate - mean) * variance / (variance + own)
     return mean, variance * own / (variance + own)
+
+
+@compiled
+def run_time(s, jobs, h, job):
+    """Return mean and variance of the logarithm of a job's seconds of run time, whatever it has attained."""
+    total, precision = without_batch(jobs, h, job)
+    other = h.first_like[job]
+    while other != NOBODY and other < s.num_arrived:
+        if other != job:
+            seconds, variance = told(s, jobs, h, other)
+            total += math.log(max(seconds, 1.0)) / variance
+            precision += 1.0 / variance
+        other = h.next_like[other]
+    return with_estimate(s, h, job, log_estimate(s, jobs, job), total, precision)
 
 
 @compiled
@@ -131,7 +155,7 @@ def believed_remaining(s, jobs, h, job):
         return remaining_now(s, jobs, job)
     mean, variance = run_time(s, jobs, h, job)
     attained = attained_now(s, job)
-    return middle_beyond(mean, variance, attained) - attained
+    return middle_beyond(mean, math.sqrt(variance), attained) - attained
 
 
 @compiled
@@ -145,6 +169,16 @@ def catch_up(s, jobs, h):
         if h.num_cells > 0 and tells(share, need, h.log_need[cell]):
             h.counted[cell] += 1.0
             h.log_need[cell] += (need - h.log_need[cell]) / h.counted[cell]
+
+
+@compiled
+def with_reading(h, total, precision, share, need, error):
+    """Return the mean log cores that each GPU of a job needs, given the sums over its batch, by its own reading too."""
+    mean = total / precision
+    if not tells(share, need, mean):
+        return mean
+    variance = 1.0 / precision + h.alike**2
+    return mean + (need - mean) * variance / (variance + error**2)
 
 
 @compiled
@@ -162,12 +196,8 @@ def need_of_cores(s, jobs, h, job):
                 total += need / variance
                 precision += 1.0 / variance
         other = h.next_like[other]
-    mean = total / precision
     share, need, error = reading(s, jobs, job)
-    if not tells(share, need, mean):
-        return mean
-    variance = 1.0 / precision + h.alike**2
-    return mean + (need - mean) * variance / (variance + error**2)
+    return with_reading(h, total, precision, share, need, error)
 
 
 @compiled

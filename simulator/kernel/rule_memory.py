@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 
 from simulator.kernel._compile import compiled
+from simulator.kernel.batches import BATCH_FIELDS
 from simulator.kernel.core_memory import CORE_FIELDS, Fields, dtype_of, forget, tier_of
 from simulator.kernel.history import HISTORY
 from simulator.kernel.layout import GPU_TYPES, Tier
@@ -16,12 +17,16 @@ MEMORY: Fields = (
     *((parameter.name, "f8") for parameter in RULE_PARAMETERS),
     *CORE_FIELDS,
     *HISTORY,
+    *BATCH_FIELDS,
     # what is believed at this moment
-    ("moment", "i8"),  # how many there have been: instants, and starts at them
+    ("moment", "i8"),  # how many instants there have been, and seeds at them
     ("moment_instant", "i8"),
     ("moment_begun", "i8"),  # starts before it
-    ("expected_at", "i8", ("jobs",)),  # the moment of which the next is
-    ("expected_left_s", "f8", ("jobs",)),  # s of run time left
+    # by which news of its batch, seconds attained and trust the next is
+    ("expected_news", "i8", ("jobs",)),
+    ("expected_attained", "f8", ("jobs",)),
+    ("expected_trust", "f8", ("jobs",)),
+    ("expected_left_s", "f8", ("jobs",)),  # s of run time left, as the rule believes
     ("need_at", "i8", ("jobs",)),  # the moment of which the next is
     ("need", "f8", ("jobs",)),  # cores a GPU in the shape asked for, alone
     ("seen", "i8", (7,)),  # of the state that was read last, what every move but those of cores changes
@@ -68,6 +73,7 @@ MEMORY: Fields = (
     ("deviations", "i8", (6,)),  # by kind of move
     # of a queued job `left_s` and `key` stand as long as it waits
     ("known_at", "i8", ("jobs",)),  # 1 + the number of its last start before they were found
+    ("known_news", "i8", ("jobs",)),  # of its batch, at that time
     ("weights_read", "f8", (6,)),  # by which keys were found
     # scratch: the queue and the running jobs
     ("num_order", "i8"),

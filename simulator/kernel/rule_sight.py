@@ -3,13 +3,14 @@
 import numpy as np
 
 from simulator.kernel._compile import compiled
+from simulator.kernel.batches import news_of
 from simulator.kernel.cores import insert_by_key, note_wishes
 from simulator.kernel.layout import NOBODY, QUEUED, RUNNING
 from simulator.kernel.offers import is_any_empty, may_move
 from simulator.kernel.queues import loading_time
 from simulator.kernel.rule_memory import copy
 from simulator.kernel.seats import see
-from simulator.kernel.trust import learn_cores
+from simulator.kernel.trust import hear, learn_cores, learns_times
 from simulator.kernel.tuning import list_running, watch
 from simulator.kernel.type_speeds import left_anew, left_at_best, sort_by_freeing
 from simulator.kernel.ways import duty_of
@@ -41,7 +42,7 @@ def key_of(s, jobs, m, job):
 def has_to_know(m):
     """Tell whether what is known of queued jobs is to be found again: by other weights, or as time goes on."""
     now = (m.exponent, m.by_duty, m.by_memory, m.by_doubt, m.by_age, m.trust_times)
-    anew = m.by_age != 0 or m.trust_times > 0
+    anew = m.by_age != 0
     for k in range(len(now)):
         anew |= m.weights_read[k] != now[k]
         m.weights_read[k] = now[k]
@@ -49,9 +50,19 @@ def has_to_know(m):
 
 
 @compiled
+def is_known(s, m, job):
+    """Tell whether a queued job has not begun since what is known of it was found, nor has its batch had news."""
+    if m.known_at[job] != 1 + s.began[job]:
+        return False
+    return not learns_times(s, m) or m.known_news[job] == news_of(m, job)
+
+
+@compiled
 def know_queued(s, jobs, m, job):
     """Write how long a queued job has to go as asked, alone on the fastest GPUs, with its load, and its key."""
     m.known_at[job] = 1 + s.began[job]
+    if learns_times(s, m):
+        m.known_news[job] = news_of(m, job)
     m.serves |= jobs[job].servers > 0
     m.left_s[job] = left_at_best(s, jobs, m, job) + loading_time(s, jobs, job)
     m.key[job] = key_of(s, jobs, m, job) if jobs[job].num_gpus > 0 else 0.0
@@ -64,12 +75,14 @@ def sort_queue(s, jobs, m):
     The last order is taken to begin with: little has changed since, and what is nearly sorted is sorted quickly.
     """
     anew = has_to_know(m)
+    if learns_times(s, m):
+        hear(s, jobs, m)
     m.num_on_cores = 0
     for request_class in range(s.num_classes):
         begin = s.queue_start[request_class]
         for at in range(begin, begin + s.queue_size[request_class]):
             job = s.queue[at]
-            if anew or m.known_at[job] != 1 + s.began[job]:
+            if anew or not is_known(s, m, job):
                 know_queued(s, jobs, m, job)
             if jobs[job].num_gpus > 0:
                 m.to_list[job] = 1

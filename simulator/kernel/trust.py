@@ -10,8 +10,9 @@ as fast as it computes: fewer where jobs beside it slow it down, others where th
 import math
 
 from simulator.kernel._compile import compiled
-from simulator.kernel.history import believed_remaining, catch_up, need_of_cores
-from simulator.kernel.queues import remaining_now
+from simulator.kernel.batches import ask_all, expected_left, expected_need, forget_readings, news_of
+from simulator.kernel.history import catch_up
+from simulator.kernel.queues import attained_now, remaining_now
 from simulator.kernel.tuning import between, wanted_by_trial
 from simulator.kernel.ways import pace_of
 
@@ -19,28 +20,48 @@ LEAST_LEFT_S = 1.0
 
 
 @compiled
+def learns_times(s, m):
+    """Tell whether the rule believes what finished jobs teach of run times."""
+    return m.trust_times > 0.0 and m.fitted > 0 and not s.exact
+
+
+@compiled
 def begin_moment(s, m):
-    """Forget what was believed where it may have changed: at another instant, or after a start."""
-    if m.moment_instant != s.instant or m.moment_begun != s.num_begun:
-        m.moment_instant = s.instant
-        m.moment_begun = s.num_begun
+    """Forget what was read at another instant, or by another seed, once a job has begun after that was changed."""
+    if m.moment_instant == s.instant and m.moment_begun == s.num_begun:
+        return
+    if m.moment_instant != s.instant or m.seed_read != s.seed:
         m.moment += 1
+    m.moment_instant = s.instant
+    m.moment_begun = s.num_begun
+    forget_readings(s, m)
+
+
+@compiled
+def hear(s, jobs, m):
+    """Let jobs tell of their run times, once a moment."""
+    begin_moment(s, m)
+    if m.told_moment != m.moment:
+        m.told_moment = m.moment
+        ask_all(s, jobs, m)
 
 
 @compiled
 def left_now(s, jobs, m, job):
     """Seconds of run time left, in the shape the job asks for, as the rule believes."""
-    own = remaining_now(s, jobs, job)
-    if m.trust_times == 0.0:
-        return own
-    begin_moment(s, m)
-    if m.expected_at[job] != m.moment:
-        m.expected_at[job] = m.moment
-        m.expected_left_s[job] = believed_remaining(s, jobs, m, job)
-    learned = m.expected_left_s[job]
-    if learned == own:
-        return own
-    return between(own, max(learned, LEAST_LEFT_S), m.trust_times)
+    if not learns_times(s, m):
+        return remaining_now(s, jobs, job)
+    hear(s, jobs, m)
+    attained, news = attained_now(s, job), news_of(m, job)
+    if (
+        m.expected_news[job] != news
+        or m.expected_attained[job] != attained
+        or m.expected_trust[job] != m.trust_times
+    ):
+        m.expected_news[job], m.expected_attained[job], m.expected_trust[job] = news, attained, m.trust_times
+        learned = max(expected_left(s, jobs, m, job, attained), LEAST_LEFT_S)
+        m.expected_left_s[job] = between(remaining_now(s, jobs, job), learned, m.trust_times)
+    return m.expected_left_s[job]
 
 
 @compiled
@@ -52,7 +73,7 @@ def need_now(s, jobs, m, job):
     if m.need_at[job] != m.moment:
         catch_up(s, jobs, m)
         m.need_at[job] = m.moment
-        m.need[job] = math.exp(need_of_cores(s, jobs, m, job))
+        m.need[job] = math.exp(expected_need(s, jobs, m, job))
     return m.need[job]
 
 

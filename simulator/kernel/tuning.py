@@ -39,9 +39,9 @@ def wanted_by_trial(m, job):
 
 @compiled
 def between(own, learned, trust):
-    """Return what lies between two numbers, by their logarithms: the second where trust is 1."""
-    if own == learned:
-        return own
+    """Return what lies between two numbers, by their logarithms: the second itself where trust is 1."""
+    if own == learned or trust == 1.0:
+        return learned
     return math.exp((1.0 - trust) * math.log(own) + trust * math.log(learned))
 
 

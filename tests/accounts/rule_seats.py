@@ -36,7 +36,9 @@ def between(own: np.ndarray, learned: np.ndarray, trust: float) -> np.ndarray:
     """Return what lies between the rule's own figures and learned ones, by logarithms; its own where they are equal."""
     pairs = zip(own.tolist(), learned.tolist(), strict=True)
     found = [
-        mine if mine == told else math.exp((1.0 - trust) * math.log(mine) + trust * math.log(told))
+        told
+        if mine == told or trust == 1.0
+        else math.exp((1.0 - trust) * math.log(mine) + trust * math.log(told))
         for mine, told in pairs
     ]
     return np.array(found, float)
