@@ -46,6 +46,8 @@ FORMER_START = Rule(
     backlog=0.0,
     contenders=1.0,
     widening=0.0,
+    trust_cores=0.0,
+    trust_times=0.0,
 )
 """Where agents begin that steer and do not say so: the rule with the default weights of then."""
 

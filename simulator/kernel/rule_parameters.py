@@ -65,9 +65,9 @@ class RuleParameters:
 
     surplus: float = weight(1, 1, 8, 0.7)
     """Times the cores that it wants that a job is given at most, of those that no job wants."""
-    trust_cores: float = weight(0, 0, 1, 0.5)
+    trust_cores: float = weight(0.75, 0, 1, 0.5)
     """In the cores that finished jobs teach that a job needs (1), or in those found by trying alone (0)."""
-    trust_times: float = weight(0, 0, 1, 0.5)
+    trust_times: float = weight(0.75, 0, 1, 0.5)
     """In the run times left that finished jobs teach (1), or in the estimate alone (0)."""
 
     def __post_init__(self) -> None:

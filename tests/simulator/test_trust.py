@@ -39,8 +39,9 @@ def test_trust_gives_the_cores_that_are_thought_to_be_needed_rounded_up(
 
 
 def test_what_nobody_wants_is_given_up_to_the_surplus(tmp_path: Path) -> None:
-    assert begun(tmp_path, Rule(**ASKED)).view.jobs.cores_now.tolist() == [2]
-    assert begun(tmp_path, Rule(surplus=1.7, **ASKED)).view.jobs.cores_now.tolist() == [4]  # 3.4, rounded up
+    asked = ASKED | {"trust_cores": 0.0}
+    assert begun(tmp_path, Rule(**asked)).view.jobs.cores_now.tolist() == [2]
+    assert begun(tmp_path, Rule(surplus=1.7, **asked)).view.jobs.cores_now.tolist() == [4]  # 3.4, rounded up
 
 
 def test_a_reading_of_its_own_counts_for_more_than_what_was_thought(tmp_path: Path) -> None:
