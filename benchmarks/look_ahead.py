@@ -1,33 +1,36 @@
 """What looking ahead wins over the rule, what it costs, and which moves it makes instead.
 
 `python benchmarks/look_ahead.py --workload mixed --first 64 --windows 36 [--set draws=16 tau_s=1800 ...]`
-plays `lookahead` and its own rule on training windows of a workload; test windows are not looked at here. A ratio is
-that of mean JCTs in the same window, averaged; its interval is the paired bootstrap. Milliseconds a decision are those
-of the process's own time, over the decisions at which moves were compared.
+plays `lookahead`, its own rule and `union` on windows of a workload, training windows unless others are named. The rule
+is `union`'s, or with `--constants` that found for the workload; with `--history NAME` all are taught by finished jobs.
+A ratio is that of mean JCTs in the same window, averaged; its interval is the paired bootstrap. Milliseconds a decision
+are those of the process's own time, over the decisions at which moves were compared.
 """
 
 import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 
+import baselines
 from evaluation.comparison import compare
 from simulator.episode import run
 from simulator.kernel.move_list import KINDS
 from simulator.look_ahead import LookAhead, carried_out
-from simulator.rule import memory_of
-from workloads import Workload, named, windows
+from simulator.rule import Rule, memory_of
+from workloads import Split, Workload, named, windows
 
 
 class Played(NamedTuple):
-    """What became of a window: mean JCTs, s, of the rule and of the policy, and what that took."""
+    """What became of a window: mean JCTs, s, of `union`, the rule and the policy, and what that took."""
 
     window: int
+    union_s: float
     rule_s: float
     ahead_s: float
     seconds: float
@@ -37,8 +40,10 @@ class Played(NamedTuple):
 
 
 def play(policy: LookAhead, load: Workload, number: int) -> Played:
-    """Play a window by the rule, and looking ahead; RuntimeError where jobs are left."""
-    rule_s = mean_jct(load, run(policy.rule, load.episode()).state.finish_s)
+    """Play a window by `union`, by the rule, and looking ahead; RuntimeError where jobs are left."""
+    union_s, rule_s = (
+        mean_jct(load, run(rule, load.episode()).state.finish_s) for rule in (Rule(), policy.rule)
+    )
     episode = load.episode()
     memory = memory_of(policy.rule, episode.states, episode.jobs, episode.histories, 2)
     began = time.process_time()
@@ -47,7 +52,7 @@ def play(policy: LookAhead, load: Workload, number: int) -> Played:
     seconds, counted = time.process_time() - began, memory[0]
     ahead_s = mean_jct(load, episode.state.finish_s)
     numbers = int(counted.num_compared), int(counted.num_rollouts)
-    return Played(number, rule_s, ahead_s, seconds, *numbers, counted.deviations.copy())
+    return Played(number, union_s, rule_s, ahead_s, seconds, *numbers, counted.deviations.copy())
 
 
 def mean_jct(load: Workload, finish_s: np.ndarray) -> float:
@@ -64,14 +69,24 @@ def summary(found: Sequence[Played], field: str) -> pd.DataFrame:
 
 def told(found: Sequence[Played]) -> list[str]:
     """Say what was found."""
-    ratio = compare(summary(found, "ahead_s"), summary(found, "rule_s"))
+    ratios = [
+        (which, compare(summary(found, ours), summary(found, other)))
+        for which, ours, other in (
+            ("looking ahead / the rule", "ahead_s", "rule_s"),
+            ("looking ahead / union", "ahead_s", "union_s"),
+            ("the rule / union", "rule_s", "union_s"),
+        )
+    ]
     count, compared = len(found), sum(each.compared for each in found)
     seconds, rollouts = sum(each.seconds for each in found), sum(each.rollouts for each in found)
     deviations = np.mean([each.deviations for each in found], axis=0)
     each = ", ".join(f"{kind} {number:.1f}" for kind, number in zip(KINDS, deviations, strict=True))
     return [
-        f"mean JCT / the rule's: {ratio.ratio:.4f} ({ratio.low:.4f}-{ratio.high:.4f}), "
-        f"lower in {ratio.wins} of {count} windows",
+        *(
+            f"mean JCT, {which}: {ratio.ratio:.4f} ({ratio.low:.4f}-{ratio.high:.4f}), "
+            f"lower in {ratio.wins} of {count} windows"
+            for which, ratio in ratios
+        ),
         f"{seconds / count:.1f} s a window, {1000 * seconds / max(compared, 1):.1f} ms a decision: "
         f"{compared / count:.0f} decisions, {rollouts / max(compared, 1):.1f} rollouts each",
         f"deviations a window: {deviations.sum():.1f} ({each})",
@@ -92,14 +107,19 @@ def main(args: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workload", default="mixed")
     parser.add_argument("--physics")
+    parser.add_argument("--history")
+    parser.add_argument("--constants", action="store_true")
+    parser.add_argument("--split", choices=get_args(Split), default="train")
     parser.add_argument("--first", type=int, default=64)
     parser.add_argument("--windows", type=int, default=36)
     parser.add_argument("--set", nargs="*", type=setting, default=[])
     parser.add_argument("--processes", type=int, default=1)
     chosen = parser.parse_args(args)
-    scenario, policy = named(chosen.workload), LookAhead(**dict(chosen.set))
-    scenario = replace(scenario, physics=chosen.physics or scenario.physics)
-    loads = windows(scenario, "train", chosen.first + chosen.windows)[chosen.first :]
+    weights = baselines.constants(chosen.workload).settings if chosen.constants else {}
+    policy = LookAhead(Rule(**weights), **dict(chosen.set))
+    scenario = named(chosen.workload)
+    scenario = replace(scenario, physics=chosen.physics or scenario.physics, history=chosen.history)
+    loads = windows(scenario, chosen.split, chosen.first + chosen.windows)[chosen.first :]
     tasks = (delayed(play)(policy, load, chosen.first + at) for at, load in enumerate(loads))
     found: list[Played] = Parallel(chosen.processes, batch_size=1)(tasks)
     print("\n".join(told(found)))

@@ -45,7 +45,7 @@ class LookAhead(RunsWhole):
     finalists: int = 4
     z: float = 2.0
     margin_s: float = 50.0
-    tau_s: float = 3600.0
+    tau_s: float = 14_400.0
     rounds: int = 3
     queued: int = 4
     running: int = 4
