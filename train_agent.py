@@ -29,10 +29,12 @@ EXAMPLES = """Examples:
   python train_agent.py --workload mixed --action moves    each move, as look-ahead teaches
   python train_agent.py --action pick --physics exclusive    which job is next
 --list workloads or traces: what there is; --version"""
-START, HELD, CONSTANTS, OWN = "start", "held", "constants", "own"
+START, HELD, CONSTANTS, UNTAUGHT, OWN = "start", "held", "constants", "untaught", "own"
 BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
 """What the trained agent stands beside, each with default settings. Before them come what it does on average, always
-(`held`), what it began as (`start`), and the best constants that are known for the workload (`constants`)."""
+(`held`), what it began as (`start`), where a history is named the same without it (`untaught`), and the best constants
+that are known for the workload (`constants`)."""
+TOLD = {START: "where it began", UNTAUGHT: "where it began without what finished jobs teach"}
 PRESETS = choices.WORKLOAD | {"action": choices.Preset("training", usual)}
 
 
@@ -250,6 +252,7 @@ def in_table(
 ) -> "dict[str, Policy | type]":
     """Return what stands in the table, by name: the agents first."""
     from agents.learn import learner_of
+    from envs.steer import TRUSTS
 
     found: dict[str, Policy | type] = dict(
         zip(numbered("agent", len(agents)), [each.policy for each in agents], strict=True)
@@ -258,6 +261,8 @@ def in_table(
         if each.held:
             found[name] = each.held
     found[START] = learner_of(wanted.scenario, wanted.training).start
+    if wanted.training.action == "steer" and wanted.scenario.history:
+        found[UNTAUGHT] = baselines.vary(baselines.load("union"), **dict.fromkeys(TRUSTS, 0.0))
     if wanted.training.action == "steer" and (known := constants(learned_on)):
         found[CONSTANTS] = baselines.vary(baselines.load("union"), **known.settings)
     return found | {name: baselines.load(name) for name in BESIDE}
@@ -288,14 +293,14 @@ def verdicts(summaries: "dict[str, pd.DataFrame]", count: int) -> list[str]:
     found = {"what it does on average, held": compare_agents(ours, held)} if held else {}
     for name, other in summaries.items():
         if name not in own:
-            found["where it began" if name == START else name] = compare_agents(ours, [other] * count)
+            found[TOLD.get(name, name)] = compare_agents(ours, [other] * count)
     lines = [f"Mean JCT of {of} / that of each, paired by window, with its 95 % interval:"]
     lines += [
         f"  {each.ratio:.4f} ({each.low:.4f}-{each.high:.4f}), lower in {each.wins} of {each.windows} windows: "
         f"{words(each)} {which}"
         for which, each in found.items()
     ]
-    began = found["where it began"]
+    began = found[TOLD[START]]
     if began.high >= 1 or began.windows < FULL_WINDOWS:
         lines.append(f"As far as these windows tell, {of} learned nothing by which jobs end earlier.")
     return lines
