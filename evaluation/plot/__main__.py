@@ -1,11 +1,17 @@
-"""Draw the pictures of runs for a paper: `python -m evaluation.plot RUN...`, the folders of `evaluate.py`."""
+"""Draw the pictures of runs for a paper: `python -m evaluation.plot RUN...`.
+
+A run is a folder of `evaluate.py`, or one of `train_agent.py`: of all those of the latter there is one picture, how
+their agents learned.
+"""
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from evaluation.plot import figures, frames
+import pandas as pd
+
+from evaluation.plot import figures, frames, learning
 from evaluation.plot.style import IN_PRINT, INCHES, save, style
 
 KINDS = ("png", "svg", "pdf")
@@ -15,8 +21,12 @@ def main(args: Sequence[str] | None = None) -> int:
     """Draw what the arguments ask for; return the exit code, 2 if it cannot be."""
     chosen = parser().parse_args(args)
     try:
+        learned = {folder: found for folder in chosen.runs if (found := learning.curves(folder))}
+        if learned:
+            draw_learning(learned, chosen)
         for folder in chosen.runs:
-            draw(folder, chosen)
+            if folder not in learned:
+                draw(folder, chosen)
     except ValueError as error:
         print(f"evaluation.plot: {error}", file=sys.stderr)
         return 2
@@ -25,7 +35,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return what reads the arguments."""
-    found = argparse.ArgumentParser("python -m evaluation.plot", description=__doc__)
+    found = argparse.ArgumentParser("python -m evaluation.plot", description=__doc__.splitlines()[0])
     found.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run")
     found.add_argument("--policy", nargs="+", default=(), help="draw these alone, in this order")
     found.add_argument("--window", type=int, help="which window timeline and gantt show; the first")
@@ -36,6 +46,15 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--kind", nargs="+", choices=KINDS, default=KINDS, help="kinds of files; all three")
     found.add_argument("--out", type=Path, help="folder for them; pictures/ in the run's")
     return found
+
+
+def draw_learning(learned: Mapping[Path, Sequence[pd.DataFrame]], chosen: argparse.Namespace) -> None:
+    """Draw how the agents of runs learned, a panel a run, and print where it is."""
+    place = chosen.out or next(iter(learned)) / "pictures"
+    place.mkdir(parents=True, exist_ok=True)
+    with style(IN_PRINT):
+        panels = {learning.title(folder): found for folder, found in learned.items()}
+        print(*save(learning.learning(panels, chosen.width), place, "learning", chosen.kind), sep="\n")
 
 
 def draw(folder: Path, chosen: argparse.Namespace) -> None:

@@ -17,7 +17,7 @@ from matplotlib import image
 from evaluate import main, read_choices
 from evaluation import record
 from evaluation.plot import __main__ as plot
-from evaluation.plot import figures, frames, page, series
+from evaluation.plot import figures, frames, learning, page, series
 from evaluation.plot.style import IN_PRINT, INCHES, apart, style
 from tests.cases import tiny
 from tests.conftest import ROOT
@@ -287,3 +287,32 @@ def test_the_document_names_every_column_and_picture() -> None:
         assert set(columns) <= {name for row in named for name in row}
     for name in (*figures.PICTURES, *INCHES, *plot.KINDS):
         assert name in DOCUMENT.lower()
+
+
+def trained(place: Path, *agents: dict[str, Any], workload: str) -> Path:
+    """Leave the validations of some agents and the choices of a run as `train_agent.py` does."""
+    for number, each in enumerate(agents):
+        own = place / f"seed-{number}" if len(agents) > 1 else place
+        own.mkdir(parents=True)
+        pd.DataFrame(each).to_csv(own / learning.CURVE, index=False)
+    choices = {"workload": workload, "scenario": {"trace": None, "trace_file": None, "history": None}}
+    (place / "choices.json").write_text(json.dumps(choices), encoding="utf-8")
+    return place
+
+
+def test_how_agents_learned_is_a_line_an_agent_with_the_best_marked(tmp_path: Path) -> None:
+    first = {"step": [0, 2000], learning.GREEDY: [1.0, 0.95], learning.SAMPLED: [1.1, 0.99]}
+    second = {
+        "step": [0, 2000, 4000],
+        learning.GREEDY: [1.0, 0.9, 0.93],
+        learning.SAMPLED: [1.1, np.inf, 1.0],
+    }
+    several = trained(tmp_path / "several", first, second, workload="mixed")
+    alone = trained(tmp_path / "alone", first, workload="busy")
+    runs = {learning.title(folder): learning.curves(folder) for folder in (several, alone)}
+    mixed, busy = learning.learning(runs).axes
+    assert [mixed.get_title(loc="left") or mixed.get_title(), len(busy.lines)] == ["mixed", 4]
+    best = mixed.lines[-1].get_xydata()
+    assert np.asarray(best).tolist() == [[2.0, 0.9]]
+    assert plot.main([str(several), str(alone), "--kind", "png", "--out", str(tmp_path / "out")]) == 0
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["learning.png"]
