@@ -25,11 +25,14 @@ from simulator.look_ahead import LookAhead, carried_out
 from simulator.rule import Rule, memory_of
 from workloads import Split, Workload, named, windows
 
+UNTAUGHT = Rule(trust_cores=0, trust_times=0)
+
 
 class Played(NamedTuple):
-    """What became of a window: mean JCTs, s, of `union`, the rule and the policy, and what that took."""
+    """What became of a window: mean JCTs, s, of `union`, untaught too, the rule and the policy, and what that took."""
 
     window: int
+    untaught_s: float
     union_s: float
     rule_s: float
     ahead_s: float
@@ -41,8 +44,8 @@ class Played(NamedTuple):
 
 def play(policy: LookAhead, load: Workload, number: int) -> Played:
     """Play a window by `union`, by the rule, and looking ahead; RuntimeError where jobs are left."""
-    union_s, rule_s = (
-        mean_jct(load, run(rule, load.episode()).state.finish_s) for rule in (Rule(), policy.rule)
+    others_s = (
+        mean_jct(load, run(rule, load.episode()).state.finish_s) for rule in (UNTAUGHT, Rule(), policy.rule)
     )
     episode = load.episode()
     memory = memory_of(policy.rule, episode.states, episode.jobs, episode.histories, 2)
@@ -52,7 +55,7 @@ def play(policy: LookAhead, load: Workload, number: int) -> Played:
     seconds, counted = time.process_time() - began, memory[0]
     ahead_s = mean_jct(load, episode.state.finish_s)
     numbers = int(counted.num_compared), int(counted.num_rollouts)
-    return Played(number, union_s, rule_s, ahead_s, seconds, *numbers, counted.deviations.copy())
+    return Played(number, *others_s, ahead_s, seconds, *numbers, counted.deviations.copy())
 
 
 def mean_jct(load: Workload, finish_s: np.ndarray) -> float:
@@ -74,6 +77,7 @@ def told(found: Sequence[Played]) -> list[str]:
         for which, ours, other in (
             ("looking ahead / the rule", "ahead_s", "rule_s"),
             ("looking ahead / union", "ahead_s", "union_s"),
+            ("looking ahead / union that no finished job teaches", "ahead_s", "untaught_s"),
             ("the rule / union", "rule_s", "union_s"),
         )
     ]
