@@ -44,7 +44,7 @@ class Played(NamedTuple):
 
 def play(policy: LookAhead, load: Workload, number: int) -> Played:
     """Play a window by `union`, by the rule, and looking ahead; RuntimeError where jobs are left."""
-    others_s = (
+    untaught_s, union_s, rule_s = (
         mean_jct(load, run(rule, load.episode()).state.finish_s) for rule in (UNTAUGHT, Rule(), policy.rule)
     )
     episode = load.episode()
@@ -55,7 +55,7 @@ def play(policy: LookAhead, load: Workload, number: int) -> Played:
     seconds, counted = time.process_time() - began, memory[0]
     ahead_s = mean_jct(load, episode.state.finish_s)
     numbers = int(counted.num_compared), int(counted.num_rollouts)
-    return Played(number, *others_s, ahead_s, seconds, *numbers, counted.deviations.copy())
+    return Played(number, untaught_s, union_s, rule_s, ahead_s, seconds, *numbers, counted.deviations.copy())
 
 
 def mean_jct(load: Workload, finish_s: np.ndarray) -> float:
