@@ -7,19 +7,17 @@ GPUs when a CPU job comes, the CPU job that came last when a job with GPUs needs
 `simulator.kernel.throttling`; the rule over moves does the same.
 """
 
-from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simulator.decided import next_listed
 from simulator.keeping import Keeps
 from simulator.kernel import core_moves, core_sharing
 from simulator.kernel.core_memory import (
     CORES,
     DROP,
     EPS,
-    THROTTLE,
-    WAIT,
     WINDOW_S,
     core_dtype,
     forget,
@@ -27,7 +25,7 @@ from simulator.kernel.core_memory import (
 )
 from simulator.kernel.cores import LEAST_SHARE
 from simulator.kernel.layout import Tier
-from simulator.policy import Action, Placement, Resize, Start, Throttle, Wait
+from simulator.policy import Action, Placement, Resize, Start, Throttle
 from simulator.source import source_of
 
 if TYPE_CHECKING:
@@ -169,17 +167,7 @@ class CoreMoves(Keeps):
         source = source_of(view)
         memory = self.kept(source.states)
         kind = core_moves.next_move(source.states, 0, memory, 0, source.jobs)
-        m = self._read
-        if kind == WAIT:
-            seconds = float(m.wait_s)
-            return Wait(None if isnan(seconds) else seconds)
-        job, value = int(m.move_job[m.next_move - 1]), float(m.move_value[m.next_move - 1])
-        if kind == THROTTLE:
-            return Throttle(job, value)
-        if kind == CORES:
-            return Resize(job, value)
-        node = int(m.node) if m.node >= 0 else None
-        return Start(job, Placement(tuple(m.gpus[: m.num_gpus].tolist()), value or None, node))
+        return next_listed(memory, kind)
 
     def run_whole(self, states: np.ndarray, jobs: np.ndarray) -> bool:
         """Make all moves on the first record to the end, inside the kernel; tell whether every job ended."""

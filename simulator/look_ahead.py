@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from simulator.decided import next_listed
 from simulator.kernel import look_ahead
 from simulator.kernel.look_ahead import Choices, Room
 from simulator.kernel.move_list import list_dtype
 from simulator.policy import Action, RunsWhole
-from simulator.rule import Rule, as_action, memory_of
+from simulator.rule import Rule, memory_of
 from simulator.source import source_of
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class LookAhead(RunsWhole):
         if not isinstance(source.room, Futures) or source.room.room.memory is not source.rule_memory:
             source.room = futures(source.states, source.jobs, source.rule_memory)
         kind = look_ahead.next_move(source.states, source.jobs, *source.room, self.choices)
-        return as_action(source.rule_memory, kind)
+        return next_listed(source.rule_memory, kind)
 
     def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Carry it out on the first record to the end; tell whether every job ended."""

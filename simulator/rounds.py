@@ -7,16 +7,16 @@ many. GPUs that are being freed for a job are kept for it. CPU jobs start where 
 """
 
 from collections.abc import Callable
-from math import isnan
 from typing import NamedTuple
 
 import numpy as np
 
+from simulator.decided import written_down
 from simulator.keeping import Keeps
 from simulator.kernel import rounds
-from simulator.kernel.core_memory import PAUSE, WAIT, tier_of
+from simulator.kernel.core_memory import tier_of
 from simulator.kernel.layout import MAX_LEVELS, Tier
-from simulator.policy import Action, Placement, Preempt, RunsWhole, Start, Wait
+from simulator.policy import Action, RunsWhole
 from simulator.source import Source, source_of
 from simulator.view import View
 from traces import stream
@@ -78,19 +78,7 @@ class Rounds(Keeps):
         memory = self.kept(source.states)
         while (what := rounds.next_move(source.states, 0, memory, 0, source.jobs)) == rounds.ORDER:
             self._tell(view)
-        m = self._read
-        if what == WAIT:
-            seconds = float(m.wait_s)
-            return Wait(None if isnan(seconds) else seconds)
-        if what == PAUSE:
-            return Preempt(int(m.victim))
-        placement = Placement(
-            tuple(m.gpus[: m.num_gpus].tolist()),
-            node=int(m.node) if m.node >= 0 else None,
-            workers=int(m.workers) or None,
-            servers=int(m.servers) if m.servers >= 0 else None,
-        )
-        return Start(int(m.move_job), placement)
+        return written_down(memory, what)
 
     def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Make all moves on the first record to the end, inside the kernel; tell whether every job ended."""

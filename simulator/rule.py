@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator import measurements
+from simulator.decided import next_listed
 from simulator.kernel import beliefs, rule_over_moves
-from simulator.kernel.core_memory import CORES, MOVE, PAUSE, START, WAIT
-from simulator.kernel.layout import NOBODY
 from simulator.kernel.rule_memory import fresh_memory
 from simulator.kernel.rule_parameters import RULE_PARAMETERS, RuleParameter, RuleParameters
-from simulator.policy import Action, Placement, Preempt, Resize, RunsWhole, Start, Throttle, Wait
+from simulator.policy import Action, RunsWhole
 from simulator.source import Source, source_of
 from simulator.speed_model import fit
 
@@ -94,25 +93,4 @@ def next_move(source: Source) -> Action:
     """Return what the rule does next, and let it take that as done."""
     memory = source.rule_memory
     kind = rule_over_moves.next_move(source.states, 0, memory, 0, source.jobs)
-    return as_action(memory, kind)
-
-
-def as_action(memory: np.ndarray, kind: int) -> Action:
-    """Return the move of this kind that has just been decided on by the policy with the first of these memories."""
-    if kind == WAIT:
-        wait_s = float(memory["wait_s"][0])
-        return Wait(None if wait_s == np.inf else wait_s)
-    at = memory["next_move"][0] - 1
-    job, value = int(memory["move_job"][0, at]), float(memory["move_value"][0, at])
-    if kind == PAUSE:
-        return Preempt(job)
-    if kind == CORES:
-        return Resize(job, value)
-    if kind not in (START, MOVE):
-        return Throttle(job, value)
-    node, servers = int(memory["node"][0]), int(memory["servers"][0])
-    gpus = tuple(memory["gpus"][0, : memory["num_gpus"][0]].tolist())
-    on_node = node if node != NOBODY and kind == START else None
-    cores, named = value if value > 0 else None, servers if servers >= 0 else None
-    place = Placement(gpus, cores, on_node, servers=named)
-    return Start(job, place) if kind == START else Resize(job, placement=place)
+    return next_listed(memory, kind)

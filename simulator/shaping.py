@@ -6,15 +6,14 @@ gets what it was granted (`simulator.kernel.shape_moves`). How shapes are found 
 and `simulator.kernel.shape_shares`.
 """
 
-from math import isnan
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator import measurements
+from simulator.decided import written_down
 from simulator.keeping import Keeps
 from simulator.kernel import shape_moves
-from simulator.kernel.core_memory import MOVE, PAUSE, WAIT
 from simulator.kernel.layout import Tier
 from simulator.kernel.shape_memory import (
     AS_TOLD,
@@ -26,7 +25,7 @@ from simulator.kernel.shape_memory import (
     fresh_shapes,
     shape_dtype,
 )
-from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
+from simulator.policy import Action
 from simulator.source import source_of
 from simulator.speed_model import fit
 
@@ -65,20 +64,7 @@ class Shaping(Keeps):
         memory = self.kept(source.states)
         while (what := shape_moves.next_move(source.states, 0, memory, 0, source.jobs)) == PROFILE:
             _fit(source.states, source.jobs, memory)
-        if what == WAIT:
-            seconds = float(self._read.wait_s)
-            return Wait(None if isnan(seconds) else seconds)
-        m = self._read
-        job = int(m.move_job)
-        if what == PAUSE:
-            return Preempt(job)
-        placement = Placement(
-            tuple(m.gpus[: m.num_gpus].tolist()),
-            node=int(m.node) if m.node >= 0 else None,
-            workers=int(m.workers) or None,
-            servers=int(m.servers) if m.servers >= 0 else None,
-        )
-        return Resize(job, placement=placement) if what == MOVE else Start(job, placement)
+        return written_down(memory, what)
 
     def run_whole(self, states: np.ndarray, jobs: np.ndarray) -> bool:
         """Make all moves on the first record to the end, inside the kernel; tell whether every job ended."""

@@ -1,16 +1,15 @@
 """Turns on kinds of GPUs in rounds, by the time that each job is owed and has had there (`simulator.kernel.turns`)."""
 
 from collections.abc import Callable
-from math import isnan
 
 import numpy as np
 
+from simulator.decided import written_down
 from simulator.keeping import Keeps
 from simulator.kernel import turns
-from simulator.kernel.core_memory import MOVE, PAUSE, WAIT
 from simulator.kernel.layout import Tier
 from simulator.kernel.turn_memory import SHARE, fresh_turns, turn_dtype
-from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
+from simulator.policy import Action
 from simulator.source import Source, source_of
 from simulator.view import View
 from traces import stream
@@ -61,18 +60,9 @@ class Turns(Keeps):
     def next_move(self, view: View) -> Action | None:
         """Return the next move of this instant, then a wait; None where other jobs, or nodes, need new shares first."""
         source = source_of(view)
-        what = turns.next_move(source.states, 0, self.kept(source.states), 0, source.jobs)
-        if what == SHARE:
-            return None
-        if what == WAIT:
-            seconds = float(self._read.wait_s)
-            return Wait(None if isnan(seconds) else seconds)
-        m = self._read
-        if what == PAUSE:
-            return Preempt(int(m.node))
-        job, node = int(m.move_job), int(m.node) if m.node >= 0 else None
-        placement = Placement(tuple(m.gpus[: m.num_gpus].tolist()), node=node)
-        return Resize(job, placement=placement) if what == MOVE else Start(job, placement)
+        memory = self.kept(source.states)
+        what = turns.next_move(source.states, 0, memory, 0, source.jobs)
+        return None if what == SHARE else written_down(memory, what)
 
     def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray, divide: Divide) -> bool:
         """Make all moves on the first record to the end, inside the kernel; tell whether every job ended.

@@ -29,7 +29,7 @@ BATCH_FIELDS: Fields = (
     # up to where they have been
     ("num_told", "i8"),  # of those that have arrived
     ("num_ended", "i8"),
-    ("last_begun", "i8"),  # start
+    ("last_begun", "i8"),  # and of starts
     ("num_watched", "i8"),
     ("watched", "i4", ("jobs",)),  # jobs that were active at the last moment
     # what each tells of run times
@@ -68,8 +68,7 @@ def ask(s, jobs, m, job):
     weight = 1.0 / variance
     if seconds == m.told_s[job] and weight == m.told_weight[job]:
         return
-    if weight != m.told_weight[job]:
-        m.log_estimate[job] = log_estimate(s, jobs, job)
+    m.log_estimate[job] = log_estimate(s, jobs, job)
     m.told_s[job] = seconds
     m.told_weight[job] = weight
     m.told_share[job] = math.log(max(seconds, 1.0)) / variance

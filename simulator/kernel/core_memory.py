@@ -17,15 +17,35 @@ DROP = 0.1  # a job so much less busy than it was with the same cores is tuned a
 
 Fields = tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...]
 
-CORE_FIELDS: Fields = (
-    ("instant", "i8"),  # the last at which it was asked
-    # moves decided on and not yet carried out
+PLACEMENT_FIELDS: Fields = (
+    # where a job is to start, or to go on
+    ("num_gpus", "i8"),
+    ("gpus", "i4", ("gpus",)),
+    ("node", "i8"),  # of a job without GPUs, else -1
+    ("workers", "i8"),  # 0 where left open
+    ("servers", "i8"),  # -1 where left open
+)
+
+MOVE_FIELDS: Fields = (
+    # the move decided on, where there is one at a time
+    ("victim", "i8"),  # the job to pause
+    ("move_job", "i8"),  # that to start or to move
+    *PLACEMENT_FIELDS,
+)
+
+LIST_FIELDS: Fields = (
+    # moves decided on and not yet carried out; the placement belongs to the last of them
     ("num_moves", "i8"),
+    ("next_move", "i8"),
     ("move_kind", "i1", ("jobs",)),
     ("move_job", "i4", ("jobs",)),
     ("move_value", "f8", ("jobs",)),  # cores, or level of a throttle
-    ("num_gpus", "i8"),  # of the placement that belongs to the last of them
-    ("node", "i8"),
+    *PLACEMENT_FIELDS,
+)
+
+CORE_FIELDS: Fields = (
+    ("instant", "i8"),  # the last at which it was asked
+    *LIST_FIELDS,
     # what is known of how many cores a job needs
     ("window_s", "f8"),
     ("eps", "f8"),
@@ -109,7 +129,7 @@ def tier_of(states: np.ndarray) -> Tier:
 def forget(memory: np.ndarray, window_s: float = WINDOW_S, eps: float = EPS, drop: float = DROP) -> None:
     """Make of zeros a memory that has not been asked yet; see the constants for what a tuner goes by."""
     memory["window_s"], memory["eps"], memory["drop"] = window_s, eps, drop
-    memory["instant"] = memory["node"] = memory["watched_at"] = memory["error_at"] = -1
+    memory["instant"] = memory["node"] = memory["servers"] = memory["watched_at"] = memory["error_at"] = -1
 
 
 @compiled

@@ -8,14 +8,13 @@ from functools import cache
 
 import numpy as np
 
-from simulator.kernel import actions, events
+from simulator.kernel import events
 from simulator.kernel._compile import allocating, compiled, entry
+from simulator.kernel.carrying import carry_out_next
 from simulator.kernel.core_memory import (
     CORE_FIELDS,
-    CORES,
     OWN_FIELDS,
     START,
-    THROTTLE,
     WAIT,
     Fields,
     dtype_of,
@@ -39,9 +38,6 @@ MOVES_FIELDS: Fields = (
     ("throttles", "i1"),  # whether CPU jobs are throttled
     ("arrays", "i1"),  # whether CPU jobs and jobs with GPUs queue apart
     ("by_width", "i1"),  # whether jobs of different widths take turns
-    # the moves of this instant
-    ("next_move", "i8"),
-    ("gpus", "i4", ("gpus",)),
     ("wait_s", "f8"),  # s to wait; nan for the next event
     ("queued", "i8", ("jobs",)),  # scratch
 )
@@ -151,20 +147,6 @@ def decide(s, jobs, m):
     return np.int64(WAIT)
 
 
-@allocating
-def carry_out(s, jobs, m, kind):
-    """Make the move that has just been decided on."""
-    job, value = m.move_job[m.next_move - 1], m.move_value[m.next_move - 1]
-    if kind == CORES:
-        actions.resize(s, jobs, job, value)
-    elif kind == THROTTLE:
-        actions.throttle(s, job, value)
-    else:
-        gpus = m.gpus[: m.num_gpus]
-        gpus.sort()
-        actions.start_on(s, jobs, job, gpus, value if value > 0 else jobs[job].cores_each, m.node)
-
-
 @entry
 def next_move(states, e, memory, k, jobs):
     """Return the kind of the next move; see `decide`."""
@@ -178,7 +160,7 @@ def run(states, e, memory, k, jobs):
     while s.num_done < s.num_jobs and events.advance(s, jobs):
         kind = decide(s, jobs, m)
         while kind != WAIT:
-            carry_out(s, jobs, m, kind)
+            carry_out_next(s, jobs, m, kind)
             kind = decide(s, jobs, m)
         if not note_wait(s, jobs, m.wait_s):
             return

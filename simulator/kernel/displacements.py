@@ -42,16 +42,16 @@ def unaided(s, jobs, m, job):
     """Return the seconds until a job would end, and begin, that starts in its cheapest shape when others end."""
     best = 0
     for way in range(m.num_ways):
-        if m.pace[way] * (1 + m.price_now * m.workers[way]) < m.pace[best] * (
-            1 + m.price_now * m.workers[best]
+        if m.pace[way] * (1 + m.price_now * m.way_workers[way]) < m.pace[best] * (
+            1 + m.price_now * m.way_workers[best]
         ):
             best = way
     ends, begins = np.inf, np.inf
     for place in range(num_places(s, jobs, m, job)):
         count = list_gpus(s, m, place)
-        if count >= m.workers[best]:
+        if count >= m.way_workers[best]:
             slow = slowest_among(s, jobs, m, job, count)
-            opens = soonest(m, count, m.workers[best])
+            opens = soonest(m, count, m.way_workers[best])
             begins = min(begins, opens)
             ends = min(ends, opens + m.pace[best] * slow * m.left_s[job])
     return ends, begins
@@ -224,7 +224,7 @@ def won_there(s, jobs, m, job, way, wanted, count, num_offers):
 
     The victims and the GPUs are noted. count: GPUs of the place.
     """
-    workers, pace = m.workers[way], m.pace[way]
+    workers, pace = m.way_workers[way], m.pace[way]
     num_victims, held = cheapest_on(s, jobs, m, wanted, num_offers, pace * m.anew_s)
     if num_victims == 0:
         return -np.inf, 0, 0.0
@@ -263,15 +263,15 @@ def best_displacement(s, jobs, m, job, ends, least):
         free, offers = count_open(m, count), list_offers(m, count)
         gpus, widest, longest = sum_up_offers(m, offers)
         for way in range(m.num_ways):
-            wanted, alone = m.workers[way] - free, m.pace[way] * m.anew_s
-            if m.workers[way] > count or not 0 < wanted <= gpus:
+            wanted, alone = m.way_workers[way] - free, m.pace[way] * m.anew_s
+            if m.way_workers[way] > count or not 0 < wanted <= gpus:
                 continue
             if most_won(m, alone, (wanted - 1) // widest + 1, longest) < least:
                 continue
             gain, num_victims, slow = won_there(s, jobs, m, job, way, wanted, count, offers)
             if gain > least or (gain == least and way < best_way):
                 least, best_way = gain, way
-                note_displacement(m, m.workers[way], m.way_servers[way], num_victims, slow)
+                note_displacement(m, m.way_workers[way], m.way_servers[way], num_victims, slow)
     return least
 
 

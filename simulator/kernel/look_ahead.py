@@ -19,6 +19,7 @@ from simulator.kernel import events
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.beliefs import believe_all
 from simulator.kernel.calls import HORIZON, discounted, step_cost
+from simulator.kernel.carrying import carry_out_next
 from simulator.kernel.core_memory import START
 from simulator.kernel.core_memory import WAIT as NOTHING
 from simulator.kernel.levers import drop_moves, feed, find_moves
@@ -26,7 +27,7 @@ from simulator.kernel.move_list import MOST_MOVES, WAIT, clear
 from simulator.kernel.move_options import list_moves
 from simulator.kernel.move_steps import choose, close_instant, put_own_choice
 from simulator.kernel.noise import WORD, mixed
-from simulator.kernel.rule_over_moves import act, carry_out, is_legal, wait
+from simulator.kernel.rule_over_moves import act, is_legal, note_wait, wait
 from simulator.kernel.rule_sight import look
 
 BASE, GOES_ON = range(2)  # records of a room: a future as it begins, and as it goes on
@@ -288,9 +289,9 @@ def run_ahead(states, jobs, lists, room, choices):
             return False
         kind = decide(s, jobs, m, v, room, choices)
         while kind != NOTHING:
-            carry_out(s, jobs, m, kind)
+            carry_out_next(s, jobs, m, kind)
             kind = decide(s, jobs, m, v, room, choices)
-        carry_out(s, jobs, m, kind)
+        note_wait(s, jobs, m)
     return True
 
 
@@ -309,7 +310,7 @@ def label(states, jobs, lists, room, choices):
             if not is_legal(s, jobs, m, m.next_move):
                 return False
             m.next_move += 1
-            carry_out(s, jobs, m, m.move_kind[m.next_move - 1])
+            carry_out_next(s, jobs, m, m.move_kind[m.next_move - 1])
         found = find_moves(s, jobs, m)
     if found:
         put_own_choice(s, jobs, m, v)

@@ -82,11 +82,11 @@ def add_starts(s, jobs, m, v, job, most):
         rank_gpus(m, count)
         empty = count_empty(m, count)
         for way in range(m.num_ways):
-            if m.workers[way] > MOST_GPUS or (as_asked and not finds_cores(s, jobs, m, job, way, count)):
+            if m.way_workers[way] > MOST_GPUS or (as_asked and not finds_cores(s, jobs, m, job, way, count)):
                 continue
             compare(s, jobs, m, job, way, count, empty)
     for way in range(m.num_ways):
-        workers = m.workers[way]
+        workers = m.way_workers[way]
         if m.way_cost[way] < np.inf:
             add_start(s, jobs, m, v, job, way, m.way_gpus[way, :workers], most)
         if m.way_empty[way] <= s.num_gpus:
@@ -96,7 +96,7 @@ def add_starts(s, jobs, m, v, job, most):
 @compiled
 def compare(s, jobs, m, job, way, count, empty):
     """Note the GPUs of a place ranked first for a way, if they cost less, or are free and leave fewer so."""
-    workers = m.workers[way]
+    workers = m.way_workers[way]
     cost = cost_there(s, jobs, m, job, way, count, m.way_cost[way])
     if cost < m.way_cost[way]:
         m.way_cost[way] = cost
@@ -208,8 +208,8 @@ def add_shrink(s, jobs, m, v, job, most):
     find_ways(s, jobs, m, job)
     fewer = 0
     for way in range(m.num_ways):
-        if fewer < m.workers[way] < s.width[job]:
-            fewer, m.servers = m.workers[way], m.way_servers[way]
+        if fewer < m.way_workers[way] < s.width[job]:
+            fewer, m.servers = m.way_workers[way], m.way_servers[way]
     count = 0
     slot = s.first_slot[job]
     while slot != NOBODY and count < fewer:

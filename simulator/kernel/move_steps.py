@@ -8,6 +8,7 @@ import numpy as np
 
 from simulator.kernel import core_memory, events
 from simulator.kernel._compile import compiled, entry
+from simulator.kernel.carrying import carry_out_next
 from simulator.kernel.giving_way import displace_for, find_room_beyond
 from simulator.kernel.layout import NOBODY
 from simulator.kernel.levers import drop_moves, feed, find_moves, propose_move, propose_placed, sit
@@ -27,7 +28,7 @@ from simulator.kernel.move_options import list_moves
 from simulator.kernel.offers import fill_placement
 from simulator.kernel.placement import place
 from simulator.kernel.rule_memory import MOST_GPUS
-from simulator.kernel.rule_over_moves import carry_out, is_legal, wait
+from simulator.kernel.rule_over_moves import is_legal, note_wait, wait
 from simulator.kernel.rule_sight import look
 from simulator.kernel.steering import describe_load, describe_progress, job_seconds
 
@@ -104,7 +105,7 @@ def make_moves(s, jobs, m, v):
         kind, job = m.move_kind[at], m.move_job[at]
         if is_legal(s, jobs, m, at):
             m.next_move += 1
-            carry_out(s, jobs, m, kind)
+            carry_out_next(s, jobs, m, kind)
             continue
         drop_moves(m)
         if kind != core_memory.START or m.refused_at[job] == s.instant:
@@ -128,7 +129,7 @@ def close_instant(s, jobs, m, v):
     drop_moves(m)
     wait(s, jobs, m)
     m.wait_s = min(m.wait_s, v.longest_wait)
-    carry_out(s, jobs, m, WAIT)
+    note_wait(s, jobs, m)
 
 
 @compiled

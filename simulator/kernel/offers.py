@@ -35,7 +35,7 @@ def cost_there(s, jobs, m, job, way, count, least):
     Infinite where it would be too slow. count: GPUs of the place. What it does to others is left out where that cannot
     bring the cost below `least`.
     """
-    workers, pace = m.workers[way], m.pace[way]
+    workers, pace = m.way_workers[way], m.pace[way]
     if workers > count:
         return np.inf
     slow = m.slowdown[m.ranked[workers - 1]]
@@ -77,7 +77,7 @@ def best_seats(s, jobs, m, job, as_asked):
             cost = cost_there(s, jobs, m, job, way, count, least)
             if cost < least or (cost == least < np.inf and empty < least_empty):
                 least, least_empty = cost, empty
-                fill_placement(jobs, m, job, m.ranked[: m.workers[way]], m.way_servers[way])
+                fill_placement(jobs, m, job, m.ranked[: m.way_workers[way]], m.way_servers[way])
     if least < np.inf:
         m.seatless_at[job] = 0
     return least < np.inf
@@ -89,7 +89,7 @@ def its_place(s, jobs, m, job, way, count):
 
     The shape must not be the one that it has on those it has. count: GPUs of the place.
     """
-    workers, chosen, kept = m.workers[way], 0, 0
+    workers, chosen, kept = m.way_workers[way], 0, 0
     for own in (True, False):
         for k in range(count):
             if chosen == workers:
@@ -139,7 +139,7 @@ def best_move_of(s, jobs, m, job, least):
     now = m.left_s[job] + remaining * pace * m.crowd[job] * m.type_slow[job] * m.price_now * width
     restart = m.growth * (jobs[job].pause_s + jobs[job].load_s)
     for way in range(m.num_ways):
-        workers = m.workers[way]
+        workers = m.way_workers[way]
         if workers < width:
             continue
         for place in range(num_places(s, jobs, m, job)):

@@ -57,7 +57,7 @@ def finds_cores(s, jobs, m, job, way, count):
 
     One is kept for each GPU that is free. count: GPUs that have been ranked.
     """
-    workers = m.workers[way]
+    workers = m.way_workers[way]
     each = cores_asked(jobs, job, workers, workers, m.way_servers[way])
     if each <= 1.0:
         return True
@@ -81,7 +81,7 @@ def can_serve(s, jobs, m, job, way):
 
     Those that it holds are among them.
     """
-    workers, servers = m.workers[way], m.way_servers[way]
+    workers, servers = m.way_workers[way], m.way_servers[way]
     if servers == 0 or not s.cpu_limited:
         return True
     each = cores_asked(jobs, job, workers, workers, servers)

@@ -8,10 +8,10 @@ from functools import cache
 
 import numpy as np
 
-from simulator.kernel import events, laws, pausing
+from simulator.kernel import events, laws
 from simulator.kernel._compile import allocating, compiled, entry
 from simulator.kernel.carrying import carry_out
-from simulator.kernel.core_memory import PAUSE, START, THROTTLE, WAIT, Fields, dtype_of
+from simulator.kernel.core_memory import MOVE_FIELDS, PAUSE, START, THROTTLE, WAIT, Fields, dtype_of
 from simulator.kernel.glances import GLANCE_S, MOST_GLANCES
 from simulator.kernel.granting import GPUS, VICTIMS, find_grant, note_who_runs
 from simulator.kernel.layout import MAX_LEVELS, NOBODY, PAUSING, QUEUED, RUNNING, Tier
@@ -52,14 +52,7 @@ ROUND_FIELDS: Fields = (
     ("num_victims", "i8"),
     ("next_victim", "i8"),
     ("victims", "i4", ("gpus",)),
-    # the move
-    ("victim", "i8"),
-    ("move_job", "i8"),
-    ("num_gpus", "i8"),
-    ("gpus", "i4", ("gpus",)),
-    ("node", "i8"),  # of a job without GPUs, else -1
-    ("workers", "i8"),  # 0 where left open
-    ("servers", "i8"),  # -1 where left open
+    *MOVE_FIELDS,
 )
 
 
@@ -283,10 +276,7 @@ def run(states, e, memory, k, jobs):
         is_asked = False
         what = decide(s, jobs, m)
         while what != WAIT and what != ORDER:
-            if what == PAUSE:
-                pausing.pause(s, jobs, m.victim)
-            else:
-                carry_out(s, jobs, m, what, m.workers, m.servers)
+            carry_out(s, jobs, m, what)
             what = decide(s, jobs, m)
         if what == ORDER or not note_wait(s, jobs, m.wait_s):
             return what

@@ -35,11 +35,10 @@ MEMORY: Fields = (
     ("has_divided", "i1"),  # whether cores have been divided since the last start at this instant
     ("wait_s", "f8"),  # s to wait at most
     ("price_now", "f8"),  # seconds that others wait for each second of a GPU
-    # moves decided on and not yet carried out
-    ("next_move", "i8"),
-    ("gpus", "i4", ("gpus",)),
-    ("servers", "i8"),  # of the placement, as num_gpus and node; -1 for those asked for
-    ("is_choice", "i1"),  # whether they are a choice among others; else they follow from one, or are of cores
+    (
+        "is_choice",
+        "i1",
+    ),  # whether the moves decided on are a choice; else they follow from one, or are of cores
     # GPUs that are being freed for a job
     ("kept_for", "i8"),
     ("num_kept", "i8"),
@@ -131,7 +130,7 @@ MEMORY: Fields = (
     ("spare", "f8", ("nodes",)),  # cores that could be given up
     # scratch: the ways in which a job can run
     ("num_ways", "i8"),
-    ("workers", "i4", (8,)),
+    ("way_workers", "i4", (8,)),
     ("way_servers", "i4", (8,)),
     ("pace", "f8", (8,)),  # time over that as asked
     ("way_cost", "f8", (8,)),  # the least so far

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from simulator.kernel import actions, events, laws, pausing, shapes
+from simulator.kernel import events, laws, pausing
 from simulator.kernel._compile import compiled, entry
-from simulator.kernel.core_memory import CORES, MOVE, PAUSE, START, THROTTLE, WAIT
-from simulator.kernel.layout import NOBODY, RUNNING
+from simulator.kernel.carrying import carry_out_next
+from simulator.kernel.core_memory import CORES, MOVE, PAUSE, START, WAIT
+from simulator.kernel.layout import RUNNING
 from simulator.kernel.levers import drop_moves, find_moves
 from simulator.kernel.rule_sight import divides
 from simulator.kernel.throttling import LEVELS, any_throttled
@@ -58,37 +59,10 @@ def decide(s, jobs, m):
 
 
 @compiled
-def cores_there(s, jobs, m, job, cores):
-    """Return the cores of a placement: those named, or as many as a job asks for on so many GPUs."""
-    if cores > 0 and s.cpu_limited:
-        return cores
-    workers, servers = shapes.meant(jobs, job, m.num_gpus, 0, m.servers)
-    return shapes.cores_asked(jobs, job, m.num_gpus, workers, servers)
-
-
-@compiled
-def carry_out(s, jobs, m, kind):
-    """Make the move that has just been decided on; to wait is to say until when."""
-    if kind == WAIT:
-        idle = events.next_event(s, jobs) == np.inf
-        s.wake = s.clock + (0.0 if idle and m.wait_s == np.inf else m.wait_s)
-        return
-    at = m.next_move - 1
-    job, value = m.move_job[at], m.move_value[at]
-    if kind == PAUSE:
-        pausing.pause(s, jobs, job)
-    elif kind == CORES:
-        actions.resize(s, jobs, job, value)
-    elif kind == THROTTLE:
-        actions.throttle(s, job, value)
-    else:
-        gpus = m.gpus[: m.num_gpus]
-        workers, servers = shapes.meant(jobs, job, m.num_gpus, 0, m.servers)
-        cores = cores_there(s, jobs, m, job, value)
-        if kind == START:
-            actions.start_as(s, jobs, job, gpus, workers, servers, cores, m.node)
-        else:
-            actions.move(s, jobs, job, gpus, workers, servers, cores, NOBODY)
+def note_wait(s, jobs, m):
+    """Say until when to wait."""
+    idle = events.next_event(s, jobs) == np.inf
+    s.wake = s.clock + (0.0 if idle and m.wait_s == np.inf else m.wait_s)
 
 
 @compiled
@@ -96,9 +70,9 @@ def act(s, jobs, m):
     """Make all moves of this instant, and say until when to wait."""
     kind = decide(s, jobs, m)
     while kind != WAIT:
-        carry_out(s, jobs, m, kind)
+        carry_out_next(s, jobs, m, kind)
         kind = decide(s, jobs, m)
-    carry_out(s, jobs, m, kind)
+    note_wait(s, jobs, m)
 
 
 @entry

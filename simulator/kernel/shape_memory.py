@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simulator.kernel._compile import compiled
-from simulator.kernel.core_memory import THROTTLE, Fields, dtype_of, tier_of
+from simulator.kernel.core_memory import MOVE_FIELDS, THROTTLE, Fields, dtype_of, tier_of
 from simulator.kernel.layout import LOADING, PAUSING, RESERVED, RUNNING, SERVER_CORES, WORKER_CORES, Tier
 
 PROFILE = THROTTLE + 1  # beside the kinds of moves: the profiles of some jobs are to be fitted
@@ -47,12 +47,7 @@ SHAPE_FIELDS: Fields = (
     ("at", "i8"),
     ("num_moving", "i8"),
     ("moving", "i4", ("jobs",)),  # restarts still to be made
-    ("move_job", "i8"),
-    ("num_gpus", "i8"),
-    ("gpus", "i4", ("gpus",)),
-    ("node", "i8"),  # of a job without GPUs, else -1
-    ("workers", "i8"),  # 0 where left open
-    ("servers", "i8"),  # -1 where left open
+    *MOVE_FIELDS,
     # by steps: what each job is to have, and the service that its best step saves, nan for none
     ("wanted_workers", "i4", ("jobs",)),
     ("wanted_servers", "i4", ("jobs",)),

@@ -6,7 +6,7 @@ no other job is touched. CPU jobs start where they fit.
 
 import numpy as np
 
-from simulator.kernel import events, laws, pausing
+from simulator.kernel import events, laws
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.carrying import carry_out
 from simulator.kernel.core_memory import MOVE, PAUSE, START, WAIT
@@ -82,7 +82,7 @@ def next_pause(m):
         job = m.movable[m.at]
         m.at += 1
         if not m.is_granted[job]:
-            m.move_job = job
+            m.victim = job
             return True
     m.at, m.stage = 0, RESTARTS
     return False
@@ -105,7 +105,7 @@ def next_restart(s, jobs, m):
         ready += 1
     m.num_moving -= 1
     if ready > m.num_moving:
-        m.move_job = m.moving[m.num_moving]
+        m.victim = m.moving[m.num_moving]
         return PAUSE
     for k in range(ready, m.num_moving):
         m.moving[k] = m.moving[k + 1]
@@ -207,10 +207,7 @@ def run(states, e, memory, k, jobs):
         is_asked = False
         what = decide(s, jobs, m)
         while what != WAIT and what != PROFILE:
-            if what == PAUSE:
-                pausing.pause(s, jobs, m.move_job)
-            else:
-                carry_out(s, jobs, m, what, m.workers, m.servers)
+            carry_out(s, jobs, m, what)
             what = decide(s, jobs, m)
         if what == PROFILE or not note_wait(s, jobs, m.wait_s):
             return what

@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 
-from simulator.kernel.core_memory import THROTTLE, Fields, dtype_of, tier_of
+from simulator.kernel.core_memory import MOVE_FIELDS, THROTTLE, Fields, dtype_of, tier_of
 from simulator.kernel.layout import GPU_TYPES, Tier
 
 SHARE = THROTTLE + 1  # beside the kinds of moves: the shares are to be found anew
@@ -46,11 +46,7 @@ TURN_FIELDS: Fields = (
     ("num_victims", "i8"),
     ("victims", "i4", ("gpus",)),
     ("able", "i1", ("nodes",)),
-    # the move
-    ("move_job", "i8"),
-    ("num_gpus", "i8"),
-    ("gpus", "i4", ("gpus",)),
-    ("node", "i8"),  # of a job without GPUs, else -1
+    *MOVE_FIELDS,
 )
 
 
@@ -71,7 +67,7 @@ def fresh_turns(states: np.ndarray, every_s: float) -> np.ndarray:
     memory = np.zeros(1, turn_dtype(tier_of(states)))
     memory["every_s"] = every_s
     memory["instant"], memory["began_s"], memory["glance_s"] = -1, -np.inf, np.inf
-    memory["num_sharing"], memory["had"] = -1, -1
+    memory["num_sharing"], memory["had"], memory["servers"] = -1, -1, -1
     count = int(states["num_nodes"][0])
     gpus, kinds = states["node_gpus"][0, :count], states["node_type"][0, :count]
     types = np.unique(kinds[gpus > 0])

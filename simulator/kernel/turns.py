@@ -7,7 +7,7 @@ runs on. Between rounds what fits starts where it has a share, and no job is pau
 
 import numpy as np
 
-from simulator.kernel import events, laws, pausing
+from simulator.kernel import events, laws
 from simulator.kernel._compile import allocating, compiled, entry
 from simulator.kernel.carrying import carry_out
 from simulator.kernel.core_memory import MOVE, PAUSE, START, WAIT
@@ -200,14 +200,13 @@ def take_turn(s, jobs, m):
     """Return what the turn that has been found needs next: a pause, a start, a move; WAIT if it cannot be taken."""
     if m.num_victims > 0:
         m.num_victims -= 1
-        victim = m.victims[0]
+        m.victim = m.victims[0]
         for k in range(m.num_victims):
             m.victims[k] = m.victims[k + 1]
-        m.is_after[victim] = 0
+        m.is_after[m.victim] = 0
         m.has_moved = 1
-        m.node = victim  # which has no other meaning till the pauses are made
         return PAUSE
-    m.stage, m.node = TURNS, NOBODY
+    m.stage = TURNS
     if not may_begin(s, jobs, m):
         return WAIT
     job = m.move_job
@@ -300,10 +299,7 @@ def run(states, e, memory, k, jobs):
         is_asked = False
         what = decide(s, jobs, m)
         while what != WAIT and what != SHARE:
-            if what == PAUSE:
-                pausing.pause(s, jobs, m.node)
-            else:
-                carry_out(s, jobs, m, what, 0, -1)
+            carry_out(s, jobs, m, what)
             what = decide(s, jobs, m)
         if what == SHARE or not note_wait(s, jobs, m.wait_s):
             return what

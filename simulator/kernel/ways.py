@@ -83,7 +83,7 @@ def best_servers(s, jobs, m, job, workers):
 @compiled
 def add_way(jobs, m, job, workers, servers):
     """Note a shape, and the pace in it."""
-    m.workers[m.num_ways] = workers
+    m.way_workers[m.num_ways] = workers
     m.way_servers[m.num_ways] = servers
     m.pace[m.num_ways] = pace_of(jobs, job, workers, servers)
     m.num_ways += 1
