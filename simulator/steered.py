@@ -107,15 +107,16 @@ class Steered(RunsWhole):
 
     def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Carry it out on the first record to the end, inside the kernel; tell whether every job ended."""
-        memory, rows = memory_of(self.offsets.start, states, jobs, histories), jobs[None]
+        memory = memory_of(self.offsets.start, states, jobs, histories)
         load, critic = np.zeros((1, len(LOAD)), np.float32), np.zeros((1, len(CRITIC)), np.float32)
-        finish, total, gain, more = np.zeros(rows.shape), np.ones(1), np.zeros(1), np.ones(1, bool)
-        steering.begin_steering(states, 0, memory, rows, load, critic, finish, total)
+        steering.begin_steering(
+            states, 0, memory, jobs[None], load, critic, np.zeros((1, len(jobs))), np.ones(1)
+        )
+        more = True
         for until in (*choosing_times(jobs["submit_s"], self.every).tolist(), np.inf):
-            if more[0]:
+            if more:
                 self._choose(memory, load)
-                run = (states[:1], memory, rows, np.array([until]))
-                steering.steer(*run, load, critic, finish, total, gain, more)
+                more = bool(steering.act_and_look(states, 0, memory, 0, jobs, until, load[0]))
         return bool(states["num_done"][0] == states["num_jobs"][0])
 
     def _chosen_by(self, arrived: int) -> int:

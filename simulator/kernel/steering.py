@@ -268,12 +268,11 @@ def describe_progress(s, jobs, finish, total, out):
 
 
 @compiled
-def go_on(s, jobs, m, until):
+def go_on(s, jobs, m, until, most):
     """Carry out the rule up to the first instant at this time or later, and not at it; tell whether jobs are left.
 
-    At an infinite time to the end. False too where jobs never end, or not after `MOST_INSTANTS` for each.
+    At an infinite time to the end. False too where jobs never end, or not by so many instants.
     """
-    most = MOST_INSTANTS * s.num_jobs
     while s.num_done < s.num_jobs:
         if s.instant >= most or not events.advance(s, jobs):
             return False
@@ -292,6 +291,20 @@ def look(states, e, memory, k, jobs, load):
 
 
 @entry
+def act_and_look(states, e, memory, k, jobs, until, load):
+    """Act at this instant, run on to `until` and write what is seen of the load there; tell whether jobs are left.
+
+    The same as `steer`, for a policy: it is not stopped, however many instants it takes.
+    """
+    s, m = states[e], memory[k]
+    act(s, jobs, m)
+    more = go_on(s, jobs, m, until, np.inf)
+    see(s, jobs, m)
+    describe_load(s, jobs, m, load)
+    return more
+
+
+@entry
 def begin_steering(states, e, memory, jobs, load, critic, finish, total):
     """Move to the first instant and describe it; finish, total: of the default run."""
     s, m = states[e], memory[e]
@@ -307,7 +320,8 @@ def steer(states, memory, jobs, until, load, critic, finish, total, gain, more):
 
     The weights have been written into each memory. jobs: (N, J). until: (N,), s. load: (N, len(LOAD)). critic:
     (N, len(CRITIC)). finish: (N, J), when jobs end in the default run. total: (N,), its job-seconds.
-    gain: (N,), the share of these that was won meanwhile, or `NEVER_ENDS`. more: (N,), whether jobs are left.
+    gain: (N,), the share of these that was won meanwhile, or `NEVER_ENDS` where jobs have not ended after
+    `MOST_INSTANTS` for each. more: (N,), whether jobs are left.
     """
     for e in range(len(states)):
         if not more[e]:
@@ -316,7 +330,7 @@ def steer(states, memory, jobs, until, load, critic, finish, total, gain, more):
         s, m = states[e], memory[e]
         began, spent = s.clock, s.present_seconds
         act(s, jobs[e], m)
-        more[e] = go_on(s, jobs[e], m, until[e])
+        more[e] = go_on(s, jobs[e], m, until[e], MOST_INSTANTS * s.num_jobs)
         end = s.clock if more[e] else np.inf
         default = job_seconds(s, jobs[e], finish[e], end) - job_seconds(s, jobs[e], finish[e], began)
         gain[e] = (default - (s.present_seconds - spent)) / total[e]

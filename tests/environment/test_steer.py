@@ -197,3 +197,17 @@ def test_actions_may_begin_at_another_rule() -> None:
 def test_what_is_no_weight_is_refused(weights: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="no weight"):
         Offsets(Rule(), weights)
+
+
+def test_a_policy_is_not_cut_however_many_instants_it_takes() -> None:
+    """An environment is, after as many as only endless pausing takes: here so many are taken to be behind it."""
+    load, many = found()[0].workload, 1_000_000
+    batch = Steering(found(), 1)
+    batch.begin(0, 0)
+    batch.states["instant"] += many
+    batch.step(np.zeros((1, len(WEIGHTS)), np.float32))
+    assert batch.ends()[1].tolist() == [True]
+    episode = load.episode()
+    episode.states["instant"] += many
+    steered = Steered(Offsets(Rule(), WEIGHTS), batch.every, lambda seen: np.zeros(len(WEIGHTS)))
+    assert steered.run_whole(episode.states, episode.jobs, episode.histories)
