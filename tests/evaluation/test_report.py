@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from evaluation import footnotes, report, results, run_folder
 from simulator.policy import Ranking
 from tests.cases.some_jobs import some_jobs
 from traces import fill
-from workloads import Scenario, Window, Workload, prepare
+from workloads import Scenario, Window, Workload, named, prepare, windows
 
 FIFO, SRTF = Ranking("submit"), Ranking("remaining", "by_order")
 
@@ -125,6 +125,13 @@ def test_a_lone_policy_has_no_ratio(workloads: list[Workload], tables: dict[str,
 
 def test_exact_estimates_are_said_at_the_top(workloads: list[Workload]) -> None:
     assert "estimates: exact" in footnotes.heading(workloads)
+
+
+def test_that_finished_jobs_teach_is_said_at_the_top() -> None:
+    taught = windows(replace(named("mixed"), history="mixed", jobs=20), "train", 1)
+    line = "taught by finished jobs, every policy alike: history mixed"
+    assert line in footnotes.heading(taught)
+    assert not any("taught" in each for each in footnotes.heading(windows(named("xonar_mix"), "train", 1)))
 
 
 def test_columns_without_effect_are_not_listed(workloads: list[Workload]) -> None:
