@@ -50,6 +50,8 @@ FORMER_START = Rule(
     trust_times=0.0,
 )
 """Where agents begin that steer and do not say so: the rule with the default weights of then."""
+BEFORE = {"widening": 0.0, "trust_cores": 0.0, "trust_times": 0.0}
+"""Weights that an agent of before may not name, as they were then in effect."""
 
 
 class Agent(NamedTuple):
@@ -143,7 +145,7 @@ def _start(folder: Path, layout: Mapping[str, Any]) -> Rule:
     if layout["action"] == "pick":
         return Rule()
     try:
-        return Rule(**{"widening": 0.0} | layout["start"]) if "start" in layout else FORMER_START
+        return Rule(**BEFORE | layout["start"]) if "start" in layout else FORMER_START
     except (TypeError, ValueError) as error:
         raise ValueError(f"{folder / CHOICES}: the rule with which it begins: {error}") from None
 

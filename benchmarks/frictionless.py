@@ -115,6 +115,13 @@ def jobs_of(episode: Episode, left_s: np.ndarray, submit_s: np.ndarray, *, knows
     return Jobs(submit, duration, estimated, left, asked, most, loss)
 
 
+def left_of(episode: Episode) -> np.ndarray:
+    """Return the seconds of run time that each job has left now, all having arrived; 0 of those that have ended."""
+    done = episode.states["phase"][0, : len(episode.jobs)] == DONE
+    left: np.ndarray = np.where(done, 0.0, episode.jobs["duration_s"] - episode.view.jobs.attained_s)
+    return left
+
+
 class Compared(NamedTuple):
     """Job-seconds of a window, from its first submission and from its last: the rule's, and each schedule's over it."""
 
@@ -130,9 +137,7 @@ def compared(episode: Episode, rule: Rule) -> Compared:
     memory = memory_of(rule, states, jobs, episode.histories)
     rule_over_moves.run_until(states, 0, memory, 0, jobs, float(jobs["submit_s"][-1]))
     now = float(states["clock"][0])
-    left = np.where(
-        states["phase"][0, :count] == DONE, 0.0, jobs["duration_s"] - states["attained_s"][0, :count]
-    )
+    left = left_of(episode)
     rule_over_moves.run_until(states, 0, memory, 0, jobs, np.inf)
     ended = states["finish_s"][0, :count]
     spent = (

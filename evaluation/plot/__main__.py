@@ -36,7 +36,13 @@ def main(args: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     """Return what reads the arguments."""
     found = argparse.ArgumentParser("python -m evaluation.plot", description=__doc__.splitlines()[0])
-    found.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run")
+    found.add_argument(
+        "runs",
+        nargs="+",
+        type=Path,
+        metavar="RUN",
+        help="folder of a run; flags but --width, --kind and --out are of runs of evaluate.py",
+    )
     found.add_argument("--policy", nargs="+", default=(), help="draw these alone, in this order")
     found.add_argument("--window", type=int, help="which window timeline and gantt show; the first")
     found.add_argument(
@@ -53,7 +59,7 @@ def draw_learning(learned: Mapping[Path, Sequence[pd.DataFrame]], chosen: argpar
     place = chosen.out or next(iter(learned)) / "pictures"
     place.mkdir(parents=True, exist_ok=True)
     with style(IN_PRINT):
-        panels = {learning.title(folder): found for folder, found in learned.items()}
+        panels = [(learning.title(folder), found) for folder, found in learned.items()]
         print(*save(learning.learning(panels, chosen.width), place, "learning", chosen.kind), sep="\n")
 
 

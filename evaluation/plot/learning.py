@@ -1,7 +1,7 @@
 """How agents learned: mean JCT on validation windows over that of what they began as, by decision, a panel a run."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,21 +27,24 @@ def curves(folder: Path) -> list[pd.DataFrame]:
 
 
 def title(folder: Path) -> str:
-    """Return what a run learned on: its workload, or its trace."""
-    choices = json.loads((folder / CHOICES).read_text(encoding="utf-8"))
+    """Return what a run learned on: its workload, or its trace; ValueError where its choices cannot be read."""
+    try:
+        choices = json.loads((folder / CHOICES).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{folder} has no choices that can be read: {error}") from None
     scenario = choices["scenario"]
     found = choices.get("workload") or scenario["trace"] or scenario["trace_file"] or "philly"
     taught = ", taught by finished jobs" if scenario.get("history") else ""
     return f"{found}{taught}"
 
 
-def learning(runs: Mapping[str, Sequence[pd.DataFrame]], width: Width = "page") -> "Figure":
+def learning(runs: Sequence[tuple[str, Sequence[pd.DataFrame]]], width: Width = "page") -> "Figure":
     """Draw each run's agents, by their most likely actions and with their noise; 1 is where they began."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(INCHES[width], HIGH), layout="constrained", facecolor="white")
-    least = min(float(each[GREEDY].min()) for agents in runs.values() for each in agents)
-    for place, (name, agents) in enumerate(runs.items()):
+    least = min(float(each[[GREEDY, SAMPLED]].min().min()) for _, agents in runs for each in agents)
+    for place, (name, agents) in enumerate(runs):
         axes = figure.add_subplot(1, len(runs), place + 1)
         _panel(axes, agents)
         axes.set_title(name)
@@ -63,7 +66,7 @@ def _panel(axes: "Axes", agents: Sequence[pd.DataFrame]) -> None:
         axes.plot(
             thousands, each[SAMPLED].clip(upper=2), color=GREY, linewidth=0.6, alpha=0.6, label=words[0]
         )
-        axes.plot(thousands, each[GREEDY], color=BLUE, linewidth=1.1, label=words[1])
+        axes.plot(thousands, each[GREEDY].clip(upper=2), color=BLUE, linewidth=1.1, label=words[1])
     best = min(agents, key=lambda each: float(each[GREEDY].min()))
     row = best.iloc[int(best[GREEDY].to_numpy().argmin())]
     axes.plot(row["step"] / 1000, row[GREEDY], "o", color=INK, markersize=3, label="the best")

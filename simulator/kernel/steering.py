@@ -294,7 +294,8 @@ def look(states, e, memory, k, jobs, load):
 def act_and_look(states, e, memory, k, jobs, until, load):
     """Act at this instant, run on to `until` and write what is seen of the load there; tell whether jobs are left.
 
-    The same as `steer`, for a policy: it is not stopped, however many instants it takes.
+    It moves as `steer` does, but is not stopped however many instants that takes: for a policy, which is not stopped
+    either where it is asked move by move.
     """
     s, m = states[e], memory[k]
     act(s, jobs, m)

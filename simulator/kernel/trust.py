@@ -27,7 +27,11 @@ def learns_times(s, m):
 
 @compiled
 def begin_moment(s, m):
-    """Forget what was read at another instant, or by another seed, once a job has begun after that was changed."""
+    """Forget what was read at another instant, or before a job has begun.
+
+    With another seed of the readings too, but not before a job begins: futures are imagined with seeds of their own at
+    the instant of what has been read, which still holds.
+    """
     if m.moment_instant == s.instant and m.moment_begun == s.num_begun:
         return
     if m.moment_instant != s.instant or m.seed_read != s.seed:

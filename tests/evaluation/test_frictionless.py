@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from benchmarks.frictionless import Jobs, compared, finish_s
-from simulator.rule import Rule
+from benchmarks.frictionless import Jobs, compared, finish_s, left_of
+from simulator.kernel import rule_over_moves
+from simulator.rule import Rule, memory_of
 from workloads import named, windows
 
 
@@ -30,3 +31,17 @@ def test_a_window_is_held_against_the_rule_from_both_points_in_time() -> None:
     assert found.rule_s[0] > found.rule_s[1] > 0
     assert (found.ratios[0] > 0.3).all()
     assert found.ratios[0, :, 1].mean() < found.ratios[0, :, 0].mean() * 1.05
+
+
+def test_what_a_running_job_has_done_so_far_counts() -> None:
+    """Between two instants too: as long as it runs undisturbed its work falls by a second a second."""
+    episode = windows(named("quick"), "train", 1)[0].episode()
+    jobs_there = episode.jobs
+    memory = memory_of(Rule(), episode.states, jobs_there, episode.histories)
+    rule_over_moves.run_until(episode.states, 0, memory, 0, jobs_there, float(jobs_there["submit_s"][-1]))
+    left, began = left_of(episode), float(episode.state.clock)
+    rule_over_moves.run_until(episode.states, 0, memory, 0, jobs_there, began + 1.0)
+    done, passed = left - left_of(episode), float(episode.state.clock) - began
+    assert passed > 0
+    assert done.max() == pytest.approx(passed)
+    assert done.min() >= 0

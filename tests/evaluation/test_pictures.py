@@ -309,10 +309,13 @@ def test_how_agents_learned_is_a_line_an_agent_with_the_best_marked(tmp_path: Pa
     }
     several = trained(tmp_path / "several", first, second, workload="mixed")
     alone = trained(tmp_path / "alone", first, workload="busy")
-    runs = {learning.title(folder): learning.curves(folder) for folder in (several, alone)}
-    mixed, busy = learning.learning(runs).axes
+    again = trained(tmp_path / "again", second, workload="busy")
+    runs = [(learning.title(folder), learning.curves(folder)) for folder in (several, alone, again)]
+    mixed, busy, _ = learning.learning(runs).axes
     assert [mixed.get_title(loc="left") or mixed.get_title(), len(busy.lines)] == ["mixed", 4]
     best = mixed.lines[-1].get_xydata()
     assert np.asarray(best).tolist() == [[2.0, 0.9]]
     assert plot.main([str(several), str(alone), "--kind", "png", "--out", str(tmp_path / "out")]) == 0
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["learning.png"]
+    (alone / "choices.json").unlink()
+    assert plot.main([str(alone)]) == 2

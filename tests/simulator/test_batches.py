@@ -1,0 +1,63 @@
+"""What batches tell is kept while nothing that enters changes: at each decision it is what is found anew."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from simulator.kernel import history, trust
+from simulator.kernel._compile import entry
+from simulator.kernel.layout import DONE
+from simulator.policy import Wait
+from simulator.rule import Rule
+from simulator.source import source_of
+from simulator.view import View
+from workloads import Scenario, named, windows
+
+FEW = 60  # jobs
+FAILING = replace(named("mixed"), physics="all", node_mtbf_h=10.0, drain_every_h=30.0)
+
+
+@entry
+def both(states, e, memory, k, jobs, out):
+    """Write what the rule believes of each job that is left, and the same found anew: run time left, cores: (4, J)."""
+    s, m = states[e], memory[k]
+    for job in range(s.num_arrived):
+        if s.phase[job] == DONE:
+            continue
+        out[0, job] = trust.left_now(s, jobs, m, job)
+        out[1, job] = max(history.believed_remaining(s, jobs, m, job), 1.0)
+        out[2, job] = trust.need_now(s, jobs, m, job)
+        history.catch_up(s, jobs, m)
+        if m.num_cells > 0 and jobs[job].num_gpus > 0 and jobs[job].servers == 0:
+            out[3, job] = np.exp(history.need_of_cores(s, jobs, m, job))
+
+
+def held_together(view: View, rng: np.random.Generator) -> np.ndarray:
+    """Return what is kept and what is found anew, after trust has been given or taken now and then."""
+    source = source_of(view)
+    kept: np.ndarray = source.rule_memory
+    if rng.random() < 0.3:
+        kept["trust_times"] = rng.choice([0.0, 1.0])
+        kept["seen"] = -1
+    memory, out = kept.copy(), np.zeros((4, len(source.jobs)))
+    trusts = bool(memory["trust_times"][0] > 0)
+    both(source.states, 0, memory, 0, source.jobs, out)
+    return out if trusts else out[2:]
+
+
+@pytest.mark.parametrize("scenario", [named("mixed"), FAILING], ids=["mixed", "failing"])
+def test_what_is_kept_is_what_is_found_anew(scenario: Scenario) -> None:
+    taught = replace(scenario, history="mixed", jobs=FEW)
+    episode, rule = windows(taught, "train", 1)[0].episode(), Rule(trust_cores=1, trust_times=1)
+    rng, told = np.random.default_rng(0), 0
+    while not episode.done and episode.advance():
+        while True:
+            action = rule(episode.view)
+            for known, anew in held_together(episode.view, rng).reshape(-1, 2, len(episode.jobs)):
+                np.testing.assert_allclose(known, anew, rtol=1e-9)
+                told += int((known > 1).sum())
+            episode.apply(action)
+            if isinstance(action, Wait):
+                break
+    assert told > 10 * FEW
