@@ -234,7 +234,7 @@ def test_an_illegal_action_may_be_forgiven() -> None:
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_what_moves_win_is_what_look_ahead_says_of_them(workload: str) -> None:
     """The first choice of a window, and one further on: the same futures, the same sums."""
-    batch, ahead = one(workload, futures=3), LookAhead(draws=3)
+    batch, ahead = one(workload, futures=3), LookAhead(draws=3, tau_s=3600.0)
     for _ in range(2):
         while batch.more[0] and batch.lists["num"][0] < 4:
             choose(batch, int(batch.lists["own"][0]))
