@@ -1,5 +1,6 @@
 """Networks that score what may be chosen, be it slots or moves, and what Stable-Baselines3 sees of them."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -11,16 +12,16 @@ from torch import Tensor, nn
 FORBIDDEN = -1e8  # logit of an illegal action
 
 
-class ScoringNetwork(nn.Module):
+class ScoringNetwork(nn.Module, ABC):
     """Actor and critic on vectors (B, n) in which the mask stands too: no caller can forget it."""
 
+    @abstractmethod
     def forward_actor(self, flat: Tensor) -> Tensor:
         """Return the logits (B, actions), those of illegal actions out of reach."""
-        raise NotImplementedError
 
+    @abstractmethod
     def forward_critic(self, flat: Tensor) -> Tensor:
         """Return the values (B, 1)."""
-        raise NotImplementedError
 
     def forward(self, flat: Tensor) -> tuple[Tensor, Tensor]:
         """Return logits and values."""

@@ -9,25 +9,15 @@ to the last digit; see `per_window.py`.
 
 from dataclasses import replace
 
+from agents.saved_agent import FORMER_START
 from simulator.kernel.parameters import CONTENTION, CONTENTION_OF_EXCESS
 from simulator.old_names import BEFORE
-from simulator.rule import Rule
 from traces import _philly_parameters
 from workloads import Scenario, _windows
 
 SINCE = frozenset({"startup", "links", "exchange", "profiles"})  # parts of physics
 
-UNION = Rule(
-    price=4,
-    shared_price=0,
-    harm=1,
-    widening=0,
-    exponent=0.5,
-    most_busy=2,
-    caution=0.25,
-    backlog=0,
-    contenders=1,
-)
+UNION = FORMER_START
 
 
 def as_before(scenario: Scenario) -> Scenario:
