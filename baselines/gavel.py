@@ -12,18 +12,19 @@ Inferred: what the least leaves over goes to the largest sum; X is summed, like 
 newcomers would go first until they had received as much as any other. Our choice: GPUs are never given where a job has
 no share, which their code does with what is left over, since here moving on costs minutes; a job that has no turn in a
 round but is in no other's way runs on; between rounds what fits starts where it has a share, and no job is paused; a
-job goes to another type as `Resize` does; a gang for which no type has GPUs enough has a share of all together.
-Throughputs are as profiled. Objective `throughput`, the largest sum: as theirs, but for gains over equal time. Left
-out: two jobs on a GPU, throughputs to be estimated, weights, groups with shares of their own.
+job goes to another type as `Resize` does; a gang for which no type has GPUs enough has a share of all together; on GPUs
+of one type, where many shares are best, jobs have alike or all they can use (which no solver has to find). Throughputs
+are as profiled. Objective `throughput`, the largest sum: as theirs, but for gains over equal time. Left out: two jobs
+on a GPU, throughputs to be estimated, weights, groups with shares of their own.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from baselines.lib.kinds import Kinds
+from baselines.lib.shares import Objective, alike, divided, has_room_for_all
 from simulator.policy import Action, RunsWhole
 from simulator.turns import Turns
 
@@ -33,62 +34,6 @@ if TYPE_CHECKING:
 LEVER = "gpu_types"
 
 ROUND_S = 360.0
-NOTHING = 1e-6  # a share, or a loss of the least, that is but the solver's rounding
-
-Objective = Literal["fairness", "throughput"]
-
-
-def shares(
-    gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray, objective: Objective = "fairness"
-) -> np.ndarray:
-    """Return the share of its time that each job is to have on each kind of GPUs: (jobs, kinds).
-
-    speed: of a job on a kind, 0 where it cannot run. sizes: GPUs of each type; a kind more is all of them together.
-    """
-    if has_room_for_all(gpus, speed, sizes):
-        return np.where(speed > 0, 1.0, 0.0)
-    return solved(gpus, speed, sizes, objective)
-
-
-def solved(gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray, objective: Objective) -> np.ndarray:
-    """Return the shares by the linear program."""
-    rows, count, alike = _alike(gpus, speed)
-    return np.take(_shares_of(rows, count, sizes, objective), alike, axis=0)
-
-
-def has_room_for_all(gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray) -> bool:
-    """Tell whether all jobs that can run at all do so at once on GPUs of one type: then each has all of its time."""
-    return len(sizes) == 1 and bool(gpus[(speed > 0).any(axis=1)].sum() <= sizes.sum())
-
-
-def _alike(gpus: np.ndarray, speed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return what jobs that are alike have, GPUs and speeds, how many these are, and the row of each job."""
-    rows, alike = np.unique(np.column_stack([gpus, speed]), axis=0, return_inverse=True)
-    return rows, np.bincount(alike), alike
-
-
-def _shares_of(rows: np.ndarray, count: np.ndarray, sizes: np.ndarray, objective: Objective) -> np.ndarray:
-    """Return the shares of jobs by row: those that are alike have like shares."""
-    each, speed = rows[:, :1], rows[:, 1:]
-    able, whole = speed > 0, np.append(sizes, sizes.sum())[: speed.shape[1]]
-    equal = (speed * whole).sum(axis=1) / np.maximum((able * whole).sum(axis=1), 1)
-    gain = each * speed / np.where(equal > 0, equal, 1.0)[:, None]
-    takes = np.column_stack([np.eye(len(sizes)), sizes / max(sizes.sum(), 1)])[:, : speed.shape[1]]
-    of_job = np.kron(np.eye(len(rows)), np.ones(speed.shape[1]))
-    of_type = (count[:, None] * each * takes[:, None]).reshape(len(sizes), -1)
-    # The unknowns are the shares and, last, the least gain, which is no more than that of any job that can run.
-    limits = np.pad(np.vstack([-of_job * gain.ravel(), of_job, of_type]), ((0, 0), (0, 1)))
-    limits[: len(rows), -1] = able.any(axis=1)
-    most = np.concatenate([np.zeros(len(rows)), np.ones(len(rows)), sizes])
-    least, total = np.append(np.zeros(speed.size), 1.0), np.append((count[:, None] * gain).ravel(), 0.0)
-    upper, found = np.append(able.ravel(), gain.max(initial=0.0)), np.zeros(speed.size + 1)
-    for goal in (least, total) if objective == "fairness" else (total,):
-        bounds = Bounds(least * found[-1] * (1 - NOTHING), upper)
-        # With no unknown that must be whole this is `linprog`: the same solver, less overhead, equal to the digit.
-        result = milp(-goal, constraints=LinearConstraint(limits, ub=most), bounds=bounds)
-        found = found if result.x is None else result.x
-    given = found[:-1].reshape(speed.shape)
-    return np.where(given > NOTHING, given, 0.0)
 
 
 @dataclass
@@ -124,11 +69,11 @@ class Gavel(RunsWhole):
         gpus, speed, sizes = view.jobs.num_gpus[jobs], self._kinds.speeds(view, jobs), self._kinds.sizes(view)
         if has_room_for_all(gpus, speed, sizes):
             return np.where(speed > 0, 1.0, 0.0)
-        rows, count, alike = _alike(gpus, speed)
+        rows, count, row_of = alike(gpus, speed)
         key = rows.tobytes(), count.tobytes(), sizes.tobytes()
         if key not in self._known:
-            self._known[key] = _shares_of(rows, count, sizes, self.objective)
-        return np.take(self._known[key], alike, axis=0)
+            self._known[key] = divided(rows, count, sizes, self.objective)
+        return np.take(self._known[key], row_of, axis=0)
 
 
 policy = Gavel

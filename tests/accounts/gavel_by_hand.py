@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from baselines.gavel import NOTHING, ROUND_S, Objective, shares
+from baselines.gavel import ROUND_S
 from baselines.lib.kinds import Kinds
+from baselines.lib.shares import NOTHING, Objective, shares
 from simulator.kernel.glances import GLANCE_S
 from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
 from simulator.search import Room, displaceable, room_before

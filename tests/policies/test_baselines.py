@@ -32,7 +32,7 @@ OF_PAPERS = {
     "coda": 100,
     "aiturbo": 170,
     "optimus": 120,
-    "gavel": 140,
+    "gavel": 82,
     "muri": 70,
 }
 OTHERS = 64

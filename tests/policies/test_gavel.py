@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.gavel import ROUND_S, Gavel, has_room_for_all, shares, solved
+from baselines.gavel import ROUND_S, Gavel
+from baselines.lib.shares import has_room_for_all, shares, solved
 from simulator.cluster import Cluster, cluster
 from simulator.episode import Episode, run
 from simulator.kernel.layout import GPU_TYPES
@@ -41,6 +42,23 @@ def test_where_all_fit_at_once_the_program_need_not_be_solved(seed: int) -> None
                 solved(gpus, speed, sizes, objective), shares(gpus, speed, sizes, objective)
             )
     assert not has_room_for_all(gpus, speed, np.array([least - 1]))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_on_gpus_of_one_type_fair_shares_are_an_optimum_of_the_program(seed: int) -> None:
+    """The least gain and then the sum are those of the solver; more jobs than GPUs, some of which cannot run at all."""
+    rng = np.random.default_rng(seed)
+    gpus = rng.choice([1, 2, 4, 8, 16], rng.integers(2, 60))
+    able = np.append(rng.random(len(gpus) - 1) < 0.9, True)
+    speed = np.column_stack([able, np.zeros(len(gpus))]).astype(float)
+    sizes = np.array([rng.integers(1, max(int(gpus[able].sum()), 2))])
+    found, program = (each(gpus, speed, sizes, "fairness")[:, 0] * gpus for each in (shares, solved))
+    assert found[able].min() == pytest.approx(program[able].min(), rel=1e-5)
+    assert found.sum() == pytest.approx(program.sum())
+    assert not found[~able].any()
+    assert (found <= gpus).all()
+    level = found.max()  # no job has more while one that could use more has less
+    assert (np.isclose(found, level) | np.isclose(found, gpus))[able].all()
 
 
 class Watched:

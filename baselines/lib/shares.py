@@ -1,0 +1,86 @@
+"""Shares of time of each job on each type of GPU that are best for all of them: `gavel`'s linear program.
+
+On GPUs of one type fair shares need no solver: jobs have alike, or all they can use.
+"""
+
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+NOTHING = 1e-6  # a share, or a loss of the least, that is but the solver's rounding
+
+Objective = Literal["fairness", "throughput"]
+
+
+def shares(
+    gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray, objective: Objective = "fairness"
+) -> np.ndarray:
+    """Return the share of its time that each job is to have on each kind of GPUs: (jobs, kinds).
+
+    speed: of a job on a kind, 0 where it cannot run. sizes: GPUs of each type; a kind more is all of them together.
+    """
+    if has_room_for_all(gpus, speed, sizes):
+        return np.where(speed > 0, 1.0, 0.0)
+    rows, count, row_of = alike(gpus, speed)
+    return np.take(divided(rows, count, sizes, objective), row_of, axis=0)
+
+
+def solved(gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray, objective: Objective) -> np.ndarray:
+    """Return the shares by the linear program, also where they are found without."""
+    rows, count, row_of = alike(gpus, speed)
+    return np.take(_program(rows, count, sizes, objective), row_of, axis=0)
+
+
+def has_room_for_all(gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray) -> bool:
+    """Tell whether all jobs that can run at all do so at once on GPUs of one type: then each has all of its time."""
+    return len(sizes) == 1 and bool(gpus[(speed > 0).any(axis=1)].sum() <= sizes.sum())
+
+
+def alike(gpus: np.ndarray, speed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return what jobs that are alike have, GPUs and speeds, how many these are, and the row of each job."""
+    rows, row_of = np.unique(np.column_stack([gpus, speed]), axis=0, return_inverse=True)
+    return rows, np.bincount(row_of), row_of
+
+
+def divided(rows: np.ndarray, count: np.ndarray, sizes: np.ndarray, objective: Objective) -> np.ndarray:
+    """Return the shares of jobs by row: those that are alike have like shares."""
+    one_type = len(sizes) == 1 and objective == "fairness"
+    return _of_one_type(rows, count, sizes) if one_type else _program(rows, count, sizes, objective)
+
+
+def _of_one_type(rows: np.ndarray, count: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return an optimum of the program without solving it: as much for each job as for any, or all that it can use."""
+    able = (rows[:, 1:] > 0).any(axis=1)
+    each, left, jobs, level = rows[:, 0], float(sizes.sum()), int(count[able].sum()), 0.0
+    for row in np.flatnonzero(able):  # by GPUs; the level is that of GPUs' time for each job
+        level = left / jobs
+        if each[row] >= level:
+            break
+        left -= count[row] * each[row]
+        jobs -= count[row]
+    return np.where(rows[:, 1:] > 0, np.minimum(level / np.maximum(each, 1), 1.0)[:, None], 0.0)
+
+
+def _program(rows: np.ndarray, count: np.ndarray, sizes: np.ndarray, objective: Objective) -> np.ndarray:
+    """Return the shares of jobs by row, by the linear program."""
+    each, speed = rows[:, :1], rows[:, 1:]
+    able, whole = speed > 0, np.append(sizes, sizes.sum())[: speed.shape[1]]
+    equal = (speed * whole).sum(axis=1) / np.maximum((able * whole).sum(axis=1), 1)
+    gain = each * speed / np.where(equal > 0, equal, 1.0)[:, None]
+    takes = np.column_stack([np.eye(len(sizes)), sizes / max(sizes.sum(), 1)])[:, : speed.shape[1]]
+    of_job = np.kron(np.eye(len(rows)), np.ones(speed.shape[1]))
+    of_type = (count[:, None] * each * takes[:, None]).reshape(len(sizes), -1)
+    # The unknowns are the shares and, last, the least gain, which is no more than that of any job that can run.
+    limits = np.pad(np.vstack([-of_job * gain.ravel(), of_job, of_type]), ((0, 0), (0, 1)))
+    limits[: len(rows), -1] = able.any(axis=1)
+    most = np.concatenate([np.zeros(len(rows)), np.ones(len(rows)), sizes])
+    least, total = np.append(np.zeros(speed.size), 1.0), np.append((count[:, None] * gain).ravel(), 0.0)
+    upper, found = np.append(able.ravel(), gain.max(initial=0.0)), np.zeros(speed.size + 1)
+    for goal in (least, total) if objective == "fairness" else (total,):
+        bounds = Bounds(least * found[-1] * (1 - NOTHING), upper)
+        # With no unknown that must be whole this is `linprog`: the same solver, less overhead, equal to the digit.
+        result = milp(-goal, constraints=LinearConstraint(limits, ub=most), bounds=bounds)
+        found = found if result.x is None else result.x
+    given = found[:-1].reshape(speed.shape)
+    return np.where(given > NOTHING, given, 0.0)
