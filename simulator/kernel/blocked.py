@@ -11,9 +11,10 @@ import numpy as np
 
 from simulator.kernel._compile import compiled
 from simulator.kernel.bounds import HAIR, is_by_time
-from simulator.kernel.layout import MOST_BLOCKED, NOBODY, RUNNING, STRICT
+from simulator.kernel.layout import NOBODY, RUNNING, STRICT
 from simulator.kernel.placement import can_hold, largest_node
 from simulator.kernel.queues import LEAST_SHARE, attained_now, remaining_now
+from simulator.kernel.record import MOST_BLOCKED
 
 LOOK_AHEAD = 300.0  # s
 
