@@ -62,7 +62,7 @@ class Choosing(RuleBatch):
         super().__init__(found, count, threads=threads)
         self.imagines = reward == "rollout_advantage"
         self._ahead = LookAhead(draws=futures, tau_s=np.inf if tau_s is None else tau_s).choices
-        self._rooms: dict[int, Room] = {}
+        self._rooms: list[Room] = []  # where futures are imagined, as many as there were threads at once
         self.forgives, self.num_illegal = forgives(illegal), np.zeros(count, np.int64)
         self.lists, self._chosen = np.zeros(count, list_dtype()), np.zeros(count, np.int64)
         self.most, self._sizes = most, np.array([queued, running, most])
@@ -116,25 +116,26 @@ class Choosing(RuleBatch):
         """Return the same, of the move at this place of each list or of all; 0 for moves that are not tried."""
 
         def work(part: slice) -> None:
+            room = self._rooms.pop() if self._rooms else self._new_room()  # each thread has one of its own
             for e in range(part.start, part.stop):
                 if self.more[e]:
-                    room = self._room(e)
-                    look_ahead.try_listed(
-                        self.states[e : e + 1], self.lists[e : e + 1], room, places[e], self._ahead
-                    )
+                    states, lists = self.states[e : e + 1], self.lists[e : e + 1]
+                    look_ahead.try_listed(states, lists, self._opened(room, e), places[e], self._ahead)
+            self._rooms.append(room)
 
         self.in_parts(work)
         found: np.ndarray = self.lists["won"] / np.maximum(self.lists["futures"], 1)
         return np.where(masks_of(self.lists, MOST_MOVES) & self.more[:, None], found, 0.0)[:, : self.most]
 
-    def _room(self, e: int) -> Room:
-        """Return where futures of an environment are imagined, with its memory of now."""
-        states, memory = self.states[e : e + 1], self.memory[e : e + 1]
-        if e not in self._rooms:
-            self._rooms[e] = futures(states, self.jobs[e], np.zeros(2, memory.dtype)).room
-        room = self._rooms[e]
-        room.memory_words[look_ahead.NOW] = as_words(memory)[0]
-        return room
+    def _new_room(self) -> Room:
+        """Return room to imagine futures of one environment after another."""
+        memory = np.zeros(2, self.memory.dtype)
+        return futures(self.states[:1], self.jobs[0], memory).room
+
+    def _opened(self, room: Room, e: int) -> Room:
+        """Return the room with an environment as it is now, and its memory."""
+        room.memory_words[look_ahead.NOW] = as_words(self.memory[e : e + 1])[0]
+        return room._replace(now=as_words(self.states[e : e + 1]), jobs_now=as_words(self.jobs[e]))
 
     def moves(self, e: int) -> list[Move]:
         """Return the moves of an environment, in words."""

@@ -114,14 +114,14 @@ class RuleBatch(ABC):
 
     def results(self, e: int) -> pd.DataFrame:
         """Return the results table of an environment whose jobs have all ended."""
-        table: pd.DataFrame = self.found[self.window[e]].workload.results(self._episode(e))
+        table: pd.DataFrame = self.found[self.window[e]].workload.results(self.episode(e))
         return table
 
     def view(self, e: int) -> View:
         """Return what a scheduler sees in an environment now."""
-        return self._episode(e).view
+        return self.episode(e).view
 
-    def _episode(self, e: int) -> Episode:
+    def episode(self, e: int) -> Episode:
         """Return a copy of an environment's episode as it is now."""
         episode: Episode = self.found[self.window[e]].workload.episode()
         episode.states[0] = self.states[e]

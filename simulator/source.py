@@ -10,7 +10,7 @@ from simulator.history import records_of
 from simulator.kernel import calls, listing, noise
 from simulator.kernel import history as kernel_history
 from simulator.kernel.layout import MAX_SHARE, NOBODY
-from simulator.policy import Action, Policy
+from simulator.policy import Action
 
 
 class Record:
@@ -76,7 +76,7 @@ class Source:
         self._list = np.empty(len(jobs), np.int64)
         self.moves: list[Action] = []
         self.moves_at = -1
-        self.rule: Policy | None = None  # the rule over moves that is asked step by step, and what it keeps
+        self.rule: object = None  # what asks the rule over moves step by step, and what it keeps
         self.rule_memory = np.empty(0)
         self.room: object = None  # where it imagines futures, made again where it is not there
         self.shown = -1  # how many jobs the view's arrays are of

@@ -6,7 +6,7 @@ learned on windows decides as often for each job on a trace of any length, and k
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -81,25 +81,23 @@ class Offsets:
 
 
 class Steered(RunsWhole):
-    """A policy: the rule, whose weights are chosen at the first instant and after every so many arrivals."""
+    """A policy: the rule, whose weights are chosen at the first instant and after every so many arrivals.
+
+    It keeps nothing of an episode in itself: asked of copies of one in turn, it goes on in each.
+    """
 
     def __init__(self, offsets: Offsets, every: int, choose: Choose) -> None:
         """Take the weights that are moved, arrivals between two choices, and what chooses the offsets."""
         self.offsets, self.every, self.choose = offsets, every, choose
-        self._view: View | None = None
-        self._due = 0
 
     def __call__(self, view: "View") -> Action:
         """Return the next move of this instant."""
-        source = source_of(view)
-        if view is not self._view:
-            self._view, self._due = view, -1
-            source.rule, source.rule_memory = (
-                None,
-                memory_of(self.offsets.start, source.states, source.jobs, source.histories),
-            )
-        if (due := self._chosen_by(int(source.state.num_arrived))) > self._due:
-            self._due = due
+        source, offsets = source_of(view), self.offsets
+        due = Due(offsets.start, offsets.names, self.every, (int(source.state.num_arrived) - 1) // self.every)
+        if source.rule != due:
+            if not (isinstance(source.rule, Due) and source.rule[:-1] == due[:-1]):
+                source.rule_memory = memory_of(offsets.start, source.states, source.jobs, source.histories)
+            source.rule = due
             load = np.zeros((1, len(LOAD)), np.float32)
             steering.look(source.states, 0, source.rule_memory, 0, source.jobs, load[0])
             self._choose(source.rule_memory, load)
@@ -119,12 +117,17 @@ class Steered(RunsWhole):
                 more = bool(steering.act_and_look(states, 0, memory, 0, jobs, until, load[0]))
         return bool(states["num_done"][0] == states["num_jobs"][0])
 
-    def _chosen_by(self, arrived: int) -> int:
-        """Return how often it has been due to choose again once so many jobs have arrived."""
-        return (arrived - 1) // self.every
-
     def _choose(self, memory: np.ndarray, load: np.ndarray) -> None:
         self.offsets.write(memory, self.choose(np.clip(load[0], LOWEST, HIGHEST))[None])
+
+
+class Due(NamedTuple):
+    """What an episode keeps of the last choice of weights: of which it was, and how many had been due before it."""
+
+    start: Rule
+    weights: tuple[str, ...]
+    every: int
+    chosen: int
 
 
 def arrivals_between(jobs: int, decisions: int) -> int:

@@ -8,7 +8,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from envs.openings import Opening
-from envs.steer import WEIGHTS, SteerEnv, Steering
+from envs.steer import TRUSTS, WEIGHTS, SteerEnv, Steering
 from simulator.episode import run
 from simulator.kernel.steering import LOAD
 from simulator.rule import RULE_PARAMETERS, Rule
@@ -157,11 +157,20 @@ def test_it_is_seen_how_jobs_slow_one_another_in_truth(contention: float, sign: 
     assert {each["slower_than_believed"] for each in seen if each["shared_gpus"] == 0} <= {0.0}
 
 
-@pytest.mark.parametrize("cluster", [SCENARIO.cluster, MANY_CORES])
-def test_a_steered_policy_is_the_environment_played(cluster: str | None) -> None:
+@pytest.mark.parametrize(
+    ("cluster", "history", "weights"),
+    [
+        (SCENARIO.cluster, None, ("price", "harm", "exponent")),
+        (MANY_CORES, None, ("price", "harm", "exponent")),
+        (SCENARIO.cluster, "mixed", ("price", *TRUSTS)),
+    ],
+)
+def test_a_steered_policy_is_the_environment_played(
+    cluster: str | None, history: str | None, weights: tuple[str, ...]
+) -> None:
     """Whole inside the kernel, step by step, and in the environment: to the digit, also beyond the bounds of it."""
-    weights = ("price", "harm", "exponent")
-    begun = [Opening(load) for load in windows(replace(SCENARIO, cluster=cluster), "train", 1)]
+    load = windows(replace(SCENARIO, cluster=cluster, history=history), "train", 1)[0]
+    begun = [Opening(load)]
     batch = Steering(begun, 1, weights=weights)
     direction = np.random.default_rng(0).normal(size=(len(LOAD), len(weights)))
 

@@ -1,9 +1,5 @@
 """A batch of environments is as many single ones, bit for bit."""
 
-import json
-import os
-import subprocess
-import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 from envs.vector import GPUClusterVectorEnv
 from simulator.kernel.stepping import BEGIN
 from tests.cases import tiny
-from tests.conftest import ROOT
+from tests.cases.uncompiled import with_the_compiler_off
 
 PHYSICS = ("all", "none")
 MODES = ("NextStep", "SameStep", "Disabled")
@@ -198,9 +194,9 @@ def test_small_batches_of_a_whole_trace_are_alike(tmp_path: Path) -> None:
         assert tiny.bits((seen[0], rewards[0])) == tiny.bits((seen[1], rewards[1]))
 
 
-def some_steps(folder: Path) -> list[str]:
+def some_steps(folder: str) -> list[str]:
     """Return a digest of each of a few steps of two environments."""
-    many = batch(tiny.scenario(folder, tiny.jobs(12), physics="all"), 2, queue_slots=4)
+    many = batch(tiny.scenario(Path(folder), tiny.jobs(12), physics="all"), 2, queue_slots=4)
     many.reset(seed=0)
     rng = np.random.default_rng(3)
     steps = []
@@ -212,13 +208,6 @@ def some_steps(folder: Path) -> list[str]:
 
 def test_it_means_the_same_with_the_compiler_off(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
-    code = (
-        "import json, numba, pathlib; from tests.environment.test_vector import some_steps;"
-        f"assert numba.config.DISABLE_JIT; print(json.dumps(some_steps(pathlib.Path({str(tmp_path / 'plain')!r}))))"
-    )
-    off = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=off, capture_output=True, text=True, check=True
-    )
-    assert json.loads(done.stdout) == some_steps(tmp_path)
-    assert len(set(json.loads(done.stdout))) == 40
+    plain = with_the_compiler_off(some_steps, str(tmp_path / "plain"))
+    assert plain == some_steps(str(tmp_path))
+    assert len(set(plain)) == 40

@@ -1,10 +1,7 @@
 """The account of an episode is complete and exact: held against its results, and against what a policy sees."""
 
 import hashlib
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -22,6 +19,7 @@ from simulator.policy import Action, Policy, Preempt, Start, Wait
 from simulator.view import View
 from tests.cases.by_hand import ONE, Lines, Script, job, on
 from tests.cases.mixed_jobs import Whims, table_of, workload
+from tests.cases.uncompiled import with_the_compiler_off
 from tests.conftest import ROOT
 from tests.simulator.test_laws_physics import RANKINGS, twins_of
 from workloads import Workload
@@ -283,14 +281,13 @@ def digest(name: str) -> str:
     return hashlib.sha256("".join(written).encode()).hexdigest()
 
 
+def digests(names: list[str]) -> list[str]:
+    return [digest(name) for name in names]
+
+
 def test_it_means_the_same_with_the_compiler_off() -> None:
     names = ["remaining", "whims"]
-    code = f"from tests.simulator.test_account import digest; print(*map(digest, {names}))"
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == [digest(name) for name in names]
+    assert with_the_compiler_off(digests, names) == digests(names)
 
 
 def test_what_is_written_grows_with_what_happens() -> None:

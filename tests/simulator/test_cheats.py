@@ -14,7 +14,8 @@ from evaluate import main
 from simulator import search
 from simulator.core_sharing import CoreSharing
 from simulator.episode import Episode, run
-from simulator.kernel.layout import JOB, STATE
+from simulator.kernel.layout import JOB
+from simulator.kernel.record import STATE
 from simulator.policy import Action, Placement, Ranking, Start, Wait
 from simulator.source import source_of
 from simulator.view import View

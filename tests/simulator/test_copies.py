@@ -12,10 +12,13 @@ import pytest
 
 import baselines
 from envs.env import GPUClusterEnv
-from simulator.episode import Episode, asking
+from simulator.episode import Episode, asking, run
 from simulator.kernel.layout import JOB
+from simulator.kernel.steering import LOAD
 from simulator.policy import Action, Wait
+from simulator.rule import Rule
 from simulator.source import source_of
+from simulator.steered import Offsets, Steered
 from tests.cases import tiny
 from workloads import Scenario, Workload, whole
 
@@ -107,6 +110,23 @@ def test_a_copied_episode_ends_alike(name: str, duplicate: Callable[[Any], Any],
     go_on(episode, asks[1], 10_000)
     assert other.done
     assert load.results(other).equals(load.results(episode))
+
+
+@WAYS
+def test_a_policy_that_steers_keeps_nothing_of_an_episode(
+    duplicate: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    """One and the same object goes on in a copy, then in the original: each ends as where nobody interrupts."""
+    load = whole(Scenario(**tiny.scenario(tmp_path, tiny.mixed(3), physics="all")))
+    direction = np.random.default_rng(0).normal(size=(len(LOAD), 1))
+    steered = Steered(Offsets(Rule(), ("price",)), 3, lambda seen: np.sin(9 * seen @ direction))
+    episode, alone = load.episode(), run(steered, load.episode())
+    go_on(episode, asking(steered, episode), STEPS)
+    assert not episode.done
+    for each in (duplicate(episode), episode):
+        go_on(each, asking(steered, each), 10_000)
+        assert load.results(each).equals(load.results(alone))
+    assert not load.results(alone).equals(load.results(run(Rule(), load.episode())))
 
 
 @WAYS

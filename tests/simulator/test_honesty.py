@@ -6,6 +6,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gymnasium
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,6 +27,7 @@ KINDS = [
     {"observation": "slots", "action": "pick"},
     {"observation": "elastic", "action": "elastic"},
 ]
+ON_THE_RULE = ("moves", "steer")  # whose observation is their own
 PHYSICS = ("all", "estimates")
 # Who has lost progress had made more than it has, so that another truth may have been over by then.
 NOTHING_LOST = "memory,preemption,estimates,locality,cores,bandwidth,cpu_jobs,elastic"
@@ -54,6 +56,20 @@ def moments(env: GPUClusterEnv, seed: int) -> Iterator[Moment]:
     for seen in tiny.wander(env, seed):
         # The window's scale and the reward are for training, and made of the truth.
         yield moment((seen.observation, seen.mask, seen.info["unseen"]), env.episode)
+
+
+def moments_on_the_rule(chosen: dict[str, Any], action: str) -> Iterator[Moment]:
+    """Yield the same of an agent that chooses moves of the rule, or steers it."""
+    env: Any = gymnasium.make("GPUCluster-v1", scenario=chosen, action=action, disable_env_checker=True)
+    env, rng = env.unwrapped, np.random.default_rng(0)
+    seen, info = env.reset(seed=0)
+    over = False
+    while not over:
+        yield moment((seen, info.get("action_mask", 1)), env.batch.episode(0))
+        made = int(rng.choice(np.flatnonzero(info["action_mask"]))) if action == "moves" else None
+        seen, _, over, _, info = env.step(
+            rng.uniform(-1, 1, env.action_space.shape) if made is None else made
+        )
 
 
 def other_truth(table: pd.DataFrame, at: Moment, rng: np.random.Generator) -> pd.DataFrame:
@@ -86,6 +102,19 @@ def test_an_agent_does_not_see_true_durations(kinds: dict[str, str], physics: st
         assert [at.seen for at in after] == [at.seen for at in before[: last + 1]]
 
 
+@pytest.mark.parametrize("physics", PHYSICS)
+@pytest.mark.parametrize("action", ON_THE_RULE)
+def test_an_agent_on_the_rule_does_not_see_true_durations(action: str, physics: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = tiny.jobs().assign(crash_at=1.0)
+    before = list(moments_on_the_rule(tiny.scenario(tmp_path, table, physics=physics), action))
+    assert len(before) > 8
+    for last in some(rng, before):
+        changed = tiny.scenario(tmp_path, other_truth(table, before[last], rng), physics=physics)
+        after = list(islice(moments_on_the_rule(changed, action), last + 1))
+        assert [at.seen for at in after] == [at.seen for at in before[: last + 1]]
+
+
 def test_with_exact_estimates_it_does(tmp_path: Path) -> None:
     """The test above would notice."""
     table = tiny.jobs().assign(crash_at=1.0)
@@ -93,6 +122,10 @@ def test_with_exact_estimates_it_does(tmp_path: Path) -> None:
     changed = other_truth(table, first, np.random.default_rng(0))
     other, *_ = moments(tiny.make(tiny.scenario(tmp_path, changed, physics="none")), seed=0)
     assert other.seen != first.seen
+    for action in ON_THE_RULE:
+        truths = (tiny.scenario(tmp_path, each, physics="none") for each in (table, changed))
+        one, another = (next(moments_on_the_rule(each, action)) for each in truths)
+        assert one.seen != another.seen
 
 
 @pytest.mark.parametrize("kinds", KINDS, ids=lambda kinds: "-".join(kinds.values()))
@@ -110,6 +143,24 @@ def test_an_agent_does_not_see_jobs_to_come(kinds: dict[str, str], tmp_path: Pat
         start = begin(jobs, until)
         assert start == begin(len(table), until)
         assert len(start) > jobs // 2
+
+
+@pytest.mark.parametrize("action", ON_THE_RULE)
+def test_an_agent_on_the_rule_does_not_see_jobs_to_come(action: str, tmp_path: Path) -> None:
+    """One that steers decides after as many arrivals whatever comes; as many decisions a window would tell it."""
+    table = tiny.jobs().assign(crash_at=1.0)
+    others = table.assign(duration_s=1 + table["duration_s"].to_numpy()[::-1], num_gpus=1)
+
+    def begin(later: pd.DataFrame, first: int) -> list[bytes]:
+        """Return what is seen of the first jobs before the next comes."""
+        jobs = pd.concat([table[:first], later[first:]], ignore_index=True)
+        seen = moments_on_the_rule(tiny.scenario(tmp_path, jobs), action)
+        return [at.seen for at in takewhile(lambda at: at.now < table["submit_s"][first], seen)]
+
+    for first in (12, 18):
+        start = begin(table, first)
+        assert start == begin(others, first)
+        assert len(start) >= first // 3
 
 
 class EnoughSeen(Exception):  # noqa: N818 - nothing went wrong

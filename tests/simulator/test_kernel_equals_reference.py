@@ -1,10 +1,6 @@
 """The compiled core gives what the plain reference gives, to the last bit, on random workloads."""
 
 import itertools
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,7 +11,7 @@ from simulator.policy import Ranking
 from tests.accounts import reference
 from tests.accounts.reference import Job, Outcome, Rules
 from tests.cases.scenarios import MIXED, compiled, episode_of, outcomes, random_jobs
-from tests.conftest import ROOT
+from tests.cases.uncompiled import with_the_compiler_off
 
 UNPREEMPTIVE = ("submit", "estimate")
 PREEMPTIVE = ("submit", "estimate", "remaining", "remaining_area", "level", "true_remaining")
@@ -125,14 +121,6 @@ def few_results() -> list[list[Outcome]]:
 
 
 def test_it_means_the_same_with_the_compiler_off() -> None:
-    code = (
-        "import json, numba; from tests.simulator.test_kernel_equals_reference import few_results;"
-        "assert numba.config.DISABLE_JIT; print(json.dumps(few_results()))"
-    )
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
-    )
-    plain = [[Outcome(*row) for row in rows] for rows in json.loads(done.stdout)]
+    plain = [[Outcome(*row) for row in rows] for rows in with_the_compiler_off(few_results)]
     assert plain == few_results()
     assert len(plain) == 6

@@ -1,9 +1,6 @@
 """Whatever is done where jobs slow one another, a plain account agrees with it, and no law is broken."""
 
 import hashlib
-import os
-import subprocess
-import sys
 from collections import Counter
 from functools import cache
 from typing import Any
@@ -18,7 +15,7 @@ from simulator.policy import Action, Preempt, Ranking, Resize, Start, Throttle, 
 from tests.accounts.lives import OPEN
 from tests.accounts.twins import Twins
 from tests.cases.mixed_jobs import OUTAGES, SLOW, TYPES, Later, Whims, mixed_table, workload
-from tests.conftest import ROOT
+from tests.cases.uncompiled import with_the_compiler_off
 from tests.simulator.test_laws import memory_of
 
 PLAIN = "memory,preemption,estimates"
@@ -205,18 +202,13 @@ def test_the_same_seed_gives_the_same_results(config: str) -> None:
     assert digest(config, 1) != digest(config)
 
 
+def digests(configs: list[str]) -> list[str]:
+    return [digest(config) for config in configs]
+
+
 def test_it_means_the_same_with_the_compiler_off() -> None:
     configs = ["three a GPU", "late peaks"]
-    code = f"from tests.simulator.test_laws_physics import digest; print(*map(digest, {configs}))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.split() == [digest(config) for config in configs]
+    assert with_the_compiler_off(digests, configs) == digests(configs)
 
 
 @pytest.mark.parametrize("config", CONFIGS)

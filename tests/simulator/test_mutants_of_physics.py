@@ -4,10 +4,7 @@ Compiled functions cannot be replaced inside one another, so all this happens in
 """
 
 import math
-import os
 import pkgutil
-import subprocess
-import sys
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
@@ -19,7 +16,7 @@ from simulator import kernel
 from simulator.kernel import actions, holding, machines, memory, outages, progress, shapes, speed
 from simulator.kernel.layout import DONE, LOADING, MAX_SHARE, NOBODY, RUNNING
 from tests.cases.mixed_jobs import Whims
-from tests.conftest import ROOT
+from tests.cases.uncompiled import with_the_compiler_off
 from tests.simulator.mutants_of_speed import MUTANTS, instead_of, running_on
 from tests.simulator.test_laws_physics import CONFIGS, twins_of
 
@@ -197,16 +194,4 @@ def not_found() -> list[str]:
 
 @pytest.mark.slow  # the core is slow with the compiler off
 def test_every_mutant_is_found() -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from tests.simulator.test_mutants_of_physics import not_found; print(not_found())",
-        ],
-        cwd=ROOT,
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == "[]"
+    assert with_the_compiler_off(not_found) == []

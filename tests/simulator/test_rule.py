@@ -65,7 +65,7 @@ def finishes(policy: Policy, load: Workload, *, step_by_step: bool = False) -> l
     return ends
 
 
-@pytest.mark.parametrize("workload", [name for name in names() if name != "large"])
+@pytest.mark.parametrize("workload", names())
 def test_default_weights_move_by_move_on_every_workload(workload: str) -> None:
     load = one_window(workload)
     expected = finishes(beside(RuleByHand(Rule()), Rule()), load)
@@ -120,7 +120,7 @@ def test_without_a_history_trust_changes_nothing() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workload", [name for name in names() if name != "large"])
+@pytest.mark.parametrize("workload", names())
 def test_two_hundred_weights_move_by_move(workload: str) -> None:
     """As above; minutes a workload."""
     for seed in range(200):

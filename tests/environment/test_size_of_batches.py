@@ -1,0 +1,51 @@
+"""A thousand environments fit into a small machine."""
+
+import tracemalloc
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+import envs  # noqa: F401 - registers the environments
+
+MANY, MOST_BYTES = 1_024, 2e9
+FEW, MORE = 8, 24
+
+
+def allocated(count: int, **choices: Any) -> int:
+    """Return the bytes that a batch of so many environments holds once its windows have been drawn."""
+    mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
+
+    def made() -> Any:
+        batch = gymnasium.make_vec("GPUCluster-v1", count, vectorization_mode=mode, count=2, **choices)
+        batch.reset(seed=0)
+        if "reward" in choices:
+            batch.step(np.zeros(count, int))  # imagines futures
+        return batch
+
+    made()
+    tracemalloc.start()
+    try:
+        kept = made()
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    kept.close()
+    return size
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"action": "pick"},
+        {"action": "steer"},
+        {"action": "moves"},
+        {"action": "moves", "reward": "rollout_advantage"},
+    ],
+    ids=lambda choices: "-".join(choices.values()),
+)
+def test_a_thousand_environments_take_less_than_two_gigabytes(choices: dict[str, str]) -> None:
+    """On Philly's windows, with every lever: by what each further one takes."""
+    each = (allocated(MORE, **choices) - allocated(FEW, **choices)) / (MORE - FEW)
+    assert 100_000 < each < MOST_BYTES / MANY

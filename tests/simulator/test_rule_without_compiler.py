@@ -1,0 +1,50 @@
+"""The rule over moves, its moves, imagined futures and look-ahead mean the same with the compiler off.
+
+But for the last digits: an exp of the compiler's is rounded otherwise. So look-ahead has a margin here, and what is
+seen is compared with a tolerance.
+"""
+
+from dataclasses import asdict, replace
+
+import gymnasium
+import numpy as np
+import pytest
+
+import envs  # noqa: F401 - registers the environments
+from simulator.episode import run
+from simulator.look_ahead import LookAhead
+from simulator.rule import Rule
+from tests.cases.uncompiled import with_the_compiler_off
+from workloads import named, windows
+
+JOBS, STEPS = 7, 8
+FEW = replace(named("mixed"), jobs=JOBS, history="mixed")
+QUICK = LookAhead(draws=2, screening=1, finalists=1, tau_s=600.0, queued=2, running=2, z=0.0, margin_s=1.0)
+
+
+def figures() -> dict[str, list[float]]:
+    """Return when jobs end by the rule and by look-ahead, and what is seen and paid of moves made at random."""
+    load = windows(FEW, "train", 1)[0]
+    found: dict[str, list[float]] = {
+        name: run(policy, load.episode()).state.finish_s[:JOBS].tolist()
+        for name, policy in (("rule", Rule()), ("look-ahead", QUICK))
+    }
+    env = gymnasium.make(
+        "GPUCluster-v1", scenario=asdict(FEW), count=1, action="moves", reward="rollout_advantage", futures=1
+    )
+    rng = np.random.default_rng(0)
+    seen, info = env.reset(seed=0)
+    found |= {"seen": [], "paid": []}
+    for _ in range(STEPS):
+        found["seen"] += [float(seen["moves"].sum()), float(seen["load"].sum()), float(seen["mask"].sum())]
+        seen, paid, _, _, info = env.step(int(rng.choice(np.flatnonzero(info["action_mask"]))))
+        found["paid"].append(float(paid))
+    return found
+
+
+def test_it_means_the_same_with_the_compiler_off() -> None:
+    plain = with_the_compiler_off(figures)
+    for name, numbers in figures().items():
+        assert plain[name] == pytest.approx(numbers, rel=1e-6, abs=1e-9), name
+    assert plain["rule"] != plain["look-ahead"]
+    assert any(plain["paid"])
