@@ -16,7 +16,7 @@ from workloads._scenario import PARTS, WHOLE, Scenario, Split, Window
 from workloads._shifts import SHIFTS, VARIED, applicable, in_words, shifted
 
 if TYPE_CHECKING:
-    from workloads._windows import ACCEPTANCE, ACCEPTED_RANGE, MOST_TRIED, accepted, windows
+    from workloads._windows import ACCEPTANCE, ACCEPTED_RANGE, MOST_TRIED, accepted, up_to, windows
     from workloads._workload import Workload, filled, load, prepare, seed_of_jobs, whole
 
 __all__ = [
@@ -42,13 +42,14 @@ __all__ = [
     "prepare",
     "seed_of_jobs",
     "shifted",
+    "up_to",
     "whole",
     "windows",
 ]
 
-_LATER = dict.fromkeys(("ACCEPTANCE", "MOST_TRIED", "ACCEPTED_RANGE", "accepted", "windows"), "_windows") | (
-    dict.fromkeys(("Workload", "filled", "load", "prepare", "seed_of_jobs", "whole"), "_workload")
-)
+_LATER = dict.fromkeys(
+    ("ACCEPTANCE", "MOST_TRIED", "ACCEPTED_RANGE", "accepted", "up_to", "windows"), "_windows"
+) | (dict.fromkeys(("Workload", "filled", "load", "prepare", "seed_of_jobs", "whole"), "_workload"))
 
 
 if not TYPE_CHECKING:  # else a checker would believe in any name

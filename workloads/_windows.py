@@ -63,6 +63,12 @@ def windows(scenario: Scenario, split: Split, count: int) -> list[Workload]:
     return found
 
 
+def up_to(scenario: Scenario, split: Split, count: int) -> list[Workload]:
+    """Return the first `count` accepted windows of a split, or as many as there are; ValueError if there is none."""
+    found = list(islice(accepted(scenario, split, most=count * MOST_TRIED), count))
+    return found or windows(scenario, split, 1)
+
+
 def accepted(scenario: Scenario, split: Split, *, most: int) -> Iterator[Workload]:
     """Yield the accepted windows of a split in their fixed order, looking at `most` candidates at the most."""
     known = kept_list(scenario, split)
@@ -122,13 +128,14 @@ def of_generator(scenario: Scenario, split: Split) -> Make:
 def of_file(scenario: Scenario, split: Split) -> Make:
     """Return what cuts the filled table of a numbered window out of a trace file, None past the last.
 
-    Windows that share no job come first, in random order; then those that begin half a window later, and so on.
+    Windows that share no job come first, in random order; then those that begin half a window later, and so on, but
+    not in the test part, where each counts as a sample of its own.
     """
     table = read(scenario)
     begin, end = rows_of(table["submit_s"].to_numpy(), split)
     rng = stream(scenario.seed, "order of windows", split)
     starts: list[int] = []
-    for offset in (0.0, 0.5, 0.25, 0.75):
+    for offset in (0.0,) if split == "test" else (0.0, 0.5, 0.25, 0.75):
         grid = np.arange(begin + int(offset * scenario.jobs), end - scenario.jobs + 1, scenario.jobs)
         starts += rng.permutation(grid).tolist()
 

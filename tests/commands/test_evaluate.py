@@ -43,15 +43,15 @@ def command(capsys: pytest.CaptureFixture[str], patient: None) -> Command:
 
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a CSV of 800 jobs over 20 days that queue for four GPUs."""
+    """Return a CSV of 1,200 jobs over 30 days that queue for four GPUs."""
     rng = np.random.default_rng(3)
     jobs = pd.DataFrame(
         {
-            "job_id": [f"application_{number:04}" for number in range(800)],
-            "submit_s": np.sort(rng.uniform(0, 20 * 86_400, 800)),
-            "num_gpus": rng.choice([1, 2, 4], 800, p=[0.6, 0.2, 0.2]),
-            "duration_s": rng.lognormal(7.3, 1.3, 800),
-            "vc": rng.choice(["a", "b"], 800),
+            "job_id": [f"application_{number:04}" for number in range(1200)],
+            "submit_s": np.sort(rng.uniform(0, 30 * 86_400, 1200)),
+            "num_gpus": rng.choice([1, 2, 4], 1200, p=[0.6, 0.2, 0.2]),
+            "duration_s": rng.lognormal(7.3, 1.3, 1200),
+            "vc": rng.choice(["a", "b"], 1200),
         }
     )
     file = tmp_path_factory.mktemp("crowded") / "jobs.csv"
