@@ -36,7 +36,7 @@ EXAMPLES = """Examples:
 --list policies, workloads, traces or papers: what there is; --version"""
 BESIDE = ("fifo", "sjf", "srtf", "las")
 """What every policy stands beside, unless one episode is all that is asked for."""
-WINDOWS, JUDGED = 20, 100
+WINDOWS = 20
 PPO = "ppo"
 
 
@@ -50,13 +50,13 @@ class Evaluation:
     all are held against the first; one stands beside fifo, sjf, srtf and las."""
     protocol: str | None = None
     """Instead of a policy, the folder of a run of train_agent.py: its agents, of all seeds, are judged on 100 windows
-    of its scenario, or of what flags choose instead, beside other policies: quartile means, profiles and shifts."""
+    (all of a log with fewer) of its scenario, or of what flags choose; --policy names others to hold them against."""
     paper: str | None = None
     """Instead of a policy, a paper of experiments/ (xion ...): its claims, on the workload that they are about."""
     scenario: Scenario = field(default_factory=Scenario)
     """What is simulated."""
     windows: int | None = choice(None, least=1)
-    """Windows to score on, 20, or trials of a paper, its own number; without meaning under --whole."""
+    """Windows to score on, 20 or 100, or trials of a paper, its own number; none under --whole."""
     processes: int = choice(1, least=1)
     """Processes to share the work; the results are the same."""
     workload: str | None = None
@@ -107,7 +107,7 @@ def work(args: Sequence[str]) -> None:
 def read_choices(args: Sequence[str]) -> Evaluation:
     """Return the choices in the flags and in the file they name."""
     evaluation = choices.read(Evaluation, args, command="evaluate.py", about=f"{__doc__}\n\n{EXAMPLES}")
-    if sum(map(bool, (evaluation.policy, evaluation.protocol, evaluation.paper))) != 1:
+    if sum(map(bool, (evaluation.protocol or evaluation.policy, evaluation.paper))) != 1:
         raise ValueError(
             "give one of --policy, what to score, --protocol, whose agents to judge, "
             "and --paper, whose claims to examine"
@@ -156,15 +156,15 @@ def judgement(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
 
 def judge(evaluation: Evaluation, found: "Sequence[Candidate]", folder: Path) -> None:
     """Judge the agents of a run, print what came of it, and fill the run folder."""
-    from agents.judging import Judging, document, lines
+    from agents.judging import Judging, document, lines, windows_for
     from evaluation import footnotes, report
-    from workloads import windows
 
-    judging = Judging(found, evaluation.scenario, processes=evaluation.processes)
+    others = dict(load(policy, evaluation) for policy in evaluation.policy)
     with working("preparing the jobs; the first run compiles the simulator"):
-        workloads = windows(evaluation.scenario, "test", evaluation.windows or JUDGED)
-    with progress("simulating", judging.simulations(len(workloads))) as moved:
-        came = judging.judge(workloads, moved)
+        workloads = windows_for(evaluation.scenario, evaluation.windows)
+    judging = Judging(found, workloads, besides=others, processes=evaluation.processes)
+    with progress("simulating", judging.simulations) as moved:
+        came = judging.judge(moved)
     run_folder.write_json(folder / "protocol.json", document(came))
     told = (*footnotes.heading(workloads), *lines(came, len(found)), f"Run folder: {folder}")
     report.console(sys.stdout).print(*told, sep="\n")

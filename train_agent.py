@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,9 +33,9 @@ EXAMPLES = """Examples:
 START, HELD, CONSTANTS, UNTAUGHT, OWN = "start", "held", "constants", "untaught", "own"
 BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
 """What the trained agent stands beside, each with default settings. Before them come what it does on average, always
-(`held`), what it began as (`start`), where a history is named the same without it (`untaught`), and the best constants
-that are known for the workload (`constants`)."""
-TOLD = {START: "where it began", UNTAUGHT: "where it began without what finished jobs teach"}
+(`held`), what it began as, or `union` where it began at constants (`start`), where a history is named the same without
+it (`untaught`), and the best constants that are known for the workload (`constants`)."""
+UNTAUGHT_TOLD = "the rule without what finished jobs teach"
 PRESETS = choices.WORKLOAD | {"action": choices.Preset("training", usual)}
 
 
@@ -113,18 +114,13 @@ def as_far_as_it_goes(wanted: Run) -> Run:
 
 def available(scenario: Scenario, split: Split, wanted: int) -> int:
     """Return how many windows of a split there are, at most so many; ValueError if there is none."""
-    from itertools import islice
-
     from envs.task import shared_windows
-    from workloads import MOST_TRIED, accepted
+    from workloads import up_to
 
     try:
         return len(shared_windows(scenario, split, wanted))
     except ValueError:
-        found = sum(1 for _ in islice(accepted(scenario, split, most=wanted * MOST_TRIED), wanted))
-        if not found:
-            raise
-        return found
+        return len(up_to(scenario, split, wanted))
 
 
 class Trained(NamedTuple):
@@ -146,15 +142,18 @@ def train(wanted: Run, number: int, folder: Path) -> Trained:
     if wanted.seeds > 1:
         print(f"Agent {number + 1} of {wanted.seeds}")
     bests: list[Validated] = []
+    times: list[tuple[float, Validated]] = []
 
     def note(validated: "Validated") -> None:
-        tell(validated)
+        times.append((time.perf_counter(), validated))
+        tell(validated, held_against(training))
         if validated.best:
             bests.append(validated)
 
     with progress("learning", training.steps, before="drawing windows and playing the heuristics") as stepped:
         how: dict[str, Any] = {"threads": processors(wanted), "track": wanted.track}
         best = learn(wanted.scenario, training, own, **how, stepped=stepped, validated=note)
+    print(pace(times))
     held = learner_of(wanted.scenario, training).held(bests[-1].greedy.numbers)
     return Trained(best, load_policy(best), held)
 
@@ -164,13 +163,13 @@ def processors(wanted: Run) -> int:
     return wanted.processes or len(os.sched_getaffinity(0))
 
 
-def tell(validated: "Validated") -> None:
-    """Print a validation."""
+def tell(validated: "Validated", start: str) -> None:
+    """Print a validation, in which agents are held against `start`."""
     greedy, sampled = validated.greedy.against, validated.sampled.against
     others = ", ".join(f"{name} {found.ratio:.3f}" for name, found in greedy.items() if name != START)
     best = "(best)" if validated.best else ""
     print(
-        f"step {validated.step:>9,}: mean JCT / where it began {greedy[START].ratio:.4f} "
+        f"step {validated.step:>9,}: mean JCT / {start} {greedy[START].ratio:.4f} "
         f"({greedy[START].low:.4f}-{greedy[START].high:.4f}; {sampled[START].ratio:.4f} sampled)",
         f"{best:>10} / {others}",
         sep="\n",
@@ -178,6 +177,21 @@ def tell(validated: "Validated") -> None:
     )
     if on := validated.greedy.on:
         print(f"{'':>16} on {', '.join(f'{name} {ratio:.4f}' for name, ratio in on.items())}", flush=True)
+
+
+def pace(times: "Sequence[tuple[float, Validated]]") -> str:
+    """Say how fast was learned: validations, each with when it was, s, validations between them included."""
+    began, last = times[0][0], times[-1][1]
+    minutes = {each.step: (at - began) / 60 for at, each in times}
+    rate = last.step / max(60 * minutes[last.step], 1e-9)
+
+    def when(name: str, most: float) -> str:
+        step = next((each.step for _, each in times if each.greedy.ratio <= most), None)
+        return f"{name} " + ("never" if step is None else f"after {minutes[step]:.1f} min ({step:,} steps)")
+
+    least = min(each.greedy.ratio for _, each in times)
+    passed = "; ".join(when(*each) for each in (("2 % below", 0.98), ("5 % below", 0.95), ("best", least)))
+    return f"Pace: {rate:,.0f} steps a second; on validation windows {passed}."
 
 
 def score(wanted: Run, agents: Sequence[Trained], folder: Path) -> None:
@@ -196,7 +210,7 @@ def score(wanted: Run, agents: Sequence[Trained], folder: Path) -> None:
     if len(named) > 1:
         print(f"\nOn all {len(named)} workloads together:")
         out = report.console(sys.stdout)
-        for line in verdicts(together(summaries), len(agents)):
+        for line in verdicts(together(summaries), len(agents), held_against(wanted.training)):
             out.print(line)
     print(f"See how it learned: tensorboard --logdir {folder}")
     print(f"Score the agent again: python evaluate.py --policy {agents[0].folder}")
@@ -242,7 +256,7 @@ def score_on(
     out.print(report.table(summaries, bounds, START))
     for line in footnotes.footnotes(workloads, summaries, policies, START, bounds):
         out.print(line)
-    for line in verdicts(summaries, count):
+    for line in verdicts(summaries, count, held_against(wanted.training)):
         out.print(line)
     return summaries
 
@@ -280,8 +294,16 @@ def numbered(name: str, count: int) -> list[str]:
     return [f"{name}_{number}" for number in range(count)] if count > 1 else [name]
 
 
-def verdicts(summaries: "dict[str, pd.DataFrame]", count: int) -> list[str]:
-    """Say of every other policy whether the agents, so many, are better, as far as these windows tell."""
+def held_against(training: Training) -> str:
+    """Name what agents are held against first: where they began, but for those that began at constants."""
+    return "where it began" if training.begin == "union" else "union"
+
+
+def verdicts(summaries: "dict[str, pd.DataFrame]", count: int, start: str) -> list[str]:
+    """Say of every other policy whether the agents, so many, are better, as far as these windows tell.
+
+    start: the name of what they are held against first.
+    """
     from evaluation.comparison import compare_agents
     from evaluation.footnotes import FULL_WINDOWS
 
@@ -290,17 +312,18 @@ def verdicts(summaries: "dict[str, pd.DataFrame]", count: int) -> list[str]:
         [summaries[each] for each in numbered(name, count) if each in summaries] for name in ("agent", HELD)
     )
     own = {*numbered("agent", count), *numbered(HELD, count)}
+    told = {START: start, UNTAUGHT: UNTAUGHT_TOLD}
     found = {"what it does on average, held": compare_agents(ours, held)} if held else {}
     for name, other in summaries.items():
         if name not in own:
-            found[TOLD.get(name, name)] = compare_agents(ours, [other] * count)
+            found[told.get(name, name)] = compare_agents(ours, [other] * count)
     lines = [f"Mean JCT of {of} / that of each, paired by window, with its 95 % interval:"]
     lines += [
         f"  {each.ratio:.4f} ({each.low:.4f}-{each.high:.4f}), lower in {each.wins} of {each.windows} windows: "
         f"{words(each)} {which}"
         for which, each in found.items()
     ]
-    began = found[TOLD[START]]
+    began = found[start]
     if began.high >= 1 or began.windows < FULL_WINDOWS:
         lines.append(f"As far as these windows tell, {of} learned nothing by which jobs end earlier.")
     return lines

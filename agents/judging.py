@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,16 +18,30 @@ from agents.saved_agent import Agent
 from evaluation import protocol, report
 from evaluation.choices import workload_like
 from evaluation.comparison import compare_agents
+from evaluation.footnotes import lever_off
 from evaluation.protocol import LEVELS, Judgement
 from simulator.episode import run
 from simulator.policy import Policy
 from simulator.rule import Rule
 from simulator.steered import Offsets
-from workloads import Scenario, Workload, applicable, in_words, shifted
+from workloads import Scenario, Workload, applicable, in_words, shifted, up_to, windows
 
-LADDER = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold", "union", "srtf_oracle")
-START, AS_IT_IS = "union", "as it is"
-TIMED = 3  # windows
+LADDER = (
+    "fifo",
+    "sjf",
+    "srtf",
+    "las",
+    "xion",
+    "xion_threshold",
+    "xonar",
+    "coda",
+    "aiturbo",
+    "union",
+    "srtf_oracle",
+)
+"""What agents are held against where its lever is there, from the simplest to the strongest; the last is an oracle."""
+START, AS_IT_IS, BOUND = "union", "as it is", "the lower bound"
+WINDOWS, TIMED = 100, 3
 Made = dict[str, Callable[[], Policy]]
 
 
@@ -54,10 +69,19 @@ def held(agent: Agent, noted: Mapping[str, float]) -> Rule | None:
     return Offsets(agent.start, weights).rule(np.array([noted[name] for name in names]))
 
 
+def windows_for(scenario: Scenario, count: int | None) -> list[Workload]:
+    """Return so many test windows of a scenario, else a hundred, or all of a log with fewer; ValueError for none."""
+    return windows(scenario, "test", count) if count else up_to(scenario, "test", WINDOWS)
+
+
 class Judged(NamedTuple):
-    """What came of it: judgements by policy, the same under each shift against some, and seconds a window."""
+    """What came of it: judgements by policy, the same under each shift against some, and seconds a window.
+
+    closed: the share of the gap between where agents begin and the lower bound that each policy closes.
+    """
 
     against: dict[str, Judgement]
+    closed: dict[str, float]
     shifts: dict[str, dict[str, tuple[float, float, float]]]
     seconds: dict[str, float]
     summaries: dict[str, pd.DataFrame]
@@ -66,21 +90,32 @@ class Judged(NamedTuple):
 class Judging:
     """Agents and the policies that they are held against."""
 
-    def __init__(self, found: Sequence[Candidate], scenario: Scenario, *, processes: int = 1) -> None:
-        """Take agents, and the scenario on which they are judged, beside what searches found for it too."""
-        self.processes = processes
+    def __init__(
+        self,
+        found: Sequence[Candidate],
+        workloads: Sequence[Workload],
+        *,
+        besides: Mapping[str, Policy | type] = MappingProxyType({}),
+        processes: int = 1,
+    ) -> None:
+        """Take agents, the windows to judge them on, and policies besides the ladder and what searches found."""
+        scenario = workloads[0].scenario
+        self.workloads, self.processes = workloads, processes
         self.shifts = applicable(scenario)
         self.agents: Made = {f"agent_{k}": partial(policy_of, each.agent) for k, each in enumerate(found)}
         self.held: Made = {
             f"held_{k}": partial(baselines.make, each.held) for k, each in enumerate(found) if each.held
         }
-        self.others: Made = {name: partial(baselines.make, baselines.load(name)) for name in LADDER}
+        others = {name: baselines.load(name) for name in LADDER if not lever_off(name, workloads)}
         for each in baselines.found_for(workload_like(scenario)):
-            tuned = baselines.vary(baselines.load(each.policy), **each.settings)
-            self.others[each.label] = partial(baselines.make, tuned)
+            others[each.label] = baselines.vary(baselines.load(each.policy), **each.settings)
+        self.others: Made = {
+            name: partial(baselines.make, other) for name, other in (others | dict(besides)).items()
+        }
 
-    def judge(self, workloads: Sequence[Workload], moved: Callable[[int], None]) -> Judged:
+    def judge(self, moved: Callable[[int], None]) -> Judged:
         """Play all; `moved` is told of each simulation that has ended. The shifts take a fifth of the windows."""
+        workloads = self.workloads
         summaries = self._play(self.agents | self.held | self.others, workloads, moved)
         ours = [summaries[name] for name in self.agents]
         others: dict[str, Any] = {name: summaries[name] for name in self.others}
@@ -91,10 +126,15 @@ class Judging:
             in_words(shift): self._shift([shifted(each, shift) for each in few], moved)
             for shift in self.shifts
         }
-        return Judged(protocol.judged(ours, others), shifts, self._seconds(workloads[:TIMED]), summaries)
+        bounds = report.bounds(workloads)
+        closed = report.gaps_closed(summaries, bounds, START)
+        seconds = self._seconds(workloads[:TIMED])
+        return Judged(protocol.judged(ours, others | {BOUND: bounds}), closed, shifts, seconds, summaries)
 
-    def simulations(self, windows: int) -> int:
-        """Return how many simulations so many windows take."""
+    @property
+    def simulations(self) -> int:
+        """How many simulations it takes."""
+        windows = len(self.workloads)
         once, again = len(self.agents | self.held | self.others), len(self.agents | self._on_shifts)
         return once * windows + again * (1 + len(self.shifts)) * self.shifted_windows(windows)
 
@@ -154,6 +194,10 @@ def lines(found: Judged, count: int) -> Iterator[str]:
     for name, each in found.against.items():
         mean, iqm = (f"{it.ratio:6.3f} {it.low:6.3f}-{it.high:.3f}" for it in (each.mean, each.iqm))
         yield f"{name:<22}{mean} {iqm}{each.wins:6d}{each.holm:10.1e}"
+    if found.closed:
+        yield ""
+        yield f"Share of {START}'s gap to the bound that is closed; no schedule has a mean JCT below it"
+        yield from (f"{name:<22}{share:8.3f}" for name, share in found.closed.items() if name != START)
     yield ""
     yield "Share of the agents' windows with a ratio of at most"
     yield f"{'against':<22}" + "".join(f"{level:>8g}" for level in LEVELS)
@@ -178,6 +222,7 @@ def document(found: Judged) -> dict[str, Any]:
             name: each._asdict() | {"mean": each.mean._asdict(), "iqm": each.iqm._asdict()}
             for name, each in found.against.items()
         },
+        "gap_closed": found.closed,
         "profile_levels": LEVELS,
         "shifts": found.shifts,
         "seconds_a_window": found.seconds,

@@ -12,13 +12,14 @@ from agents.learner import Learner, NeverEndsError
 from agents.vec_env import batch
 from envs.task import shared_windows
 from evaluation import report, results
+from evaluation.choices import workload_like
 from evaluation.comparison import Comparison, compare
 from workloads import Scenario
 
 HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion_threshold")
-"""What every agent is held against, beside what it began as."""
+"""What every agent is held against, beside what it began as, and the best constants where a search found some."""
 
-START = "start"
+START, CONSTANTS = "start", "constants"
 FEWER = 5
 """Times fewer windows of a shift than of a workload: all shifts together count some more than it."""
 BLOCK = 1_000_000  # window numbers of one workload among several
@@ -56,6 +57,9 @@ class ValidationWindows:
         choices = learner.environment() | {"split": "validation", "count": count}
         self._envs = batch(count, scenario, **choices)
         policies = {START: learner.start} | {name: baselines.load(name) for name in HEURISTICS}
+        if (workload := workload_like(scenario)) in baselines.with_constants():
+            found = baselines.constants(str(workload))
+            policies[CONSTANTS] = baselines.vary(baselines.load(found.policy), **found.settings)
         makers = {name: lambda policy=policy: baselines.make(policy) for name, policy in policies.items()}
         tables = report.simulate(makers, workloads, processes=learner.threads)
         self.others = {name: self._summary(table) for name, table in tables.items()}
@@ -81,7 +85,8 @@ class Validation:
         }
         self._others = {
             name: pd.concat([windows.others[name] for windows in self._each.values()], ignore_index=True)
-            for name in (START, *HEURISTICS)
+            for name in (START, *HEURISTICS, CONSTANTS)
+            if all(name in windows.others for windows in self._each.values())
         }
 
     @property

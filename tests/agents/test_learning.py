@@ -16,15 +16,16 @@ from stable_baselines3 import PPO
 
 from agents import saved_agent
 from agents.callbacks import Validated
-from agents.learn import learn
+from agents.learn import learn, learner_of
 from agents.learner import Played, refuse_endless
 from agents.pick import PickLearner
 from agents.slot_ppo import TimedBuffer
-from agents.training import PICK
+from agents.training import PICK, Training
+from agents.validation import Validation
 from envs.batch import BatchEnv
 from envs.render import JOBS
 from tests.cases.crowd import TINY, crowded
-from workloads import Scenario
+from workloads import Scenario, named
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +162,14 @@ def test_curves_show_what_was_promised(scenario: Scenario, tmp_path: Path) -> No
     assert {event.value for event in events.Scalars("jct/start")} == {1.0}
     texts = {name.removesuffix("/text_summary") for name in events.Tags()["tensors"]}
     assert {"choices", "commit", "custom_scalars__config__"} <= texts
+
+
+@pytest.mark.parametrize(("workload", "known"), [("mixed", True), ("xonar_memory", False)])
+def test_the_best_constants_are_a_line_where_some_are_known(workload: str, known: bool) -> None:
+    lines = Validation(learner_of(named(workload), Training(validation_windows=2))).lines
+    assert ("constants" in lines) == known
+    assert lines["start"] == 1
+    assert not known or lines["constants"] != 1
 
 
 @pytest.mark.parametrize("action", ["pick", "steer"])

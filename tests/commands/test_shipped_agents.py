@@ -87,10 +87,12 @@ def test_the_agents_of_a_run_are_judged(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "RESAMPLES", 100)  # for each of many policies; limits are not looked at
-    assert evaluate.main(["--protocol", str(run), "--windows", "2", "--out", str(tmp_path / "judged")]) == 0
+    flags = ["--windows", "2", "--out", str(tmp_path / "judged"), "--policy", "srsf"]
+    assert evaluate.main(["--protocol", str(run), *flags]) == 0
     out = capsys.readouterr().out
     rows = re.findall(r"^(.+?) +\d\.\d{3}  ?\d+\.\d{3}-\d\.\d{3} ", out, re.MULTILINE)
-    assert {"its mean action, held", "fifo", "union", "srtf_oracle"} <= set(rows)
+    assert {"its mean action, held", "fifo", "union", "srtf_oracle", "srsf"} <= set(rows)
+    assert "xonar" not in rows  # nobody shares under --physics exclusive
     assert "Mean JCT of 2 agents / that of each on 2 test windows" in out
     assert re.search(r"^load x 1\.25 +union \d\.\d{3} \(", out, re.MULTILINE)
     printed = out.partition("Mean JCT of")[2].partition("Run folder")[0]
@@ -98,6 +100,10 @@ def test_the_agents_of_a_run_are_judged(
     found = json.loads((tmp_path / "judged" / "protocol.json").read_text(encoding="utf-8"))
     assert found["against"]["fifo"]["windows"] == 2
     assert "the other form of contention" not in found["shifts"]  # under --physics exclusive
+    assert 0 < found["gap_closed"]["srtf_oracle"] <= 1
+    assert found["gap_closed"]["fifo"] < 0
+    assert re.search(r"^fifo +-\d+\.\d{3}$", out, re.MULTILINE)
+    assert found["against"]["the lower bound"]["mean"]["ratio"] > 1
     again = [*found["by_window"]["agent_0"], *found["by_window"]["agent_1"]]
     ratios = [
         ours["mean_jct_s"] / theirs["mean_jct_s"]
@@ -109,5 +115,5 @@ def test_the_agents_of_a_run_are_judged(
 def test_a_folder_without_agents_is_not_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert evaluate.main(["--protocol", str(tmp_path)]) == 2
     assert "holds no agent" in capsys.readouterr().err
-    assert evaluate.main(["--protocol", str(tmp_path), "--policy", "fifo"]) == 2
+    assert evaluate.main(["--protocol", str(tmp_path), "--paper", "xion"]) == 2
     assert "give one of --policy" in capsys.readouterr().err

@@ -85,6 +85,9 @@ def test_it_learns_and_says_how_the_agent_stands(trained: Run) -> None:
     run, out = trained.folder, trained.out
     assert (trained.code, trained.error) == (0, "")
     assert re.findall(r"^step +([\d,]+): mean JCT / where it began", out, re.MULTILINE) == ["0", "256", "512"]
+    assert re.search(
+        r"^Pace: [\d,]+ steps a second; .*; best after \d+\.\d min \([\d,]+ steps\)\.$", out, re.MULTILINE
+    )
     rows = re.findall(r"^(\w+) +[\d,.]+ ", out, re.MULTILINE)
     assert rows[:8] == ["agent", "start", "fifo", "sjf", "srtf", "las", "xion", "xion_threshold"]
     assert re.search(
