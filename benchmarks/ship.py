@@ -28,6 +28,9 @@ CANNOT = """- It moves the weights of a rule made by hand (`simulator.rule.Rule`
 - On other machines, loads or physics than these it was not tried, but for what the table tells."""
 
 
+CONSTANTS = " with constants that a search found"
+
+
 class Seed(NamedTuple):
     """One agent of a run: where it is, how it did on validation windows, its last step, and the minutes it took."""
 
@@ -55,6 +58,11 @@ def seed_of(number: int, folder: Path) -> Seed:
     return Seed(f"agent_{number}", folder, best, int(rows["step"].max()), (times[-1] - times[0]) / 60, commit)
 
 
+def lasted(minutes: float) -> str:
+    """Put a time into words, in seconds where it is short."""
+    return f"{60 * minutes:.0f} seconds" if minutes < 2 else f"{minutes:.0f} minutes"
+
+
 def tables(
     run: Path, learned_on: Sequence[str], judgement: Path | None
 ) -> Iterator[tuple[str, dict[str, pd.DataFrame]]]:
@@ -78,8 +86,8 @@ def tables(
         )
 
 
-def against(found: dict[str, pd.DataFrame], shipped: Seed) -> dict[str, Comparison]:
-    """Compare the shipped agent with every other policy of a table."""
+def against(found: dict[str, pd.DataFrame], shipped: Seed, start: str) -> dict[str, Comparison]:
+    """Compare the shipped agent with every other policy of a table; start: the name of the rule it is held against."""
     number = shipped.name.removeprefix("agent_")
     own, held = (
         name if name in found else name[: name.index("_")] for name in (shipped.name, f"held_{number}")
@@ -88,7 +96,7 @@ def against(found: dict[str, pd.DataFrame], shipped: Seed) -> dict[str, Comparis
     return {
         "its own mean action, held": compare(found[own], found[held]),
         **{
-            "where it began (`union`)" if name == "start" else f"`{name}`": compare(found[own], each)
+            start if name == "start" else f"`{name}`": compare(found[own], each)
             for name, each in others.items()
         },
     }
@@ -103,12 +111,13 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
     lines = [
         f"# The agent of {'several workloads' if name == FOR_ALL else f'`{name}`'}",
         "",
-        f"PPO of Stable-Baselines3 that steers {len(training.weights)} weights of the rule `union`, "
-        f"after every {every} arrivals, by what it sees of the load (docs/learning.md).",
+        f"PPO of Stable-Baselines3 that steers {len(training.weights)} weights of the rule `union`"
+        f"{CONSTANTS if training.begin == 'constants' else ''}, after every {every} arrivals, "
+        "by what it sees of the load (docs/learning.md).",
         "",
-        f"- Learned on: {', '.join(f'`{each}`' for each in learned_on)}; physics: {scenario.physics}; "
-        f"{training.windows} training windows each.",
-        f"- {shipped.steps:,} decisions, {shipped.minutes:.0f} minutes of a shared machine, "
+        f"- Learned on: {', '.join(f'`{each}`' for each in learned_on)}; physics: "
+        f"{scenario.physics if len(learned_on) == 1 else 'that of each'}; {training.windows} training windows each.",
+        f"- {shipped.steps:,} decisions, {lasted(shipped.minutes)} of a shared machine, "
         f"learning seed {training.learning_seed}; commit {shipped.commit}.",
         f"- Weights steered: {', '.join(f'`{each}`' for each in training.weights)}.",
         f"- Train it again: `python train_agent.py --config agents/shipped/{name}/{CHOICES}`.",
@@ -118,8 +127,9 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
         + ", ".join(f"{each.validation:.4f}{' (this one)' if each is shipped else ''}" for each in seeds)
         + ".",
     ]
+    start = "where it began (`union`)" if training.begin == "union" else "`union`"
     for workload, found in tables(run, learned_on, judgement):
-        lines += ["", *table(workload, against(found, shipped))]
+        lines += ["", *table(workload, against(found, shipped, start))]
     return "\n".join([*lines, "", "## What it cannot do", "", CANNOT, ""])
 
 
