@@ -1,4 +1,4 @@
-"""Rows of the environment: steps of one, of a batch, and what a learner's frames cost."""
+"""Rows of the environment: steps of one, and of a batch."""
 
 import importlib
 from collections.abc import Callable
@@ -16,9 +16,6 @@ BATCH_BARS = {"pick": 300_000.0, "moves": 30_000.0}
 ON = {"moves": "GPUCluster-mixed-v1"}  # where a batch is not of Philly's windows
 NOTHING = "the same spaces, doing nothing"
 BATCH, STEPS, QUICK_STEPS, LENGTH = 64, 4_000, 100, 512
-LEARNER: dict[str, Any] = {"n_steps": 128, "batch_size": 256, "n_epochs": 4, "device": "cpu"}
-LEARNERS_BATCH = 8
-MOST_OVER_NULL = 1.25  # .8 of the frames a second
 
 
 def environment(action: str) -> Any:
@@ -89,49 +86,6 @@ def batch_row(action: str) -> None:
         return Contest(ours, Work(lambda _: batch_steps(null, count, mask), count * BATCH), NOTHING)
 
     make.__doc__ = f"Steps of a batch of {BATCH} through gymnasium.make_vec, action {action}, all included"
-
-
-class FirstLegal(gymnasium.ActionWrapper[Any, Any, Any]):
-    """Takes the first legal action for one that is illegal, for learners without masks."""
-
-    def action(self, action: Any) -> Any:
-        """Return a legal action."""
-        inner: Any = self.unwrapped
-        mask = inner.action_masks()
-        return action if mask[action] else int(mask.argmax())
-
-
-def learning(make: Callable[[], gymnasium.Env[Any, Any]], frames: int) -> Work:
-    """Return the work of learning from so many frames with SB3's PPO, on one thread."""
-    import torch
-    from stable_baselines3 import PPO
-    from stable_baselines3.common.vec_env import DummyVecEnv
-
-    torch.set_num_threads(1)
-
-    def prepare() -> PPO:
-        envs = DummyVecEnv([make] * LEARNERS_BATCH)
-        kind = (
-            "MultiInputPolicy" if isinstance(envs.observation_space, gymnasium.spaces.Dict) else "MlpPolicy"
-        )
-        return PPO(kind, envs, seed=0, **LEARNER)
-
-    return Work(lambda model: model.learn(frames), frames, prepare)
-
-
-@row("learner_pick", unit="x", bar=MOST_OVER_NULL)
-def learner_on_pick(setting: Setting) -> Contest:
-    """Seconds of a frame of SB3 PPO on pick and slots, over one on the same spaces doing nothing."""
-    importlib.import_module("envs")
-    frames = LEARNERS_BATCH * 128 * (1 if setting.quick else 4)
-
-    def make() -> gymnasium.Env[Any, Any]:
-        return FirstLegal(
-            gymnasium.make(ENVIRONMENT, action="pick", observation="slots", count=4, disable_env_checker=True)
-        )
-
-    null = null_like(make())
-    return Contest(learning(make, frames), learning(lambda: null_like(null), frames), NOTHING)
 
 
 for _action in BARS:
