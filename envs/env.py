@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from envs import render
-from envs.actions import Legal
+from envs.actions import Legal, Stepper
 from envs.naming import Named
 from envs.rewards import Moment
 from envs.slots import Slots
@@ -75,7 +75,7 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
     """
 
     metadata = render.METADATA
-    _handed: tuple[np.ndarray, ...] | None = None  # to the kernel at each pick of an episode
+    _stepper: Stepper | None = None  # of an episode whose steps are compiled calls
 
     def __init__(
         self,
@@ -104,8 +104,8 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
         self.task = Task(found, self.base_policy, split=split, count=count, **kinds)
         self.windows, self.split = self.task.windows, self.task.split
         self.tau_s = np.inf if tau_s is None else tau_s
-        self._picks, self._shows_running = action == "pick", self.task.observation.shows_running
-        self.queue_slots = queue_slots
+        self.picks, self._is_stepped = action == "pick", hasattr(self.task.action, "stepper")
+        self.queue_slots, self.running_slots = queue_slots, running_slots
         self._slots = Slots(queue_slots, running_slots)
         self._mask = np.zeros(0, np.int8)
         self._actions, self._outcomes = np.zeros(1, np.int64), np.zeros((1, len(stepping.OUTCOME)))
@@ -128,7 +128,7 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
         self.episode = self.task.episode(number)
         self._window, self._scale = self.workload.window.number, self.task.base_jct(number)
         self._most_instants = MOST_INSTANTS * len(self.episode.jobs)
-        self._num_illegal, self._handed = 0, None
+        self._num_illegal, self._stepper = 0, None
         self._pass_over()
         self.action_space.opening &= self._mask
         return self._observe(), self._info()
@@ -153,7 +153,7 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
         reward = self.task.reward(before, number, after, lambda: self._advantage(number, job, choice))
         info = self._info()
         info["elapsed"] = after.now - before.now
-        if self._picks:
+        if self.picks:
             info["agrees"] = number == choice
         return self._observe(), float(reward / self._scale), over == "done", over == "cut", info
 
@@ -191,8 +191,8 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
 
     def _carry_out(self, number: int) -> None:
         """Carry out a legal action, and let time pass to the next choice."""
-        if self._picks:
-            self._step_picks(number)
+        if self._is_stepped:
+            self._step(number)
             return
         if number >= self._first_wait:
             self._wait(self.task.action.waits[number - self._first_wait])
@@ -200,36 +200,32 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
             self.task.action.apply(number, self._slots, self.episode)
         self._pass_over()
 
-    def _step_picks(self, number: int) -> None:
-        """Let the kernel carry out a pick, or wait, and look at what there is to choose then."""
-        handed = self._handed or self._hand_over()
-        if self._shows_running:
-            stepping.step_pick(number, *handed)
-        else:
-            self._actions[0] = number
-            stepping.step_picks(*handed)
+    def _step(self, number: int) -> None:
+        """Let the kernel carry out an action, and look at what there is to choose then."""
+        stepper = self._stepper or self._begin_stepping()
+        self._actions[0] = number
+        stepper.step(self._actions)
         self._note()
 
-    def _hand_over(self) -> tuple[np.ndarray, ...]:
-        """Return the arrays that the kernel works on at each pick of an episode, which it changes in place."""
+    def _begin_stepping(self) -> Stepper:
+        """Return what steps this episode, and writes into the slots."""
         slots, episode = self._slots, self.episode
         slots.prepare(episode.states, episode.jobs)
-        self._mask = self.action_space.mask = slots.queue_mask
-        batch_of_one = episode.states, episode.jobs[np.newaxis], slots.sights
-        own: tuple[np.ndarray, ...] = self._actions, *slots.rows, self._outcomes
-        if self._shows_running:
-            own = *slots.whole_rows, self._outcomes, slots.running, slots.running_mask
-        self._handed = *batch_of_one, *own
-        return self._handed
+        records = episode.states, episode.jobs[np.newaxis], slots.sights
+        written = slots.rows(running=self.task.observation.shows_running)
+        found: Stepper = self.task.action.stepper(records, *written, self.queue_slots)
+        self._stepper, self._outcomes = found, found.outcomes
+        self._mask = self.action_space.mask = found.masks[0]
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return all but the arrays for the kernel, which show parts of others: a copy finds its own."""
-        return vars(self) | {"_handed": None}
+        """Return all but what steps the episode, which writes into parts of others: a copy makes its own."""
+        return vars(self) | {"_stepper": None}
 
     def _pass_over(self) -> None:
         """Let time pass while waiting is all there is to do, and there is one way to wait."""
-        if self._picks:
-            self._step_picks(stepping.BEGIN)
+        if self._is_stepped:
+            self._step(stepping.BEGIN)
             return
         while True:
             self._slots.refresh(self.episode.states, 0, self.episode.jobs)

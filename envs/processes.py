@@ -14,7 +14,7 @@ from envs.naming import Named
 from envs.vector import GPUClusterVectorEnv, illegal, refuse
 
 
-class GPUClusterProcesses(Named, VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
+class GPUClusterProcesses(Named, VectorEnv[Any, np.ndarray, np.ndarray]):
     """`GPUClusterVectorEnv` with its environments divided among so many processes, in their order.
 
     Everything is the same, bit for bit. It pays where each process has a core of its own and a step takes longer than
@@ -50,7 +50,7 @@ class GPUClusterProcesses(Named, VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """Begin a window in every environment, as `GPUClusterVectorEnv.reset` does."""
         seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
         if seeds is not None and len(seeds) != self.num_envs:
@@ -62,18 +62,16 @@ class GPUClusterProcesses(Named, VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         seen, infos = zip(*self._ask(calls), strict=True)
         info = joined(infos, self._parts)
         self._masks, self._over = info["action_mask"], np.zeros(self.num_envs, bool)
-        return np.concatenate(seen), info
+        return in_a_row(seen), info
 
-    def step(
-        self, actions: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Take a step in every environment; ValueError, with nothing changed, if an action is illegal."""
         actions = np.asarray(actions, np.int64)
         if not self._forgives and (wrong := illegal(actions, self._masks) & ~self._over).any():
             refuse(actions, wrong)
         answers = self._ask([("step", {"actions": actions[part]}) for part in self._parts])
-        *arrays, infos = zip(*answers, strict=True)
-        seen, rewards, terminated, truncated = (np.concatenate(array) for array in arrays)
+        *parts, infos = zip(*answers, strict=True)
+        seen, rewards, terminated, truncated = map(in_a_row, parts)
         info = joined(infos, self._parts)
         self._masks = info["action_mask"]
         if self._autoreset is not AutoresetMode.SAME_STEP:
@@ -120,6 +118,13 @@ def work(end: Connection, count: int, scenario: Mapping[str, Any] | None, choice
         except ValueError as wrong:
             answer = wrong
         end.send(answer)
+
+
+def in_a_row(parts: Sequence[Any]) -> Any:
+    """Return arrays, or dictionaries of arrays, of the environments of each process as one."""
+    if isinstance(parts[0], dict):
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return np.concatenate(parts)
 
 
 def part_of(options: dict[str, Any] | None, part: np.ndarray) -> dict[str, Any] | None:

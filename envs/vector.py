@@ -10,9 +10,10 @@ from envs.actions import Stepper
 from envs.batch import BatchEnv, Info
 from envs.env import GPUClusterEnv
 from envs.rewards import Moment
-from envs.task import MOST_INSTANTS, Task, why_illegal
+from envs.task import MOST_INSTANTS, refuse_without_pick, why_illegal
 from simulator.kernel import calls
 from simulator.kernel.layout import JOB
+from simulator.kernel.sight import sight_dtype
 from simulator.kernel.stepping import (
     BEGIN,
     DONE,
@@ -24,6 +25,8 @@ from simulator.kernel.stepping import (
     OWN_CHOICE,
     QUEUED,
 )
+from simulator.slots import parts_of, width
+from traces import find
 
 
 class GPUClusterVectorEnv(BatchEnv):
@@ -31,8 +34,9 @@ class GPUClusterVectorEnv(BatchEnv):
 
     Everything is that of the single environment, bit for bit: keywords, windows drawn, observations, rewards, ends and
     `info`, of which each entry is an array over the environments, with `_entry` telling for which it holds. The action
-    must be one that the kernel steps (`pick`), the observation one that it writes (`slots`); others go by
-    `gymnasium.make_vec(..., vectorization_mode="sync")`. Seeds, windows and autoreset: see `BatchEnv`.
+    must be one that the kernel steps, `pick` or `primitive`; others go by `gymnasium.make_vec(...,
+    vectorization_mode="sync")`. Without an observation named, picks see `slots` and primitives `tables`. Seeds, windows
+    and autoreset: see `BatchEnv`.
     """
 
     def __init__(
@@ -42,26 +46,42 @@ class GPUClusterVectorEnv(BatchEnv):
         *,
         autoreset: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         action: str = "pick",
-        observation: str = "slots",
+        observation: str | None = None,
         **choices: Any,
     ) -> None:
         """Choose the windows, as `GPUClusterEnv` does; nothing is simulated before the first reset."""
+        observation = what_is_written(action, observation)
         super().__init__(
             num_envs, GPUClusterEnv(scenario, action=action, observation=observation, **choices), autoreset
         )
         self.task = self.env.task
-        refuse_others(self.task, action, observation)
         longest = max(len(load.jobs) for load in self.task.workloads.values())
         self._states = self.task.template(self.task.windows[0]).states[:1].repeat(num_envs + 1)
         self._jobs = np.zeros((num_envs, longest), JOB)
-        self._stepper: Stepper = self.task.action.stepper(self._states, self._jobs, self.env.queue_slots)
+        self._stepper = self._make_stepper()
         self._scales = np.ones(num_envs)
         self._counts = np.ones(num_envs, np.int64)  # jobs
         self._illegal = np.zeros(num_envs, np.int64)
 
-    def observations(self) -> np.ndarray:
+    def _make_stepper(self) -> Stepper:
+        """Return what steps the environments, all of which have this number of slots, GPUs and nodes."""
+        env, first = self.env, self._states[0]
+        size, self._parts = width(env.queue_slots), dict[str, slice]()
+        if self.task.observation.shows_running:
+            self._parts = parts_of(env.queue_slots, env.running_slots, first.num_gpus, first.num_nodes)
+            size = self._parts["free_cores"].stop
+        self._shown = np.zeros((self.num_envs, size), np.float32)
+        sights = np.zeros(self.num_envs, sight_dtype(self._states.dtype))
+        listed = np.full((self.num_envs, env.queue_slots + env.running_slots), -1, np.int64)
+        records = self._states, self._jobs, sights
+        found: Stepper = self.task.action.stepper(records, listed, self._shown, env.queue_slots)
+        return found
+
+    def observations(self) -> Any:
         """Return what is seen now, a row an environment."""
-        return self._stepper.seen.copy()
+        if not self._parts:
+            return self._shown.copy()
+        return {name: self._shown[:, part].copy() for name, part in self._parts.items()}
 
     def action_masks(self) -> np.ndarray:
         """Tell which actions are legal now: bool (num_envs, actions)."""
@@ -97,7 +117,9 @@ class GPUClusterVectorEnv(BatchEnv):
         after, stepped = moments(outcomes), chosen != LEAVE
         rewards = self.task.reward(before, chosen, after, lambda: advantages) / self._scales
         told = {"elapsed": np.where(stepped, after.now - before.now, 0.0), "_elapsed": stepped}
-        return rewards, told | {"agrees": (chosen == choices) & stepped, "_agrees": stepped}
+        if self.env.picks:
+            told |= {"agrees": (chosen == choices) & stepped, "_agrees": stepped}
+        return rewards, told
 
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
         outcomes = self._stepper.outcomes
@@ -167,11 +189,16 @@ def moments(outcomes: np.ndarray) -> Moment:
     return Moment(outcomes[:, NOW].copy(), outcomes[:, JOB_SECONDS].copy())
 
 
-def refuse_others(task: Task, action: str, observation: str) -> None:
-    """ValueError for kinds that no compiled call steps, or writes."""
-    if not hasattr(task.action, "stepper"):
+def what_is_written(action: str, observation: str | None) -> str:
+    """Return what environments of an action see in a batch, as named or usual; ValueError for what is only single."""
+    stepper: type[Stepper] | None = getattr(find("envs.actions", action, "action"), "stepper", None)
+    if stepper is None:
         raise ValueError(f"action {action!r} is not stepped in batches: use vectorization_mode='sync'")
-    if observation not in task.action.stepper.shows:
+    shown = observation or stepper.shows[0]
+    find("envs.observations", shown, "observation")
+    refuse_without_pick(action, shown)
+    if shown not in stepper.shows:
         raise ValueError(
-            f"observation {observation!r} is not written in batches for {action!r}: use vectorization_mode='sync'"
+            f"observation {shown!r} is not written in batches for {action!r}: use vectorization_mode='sync'"
         )
+    return shown

@@ -18,26 +18,20 @@ class Slots:
 
     def __init__(self, queue_slots: int, running_slots: int) -> None:
         """Make empty buffers."""
-        self._queues = np.full((1, queue_slots), -1, np.int64)  # as a batch of one
+        self._listed = np.full((1, queue_slots + running_slots), -1, np.int64)  # as a batch of one
+        self._slots = queue_slots
         self._shown = np.zeros((1, width(queue_slots) + running_slots * features.NUM_RUNNING), np.float32)
         self._seen = width(queue_slots)
         self.parts: dict[str, slice] = {}
-        self._masks = np.zeros((1, queue_slots + 1), np.int8)
-        self.running = np.full(running_slots, -1, np.int64)
+        self.queue_mask = np.zeros(queue_slots + 1, np.int8)
         self.running_mask = np.zeros(running_slots, np.int8)
         self.can_wait = True
         self.sights = np.zeros(0)
         self._jobs = np.zeros(0)
 
-    @property
-    def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The queue, what is seen of it, and its mask, each a row of a table that has no other."""
-        return self._queues, self._shown[:, : self._seen], self._masks
-
-    @property
-    def whole_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The queue, all that is seen, and the queue's mask, each a row of a table that has no other."""
-        return self._queues, self._shown, self._masks
+    def rows(self, *, running: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Return the jobs of all slots and what is seen, of the queue alone or of the rest too, as batches of one."""
+        return self._listed, self._shown if running else self._shown[:, : self._seen]
 
     @property
     def running_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -47,13 +41,13 @@ class Slots:
     @property
     def queue(self) -> np.ndarray:
         """Job of each slot of the queue."""
-        row: np.ndarray = self._queues[0]
+        row: np.ndarray = self._listed[0, : self._slots]
         return row
 
     @property
-    def queue_mask(self) -> np.ndarray:
-        """What may be picked."""
-        row: np.ndarray = self._masks[0]
+    def running(self) -> np.ndarray:
+        """Job of each slot of the running ones."""
+        row: np.ndarray = self._listed[0, self._slots :]
         return row
 
     @property
@@ -76,7 +70,7 @@ class Slots:
     @property
     def totals(self) -> np.ndarray:
         """Features of the whole."""
-        begin = self._queues.shape[1] * features.NUM_FEATURES
+        begin = self._slots * features.NUM_FEATURES
         return self.seen[begin : begin + features.NUM_TOTALS]
 
     @property

@@ -8,6 +8,6 @@ episode)` carries that out; one that the kernel steps has a `stepper` instead, w
 """
 
 from envs.actions._legal import Legal
-from envs.actions._steppers import PickStepper, Stepper
+from envs.actions._steppers import PickStepper, PrimitiveStepper, Stepper
 
-__all__ = ["Legal", "PickStepper", "Stepper"]
+__all__ = ["Legal", "PickStepper", "PrimitiveStepper", "Stepper"]

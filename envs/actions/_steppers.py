@@ -1,70 +1,75 @@
 """Environments of one action kind, stepped together by compiled calls."""
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 
 from simulator.kernel import stepping
-from simulator.kernel.sight import sight_dtype
-from simulator.slots import width
 
 
-class Stepper(Protocol):
+class Stepper(ABC):
     """N environments, the buffers that one compiled call fills for all of them, and that call.
 
-    shows: observation kinds that it writes, the first unless said. masks: int8 (N, actions), 1 where legal. seen: that
-    observation, a row each. outcomes: float64 (N, len(OUTCOME)), see `simulator.kernel.stepping`.
+    shows: observation kinds that it writes, the first unless said. masks: int8 (N, actions), 1 where legal. outcomes:
+    float64 (N, len(OUTCOME)); both are written, see `simulator.kernel.stepping`.
     """
 
-    shows: tuple[str, ...]
-    masks: np.ndarray
-    seen: np.ndarray
-    outcomes: np.ndarray
+    shows: ClassVar[tuple[str, ...]]
+    kernel: ClassVar[Callable[..., Any]]
+
+    def __init__(
+        self,
+        records: tuple[np.ndarray, np.ndarray, np.ndarray],
+        listed: np.ndarray,
+        shown: np.ndarray,
+        queue_slots: int,
+    ) -> None:
+        """Take states, jobs and sights; and where to write the jobs of the slots, and what is seen."""
+        self._records, self._listed, self._queue_slots = records, listed, queue_slots
+        self.masks = np.zeros(
+            (len(listed), self._actions(queue_slots, listed.shape[1] - queue_slots)), np.int8
+        )
+        self.outcomes = np.zeros((len(listed), len(stepping.OUTCOME)))
+        self._written = listed, shown, self.masks, self.outcomes
+
+    @staticmethod
+    @abstractmethod
+    def _actions(queue_slots: int, running_slots: int) -> int:
+        """Return how many actions there are."""
 
     def forget(self, e: int) -> None:
         """Begin with other jobs in one of the environments."""
+        for kept in ("known", "whole_for", "lasting_for"):
+            self._records[2][kept][e] = 0
 
     def step(self, actions: np.ndarray) -> None:
         """Take steps: legal actions, or BEGIN, or LEAVE where an environment is left alone."""
+        type(self).kernel(*self._records, actions, *self._written)
 
     def job_of(self, e: int, action: int) -> int:
         """Return the job that an action would pick, -1 for waiting."""
+        return int(self._listed[e, action]) if action < self._queue_slots else -1
 
 
-class PickStepper:
+class PickStepper(Stepper):
     """Environments whose actions are picks."""
 
-    shows = ("slots",)
+    shows = ("slots", "tables")
+    kernel = stepping.step_picks
 
-    def __init__(self, states: np.ndarray, jobs: np.ndarray, queue_slots: int) -> None:
-        """Make empty buffers."""
-        count = len(jobs)
-        self._states, self._jobs = states, jobs
-        self._sights = np.zeros(count, sight_dtype(states.dtype))
-        self._listed = np.full((count, queue_slots), -1, np.int64)
-        self.seen = np.zeros((count, width(queue_slots)), np.float32)
-        self.masks = np.zeros((count, queue_slots + 1), np.int8)
-        self.outcomes = np.zeros((count, len(stepping.OUTCOME)))
+    @staticmethod
+    def _actions(queue_slots: int, running_slots: int) -> int:
+        return queue_slots + 1
 
-    def forget(self, e: int) -> None:
-        """Begin with other jobs in one of the environments."""
-        self._sights["known"][e] = 0
-        self._sights["whole_for"][e] = 0
-        self._sights["lasting_for"][e] = 0
 
-    def step(self, actions: np.ndarray) -> None:
-        """Pick, or wait, and go on to the next choice."""
-        stepping.step_picks(
-            self._states,
-            self._jobs,
-            self._sights,
-            actions,
-            self._listed,
-            self.seen,
-            self.masks,
-            self.outcomes,
-        )
+class PrimitiveStepper(Stepper):
+    """Environments whose actions start or pause one job."""
 
-    def job_of(self, e: int, action: int) -> int:
-        """Return the job that an action would pick, -1 for waiting."""
-        return int(self._listed[e, action]) if action < self._listed.shape[1] else -1
+    shows = ("tables",)
+    kernel = stepping.step_primitives
+
+    @staticmethod
+    def _actions(queue_slots: int, running_slots: int) -> int:
+        return len(stepping.RULES) * queue_slots + running_slots + 1

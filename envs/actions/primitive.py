@@ -2,23 +2,20 @@
 
 import numpy as np
 
-from envs.actions import Legal
+from envs.actions import Legal, PrimitiveStepper
 from envs.slots import Slots
-from simulator.episode import Episode
-from simulator.kernel import calls
-from simulator.kernel.features import QUEUE_FEATURES
-from simulator.kernel.layout import BEST_FIT, FIRST_FIT, PLACEMENTS, SPREAD
+from simulator.kernel.features import FITS
+from simulator.kernel.layout import PLACEMENTS
+from simulator.kernel.stepping import RULES
 from simulator.policy import Action, Preempt, Start
 from simulator.view import View
-
-RULES = (FIRST_FIT, BEST_FIT, SPREAD)
-FITS = QUEUE_FEATURES.index("fits")
 
 
 class Primitive:
     """Discrete(3 K + R + 1): slot i of the queue by rule p (number 3 i + p), pause slot r of the running, wait."""
 
     waits: tuple[float | None, ...] = (None,)
+    stepper = PrimitiveStepper
 
     def space(self, slots: Slots, view: View) -> Legal:
         """Return the action space."""
@@ -45,18 +42,6 @@ class Primitive:
         placement = view.place(job, rule=PLACEMENTS[RULES[rule]])
         assert placement, "its job fits"
         return [Start(job, placement)]
-
-    def apply(self, number: int, slots: Slots, episode: Episode) -> None:
-        """Start or pause one job; as `moves` tells, and faster."""
-        starts = len(RULES) * len(slots.queue)
-        if number >= starts:
-            calls.pause(episode.states, 0, episode.jobs, int(slots.running[number - starts]))
-            return
-        slot, rule = divmod(number, len(RULES))
-        usual = episode.state.placement
-        episode.state.placement = RULES[rule]
-        calls.start(episode.states, 0, episode.jobs, slots.queue[slot])
-        episode.state.placement = usual
 
 
 action = Primitive()

@@ -16,6 +16,7 @@ from simulator.kernel.features import (
     HIGHEST,
     LEFT_ON_NODE,
     LOWEST,
+    MAY_PAUSE,
     NUM_FEATURES,
     NUM_RUNNING,
     NUM_TOTALS,
@@ -114,7 +115,7 @@ def write_lasting(s, jobs, sight, job):
 
 @compiled
 def describe_running(s, jobs, sight, job, out):
-    """Write a running job's features; tell whether it may be paused."""
+    """Write a running job's features."""
     if sight.lasting_for[job] != 1 + s.predictable[job]:
         sight.lasting_for[job] = 1 + s.predictable[job]
         write_lasting(s, jobs, sight, job)
@@ -125,8 +126,7 @@ def describe_running(s, jobs, sight, job, out):
     out[11] = as_time(running_for)
     out[4] = out[11] if attained == running_for else as_time(attained)
     out[8] = min(s.preemptions[job] / 5.0, 1.0)
-    out[12] = may_pause(s, job) and running_for >= LEAST_RUN
-    return out[12] > 0
+    out[MAY_PAUSE] = may_pause(s, job) and running_for >= LEAST_RUN
 
 
 @compiled

@@ -69,6 +69,7 @@ TOTALS = (
     *(f"wait_for_{g}" for g in WAITS),
     "arrivals_last_hour",
 )
+MAY_PAUSE = RUNNING_FEATURES.index("may_pause")
 NUM_FEATURES, NUM_RUNNING, NUM_TOTALS = len(QUEUE_FEATURES), len(RUNNING_FEATURES), len(TOTALS)
 LOWEST, HIGHEST = np.float32(-1.0), np.float32(16.0)  # beyond lies only the absurd: e^64 minutes, 65 victims
 OWN_CHOICE, A_RANK, WAIT_LOGIT = 3.0, -1.2, -1.2  # the base policy's logits, before they are scaled

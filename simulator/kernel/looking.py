@@ -4,7 +4,7 @@ from simulator.kernel import heaps
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.describing import describe, describe_running, describe_way
 from simulator.kernel.displacing import CANNOT, note_least_effort, rule_would, ways_to_pick
-from simulator.kernel.features import HIGHEST, LOWEST, NUM_FEATURES, NUM_RUNNING
+from simulator.kernel.features import HIGHEST, LOWEST, MAY_PAUSE, NUM_FEATURES, NUM_RUNNING
 from simulator.kernel.layout import NOBODY, QUEUED, RUNNING
 from simulator.kernel.queues import first_open, open_all
 from simulator.kernel.sight import forget_all, sort_ends
@@ -170,23 +170,17 @@ def share_machines(s, out):
 
 
 @compiled
-def show_running(s, jobs, sight, listed, seen, mask):
-    """Describe the running jobs with most time remaining, and the machines; return how many jobs there are.
-
-    `look` has been called.
-    """
+def show_running(s, jobs, sight, listed, seen):
+    """Describe the running jobs with most time remaining, and the machines; `look` has been called."""
     size = len(listed) * NUM_RUNNING
     features = seen[:size].reshape(len(listed), NUM_RUNNING)
     listed[:] = NOBODY
     features[:] = 0.0
-    mask[:] = 0
-    count = most_remaining(s, sight, listed)
-    for k in range(count):
-        mask[k] = describe_running(s, jobs, sight, listed[k], features[k])
+    for k in range(most_remaining(s, sight, listed)):
+        describe_running(s, jobs, sight, listed[k], features[k])
     for k in range(size):
         seen[k] = min(max(seen[k], LOWEST), HIGHEST)
     share_machines(s, seen[size:])
-    return count
 
 
 @entry
@@ -198,4 +192,6 @@ def observe_running(states, e, jobs, sights, listed, seen, mask):
     listed: int64 (R,), -1 beyond. seen: float32, R times RUNNING_FEATURES, within [LOWEST, HIGHEST], then the free
     share of the memory of each GPU and of the cores of each node. mask: int8 (R,).
     """
-    return show_running(states[e], jobs, sights[0], listed, seen, mask)
+    show_running(states[e], jobs, sights[0], listed, seen)
+    for k in range(len(listed)):
+        mask[k] = seen[k * NUM_RUNNING + MAY_PAUSE] > 0

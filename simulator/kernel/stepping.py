@@ -1,14 +1,21 @@
-"""Steps of environments whose actions are picks: act, let time pass to the next choice, and observe."""
+"""Steps of environments whose actions are about slots of jobs: act, let time pass to the next choice, and observe.
+
+Two kinds of action: a pick starts the job of a slot, and pauses the victims that the rule finds for it if it must; a
+primitive starts a job by a placement rule, or pauses one.
+"""
 
 import numpy as np
 
 from simulator.kernel._compile import compiled, entry
+from simulator.kernel.actions import start
 from simulator.kernel.describing import describe
 from simulator.kernel.displacing import pick
 from simulator.kernel.events import advance, next_event
-from simulator.kernel.features import NUM_FEATURES, NUM_TOTALS
+from simulator.kernel.features import FITS, MAY_PAUSE, NUM_FEATURES, NUM_RUNNING, NUM_TOTALS
+from simulator.kernel.layout import BEST_FIT, FIRST_FIT, SPREAD
 from simulator.kernel.looking import look, show_running
 from simulator.kernel.no_choice import quiet_until, surely_no_choice
+from simulator.kernel.pausing import pause
 from simulator.kernel.sight import forget, forget_all, note_room
 
 OUTCOME = ("now", "job_seconds", "own_choice", "queued", "instant", "done", "endless")
@@ -17,6 +24,14 @@ base policy would take next, jobs queued, instants so far, whether all jobs are 
 
 NOW, JOB_SECONDS, OWN_CHOICE, QUEUED, INSTANT, DONE, ENDLESS = range(len(OUTCOME))
 BEGIN, LEAVE = -1, -2  # instead of actions: only let time pass to the first choice; do nothing at all
+RULES = (FIRST_FIT, BEST_FIT, SPREAD)
+"""By which a primitive may start a job."""
+
+
+@compiled
+def is_over(s):
+    """Tell whether all jobs are done, or one never will be."""
+    return s.num_done == s.num_jobs or s.endless
 
 
 @compiled
@@ -27,29 +42,34 @@ def wait(s, jobs):
 
 
 @compiled
-def any_legal(mask, slots):
-    """Tell whether some slot can be picked."""
-    for k in range(slots):
+def any_legal(mask, moves):
+    """Tell whether one of the first actions, which move jobs, is legal."""
+    for k in range(moves):
         if mask[k]:
             return True
     return False
 
 
 @compiled
-def go_on(s, jobs, sight, listed, seen, mask):
+def size_of_queue(slots):
+    """Return how many numbers are seen of a queue with so many slots, the rule's logits and a mask among them."""
+    return slots * NUM_FEATURES + NUM_TOTALS + 2 * (slots + 1)
+
+
+@compiled
+def go_on_to_pick(s, jobs, sight, listed, shown, mask):
     """Let time pass until a job can be picked, or all is over, and observe; return the rule's own choice."""
-    slots = len(listed)
-    size = slots * NUM_FEATURES
-    features = seen[:size].reshape(slots, NUM_FEATURES)
+    slots = len(mask) - 1
+    queue, features = listed[:slots], shown[: slots * NUM_FEATURES].reshape(slots, NUM_FEATURES)
     quiet = -np.inf
     while True:
-        over = s.num_done == s.num_jobs or s.endless
+        over = is_over(s)
         if over or s.clock >= quiet:
             note_room(s, sight)
             if over:
                 forget(s, sight)
             if over or (s.num_arrived > 0 and not surely_no_choice(s, jobs, sight)):
-                count, own = look(s, jobs, sight, listed, features, mask)
+                count, own = look(s, jobs, sight, queue, features, mask)
                 legal = any_legal(mask, slots)
                 if over or legal:
                     break
@@ -57,10 +77,62 @@ def go_on(s, jobs, sight, listed, seen, mask):
                 quiet = quiet_until(s, jobs, sight)
         wait(s, jobs)
     mask[slots] = not legal or next_event(s, jobs) < np.inf
-    choice = describe(s, jobs, sight, count, own, listed, seen)
+    choice = describe(s, jobs, sight, count, own, queue, shown)
+    end = size_of_queue(slots)
     for k in range(slots + 1):
-        seen[size + NUM_TOTALS + slots + 1 + k] = mask[k]
+        shown[end - slots - 1 + k] = mask[k]
+    if len(shown) > end:
+        show_running(s, jobs, sight, listed[slots:], shown[end:])
     return choice
+
+
+@compiled
+def write_legal_primitives(s, jobs, features, running, mask):
+    """Write which primitives are legal: starts that fit; pauses while a job is queued; waits where time can pass."""
+    starts = len(RULES) * len(features)
+    for number in range(starts):
+        mask[number] = features[number // len(RULES), FITS] > 0
+    for k in range(len(running)):
+        mask[starts + k] = s.num_queued > 0 and running[k, MAY_PAUSE] > 0
+    moves = len(mask) - 1
+    legal = any_legal(mask, moves)
+    mask[moves] = not legal or next_event(s, jobs) < np.inf
+    return legal
+
+
+@compiled
+def go_on_to_primitive(s, jobs, sight, listed, shown, mask):
+    """Let time pass until a job can be started or paused, or all is over, and observe; return the rule's own choice."""
+    slots = slots_of(listed, mask)
+    queue, features = listed[:slots], shown[: slots * NUM_FEATURES].reshape(slots, NUM_FEATURES)
+    end = size_of_queue(slots)
+    count = len(listed) - slots
+    running = shown[end : end + count * NUM_RUNNING].reshape(count, NUM_RUNNING)
+    while True:
+        over = is_over(s)
+        if over or (s.num_arrived > 0 and s.num_queued > 0):
+            forget(s, sight)
+            used, own = look(s, jobs, sight, queue, features, mask)
+            show_running(s, jobs, sight, listed[slots:], shown[end:])
+            if write_legal_primitives(s, jobs, features, running, mask) or over:
+                break
+        wait(s, jobs)
+    return describe(s, jobs, sight, used, own, queue, shown)
+
+
+@compiled
+def slots_of(listed, mask):
+    """Return the slots of the queue, of whose jobs each can be started by any rule."""
+    return (len(mask) - 1 - len(listed)) // (len(RULES) - 1)
+
+
+@compiled
+def start_by(s, jobs, job, rule):
+    """Start a queued job, which fits, where a placement rule puts it."""
+    usual = s.placement
+    s.placement = rule
+    start(s, jobs, job)
+    s.placement = usual
 
 
 @compiled
@@ -76,42 +148,58 @@ def write_outcome(s, choice, out):
 
 
 @compiled
-def take_step(s, jobs, sight, action, listed, seen, mask, out):
+def take_pick(s, jobs, sight, action, listed, shown, mask):
     """Pick the job of a slot, or wait, or BEGIN, and go on to the next choice."""
-    if action == len(listed):
+    if action == len(mask) - 1:
         wait(s, jobs)
     elif action == BEGIN:
         forget_all(s, sight)
     else:
         pick(s, jobs, sight, listed[action])
-    choice = go_on(s, jobs, sight, listed, seen, mask)
-    write_outcome(s, choice, out)
+    return go_on_to_pick(s, jobs, sight, listed, shown, mask)
+
+
+@compiled
+def take_primitive(s, jobs, sight, action, listed, shown, mask):
+    """Start or pause one job, or wait, or BEGIN, and go on to the next choice."""
+    slots = slots_of(listed, mask)
+    starts = len(RULES) * slots
+    if action == len(mask) - 1:
+        wait(s, jobs)
+    elif action == BEGIN:
+        forget_all(s, sight)
+    elif action < starts:
+        start_by(s, jobs, listed[action // len(RULES)], RULES[action % len(RULES)])
+    else:
+        pause(s, jobs, listed[slots + action - starts])
+    return go_on_to_primitive(s, jobs, sight, listed, shown, mask)
 
 
 @entry
-def step_picks(states, jobs, sights, actions, listed, seen, masks, outcomes):
+def step_picks(states, jobs, sights, actions, listed, shown, masks, outcomes):
     """Step environments: let each pick the job of a slot, or wait, and go on to its next choice.
 
     states: a record each, and maybe more. jobs: (N, J). sights: (N,). actions: int64 (N,), legal ones, or BEGIN, or
-    LEAVE. Written are listed, int64 (N, K): the jobs of the slots; seen, float32 (N, n): see `describing.describe`, the
-    mask behind it; masks, int8 (N, K + 1), the last for waiting; outcomes, float64 (N, len(OUTCOME)).
+    LEAVE. Written are listed, int64 (N, K + R): the jobs of the slots, those queued first, -1 where one is empty;
+    shown, float32 (N, n): see `describing.describe`, the mask behind it, and where there is room behind that, what
+    `looking.observe_running` writes; masks, int8 (N, K + 1), the last for waiting; outcomes, float64 (N, len(OUTCOME)).
     """
     for e in range(len(actions)):
         if actions[e] != LEAVE:
-            take_step(states[e], jobs[e], sights[e], actions[e], listed[e], seen[e], masks[e], outcomes[e])
+            choice = take_pick(states[e], jobs[e], sights[e], actions[e], listed[e], shown[e], masks[e])
+            write_outcome(states[e], choice, outcomes[e])
 
 
 @entry
-def step_pick(action, states, jobs, sights, listed, shown, masks, outcomes, running, running_mask):
-    """Step one environment as `step_picks` does, and show the running jobs and the machines.
+def step_primitives(states, jobs, sights, actions, listed, shown, masks, outcomes):
+    """Step environments as `step_picks` does, whose actions are primitives.
 
-    shown: float32 (1, n), what is seen of the queue, the mask behind it, then the rest. running, running_mask: see
-    `looking.observe_running`.
+    masks: int8 (N, 3 K + R + 1): starts of slot k by rule p, 3 k + p, then pauses, then waiting.
     """
-    seen = shown[0]
-    begin = len(listed[0]) * NUM_FEATURES + NUM_TOTALS + 2 * (len(listed[0]) + 1)
-    take_step(states[0], jobs[0], sights[0], action, listed[0], seen, masks[0], outcomes[0])
-    show_running(states[0], jobs[0], sights[0], running, seen[begin:], running_mask)
+    for e in range(len(actions)):
+        if actions[e] != LEAVE:
+            choice = take_primitive(states[e], jobs[e], sights[e], actions[e], listed[e], shown[e], masks[e])
+            write_outcome(states[e], choice, outcomes[e])
 
 
 @entry

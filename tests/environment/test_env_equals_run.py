@@ -10,10 +10,10 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import baselines
-from envs.actions.primitive import RULES
 from envs.env import GPUClusterEnv
 from simulator.episode import run
 from simulator.kernel.layout import BEST_FIT
+from simulator.kernel.stepping import RULES
 from simulator.policy import Ranking
 from tests.cases import tiny
 

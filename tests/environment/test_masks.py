@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from envs.actions.primitive import RULES
 from envs.env import GPUClusterEnv
 from envs.task import SCRATCH
 from simulator.kernel import calls, laws
 from simulator.kernel.clearing import LEAST_RUN
+from simulator.kernel.stepping import RULES
 from simulator.policy import Preempt, Start, Wait
 from tests.cases import tiny
 

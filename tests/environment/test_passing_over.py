@@ -1,14 +1,17 @@
 """No instant at which something can be picked is passed over, and no other is stopped at."""
 
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from envs.actions.primitive import action as primitive
 from envs.env import GPUClusterEnv
+from envs.slots import Slots
 from envs.task import SCRATCH
+from simulator.episode import Episode
 from simulator.kernel import calls, listing
-from simulator.slots import Slots
 from tests.cases import tiny
 
 COUNT = 150
@@ -67,6 +70,56 @@ def test_what_is_passed_over_is_no_choice(physics: str, least: int, tmp_path: Pa
 
 @pytest.mark.parametrize("physics", ["memory,preemption,estimates", "none", "all"])
 @pytest.mark.parametrize("cluster", ["1x8", "4x4"])
+def test_primitives_are_their_moves_and_what_is_passed_over(
+    cluster: str, physics: str, tmp_path: Path
+) -> None:
+    """Each as a policy makes its moves, one by one, and time that passes to the next instant with a choice."""
+    chosen = tiny.scenario(tmp_path, tiny.month(COUNT), physics=physics, cluster=cluster, drop_too_large=True)
+    env = tiny.make(chosen, queue_slots=8, running_slots=6)
+    rng, done = np.random.default_rng(0), False
+    seen, _ = env.reset(seed=0)
+    for _ in range(400):
+        if done:
+            break
+        plain, slots = deepcopy(env.episode), Slots(8, 6)
+        look(plain, slots)
+        assert tiny.bits(env.action_masks()) == tiny.bits(primitive.mask(slots, plain.view).astype(bool))
+        assert tiny.bits(seen) == tiny.bits(env.task.observation(slots, plain.view, slots.queue_mask))
+        number = int(rng.choice(np.flatnonzero(env.action_masks())))
+        if number < primitive.wait(slots, plain.view):
+            for move in primitive.moves(number, slots, plain.view):
+                plain.apply(move)
+            look(plain, slots)
+        else:
+            to_the_next_instant(plain, slots)
+        while not (plain.done or has_a_choice(plain, slots)):
+            to_the_next_instant(plain, slots)
+        seen, _, done, _, _ = env.step(number)
+        for field in ("clock", "instant", "present_seconds", "num_begun", "num_pauses"):
+            assert env.episode.state[field] == plain.state[field]
+        assert env.episode.state.phase.tolist() == plain.state.phase.tolist()
+        assert done == plain.done
+
+
+def look(episode: Episode, slots: Slots) -> None:
+    """Look at an episode anew."""
+    slots.refresh(episode.states, 0, episode.jobs)
+
+
+def has_a_choice(episode: Episode, slots: Slots) -> bool:
+    """Tell whether a job that has come can be started or paused."""
+    return bool(episode.state.num_arrived) and bool(primitive.mask(slots, episode.view)[:-1].any())
+
+
+def to_the_next_instant(episode: Episode, slots: Slots) -> None:
+    """Let time pass to the next instant; with nothing pending, to one at the same time."""
+    episode.state.wake = episode.state.clock if episode.nothing_pending else np.inf
+    episode.advance()
+    look(episode, slots)
+
+
+@pytest.mark.parametrize("physics", ["memory,preemption,estimates", "none", "all"])
+@pytest.mark.parametrize("cluster", ["1x8", "4x4"])
 def test_what_is_kept_between_steps_is_what_is_found_anew(cluster: str, physics: str, tmp_path: Path) -> None:
     """Which jobs are in the slots, how they can be picked and all that is seen of them, at every step."""
     chosen = tiny.scenario(tmp_path, tiny.month(COUNT), physics=physics, cluster=cluster, drop_too_large=True)
@@ -78,7 +131,7 @@ def test_what_is_kept_between_steps_is_what_is_found_anew(cluster: str, physics:
         anew.refresh(env.episode.states.copy(), 0, env.episode.jobs)
         kept = env._slots
         assert kept.queue.tolist() == anew.queue.tolist()
-        assert kept.queue_mask[:-1].tolist() == anew.queue_mask[:-1].tolist()
+        assert env.action_masks()[:-1].tolist() == anew.queue_mask[:-1].tolist()
         assert kept.seen[: -len(kept.queue_mask)].tolist() == anew.seen[: -len(kept.queue_mask)].tolist()
         own = env._choice
         picks = own if rng.random() < 0.7 else int(rng.choice(np.flatnonzero(env.action_masks())))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
+from envs.rule_batch import one_of
 from envs.vector import GPUClusterVectorEnv
 from simulator.kernel.stepping import BEGIN
 from tests.cases import tiny
@@ -17,7 +18,15 @@ from tests.cases.uncompiled import with_the_compiler_off
 PHYSICS = ("all", "none")
 MODES = ("NextStep", "SameStep", "Disabled")
 COUNT = 3
-CHOICES: dict[str, Any] = {"action": "pick", "observation": "slots", "count": 4, "queue_slots": 8}
+SIZES = {"count": 4, "queue_slots": 8, "running_slots": 5}
+CHOICES: dict[str, Any] = {"action": "pick", "observation": "slots", **SIZES}
+KINDS = (
+    {"reward": "jct"},
+    {"reward": "rollout_advantage"},
+    {"observation": "tables"},
+    {"action": "primitive", "observation": "tables"},
+)
+"""Choices of environments that are stepped in batches."""
 ONLY_AFTER_A_STEP = {"elapsed", "agrees"}
 
 
@@ -43,17 +52,17 @@ def assert_alike(one: dict[str, Any], other: dict[str, Any]) -> None:
         assert np.array_equal(value, other[name]), name
 
 
-@pytest.mark.parametrize("reward", ["jct", "rollout_advantage"])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
 @pytest.mark.parametrize("physics", PHYSICS)
-def test_a_batch_is_single_environments(reward: str, physics: str, scenario: dict[str, Any]) -> None:
+def test_a_batch_is_single_environments(kind: dict[str, Any], physics: str, scenario: dict[str, Any]) -> None:
     """Over several episodes each: what is seen, legal, paid, told, and when it ends, at once begun anew."""
     chosen, rng = scenario | {"physics": physics}, np.random.default_rng(0)
-    many = batch(chosen, reward=reward, autoreset="NextStep")
-    singles = [tiny.make(chosen, reward=reward, **CHOICES) for _ in range(COUNT)]
+    many = batch(chosen, **kind, autoreset="NextStep")
+    singles = [tiny.make(chosen, **(CHOICES | kind)) for _ in range(COUNT)]
     seen, info = many.reset(seed=11)
     for i, env in enumerate(singles):
         alone, told = env.reset(seed=11 + i)
-        assert tiny.bits(alone) == tiny.bits(seen[i])
+        assert tiny.bits(alone) == tiny.bits(one_of(seen, i))
         assert_alike(at(info, i), told)
     over, episodes = [False] * COUNT, 0
     while episodes < 2 * COUNT:
@@ -66,7 +75,7 @@ def test_a_batch_is_single_environments(reward: str, physics: str, scenario: dic
                 wanted: Any = (alone, 0.0, False, False, told)
             else:
                 wanted = env.step(actions[i])
-            found = seen[i], float(rewards[i]), bool(terminated[i]), bool(truncated[i])
+            found = one_of(seen, i), float(rewards[i]), bool(terminated[i]), bool(truncated[i])
             assert tiny.bits(found) == tiny.bits(wanted[:4])
             assert_alike(at(info, i), wanted[4])
             assert many.action_masks()[i].tolist() == env.action_masks().tolist()
@@ -177,7 +186,7 @@ def test_what_was_seen_does_not_change_later(scenario: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("choices", "wrong"),
-    [({"action": "primitive"}, "'primitive'"), ({"observation": "tables"}, "'tables'")],
+    [({"action": "elastic"}, "'elastic'"), ({"observation": "elastic"}, "'elastic'")],
 )
 def test_other_kinds_go_one_by_one(choices: dict[str, Any], wrong: str, scenario: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"{wrong} is not .* in batches.*vectorization_mode='sync'"):
