@@ -43,7 +43,7 @@ class Learner(ABC):
 
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environments under which the agent sees and acts."""
-        return self.training.environment()
+        return self.training.environment() | {"threads": self.threads}
 
     @property
     @abstractmethod

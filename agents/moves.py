@@ -25,10 +25,6 @@ from simulator.rule import Rule
 class MovesLearner(Learner):
     """PPO or a student, whose network begins as the rule over moves."""
 
-    def environment(self) -> dict[str, Any]:
-        """Return the keywords of the environments."""
-        return super().environment() | {"threads": self.threads}
-
     @property
     def start(self) -> Rule:
         """The rule whose choices are preferred at first."""

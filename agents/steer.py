@@ -45,8 +45,7 @@ class SteerLearner(Learner):
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environments; the agent decides after so many arrivals on whatever workload."""
         every = arrivals_between(self.scenario.jobs, self.training.decisions)
-        own = {"every": every, "threads": self.threads, "base": asdict(self.base)}
-        return super().environment() | own
+        return super().environment() | {"every": every, "base": asdict(self.base)}
 
     def held(self, numbers: dict[str, float]) -> Rule:
         """Return the rule with the agent's mean offsets: what is left of it without regard to the state."""

@@ -37,29 +37,18 @@ def make_vec(
     scenario: Mapping[str, Any] | None = None,
     *,
     action: str = "pick",
-    processes: int = 1,
     autoreset: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     **choices: Any,
 ) -> VectorEnv[Any, Any, Any]:
-    """Return a batch of environments; the results are the same however many processors share the work.
-
-    processes: to divide them among, of `pick`; the others take `threads`, since their steps are compiled and long.
-    """
-    refuse_unknown(choices, *ON_THE_RULE.get(action, (GPUClusterEnv,)))
+    """Return a batch of environments; the results are the same however many `threads` share the work."""
+    refuse_unknown(choices, *ON_THE_RULE.get(action, (GPUClusterEnv, GPUClusterVectorEnv)))
     if action in ON_THE_RULE:
-        if processes != 1:
-            raise ValueError(f"processes {processes}: {action} is stepped in one process")
         env, batch = ON_THE_RULE[action]
         choices = without_render_mode(choices)
         single = env(scenario, **choices)
         own = {name: value for name, value in choices.items() if name not in OF_WINDOWS}
         return RuleVectorEnv(num_envs, single, batch(single.batch.found, num_envs, **own), autoreset)
-    choices |= {"action": action, "autoreset": autoreset}
-    if processes == 1:
-        return GPUClusterVectorEnv(num_envs, scenario, **choices)
-    from envs.processes import GPUClusterProcesses
-
-    return GPUClusterProcesses(num_envs, processes, scenario, **choices)
+    return GPUClusterVectorEnv(num_envs, scenario, action=action, autoreset=autoreset, **choices)
 
 
 def refuse_unknown(choices: Mapping[str, Any], *kinds: type) -> None:

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import gymnasium
@@ -16,6 +15,7 @@ from envs.batch import AT_THE_END, BatchEnv, Info
 from envs.naming import Named, Parts
 from envs.openings import Opening, opened
 from envs.task import MOST_INSTANTS, one_of_windows, window_named
+from envs.threads import in_parts, refuse_none
 from simulator.episode import Episode
 from simulator.kernel.steering import CRITIC, LOAD
 from simulator.rule import memory_of
@@ -44,8 +44,7 @@ class RuleBatch(ABC):
         """Make room for so many environments; none has begun. choices: of an action's kind."""
         if choices:
             raise TypeError(f"no choice {', '.join(choices)} of this action")
-        if threads < 1:
-            raise ValueError(f"threads {threads}: expected at least 1")
+        refuse_none(threads)
         self.found, self.count, self.threads = found, count, threads
         first = found[0].episode
         most = max(len(each.episode.jobs) for each in found)
@@ -80,13 +79,7 @@ class RuleBatch(ABC):
 
     def in_parts(self, work: Callable[[slice], None]) -> None:
         """Do what is to be done in all environments: a few of them at a time, on as many threads as there may be."""
-        if self.threads == 1:
-            work(slice(0, self.count))
-            return
-        parts = [slice(first, min(first + PART, self.count)) for first in range(0, self.count, PART)]
-        with ThreadPoolExecutor(self.threads) as pool:
-            for each in [pool.submit(work, part) for part in parts]:
-                each.result()
+        in_parts(work, self.count, self.threads, PART)
 
     @abstractmethod
     def seen(self) -> Any:

@@ -11,6 +11,7 @@ from envs.batch import BatchEnv, Info
 from envs.env import GPUClusterEnv
 from envs.rewards import Moment
 from envs.task import MOST_INSTANTS, refuse_without_pick, why_illegal
+from envs.threads import in_parts, refuse_none
 from simulator.kernel import calls
 from simulator.kernel.layout import JOB
 from simulator.kernel.sight import sight_dtype
@@ -35,8 +36,8 @@ class GPUClusterVectorEnv(BatchEnv):
     Everything is that of the single environment, bit for bit: keywords, windows drawn, observations, rewards, ends and
     `info`, of which each entry is an array over the environments, with `_entry` telling for which it holds. The action
     must be one that the kernel steps, `pick` or `primitive`; others go by `gymnasium.make_vec(...,
-    vectorization_mode="sync")`. Without an observation named, picks see `slots` and primitives `tables`. Seeds, windows
-    and autoreset: see `BatchEnv`.
+    vectorization_mode="sync")`. Without an observation named, picks see `slots` and primitives `tables`. threads: that
+    share the work. Seeds, windows and autoreset: see `BatchEnv`.
     """
 
     def __init__(
@@ -47,14 +48,16 @@ class GPUClusterVectorEnv(BatchEnv):
         autoreset: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         action: str = "pick",
         observation: str | None = None,
+        threads: int = 1,
         **choices: Any,
     ) -> None:
         """Choose the windows, as `GPUClusterEnv` does; nothing is simulated before the first reset."""
+        refuse_none(threads)
         observation = what_is_written(action, observation)
         super().__init__(
             num_envs, GPUClusterEnv(scenario, action=action, observation=observation, **choices), autoreset
         )
-        self.task = self.env.task
+        self.task, self._threads = self.env.task, threads
         longest = max(len(load.jobs) for load in self.task.workloads.values())
         self._states = self.task.template(self.task.windows[0]).states[:1].repeat(num_envs + 1)
         self._jobs = np.zeros((num_envs, longest), JOB)
@@ -83,6 +86,11 @@ class GPUClusterVectorEnv(BatchEnv):
             return self._shown.copy()
         return {name: self._shown[:, part].copy() for name, part in self._parts.items()}
 
+    def _step(self, actions: np.ndarray) -> None:
+        """Carry out actions, divided among threads."""
+        each = -(-self.num_envs // self._threads)
+        in_parts(lambda part: self._stepper.step(actions, part), self.num_envs, self._threads, each)
+
     def action_masks(self) -> np.ndarray:
         """Tell which actions are legal now: bool (num_envs, actions)."""
         return self._stepper.masks.astype(bool)
@@ -105,7 +113,7 @@ class GPUClusterVectorEnv(BatchEnv):
             self._scales[i] = self.task.base_jct(int(self.numbers[i]))
             self._illegal[i] = 0
             actions[i] = BEGIN
-        self._stepper.step(actions)
+        self._step(actions)
 
     def _play(self, actions: np.ndarray) -> tuple[np.ndarray, Info]:
         chosen = self._legal(np.asarray(actions, np.int64))
@@ -113,7 +121,7 @@ class GPUClusterVectorEnv(BatchEnv):
         outcomes = self._stepper.outcomes
         before, choices = moments(outcomes), outcomes[:, OWN_CHOICE].copy()
         advantages = self._advantages(chosen, choices) if self.task.looks_ahead else None
-        self._stepper.step(chosen)
+        self._step(chosen)
         after, stepped = moments(outcomes), chosen != LEAVE
         rewards = self.task.reward(before, chosen, after, lambda: advantages) / self._scales
         told = {"elapsed": np.where(stepped, after.now - before.now, 0.0), "_elapsed": stepped}

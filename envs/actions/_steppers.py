@@ -44,9 +44,16 @@ class Stepper(ABC):
         for kept in ("known", "whole_for", "lasting_for"):
             self._records[2][kept][e] = 0
 
-    def step(self, actions: np.ndarray) -> None:
-        """Take steps: legal actions, or BEGIN, or LEAVE where an environment is left alone."""
-        type(self).kernel(*self._records, actions, *self._written)
+    def step(self, actions: np.ndarray, part: slice | None = None) -> None:
+        """Take steps, in a part of the environments alone if one is named.
+
+        actions: int64 (N,), legal ones, or BEGIN, or LEAVE where an environment is left alone.
+        """
+        if part is None:
+            type(self).kernel(*self._records, actions, *self._written)
+            return
+        states, jobs, sights = (each[part] for each in self._records)
+        type(self).kernel(states, jobs, sights, actions[part], *(each[part] for each in self._written))
 
     def job_of(self, e: int, action: int) -> int:
         """Return the job that an action would pick, -1 for waiting."""

@@ -1,0 +1,55 @@
+"""Threads that share the work of a batch change nothing but how long it takes."""
+
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from tests.cases import tiny
+
+COUNT = 5
+
+
+def batch(scenario: dict[str, Any], action: str, threads: int) -> Any:
+    choices: dict[str, Any] = {"scenario": scenario, "action": action, "threads": threads, "queue_slots": 8}
+    return gymnasium.make_vec("GPUCluster-v1", COUNT, autoreset="SameStep", **choices)
+
+
+def played(env: Any, steps: int) -> list[bytes]:
+    """Return what random steps give."""
+    rng = np.random.default_rng(0)
+    seen, info = env.reset(seed=0)
+    found = [tiny.bits(seen)]
+    for _ in range(steps):
+        actions = np.array([rng.choice(np.flatnonzero(mask)) for mask in info["action_mask"]])
+        seen, rewards, terminated, truncated, info = env.step(actions)
+        found.append(tiny.bits((seen, rewards, terminated, truncated)))
+    return found
+
+
+@pytest.mark.parametrize("action", ["pick", "primitive"])
+@pytest.mark.parametrize("threads", [2, 8])
+def test_threads_change_nothing(action: str, threads: int, tmp_path: Path) -> None:
+    scenario = tiny.scenario(tmp_path, physics="all")
+    alone, shared = (played(batch(scenario, action, count), 150) for count in (1, threads))
+    assert alone == shared
+    assert len(set(alone)) == len(alone)
+
+
+def test_a_batch_has_a_thread_at_least(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="threads 0: expected at least 1"):
+        batch(tiny.scenario(tmp_path), "pick", 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_fork_has_threads_of_its_own(tmp_path: Path) -> None:
+    """Threads are not there in the child of a process that has some: it would wait for them without end."""
+    env = batch(tiny.scenario(tmp_path), "pick", 2)
+    played(env, 2)
+    child = multiprocessing.get_context("fork").Process(target=played, args=(env, 2), daemon=True)
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
