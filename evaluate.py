@@ -49,14 +49,14 @@ class Evaluation:
     for the workload, or for all), the folder of a learned agent, or module:attribute. Several make one table, in which
     all are held against the first; one stands beside fifo, sjf, srtf and las."""
     protocol: str | None = None
-    """Instead of a policy, the folder of a run of train_agent.py: its agents, of all seeds, are judged on 100 windows
-    (all of a log with fewer) of its scenario, or of what flags choose; --policy names others to hold them against."""
+    """The folder of a run of train_agent.py: its agents, of all seeds, are judged on windows of its scenario, or of
+    what flags choose, beside a ladder of policies and those that --policy names."""
     paper: str | None = None
     """Instead of a policy, a paper of experiments/ (xion ...): its claims, on the workload that they are about."""
     scenario: Scenario = field(default_factory=Scenario)
     """What is simulated."""
     windows: int | None = choice(None, least=1)
-    """Windows to score on, 20 or 100, or trials of a paper, its own number; none under --whole."""
+    """Windows to score on: 20, under --protocol 100, or all of a log with fewer; trials of a paper, its own number."""
     processes: int = choice(1, least=1)
     """Processes to share the work; the results are the same."""
     workload: str | None = None
@@ -109,11 +109,10 @@ def read_choices(args: Sequence[str]) -> Evaluation:
     evaluation = choices.read(Evaluation, args, command="evaluate.py", about=f"{__doc__}\n\n{EXAMPLES}")
     if sum(map(bool, (evaluation.protocol or evaluation.policy, evaluation.paper))) != 1:
         raise ValueError(
-            "give one of --policy, what to score, --protocol, whose agents to judge, "
-            "and --paper, whose claims to examine"
+            "give --policy, what to score, or --protocol, whose agents to judge, or --paper, whose claims to examine"
         )
-    if not evaluation.policy and evaluation.records:
-        raise ValueError("--record, --report and --perfetto go with --policy: leave them out")
+    if evaluation.records and (evaluation.protocol or not evaluation.policy):
+        raise ValueError("--record, --report and --perfetto go with --policy alone: leave them out")
     usual = Scenario(seed=evaluation.scenario.seed)
     if evaluation.paper and evaluation.scenario != usual:
         changed = [name for name, value in vars(usual).items() if getattr(evaluation.scenario, name) != value]
@@ -151,15 +150,19 @@ def judgement(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
     found = candidates(Path(run))
     if evaluation.scenario == Scenario() and not evaluation.workload:
         evaluation = replace(evaluation, scenario=found[0].agent.scenario)
-    return run, partial(judge, evaluation, found)
+    return run, partial(judge, evaluation, found, named(evaluation))
 
 
-def judge(evaluation: Evaluation, found: "Sequence[Candidate]", folder: Path) -> None:
+def judge(
+    evaluation: Evaluation,
+    found: "Sequence[Candidate]",
+    others: "Mapping[str, Policy | type]",
+    folder: Path,
+) -> None:
     """Judge the agents of a run, print what came of it, and fill the run folder."""
     from agents.judging import Judging, document, lines, windows_for
     from evaluation import footnotes, report
 
-    others = dict(load(policy, evaluation) for policy in evaluation.policy)
     with working("preparing the jobs; the first run compiles the simulator"):
         workloads = windows_for(evaluation.scenario, evaluation.windows)
     judging = Judging(found, workloads, besides=others, processes=evaluation.processes)
@@ -172,6 +175,19 @@ def judge(evaluation: Evaluation, found: "Sequence[Candidate]", folder: Path) ->
 
 def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
     """Return the policies to score by name, and the name of the one that the others are held against."""
+    found = named(evaluation)
+    if "all" in evaluation.policy:
+        return found, "fifo"
+    reference = next(iter(found))
+    beside = () if evaluation.scenario.whole else BESIDE
+    if of_search := tuned(evaluation, evaluation.policy[0]):
+        beside = tuple(dict.fromkeys((of_search.policy, *beside)))
+    alone = len(evaluation.policy) == 1
+    return found | {name: baselines.load(name) for name in beside if alone and name not in found}, reference
+
+
+def named(evaluation: Evaluation) -> "dict[str, Policy | type]":
+    """Return the policies that are asked for by name, each once; ValueError for one that is asked for twice."""
     found: dict[str, Policy | type] = {}
     asked = [each for each in evaluation.policy if each != "all"]
     everything = len(asked) < len(evaluation.policy)
@@ -187,14 +203,7 @@ def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
         if name in found:
             raise ValueError(f"--policy {policy} is in the table already: once is enough")
         found[name] = made
-    if everything:
-        return found, "fifo"
-    reference = next(iter(found))
-    beside = () if evaluation.scenario.whole else BESIDE
-    if of_search := tuned(evaluation, asked[0]):
-        beside = tuple(dict.fromkeys((of_search.policy, *beside)))
-    alone = len(asked) == 1
-    return found | {name: baselines.load(name) for name in beside if alone and name not in found}, reference
+    return found
 
 
 def tuned(evaluation: Evaluation, policy: str) -> "baselines.Tuned | None":
@@ -222,9 +231,9 @@ def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
     if policy not in known and Path(policy).is_dir():
         from agents import load_policy
 
-        if said := run_folder.unfinished(run_of(Path(policy).resolve())):
+        if said := run_folder.unfinished(run_folder.run_of(Path(policy).resolve())):
             command.tell(f"Note: {said}; the agent is the best so far.")
-        return agent_name(Path(policy).resolve()), load_policy(policy)
+        return run_folder.agent_name(Path(policy).resolve()), load_policy(policy)
     if ":" not in policy and policy not in known:
         others = (
             "all",
@@ -240,17 +249,6 @@ def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
         sys.path.append(os.getcwd())  # a user's own module lies in their folder
     found = baselines.load(policy)
     return policy, found
-
-
-def agent_name(folder: Path) -> str:
-    """Return what to call an agent: the folder of its run, which holds it as `best` or among checkpoints."""
-    kept = folder.name == "best" or folder.parent.name == "checkpoints"
-    return f"{run_of(folder).name}_{folder.name}" if kept else f"agent_{folder.name}"
-
-
-def run_of(folder: Path) -> Path:
-    """Return the folder of the run that an agent's folder is of."""
-    return folder.parent if folder.name == "best" else folder.parent.parent
 
 
 def made(evaluation: Evaluation) -> "list[Workload]":

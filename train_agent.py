@@ -153,7 +153,7 @@ def train(wanted: Run, number: int, folder: Path) -> Trained:
     with progress("learning", training.steps, before="drawing windows and playing the heuristics") as stepped:
         how: dict[str, Any] = {"threads": processors(wanted), "track": wanted.track}
         best = learn(wanted.scenario, training, own, **how, stepped=stepped, validated=note)
-    print(pace(times))
+    print(pace(times, held_against(training)))
     held = learner_of(wanted.scenario, training).held(bests[-1].greedy.numbers)
     return Trained(best, load_policy(best), held)
 
@@ -179,8 +179,8 @@ def tell(validated: "Validated", start: str) -> None:
         print(f"{'':>16} on {', '.join(f'{name} {ratio:.4f}' for name, ratio in on.items())}", flush=True)
 
 
-def pace(times: "Sequence[tuple[float, Validated]]") -> str:
-    """Say how fast was learned: validations, each with when it was, s, validations between them included."""
+def pace(times: "Sequence[tuple[float, Validated]]", start: str) -> str:
+    """Say how fast was learned, by validations, each with when it was, s. start: what they are held against."""
     began, last = times[0][0], times[-1][1]
     minutes = {each.step: (at - began) / 60 for at, each in times}
     rate = last.step / max(60 * minutes[last.step], 1e-9)
@@ -191,7 +191,7 @@ def pace(times: "Sequence[tuple[float, Validated]]") -> str:
 
     least = min(each.greedy.ratio for _, each in times)
     passed = "; ".join(when(*each) for each in (("2 % below", 0.98), ("5 % below", 0.95), ("best", least)))
-    return f"Pace: {rate:,.0f} steps a second; on validation windows {passed}."
+    return f"Pace: {rate:,.0f} steps a second, validations included; on validation windows, of {start}: {passed}."
 
 
 def score(wanted: Run, agents: Sequence[Trained], folder: Path) -> None:
@@ -210,7 +210,7 @@ def score(wanted: Run, agents: Sequence[Trained], folder: Path) -> None:
     if len(named) > 1:
         print(f"\nOn all {len(named)} workloads together:")
         out = report.console(sys.stdout)
-        for line in verdicts(together(summaries), len(agents), held_against(wanted.training)):
+        for line in verdicts(together(summaries), len(agents), wanted.training):
             out.print(line)
     print(f"See how it learned: tensorboard --logdir {folder}")
     print(f"Score the agent again: python evaluate.py --policy {agents[0].folder}")
@@ -256,7 +256,7 @@ def score_on(
     out.print(report.table(summaries, bounds, START))
     for line in footnotes.footnotes(workloads, summaries, policies, START, bounds):
         out.print(line)
-    for line in verdicts(summaries, count, held_against(wanted.training)):
+    for line in verdicts(summaries, count, wanted.training):
         out.print(line)
     return summaries
 
@@ -299,11 +299,8 @@ def held_against(training: Training) -> str:
     return "where it began" if training.begin == "union" else "union"
 
 
-def verdicts(summaries: "dict[str, pd.DataFrame]", count: int, start: str) -> list[str]:
-    """Say of every other policy whether the agents, so many, are better, as far as these windows tell.
-
-    start: the name of what they are held against first.
-    """
+def verdicts(summaries: "dict[str, pd.DataFrame]", count: int, training: Training) -> list[str]:
+    """Say of every other policy whether the agents, so many, are better, as far as these windows tell."""
     from evaluation.comparison import compare_agents
     from evaluation.footnotes import FULL_WINDOWS
 
@@ -312,6 +309,7 @@ def verdicts(summaries: "dict[str, pd.DataFrame]", count: int, start: str) -> li
         [summaries[each] for each in numbered(name, count) if each in summaries] for name in ("agent", HELD)
     )
     own = {*numbered("agent", count), *numbered(HELD, count)}
+    start = held_against(training)
     told = {START: start, UNTAUGHT: UNTAUGHT_TOLD}
     found = {"what it does on average, held": compare_agents(ours, held)} if held else {}
     for name, other in summaries.items():
@@ -323,7 +321,7 @@ def verdicts(summaries: "dict[str, pd.DataFrame]", count: int, start: str) -> li
         f"{words(each)} {which}"
         for which, each in found.items()
     ]
-    began = found[start]
+    began = found[start] if training.begin == "union" else found.get(CONSTANTS, found[start])
     if began.high >= 1 or began.windows < FULL_WINDOWS:
         lines.append(f"As far as these windows tell, {of} learned nothing by which jobs end earlier.")
     return lines

@@ -31,7 +31,7 @@ class Validated(NamedTuple):
     greedy: Score
     sampled: Score
     best: bool
-    """Whether its greedy ratio to what it began as is the lowest so far."""
+    """Whether its greedy ratio to its start is the lowest so far."""
 
 
 class Curves(BaseCallback):

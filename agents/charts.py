@@ -14,7 +14,7 @@ from evaluation.about import commit
 
 CHARTS = {
     "validation": {
-        "mean JCT / that of what it began as": ["Multiline", ["jct/(agent|start|constants)"]],
+        "mean JCT / that of its start": ["Multiline", ["jct/(agent|start|constants)"]],
         "the same, beside heuristics": ["Multiline", ["jct/.*"]],
     }
 }
@@ -41,7 +41,7 @@ def choices_of(learner: Learner) -> dict[str, dict[str, Any]]:
 
 
 def lay_out_charts(logger: Logger) -> None:
-    """Put the agent, what it began as and the best constants into one chart, heuristics beside them into another."""
+    """Put the agent, its start and the best constants into one chart, heuristics beside them into another."""
     for writer in writers(logger):
         writer.add_custom_scalars(CHARTS)
 

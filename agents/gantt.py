@@ -23,7 +23,7 @@ MOST_BARS = 60_000  # more than such a window has: they run into one another rat
 
 
 class Schedules:
-    """What an agent, and what it began as, do in the first validation window of the scenario, as images."""
+    """What an agent, and its start, do in the first validation window of the scenario, as images."""
 
     def __init__(self, learner: Learner) -> None:
         """Take what is learned; nothing is simulated before an image is asked for."""

@@ -17,7 +17,7 @@ from agents.learned import policy_of
 from agents.saved_agent import Agent
 from evaluation import protocol, report
 from evaluation.choices import workload_like
-from evaluation.comparison import compare_agents
+from evaluation.comparison import Comparison, compare_agents
 from evaluation.footnotes import lever_off
 from evaluation.protocol import LEVELS, Judgement
 from simulator.episode import run
@@ -40,7 +40,9 @@ LADDER = (
     "srtf_oracle",
 )
 """What agents are held against where its lever is there, from the simplest to the strongest; the last is an oracle."""
-START, AS_IT_IS, BOUND = "union", "as it is", "the lower bound"
+START, KNOWING = "union", "union_oracle"
+"""What all are held against, and the same where it knows run times."""
+AS_IT_IS, TRUTH = "as it is", "true_run_times"
 WINDOWS, TIMED = 100, 3
 Made = dict[str, Callable[[], Policy]]
 
@@ -77,10 +79,11 @@ def windows_for(scenario: Scenario, count: int | None) -> list[Workload]:
 class Judged(NamedTuple):
     """What came of it: judgements by policy, the same under each shift against some, and seconds a window.
 
-    closed: the share of the gap between where agents begin and the lower bound that each policy closes.
+    to_bound: the agents' mean JCT / the lower bound. closed: the share of `union`'s gap to it that each policy closes.
     """
 
     against: dict[str, Judgement]
+    to_bound: Comparison
     closed: dict[str, float]
     shifts: dict[str, dict[str, tuple[float, float, float]]]
     seconds: dict[str, float]
@@ -117,8 +120,12 @@ class Judging:
         """Play all; `moved` is told of each simulation that has ended. The shifts take a fifth of the windows."""
         workloads = self.workloads
         summaries = self._play(self.agents | self.held | self.others, workloads, moved)
+        knowing = [shifted(each, TRUTH) for each in workloads if self.can_know]
+        summaries |= self._play({KNOWING: self.others[START]}, knowing, moved) if knowing else {}
         ours = [summaries[name] for name in self.agents]
-        others: dict[str, Any] = {name: summaries[name] for name in self.others}
+        others: dict[str, Any] = {
+            name: each for name, each in summaries.items() if name not in self.agents | self.held
+        }
         if len(self.held) == len(ours):
             others = {"its mean action, held": [summaries[name] for name in self.held]} | others
         few = workloads[: self.shifted_windows(len(workloads))]
@@ -129,13 +136,20 @@ class Judging:
         bounds = report.bounds(workloads)
         closed = report.gaps_closed(summaries, bounds, START)
         seconds = self._seconds(workloads[:TIMED])
-        return Judged(protocol.judged(ours, others | {BOUND: bounds}), closed, shifts, seconds, summaries)
+        to_bound = compare_agents(ours, [bounds] * len(ours))
+        return Judged(protocol.judged(ours, others), to_bound, closed, shifts, seconds, summaries)
+
+    @property
+    def can_know(self) -> bool:
+        """Whether run times are estimated, so that knowing them would be something else."""
+        return bool(applicable(self.workloads[0].scenario, (TRUTH,)))
 
     @property
     def simulations(self) -> int:
         """How many simulations it takes."""
         windows = len(self.workloads)
-        once, again = len(self.agents | self.held | self.others), len(self.agents | self._on_shifts)
+        once = len(self.agents | self.held | self.others) + self.can_know
+        again = len(self.agents | self._on_shifts)
         return once * windows + again * (1 + len(self.shifts)) * self.shifted_windows(windows)
 
     @staticmethod
@@ -158,7 +172,7 @@ class Judging:
     def _shift(
         self, workloads: Sequence[Workload], moved: Callable[[int], None]
     ) -> dict[str, tuple[float, float, float]]:
-        """Return the agents' mean JCT / that of where they began and of the best policy there, with its interval."""
+        """Return the agents' mean JCT / that of `union` and of the best policy there, with its interval."""
         others = self._on_shifts
         summaries = self._play(self.agents | others, workloads, moved)
         ours = [summaries[name] for name in self.agents]
@@ -183,6 +197,11 @@ class Judging:
         return found
 
 
+def told(ratio: Comparison) -> str:
+    """Write out a ratio with its interval."""
+    return f"{ratio.ratio:.3f} ({ratio.low:.3f}-{ratio.high:.3f})"
+
+
 def lines(found: Judged, count: int) -> Iterator[str]:
     """Yield what is printed of a judgement of so many agents."""
     windows = next(iter(found.against.values())).windows
@@ -194,9 +213,10 @@ def lines(found: Judged, count: int) -> Iterator[str]:
     for name, each in found.against.items():
         mean, iqm = (f"{it.ratio:6.3f} {it.low:6.3f}-{it.high:.3f}" for it in (each.mean, each.iqm))
         yield f"{name:<22}{mean} {iqm}{each.wins:6d}{each.holm:10.1e}"
+    yield ""
+    yield f"Below a lower bound no schedule comes; of it {of} {'have' if count > 1 else 'has'} {told(found.to_bound)}"
     if found.closed:
-        yield ""
-        yield f"Share of {START}'s gap to the bound that is closed; no schedule has a mean JCT below it"
+        yield f"Share of {START}'s gap to the bound that is closed"
         yield from (f"{name:<22}{share:8.3f}" for name, share in found.closed.items() if name != START)
     yield ""
     yield "Share of the agents' windows with a ratio of at most"
@@ -222,6 +242,7 @@ def document(found: Judged) -> dict[str, Any]:
             name: each._asdict() | {"mean": each.mean._asdict(), "iqm": each.iqm._asdict()}
             for name, each in found.against.items()
         },
+        "to_bound": found.to_bound._asdict(),
         "gap_closed": found.closed,
         "profile_levels": LEVELS,
         "shifts": found.shifts,

@@ -17,7 +17,7 @@ from evaluation.comparison import Comparison, compare
 from workloads import Scenario
 
 HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion_threshold")
-"""What every agent is held against, beside what it began as, and the best constants where a search found some."""
+"""What every agent is held against, beside its start, and the best constants where a search found some."""
 
 START, CONSTANTS = "start", "constants"
 FEWER = 5
@@ -33,13 +33,13 @@ class Score(NamedTuple):
     numbers: dict[str, float]
     """Means over windows of some numbers of `evaluation.results.summarise`, and what an action tells besides."""
     against: dict[str, Comparison]
-    """Its mean JCT / that of each other, paired by window; what it began as is `start`."""
+    """Its mean JCT / that of each other, paired by window; its start among them."""
     on: dict[str, float]
-    """Its mean JCT / that of what it began as, by workload, where there are several."""
+    """Its mean JCT / that of its start, by workload, where there are several."""
 
     @property
     def ratio(self) -> float:
-        """Mean over windows of its mean JCT / that of what it began as."""
+        """Mean over windows of its mean JCT / that of its start."""
         return self.against[START].ratio
 
 
@@ -91,7 +91,7 @@ class Validation:
 
     @property
     def lines(self) -> dict[str, float]:
-        """Mean over windows of each heuristic's mean JCT / that of what the agent begins as."""
+        """Mean over windows of each heuristic's mean JCT / that of the start."""
         start = self._others[START]
         return {name: compare(summary, start).ratio for name, summary in self._others.items()}
 

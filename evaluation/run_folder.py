@@ -80,6 +80,17 @@ def status_of(folder: Path) -> str | None:
     return status if isinstance(status, str) else None
 
 
+def agent_name(folder: Path) -> str:
+    """Return what to call an agent: the folder of its run, which holds it as `best` or among checkpoints."""
+    kept = folder.name == "best" or folder.parent.name == "checkpoints"
+    return f"{run_of(folder).name}_{folder.name}" if kept else f"agent_{folder.name}"
+
+
+def run_of(folder: Path) -> Path:
+    """Return the folder of the run that an agent's folder is of."""
+    return folder.parent if folder.name == "best" else folder.parent.parent
+
+
 def unfinished(folder: Path) -> str | None:
     """Return a sentence on a run folder whose run is not known to have finished, else None."""
     status = status_of(folder)

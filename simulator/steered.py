@@ -7,6 +7,7 @@ learned on windows decides as often for each job on a trace of any length, and k
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID, uuid4
 
 import numpy as np
 
@@ -89,13 +90,14 @@ class Steered(RunsWhole):
     def __init__(self, offsets: Offsets, every: int, choose: Choose) -> None:
         """Take the weights that are moved, arrivals between two choices, and what chooses the offsets."""
         self.offsets, self.every, self.choose = offsets, every, choose
+        self._key = uuid4()
 
     def __call__(self, view: "View") -> Action:
         """Return the next move of this instant."""
         source, offsets = source_of(view), self.offsets
-        due = Due(offsets.start, offsets.names, self.every, (int(source.state.num_arrived) - 1) // self.every)
+        due = Due(self._key, (int(source.state.num_arrived) - 1) // self.every)
         if source.rule != due:
-            if not (isinstance(source.rule, Due) and source.rule[:-1] == due[:-1]):
+            if not (isinstance(source.rule, Due) and source.rule.policy == self._key):
                 source.rule_memory = memory_of(offsets.start, source.states, source.jobs, source.histories)
             source.rule = due
             load = np.zeros((1, len(LOAD)), np.float32)
@@ -122,11 +124,9 @@ class Steered(RunsWhole):
 
 
 class Due(NamedTuple):
-    """What an episode keeps of the last choice of weights: of which it was, and how many had been due before it."""
+    """What an episode keeps of the last choice of weights: whose it was, and how many had been due before it."""
 
-    start: Rule
-    weights: tuple[str, ...]
-    every: int
+    policy: UUID
     chosen: int
 
 

@@ -72,6 +72,11 @@ def other_contention(scenario: "Scenario") -> Mapping[str, Any]:
     return {"contention_form": "excess" if scenario.contention_form == "turns" else "turns"}
 
 
+def truths(scenario: "Scenario") -> Mapping[str, Any]:
+    """Let every policy know run times, which none can in earnest: what it is worth to know."""
+    return {"physics": ",".join(part for part in scenario.parts if part != "estimates") or "none"}
+
+
 def shares(scenario: "Scenario") -> bool:
     """Tell whether jobs may share GPUs."""
     return "sharing" in scenario.parts
@@ -111,6 +116,7 @@ KINDS = {
     "run_times": Kind("run times and gaps x {:g}", longer),
     "pauses": Kind("pauses and loads x {:g}", dearer, applies=pauses_cost),
     "estimates": Kind("estimates with an error of {:g} more", misjudged, applies=errs),
+    "true_run_times": Kind("true run times in the place of estimates", choices=truths, applies=errs),
     "other_contention": Kind("the other form of contention", choices=other_contention, applies=shares),
     "wider_nodes": Kind("half as many nodes, twice as wide", choices=wider_nodes, applies=can_be_halved),
 }

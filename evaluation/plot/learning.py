@@ -1,4 +1,4 @@
-"""How agents learned: mean JCT on validation windows over that of what they began as, by decision, a panel a run."""
+"""How agents learned: mean JCT on validation windows over that of their start, by decision, a panel a run."""
 
 import json
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 CURVE = "validation.csv"
 GREEDY, SAMPLED = "greedy_ratio_to_start", "sampled_ratio_to_start"
 HIGH = 2.2  # inches
-MOST = 1.05  # times what they began as that is shown
+MOST = 1.05  # times their start that is shown
 
 
 def curves(folder: Path) -> list[pd.DataFrame]:
@@ -39,7 +39,7 @@ def title(folder: Path) -> str:
 
 
 def learning(runs: Sequence[tuple[str, Sequence[pd.DataFrame]]], width: Width = "page") -> "Figure":
-    """Draw each run's agents, by their most likely actions and with their noise; 1 is where they began."""
+    """Draw each run's agents, by their most likely actions and with their noise; 1 is their start."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(INCHES[width], HIGH), layout="constrained", facecolor="white")
@@ -52,7 +52,7 @@ def learning(runs: Sequence[tuple[str, Sequence[pd.DataFrame]]], width: Width = 
         if place:
             axes.set_yticklabels([])
     figure.axes[0].legend(frameon=False, loc="upper right")
-    figure.supylabel("Mean JCT / where it began", fontsize=8)
+    figure.supylabel("Mean JCT / that of the start", fontsize=8)
     figure.supxlabel("Decisions, thousands", fontsize=8)
     return figure
 

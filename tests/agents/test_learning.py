@@ -176,7 +176,7 @@ def test_the_best_constants_are_a_line_where_some_are_known(workload: str, known
 def test_each_validation_shows_who_is_on_which_gpu(
     action: Literal["pick", "steer"], scenario: Scenario, tmp_path: Path
 ) -> None:
-    """In both halves of the image, the agent's and that of what it began as, jobs have their colours."""
+    """In both halves of the image, the agent's and that of its start, jobs have their colours."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     few = replace(TINY, steps=32, environments=4, rollout_steps=4, batch=16, validate_every=16)

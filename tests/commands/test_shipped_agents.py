@@ -91,7 +91,7 @@ def test_the_agents_of_a_run_are_judged(
     assert evaluate.main(["--protocol", str(run), *flags]) == 0
     out = capsys.readouterr().out
     rows = re.findall(r"^(.+?) +\d\.\d{3}  ?\d+\.\d{3}-\d\.\d{3} ", out, re.MULTILINE)
-    assert {"its mean action, held", "fifo", "union", "srtf_oracle", "srsf"} <= set(rows)
+    assert {"its mean action, held", "fifo", "union", "srtf_oracle", "union_oracle", "srsf"} <= set(rows)
     assert "xonar" not in rows  # nobody shares under --physics exclusive
     assert "Mean JCT of 2 agents / that of each on 2 test windows" in out
     assert re.search(r"^load x 1\.25 +union \d\.\d{3} \(", out, re.MULTILINE)
@@ -103,7 +103,8 @@ def test_the_agents_of_a_run_are_judged(
     assert 0 < found["gap_closed"]["srtf_oracle"] <= 1
     assert found["gap_closed"]["fifo"] < 0
     assert re.search(r"^fifo +-\d+\.\d{3}$", out, re.MULTILINE)
-    assert found["against"]["the lower bound"]["mean"]["ratio"] > 1
+    assert found["to_bound"]["low"] >= 1
+    assert f"of it 2 agents have {found['to_bound']['ratio']:.3f} (" in out
     again = [*found["by_window"]["agent_0"], *found["by_window"]["agent_1"]]
     ratios = [
         ours["mean_jct_s"] / theirs["mean_jct_s"]
@@ -116,4 +117,23 @@ def test_a_folder_without_agents_is_not_judged(tmp_path: Path, capsys: pytest.Ca
     assert evaluate.main(["--protocol", str(tmp_path)]) == 2
     assert "holds no agent" in capsys.readouterr().err
     assert evaluate.main(["--protocol", str(tmp_path), "--paper", "xion"]) == 2
-    assert "give one of --policy" in capsys.readouterr().err
+    assert "give --policy" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--report",), "--report and --perfetto go with --policy alone"),
+        (("--policy", "fifo", "fifo"), "fifo twice"),
+        (("--policy", "nobody"), "no policy 'nobody'"),
+    ],
+)
+def test_a_judgement_takes_policies_as_a_table_does(
+    flags: tuple[str, ...], said: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is wrong with them is said before a folder is begun."""
+    named = () if "--policy" in flags else ("--policy", "srsf")
+    out = tmp_path / "judged"
+    assert evaluate.main(["--protocol", str(run), *named, *flags, "--out", str(out)]) == 2
+    assert said in capsys.readouterr().err
+    assert not out.exists()

@@ -9,15 +9,17 @@ from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import evaluate
+from agents.training import Training
 from evaluation.comparison import Comparison
 from tests.cases.crowd import crowd
-from train_agent import main, words
+from train_agent import main, verdicts, words
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Command = Callable[..., tuple[int, str, str]]
@@ -86,7 +88,9 @@ def test_it_learns_and_says_how_the_agent_stands(trained: Run) -> None:
     assert (trained.code, trained.error) == (0, "")
     assert re.findall(r"^step +([\d,]+): mean JCT / where it began", out, re.MULTILINE) == ["0", "256", "512"]
     assert re.search(
-        r"^Pace: [\d,]+ steps a second; .*; best after \d+\.\d min \([\d,]+ steps\)\.$", out, re.MULTILINE
+        r"^Pace: [\d,]+ steps a second, validations included; .* of where it began: .*; best after \d+\.\d min \([\d,]+ steps\)\.$",
+        out,
+        re.MULTILINE,
     )
     rows = re.findall(r"^(\w+) +[\d,.]+ ", out, re.MULTILINE)
     assert rows[:8] == ["agent", "start", "fifo", "sjf", "srtf", "las", "xion", "xion_threshold"]
@@ -99,6 +103,34 @@ def test_it_learns_and_says_how_the_agent_stands(trained: Run) -> None:
     assert {each.name for each in (run / "best").iterdir()} == {"agent.json", "weights.safetensors"}
     assert json.loads((run / "summary.json").read_text())["reference"] == "start"
     assert json.loads((run / "choices.json").read_text())["training"]["steps"] == 512
+
+
+@pytest.mark.parametrize(
+    ("begin", "of_start", "of_constants", "learned"),
+    [
+        ("union", 0.97, 1.0, True),
+        ("union", 1.0, 0.97, False),
+        ("constants", 0.97, 1.0, False),
+        ("constants", 0.97, 0.99, True),
+    ],
+)
+def test_who_is_no_better_than_what_it_began_as_learned_nothing(
+    begin: Literal["union", "constants"], of_start: float, of_constants: float, learned: bool
+) -> None:
+    """By thirty windows, each alike but for a little noise; constants are what it began as where it began at them."""
+    jct_s = np.random.default_rng(0).uniform(900.0, 1100.0, 30)
+    noise = np.random.default_rng(1).normal(1.0, 0.002, (2, 30))
+    noise /= noise.mean(axis=1, keepdims=True)
+    each = {
+        "agent": jct_s,
+        "start": jct_s / of_start * noise[0],
+        "constants": jct_s / of_constants * noise[1],
+    }
+    summaries = {
+        name: pd.DataFrame({"window": range(30), "mean_jct_s": values}) for name, values in each.items()
+    }
+    said = verdicts(summaries, 1, Training(action="steer", begin=begin))
+    assert any("learned nothing" in line for line in said) != learned
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -226,4 +226,6 @@ def test_the_command_keeps_what_is_asked_for(tmp_path: Path, capsys: pytest.Capt
 
 def test_a_paper_has_a_figure_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--paper", "xion", "--report"]) == 2
-    assert "--record, --report and --perfetto go with --policy: leave them out" in capsys.readouterr().err
+    assert (
+        "--record, --report and --perfetto go with --policy alone: leave them out" in capsys.readouterr().err
+    )

@@ -129,6 +129,23 @@ def test_a_policy_that_steers_keeps_nothing_of_an_episode(
     assert not load.results(alone).equals(load.results(run(Rule(), load.episode())))
 
 
+def test_policies_that_steer_do_not_take_one_anothers_weights(tmp_path: Path) -> None:
+    """Asked in turn about one episode, each chooses its own, though only what chooses differs."""
+    episode = whole(Scenario(**tiny.scenario(tmp_path, tiny.mixed(3), physics="all"))).episode()
+
+    def always(offset: float) -> Steered:
+        return Steered(Offsets(Rule(), ("price",)), 3, lambda seen: np.array([offset]))
+
+    low, high = always(-1.0), always(1.0)
+    episode.advance()
+    prices = []
+    for policy in (low, high, high, low):
+        policy(episode.view)
+        memory: Any = source_of(episode.view).rule_memory
+        prices.append(float(memory["price"][0]))
+    assert prices[0] == prices[3] < prices[1] == prices[2]
+
+
 @WAYS
 def test_a_copy_in_the_middle_of_an_instant_keeps_the_moves_that_are_left(
     duplicate: Callable[[Any], Any], tmp_path: Path

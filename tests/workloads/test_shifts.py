@@ -15,7 +15,11 @@ from workloads import SHIFTS, VARIED, Scenario, Workload, applicable, in_words, 
 SMALL = replace(named("mixed"), jobs=40)
 TIMES = {"submit_s", "duration_s", "profiled_duration_s", "predicted_duration_s"}
 COLUMNS = {"pauses": {"pause_s", "load_s"}, "estimates": {"profiled_duration_s"}, "run_times": TIMES}
-FIELDS = {"other_contention": {"contention_form"}, "wider_nodes": {"cluster"}}
+FIELDS = {
+    "other_contention": {"contention_form"},
+    "wider_nodes": {"cluster"},
+    "true_run_times": {"physics"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +27,7 @@ def window() -> Workload:
     return windows(SMALL, "test", 1)[0]
 
 
-@pytest.mark.parametrize("shift", dict.fromkeys(SHIFTS + VARIED))
+@pytest.mark.parametrize("shift", dict.fromkeys((*SHIFTS, *VARIED, "true_run_times")))
 def test_a_shift_changes_what_it_says_and_nothing_else(shift: str, window: Workload) -> None:
     kind, _, strength = shift.partition("=")
     found = shifted(window, shift)
@@ -86,6 +90,16 @@ def test_shifts_are_left_out_where_they_would_change_nothing(window: Workload) -
     assert {"pauses=0.4", "estimates=0.5"} <= left_out(physics="none")
     with pytest.raises(ValueError, match="other form of contention would change nothing"):
         windows(replace(SMALL, physics="exclusive", shift="other_contention"), "train", 1)
+
+
+def test_true_run_times_are_what_is_estimated(window: Workload) -> None:
+    """Alone, and on the GPUs asked for, each job ends when it was said to; as it is there are errors of half."""
+    for load, most in ((shifted(window, "true_run_times"), 1e-6), (window, np.inf)):
+        view = run(Rule(), load.episode()).view
+        error = np.abs(np.log(view.jobs.estimate_s / load.table["duration_s"].to_numpy()))
+        gpus = load.table["num_gpus"].to_numpy() > 0
+        assert error[gpus].max() <= most
+    assert error[gpus].max() > 0.5
 
 
 @pytest.mark.parametrize("shift", ["loads=2", "load", "load=-1", "load=much", "wider_nodes=2", ""])
