@@ -169,7 +169,8 @@ def judge(
     with progress("simulating", judging.simulations) as moved:
         came = judging.judge(moved)
     run_folder.write_json(folder / "protocol.json", document(came))
-    told = (*footnotes.heading(workloads), *lines(came, len(found)), f"Run folder: {folder}")
+    off = footnotes.levers_off(others, workloads)
+    told = (*footnotes.heading(workloads), *lines(came, len(found)), *off, f"Run folder: {folder}")
     report.console(sys.stdout).print(*told, sep="\n")
 
 
@@ -220,7 +221,7 @@ def tuned(evaluation: Evaluation, policy: str) -> "baselines.Tuned | None":
 def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
     """Return a policy by its name, folder or `module:attribute`, and what to call it in the table."""
     if of_search := tuned(evaluation, policy):
-        return of_search.label, baselines.vary(baselines.load(of_search.policy), **of_search.settings)
+        return of_search.label, baselines.load(of_search)
     if policy == PPO:
         from agents import shipped_policy
 
@@ -253,10 +254,12 @@ def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
 
 def made(evaluation: Evaluation) -> "list[Workload]":
     """Return the workloads: one if it is the whole trace, else the first windows of its test part."""
-    from workloads import whole, windows
+    from workloads import up_to, whole, windows
 
-    scenario = evaluation.scenario
-    return [whole(scenario)] if scenario.whole else windows(scenario, "test", evaluation.windows or WINDOWS)
+    scenario, count = evaluation.scenario, evaluation.windows
+    if scenario.whole:
+        return [whole(scenario)]
+    return windows(scenario, "test", count) if count else up_to(scenario, "test", WINDOWS)
 
 
 def evaluate(
@@ -269,10 +272,8 @@ def evaluate(
     """Simulate, print the table, and fill the run folder."""
     from evaluation import footnotes, report
 
-    out = report.console(sys.stdout)
-    heading = footnotes.heading(workloads)
-    for line in heading:
-        out.print(line)
+    out, heading = report.console(sys.stdout), footnotes.heading(workloads)
+    out.print(*heading, sep="\n")
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     results, records = simulated(evaluation, makers, workloads)
     bounds = report.bounds(workloads)
@@ -288,8 +289,7 @@ def evaluate(
     searched = [found.told for policy in evaluation.policy if (found := tuned(evaluation, policy))]
     run_folder.write_json(folder / about.ABOUT, about.about(workloads, heading, (*searched, *notes)))
     pictured = pictures(evaluation, folder, records, workloads)
-    for line in (*searched, *notes, *pictured, f"Run folder: {folder}"):
-        out.print(line)
+    out.print(*searched, *notes, *pictured, f"Run folder: {folder}", sep="\n")
 
 
 def simulated(

@@ -277,16 +277,9 @@ def in_table(
     found[START] = learner_of(wanted.scenario, wanted.training).start
     if wanted.training.action == "steer" and wanted.scenario.history:
         found[UNTAUGHT] = baselines.vary(baselines.load("union"), **dict.fromkeys(TRUSTS, 0.0))
-    if wanted.training.action == "steer" and (known := constants(learned_on)):
-        found[CONSTANTS] = baselines.vary(baselines.load("union"), **known.settings)
+    if wanted.training.action == "steer" and (known := baselines.best_constants(learned_on)):
+        found[CONSTANTS] = baselines.load(known)
     return found | {name: baselines.load(name) for name in BESIDE}
-
-
-def constants(learned_on: Sequence[str]) -> "baselines.Tuned | None":
-    """Return the best constants that are known for these workloads, None if none are known."""
-    if len(learned_on) > 1:
-        return baselines.constants_together(learned_on)
-    return baselines.constants(learned_on[0]) if learned_on[0] in baselines.with_constants() else None
 
 
 def numbered(name: str, count: int) -> list[str]:

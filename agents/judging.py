@@ -111,7 +111,7 @@ class Judging:
         }
         others = {name: baselines.load(name) for name in LADDER if not lever_off(name, workloads)}
         for each in baselines.found_for(workload_like(scenario)):
-            others[each.label] = baselines.vary(baselines.load(each.policy), **each.settings)
+            others[each.label] = baselines.load(each)
         self.others: Made = {
             name: partial(baselines.make, other) for name, other in (others | dict(besides)).items()
         }

@@ -48,7 +48,7 @@ class Learner(ABC):
     @property
     @abstractmethod
     def start(self) -> Policy:
-        """What the agent is held against: what it is before it has learned anything, or `union` if it begins at constants."""
+        """What the agent is held against: what it is before it has learned, or `union` if it begins at constants."""
 
     @abstractmethod
     def model(self) -> PPO:

@@ -57,9 +57,8 @@ class ValidationWindows:
         choices = learner.environment() | {"split": "validation", "count": count}
         self._envs = batch(count, scenario, **choices)
         policies = {START: learner.start} | {name: baselines.load(name) for name in HEURISTICS}
-        if (workload := workload_like(scenario)) in baselines.with_constants():
-            found = baselines.constants(str(workload))
-            policies[CONSTANTS] = baselines.vary(baselines.load(found.policy), **found.settings)
+        if found := baselines.best_constants([workload_like(scenario)]):
+            policies[CONSTANTS] = baselines.load(found)
         makers = {name: lambda policy=policy: baselines.make(policy) for name, policy in policies.items()}
         tables = report.simulate(makers, workloads, processes=learner.threads)
         self.others = {name: self._summary(table) for name, table in tables.items()}

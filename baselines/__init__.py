@@ -17,8 +17,8 @@ from baselines._tuned import (
     CONSTANTS,
     TOGETHER,
     Tuned,
+    best_constants,
     constants,
-    constants_together,
     found_for,
     searched,
     tuned,
@@ -33,8 +33,8 @@ __all__ = [
     "CONSTANTS",
     "TOGETHER",
     "Tuned",
+    "best_constants",
     "constants",
-    "constants_together",
     "found_for",
     "grid",
     "lever",
@@ -59,11 +59,13 @@ def quick_names() -> list[str]:
     return [name for name in names() if not hasattr(import_module(f"baselines.{name}"), "MINUTES_A_WINDOW")]
 
 
-def load(name: str) -> "Policy | type":
-    """Return a policy by its name here, or one of another package by `package.module:attribute`.
+def load(name: str | Tuned) -> "Policy | type":
+    """Return a policy by its name here, with what a search found, or of another package by `package.module:attribute`.
 
     A class is returned as it is: `make` turns it into an instance. ValueError if there is no such policy.
     """
+    if isinstance(name, Tuned):
+        return vary(load(name.policy), **name.settings)
     if ":" in name:
         return _load_own(name)
     if name not in names():

@@ -100,8 +100,15 @@ def found_for(workload: str | None) -> list[Tuned]:
     return [*best, *([constants(workload)] if workload in with_constants() else [])]
 
 
-def constants_together(workloads: Collection[str]) -> Constants | None:
-    """Return `union` with the weights found for just these workloads at once, None if there is no such."""
+def best_constants(workloads: Collection[str | None]) -> Constants | None:
+    """Return `union` with the weights found for a workload, or for just these at once; None if there is no such."""
+    if len(workloads) > 1:
+        return _constants_together(workloads)
+    (only,) = workloads
+    return constants(only) if only in with_constants() else None
+
+
+def _constants_together(workloads: Collection[str | None]) -> Constants | None:
     if not (CONSTANTS / f"{TOGETHER}.json").exists():
         return None
     found = _constants(TOGETHER)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from baselines.lib.kinds import Kinds
-from baselines.lib.shares import Objective, alike, divided, has_room_for_all
+from baselines.lib.shares import Objective, Shares
 from simulator.policy import Action, RunsWhole
 from simulator.turns import Turns
 
@@ -51,7 +51,7 @@ class Gavel(RunsWhole):
         """Begin an episode."""
         self._turns = Turns(self.round_s)
         self._kinds: Kinds | None = None
-        self._known: dict[tuple[bytes, ...], np.ndarray] = {}  # shares by row of what has been divided before
+        self._shares_of = Shares(self.objective)
 
     def __call__(self, view: "View") -> Action:
         """Return the next move of this instant, then a wait; shares are found anew where other jobs are there."""
@@ -67,13 +67,7 @@ class Gavel(RunsWhole):
         """Return the shares of these jobs on each kind."""
         self._kinds = self._kinds or Kinds(view)
         gpus, speed, sizes = view.jobs.num_gpus[jobs], self._kinds.speeds(view, jobs), self._kinds.sizes(view)
-        if has_room_for_all(gpus, speed, sizes):
-            return np.where(speed > 0, 1.0, 0.0)
-        rows, count, row_of = alike(gpus, speed)
-        key = rows.tobytes(), count.tobytes(), sizes.tobytes()
-        if key not in self._known:
-            self._known[key] = divided(rows, count, sizes, self.objective)
-        return np.take(self._known[key], row_of, axis=0)
+        return self._shares_of(gpus, speed, sizes)
 
 
 policy = Gavel

@@ -133,9 +133,9 @@ def column(
 def of_search(workload: str, cells: Sequence[Cell]) -> Iterator[Cell]:
     """Yield cells that need no simulation: policies whose defaults are best, and which did best in validation."""
     tuned = found_for(workload)
-    yield from (
-        Cell(workload, f"{each.policy}, {TUNED}", reason=DEFAULT) for each in tuned if not each.settings
-    )
+    off = {cell.policy for cell in cells if cell.reason == OFF}
+    usual = [each.policy for each in tuned if not each.settings and each.policy not in off]
+    yield from (Cell(workload, f"{name}, {TUNED}", reason=DEFAULT) for name in usual)
     if tuned:
         name, settings, _ = baselines.tuned(workload)
         label = f"{name}, {TUNED}" if settings else name
@@ -148,7 +148,7 @@ def brief(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def table(cells: Sequence[Cell], digits: int = 3) -> list[str]:
-    """Return the table's lines: a policy a row, oracles last, the best of the others in each workload in bold."""
+    """Return the table's lines: a policy with a figure a row, oracles last, the best of the others in bold."""
     at = {(cell.workload, cell.policy): cell for cell in cells}
     workloads = list(dict.fromkeys(cell.workload for cell in cells))
     labels = sorted(
@@ -163,8 +163,8 @@ def table(cells: Sequence[Cell], digits: int = 3) -> list[str]:
     for label in labels:
         if oracle(label) and not any(line.startswith("| *oracle") for line in lines):
             lines.append(f"| *oracle: uses true run times:* |{' |' * len(workloads)}")
-        texts = [text(at.get((name, label)), best[name], digits) for name in workloads]
-        lines.append(f"| {label} | {' | '.join(texts)} |")
+        if any(texts := [text(at.get((name, label)), best[name], digits) for name in workloads]):
+            lines.append(f"| {label} | {' | '.join(texts)} |")
     usual = [f"{at[name, REFERENCE].mean_jct_s:,.0f} s" for name in workloads]
     return [*lines, f"| *{REFERENCE}'s mean JCT* | {' | '.join(usual)} |"]
 

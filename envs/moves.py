@@ -116,7 +116,7 @@ class Choosing(RuleBatch):
         """Return the same, of the move at this place of each list or of all; 0 for moves that are not tried."""
 
         def work(part: slice) -> None:
-            room = self._rooms.pop() if self._rooms else self._new_room()  # each thread has one of its own
+            room = self._room()
             for e in range(part.start, part.stop):
                 if self.more[e]:
                     states, lists = self.states[e : e + 1], self.lists[e : e + 1]
@@ -126,6 +126,13 @@ class Choosing(RuleBatch):
         self.in_parts(work)
         found: np.ndarray = self.lists["won"] / np.maximum(self.lists["futures"], 1)
         return np.where(masks_of(self.lists, MOST_MOVES) & self.more[:, None], found, 0.0)[:, : self.most]
+
+    def _room(self) -> Room:
+        """Return room that no other thread has now."""
+        try:
+            return self._rooms.pop()
+        except IndexError:
+            return self._new_room()
 
     def _new_room(self) -> Room:
         """Return room to imagine futures of one environment after another."""

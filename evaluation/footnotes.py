@@ -1,6 +1,6 @@
 """What to know of a table of scores: what was simulated, what the numbers mean, what the trace did not tell."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -124,7 +124,7 @@ def footnotes(
         *_reading(summaries, reference, len(workloads)),
         *_bound(summaries, reference, bounds),
         *_alike(summaries, reference),
-        *_levers(summaries, workloads),
+        *levers_off(summaries, workloads),
         *_contention(summaries, scenario),
         *_disciplines(policies, scenario),
         *origins(workloads[0].table, scenario),
@@ -190,10 +190,10 @@ def lever_off(policy: str, workloads: Sequence["Workload"]) -> str | None:
     return lever if lever and not any(LEVERS[lever].there(load) for load in workloads) else None
 
 
-def _levers(summaries: Mapping[str, pd.DataFrame], workloads: Sequence["Workload"]) -> list[str]:
+def levers_off(policies: Iterable[str], workloads: Sequence["Workload"]) -> list[str]:
     """Say which policies pull a lever that this scenario lacks, and so do only what is left."""
     lacking: dict[str, list[str]] = {}
-    for name in summaries:
+    for name in policies:
         if name in baselines.names() and (lever := lever_off(name, workloads)):
             lacking.setdefault(lever, []).append(name)
     said = [f"{', '.join(names)} ({LEVERS[lever].lacks})" for lever, names in lacking.items()]

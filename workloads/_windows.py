@@ -46,27 +46,39 @@ ACCEPTED = Path(__file__).parent / "accepted"
 
 def windows(scenario: Scenario, split: Split, count: int) -> list[Workload]:
     """Return the first `count` accepted windows of a split; ValueError if there are not so many."""
-    if split not in SHARES or count < 1:
-        asked = f"{count} windows of {scenario.jobs} jobs in the part {split!r}"
-        raise ValueError(f"{asked}: at least 1 can be had in {', '.join(SHARES)}")
-    found = list(islice(accepted(scenario, split, most=count * MOST_TRIED), count))
+    found = _first(scenario, split, count)
     if len(found) < count:
-        low, high = ACCEPTED_RANGE
-        wanted = f" with a mean JCT / mean run time of {low}-{high} on {scenario.cluster_name}" * (
-            not scenario.all_windows
-        )
-        instead = ", another cluster, --all-windows" * (not scenario.all_windows)
-        raise ValueError(
-            f"only {len(found)} of {count} windows of {scenario.jobs} jobs were found in the {split} part{wanted}: "
-            f"ask for fewer, for smaller ones (--jobs){instead}, or the whole trace (--whole)"
-        )
+        raise ValueError(_too_few(len(found), scenario, split, count))
     return found
 
 
 def up_to(scenario: Scenario, split: Split, count: int) -> list[Workload]:
     """Return the first `count` accepted windows of a split, or as many as there are; ValueError if there is none."""
-    found = list(islice(accepted(scenario, split, most=count * MOST_TRIED), count))
-    return found or windows(scenario, split, 1)
+    found = _first(scenario, split, count)
+    if not found:
+        raise ValueError(_too_few(0, scenario, split, count))
+    return found
+
+
+def _first(scenario: Scenario, split: Split, count: int) -> list[Workload]:
+    """Return the first accepted windows, at most so many; ValueError where none can be asked for."""
+    if split not in SHARES or count < 1:
+        asked = f"{count} windows of {scenario.jobs} jobs in the part {split!r}"
+        raise ValueError(f"{asked}: at least 1 can be had in {', '.join(SHARES)}")
+    return list(islice(accepted(scenario, split, most=count * MOST_TRIED), count))
+
+
+def _too_few(found: int, scenario: Scenario, split: Split, count: int) -> str:
+    """Say that there are not so many windows, and what to do about it."""
+    low, high = ACCEPTED_RANGE
+    wanted = f" with a mean JCT / mean run time of {low}-{high} on {scenario.cluster_name}" * (
+        not scenario.all_windows
+    )
+    instead = ", another cluster, --all-windows" * (not scenario.all_windows)
+    return (
+        f"only {found} of {count} windows of {scenario.jobs} jobs were found in the {split} part{wanted}: "
+        f"ask for fewer, for smaller ones (--jobs){instead}, or the whole trace (--whole)"
+    )
 
 
 def accepted(scenario: Scenario, split: Split, *, most: int) -> Iterator[Workload]:

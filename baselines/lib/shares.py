@@ -13,23 +13,30 @@ NOTHING = 1e-6  # a share, or a loss of the least, that is but the solver's roun
 Objective = Literal["fairness", "throughput"]
 
 
-def shares(
-    gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray, objective: Objective = "fairness"
-) -> np.ndarray:
-    """Return the share of its time that each job is to have on each kind of GPUs: (jobs, kinds).
+class Shares:
+    """What finds shares; what has been found it knows."""
 
-    speed: of a job on a kind, 0 where it cannot run. sizes: GPUs of each type; a kind more is all of them together.
-    """
-    if has_room_for_all(gpus, speed, sizes):
-        return np.where(speed > 0, 1.0, 0.0)
-    rows, count, row_of = alike(gpus, speed)
-    return np.take(divided(rows, count, sizes, objective), row_of, axis=0)
+    def __init__(self, objective: Objective = "fairness") -> None:
+        """Take what is made largest."""
+        self._objective: Objective = objective
+        self._known: dict[tuple[bytes, ...], np.ndarray] = {}  # by row, of what has been divided before
 
+    def __call__(self, gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """Return the share of its time that each job is to have on each kind of GPUs: (jobs, kinds).
 
-def solved(gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray, objective: Objective) -> np.ndarray:
-    """Return the shares by the linear program, also where they are found without."""
-    rows, count, row_of = alike(gpus, speed)
-    return np.take(_program(rows, count, sizes, objective), row_of, axis=0)
+        speed: of a job on a kind, 0 where it cannot run. sizes: GPUs of each type; a kind more is all of them together.
+        """
+        if has_room_for_all(gpus, speed, sizes):
+            return np.where(speed > 0, 1.0, 0.0)
+        rows, count, row_of = alike(gpus, speed)
+        key = rows.tobytes(), count.tobytes(), sizes.tobytes()
+        if key not in self._known:
+            one_type = len(sizes) == 1 and self._objective == "fairness"
+            found = (
+                of_one_type(rows, count, sizes) if one_type else program(rows, count, sizes, self._objective)
+            )
+            self._known[key] = found
+        return np.take(self._known[key], row_of, axis=0)
 
 
 def has_room_for_all(gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray) -> bool:
@@ -38,18 +45,12 @@ def has_room_for_all(gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray) -> 
 
 
 def alike(gpus: np.ndarray, speed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return what jobs that are alike have, GPUs and speeds, how many these are, and the row of each job."""
+    """Return rows of what jobs that are alike have, GPUs and the speed on each kind; their numbers; each job's row."""
     rows, row_of = np.unique(np.column_stack([gpus, speed]), axis=0, return_inverse=True)
     return rows, np.bincount(row_of), row_of
 
 
-def divided(rows: np.ndarray, count: np.ndarray, sizes: np.ndarray, objective: Objective) -> np.ndarray:
-    """Return the shares of jobs by row: those that are alike have like shares."""
-    one_type = len(sizes) == 1 and objective == "fairness"
-    return _of_one_type(rows, count, sizes) if one_type else _program(rows, count, sizes, objective)
-
-
-def _of_one_type(rows: np.ndarray, count: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def of_one_type(rows: np.ndarray, count: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Return an optimum of the program without solving it: as much for each job as for any, or all that it can use."""
     able = (rows[:, 1:] > 0).any(axis=1)
     each, left, jobs, level = rows[:, 0], float(sizes.sum()), int(count[able].sum()), 0.0
@@ -62,7 +63,7 @@ def _of_one_type(rows: np.ndarray, count: np.ndarray, sizes: np.ndarray) -> np.n
     return np.where(rows[:, 1:] > 0, np.minimum(level / np.maximum(each, 1), 1.0)[:, None], 0.0)
 
 
-def _program(rows: np.ndarray, count: np.ndarray, sizes: np.ndarray, objective: Objective) -> np.ndarray:
+def program(rows: np.ndarray, count: np.ndarray, sizes: np.ndarray, objective: Objective) -> np.ndarray:
     """Return the shares of jobs by row, by the linear program."""
     each, speed = rows[:, :1], rows[:, 1:]
     able, whole = speed > 0, np.append(sizes, sizes.sum())[: speed.shape[1]]

@@ -31,12 +31,12 @@ CLOCK: Group = (
     ("num_on_cores", "i8"),  # active jobs that hold no GPU
     ("num_joins", "i8"),  # how often a job has joined the queue
     ("num_pauses", "i8"),  # preemptions so far
-    ("exact", "i8"),  # 1 where estimates equal the truth
-    ("pooled", "i8"),
 )
 """Where the episode is, and how many jobs are where."""
 
 PHYSICS: Group = (
+    ("exact", "i8"),  # 1 where estimates equal the truth
+    ("pooled", "i8"),  # 1 where GPUs are one pool, of no nodes
     *FIELDS,  # the parameters, as they are declared
     ("cpu_limited", "i8"),  # 1 where no job gets cores that are not there
     ("varying", "i8"),  # 1 where the speed of a running job may change
@@ -61,7 +61,7 @@ CHANCE: Group = (
     ("dice", "i8"),  # the last number drawn
     ("num_begun", "i8"),  # starts so far
 )
-"""The next outages, and the random numbers drawn."""
+"""Outages, how long they are drawn and counted, and the random numbers drawn."""
 
 RANKING: Group = (
     ("key", "i8"),

@@ -8,7 +8,7 @@ import numpy as np
 
 from baselines.gavel import ROUND_S
 from baselines.lib.kinds import Kinds
-from baselines.lib.shares import NOTHING, Objective, shares
+from baselines.lib.shares import NOTHING, Objective, Shares
 from simulator.kernel.glances import GLANCE_S
 from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
 from simulator.search import Room, displaceable, room_before
@@ -116,7 +116,7 @@ class GavelByHand:
             self._divided = there
             speed, sizes = self._kinds.speeds(view, jobs), self._kinds.sizes(view)
             self._shares[:] = 0
-            self._shares[jobs] = shares(view.jobs.num_gpus[jobs], speed, sizes, self.objective)
+            self._shares[jobs] = Shares(self.objective)(view.jobs.num_gpus[jobs], speed, sizes)
         return take(view, self._kinds, self._turns(jobs), pausing=due)
 
     def _turns(self, jobs: np.ndarray) -> list[Turn]:

@@ -154,6 +154,8 @@ def test_tuned_settings_are_told_and_a_row_of_their_own(
     same, best = table.of_search("a", cells)
     assert best == cells[2]._replace(policy="tuned")
     assert list(table.of_search("b", cells)) == []
+    off = Cell("a", "lucid", reason=table.OFF)
+    assert [cell.policy for cell in table.of_search("a", [*cells, off])] == [best.policy]
     elsewhere = [Cell("b", "fifo", 1, 1.0, 1.0), Cell("b", "lucid, tuned", 1, 0.9, 0.9)]
     assert "| lucid, tuned | = | **0.900** |" in table.table([*cells, same, *elsewhere])
     assert "lucid, tuned" not in " ".join(table.table([*cells, same]))
@@ -182,7 +184,7 @@ def test_a_policy_without_its_lever_has_no_figure(monkeypatch: pytest.MonkeyPatc
     assert cells["gavel"].reason == table.OFF
     assert not cells["lucid"].reason
     lines = table.table(list(cells.values()))
-    assert "| gavel |  |" in lines
+    assert not any("gavel" in line for line in lines)
     assert not any("could not run" in line for line in table.notes(list(cells.values()), "a command"))
 
 

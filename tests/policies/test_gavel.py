@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from baselines.gavel import ROUND_S, Gavel
-from baselines.lib.shares import has_room_for_all, shares, solved
+from baselines.lib.shares import Objective, Shares, alike, has_room_for_all, program
 from simulator.cluster import Cluster, cluster
 from simulator.episode import Episode, run
 from simulator.kernel.layout import GPU_TYPES
@@ -59,6 +59,18 @@ def test_on_gpus_of_one_type_fair_shares_are_an_optimum_of_the_program(seed: int
     assert (found <= gpus).all()
     level = found.max()  # no job has more while one that could use more has less
     assert (np.isclose(found, level) | np.isclose(found, gpus))[able].all()
+
+
+def shares(
+    gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray, objective: Objective = "fairness"
+) -> np.ndarray:
+    return Shares(objective)(gpus, speed, sizes)
+
+
+def solved(gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray, objective: Objective) -> np.ndarray:
+    """Return the shares by the linear program, also where they are found without."""
+    rows, count, row_of = alike(gpus, speed)
+    return np.take(program(rows, count, sizes, objective), row_of, axis=0)
 
 
 class Watched:
