@@ -178,7 +178,7 @@ def _of_json(name: str, value: Any, kind: type) -> Any:
 
 
 def workload_like(scenario: Scenario) -> str | None:
-    """Return the name of the workload that is this scenario, whatever the seed and what finished jobs teach, or None."""
+    """Return the name of the workload that is this scenario but for the seed and what finished jobs teach, or None."""
     plain = _spelt_out(scenario)
     found = (name for name in workload_names() if _spelt_out(named(name)) == plain)
     return next(found, None)
