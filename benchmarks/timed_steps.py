@@ -24,12 +24,12 @@ def environment(action: str) -> Any:
     return gymnasium.make(ENVIRONMENT, action=action, count=4, disable_env_checker=True)
 
 
-def batch(action: str) -> Any:
+def batch(action: str, count: int = BATCH) -> Any:
     """Make a batch of environments as a user does."""
     importlib.import_module("envs")
     mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
     name = ON.get(action, ENVIRONMENT)
-    return gymnasium.make_vec(name, BATCH, vectorization_mode=mode, action=action, count=4)
+    return gymnasium.make_vec(name, count, vectorization_mode=mode, action=action, count=4)
 
 
 def steps(env: Any, count: int, mask: Callable[[], np.ndarray]) -> None:
@@ -86,6 +86,19 @@ def batch_row(action: str) -> None:
         return Contest(ours, Work(lambda _: batch_steps(null, count, mask), count * BATCH), NOTHING)
 
     make.__doc__ = f"Steps of a batch of {BATCH} through gymnasium.make_vec, action {action}, all included"
+
+
+@row("growth_environments", unit="x")
+def growth_with_environments(setting: Setting) -> Contest:
+    """Cost of a step of one environment, action pick, in a batch of 512, over that in a batch of 64."""
+    count = QUICK_STEPS if setting.quick else STEPS // 4
+
+    def work(environments: int) -> Work:
+        env = batch("pick", environments)
+        often = count * BATCH // environments
+        return Work(lambda _: batch_steps(env, often, None), often * environments)
+
+    return Contest(work(8 * BATCH), work(BATCH), "the smaller batch")
 
 
 for _action in BARS:
