@@ -3,9 +3,10 @@
     python benchmarks/speed.py [--rows NAME,...] [--all] [--quick] [--json FILE] [--compare OLD.json] [--list]
 
 Rows may be named by their beginnings, as `srtf` or `step_`. A figure is the least of several turns that our work and
-the yardstick's take one after the other, in seconds of the processor, after one that compiles. --all takes rows of a
-million jobs too. --quick measures small cases, which have no bars. --compare prints ratios to an older file, scaled by
-a loop of plain Python and numpy that is measured in both. The exit code is 1 where a bar is not met.
+the yardstick's take one after the other, in seconds of the processor, after one that compiles. --all takes rows of
+whole traces and of a million jobs too. --quick measures small cases, which have no bars. --compare prints ratios to an
+older file, scaled by a loop of plain Python and numpy that is measured in both. The exit code is 1 where a bar is not
+met.
 """
 
 import argparse
@@ -115,7 +116,7 @@ def flags() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", help="beginnings of the names of rows, joined by commas")
-    parser.add_argument("--all", action="store_true", help="rows of a million jobs too")
+    parser.add_argument("--all", action="store_true", help="rows of whole traces and of a million jobs too")
     parser.add_argument("--quick", action="store_true", help="small cases, without bars")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     parser.add_argument("--compare", type=Path, help="older file of figures")

@@ -1,5 +1,6 @@
-"""Rows of policies that are more than an order, over a window of two workloads."""
+"""Rows of policies that are more than an order, over a window of two workloads, and a whole trace."""
 
+from dataclasses import replace
 from functools import cache, partial
 
 import baselines
@@ -11,7 +12,8 @@ from workloads import Workload, named, windows
 
 PAPERS = ("xonar", "xion", "coda", "aiturbo")
 OTHERS = ("gavel", "lucid", "tiresias")
-BAR_S, UNION_BAR_S = 0.1, 0.04
+BAR_S, UNION_BAR_S, TRACE_BAR_S = 0.1, 0.04, 60.0
+TRACE = "trace"  # of Philly's generator, on the workload's 64 GPUs
 ROLLOUT_BAR_S, ROLLOUTS = 0.002, 20
 QUICK_JOBS = 60
 
@@ -19,6 +21,10 @@ QUICK_JOBS = 60
 @cache
 def window(name: str, quick: bool) -> Workload:
     """Return the first test window of a workload; its first jobs alone where it is to be quick."""
+    if name == TRACE:
+        jobs = QUICK_JOBS if quick else 80_000
+        whole = replace(named("philly"), jobs=jobs, all_windows=True, target_load=0.85)
+        return windows(whole, "train", 1)[0]
     load = windows(named(name), "test", 1)[0]
     if not quick:
         return load
@@ -28,20 +34,23 @@ def window(name: str, quick: bool) -> Workload:
 def policy_row(policy: str, workload: str, bar: float | None) -> None:
     """Register a row of a policy on a workload."""
 
-    @row(f"{policy}_on_{workload}", unit="s", bar=bar)
+    @row(f"{policy}_on_{workload}", unit="s", bar=bar, large=workload == TRACE)
     def make(setting: Setting) -> Contest:
         load = window(workload, setting.quick)
         made = partial(baselines.make, baselines.load(policy))
         return Contest(Work(lambda episode: run(made(), episode), prepare=load.episode))
 
-    make.__doc__ = f"The first test window of {workload}"
+    whole = "80,000 jobs of Philly's generator on 64 GPUs at a load of .85"
+    make.__doc__ = whole if workload == TRACE else f"The first test window of {workload}"
 
 
 for _policy in (*PAPERS, *OTHERS):
     for _workload in ("mixed", "philly"):
         policy_row(_policy, _workload, BAR_S)
+    policy_row(_policy, TRACE, TRACE_BAR_S)
 policy_row("union", "mixed", UNION_BAR_S)
 policy_row("union", "philly", None)
+policy_row("union", TRACE, None)
 
 
 @row("rollout_on_mixed", unit="s", bar=ROLLOUT_BAR_S)
