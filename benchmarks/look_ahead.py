@@ -1,8 +1,9 @@
 """What looking ahead wins over the rule, what it costs, and which moves it makes instead.
 
 `python benchmarks/look_ahead.py --workload mixed --first 64 --windows 36 [--set draws=16 tau_s=1800 ...]`
-plays `lookahead`, its own rule and `union` on windows of a workload, training windows unless others are named. The rule
-is `union`'s, or with `--constants` that found for the workload; with `--history NAME` all are taught by finished jobs.
+plays `lookahead`, its own rule and `union` on windows of a workload, of training unless others are named. The rule
+is `union`'s, with `--constants` that found for the workload, with `--agent FOLDER` what a steering agent does on
+average, always; with `--history NAME` all are taught by finished jobs.
 A ratio is that of mean JCTs in the same window, averaged; its interval is the paired bootstrap. Milliseconds a decision
 are those of the process's own time, over the decisions at which moves were compared.
 """
@@ -11,6 +12,7 @@ import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -18,6 +20,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 
 import baselines
+from agents.judging import candidates
 from evaluation.comparison import compare
 from simulator.episode import run
 from simulator.kernel.move_list import KINDS
@@ -106,21 +109,33 @@ def setting(text: str) -> tuple[str, Any]:
     return name, type(default)(value)
 
 
+def rule_of(workload: str, agent: Path | None, *, constants: bool) -> Rule:
+    """Return the rule on which to look ahead; ValueError where there is no such."""
+    if agent:
+        held = candidates(agent)[0].held
+        if held is None:
+            raise ValueError(f"{agent}: it is not known what the agent does on average")
+        return held
+    return Rule(**(baselines.constants(workload).settings if constants else {}))
+
+
 def main(args: Sequence[str] | None = None) -> None:
     """Play, and print what was found."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workload", default="mixed")
     parser.add_argument("--physics")
     parser.add_argument("--history")
-    parser.add_argument("--constants", action="store_true")
+    of_rule = parser.add_mutually_exclusive_group()
+    of_rule.add_argument("--constants", action="store_true")
+    of_rule.add_argument("--agent", type=Path)
     parser.add_argument("--split", choices=get_args(Split), default="train")
     parser.add_argument("--first", type=int, default=64)
     parser.add_argument("--windows", type=int, default=36)
     parser.add_argument("--set", nargs="*", type=setting, default=[])
     parser.add_argument("--processes", type=int, default=1)
     chosen = parser.parse_args(args)
-    weights = baselines.constants(chosen.workload).settings if chosen.constants else {}
-    policy = LookAhead(Rule(**weights), **dict(chosen.set))
+    rule = rule_of(chosen.workload, chosen.agent, constants=chosen.constants)
+    policy = LookAhead(rule, **dict(chosen.set))
     scenario = named(chosen.workload)
     scenario = replace(scenario, physics=chosen.physics or scenario.physics, history=chosen.history)
     loads = windows(scenario, chosen.split, chosen.first + chosen.windows)[chosen.first :]
