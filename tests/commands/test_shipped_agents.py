@@ -2,14 +2,18 @@
 
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+import baselines
 import evaluate
 from agents import load_policy, saved_agent, shipping
 from benchmarks import ship
+from benchmarks.look_ahead import rule_of
 from evaluation import protocol
+from simulator.rule import Rule
 from simulator.steered import Steered
 from tests.cases.crowd import crowd
 from train_agent import main as train
@@ -137,3 +141,14 @@ def test_a_judgement_takes_policies_as_a_table_does(
     assert evaluate.main(["--protocol", str(run), *named, *flags, "--out", str(out)]) == 2
     assert said in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_one_may_look_ahead_on_top_of_an_agent() -> None:
+    """The rule is what the agent does on average, always: that of its start but for the weights that it steers."""
+    rule = rule_of("mixed", shipping.shipped_for("mixed").folder, constants=False)
+    agent = saved_agent.load(shipping.shipped_for("mixed").folder)
+    changed = {name for name, value in asdict(rule).items() if value != getattr(agent.start, name)}
+    assert changed
+    assert changed <= set(agent.training.weights)
+    assert rule_of("mixed", None, constants=False) == Rule()
+    assert rule_of("mixed", None, constants=True) == Rule(**baselines.constants("mixed").settings)
