@@ -166,11 +166,14 @@ def processors(wanted: Run) -> int:
 def tell(validated: "Validated", start: str) -> None:
     """Print a validation, in which agents are held against `start`."""
     greedy, sampled = validated.greedy.against, validated.sampled.against
+    limits = (
+        f"{greedy[START].low:.4f}-{greedy[START].high:.4f}" if greedy[START].windows > 1 else "one window"
+    )
     others = ", ".join(f"{name} {found.ratio:.3f}" for name, found in greedy.items() if name != START)
     best = "(best)" if validated.best else ""
     print(
         f"step {validated.step:>9,}: mean JCT / {start} {greedy[START].ratio:.4f} "
-        f"({greedy[START].low:.4f}-{greedy[START].high:.4f}; {sampled[START].ratio:.4f} sampled)",
+        f"({limits}; {sampled[START].ratio:.4f} sampled)",
         f"{best:>10} / {others}",
         sep="\n",
         flush=True,

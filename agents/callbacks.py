@@ -21,7 +21,7 @@ from agents.saved_agent import Agent
 from agents.validation import Score, Validation
 
 CHECKPOINTS_KEPT = 3
-BEST, CHECKPOINTS, CURVE = "best", "checkpoints", "validation.csv"
+CHECKPOINTS, CURVE = "checkpoints", "validation.csv"
 
 
 class Validated(NamedTuple):
@@ -145,7 +145,7 @@ class Validator(BaseCallback):
         for old in kept[:-CHECKPOINTS_KEPT]:
             shutil.rmtree(old)
         if validated.best:
-            saved_agent.save(self._out / BEST, agent, about=about)
+            saved_agent.save(self._out / saved_agent.BEST, agent, about=about)
 
 
 def row_of(score: Score) -> dict[str, float]:

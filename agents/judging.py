@@ -12,9 +12,8 @@ import pandas as pd
 
 import baselines
 from agents import saved_agent
-from agents.callbacks import BEST
 from agents.learned import policy_of
-from agents.saved_agent import Agent
+from agents.saved_agent import BEST, Agent
 from evaluation import protocol, report
 from evaluation.choices import workload_like
 from evaluation.comparison import Comparison, compare_agents
@@ -56,6 +55,8 @@ class Candidate(NamedTuple):
 
 def candidates(folder: Path) -> list[Candidate]:
     """Return the best agents of a run, one for each seed, or the agent of a folder; ValueError where there is none."""
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {folder}")
     several = sorted(folder.glob(f"seed-*/{BEST}"))
     found = several or [folder / BEST if (folder / BEST).is_dir() else folder]
     agents = ((saved_agent.load(each), saved_agent.about(each)) for each in found)

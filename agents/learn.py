@@ -8,11 +8,12 @@ import torch
 from stable_baselines3.common.callbacks import CallbackList
 from stable_baselines3.common.logger import configure
 
-from agents.callbacks import BEST, Curves, Ticker, Validated, Validator
+from agents.callbacks import Curves, Ticker, Validated, Validator
 from agents.charts import choices_of
 from agents.learner import Learner, scenarios_of, seed_of
 from agents.moves import MovesLearner
 from agents.pick import PickLearner
+from agents.saved_agent import BEST
 from agents.steer import SteerLearner
 from agents.tracking import Tracker, tracked
 from agents.training import Action, Algorithm, Training

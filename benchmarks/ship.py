@@ -16,7 +16,8 @@ import pandas as pd
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from agents import saved_agent
-from agents.callbacks import BEST, CURVE
+from agents.callbacks import CURVE
+from agents.saved_agent import BEST
 from agents.shipping import CARD, FOR_ALL, SHIPPED
 from evaluation.choices import workload_like
 from evaluation.comparison import Comparison, compare

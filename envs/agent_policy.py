@@ -212,5 +212,5 @@ def allowed(chosen: Any, legal: np.ndarray, *, forgiven: bool) -> int:
     if 0 <= number < len(legal) and legal[number]:
         return number
     if not forgiven:
-        raise ValueError(why_illegal(number))
+        raise ValueError(why_illegal(number, len(legal)))
     return int(legal.argmax())

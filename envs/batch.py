@@ -11,6 +11,7 @@ from gymnasium.vector.utils import batch_space
 
 from envs.naming import Named
 from envs.task import window_named
+from traces import unknown
 
 Info = dict[str, Any]
 AT_THE_END = ("mean_jct_s", "jct_ratio")
@@ -34,6 +35,12 @@ class BatchEnv(Named, VectorEnv[Any, Any, Any], ABC):
 
     def __init__(self, num_envs: int, env: Any, autoreset: AutoresetMode | str) -> None:
         """Take the number of environments, and a single one like them, which names windows by `place_of`."""
+        if num_envs < 1:
+            raise ValueError(f"num_envs {num_envs}: expected at least 1")
+        if autoreset not in (modes := {*AutoresetMode, *(mode.value for mode in AutoresetMode)}):
+            raise ValueError(
+                unknown("autoreset", str(autoreset), [mode for mode in modes if type(mode) is str])
+            )
         self.num_envs, self.env = num_envs, env
         self.autoreset = AutoresetMode(autoreset)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset}
@@ -108,6 +115,8 @@ class BatchEnv(Named, VectorEnv[Any, Any, Any], ABC):
 
     def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, Info]:
         """Take a step in every environment; ValueError, with nothing changed, if an action is illegal."""
+        if len(actions) != self.num_envs:
+            raise ValueError(f"{len(actions)} actions for {self.num_envs} environments")
         ended = np.flatnonzero(self._over)
         rewards, told = self._play(actions)
         if len(ended) and self.autoreset is AutoresetMode.NEXT_STEP:

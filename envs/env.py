@@ -185,7 +185,7 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
         if 0 <= action < len(self._mask) and self._mask[action]:
             return action
         if not self.forgives:
-            raise ValueError(why_illegal(action))
+            raise ValueError(why_illegal(action, len(self._mask)))
         self._num_illegal += 1
         return int(self._mask.argmax())
 

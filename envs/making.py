@@ -12,7 +12,7 @@ from envs.moves import Choosing, MovesEnv
 from envs.rule_batch import RuleVectorEnv
 from envs.steer import SteerEnv, Steering
 from envs.vector import GPUClusterVectorEnv
-from traces import unknown
+from traces import modules, unknown
 
 ON_THE_RULE: dict[str, tuple[type[SteerEnv | MovesEnv], type[Steering | Choosing]]] = {
     "steer": (SteerEnv, Steering),
@@ -26,7 +26,7 @@ def make(
     scenario: Mapping[str, Any] | None = None, *, action: str = "primitive", **choices: Any
 ) -> gymnasium.Env[Any, Any]:
     """Return an environment: `SteerEnv` and `MovesEnv` for these actions, else `GPUClusterEnv`."""
-    refuse_unknown(choices, *ON_THE_RULE.get(action, (GPUClusterEnv,)))
+    refuse_unknown(action, choices, GPUClusterEnv)
     if action in ON_THE_RULE:
         return ON_THE_RULE[action][0](scenario, **choices)
     return GPUClusterEnv(scenario, action=action, **choices)
@@ -41,7 +41,7 @@ def make_vec(
     **choices: Any,
 ) -> VectorEnv[Any, Any, Any]:
     """Return a batch of environments; the results are the same however many `threads` share the work."""
-    refuse_unknown(choices, *ON_THE_RULE.get(action, (GPUClusterEnv, GPUClusterVectorEnv)))
+    refuse_unknown(action, choices, GPUClusterEnv, GPUClusterVectorEnv)
     if action in ON_THE_RULE:
         env, batch = ON_THE_RULE[action]
         choices = without_render_mode(choices)
@@ -51,17 +51,32 @@ def make_vec(
     return GPUClusterVectorEnv(num_envs, scenario, action=action, autoreset=autoreset, **choices)
 
 
-def refuse_unknown(choices: Mapping[str, Any], *kinds: type) -> None:
-    """TypeError for a keyword that none of these takes, which names those that there are and the nearest."""
-    known = {
+def refuse_unknown(action: str, choices: Mapping[str, Any], *usual: type) -> None:
+    """ValueError for no action, TypeError for a keyword that it does not take; both name those that there are.
+
+    usual: classes whose keywords are those of the actions that are not on the rule.
+    """
+    actions = [*modules("envs.actions"), *ON_THE_RULE]
+    if action not in actions:
+        raise ValueError(unknown("action", action, actions))
+    known = keywords(*ON_THE_RULE.get(action, usual))
+    for name in choices:
+        if name in known:
+            continue
+        if name in keywords(*usual, *(kind for kinds in ON_THE_RULE.values() for kind in kinds)):
+            raise TypeError(f"{name} does not go with the action {action!r}, but these: {', '.join(known)}")
+        raise TypeError(unknown("keyword", name, known))
+
+
+def keywords(*kinds: type) -> dict[str, None]:
+    """Return the names of the keywords that classes take, each once."""
+    found = {
         name: None
         for kind in kinds
         for name, each in signature(kind).parameters.items()
         if each.kind is each.KEYWORD_ONLY
-    } | {"render_mode": None}
-    for name in choices:
-        if name not in known:
-            raise TypeError(unknown("keyword", name, known))
+    }
+    return {"scenario": None} | found | {"render_mode": None}
 
 
 def without_render_mode(choices: dict[str, Any]) -> dict[str, Any]:

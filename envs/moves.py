@@ -84,7 +84,7 @@ class Choosing(RuleBatch):
         chosen = np.asarray(actions, np.int64)
         wrong = self.more & ((chosen < 0) | (chosen >= self.lists["num"]))
         if wrong.any() and not self.forgives:
-            raise ValueError(why_illegal(int(chosen[wrong.argmax()])))
+            raise ValueError(why_illegal(int(chosen[wrong.argmax()]), self.most))
         self.num_illegal += wrong
         self._chosen[:] = np.where(wrong, 0, chosen)
         won_s = self.imagined(self._chosen) if self.imagines else None

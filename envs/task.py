@@ -148,8 +148,10 @@ def window_named(options: Mapping[str, Any] | None, split: str) -> Any:
     return given.get("window")
 
 
-def why_illegal(action: int) -> str:
-    """Say that an action is illegal, and what would work."""
+def why_illegal(action: int, count: int) -> str:
+    """Say that an action is illegal, and what would work; count: of all actions."""
+    if not 0 <= action < count:
+        return f"there is no action {action}: they are 0 to {count - 1}"
     return (
         f"action {action} is illegal now: see action_masks(), which MaskablePPO of sb3-contrib asks, or "
         "info['action_mask']; illegal='first_legal' takes the first legal action instead"

@@ -146,7 +146,7 @@ class GPUClusterVectorEnv(BatchEnv):
         if not wrong.any():
             return actions.copy()
         if not self.env.forgives:
-            refuse(actions, wrong)
+            refuse(actions, wrong, self._stepper.masks.shape[1])
         self._illegal += wrong
         return np.where(wrong, self._stepper.masks.argmax(axis=1), actions)
 
@@ -186,10 +186,10 @@ def illegal(actions: np.ndarray, masks: np.ndarray) -> np.ndarray:
     return wrong
 
 
-def refuse(actions: np.ndarray, wrong: np.ndarray) -> NoReturn:
-    """ValueError for the first action that is wrong."""
+def refuse(actions: np.ndarray, wrong: np.ndarray, count: int) -> NoReturn:
+    """ValueError for the first action that is wrong, of so many that there are."""
     i = int(wrong.argmax())
-    raise ValueError(f"environment {i}: {why_illegal(int(actions[i]))}")
+    raise ValueError(f"environment {i}: {why_illegal(int(actions[i]), count)}")
 
 
 def moments(outcomes: np.ndarray) -> Moment:

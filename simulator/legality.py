@@ -43,6 +43,9 @@ def why_not(source: Source, action: object) -> str | None:
     """Return why an action is illegal now, or None."""
     if isinstance(action, Wait):
         return _why_no_wait(source, action)
+    given: object = getattr(action, "placement", None)
+    if not isinstance(given, Placement | None):
+        return f"{given!r} is no Placement: give one, as View.place does, or Placement((0, 1)) of GPUs"
     states, jobs, phase = source.states, source.jobs, source.present("phase")
     match action:
         case Start(job) | Preempt(job) | Resize(job) | Throttle(job) if not 0 <= job < len(phase):
@@ -65,7 +68,7 @@ def why_not(source: Source, action: object) -> str | None:
             legal = phase[job] == RUNNING and jobs["num_gpus"][job] == 0 and LEAST_THROTTLE <= level <= 1
             return None if legal else f"job {job} cannot be throttled to {level}"
         case _:
-            return f"{action!r} is no action"
+            return f"{action!r} is no action: expected Start, Preempt, Resize, Throttle or Wait"
 
 
 def wait(source: Source, seconds: float | None) -> bool:

@@ -17,7 +17,11 @@ class Slots:
     """
 
     def __init__(self, queue_slots: int, running_slots: int) -> None:
-        """Make empty buffers."""
+        """Make empty buffers; ValueError without a slot of the queue."""
+        if queue_slots < 1 or running_slots < 0:
+            raise ValueError(
+                f"queue_slots {queue_slots}, running_slots {running_slots}: expected 1 and 0, or more"
+            )
         self._listed = np.full((1, queue_slots + running_slots), -1, np.int64)  # as a batch of one
         self._slots = queue_slots
         self._shown = np.zeros((1, width(queue_slots) + running_slots * features.NUM_RUNNING), np.float32)

@@ -19,7 +19,7 @@ import pandas as pd
 
 from simulator.episode import run
 from simulator.policy import Ranking
-from traces import stream
+from traces import stream, unknown
 from workloads._scenario import EXCLUSIVE, Scenario, Split, Window
 from workloads._workload import Workload, generate, prepare, read
 
@@ -62,9 +62,10 @@ def up_to(scenario: Scenario, split: Split, count: int) -> list[Workload]:
 
 def _first(scenario: Scenario, split: Split, count: int) -> list[Workload]:
     """Return the first accepted windows, at most so many; ValueError where none can be asked for."""
-    if split not in SHARES or count < 1:
-        asked = f"{count} windows of {scenario.jobs} jobs in the part {split!r}"
-        raise ValueError(f"{asked}: at least 1 can be had in {', '.join(SHARES)}")
+    if split not in SHARES:
+        raise ValueError(unknown("split", split, SHARES))
+    if count < 1:
+        raise ValueError(f"{count} windows: expected at least 1")
     return list(islice(accepted(scenario, split, most=count * MOST_TRIED), count))
 
 
@@ -75,6 +76,10 @@ def _too_few(found: int, scenario: Scenario, split: Split, count: int) -> str:
         not scenario.all_windows
     )
     instead = ", another cluster, --all-windows" * (not scenario.all_windows)
+    if scenario.trace_file:
+        begin, end = rows_of(read(scenario)["submit_s"].to_numpy(), split)
+        after = f" after a gap of {GAP_S / 86_400:g} days" * (split != "train")
+        wanted += f", which has {end - begin:,} jobs{after}"
     return (
         f"only {found} of {count} windows of {scenario.jobs} jobs were found in the {split} part{wanted}: "
         f"ask for fewer, for smaller ones (--jobs){instead}, or the whole trace (--whole)"

@@ -80,10 +80,10 @@ def test_a_policy_does_what_its_agent_does_in_the_environment(
 
 
 WRONG = [
-    (KINDS["pick"], lambda seen, mask: 10**6, "action 1000000 is illegal now"),
+    (KINDS["pick"], lambda seen, mask: 10**6, "there is no action 1000000: they are 0 to"),
     (KINDS["pick"], lambda seen, mask: np.zeros(3, int), "expected the number of one action"),
     (KINDS["pick"], lambda seen, mask: 0.5, "expected the number of one action"),
-    (KINDS["moves"], lambda seen, mask: -1, "action -1 is illegal now"),
+    (KINDS["moves"], lambda seen, mask: -1, "there is no action -1: they are 0 to"),
     (KINDS["steer"], lambda seen, mask: np.zeros(3), "expected a number for each of price, harm"),
     (KINDS["steer"], lambda seen, mask: np.full(2, np.nan), "expected a number for each of price, harm"),
 ]

@@ -134,6 +134,44 @@ def test_an_unknown_keyword_is_answered_with_the_nearest(wrong: dict[str, Any], 
         gymnasium.make("GPUCluster-v1", **wrong)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "error", "said"),
+    [
+        ({"action": "stear"}, ValueError, "did you mean 'steer'"),
+        (
+            {"action": "steer", "queue_slots": 4},
+            TypeError,
+            "queue_slots does not go with the action 'steer', but",
+        ),
+        ({"queue_slots": 0}, ValueError, "queue_slots 0"),
+        ({"split": "eval"}, ValueError, "no split 'eval' among train, validation, test"),
+    ],
+)
+def test_what_does_not_go_is_said(wrong: dict[str, Any], error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        gymnasium.make("GPUCluster-v1", **wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "said"),
+    [
+        ({"processes": 2}, TypeError, "no keyword 'processes' among scenario.*threads"),
+        ({"autoreset": "nextstep"}, ValueError, "did you mean 'NextStep'"),
+        ({"num_envs": 0}, ValueError, "num_envs 0: expected at least 1"),
+    ],
+)
+def test_what_a_batch_does_not_take_is_said(wrong: dict[str, Any], error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        gymnasium.make_vec("GPUCluster-v1", **({"num_envs": 2} | wrong))
+
+
+def test_a_batch_takes_an_action_for_each_environment() -> None:
+    batch = gymnasium.make_vec("GPUCluster-v1", 3, action="pick", count=1, workload="quick")
+    batch.reset(seed=0)
+    with pytest.raises(ValueError, match="2 actions for 3 environments"):
+        batch.step(np.zeros(2, int))
+
+
 def test_modules_are_found_without_being_imported_by_name() -> None:
     code = "import envs; print(envs.env.GPUClusterEnv.__name__, envs.steer.SteerEnv.__name__, hasattr(envs, 'nothing'))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

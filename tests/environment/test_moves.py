@@ -117,8 +117,11 @@ def test_what_is_not_listed_is_refused() -> None:
     batch = one()
     num = int(batch.lists["num"][0])
     assert batch.masks()[0].sum() == num == len(batch.moves(0))
-    for place in (-1, num):
-        with pytest.raises(ValueError, match=f"action {place} is illegal now: see action_masks"):
+    for place, said in (
+        (-1, "no action -1: they are 0 to"),
+        (num, f"action {num} is illegal now: see action_masks"),
+    ):
+        with pytest.raises(ValueError, match=said):
             choose(batch, place)
 
 

@@ -319,3 +319,10 @@ def test_a_job_that_could_never_start_is_refused_at_the_door(gpus: int, memory: 
     """Else an episode might wait for it forever."""
     with pytest.raises(ValueError, match="can never run"):
         small(ONE, ONE._replace(num_gpus=gpus, gpu_memory_gib=memory))
+
+
+def test_what_is_no_placement_and_no_action_is_said() -> None:
+    """As who names GPUs as they are, or returns nothing, would want to be told."""
+    episode = small(ONE)
+    assert "(0,) is no Placement: give one, as View.place does" in (episode.why_not(Start(0, (0,))) or "")  # type: ignore[arg-type]
+    assert "None is no action: expected Start, Preempt" in (episode.why_not(None) or "")

@@ -13,6 +13,7 @@ import gymnasium
 import numpy as np
 import torch
 from sb3_contrib import MaskablePPO
+from stable_baselines3.common.vec_env import VecMonitor
 
 from agents.vec_env import ClusterVecEnv
 from envs.agent_policy import AgentPolicy
@@ -30,7 +31,7 @@ def train(steps: int) -> None:
         "envs:GPUCluster-v1", ENVIRONMENTS, autoreset="Disabled", **WINDOWS, **CHOICES
     )
     rollout = max(2, min(128, steps // ENVIRONMENTS))
-    model = MaskablePPO("MultiInputPolicy", ClusterVecEnv(batch), n_steps=rollout, device="cpu")
+    model = MaskablePPO("MultiInputPolicy", VecMonitor(ClusterVecEnv(batch)), n_steps=rollout, device="cpu")
     model.learn(steps)
     model.save(FILE)
 
