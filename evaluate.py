@@ -232,9 +232,10 @@ def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
     if policy not in known and Path(policy).is_dir():
         from agents import load_policy
 
-        if said := run_folder.unfinished(run_folder.run_of(Path(policy).resolve())):
+        folder = run_folder.agent_folder(Path(policy).resolve())
+        if said := run_folder.unfinished(run_folder.run_of(folder)):
             command.tell(f"Note: {said}; the agent is the best so far.")
-        return run_folder.agent_name(Path(policy).resolve()), load_policy(policy)
+        return run_folder.agent_name(folder), load_policy(folder)
     if ":" not in policy and policy not in known:
         others = (
             "all",

@@ -19,6 +19,7 @@ from agents.gantt import Schedules
 from agents.learner import Learner
 from agents.saved_agent import Agent
 from agents.validation import Score, Validation
+from evaluation.run_folder import BEST
 
 CHECKPOINTS_KEPT = 3
 CHECKPOINTS, CURVE = "checkpoints", "validation.csv"
@@ -145,7 +146,7 @@ class Validator(BaseCallback):
         for old in kept[:-CHECKPOINTS_KEPT]:
             shutil.rmtree(old)
         if validated.best:
-            saved_agent.save(self._out / saved_agent.BEST, agent, about=about)
+            saved_agent.save(self._out / BEST, agent, about=about)
 
 
 def row_of(score: Score) -> dict[str, float]:

@@ -13,12 +13,13 @@ import pandas as pd
 import baselines
 from agents import saved_agent
 from agents.learned import policy_of
-from agents.saved_agent import BEST, Agent
+from agents.saved_agent import Agent
 from evaluation import protocol, report
 from evaluation.choices import workload_like
 from evaluation.comparison import Comparison, compare_agents
 from evaluation.footnotes import lever_off
 from evaluation.protocol import LEVELS, Judgement
+from evaluation.run_folder import BEST, agent_folder
 from simulator.episode import run
 from simulator.policy import Policy
 from simulator.rule import Rule
@@ -58,7 +59,7 @@ def candidates(folder: Path) -> list[Candidate]:
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}")
     several = sorted(folder.glob(f"seed-*/{BEST}"))
-    found = several or [folder / BEST if (folder / BEST).is_dir() else folder]
+    found = several or [agent_folder(folder)]
     agents = ((saved_agent.load(each), saved_agent.about(each)) for each in found)
     return [Candidate(agent, held(agent, noted.get("validation", {}))) for agent, noted in agents]
 

@@ -13,12 +13,12 @@ from agents.charts import choices_of
 from agents.learner import Learner, scenarios_of, seed_of
 from agents.moves import MovesLearner
 from agents.pick import PickLearner
-from agents.saved_agent import BEST
 from agents.steer import SteerLearner
 from agents.tracking import Tracker, tracked
 from agents.training import Action, Algorithm, Training
 from agents.validation import Validation
 from envs.steer import usual_weights
+from evaluation.run_folder import BEST
 from workloads import Scenario, named
 
 LEARNERS: dict[Action, type[Learner]] = {"steer": SteerLearner, "moves": MovesLearner, "pick": PickLearner}

@@ -25,7 +25,6 @@ from simulator.rule import Rule
 from workloads import Scenario
 
 CHOICES, WEIGHTS = "agent.json", "weights.safetensors"
-BEST = "best"  # of a run's folder, where it keeps the agent that validated best
 FORMAT = 1
 C = TypeVar("C", Training, Scenario)
 MOST_SLOTS, MOST_HIDDEN = 4096, 4096  # a file that asks for more would only fill the memory
@@ -97,8 +96,6 @@ def save(folder: Path, agent: Agent, *, about: Mapping[str, object] | None = Non
 def load(folder: str | Path) -> Agent:
     """Return the agent of a folder; ValueError says why it cannot be read."""
     folder = Path(folder)
-    if not (folder / CHOICES).exists() and (folder / BEST).is_dir():
-        folder /= BEST
     try:
         choices = json.loads((folder / CHOICES).read_text(encoding="utf-8"))
         weights = (folder / WEIGHTS).read_bytes()

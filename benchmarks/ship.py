@@ -17,11 +17,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from agents import saved_agent
 from agents.callbacks import CURVE
-from agents.saved_agent import BEST
 from agents.shipping import CARD, FOR_ALL, SHIPPED
 from evaluation.choices import workload_like
 from evaluation.comparison import Comparison, compare
-from evaluation.run_folder import CHOICES, JOBS
+from evaluation.run_folder import BEST, CHOICES, JOBS
 from simulator.steered import arrivals_between
 
 CANNOT = """- It moves the weights of a rule made by hand (`simulator.rule.Rule`); what that cannot do, it cannot do.

@@ -27,5 +27,4 @@ def in_parts(work: Callable[[slice], object], count: int, threads: int, part: in
         work(slice(0, count))
         return
     parts = [slice(first, min(first + part, count)) for first in range(0, count, part)]
-    for _ in pool(threads).map(work, parts):
-        pass
+    list(pool(threads).map(work, parts))  # raises what one of them raised

@@ -28,6 +28,7 @@ ABOUT_THE_RUN = (
     "perfetto",
     "track",
 )  # these choose nothing about the results
+BEST = "best"  # of a run of training, the folder of the agent that validated best
 
 
 def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) -> Path:
@@ -80,15 +81,20 @@ def status_of(folder: Path) -> str | None:
     return status if isinstance(status, str) else None
 
 
+def agent_folder(folder: Path) -> Path:
+    """Return the folder of an agent: of a run's own, that of its best."""
+    return folder / BEST if (folder / BEST).is_dir() else folder
+
+
 def agent_name(folder: Path) -> str:
     """Return what to call an agent: the folder of its run, which holds it as `best` or among checkpoints."""
-    kept = folder.name == "best" or folder.parent.name == "checkpoints"
+    kept = folder.name == BEST or folder.parent.name == "checkpoints"
     return f"{run_of(folder).name}_{folder.name}" if kept else f"agent_{folder.name}"
 
 
 def run_of(folder: Path) -> Path:
     """Return the folder of the run that an agent's folder is of."""
-    return folder.parent if folder.name == "best" else folder.parent.parent
+    return folder.parent if folder.name == BEST else folder.parent.parent
 
 
 def unfinished(folder: Path) -> str | None:

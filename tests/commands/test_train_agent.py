@@ -100,6 +100,11 @@ def test_it_learns_and_says_how_the_agent_stands(trained: Run) -> None:
     )
     assert f"tensorboard --logdir {run}" in out
     assert f"python evaluate.py --policy {run}/best" in out
+    alike = [
+        evaluate.load(str(folder), evaluate.read_choices(["--policy", "fifo"]))[0]
+        for folder in (run, run / "best")
+    ]
+    assert alike == [f"{run.name}_best"] * 2
     assert {each.name for each in (run / "best").iterdir()} == {"agent.json", "weights.safetensors"}
     assert json.loads((run / "summary.json").read_text())["reference"] == "start"
     assert json.loads((run / "choices.json").read_text())["training"]["steps"] == 512
