@@ -1,14 +1,14 @@
 """Hold the simulator's results against those of an earlier commit, window by window, to the last digit.
 
 `python benchmarks/per_window.py [--policy NAME ...] [--workload NAME ...] [--processes P]` simulates the first four
-test windows of every workload under six policies and compares each mean JCT, and a digest of all finish times, with
-`per_window.csv`, exit code 1 where one differs; `--write` makes that file anew, or only the rows of these policies and
-workloads. A change of what is simulated makes it anew in the same commit and says so; whatever only moves or renames
-things must find it unchanged. `--parts-off` takes off what physics has gained since version 1 (see `parts_off.py`) and
-compares with `per_window_v1.csv`; `--old-streams` draws as version 0 did besides (see `old_streams.py`) and compares
-with `per_window_v0.csv`. Both run `union` with the weights of then, and leave out what it has gained since, servers and
-types of GPU; where a policy reads monitors, whose errors have been drawn otherwise since; and the workloads
-`xonar_mix` and `xonar_memory`, whose jobs have.
+test windows of every workload under every policy but `lookahead` and compares each mean JCT, and a digest of all finish
+times, with `per_window.csv`, exit code 1 where one differs; `--write` makes that file anew, or only the rows of these
+policies and workloads. A change of what is simulated makes it anew in the same commit and says so; whatever only moves
+or renames things must find it unchanged. `--parts-off` takes off what physics has gained since version 1 (see
+`parts_off.py`) and compares with `per_window_v1.csv`; `--old-streams` draws as version 0 did besides (see
+`old_streams.py`) and compares with `per_window_v0.csv`. Both run `union` with the weights of then, and leave out what
+it has gained since, servers and types of GPU; where a policy reads monitors, whose errors have been drawn otherwise
+since; and the workloads `xonar_mix` and `xonar_memory`, whose jobs have.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from workloads import names as workload_names
 
 FILE = Path(__file__).with_suffix(".csv")
 FILE_V0, FILE_V1 = FILE.with_name("per_window_v0.csv"), FILE.with_name("per_window_v1.csv")
-POLICIES = ("srtf", "xonar", "coda", "aiturbo", "lucid", "union")
+POLICIES = tuple(baselines.quick_names())
 WINDOWS = 4
 SINCE_V1 = {
     "coda": ("mixed", "coda_mix"),  # where it reads monitors
@@ -114,7 +114,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """Simulate, and write the file or compare with it; return the exit code."""
     known = workload_names()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--policy", nargs="+", choices=POLICIES, default=POLICIES)
+    parser.add_argument("--policy", nargs="+", choices=POLICIES, help="those of the file, if not given")
     parser.add_argument("--workload", nargs="+", choices=known, default=known)
     parser.add_argument("--processes", type=int, default=1)
     either = parser.add_mutually_exclusive_group()
@@ -126,11 +126,14 @@ def main(args: Sequence[str] | None = None) -> int:
     file = FILE_V0 if old else FILE_V1 if off else FILE
     if not (chosen.write or file.is_file()):
         parser.error(f"there is no {file.name} to compare with: --write makes it")
-    cells = measured(chosen.workload, chosen.policy, chosen.processes, old=old, off=off)
+    before = {} if chosen.write else kept(file)
+    policies = chosen.policy or [
+        name for name in POLICIES if chosen.write or name in {key[2] for key in before}
+    ]
+    cells = measured(chosen.workload, policies, chosen.processes, old=old, off=off)
     if chosen.write:
         write(with_others(cells))
         return 0
-    before = kept(file)
     if later := sorted({cell.workload for cell in cells if cell[:3] not in before}):
         print(f"left out, since {file.name} has them not, or with other jobs: {', '.join(later)}")
     cells = [cell for cell in cells if cell[:3] in before]
