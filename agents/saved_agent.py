@@ -19,8 +19,8 @@ from agents.training import Training, usual
 from simulator import old_names
 from simulator.choice import changed
 from simulator.kernel.features import QUEUE_FEATURES, TOTALS
+from simulator.kernel.load import LOAD
 from simulator.kernel.move_list import FEATURES
-from simulator.kernel.steering import LOAD
 from simulator.rule import Rule
 from workloads import Scenario
 

@@ -16,12 +16,11 @@ from envs.task import MOST_INSTANTS, base_policy, forgives, seen_and_done, why_i
 from simulator.choice import changed
 from simulator.kernel import calls, move_steps
 from simulator.kernel.move_list import MOST_MOVES, list_dtype
-from simulator.kernel.steering import CRITIC, LOAD
 from simulator.next_moves import put_in_force
 from simulator.policy import BASE_POLICY, Action, Policy, Preempt, Resize, RunsWhole, Wait
 from simulator.rule import Rule, memory_of
 from simulator.source import source_of
-from simulator.steered import Offsets, Steered, arrivals_between
+from simulator.steered import Offsets, Steered, arrivals_between, nobody_held_against
 from simulator.view import View
 from workloads import Scenario
 
@@ -145,21 +144,20 @@ class MovesAgent(RunsWhole):
     def by_instants(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> Iterator[None]:
         """Carry it out like `run_whole` and stop at the end of each instant."""
         memory, lists = memory_of(self._rule, states, jobs, histories), np.zeros(1, list_dtype())
-        load, critic = np.zeros((1, len(LOAD)), np.float32), np.zeros((1, len(CRITIC)), np.float32)
-        default = np.zeros((1, len(jobs))), np.ones(1)
-        chosen, gain, more = np.full(1, -1), np.zeros(1), np.ones(1, bool)
+        default, told = nobody_held_against(len(jobs))
+        chosen, more = np.full(1, -1), told.more
         sizes = np.array([self.queued, self.running, self.most])
         records = states[:1], memory, lists, jobs[None], chosen, sizes
         while states["num_done"][0] < states["num_jobs"][0] and calls.advance(states, 0, jobs):
             chosen[0], more[0] = -1, True
             while True:
                 with time_held(states):
-                    move_steps.step(*records, load, critic, *default, gain, more)
+                    move_steps.step(*records, default, told)
                 if not more[0]:
                     break
                 if states["instant"][0] >= MOST_INSTANTS * states["num_jobs"][0]:
                     raise RuntimeError(ENDLESS)
-                seen = one_of(shown(lists, load, self.most), 0)
+                seen = one_of(shown(lists, told.load, self.most), 0)
                 mask = seen["mask"].astype(bool)
                 chosen[0] = allowed(self.predict(seen, mask), mask, forgiven=self._forgives)
             yield

@@ -13,9 +13,9 @@ from envs.openings import Opening
 from envs.rule_batch import LOAD_SPACE, RuleBatch, RuleEnv
 from envs.task import forgives, why_illegal
 from simulator.kernel import look_ahead, move_steps
+from simulator.kernel.load import LOAD
 from simulator.kernel.look_ahead import Room
 from simulator.kernel.move_list import FEATURES, KINDS, MOST_MOVES, list_dtype
-from simulator.kernel.steering import LOAD
 from simulator.look_ahead import LookAhead, as_words, futures
 from simulator.steered import HIGHEST, LOWEST
 
@@ -166,9 +166,7 @@ class Choosing(RuleBatch):
             self._chosen[which],
             self._sizes,
         )
-        seen = self.load[which], self.critic[which]
-        default = self.finish[which], self.total[which]
-        move_steps.step(*records, *seen, *default, self.gain[which], self.more[which])
+        move_steps.step(*records, *self.rows(which))
 
 
 def masks_of(lists: np.ndarray, most: int) -> np.ndarray:

@@ -17,7 +17,8 @@ from envs.openings import Opening, opened
 from envs.task import MOST_INSTANTS, one_of_windows, window_named
 from envs.threads import in_parts, refuse_none
 from simulator.episode import Episode
-from simulator.kernel.steering import CRITIC, LOAD
+from simulator.kernel.load import LOAD
+from simulator.kernel.steering import CRITIC, DefaultRun, Told
 from simulator.rule import memory_of
 from simulator.steered import HIGHEST, LOWEST
 from simulator.view import View
@@ -80,6 +81,11 @@ class RuleBatch(ABC):
     def in_parts(self, work: Callable[[slice], None]) -> None:
         """Do what is to be done in all environments: a few of them at a time, on as many threads as there may be."""
         in_parts(work, self.count, self.threads, PART)
+
+    def rows(self, part: slice) -> tuple[DefaultRun, Told]:
+        """Return what these environments are held against, and where the kernel tells of them."""
+        told = self.load[part], self.critic[part], self.gain[part], self.more[part]
+        return DefaultRun(self.finish[part], self.total[part]), Told(*told)
 
     @abstractmethod
     def seen(self) -> Any:

@@ -11,7 +11,8 @@ from envs.openings import Opening
 from envs.rule_batch import CRITIC_SPACE, LOAD_SPACE, RuleBatch, RuleEnv
 from simulator.choice import changed
 from simulator.kernel import steering
-from simulator.kernel.steering import CRITIC, LOAD
+from simulator.kernel.load import LOAD
+from simulator.kernel.steering import CRITIC
 from simulator.steered import HIGHEST, LOWEST, Offsets, arrivals_between, choosing_times
 from workloads import Scenario
 
@@ -80,8 +81,7 @@ class Steering(RuleBatch):
         """Describe the first instant."""
         self._times[e] = choosing_times(opening.episode.jobs["submit_s"], self.every)
         self.offsets.begin(self.memory[e : e + 1])
-        records = self.states, e, self.memory, self.jobs
-        steering.begin_steering(*records, self.load, self.critic, self.finish, self.total)
+        steering.begin_steering(self.states, e, self.memory, self.jobs, *self.rows(slice(None)))
 
     def step(self, actions: np.ndarray) -> None:
         """Set each environment's weights, and let it run on."""
@@ -92,9 +92,8 @@ class Steering(RuleBatch):
         self.in_parts(self._run_on)
 
     def _run_on(self, part: slice) -> None:
-        runs = (self.states, self.memory, self.jobs, self._until)
-        told = (self.load, self.critic, self.finish, self.total, self.gain, self.more)
-        steering.steer(*(rows[part] for rows in (*runs, *told)))
+        runs = (self.states[part], self.memory[part], self.jobs[part], self._until[part])
+        steering.steer(*runs, *self.rows(part))
 
     def masks(self) -> np.ndarray:
         """Tell that every offset is legal."""

@@ -25,7 +25,7 @@ from simulator.kernel.layout import (
     state_dtype,
 )
 from simulator.kernel.rule_memory import memory_dtype
-from simulator.legality import as_arrays, wait
+from simulator.legality import seat_of, wait
 from simulator.next_moves import adopt, next_move
 from simulator.physics import Physics
 from simulator.policy import Action, Policy, Preempt, Ranking, Resize, RunsWhole, Start, Throttle, Wait
@@ -163,9 +163,9 @@ class Episode:
             raise ValueError(f"at {self.view.now:g} s: {reason}")
         match action:
             case Start(job, placement):
-                calls.start_as(self.states, 0, self.jobs, job, *as_arrays(placement))
+                calls.start_as(self.states, 0, self.jobs, job, seat_of(placement))
             case Resize(job, None, placement):
-                calls.move(self.states, 0, self.jobs, job, *as_arrays(placement))
+                calls.move(self.states, 0, self.jobs, job, seat_of(placement))
             case Resize(job, cores):
                 calls.resize(self.states, 0, self.jobs, job, float(cores or 0.0))
             case Throttle(job, level):

@@ -23,11 +23,10 @@ REASONS = {
 }
 
 
-def as_arrays(placement: Placement | None) -> tuple[np.ndarray, float, int, int, int]:
-    """Return a placement as the kernel reads it: GPUs in order, cores, node (-1 for none), workers, servers.
+def seat_of(placement: Placement | None) -> laws.Seat:
+    """Return a placement as the kernel reads it; cores that make no sense are -1.
 
-    Cores are 0 where the job gets what it asks for, -1 where they make no sense; workers and servers are 0 and -1 where
-    they are left open. None, which `View.place` gives where a job does not fit, is a placement on nothing.
+    None, which `View.place` gives where a job does not fit, is a placement on nothing.
     """
     placement = placement or Placement(())
     gpus = np.array(sorted(placement.gpus), np.int32)
@@ -36,7 +35,7 @@ def as_arrays(placement: Placement | None) -> tuple[np.ndarray, float, int, int,
     node = NOBODY if placement.node is None else int(placement.node)
     workers = 0 if placement.workers is None else max(int(placement.workers), -1) or -1
     servers = -1 if placement.servers is None else max(int(placement.servers), 0)
-    return gpus, cores if sound else -1.0, node, workers, servers
+    return laws.Seat(gpus, cores if sound else -1.0, node, workers, servers)
 
 
 def why_not(source: Source, action: object) -> str | None:
@@ -51,13 +50,13 @@ def why_not(source: Source, action: object) -> str | None:
         case Start(job) | Preempt(job) | Resize(job) | Throttle(job) if not 0 <= job < len(phase):
             return f"job {job} has not arrived"
         case Start(job, placement):
-            reason = laws.legal_start(states, 0, jobs, job, *as_arrays(placement))
+            reason = laws.legal_start(states, 0, jobs, job, seat_of(placement))
             return f"job {job} cannot start: {REASONS[reason]}" if reason else None
         case Preempt(job):
             legal = phase[job] == RUNNING and job in source.preemptible
             return None if legal else f"job {job} cannot be paused"
         case Resize(job, None, placement) if placement is not None:
-            reason = laws.legal_move(states, 0, jobs, job, *as_arrays(placement))
+            reason = laws.legal_move(states, 0, jobs, job, seat_of(placement))
             return f"job {job} cannot be resized: {REASONS[reason]}" if reason else None
         case Resize(job, cores, None) if cores is not None:
             legal = laws.legal_resize(states, 0, jobs, job, float(cores))

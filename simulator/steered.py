@@ -12,7 +12,8 @@ from uuid import UUID, uuid4
 import numpy as np
 
 from simulator.kernel import steering
-from simulator.kernel.steering import CRITIC, LOAD
+from simulator.kernel.load import LOAD
+from simulator.kernel.steering import CRITIC, DefaultRun, Told
 from simulator.policy import Action, RunsWhole
 from simulator.rule import RULE_PARAMETERS, Rule, RuleParameter, memory_of, next_move
 from simulator.source import source_of
@@ -108,10 +109,9 @@ class Steered(RunsWhole):
     def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Carry it out on the first record to the end, inside the kernel; tell whether every job ended."""
         memory = memory_of(self.offsets.start, states, jobs, histories)
-        load, critic = np.zeros((1, len(LOAD)), np.float32), np.zeros((1, len(CRITIC)), np.float32)
-        steering.begin_steering(
-            states, 0, memory, jobs[None], load, critic, np.zeros((1, len(jobs))), np.ones(1)
-        )
+        default, told = nobody_held_against(len(jobs))
+        load = told.load
+        steering.begin_steering(states, 0, memory, jobs[None], default, told)
         more = True
         for until in (*choosing_times(jobs["submit_s"], self.every).tolist(), np.inf):
             if more:
@@ -121,6 +121,12 @@ class Steered(RunsWhole):
 
     def _choose(self, memory: np.ndarray, load: np.ndarray) -> None:
         self.offsets.write(memory, self.choose(np.clip(load[0], LOWEST, HIGHEST))[None])
+
+
+def nobody_held_against(jobs: int) -> tuple[DefaultRun, Told]:
+    """Return what the kernel tells of one environment, and that there is no default run to tell it by."""
+    seen = np.zeros((1, len(LOAD)), np.float32), np.zeros((1, len(CRITIC)), np.float32)
+    return DefaultRun(np.zeros((1, jobs)), np.ones(1)), Told(*seen, np.zeros(1), np.ones(1, bool))
 
 
 class Due(NamedTuple):

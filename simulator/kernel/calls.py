@@ -6,7 +6,18 @@ is equal is compared field by field, at each call. Passing a record is slow.
 
 import numpy as np
 
-from simulator.kernel import actions, cost_aware, events, least, outages, pausing, scheduling, shapes, speed
+from simulator.kernel import (
+    actions,
+    cost_aware,
+    events,
+    exchange,
+    least,
+    outages,
+    pausing,
+    scheduling,
+    shapes,
+    speed,
+)
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.layout import NOBODY, RUNNING
 from simulator.kernel.placement import place as place_job
@@ -145,25 +156,29 @@ def cores_asked(states, e, jobs, job, count, workers, servers):
 
 
 @entry
-def start_as(states, e, jobs, job, gpus, cores, node, workers, servers):
-    """Start a queued job on these GPUs or this node, or reserve GPUs that are pausing for it.
-
-    cores: 0 for those it asks for in that shape, which it has in any case where cores are not allocated.
-    workers, servers: 0 and -1 where they are left open.
-    """
-    workers, servers = shapes.meant(jobs, job, len(gpus), workers, servers)
-    if cores == 0 or not states[e].cpu_limited:
-        cores = shapes.cores_asked(jobs, job, len(gpus), workers, servers)
-    actions.start_as(states[e], jobs, job, gpus, workers, servers, cores, node)
+def start_as(states, e, jobs, job, seat):
+    """Start a queued job in a seat (`laws.Seat`), or reserve GPUs that are pausing for it."""
+    s = states[e]
+    workers, servers, cores = meant(s, jobs, job, seat)
+    actions.start_as(s, jobs, job, seat.gpus, workers, servers, cores, seat.node)
 
 
 @entry
-def move(states, e, jobs, job, gpus, cores, node, workers, servers):
-    """Let a running job pause and go on with these GPUs, or this node; the arguments are those of `start_as`."""
-    workers, servers = shapes.meant(jobs, job, len(gpus), workers, servers)
-    if cores == 0 or not states[e].cpu_limited:
-        cores = shapes.cores_asked(jobs, job, len(gpus), workers, servers)
-    actions.move(states[e], jobs, job, gpus, workers, servers, cores, node)
+def move(states, e, jobs, job, seat):
+    """Let a running job pause and go on in a seat."""
+    s = states[e]
+    workers, servers, cores = meant(s, jobs, job, seat)
+    actions.move(s, jobs, job, seat.gpus, workers, servers, cores, seat.node)
+
+
+@compiled
+def meant(s, jobs, job, seat):
+    """Return workers, servers and cores of a seat, where it leaves them open, and cores where none are allocated."""
+    gpus, cores = len(seat.gpus), seat.cores
+    workers, servers = shapes.meant(jobs, job, gpus, seat.workers, seat.servers)
+    if cores == 0 or not s.cpu_limited:
+        cores = shapes.cores_asked(jobs, job, gpus, workers, servers)
+    return workers, servers, cores
 
 
 @entry
@@ -178,9 +193,8 @@ def iterations(states, e, jobs, job, shapes, out):
         if shapes[k, 2]:
             out[k] = speed.iteration_on_cpu(s, jobs, job, workers, servers)
         else:
-            out[k] = speed.iteration_time(
-                s, jobs, job, workers, servers, 1.0, 1.0, speed.PLENTY_OF_CORES, 1, 1.0
-            )
+            fed = exchange.Setting(workers, servers, 1, exchange.PLENTY_OF_CORES)
+            out[k] = speed.iteration_time(s, jobs, job, fed, exchange.UNDISTURBED)
 
 
 @entry

@@ -7,7 +7,7 @@ else the fewest jobs that come after it are paused, the last in order of equally
 import numpy as np
 
 from simulator.kernel._compile import allocating, compiled, entry
-from simulator.kernel.laws import why_no_start
+from simulator.kernel.laws import Seat, why_no_start
 from simulator.kernel.layout import NOBODY, PAUSING, QUEUED
 from simulator.kernel.machines import is_alone
 from simulator.kernel.pausing import may_pause
@@ -142,7 +142,7 @@ def why_no_start_there(s, jobs, job, gpus):
     workers, servers = 0, -1
     if gpus != jobs[job].num_gpus:
         workers, servers = jobs[job].num_gpus, max(gpus - jobs[job].num_gpus, 0)
-    return why_no_start(s, jobs, job, s.gpus[:gpus], 0.0, NOBODY, workers, servers)
+    return why_no_start(s, jobs, job, Seat(s.gpus[:gpus], 0.0, NOBODY, workers, servers))
 
 
 @compiled

@@ -1,5 +1,7 @@
 """What is legal, and what must hold in every state."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from simulator.kernel._compile import allocating, compiled, entry
@@ -25,6 +27,21 @@ from simulator.kernel.shapes import cores_asked, is_rigid, is_shape, meant
 from simulator.kernel.speed import cores_of_servers
 
 
+class Seat(NamedTuple):
+    """A placement as the kernel reads it.
+
+    gpus: in order, int32. cores: for each, 0 for those that the job asks for in that shape, which it has in any case
+    where cores are not allocated, or fewer where they are not available. node: of a job without GPUs, else -1. workers,
+    servers: 0 and -1 where they are left open.
+    """
+
+    gpus: np.ndarray
+    cores: float
+    node: int
+    workers: int
+    servers: int
+
+
 @compiled
 def barred(s, jobs, job, gpu):
     """Return 0 if a queued job may be given a GPU, else the number of the reason it may not."""
@@ -47,23 +64,20 @@ def reserves(s, gpus):
 
 
 @entry
-def legal_start(states, e, jobs, job, gpus, cores, node, workers, servers):
-    """Return 0 if a queued job may start on these GPUs with so many cores each, else the number of the reason.
-
-    cores: 0 for as many as it asks for, or fewer where they are not available. node: of a job without GPUs.
-    workers, servers: 0 and -1 where they are left open.
-    """
-    return why_no_start(states[e], jobs, job, gpus, cores, node, workers, servers)
+def legal_start(states, e, jobs, job, seat):
+    """Return 0 if a queued job may start in a seat, else the number of the reason."""
+    return why_no_start(states[e], jobs, job, seat)
 
 
 @compiled
-def why_no_start(s, jobs, job, gpus, cores, node, workers, servers):
+def why_no_start(s, jobs, job, seat):
     """Return 0 if a queued job may start there, else the number of the reason; see `legal_start`."""
     if s.phase[job] != QUEUED:
         return 1
     if s.last_action_instant[job] == s.instant:
         return 2
-    workers, servers = meant(jobs, job, len(gpus), workers, servers)
+    gpus, cores, node = seat.gpus, seat.cores, seat.node
+    workers, servers = meant(jobs, job, len(gpus), seat.workers, seat.servers)
     reason = wrong_shape(s, jobs, job, len(gpus), cores, node, workers, servers)
     if reason > 0:
         return reason
@@ -114,19 +128,20 @@ def named_twice(gpus):
 
 
 @entry
-def legal_move(states, e, jobs, job, gpus, cores, node, workers, servers):
-    """Return 0 if a running job may go on with these GPUs in another shape, else the number of the reason."""
-    return why_no_move(states[e], jobs, job, gpus, cores, node, workers, servers)
+def legal_move(states, e, jobs, job, seat):
+    """Return 0 if a running job may go on in another seat, else the number of the reason."""
+    return why_no_move(states[e], jobs, job, seat)
 
 
 @compiled
-def why_no_move(s, jobs, job, gpus, cores, node, workers, servers):
+def why_no_move(s, jobs, job, seat):
     """Return 0 if a running job may go on there, else the number of the reason; see `legal_move`."""
     if s.phase[job] != RUNNING or jobs[job].num_gpus == 0:
         return 10
     if s.last_action_instant[job] == s.instant:
         return 2
-    workers, servers = meant(jobs, job, len(gpus), workers, servers)
+    gpus, cores, node = seat.gpus, seat.cores, seat.node
+    workers, servers = meant(jobs, job, len(gpus), seat.workers, seat.servers)
     reason = wrong_shape(s, jobs, job, len(gpus), cores, node, workers, servers)
     if reason > 0:
         return reason

@@ -6,9 +6,10 @@ Each is the least over all shapes, types of GPU and numbers of nodes, with all c
 import numpy as np
 
 from simulator.kernel._compile import compiled
+from simulator.kernel.exchange import PLENTY_OF_CORES, Burden, Setting
 from simulator.kernel.layout import LEAST_CORES, MOST_SERVERS, TURNS
 from simulator.kernel.shapes import cores_asked
-from simulator.kernel.speed import PLENTY_OF_CORES, crowding, iteration_on_cpu, iteration_time
+from simulator.kernel.speed import crowding, iteration_on_cpu, iteration_time
 
 
 @compiled
@@ -31,8 +32,8 @@ def shortest_iteration(s, jobs, job, workers, servers, slowdown, room):
     least = np.inf
     for nodes in range((workers - 1) // largest + 1, min(workers, s.num_nodes) + 1):
         cores = spare / ((workers - 1) // nodes + 1) + 1.0
-        on_these = iteration_time(s, jobs, job, workers, servers, slowdown, 1.0, cores, nodes, 1.0)
-        least = min(least, on_these)
+        setting = Setting(workers, servers, nodes, cores)
+        least = min(least, iteration_time(s, jobs, job, setting, Burden(slowdown, 1.0, 1.0)))
     return least
 
 

@@ -59,7 +59,7 @@ def add_start(s, jobs, m, v, job, way, gpus, most):
     if not can_be_fed(s, m, gpus):
         return
     servers = m.way_servers[way]
-    if servers > 0 and laws.why_no_start(s, jobs, job, gpus, 0.0, NOBODY, 0, servers) > 0:
+    if servers > 0 and laws.why_no_start(s, jobs, job, laws.Seat(gpus, 0.0, NOBODY, 0, servers)) > 0:
         return
     k = add(v, START, job, gpus, most)
     if k >= 0:
@@ -192,7 +192,7 @@ def add_moves_of_running(s, jobs, m, v, count, most):
 @compiled
 def add_move(s, jobs, m, v, job, gpus, won, most):
     """List the move of a running job to these GPUs, with the servers noted, if it is legal."""
-    if laws.why_no_move(s, jobs, job, gpus, 0.0, NOBODY, 0, m.servers) > 0:
+    if laws.why_no_move(s, jobs, job, laws.Seat(gpus, 0.0, NOBODY, 0, m.servers)) > 0:
         return
     k = add(v, MOVE, job, gpus, most)
     if k >= 0:

@@ -30,7 +30,7 @@ from simulator.kernel.placement import place
 from simulator.kernel.rule_memory import MOST_GPUS
 from simulator.kernel.rule_over_moves import is_legal, note_wait, wait
 from simulator.kernel.rule_sight import look
-from simulator.kernel.steering import describe_load, describe_progress, job_seconds
+from simulator.kernel.steering import job_seconds, tell
 
 MINUTE = 60.0
 
@@ -156,12 +156,14 @@ def to_choice(s, jobs, m, v, queued, running, most):
 
 
 @entry
-def step(states, memory, lists, jobs, chosen, sizes, load, critic, finish, total, gain, more):
+def step(states, memory, lists, jobs, chosen, sizes, default, told):
     """Let each environment make the move chosen, or begin, and go on to its next choice, or to its end.
 
     chosen: (N,), places on the lists; -1 for an environment that has just been laid out. sizes: how many queued and
     running jobs are looked at, and how many moves there are at most. The others as for `steering.steer`.
     """
+    gain, more = told.gain, told.more
+    finish, total = default
     for e in range(len(states)):
         gain[e] = 0.0
         if not more[e]:
@@ -175,8 +177,7 @@ def step(states, memory, lists, jobs, chosen, sizes, load, critic, finish, total
             v.default_spent = 0.0
             events.advance(s, jobs[e])
         more[e] = to_choice(s, jobs[e], m, v, sizes[0], sizes[1], sizes[2])
-        default = job_seconds(s, jobs[e], finish[e], s.clock if more[e] else np.inf)
-        gain[e] = (default - v.default_spent - (s.present_seconds - spent)) / total[e]
-        v.default_spent = default
-        describe_load(s, jobs[e], m, load[e])
-        describe_progress(s, jobs[e], finish[e], total[e], critic[e])
+        by_default = job_seconds(s, jobs[e], finish[e], s.clock if more[e] else np.inf)
+        gain[e] = (by_default - v.default_spent - (s.present_seconds - spent)) / total[e]
+        v.default_spent = by_default
+        tell(s, jobs, m, e, default, told)

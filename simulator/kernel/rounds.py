@@ -191,7 +191,7 @@ def may_begin(s, jobs, m):
     gpus = m.gpus[: m.num_gpus]
     return (
         m.num_victims == 0
-        or laws.why_no_start(s, jobs, m.move_job, gpus, 0.0, m.node, m.workers, m.servers) == 0
+        or laws.why_no_start(s, jobs, m.move_job, laws.Seat(gpus, 0.0, m.node, m.workers, m.servers)) == 0
     )
 
 

@@ -17,10 +17,11 @@ from simulator.kernel.tuning import begin_windows
 def is_legal(s, jobs, m, at):
     """Tell whether a move of the list may be made now."""
     kind, job, value = m.move_kind[at], m.move_job[at], m.move_value[at]
+    seat = laws.Seat(m.gpus[: m.num_gpus], value, m.node, 0, m.servers)
     if kind == START:
-        return laws.why_no_start(s, jobs, job, m.gpus[: m.num_gpus], value, m.node, 0, m.servers) == 0
+        return laws.why_no_start(s, jobs, job, seat) == 0
     if kind == MOVE:
-        return laws.why_no_move(s, jobs, job, m.gpus[: m.num_gpus], value, m.node, 0, m.servers) == 0
+        return laws.why_no_move(s, jobs, job, seat) == 0
     if kind == PAUSE:
         return pausing.may_pause(s, job)
     if kind == CORES:

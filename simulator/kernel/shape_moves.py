@@ -69,10 +69,10 @@ def has_cores(s, jobs, m, job):
 @compiled
 def may_begin(s, jobs, m, job):
     """Tell whether a job may start, or for a running one go on, with what has been written down."""
-    gpus = m.gpus[: m.num_gpus]
+    seat = laws.Seat(m.gpus[: m.num_gpus], 0.0, m.node, m.workers, m.servers)
     if m.may_move[job]:
-        return laws.why_no_move(s, jobs, job, gpus, 0.0, m.node, m.workers, m.servers) == 0
-    return laws.why_no_start(s, jobs, job, gpus, 0.0, m.node, m.workers, m.servers) == 0
+        return laws.why_no_move(s, jobs, job, seat) == 0
+    return laws.why_no_start(s, jobs, job, seat) == 0
 
 
 @compiled

@@ -63,7 +63,7 @@ def begin_slowly(s, jobs, m, job, ahead):
         if ends < least:
             least, found = ends, True
             fill_placement(jobs, m, job, m.chosen[:wanted], jobs[job].servers)
-    return found and laws.why_no_start(s, jobs, job, m.gpus[:wanted], 0.0, NOBODY, 0, -1) == 0
+    return found and laws.why_no_start(s, jobs, job, laws.Seat(m.gpus[:wanted], 0.0, NOBODY, 0, -1)) == 0
 
 
 @compiled

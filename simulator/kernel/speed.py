@@ -20,50 +20,18 @@ import numpy as np
 
 from simulator.kernel._compile import compiled
 from simulator.kernel.core_readings import bank_readings
+from simulator.kernel.exchange import (
+    PLENTY_OF_CORES,
+    UNDISTURBED,
+    Burden,
+    Setting,
+    sync_time,
+    through_host,
+    transfer_time,
+)
 from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING, SERVER_CORES, TURNS
 from simulator.kernel.machines import is_on
 from simulator.kernel.placement import largest_node, place
-
-PLENTY_OF_CORES = 1e9  # cores
-
-
-@compiled
-def transfer_time(s, jobs, job, k, servers, nodes):
-    """Seconds of an iteration in which links carry what k workers on so many nodes exchange, if no other job does."""
-    traffic = jobs[job].sync_gb
-    if servers > 0:
-        return 2 * traffic * k / servers / s.inter_gbs
-    speed = s.intra_gbs if nodes == 1 else s.inter_gbs
-    return 2 * (k - 1) / k * traffic / speed
-
-
-@compiled
-def through_host(jobs, job, k, servers, nodes):
-    """GB of an iteration that the host of each worker takes in and gives out: none where GPUs exchange directly."""
-    if servers > 0:
-        return 2 * jobs[job].sync_gb
-    return 2 * (k - 1) / k * jobs[job].sync_gb * nodes / k if nodes > 1 else 0.0
-
-
-@compiled
-def sync_time(s, jobs, job, k, servers, nodes, crossing, pressure, cores):
-    """Seconds of an iteration in which k workers on so many nodes exchange what they have learned.
-
-    crossing: how many times the links between nodes are asked for.
-    """
-    if jobs[job].sync_gb == 0 or (
-        servers == 0 and k < 2
-    ):  # what exchanges nothing does not wait for links either
-        return 0.0
-    transfer = transfer_time(s, jobs, job, k, servers, nodes)
-    if nodes > 1:
-        transfer *= crossing
-    if s.exchange_core_s > 0:
-        host = through_host(jobs, job, k, servers, nodes) * s.exchange_core_s * pressure / cores
-        transfer = max(transfer, host)
-    if servers > 0:
-        return transfer
-    return transfer + (s.intra_s * (k / nodes - 1) + s.inter_s * (nodes - 1))
 
 
 @compiled
@@ -77,13 +45,14 @@ def work_of_each(jobs, job, workers):
 
 
 @compiled
-def iteration_time(s, jobs, job, workers, servers, slowdown, pressure, cores, nodes, crossing):
-    """Seconds of an iteration on GPUs; slowdown of computing."""
-    row = jobs[job]
-    computing = row.gpu_s * work_of_each(jobs, job, workers) * slowdown
+def iteration_time(s, jobs, job, setting, burden):
+    """Seconds of an iteration on GPUs."""
+    row, workers = jobs[job], setting.workers
+    computing = row.gpu_s * work_of_each(jobs, job, workers) * burden.slowdown
     if row.input_core_s > 0:
-        computing = max(computing, row.input_core_s * (row.num_gpus / workers) * pressure / cores)
-    return computing + sync_time(s, jobs, job, workers, servers, nodes, crossing, pressure, cores)
+        bringing = row.input_core_s * (row.num_gpus / workers) * burden.pressure / setting.cores
+        computing = max(computing, bringing)
+    return computing + sync_time(s, jobs, job, setting, burden)
 
 
 @compiled
@@ -91,7 +60,7 @@ def iteration_on_cpu(s, jobs, job, workers, servers):
     """Seconds of an iteration of workers without GPUs."""
     row = jobs[job]
     computing = row.gpu_s * work_of_each(jobs, job, workers) * row.cpu_slowdown
-    return computing + sync_time(s, jobs, job, workers, servers, 1, 1.0, 1.0, PLENTY_OF_CORES)
+    return computing + sync_time(s, jobs, job, Setting(workers, servers, 1, PLENTY_OF_CORES), UNDISTURBED)
 
 
 @compiled
@@ -150,14 +119,19 @@ def pressure_on(s, node):
 
 
 @compiled
+def setting_now(s, jobs, job):
+    """Return in what an active job runs."""
+    return Setting(s.workers[job], s.servers[job], s.span[job], feeding(s, jobs, job))
+
+
+@compiled
 def link_share(s, jobs, job):
     """Share of its time that an active job alone needs the links between its nodes."""
     if s.span[job] < 2 or jobs[job].sync_gb == 0 or (s.servers[job] == 0 and s.workers[job] < 2):
         return 0.0
-    workers, servers, nodes, cores = s.workers[job], s.servers[job], s.span[job], feeding(s, jobs, job)
-    by_type = slowdown_by_type(s, jobs, job)
-    alone = iteration_time(s, jobs, job, workers, servers, by_type, 1.0, cores, nodes, 1.0)
-    return transfer_time(s, jobs, job, workers, servers, nodes) / alone
+    now = setting_now(s, jobs, job)
+    alone = iteration_time(s, jobs, job, now, Burden(slowdown_by_type(s, jobs, job), 1.0, 1.0))
+    return transfer_time(s, jobs, job, now) / alone
 
 
 @compiled
@@ -208,10 +182,9 @@ def iteration_now(s, jobs, job, by_type):
             pressure = max(pressure, pressure_on(s, s.gpu_node[gpu]))
             crossing = max(crossing, s.links_busy[s.gpu_node[gpu]])
             slot = s.next_slot[slot]
-    workers, servers, cores = s.workers[job], s.servers[job], feeding(s, jobs, job)
-    s.undisturbed[job] = workers == jobs[job].num_gpus and pressure == 1.0 and crossing == 1.0
-    slowdown = crowding * by_type
-    return iteration_time(s, jobs, job, workers, servers, slowdown, pressure, cores, s.span[job], crossing)
+    s.undisturbed[job] = s.workers[job] == jobs[job].num_gpus and pressure == 1.0 and crossing == 1.0
+    burden = Burden(crowding * by_type, pressure, crossing)
+    return iteration_time(s, jobs, job, setting_now(s, jobs, job), burden)
 
 
 @compiled
@@ -221,7 +194,8 @@ def fed_now(s, jobs, job, by_type):
     if by_type == 1.0 and workers == jobs[job].num_gpus and servers == jobs[job].servers:
         return jobs[job].ideal_iteration_s
     nodes = (s.width[job] - 1) // largest_node(s, jobs, job) + 1
-    return iteration_time(s, jobs, job, workers, servers, by_type, 1.0, PLENTY_OF_CORES, nodes, 1.0)
+    fed = Setting(workers, servers, nodes, PLENTY_OF_CORES)
+    return iteration_time(s, jobs, job, fed, Burden(by_type, 1.0, 1.0))
 
 
 @compiled
@@ -278,7 +252,7 @@ def drawn_by_each(s, jobs, job):
     """GB/s that an active job on GPUs draws from host memory for each: for its input, and for what it exchanges."""
     drawn = jobs[job].gbs_each
     if s.bandwidth_binds and s.exchange_passes > 0 and jobs[job].sync_gb > 0 and jobs[job].iteration_s > 0:
-        moved = through_host(jobs, job, s.workers[job], s.servers[job], s.span[job])
+        moved = through_host(jobs, job, setting_now(s, jobs, job))
         servers_too = 2.0 if s.servers[job] > 0 else 1.0
         drawn += s.exchange_passes * servers_too * moved / jobs[job].iteration_s
     return drawn
@@ -326,7 +300,9 @@ def set_iterations(s, jobs):
 @compiled
 def set_iteration(s, jobs, job, nodes):
     """Write the seconds of a job's iteration at the reference, on so many nodes, and of that with plenty of cores."""
-    workers, servers, plenty = jobs[job].num_gpus, jobs[job].servers, PLENTY_OF_CORES
+    workers, servers = jobs[job].num_gpus, jobs[job].servers
     cores = jobs[job].cores_each - cores_of_servers(servers, workers, workers)
-    jobs[job].iteration_s = iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, cores, nodes, 1.0)
-    jobs[job].ideal_iteration_s = iteration_time(s, jobs, job, workers, servers, 1.0, 1.0, plenty, nodes, 1.0)
+    asked = Setting(workers, servers, nodes, cores)
+    fed = Setting(workers, servers, nodes, PLENTY_OF_CORES)
+    jobs[job].iteration_s = iteration_time(s, jobs, job, asked, UNDISTURBED)
+    jobs[job].ideal_iteration_s = iteration_time(s, jobs, job, fed, UNDISTURBED)

@@ -166,10 +166,10 @@ def begin_pass(s, jobs, m):
 @compiled
 def may_begin(s, jobs, m):
     """Tell whether the move that has been found may be made."""
-    gpus, job = m.gpus[: m.num_gpus], m.move_job
+    job, seat = m.move_job, laws.Seat(m.gpus[: m.num_gpus], 0.0, NOBODY, 0, -1)
     if m.waits[job]:
-        return laws.why_no_start(s, jobs, job, gpus, 0.0, NOBODY, 0, -1) == 0
-    return laws.why_no_move(s, jobs, job, gpus, 0.0, NOBODY, 0, -1) == 0
+        return laws.why_no_start(s, jobs, job, seat) == 0
+    return laws.why_no_move(s, jobs, job, seat) == 0
 
 
 @compiled

@@ -2,25 +2,16 @@
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from simulator.episode import Episode
 from simulator.kernel import calls, laws
+from simulator.kernel.laws import Seat
 from simulator.kernel.layout import NOBODY, QUEUED, RUNNING
 
 MOST_TRIED = 150  # instants of an episode; after that the best so far stands
-
-
-class Seat(NamedTuple):
-    """Something a job could have."""
-
-    gpus: np.ndarray
-    cores: float
-    node: int
-    workers: int
-    servers: int
 
 
 class Search:
@@ -76,9 +67,9 @@ class Search:
         before = self.states[0].copy()
         ways: list[tuple[Callable[..., int] | None, Callable[..., None], tuple[Any, ...]]] = []
         if before.phase[job] == QUEUED:
-            ways += [(laws.legal_start, calls.start_as, seat) for seat in self.seats[job]]
+            ways += [(laws.legal_start, calls.start_as, (seat,)) for seat in self.seats[job]]
         if before.phase[job] == RUNNING and self.jobs["num_gpus"][job] > 0:
-            ways += [(laws.legal_move, calls.move, seat) for seat in self.seats[job]]
+            ways += [(laws.legal_move, calls.move, (seat,)) for seat in self.seats[job]]
             ways += [(None, calls.pause, ())] if before.num_queued else []
         for why_not, act, chosen in ways:
             if not (why_not and why_not(self.states, 0, self.jobs, job, *chosen)):

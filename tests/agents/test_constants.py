@@ -16,7 +16,7 @@ from agents.steer import SteerLearner
 from agents.training import MOVES, STEER
 from envs.openings import Opening
 from simulator.episode import run
-from simulator.kernel.steering import LOAD
+from simulator.kernel.load import LOAD
 from simulator.rule import RULE_PARAMETERS, Rule
 from simulator.steered import REACH, Offsets
 from workloads import Split, named, windows

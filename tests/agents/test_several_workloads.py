@@ -17,7 +17,7 @@ from agents.training import PICK, STEER
 from agents.vec_env import ClusterVecEnv, batch
 from envs.steer import WEIGHTS
 from simulator.choice import ChoiceError
-from simulator.kernel.steering import LOAD
+from simulator.kernel.load import LOAD
 from simulator.steered import Steered
 from tests.cases import tiny
 from tests.cases.crowd import crowded

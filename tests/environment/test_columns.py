@@ -10,8 +10,9 @@ import gymnasium
 import numpy as np
 import pytest
 
+from simulator.kernel.load import LOAD
 from simulator.kernel.move_list import FEATURES
-from simulator.kernel.steering import CRITIC, LOAD
+from simulator.kernel.steering import CRITIC
 from tests.cases import tiny
 from tests.conftest import ROOT
 

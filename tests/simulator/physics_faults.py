@@ -212,7 +212,7 @@ def who_moves_will_have_as_many_gpus_as_now(now, before, jobs, job, *passed):
 @planted_in("start_as", found_by="free cores")
 def cores_of_servers_are_not_taken(now, before, jobs, job, *passed):
     if now.phase[job] in (LOADING, RUNNING) and now.servers[job] and now.width[job] == now.workers[job]:
-        now.free_cores[now.gpu_node[passed[0][0]]] += 5.0 * now.servers[job]
+        now.free_cores[now.gpu_node[passed[0].gpus[0]]] += 5.0 * now.servers[job]
 
 
 @planted_in("start_as", found_by="workers")

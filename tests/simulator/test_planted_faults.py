@@ -95,7 +95,7 @@ def an_end_is_counted_twice(now, before, jobs):
 
 
 @planted_in("legal_start", found_by="what looks possible is legal")
-def nothing_can_ever_start(now, before, jobs, job, gpus, *passed):
+def nothing_can_ever_start(now, before, jobs, job, seat):
     return 4
 
 
@@ -110,21 +110,21 @@ def a_pause_takes_no_time(now, before, jobs):
 
 
 @planted_in("start_as", found_by="gang has all or nothing")
-def a_gang_starts_without_one_of_its_gpus(now, before, jobs, job, gpus, *passed):
-    now.first_owner[gpus[0]] = NOBODY
+def a_gang_starts_without_one_of_its_gpus(now, before, jobs, job, seat):
+    now.first_owner[seat.gpus[0]] = NOBODY
 
 
 @planted_in("start_as", found_by="gang has all or nothing")
-def a_gpu_changes_hands_while_it_is_held(now, before, jobs, job, gpus, *passed):
+def a_gpu_changes_hands_while_it_is_held(now, before, jobs, job, seat):
     holders = np.flatnonzero(before.first_owner >= 0)
     if now.phase[job] != RESERVED:
         now.first_owner[holders[:1]] = job
 
 
 @planted_in("start_as", found_by="reservations are for gpus being freed")
-def a_reservation_is_forgotten_on_one_gpu(now, before, jobs, job, gpus, *passed):
+def a_reservation_is_forgotten_on_one_gpu(now, before, jobs, job, seat):
     if now.phase[job] == RESERVED:
-        now.reserved_for[gpus[0]] = NOBODY
+        now.reserved_for[seat.gpus[0]] = NOBODY
 
 
 @planted_in("advance", found_by="clock never runs back")
@@ -145,7 +145,7 @@ def progress_is_counted_twice(now, before, jobs):
 
 
 @planted_in("start_as", found_by="columns are what was seen")
-def the_wait_is_counted_twice(now, before, jobs, job, gpus, *passed):
+def the_wait_is_counted_twice(now, before, jobs, job, seat):
     now.wait_s[job] += now.wait_s[job] - before.wait_s[job]
 
 
