@@ -215,7 +215,9 @@ def tuned(evaluation: Evaluation, policy: str) -> "baselines.Tuned | None":
     workload = evaluation.workload or choices.workload_like(evaluation.scenario)
     if not workload:
         raise ValueError(f"--policy {kind}: policies are tuned for workloads; name one with --workload")
-    return baselines.constants(workload) if kind == "constants" else baselines.tuned(workload, name or None)
+    if kind == "tuned":
+        return baselines.tuned(workload, name or None)
+    return baselines.constants(workload, taught=evaluation.scenario.taught)
 
 
 def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
@@ -237,16 +239,8 @@ def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
             command.tell(f"Note: {said}; the agent is the best so far.")
         return run_folder.agent_name(folder), load_policy(folder)
     if ":" not in policy and policy not in known:
-        others = (
-            "all",
-            "tuned",
-            "tuned:NAME",
-            "constants",
-            PPO,
-            "package.module:attribute",
-            "the folder of an agent",
-        )
-        raise ValueError(unknown("policy", policy, (*known, *others)))
+        others = ("all", "tuned", "tuned:NAME", "constants", PPO, "package.module:attribute")
+        raise ValueError(unknown("policy", policy, (*known, *others, "the folder of an agent")))
     if ":" in policy and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # a user's own module lies in their folder
     found = baselines.load(policy)

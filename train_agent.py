@@ -280,7 +280,8 @@ def in_table(
     found[START] = learner_of(wanted.scenario, wanted.training).start
     if wanted.training.action == "steer" and wanted.scenario.history:
         found[UNTAUGHT] = baselines.vary(baselines.load("union"), **dict.fromkeys(TRUSTS, 0.0))
-    if wanted.training.action == "steer" and (known := baselines.best_constants(learned_on)):
+    known = baselines.best_constants(learned_on, taught=wanted.scenario.taught)
+    if wanted.training.action == "steer" and known:
         found[CONSTANTS] = baselines.load(known)
     return found | {name: baselines.load(name) for name in BESIDE}
 

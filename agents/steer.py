@@ -128,7 +128,7 @@ def found_for(scenario: Scenario) -> Rule:
         raise ValueError(
             "begin constants: this scenario is none of the workloads, for which some were searched"
         )
-    return replace(Rule(), **baselines.constants(workload).settings)
+    return replace(Rule(), **baselines.constants(workload, taught=scenario.taught).settings)
 
 
 def chosen(model: PPO, seen: np.ndarray, *, sampled: bool) -> np.ndarray:

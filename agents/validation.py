@@ -57,7 +57,7 @@ class ValidationWindows:
         choices = learner.environment() | {"split": "validation", "count": count}
         self._envs = batch(count, scenario, **choices)
         policies = {START: learner.start} | {name: baselines.load(name) for name in HEURISTICS}
-        if found := baselines.best_constants([workload_like(scenario)]):
+        if found := baselines.best_constants([workload_like(scenario)], taught=scenario.taught):
             policies[CONSTANTS] = baselines.load(found)
         makers = {name: lambda policy=policy: baselines.make(policy) for name, policy in policies.items()}
         tables = report.simulate(makers, workloads, processes=learner.threads)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from baselines._tuned import (
     CONSTANTS,
+    TAUGHT,
     TOGETHER,
     Tuned,
     best_constants,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONSTANTS",
+    "TAUGHT",
     "TOGETHER",
     "Tuned",
     "best_constants",

@@ -15,6 +15,7 @@ from workloads import named
 FOLDER = Path(__file__).parent / "tuned"
 CONSTANTS = Path(__file__).parent / "constants"
 TOGETHER = "together"  # the file of constants for several workloads at once
+TAUGHT = "-taught"  # ends the name of a file of those that were found where finished jobs teach
 EARLIER = ", searched on windows of an earlier version"
 
 
@@ -77,35 +78,41 @@ def tuned(workload: str, policy: str | None = None) -> Tuned:
 
 def with_constants() -> list[str]:
     """Return the names of the workloads for which weights were searched."""
-    return sorted(file.stem for file in CONSTANTS.glob("*.json") if file.stem != TOGETHER)
+    files = sorted(file.stem for file in CONSTANTS.glob("*.json"))
+    return [name for name in files if name != TOGETHER and not name.endswith(TAUGHT)]
 
 
-def constants(workload: str) -> Constants:
-    """Return `union` with the weights found for a workload; ValueError names the workloads for which there are some."""
+def constants(workload: str, *, taught: bool = False) -> Constants:
+    """Return `union` with the weights found for a workload; ValueError names the workloads for which there are some.
+
+    taught: whether finished jobs teach there, for which others are kept where they were searched.
+    """
     known = with_constants()
     if workload not in known:
         raise ValueError(
             f"no constants were searched for workload {workload!r}: there are those of {', '.join(known) or 'none'}; "
             "python benchmarks/evolve.py --workload NAME searches some"
         )
-    found = _constants(workload)
+    searched_taught = taught and (CONSTANTS / f"{workload}{TAUGHT}.json").exists()
+    found = _constants(workload + TAUGHT * searched_taught)
     under = f" under --physics {found['physics']}" if found["physics"] != named(workload).physics else ""
-    source = f"found on training windows of {workload}{under} with {found['episodes']:,} simulated episodes"
+    with_history = " with what finished jobs teach" * searched_taught
+    source = f"found on training windows of {workload}{under}{with_history} in {found['episodes']:,} simulated episodes"
     return Constants("union", found["weights"], source + EARLIER * (found["streams"] != VERSION))
 
 
-def found_for(workload: str | None) -> list[Tuned]:
+def found_for(workload: str | None, *, taught: bool = False) -> list[Tuned]:
     """Return what searches found for a workload: the best policy as tuned, and constants; none for None."""
     best = [tuned(workload)] if workload in _workloads() else []
-    return [*best, *([constants(workload)] if workload in with_constants() else [])]
+    return [*best, *([constants(workload, taught=taught)] if workload in with_constants() else [])]
 
 
-def best_constants(workloads: Collection[str | None]) -> Constants | None:
+def best_constants(workloads: Collection[str | None], *, taught: bool = False) -> Constants | None:
     """Return `union` with the weights found for a workload, or for just these at once; None if there is no such."""
     if len(workloads) > 1:
         return _constants_together(workloads)
     (only,) = workloads
-    return constants(only) if only in with_constants() else None
+    return constants(only, taught=taught) if only in with_constants() else None
 
 
 def _constants_together(workloads: Collection[str | None]) -> Constants | None:
@@ -115,7 +122,7 @@ def _constants_together(workloads: Collection[str | None]) -> Constants | None:
     if set(found["workloads"]) != set(workloads):
         return None
     of = ", ".join(found["workloads"])
-    source = f"found on training windows of {of} with {found['episodes']:,} simulated episodes"
+    source = f"found on training windows of {of} in {found['episodes']:,} simulated episodes"
     return Constants("union", found["weights"], source + EARLIER * (found["streams"] != VERSION))
 
 

@@ -3,8 +3,9 @@
 What is found on training windows and chosen on validation windows is compared with the default rule on further
 validation windows, and kept in `baselines/constants/NAME.json`, from where `evaluate.py --policy constants` takes it.
 Several names search one rule for all of these workloads, with as many windows of each, and keep it in `together.json`.
-With `--hidden N` a network that sets the weights by the load is searched, from the constants kept, and held against
-them. Test windows are not looked at.
+With `--history` finished jobs teach, and what is found is kept in `NAME-taught.json`. `--begin constants` goes on from
+the constants kept. With `--hidden N` a network that sets the weights by the load is searched, from the constants kept,
+and held against them. Test windows are not looked at.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from evaluation.comparison import estimate
 from simulator.kernel.load import LOAD
 from simulator.rule import RULE_PARAMETERS
 from traces import VERSION, stream
-from workloads import named, names
+from workloads import Split, named, names
 
 TRAINING, CHOOSING, FRESH = 128, 32, 64  # windows; of those of validation the first choose
 FIELDS = ("hidden", "population", "windows", "validate_every", "seed", "sigma")
@@ -32,13 +33,16 @@ FIELDS = ("hidden", "population", "windows", "validate_every", "seed", "sigma")
 
 def searched(chosen: argparse.Namespace, searching: Searching) -> tuple[Found, list[Opening]]:
     """Search as chosen; return what was found, and the fresh windows."""
-    scenario = {"physics": chosen.physics} if chosen.physics else {}
-    training = [each for name in chosen.workload for each in opened(scenario, name, "train", chosen.training)]
-    both = [opened(scenario, name, "validation", chosen.choosing + chosen.fresh) for name in chosen.workload]
-    start = None
+
+    def of(name: str, split: Split, count: int) -> tuple[Opening, ...]:
+        scenario = {"physics": chosen.physics} if chosen.physics else {}
+        return opened(scenario | ({"history": name} if chosen.history else {}), name, split, count)
+
+    training = [each for name in chosen.workload for each in of(name, "train", chosen.training)]
+    both = [of(name, "validation", chosen.choosing + chosen.fresh) for name in chosen.workload]
+    start = kept(chosen) if chosen.begin == "constants" else None
     if searching.hidden:
-        rng = stream(searching.seed, "first network")
-        start = constants.first(searching, rng, kept(*chosen.workload))
+        start = constants.first(searching, stream(searching.seed, "first network"), kept(chosen))
     choosing = [each for found in both for each in found[: chosen.choosing]]
     fresh = [each for found in both for each in found[chosen.choosing :]]
     found = constants.search(
@@ -47,9 +51,10 @@ def searched(chosen: argparse.Namespace, searching: Searching) -> tuple[Found, l
     return found, fresh
 
 
-def kept(workload: str) -> Floats:
-    """Return how far the constants kept for a workload are from the defaults, in units of their scales."""
-    weights, known = baselines.constants(workload).settings, {each.name: each for each in RULE_PARAMETERS}
+def kept(chosen: argparse.Namespace) -> Floats:
+    """Return how far the constants kept for the workload are from the defaults, in units of their scales."""
+    weights = baselines.constants(*chosen.workload, taught=chosen.history).settings
+    known = {each.name: each for each in RULE_PARAMETERS}
     return np.array(
         [(weights[name] - known[name].default) / known[name].scale for name in constants.SEARCHED]
     )
@@ -62,8 +67,10 @@ def command(chosen: argparse.Namespace, found: Found) -> str:
     sizes = {"training": TRAINING, "choosing": CHOOSING, "fresh": FRESH}
     flags |= {name: getattr(chosen, name) for name, size in sizes.items() if getattr(chosen, name) != size}
     flags |= {"physics": chosen.physics} if chosen.physics else {}
+    flags |= {"begin": chosen.begin} if chosen.begin != "union" else {}
     flags |= {"generations": found.generations}
-    words = (f"--{name.replace('_', '-')} {value}" for name, value in flags.items())
+    words = [f"--{name.replace('_', '-')} {value}" for name, value in flags.items()]
+    words += ["--history"] if chosen.history else []
     return f"python benchmarks/evolve.py --workload {' '.join(chosen.workload)} {' '.join(words)}"
 
 
@@ -76,6 +83,7 @@ def keep(chosen: argparse.Namespace, searching: Searching, found: Found, ratios:
         "command": command(chosen, found),
         **of,
         "physics": chosen.physics or (None if several else named(one).physics),
+        "history": chosen.history,
         "seed": searching.seed,
         "streams": VERSION,
         "commit": chosen.commit,
@@ -90,7 +98,8 @@ def keep(chosen: argparse.Namespace, searching: Searching, found: Found, ratios:
     }
     folder = Path(chosen.out)
     folder.mkdir(parents=True, exist_ok=True)
-    run_folder.write_json(folder / f"{baselines.TOGETHER if several else one}.json", document)
+    name = baselines.TOGETHER if several else one
+    run_folder.write_json(folder / f"{name}{baselines.TAUGHT * chosen.history}.json", document)
 
 
 def compare(what: str, ratios: Floats) -> None:
@@ -99,7 +108,7 @@ def compare(what: str, ratios: Floats) -> None:
     print(f"{what}: {value.mean:.4f} [{value.low:.4f}, {value.high:.4f}], lower in {wins} of {len(ratios)}")
 
 
-def hold_against_constants(workload: str, searching: Searching, found: Found, fresh: list[Opening]) -> None:
+def hold_against_constants(kept: Floats, searching: Searching, found: Found, fresh: list[Opening]) -> None:
     """Print how a network does against the constants kept, and against the mean of its own answers, held."""
     answers: list[Floats] = []
     network, still, every = constants.acting(found.vector, searching), Searching(), range(len(fresh))
@@ -112,7 +121,7 @@ def hold_against_constants(workload: str, searching: Searching, found: Found, fr
     ratios = Course(fresh, len(fresh), searching).ratios(noted, every)
     compare("network / union", ratios)
     for what, held in (
-        ("the constants kept", kept(workload)),
+        ("the constants kept", kept),
         ("its mean answer, held", np.mean(answers, (0, 1))),
     ):
         others = course.ratios(constants.acting(held, still), every)
@@ -132,6 +141,8 @@ def main(args: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--workload", choices=names(), nargs="+", required=True)
     parser.add_argument("--physics", help="other parts of physics than the workload's")
+    parser.add_argument("--history", action="store_true", help="with what its finished jobs teach")
+    parser.add_argument("--begin", choices=("union", "constants"), default="union", help="where to begin")
     for name in (*FIELDS, "generations"):
         kind = type(getattr(usual, name))
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, default=getattr(usual, name))
@@ -144,6 +155,8 @@ def main(args: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(args)
     if chosen.hidden and len(chosen.workload) > 1:
         parser.error("--hidden: a network is searched for one workload")
+    if len(chosen.workload) > 1 and (chosen.history or chosen.begin != "union"):
+        parser.error("--history, --begin constants: of constants for one workload")
     chosen.commit = commit()
     searching = Searching(
         **{name: getattr(chosen, name) for name in (*FIELDS, "generations", "minutes")},
@@ -154,7 +167,7 @@ def main(args: Sequence[str] | None = None) -> None:
     print(f"{episodes:,} episodes in {found.minutes:.1f} min, {episodes / found.minutes / 60:.1f} a second")
     if searching.hidden:
         np.save(Path(chosen.out) / f"{chosen.workload[0]}-network.npy", found.vector)
-        return hold_against_constants(chosen.workload[0], searching, found, fresh)
+        return hold_against_constants(kept(chosen), searching, found, fresh)
     act = constants.acting(found.vector, searching)
     ratios = Course(fresh, len(fresh), searching).ratios(act, range(len(fresh)))
     compare("/ union, on fresh validation windows", ratios)

@@ -109,14 +109,14 @@ def setting(text: str) -> tuple[str, Any]:
     return name, type(default)(value)
 
 
-def rule_of(workload: str, agent: Path | None, *, constants: bool) -> Rule:
+def rule_of(workload: str, agent: Path | None, *, constants: bool, taught: bool) -> Rule:
     """Return the rule on which to look ahead; ValueError where there is no such."""
     if agent:
         held = candidates(agent)[0].held
         if held is None:
             raise ValueError(f"{agent}: it is not known what the agent does on average")
         return held
-    return Rule(**(baselines.constants(workload).settings if constants else {}))
+    return Rule(**(baselines.constants(workload, taught=taught).settings if constants else {}))
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -134,7 +134,9 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--set", nargs="*", type=setting, default=[])
     parser.add_argument("--processes", type=int, default=1)
     chosen = parser.parse_args(args)
-    rule = rule_of(chosen.workload, chosen.agent, constants=chosen.constants)
+    rule = rule_of(
+        chosen.workload, chosen.agent, constants=chosen.constants, taught=chosen.history is not None
+    )
     policy = LookAhead(rule, **dict(chosen.set))
     scenario = named(chosen.workload)
     scenario = replace(scenario, physics=chosen.physics or scenario.physics, history=chosen.history)

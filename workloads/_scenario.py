@@ -134,6 +134,11 @@ class Scenario(Parameters, Rules):
         return self.cluster or own
 
     @property
+    def taught(self) -> bool:
+        """Whether finished jobs teach."""
+        return self.history is not None
+
+    @property
     def parts(self) -> frozenset[str]:
         """The parts of physics that are on."""
         return parts_of(self.physics)
