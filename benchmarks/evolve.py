@@ -133,8 +133,8 @@ def hold_against_constants(kept: Floats, searching: Searching, found: Found, fre
     )
 
 
-def main(args: Sequence[str] | None = None) -> None:
-    """Search, print what was found, and keep constants."""
+def flags() -> argparse.ArgumentParser:
+    """Return what reads the command line."""
     usual = Searching()
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -152,6 +152,12 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--choosing", type=int, default=CHOOSING, help="validation windows that choose")
     parser.add_argument("--fresh", type=int, default=FRESH, help="validation windows that only compare")
     parser.add_argument("--out", default=str(CONSTANTS), help="folder to write to")
+    return parser
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Search, print what was found, and keep constants."""
+    parser = flags()
     chosen = parser.parse_args(args)
     if chosen.hidden and len(chosen.workload) > 1:
         parser.error("--hidden: a network is searched for one workload")

@@ -124,6 +124,7 @@ class MovesAgent(RunsWhole):
     queued: int = QUEUED
     running: int = RUNNING
     most: int = MOST_MOVES
+    cores: bool = False
     illegal: str = "raise"
 
     def __post_init__(self) -> None:
@@ -146,7 +147,7 @@ class MovesAgent(RunsWhole):
         memory, lists = memory_of(self._rule, states, jobs, histories), np.zeros(1, list_dtype())
         default, told = nobody_held_against(len(jobs))
         chosen, more = np.full(1, -1), told.more
-        sizes = np.array([self.queued, self.running, self.most])
+        sizes = np.array([self.queued, self.running, self.most, self.cores])
         records = states[:1], memory, lists, jobs[None], chosen, sizes
         while states["num_done"][0] < states["num_jobs"][0] and calls.advance(states, 0, jobs):
             chosen[0], more[0] = -1, True

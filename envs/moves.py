@@ -48,6 +48,7 @@ class Choosing(RuleBatch):
         queued: int = QUEUED,
         running: int = RUNNING,
         most: int = MOST_MOVES,
+        cores: bool = False,
         illegal: str = "raise",
         reward: str = "gain",
         futures: int = 8,
@@ -65,7 +66,7 @@ class Choosing(RuleBatch):
         self._rooms: list[Room] = []  # where futures are imagined, as many as there were threads at once
         self.forgives, self.num_illegal = forgives(illegal), np.zeros(count, np.int64)
         self.lists, self._chosen = np.zeros(count, list_dtype()), np.zeros(count, np.int64)
-        self.most, self._sizes = most, np.array([queued, running, most])
+        self.most, self._sizes = most, np.array([queued, running, most, cores])
         self.action_space: Legal = Legal(most)
         rows = Box(LOWEST, HIGHEST, (most, len(FEATURES)), np.float32)
         mask = Box(0, 1, (most,), np.int8)
@@ -195,7 +196,9 @@ class MovesEnv(RuleEnv):
     workers on the cheapest seats and on GPUs of their own, in the place of the cheapest victims, on CPU cores), moves
     and pauses of the `running` jobs that would win most, and to wait, for the next event or a minute. `action_masks()`
     tells how many there are; others raise ValueError, or with `illegal="first_legal"` the first is made and
-    `info["illegal"]` counts. CPU jobs, cores and throttles follow by the rule.
+    `info["illegal"]` counts. CPU jobs follow by the rule, and so do cores and throttles, unless `cores=True`: then to
+    divide them as the rule would is a move, and so is a core more or less, or a level of throttling, for each of the
+    `running` jobs that are furthest from what they want. What is not chosen is not done before something else happens.
 
     ## Reward, start and end
     As for `SteerEnv`. Instants at which there is nothing but to wait are passed over inside. With
@@ -206,8 +209,8 @@ class MovesEnv(RuleEnv):
     ## Arguments
     workload, scenario, split, count, start, illegal, render_mode: as for `GPUClusterEnv` and `SteerEnv`. queued: jobs
     of the queue whose starts are listed. running: running jobs whose moves and pauses are listed. most: moves that a
-    list has at most, 3 to 40. reward: `gain` or `rollout_advantage`, which takes milliseconds a step. futures, tau_s:
-    of that and of `won_s`; tau_s None discounts nothing.
+    list has at most, 3 to 40. cores: whether cores and throttles are moves too. reward: `gain` or `rollout_advantage`,
+    which takes milliseconds a step. futures, tau_s: of that and of `won_s`; tau_s None discounts nothing.
     """
 
     batch: Choosing

@@ -219,7 +219,7 @@ def compare(s, jobs, m, v, room, choices):
     clear(v)
     if m.num_moves > 0:
         put_own_choice(s, jobs, m, v)
-    list_moves(s, jobs, m, v, choices.queued, choices.running, MOST_MOVES)
+    list_moves(s, jobs, m, v, choices.queued, choices.running, MOST_MOVES, False)
     if v.own < 0:
         return False
     best = v.own
@@ -314,7 +314,7 @@ def label(states, jobs, lists, room, choices):
         found = find_moves(s, jobs, m)
     if found:
         put_own_choice(s, jobs, m, v)
-    list_moves(s, jobs, m, v, choices.queued, choices.running, MOST_MOVES)
+    list_moves(s, jobs, m, v, choices.queued, choices.running, MOST_MOVES, False)
     forget_tries(v)
     v.tried[:] = 1
     try_moves(s, v, room, 0, choices.draws, choices)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from simulator.kernel._compile import compiled
-from simulator.kernel.layout import MAX_SHARE, NOBODY, QUEUED
+from simulator.kernel.layout import MAX_SHARE, NOBODY, QUEUED, RUNNING
 from simulator.kernel.move_list import DISPLACE, FEATURES, MOVE, PAUSE, START, servers_of
 from simulator.kernel.queues import attained_now
 from simulator.kernel.scales import as_time, largest_memory
@@ -13,9 +13,16 @@ from simulator.kernel.type_speeds import left_at_best, slow_on
 from simulator.kernel.ways import duty_of, pace_of
 
 (OWN, KIND) = (0, 1)
-ON_CORES, GPUS, WORKERS, OWNED, TAKES, AS_ASKED, SLOWDOWN, PACE, COST, WON, HARM, RELIEF, PRICE = range(7, 20)
-RESTART, VICTIMS, VICTIMS_RESTART, VICTIMS_LEFT, SLACK, DEMAND, CORES, WANTS, AGE, ATTAINED = range(20, 30)
-DOUBTFUL, PREEMPTIONS, DUTY, MEMORY, RANK, WAITING = range(30, 36)
+ON_CORES, GPUS, WORKERS, OWNED, TAKES, AS_ASKED, SLOWDOWN, PACE, COST, WON, HARM, RELIEF, PRICE = range(
+    12, 25
+)
+RESTART, VICTIMS, VICTIMS_RESTART, VICTIMS_LEFT, SLACK, DEMAND, CORES, WANTS, HAS, AGE, ATTAINED = range(
+    25, 36
+)
+DOUBTFUL, PREEMPTIONS, DUTY, MEMORY, RANK, WAITING = range(36, 42)
+assert FEATURES[ON_CORES] == "on_cores"
+assert FEATURES[RESTART] == "restart"
+assert FEATURES[DOUBTFUL] == "doubtful"
 assert len(FEATURES) == WAITING + 1
 
 
@@ -31,6 +38,7 @@ def describe_job(s, jobs, m, job, out):
     out[AS_ASKED] = as_time(m.left_s[job])
     out[RESTART] = as_time(jobs[job].pause_s + jobs[job].load_s)
     out[WANTS] = cores_wanted(s, jobs, m, job) / 8.0
+    out[HAS] = s.core_count[job] / 8.0 if s.phase[job] == RUNNING else 0.0
     out[AGE] = as_time(s.clock - jobs[job].submit_s)
     out[ATTAINED] = as_time(attained_now(s, job))
     out[DOUBTFUL] = not s.predictable[job]

@@ -9,8 +9,22 @@ from simulator.kernel.rule_memory import MOST_GPUS
 
 MOST_MOVES = 40
 
-WAIT, START, DISPLACE, MOVE, PAUSE, WAIT_A_MINUTE = range(6)
-KINDS = ("wait", "start", "displace", "move", "pause", "wait_a_minute")
+KINDS = (
+    "wait",
+    "start",
+    "displace",
+    "move",
+    "pause",
+    "wait_a_minute",
+    "divide",  # cores as the rule would, or a throttle; this and the next four only where cores are chosen too
+    "more_cores",  # one more a GPU of a running job, or for a CPU job
+    "fewer_cores",
+    "throttle",  # a CPU job's memory bandwidth by a level
+    "release",
+)
+(WAIT, START, DISPLACE, MOVE, PAUSE, WAIT_A_MINUTE, DIVIDE, MORE_CORES, FEWER_CORES, THROTTLE, RELEASE) = (
+    range(len(KINDS))
+)
 
 FEATURES = (
     "own_choice",  # whether it is what the rule would do
@@ -36,6 +50,7 @@ FEATURES = (
     "demand",  # on its busiest GPU, / 2
     "cores",  # a worker that its node could give, / 8
     "wants_cores",  # as far as is known, / 8
+    "has_cores",  # a GPU of a running job, or as a CPU job, / 8
     "age",  # since its submission, time
     "attained",  # time
     "doubtful",  # whether its estimate is not good
@@ -52,6 +67,8 @@ LIST = (
     ("own", "i8"),  # the place of the rule's own choice
     ("waits", "i1"),  # whether to wait has been chosen
     ("longest_wait", "f8"),  # s
+    ("core_instant", "i8"),  # the last one at which moves of cores were listed
+    ("core_moves", "i8"),  # made at it
     ("default_spent", "f8"),  # job-seconds of the default run so far
     ("kind", "i1", (MOST_MOVES,)),
     ("job", "i4", (MOST_MOVES,)),

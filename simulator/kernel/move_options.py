@@ -13,6 +13,7 @@ from simulator.kernel.cores import servers_of, spread
 from simulator.kernel.displacements import best_displacement
 from simulator.kernel.layout import LEAST_CORES, MAX_SHARE, NOBODY, OPEN
 from simulator.kernel.levers import needs_as_asked
+from simulator.kernel.move_cores import add_core_moves, insert_best
 from simulator.kernel.move_features import describe_move
 from simulator.kernel.move_list import DISPLACE, MOVE, PAUSE, START, WAIT, WAIT_A_MINUTE, add
 from simulator.kernel.offers import best_move_of, cost_there, may_move
@@ -154,20 +155,6 @@ def add_slow_start(s, jobs, m, v, job, ahead, most):
 
 
 @compiled
-def insert_best(m, count, most, job):
-    """Insert a job into the list of those that win most, by `key`; return the new length."""
-    at = count
-    while at > 0 and m.key[m.rows[at - 1]] < m.key[job]:
-        if at < most:
-            m.rows[at] = m.rows[at - 1]
-        at -= 1
-    if at == most:
-        return count
-    m.rows[at] = job
-    return min(count + 1, most)
-
-
-@compiled
 def add_moves_of_running(s, jobs, m, v, count, most):
     """List what could be done with the running jobs that would win most by empty GPUs."""
     listed = 0
@@ -223,10 +210,11 @@ def add_shrink(s, jobs, m, v, job, most):
 
 
 @compiled
-def list_moves(s, jobs, m, v, queued, running, most):
+def list_moves(s, jobs, m, v, queued, running, most, cores):
     """Add to the list what could be done with so many queued and running jobs, and to wait; `most` moves in all.
 
-    The state has been read; the rule's own choice, if it is not to wait, is on the list already.
+    cores: whether cores and throttles are moves too. The state has been read; the rule's own choice, if it is not to
+    wait, is on the list already.
     """
     note_spare_cores(s, jobs, m)
     room = most - 2
@@ -241,6 +229,8 @@ def list_moves(s, jobs, m, v, queued, running, most):
         add_start_on_cores(s, jobs, m, v, job, room)
         add_slow_start(s, jobs, m, v, job, ahead, room)
     add_moves_of_running(s, jobs, m, v, running, room)
+    if cores:
+        add_core_moves(s, jobs, m, v, running, room)
     add_waits(s, jobs, m, v, most)
 
 

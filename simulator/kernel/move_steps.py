@@ -1,7 +1,8 @@
 """Moves chosen one after another: what a choice does, and how the episode goes on to the next choice.
 
-Cores, throttles, CPU jobs, and starts on GPUs that have been kept for a job follow by the rule (`levers`): they are no
-choices. Who always takes the rule's own choice does exactly what the rule does.
+CPU jobs and starts on GPUs that have been kept for a job follow by the rule (`levers`): they are no choices, nor are
+cores and throttles unless they are asked for (`move_cores`). Who always takes the rule's own choice does exactly what
+the rule does.
 """
 
 import numpy as np
@@ -12,9 +13,11 @@ from simulator.kernel.carrying import carry_out_next
 from simulator.kernel.giving_way import displace_for, find_room_beyond
 from simulator.kernel.layout import NOBODY
 from simulator.kernel.levers import drop_moves, feed, find_moves, propose_move, propose_placed, sit
+from simulator.kernel.move_cores import is_division, propose_cores, put_division
 from simulator.kernel.move_features import describe_move
 from simulator.kernel.move_list import (
     DISPLACE,
+    DIVIDE,
     MOVE,
     PAUSE,
     START,
@@ -67,9 +70,13 @@ def choose(s, jobs, m, v, k):
     kind, job = v.kind[k], v.job[k]
     gpus = v.gpus[k, : v.num_gpus[k]]
     servers = servers_of(jobs, v, k)
+    if kind == DIVIDE:
+        return  # it is decided on already
     drop_moves(m)
     m.node = NOBODY
-    if kind in (WAIT, WAIT_A_MINUTE):
+    if kind > DIVIDE:
+        propose_cores(s, m, v, kind, job)
+    elif kind in (WAIT, WAIT_A_MINUTE):
         v.waits = 1
         v.longest_wait = MINUTE if kind == WAIT_A_MINUTE else np.inf
     elif kind == DISPLACE and v.by_rule[k]:
@@ -133,8 +140,9 @@ def close_instant(s, jobs, m, v):
 
 
 @compiled
-def to_choice(s, jobs, m, v, queued, running, most):
+def to_choice(s, jobs, m, v, sizes):
     """Go on until there is something to choose, which is listed; tell whether there is, or the episode has ended."""
+    cores = sizes[3] > 0
     while s.num_done < s.num_jobs:
         make_moves(s, jobs, m, v)
         if v.waits:
@@ -143,12 +151,15 @@ def to_choice(s, jobs, m, v, queued, running, most):
                 return False
             continue
         found = find_moves(s, jobs, m)
-        if found and not m.is_choice:
+        divides = found and cores and is_division(m)
+        if found and not m.is_choice and not divides:
             continue
         clear(v)
-        if found:
+        if divides:
+            put_division(s, jobs, m, v)
+        elif found:
             put_own_choice(s, jobs, m, v)
-        list_moves(s, jobs, m, v, queued, running, most)
+        list_moves(s, jobs, m, v, sizes[0], sizes[1], sizes[2], cores)
         if v.num > 2 or (v.num == 2 and v.own != 0) or (v.num == 2 and v.kind[0] != WAIT):
             return True
         choose(s, jobs, m, v, v.own)
@@ -160,7 +171,8 @@ def step(states, memory, lists, jobs, chosen, sizes, default, told):
     """Let each environment make the move chosen, or begin, and go on to its next choice, or to its end.
 
     chosen: (N,), places on the lists; -1 for an environment that has just been laid out. sizes: how many queued and
-    running jobs are looked at, and how many moves there are at most. The others as for `steering.steer`.
+    running jobs are looked at, how many moves there are at most, and 1 where cores and throttles are moves too, else
+    0. The others as for `steering.steer`.
     """
     gain, more = told.gain, told.more
     finish, total = default
@@ -175,8 +187,9 @@ def step(states, memory, lists, jobs, chosen, sizes, default, told):
         else:
             v.waits = 0
             v.default_spent = 0.0
+            v.core_instant = -1
             events.advance(s, jobs[e])
-        more[e] = to_choice(s, jobs[e], m, v, sizes[0], sizes[1], sizes[2])
+        more[e] = to_choice(s, jobs[e], m, v, sizes)
         by_default = job_seconds(s, jobs[e], finish[e], s.clock if more[e] else np.inf)
         gain[e] = (by_default - v.default_spent - (s.present_seconds - spent)) / total[e]
         v.default_spent = by_default

@@ -103,7 +103,7 @@ def test_an_untrained_agent_is_the_rule() -> None:
 
 
 def test_the_policy_is_the_environment_played_greedily() -> None:
-    envs, network = environments(1), network_of(3.0)
+    envs, network = environments(1), network_of(12.0)
     table, agreement = play(envs, network)
     load = windows(SCENARIO, "validation", 1)[0]
     learned = policy_of(Agent(network, FEW, SCENARIO))
@@ -141,7 +141,7 @@ def test_a_student_learns_what_its_teacher_says() -> None:
 
 def test_a_student_deviates_only_beyond_the_margin() -> None:
     """What is scored at most `base_scale` over the rule's own choice, in its units, is not made."""
-    network, vectors = network_of(6.0), some_lists()
+    network, vectors = network_of(12.0), some_lists()
     seen = Listed.of(vectors)
     scores = network.scores(seen).masked_fill(~seen.legal, -1e9)
     over = scores - (scores * seen.moves[:, :, OWN] * seen.legal).sum(1, keepdim=True)

@@ -26,6 +26,7 @@ WORKLOADS = {
     "philly": {"physics": "standard"},
     "aiturbo_ps": {},
     "two_types": {"physics": "all"},
+    "coda_mix": {},
 }
 
 
@@ -63,9 +64,10 @@ def is_done(batch: Choosing, move: Move, before: np.ndarray) -> bool:
     return all(s.preemptions[job] == before["preemptions"][job] + 1 for job in move.victims)
 
 
+@pytest.mark.parametrize("cores", [False, True])
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_the_own_choices_are_the_rule(workload: str) -> None:
-    batch = one(workload)
+def test_the_own_choices_are_the_rule(workload: str, cores: bool) -> None:
+    batch = one(workload, cores=cores)
     while batch.more[0]:
         assert batch.lists["features"][0, : batch.lists["num"][0], 0].sum() == 1
         choose(batch, int(batch.lists["own"][0]))

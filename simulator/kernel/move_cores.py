@@ -1,0 +1,92 @@
+"""Cores and throttles as moves of their own, where they are to be chosen: one job, one core or level at a time."""
+
+from simulator.kernel import core_memory
+from simulator.kernel._compile import compiled
+from simulator.kernel.laws import may_resize
+from simulator.kernel.layout import NOBODY, RUNNING
+from simulator.kernel.move_features import describe_move
+from simulator.kernel.move_list import DIVIDE, FEWER_CORES, MORE_CORES, RELEASE, THROTTLE, add
+from simulator.kernel.throttling import LEVELS
+from simulator.kernel.trust import cores_wanted
+
+MOST_AT_ONCE = 32  # such moves at an instant, so that it ends
+
+
+@compiled
+def is_division(m):
+    """Tell whether what the rule has decided on is about cores or a throttle alone."""
+    last = m.move_kind[m.num_moves - 1]
+    return last in (core_memory.CORES, core_memory.THROTTLE)
+
+
+@compiled
+def put_division(s, jobs, m, v):
+    """Put what the rule would divide first on the list; it stays decided on until another move is chosen."""
+    v.own = add(v, DIVIDE, NOBODY, m.chosen[:0], 1)
+    describe_move(s, jobs, m, v, v.own, 0.0, 0.0, 0.0)
+
+
+@compiled
+def value_of(s, kind, job):
+    """Return the cores a GPU, or as a whole, or the level of the throttle, that a job would have after such a move."""
+    if kind in (THROTTLE, RELEASE):
+        return (round(s.throttle[job] * LEVELS) + (1 if kind == RELEASE else -1)) / LEVELS
+    return s.core_count[job] + (1.0 if kind == MORE_CORES else -1.0)
+
+
+@compiled
+def propose_cores(s, m, v, kind, job):
+    """Decide on such a move."""
+    v.core_moves += 1
+    act = core_memory.THROTTLE if kind in (THROTTLE, RELEASE) else core_memory.CORES
+    core_memory.propose(m, act, job, value_of(s, kind, job))
+
+
+@compiled
+def is_possible(s, jobs, kind, job):
+    """Tell whether such a move of a running job is legal now."""
+    value = value_of(s, kind, job)
+    if kind in (MORE_CORES, FEWER_CORES):
+        return may_resize(s, jobs, job, value)
+    return s.bandwidth_binds and jobs[job].num_gpus == 0 and 1.0 / LEVELS <= value <= 1.0
+
+
+@compiled
+def insert_best(m, count, most, job):
+    """Insert a job into the list of those that win most, by `key`; return the new length."""
+    at = count
+    while at > 0 and m.key[m.rows[at - 1]] < m.key[job]:
+        if at < most:
+            m.rows[at] = m.rows[at - 1]
+        at -= 1
+    if at == most:
+        return count
+    m.rows[at] = job
+    return min(count + 1, most)
+
+
+@compiled
+def add_core_moves(s, jobs, m, v, count, most):
+    """List these moves of the running jobs, so many, whose cores are furthest from what they are known to want.
+
+    What a CPU job wants is what it asks for.
+    """
+    if v.core_instant != s.instant:
+        v.core_instant = s.instant
+        v.core_moves = 0
+    if not s.cpu_limited or v.core_moves == MOST_AT_ONCE:
+        return
+    listed = 0
+    for at in range(m.num_running):
+        job = m.running[at]
+        if s.phase[job] == RUNNING:
+            wanted = cores_wanted(s, jobs, m, job) if jobs[job].num_gpus > 0 else jobs[job].cores_each
+            m.key[job] = abs(wanted - s.core_count[job]) + (1.0 - s.throttle[job])
+            listed = insert_best(m, listed, count, job)
+    for at in range(listed):
+        job = m.rows[at]
+        for kind in (MORE_CORES, FEWER_CORES, THROTTLE, RELEASE):
+            if is_possible(s, jobs, kind, job):
+                k = add(v, kind, job, m.chosen[:0], most)
+                if k >= 0:
+                    describe_move(s, jobs, m, v, k, 0.0, 0.0, 0.0)

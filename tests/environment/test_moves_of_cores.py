@@ -1,0 +1,74 @@
+"""Cores and throttles as moves, where they are asked for: each does what it says; what is not chosen is not done."""
+
+import numpy as np
+import pytest
+
+from simulator.kernel import laws
+from simulator.vocabulary import RUNNING
+from tests.environment.test_moves import choose, one
+
+CORE_MOVES = {"divide", "more_cores", "fewer_cores", "throttle", "release"}
+STEPS = {"more_cores": 1.0, "fewer_cores": -1.0, "throttle": -0.1, "release": 0.1}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("workload", ["mixed", "coda_mix"])
+def test_cores_are_moves_where_they_are_asked_for(workload: str, seed: int) -> None:
+    """Each does what it says and no more, and nobody's cores change but by such a move, a start or a CPU job's."""
+    batch, rng = one(workload, cores=True), np.random.default_rng(seed)
+    kinds: set[str] = set()
+    for _ in range(600):
+        moves = batch.moves(0)
+        rare = [k for k, move in enumerate(moves) if move.kind in CORE_MOVES - {"divide"} - kinds]
+        place = int(rng.choice(rare or len(moves)))
+        move, before = moves[place], batch.states[0].copy()
+        choose(batch, place)
+        s = batch.states[0]
+        assert laws.check(batch.states, 0, batch.jobs[0]) == 0
+        if not batch.more[0]:
+            break
+        if move.kind in STEPS and s.instant == before["instant"] and s.num_on_cores == before["num_on_cores"]:
+            at, part = move.job, "throttle" if move.kind in ("throttle", "release") else "core_count"
+            assert s[part][at] == pytest.approx(before[part][at] + STEPS[move.kind])
+            others = np.arange(len(s.phase)) != at
+            assert (s[part][others] == before[part][others]).all()
+            kinds.add(move.kind)
+    assert {"more_cores", "fewer_cores"} <= kinds
+    assert kinds >= STEPS.keys() or workload == "mixed"
+
+
+def test_a_division_that_is_not_chosen_is_not_made() -> None:
+    """Nobody's cores change while the rule's division is passed over for a minute of waiting."""
+    batch, refused = one(cores=True), 0
+    while batch.more[0] and refused < 5:
+        own, moves = int(batch.lists["own"][0]), batch.moves(0)
+        if moves[own].kind != "divide":
+            choose(batch, own)
+            continue
+        before = batch.states[0].copy()
+        choose(batch, len(moves) - 1)
+        same = (before["phase"] == RUNNING) & (batch.states[0].phase == RUNNING)
+        quiet = batch.states[0].num_on_cores == before["num_on_cores"]
+        if quiet:
+            assert (batch.states[0].core_count[same] == before["core_count"][same]).all()
+            refused += 1
+    assert refused == 5
+
+
+def test_moves_of_cores_at_an_instant_come_to_an_end() -> None:
+    batch = one(cores=True)
+    while not any(move.kind in STEPS for move in batch.moves(0)):
+        choose(batch, int(batch.lists["own"][0]))
+    instant, made = int(batch.states[0].instant), 0
+    while batch.states[0].instant == instant:
+        chosen = [k for k, move in enumerate(batch.moves(0)) if move.kind in STEPS]
+        made += bool(chosen)
+        choose(batch, chosen[0] if chosen else len(batch.moves(0)) - 1)
+    assert made == 32
+
+
+def test_without_being_asked_for_cores_are_no_moves() -> None:
+    batch = one("coda_mix")
+    while batch.more[0]:
+        assert not {move.kind for move in batch.moves(0)} & CORE_MOVES
+        choose(batch, int(batch.lists["own"][0]))
