@@ -27,7 +27,7 @@ from rich.table import Table
 from benchmarks.timing import ROWS, Measured, Row, Setting, measure
 from benchmarks.yardsticks import loop_s
 
-MODULES = ("timed_rankings", "timed_policies", "timed_steps", "timed_learning")
+MODULES = ("timed_rankings", "timed_policies", "timed_steps", "timed_learning", "timed_starts")
 """The modules whose functions are rows; importing one registers them."""
 LIBRARIES = ("numba", "numpy", "gymnasium")
 WIDTH = 150

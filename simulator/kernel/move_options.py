@@ -9,11 +9,11 @@ import numpy as np
 
 from simulator.kernel import events, laws
 from simulator.kernel._compile import compiled
+from simulator.kernel.choosing_cores import add_core_moves, insert_best
 from simulator.kernel.cores import servers_of, spread
 from simulator.kernel.displacements import best_displacement
 from simulator.kernel.layout import LEAST_CORES, MAX_SHARE, NOBODY, OPEN
 from simulator.kernel.levers import needs_as_asked
-from simulator.kernel.move_cores import add_core_moves, insert_best
 from simulator.kernel.move_features import describe_move
 from simulator.kernel.move_list import DISPLACE, MOVE, PAUSE, START, WAIT, WAIT_A_MINUTE, add
 from simulator.kernel.offers import best_move_of, cost_there, may_move

@@ -1,8 +1,8 @@
 """Moves chosen one after another: what a choice does, and how the episode goes on to the next choice.
 
 CPU jobs and starts on GPUs that have been kept for a job follow by the rule (`levers`): they are no choices, nor are
-cores and throttles unless they are asked for (`move_cores`). Who always takes the rule's own choice does exactly what
-the rule does.
+cores and throttles unless they are asked for (`choosing_cores`). Who always takes the rule's own choice does exactly
+what the rule does.
 """
 
 import numpy as np
@@ -10,10 +10,10 @@ import numpy as np
 from simulator.kernel import core_memory, events
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.carrying import carry_out_next
+from simulator.kernel.choosing_cores import is_division, propose_cores, put_division
 from simulator.kernel.giving_way import displace_for, find_room_beyond
 from simulator.kernel.layout import NOBODY
 from simulator.kernel.levers import drop_moves, feed, find_moves, propose_move, propose_placed, sit
-from simulator.kernel.move_cores import is_division, propose_cores, put_division
 from simulator.kernel.move_features import describe_move
 from simulator.kernel.move_list import (
     DISPLACE,

@@ -42,6 +42,12 @@ SHAPE_FIELDS: Fields = (
     ("may_move", "i1", ("jobs",)),
     ("num_unfitted", "i8"),
     ("unfitted", "i4", ("jobs",)),
+    # as it was when a plan, in which nobody may be moved, last had nothing for anybody
+    ("barren_arrived", "i8"),  # jobs that had arrived; -1 where the last plan was none of these
+    ("barren_ended", "i8"),
+    ("barren_order", "i8"),  # jobs in its order
+    ("barren_phase", "i1", ("jobs",)),
+    ("barren_closed", "i1", ("nodes",)),
     # moves of this instant
     ("stage", "i8"),
     ("at", "i8"),
@@ -121,7 +127,7 @@ def fresh_shapes(states: np.ndarray, choices: dict[str, float]) -> np.ndarray:
     for name, value in choices.items():
         memory[name] = value
     memory["instant"], memory["began_s"], memory["glance_s"] = -1, -np.inf, np.inf
-    memory["benefit"], memory["error"] = np.nan, 1.0
+    memory["benefit"], memory["error"], memory["barren_arrived"] = np.nan, 1.0, -1
     return memory
 
 

@@ -16,7 +16,7 @@ from simulator.kernel.glances import (
     wait_for_event,
     wait_for_glance,
 )
-from simulator.kernel.layout import NOBODY, PAUSING, QUEUED
+from simulator.kernel.layout import LOADING, NOBODY, PAUSING, QUEUED, RUNNING
 from simulator.kernel.pausing import may_pause
 from simulator.kernel.shape_grants import grant
 from simulator.kernel.shape_memory import STEPS, first_form, form_now, is_same, is_unfitted
@@ -207,6 +207,50 @@ def order_jobs(s, jobs, m):
 
 
 @compiled
+def phase_held(s, job):
+    """Return the phase of a job, in which those that load and those that run are alike: they keep what they have."""
+    return RUNNING if s.phase[job] == LOADING else s.phase[job]
+
+
+@compiled
+def is_barren(s, jobs, m):
+    """Tell whether a plan would have nothing for anybody, as the last one had, whatever the order of the same jobs."""
+    if m.is_round or m.num_movable > 0:
+        return False
+    if m.barren_arrived != s.num_arrived or m.barren_ended != s.num_done:
+        return False
+    count = 0
+    for k in range(m.num_present):
+        job = m.present[k]
+        if m.barren_phase[job] != phase_held(s, job):
+            return False
+        if jobs[job].num_gpus > 0 and may_start_now(s, job):
+            count += 1
+            if m.bearable_s[job] > 0:
+                return False
+    for node in range(s.num_nodes):
+        if m.barren_closed[node] != s.closed[node]:
+            return False
+    return count == m.barren_order
+
+
+@compiled
+def note_barren(s, m):
+    """Note how things are where a plan had nothing for anybody."""
+    m.barren_arrived = -1
+    if m.is_round or m.num_movable > 0:
+        return
+    for k in range(m.num_order):
+        if m.is_granted[m.order[k]]:
+            return
+    m.barren_arrived, m.barren_ended, m.barren_order = s.num_arrived, s.num_done, m.num_order
+    for k in range(m.num_present):
+        m.barren_phase[m.present[k]] = phase_held(s, m.present[k])
+    for node in range(s.num_nodes):
+        m.barren_closed[node] = s.closed[node]
+
+
+@compiled
 def plan(s, jobs, m, futile):
     """Grant jobs what they are to have, in order; return what comes first of the moves that follow."""
     m.num_order = m.num_moving = m.at = 0
@@ -214,7 +258,7 @@ def plan(s, jobs, m, futile):
         wish(s, jobs, m)
     if not any_may_start(s, m) and all_have_their_wish(s, m):
         return LOOKED
-    if futile:
+    if futile or is_barren(s, jobs, m):
         return ON_CORES
     order_jobs(s, jobs, m)
     if m.num_order == 0:
@@ -227,4 +271,5 @@ def plan(s, jobs, m, futile):
         if m.may_move[job] and m.is_granted[job] and not m.keeps[job]:
             m.moving[m.num_moving] = job
             m.num_moving += 1
+    note_barren(s, m)
     return PAUSES
