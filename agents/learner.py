@@ -1,6 +1,7 @@
 """What has to be there for an action to be learned: environments, an algorithm, and how it is played."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -39,7 +40,8 @@ class Learner(ABC):
     def __init__(self, scenario: Scenario, training: Training, threads: int = 1) -> None:
         """Take what to learn on, how, and how many processors share the work, on which nothing depends."""
         self.scenario, self.training, self.threads = scenario, training, threads
-        self.scenarios = scenarios_of(scenario, training) | variations(scenario, training)
+        self.scenarios = scenarios_of(scenario, training)
+        self.scenarios |= variations(self.scenarios) if training.vary else {}
 
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environments under which the agent sees and acts."""
@@ -97,10 +99,13 @@ def scenarios_of(scenario: Scenario, training: Training, name: str = "own") -> d
     return {name: scenario} | {name: replace(named(name), seed=scenario.seed) for name in training.also}
 
 
-def variations(scenario: Scenario, training: Training) -> dict[str, Scenario]:
-    """Return the scenario under each shift that is learned on besides, by what it does; none unless so chosen."""
-    shifts = applicable(scenario, VARIED) if training.vary else ()
-    return {in_words(shift): replace(scenario, shift=shift) for shift in shifts}
+def variations(scenarios: Mapping[str, Scenario]) -> dict[str, Scenario]:
+    """Return scenarios under each shift that is learned on besides, by their names and what it does."""
+    return {
+        f"{name}, {in_words(shift)}": replace(scenario, shift=shift)
+        for name, scenario in scenarios.items()
+        for shift in applicable(scenario, VARIED)
+    }
 
 
 def seed_of(scenario: Scenario, training: Training) -> int:

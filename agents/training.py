@@ -73,8 +73,9 @@ class Training:
     """steer: named workloads to learn on besides the scenario's own, each with as many environments; there the agent
     decides after as many arrivals."""
     vary: bool = False
-    """steer: learn on the scenario's windows under shifts too (load, bunched arrivals, run times, prices of pauses,
-    worse estimates, the other form of contention), each with as many environments; chosen is what is best on all."""
+    """steer: learn on the windows of each workload under shifts too (load, bunched arrivals, run times, prices of
+    pauses, worse estimates, the other form of contention), each with as many environments; chosen is what is best on
+    all."""
     discount: float = choice(0.97, least=0, most=1)
     """steer, moves: how much the next step counts, over this one."""
     exploration: float = choice(0.135, above=0)

@@ -103,12 +103,26 @@ def test_an_agent_learns_under_shifts_too(scenario: Scenario, tmp_path: Path) ->
     seen: list[Validated] = []
     few = replace(FEW, also=(), vary=True, validation_windows=5, environments=9, batch=54)
     learner = learner_of(scenario, few)
-    shifts = [in_words(each) for each in applicable(scenario, VARIED)]
+    shifts = [f"own, {in_words(each)}" for each in applicable(scenario, VARIED)]
     assert [each.shift for each in learner.scenarios.values()] == [None, *applicable(scenario, VARIED)]
     learn(scenario, few, tmp_path, validated=seen.append)
     last = seen[-1].greedy
     assert list(last.on) == ["own", *shifts]
     assert last.ratio == pytest.approx(np.average(list(last.on.values()), weights=[5, *(1 for _ in shifts)]))
+
+
+def test_all_workloads_are_varied(scenario: Scenario) -> None:
+    """Each by the shifts that change something there: without estimates that err and prices, fewer."""
+    several = replace(FEW, also=("xonar_memory",), vary=True, environments=20)
+    other = named("xonar_memory")
+    found = learner_of(scenario, several).scenarios
+    expected = ["own", "xonar_memory"]
+    expected += [f"own, {in_words(each)}" for each in applicable(scenario, VARIED)]
+    fewer = applicable(other, VARIED)
+    expected += [f"xonar_memory, {in_words(each)}" for each in fewer]
+    assert 0 < len(fewer) < len(applicable(scenario, VARIED))
+    assert list(found) == expected
+    assert found["xonar_memory, load x 0.9"] == replace(other, shift="load=0.9")
 
 
 def test_what_cannot_be_is_refused(scenario: Scenario) -> None:
