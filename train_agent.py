@@ -30,11 +30,12 @@ EXAMPLES = """Examples:
   python train_agent.py --workload mixed --action moves    each move, as look-ahead teaches
   python train_agent.py --action pick --physics exclusive    which job is next
 --list workloads or traces: what there is; --version"""
-START, HELD, CONSTANTS, UNTAUGHT, OWN = "start", "held", "constants", "untaught", "own"
+START, HELD, CONSTANTS, UNTAUGHT, OWN, BEGAN = "start", "held", "constants", "untaught", "own", "began"
 BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
 """What the trained agent stands beside, each with default settings. Before them come what it does on average, always
-(`held`), what it began as, or `union` where it began at constants (`start`), where a history is named the same without
-it (`untaught`), and the best constants that are known for the workload (`constants`)."""
+(`held`), what it began as, or `union` where it began elsewhere (`start`), the agent at which it began, or what that
+does on average (`began`), where a history is named `union` without it (`untaught`), and the best constants that are
+known for the workload (`constants`)."""
 UNTAUGHT_TOLD = "the rule without what finished jobs teach"
 PRESETS = choices.WORKLOAD | {"action": choices.Preset("training", usual)}
 
@@ -269,6 +270,7 @@ def in_table(
 ) -> "dict[str, Policy | type]":
     """Return what stands in the table, by name: the agents first."""
     from agents.learn import learner_of
+    from agents.learned import policy_of
     from envs.steer import TRUSTS
 
     found: dict[str, Policy | type] = dict(
@@ -277,11 +279,14 @@ def in_table(
     for name, each in zip(numbered(HELD, len(agents)), agents, strict=True):
         if each.held:
             found[name] = each.held
-    found[START] = learner_of(wanted.scenario, wanted.training).start
+    learner = learner_of(wanted.scenario, wanted.training)
+    found[START] = learner.start
+    if wanted.training.begin not in ("union", CONSTANTS):
+        found[BEGAN] = policy_of(learner.begun.agent) if learner.begun.agent else learner.begun.rule
     if wanted.training.action == "steer" and wanted.scenario.history:
         found[UNTAUGHT] = baselines.vary(baselines.load("union"), **dict.fromkeys(TRUSTS, 0.0))
     known = baselines.best_constants(learned_on, taught=wanted.scenario.taught)
-    if wanted.training.action == "steer" and known:
+    if known and (wanted.training.action == "steer" or wanted.training.begin == CONSTANTS):
         found[CONSTANTS] = baselines.load(known)
     return found | {name: baselines.load(name) for name in BESIDE}
 
@@ -292,7 +297,7 @@ def numbered(name: str, count: int) -> list[str]:
 
 
 def held_against(training: Training) -> str:
-    """Name what agents are held against first: where they began, but for those that began at constants."""
+    """Name what agents are held against first: where they began, or `union` if that is elsewhere."""
     return "where it began" if training.begin == "union" else "union"
 
 
@@ -307,7 +312,7 @@ def verdicts(summaries: "dict[str, pd.DataFrame]", count: int, training: Trainin
     )
     own = {*numbered("agent", count), *numbered(HELD, count)}
     start = held_against(training)
-    told = {START: start, UNTAUGHT: UNTAUGHT_TOLD}
+    told = {START: start, UNTAUGHT: UNTAUGHT_TOLD, BEGAN: "where it began"}
     found = {"what it does on average, held": compare_agents(ours, held)} if held else {}
     for name, other in summaries.items():
         if name not in own:
@@ -318,7 +323,8 @@ def verdicts(summaries: "dict[str, pd.DataFrame]", count: int, training: Trainin
         f"{words(each)} {which}"
         for which, each in found.items()
     ]
-    began = found[start] if training.begin == "union" else found.get(CONSTANTS, found[start])
+    name = {"union": start, CONSTANTS: CONSTANTS}.get(training.begin, "where it began")
+    began = found.get(name, found[start])
     if began.high >= 1 or began.windows < FULL_WINDOWS:
         lines.append(f"As far as these windows tell, {of} learned nothing by which jobs end earlier.")
     return lines

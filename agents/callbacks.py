@@ -110,7 +110,7 @@ class Validator(BaseCallback):
         validated = Validated(self.num_timesteps, greedy, sampled, greedy.ratio < self._least)
         self._least = min(self._least, greedy.ratio)
         learner = self._learner
-        agent = Agent(learner.network(model), learner.training, learner.scenario, learner.base)
+        agent = Agent(learner.network(model), learner.training, learner.scenario, learner.begun.rule)
         self._log(validated, agent)
         self._save(validated, agent)
         self._tell(validated)

@@ -12,6 +12,7 @@ import pandas as pd
 
 import baselines
 from agents import saved_agent
+from agents.beginning import held
 from agents.learned import policy_of
 from agents.saved_agent import Agent
 from evaluation import protocol, report
@@ -23,7 +24,6 @@ from evaluation.run_folder import BEST, agent_folder
 from simulator.episode import run
 from simulator.policy import Policy
 from simulator.rule import Rule
-from simulator.steered import Offsets
 from workloads import Scenario, Workload, applicable, in_words, shifted, up_to, windows
 
 LADDER = (
@@ -62,15 +62,6 @@ def candidates(folder: Path) -> list[Candidate]:
     found = several or [agent_folder(folder)]
     agents = ((saved_agent.load(each), saved_agent.about(each)) for each in found)
     return [Candidate(agent, held(agent, noted.get("validation", {}))) for agent, noted in agents]
-
-
-def held(agent: Agent, noted: Mapping[str, float]) -> Rule | None:
-    """Return the rule with an agent's mean offsets on validation windows, as noted; None for what does not steer."""
-    weights = agent.training.weights
-    names = [f"offset_{weight}" for weight in weights]
-    if not weights or any(name not in noted for name in names):
-        return None
-    return Offsets(agent.start, weights).rule(np.array([noted[name] for name in names]))
 
 
 def windows_for(scenario: Scenario, count: int | None) -> list[Workload]:

@@ -8,6 +8,7 @@ import torch
 from stable_baselines3.common.callbacks import CallbackList
 from stable_baselines3.common.logger import configure
 
+from agents.beginning import like_its_agent
 from agents.callbacks import Curves, Ticker, Validated, Validator
 from agents.charts import choices_of
 from agents.learner import Learner, scenarios_of, seed_of
@@ -15,7 +16,7 @@ from agents.moves import MovesLearner
 from agents.pick import PickLearner
 from agents.steer import SteerLearner
 from agents.tracking import Tracker, tracked
-from agents.training import Action, Algorithm, Training
+from agents.training import CONSTANTS, UNION, Action, Algorithm, Training
 from agents.validation import Validation
 from envs.steer import usual_weights
 from evaluation.run_folder import BEST
@@ -71,12 +72,15 @@ def learner_of(scenario: Scenario, training: Training, threads: int = 1) -> Lear
         raise ValueError(f"algorithm {training.algorithm}: {training.action} is learned by {known}")
     if training.vary and training.action != "steer":
         raise ValueError(f"vary: {training.action} is learned on the scenario as it is")
-    if training.begin != "union" and (training.action != "steer" or training.also):
-        raise ValueError(f"begin {training.begin}: of what steers on one workload")
+    if training.begin != UNION and training.action == "pick":
+        raise ValueError(f"begin {training.begin}: of what steers or chooses moves")
+    if training.begin == CONSTANTS and training.also:
+        raise ValueError(f"begin {training.begin}: of what learns on one workload")
     if training.vary and scenario.shift:
         raise ValueError(f"vary: the scenario has a shift already, {scenario.shift}")
     if twice := [name for name in training.also if named_twice(name, scenario, training)]:
         raise ValueError(f"also {twice[0]}: it is learned on already; name each workload once")
+    training = like_its_agent(training)
     weights = training.weights or usual_weights(*scenarios_of(scenario, training).values())
     weights = weights if training.action == "steer" else ()
     seeded = replace(training, learning_seed=seed_of(scenario, training), weights=weights)

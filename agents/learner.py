@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from stable_baselines3 import PPO
 
+from agents.beginning import beginning
 from agents.saved_agent import Network
 from agents.training import Training
 from envs.batch import BatchEnv
 from simulator.policy import Policy
-from simulator.rule import Rule
 from traces import stream
 from workloads import VARIED, Scenario, applicable, in_words, named
 
@@ -30,16 +30,15 @@ class Played(NamedTuple):
 
 
 class Learner(ABC):
-    """An action's environments and algorithm, under choices of how to learn.
-
-    base: the rule whose weights or choices the agent changes, where there is one.
-    """
-
-    base = Rule()
+    """An action's environments and algorithm, under choices of how to learn; `begun` is where the agent begins."""
 
     def __init__(self, scenario: Scenario, training: Training, threads: int = 1) -> None:
-        """Take what to learn on, how, and how many processors share the work, on which nothing depends."""
+        """Take what to learn on, how, and how many processors share the work, on which nothing depends.
+
+        ValueError where it cannot begin where it is to.
+        """
         self.scenario, self.training, self.threads = scenario, training, threads
+        self.begun = beginning(scenario, training)
         self.scenarios = scenarios_of(scenario, training)
         self.scenarios |= variations(self.scenarios) if training.vary else {}
 
@@ -50,7 +49,7 @@ class Learner(ABC):
     @property
     @abstractmethod
     def start(self) -> Policy:
-        """What the agent is held against: what it is before it has learned, or `union` if it begins at constants."""
+        """What the agent is held against: what it is before it has learned, or `union` if it begins elsewhere."""
 
     @abstractmethod
     def model(self) -> PPO:

@@ -1,5 +1,6 @@
 """Learn to choose among moves, with every lever: PPO, or a student of look-ahead, on one network that scores moves."""
 
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -27,8 +28,12 @@ class MovesLearner(Learner):
 
     @property
     def start(self) -> Rule:
-        """The rule whose choices are preferred at first."""
+        """The rule that the agent is held against."""
         return Rule()
+
+    def environment(self) -> dict[str, Any]:
+        """Return the keywords of the environments, whose own choices are those of the rule at which it begins."""
+        return super().environment() | {"start": asdict(self.begun.rule)}
 
     def model(self) -> PPO:
         """Return the algorithm with its environments, nothing learned yet."""

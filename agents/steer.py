@@ -1,7 +1,7 @@
 """Learn to steer the rule over moves: PPO of Stable-Baselines3 as it is, on a Box of offsets."""
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -12,30 +12,21 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize
 
-import baselines
 from agents.evolution import Evolution
 from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
 from agents.side_by_side import SideBySide
 from agents.steer_network import SteerNetwork
-from agents.training import Training
 from agents.vec_env import ClusterVecEnv, batch
 from envs.batch import BatchEnv
 from envs.rule_batch import RuleVectorEnv
-from evaluation.choices import workload_like
 from simulator.rule import Rule
 from simulator.steered import Offsets, arrivals_between
-from workloads import Scenario
 
 CRITIC_WIDTH = 64
 
 
 class SteerLearner(Learner):
     """PPO whose noise is held for a rollout, which is about a window: so its effect can be told from chance."""
-
-    def __init__(self, scenario: Scenario, training: Training, threads: int = 1) -> None:
-        """As any learner; ValueError where it is to begin at constants and none are kept."""
-        super().__init__(scenario, training, threads)
-        self.base = found_for(scenario) if training.begin == "constants" else self.start
 
     @property
     def start(self) -> Rule:
@@ -45,12 +36,14 @@ class SteerLearner(Learner):
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environments; the agent decides after so many arrivals on whatever workload."""
         every = arrivals_between(self.scenario.jobs, self.training.decisions)
-        return super().environment() | {"every": every, "base": asdict(self.base)}
+        return super().environment() | {"every": every, "base": asdict(self.begun.rule)}
 
     def held(self, numbers: dict[str, float]) -> Rule:
         """Return the rule with the agent's mean offsets: what is left of it without regard to the state."""
         weights = self.training.weights
-        return Offsets(self.base, weights).rule(np.array([numbers[f"offset_{name}"] for name in weights]))
+        return Offsets(self.begun.rule, weights).rule(
+            np.array([numbers[f"offset_{name}"] for name in weights])
+        )
 
     def model(self) -> PPO:
         """Return the algorithm with its environments, nothing learned yet."""
@@ -69,10 +62,19 @@ class SteerLearner(Learner):
                 "activation_fn": torch.nn.Tanh,
             },
         )
-        with torch.no_grad():
-            for parameter in policy_of(model).action_net.parameters():
-                parameter.zero_()  # begins as the rule
+        self.put_in(policy_of(model))
         return model
+
+    def put_in(self, policy: ActorCriticPolicy) -> None:
+        """Let the actor begin as the rule, or as the agent from which it goes on."""
+        network: Any = self.begun.agent.network if self.begun.agent else None
+        if network:
+            policy.mlp_extractor.policy_net[0].load_state_dict(network.hidden[0].state_dict())
+            policy.action_net.load_state_dict(network.offsets.state_dict())
+            return
+        with torch.no_grad():
+            for parameter in policy.action_net.parameters():
+                parameter.zero_()
 
     def environments(self) -> VecEnv:
         """Return the environments to learn in, an equal share of each workload; ValueError for fewer than workloads."""
@@ -119,16 +121,6 @@ class SteerLearner(Learner):
             {f"offset_{name}": float(moved.mean()) for name, moved in named.items()}
             | {f"spread_{name}": float(moved.std()) for name, moved in named.items()},
         )
-
-
-def found_for(scenario: Scenario) -> Rule:
-    """Return the rule with the constants that a search found for a scenario; ValueError where there are none."""
-    workload = workload_like(scenario)
-    if workload is None:
-        raise ValueError(
-            "begin constants: this scenario is none of the workloads, for which some were searched"
-        )
-    return replace(Rule(), **baselines.constants(workload, taught=scenario.taught).settings)
 
 
 def chosen(model: PPO, seen: np.ndarray, *, sampled: bool) -> np.ndarray:

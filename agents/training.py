@@ -8,6 +8,7 @@ from simulator.policy import BASE_POLICY, Ranking
 from traces import did_you_mean
 from workloads import names
 
+UNION, CONSTANTS = "union", "constants"  # where learning may begin, or at an agent
 Action = Literal["steer", "moves", "pick"]
 Algorithm = Literal["ppo", "evolution", "student"]
 
@@ -63,9 +64,11 @@ class Training:
     """steer: weights of the rule that are moved, the usual ones if none is named; `Rule` tells what each does."""
     decisions: int = choice(12, least=1)
     """steer: decisions a window, at like shares of its arrivals."""
-    begin: Literal["union", "constants"] = "union"
-    """steer: the rule whose weights are moved: `union`, or that with the constants that a search found for the workload
-    (`--policy constants`); the agent is held against `union` in either case."""
+    begin: str = UNION
+    """steer, moves: the rule whose weights are moved or whose choices are changed: `union`; that with the constants
+    that a search found for the workload (`--policy constants`); or the folder of an agent that steers: what steers goes
+    on from its network, what chooses moves begins at what it does on average. It is held against `union` in any case.
+    """
     normalize: bool = False
     """steer: show the network each number by its mean and deviation so far, and pay by the deviation of a workload's
     returns so far: for loads or gains that lie far apart."""

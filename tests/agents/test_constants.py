@@ -13,7 +13,7 @@ from agents.learn import learner_of
 from agents.learned import policy_of
 from agents.saved_agent import Agent
 from agents.steer import SteerLearner
-from agents.training import MOVES, STEER
+from agents.training import PICK, STEER
 from envs.openings import Opening
 from simulator.episode import run
 from simulator.kernel.load import LOAD
@@ -105,8 +105,12 @@ def test_a_search_that_finds_nothing_keeps_its_beginning() -> None:
 @pytest.mark.parametrize("workload", KEPT)
 def test_constants_that_are_kept_are_a_rule_and_say_where_they_are_from(workload: str) -> None:
     kept = json.loads((baselines.CONSTANTS / f"{workload}.json").read_text(encoding="utf-8"))
-    assert workload in workload_names()
-    rule = baselines.vary(Rule(), **baselines.constants(workload).settings)
+    name = workload.removesuffix(baselines.TAUGHT)
+    assert name in workload_names()
+    assert kept.get("history", False) == (name != workload)
+    found = baselines.constants(name, taught=name != workload)
+    assert (" with what finished jobs teach" in found.source) == (name != workload)
+    rule = baselines.vary(Rule(), **found.settings)
     assert rule != Rule()
     assert kept["choosing"] < 1
     assert {"command", "workload", "physics", "seed", "commit", "minutes", "windows"} <= kept.keys()
@@ -117,12 +121,12 @@ def test_learning_may_begin_at_constants() -> None:
     few = replace(STEER, begin="constants", windows=2, environments=2, validation_windows=2)
     learner, found = learner_of(named("mixed"), few), baselines.constants("mixed").settings
     assert isinstance(learner, SteerLearner)
-    agent = Agent(learner.network(learner.model()), learner.training, learner.scenario, learner.base)
-    assert learner.start == Rule() != learner.base == baselines.vary(Rule(), **found)
+    agent = Agent(learner.network(learner.model()), learner.training, learner.scenario, learner.begun.rule)
+    assert learner.start == Rule() != learner.begun.rule == baselines.vary(Rule(), **found)
     load = windows(named("mixed"), "train", 1)[0]
     begun, kept, union = (
         run(policy, load.episode()).state.finish_s[: len(load.jobs)].tolist()
-        for policy in (policy_of(agent), learner.base, learner.start)
+        for policy in (policy_of(agent), learner.begun.rule, learner.start)
     )
     assert begun == kept != union
 
@@ -133,8 +137,10 @@ def test_offsets_to_a_rule_out_of_reach_go_as_far_as_they_can() -> None:
 
 
 def test_where_there_are_no_constants_nothing_begins_at_them() -> None:
-    with pytest.raises(ValueError, match="begin constants: of what steers on one workload"):
-        learner_of(named("mixed"), replace(MOVES, begin="constants"))
+    with pytest.raises(ValueError, match="begin constants: of what learns on one workload"):
+        learner_of(named("mixed"), replace(STEER, begin="constants", also=("busy",)))
+    with pytest.raises(ValueError, match="begin constants: of what steers or chooses moves"):
+        learner_of(named("mixed"), replace(PICK, begin="constants"))
     with pytest.raises(ValueError, match="begin constants: this scenario is none of the workloads"):
         learner_of(replace(named("mixed"), jobs=33), replace(STEER, begin="constants")).model()
     with pytest.raises(ValueError, match="no constants were searched for workload 'large'"):

@@ -1,0 +1,93 @@
+"""Where an agent begins: at `union`, at constants that a search found, or where another agent has come to."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import baselines
+from agents import saved_agent
+from agents.saved_agent import Agent
+from agents.steer_network import SteerNetwork
+from agents.training import CONSTANTS, UNION, Training
+from evaluation.choices import workload_like
+from evaluation.run_folder import agent_folder
+from simulator.kernel.load import LOAD
+from simulator.rule import Rule
+from simulator.steered import Offsets
+from workloads import Scenario
+
+
+class Beginning(NamedTuple):
+    """The rule whose weights or choices are changed, and the agent that goes on learning, if there is one."""
+
+    rule: Rule = Rule()
+    agent: Agent | None = None
+
+
+def beginning(scenario: Scenario, training: Training) -> Beginning:
+    """Return where an agent begins by its choices.
+
+    What steers goes on from an agent's network; what chooses moves begins at what an agent does on average. ValueError
+    where there are no constants for the scenario, or no agent that steers.
+    """
+    if training.begin == UNION:
+        return Beginning()
+    if training.begin == CONSTANTS:
+        return Beginning(found_for(scenario))
+    agent, average = read(training.begin)
+    if training.action == "steer":
+        return Beginning(agent.start, agent)
+    if average is None:
+        raise ValueError(f"begin {training.begin}: it is not known what this agent does on average")
+    return Beginning(average)
+
+
+def found_for(scenario: Scenario) -> Rule:
+    """Return the rule with the constants that a search found for a scenario; ValueError where there are none."""
+    workload = workload_like(scenario)
+    if workload is None:
+        raise ValueError(
+            "begin constants: this scenario is none of the workloads, for which some were searched"
+        )
+    return replace(Rule(), **baselines.constants(workload, taught=scenario.taught).settings)
+
+
+def read(begin: str) -> tuple[Agent, Rule | None]:
+    """Return the agent of a folder, and what it does on average; ValueError where there is none that steers."""
+    if not Path(begin).is_dir():
+        raise ValueError(
+            f"begin {begin}: expected {UNION}, {CONSTANTS}, or the folder of an agent that steers"
+        )
+    folder = agent_folder(Path(begin))
+    agent = saved_agent.load(folder)
+    network = agent.network
+    if not isinstance(network, SteerNetwork) or network.reads != list(range(len(LOAD))):
+        raise ValueError(f"begin {begin}: expected an agent that steers, by all that is seen of the load now")
+    return agent, held(agent, saved_agent.about(folder).get("validation", {}))
+
+
+def like_its_agent(training: Training) -> Training:
+    """Return choices with the weights and the width of the agent at which one that steers begins, if it does.
+
+    ValueError where other weights are named, or numbers are to be normalised, which that agent's network does already.
+    """
+    if training.action != "steer" or training.begin in (UNION, CONSTANTS):
+        return training
+    agent, _ = read(training.begin)
+    if training.weights not in ((), agent.training.weights):
+        raise ValueError(f"begin {training.begin}: it steers {', '.join(agent.training.weights)}")
+    if training.normalize:
+        raise ValueError(f"begin {training.begin}: normalize is for agents that begin anew")
+    return replace(training, weights=agent.training.weights, hidden=agent.training.hidden)
+
+
+def held(agent: Agent, noted: Mapping[str, float]) -> Rule | None:
+    """Return the rule with an agent's mean offsets on validation windows, as noted; None for what does not steer."""
+    weights = agent.training.weights
+    names = [f"offset_{weight}" for weight in weights]
+    if not weights or any(name not in noted for name in names):
+        return None
+    return Offsets(agent.start, weights).rule(np.array([noted[name] for name in names]))
