@@ -8,7 +8,7 @@ import pandas as pd
 from stable_baselines3 import PPO
 
 import baselines
-from agents.learner import Learner, NeverEndsError
+from agents.learner import Learner, NeverEndsError, scenarios_of
 from agents.vec_env import batch
 from envs.task import shared_windows
 from evaluation import report, results
@@ -47,7 +47,10 @@ class ValidationWindows:
     """The validation windows of one workload, and what the heuristics make of them."""
 
     def __init__(self, learner: Learner, scenario: Scenario, number: int) -> None:
-        """Simulate the heuristics. number: of the workload, so that windows of several are told apart."""
+        """Simulate the heuristics, with the best constants for all that is learned on where some were searched.
+
+        number: of the workload, so that windows of several are told apart.
+        """
         count = learner.training.validation_windows
         if learner.training.vary and scenario.shift != learner.scenario.shift:
             count = max(1, count // FEWER)
@@ -57,7 +60,9 @@ class ValidationWindows:
         choices = learner.environment() | {"split": "validation", "count": count}
         self._envs = batch(count, scenario, **choices)
         policies = {START: learner.start} | {name: baselines.load(name) for name in HEURISTICS}
-        if found := baselines.best_constants([workload_like(scenario)], taught=scenario.taught):
+        learned_on = scenarios_of(learner.scenario, learner.training).values()
+        workloads_of = [workload_like(each) for each in learned_on]
+        if found := baselines.best_constants(workloads_of, taught=scenario.taught):
             policies[CONSTANTS] = baselines.load(found)
         makers = {name: lambda policy=policy: baselines.make(policy) for name, policy in policies.items()}
         tables = report.simulate(makers, workloads, processes=learner.threads)
