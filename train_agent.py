@@ -189,13 +189,18 @@ def pace(times: "Sequence[tuple[float, Validated]]", start: str) -> str:
     minutes = {each.step: (at - began) / 60 for at, each in times}
     rate = last.step / max(60 * minutes[last.step], 1e-9)
 
-    def when(name: str, most: float) -> str:
+    def when(what: str, most: float) -> str:
         step = next((each.step for _, each in times if each.greedy.ratio <= most), None)
-        return f"{name} " + ("never" if step is None else f"after {minutes[step]:.1f} min ({step:,} steps)")
+        return f"never {what}" if step is None else f"{what} after {minutes[step]:.1f} min ({step:,} steps)"
 
     least = min(each.greedy.ratio for _, each in times)
-    passed = "; ".join(when(*each) for each in (("2 % below", 0.98), ("5 % below", 0.95), ("best", least)))
-    return f"Pace: {rate:,.0f} steps a second, validations included; on validation windows, of {start}: {passed}."
+    passed = ", ".join(
+        when(*each) for each in (("2 % below", 0.98), ("5 % below", 0.95), ("at its best", least))
+    )
+    return (
+        f"Pace: {rate:,.0f} steps a second, validations included. "
+        f"On validation windows, held against {start}, it was {passed}."
+    )
 
 
 def score(wanted: Run, agents: Sequence[Trained], folder: Path) -> None:

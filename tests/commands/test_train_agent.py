@@ -88,7 +88,8 @@ def test_it_learns_and_says_how_the_agent_stands(trained: Run) -> None:
     assert (trained.code, trained.error) == (0, "")
     assert re.findall(r"^step +([\d,]+): mean JCT / where it began", out, re.MULTILINE) == ["0", "256", "512"]
     assert re.search(
-        r"^Pace: [\d,]+ steps a second, .*, of where it began: .*; best after \d+\.\d min \([\d,]+ steps\)\.$",
+        r"^Pace: [\d,]+ steps a second, .*, held against where it began, it was .*, "
+        r"at its best after \d+\.\d min \([\d,]+ steps\)\.$",
         out,
         re.MULTILINE,
     )
