@@ -72,25 +72,45 @@ class Course:
     """Windows on which candidates are compared with the default rule."""
 
     def __init__(self, found: Sequence[Opening], rows: int, searching: Searching) -> None:
-        """Make room for `rows` of the windows at a time."""
+        """Make room for `rows` of the windows at a time; those whose records are of one size go side by side."""
         self.searching = searching
         decisions = DECISIONS if searching.hidden else 1
-        self._batch = Steering(found, rows, weights=searching.weights, decisions=decisions)
+        sizes = [each.episode.states.dtype for each in found]
+        self._alike = [[k for k, size in enumerate(sizes) if size == one] for one in dict.fromkeys(sizes)]
+        self._batches = [
+            Steering(
+                [found[k] for k in alike],
+                min(rows, len(alike)),
+                weights=searching.weights,
+                decisions=decisions,
+            )
+            for alike in self._alike
+        ]
 
     def mean(self, vector: Floats, which: Sequence[int]) -> float:
         """Return the mean over windows of a vector's ratios."""
         return float(self.ratios(acting(vector, self.searching), which).mean())
 
     def ratios(self, act: Act, which: Sequence[int]) -> Floats:
-        """Return mean JCT / the default rule's on as many windows as there are rows; infinite where jobs never end."""
-        batch, won = self._batch, np.zeros(len(which))
-        for row, window in enumerate(which):
-            batch.begin(row, window)
-        while batch.more.any():
-            batch.step(act(batch.load) / REACH)
-            won += batch.gain
-        done, _ = batch.ends()
-        return np.where(done, 1 - won, np.inf)
+        """Return mean JCT / the default rule's on windows, each named once; infinite where jobs never end."""
+        found = np.empty(len(which))
+        for alike, batch in zip(self._alike, self._batches, strict=True):
+            rows = [row for row, window in enumerate(which) if window in alike]
+            found[rows] = played(batch, act, [alike.index(which[row]) for row in rows])
+        return found
+
+
+def played(batch: Steering, act: Act, which: Sequence[int]) -> Floats:
+    """Return the same of some windows of a batch."""
+    won = np.zeros(batch.count)
+    for row, window in enumerate(which):
+        batch.begin(row, window)
+    while batch.more.any():
+        batch.step(act(batch.load) / REACH)
+        won += batch.gain
+    done, _ = batch.ends()
+    ratios: Floats = np.where(done, 1 - won, np.inf)[: len(which)]
+    return ratios
 
 
 def search(

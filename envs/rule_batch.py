@@ -48,6 +48,8 @@ class RuleBatch(ABC):
         refuse_none(threads)
         self.found, self.count, self.threads = found, count, threads
         first = found[0].episode
+        if any(each.episode.states.dtype != first.states.dtype for each in found):
+            raise ValueError("windows whose records are of several sizes cannot stand in one batch")
         most = max(len(each.episode.jobs) for each in found)
         self.states = np.zeros(count, first.states.dtype)
         self.memory = memory_of(found[0].rule, first.states, first.jobs, first.histories, count)

@@ -15,6 +15,7 @@ from agents.saved_agent import Agent
 from agents.steer import SteerLearner
 from agents.training import PICK, STEER
 from envs.openings import Opening
+from envs.steer import Steering
 from simulator.episode import run
 from simulator.kernel.load import LOAD
 from simulator.rule import RULE_PARAMETERS, Rule
@@ -53,6 +54,22 @@ def test_constants_are_the_rule_with_these_weights() -> None:
         total = float((state.finish_s[:FEW] - opening.episode.jobs["submit_s"]).sum())
         assert ratio == pytest.approx(total / opening.default_job_seconds)
         assert ratio != 1
+
+
+def test_windows_of_several_sizes_are_each_judged_by_themselves() -> None:
+    """Records of more than 512 jobs are of another type: they are not put into a batch with others."""
+    large = [
+        Opening(load) for load in windows(replace(named("quick"), jobs=520, all_windows=True), "train", 2)
+    ]
+    searching = Searching(weights=TWO)
+    act = acting(np.array([1.0, -1.0]), searching)
+    several = [found()[0], large[0], found()[1], large[1]]
+    together = Course(several, 3, searching).ratios(act, [2, 1, 0])
+    alone = [Course([several[k]], 1, searching).ratios(act, [0])[0] for k in (2, 1, 0)]
+    assert together.tolist() == alone
+    assert len(set(alone)) == 3
+    with pytest.raises(ValueError, match="records are of several sizes"):
+        Steering(several, 2)
 
 
 def test_weights_are_held_to_their_bounds_and_to_the_reach() -> None:
