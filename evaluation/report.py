@@ -1,6 +1,7 @@
 """Scores: policies simulated on the same workloads, their numbers side by side, and what to know of them."""
 
 import math
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
@@ -86,13 +87,14 @@ def one(make: Maker, workload: "Workload", *, oracle: bool = False) -> pd.DataFr
 
 def _each(tasks: Sequence[Callable[[], Outcome]], processes: int) -> Iterator[Outcome]:
     if processes == 1:
-        return (task() for task in tasks)
+        yield from (task() for task in tasks)
+        return
     from joblib import Parallel, delayed
 
-    parallel: Iterator[Outcome] = Parallel(processes, return_as="generator", batch_size=1)(
-        delayed(task)() for task in tasks
-    )
-    return parallel
+    with warnings.catch_warnings():
+        # a worker that has compiled the simulator, or loaded Torch, is larger than at first: it is replaced
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
+        yield from Parallel(processes, return_as="generator", batch_size=1)(delayed(task)() for task in tasks)
 
 
 def score(

@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
@@ -64,6 +65,20 @@ def test_each_result_is_told_of_as_it_comes(workloads: list[Workload]) -> None:
         done=lambda name, table: told.append((name, int(table["window"].iloc[0]))),
     )
     assert told == [("a", 0), ("b", 0), ("a", 1), ("b", 1)]
+
+
+def test_of_a_worker_that_has_grown_nothing_is_said(workloads: list[Workload]) -> None:
+    """As it does when it has compiled the simulator: joblib puts another in its place, and warns of that."""
+    words = ["A worker stopped while some jobs were given to the executor.", "something else"]
+
+    def warn(name: str, table: pd.DataFrame) -> None:
+        for each in words:
+            warnings.warn(each, stacklevel=1)
+
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        report.simulate({"a": lambda: FIFO}, workloads[:2], processes=2, done=warn)
+    assert [str(each.message) for each in heard] == ["something else"] * 2
 
 
 def test_the_table_shows_the_means_of_the_summaries(
