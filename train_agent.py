@@ -179,8 +179,8 @@ def tell(validated: "Validated", start: str) -> None:
         sep="\n",
         flush=True,
     )
-    if on := validated.greedy.on:
-        print(f"{'':>16} on {', '.join(f'{name} {ratio:.4f}' for name, ratio in on.items())}", flush=True)
+    if validated.greedy.on:
+        print(f"{'':>16} on {validated.greedy.in_short}", flush=True)
 
 
 def pace(times: "Sequence[tuple[float, Validated]]", start: str) -> str:

@@ -20,6 +20,7 @@ HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion_threshold")
 """What every agent is held against, beside its start, and the best constants where a search found some."""
 
 START, CONSTANTS = "start", "constants"
+MANY = 12  # shifts are no longer told one by one
 FEWER = 5
 """Times fewer windows of a shift than of a workload: all shifts together count some more than it."""
 BLOCK = 1_000_000  # window numbers of one workload among several
@@ -41,6 +42,20 @@ class Score(NamedTuple):
     def ratio(self) -> float:
         """Mean over windows of its mean JCT / that of its start."""
         return self.against[START].ratio
+
+    @property
+    def in_short(self) -> str:
+        """The ratio on each workload; where many are under shifts, from where to where those are."""
+        shifts = {name: ratio for name, ratio in self.on.items() if ", " in name}
+        many = len(shifts) > MANY
+        told = ", ".join(
+            f"{name} {ratio:.4f}" for name, ratio in self.on.items() if not (many and name in shifts)
+        )
+        if not many:
+            return told
+        least, most = min(shifts, key=shifts.__getitem__), max(shifts, key=shifts.__getitem__)
+        ends = " to ".join(f"{shifts[name]:.4f} ({name})" for name in (least, most))
+        return f"{told}; under {len(shifts)} shifts {ends}"
 
 
 class ValidationWindows:

@@ -14,6 +14,7 @@ from agents.learn import learn, learner_of
 from agents.side_by_side import SideBySide
 from agents.steer import SteerLearner, chosen
 from agents.training import PICK, STEER
+from agents.validation import Score
 from agents.vec_env import ClusterVecEnv, batch
 from envs.steer import WEIGHTS
 from simulator.choice import ChoiceError
@@ -109,6 +110,14 @@ def test_an_agent_learns_under_shifts_too(scenario: Scenario, tmp_path: Path) ->
     last = seen[-1].greedy
     assert list(last.on) == ["own", *shifts]
     assert last.ratio == pytest.approx(np.average(list(last.on.values()), weights=[5, *(1 for _ in shifts)]))
+
+
+def test_many_shifts_are_told_by_the_least_and_the_most() -> None:
+    shifts = {f"own, load x {k}": 0.9 + k / 100 for k in range(13)}
+    score = Score({}, {}, {"own": 0.95, "busy": 0.96} | shifts)
+    wanted = "own 0.9500, busy 0.9600; under 13 shifts 0.9000 (own, load x 0) to 1.0200 (own, load x 12)"
+    assert score.in_short == wanted
+    assert Score({}, {}, {"own": 0.95, "own, load x 2": 1.0}).in_short == "own 0.9500, own, load x 2 1.0000"
 
 
 def test_all_workloads_are_varied(scenario: Scenario) -> None:
