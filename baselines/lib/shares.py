@@ -28,14 +28,12 @@ class Shares:
         """
         if has_room_for_all(gpus, speed, sizes):
             return np.where(speed > 0, 1.0, 0.0)
+        if len(sizes) == 1 and self._objective == "fairness":
+            return of_one_type(gpus, speed, sizes)
         rows, count, row_of = alike(gpus, speed)
         key = rows.tobytes(), count.tobytes(), sizes.tobytes()
         if key not in self._known:
-            one_type = len(sizes) == 1 and self._objective == "fairness"
-            found = (
-                of_one_type(rows, count, sizes) if one_type else program(rows, count, sizes, self._objective)
-            )
-            self._known[key] = found
+            self._known[key] = program(rows, count, sizes, self._objective)
         return np.take(self._known[key], row_of, axis=0)
 
 
@@ -50,17 +48,14 @@ def alike(gpus: np.ndarray, speed: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
     return rows, np.bincount(row_of), row_of
 
 
-def of_one_type(rows: np.ndarray, count: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def of_one_type(gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Return an optimum of the program without solving it: as much for each job as for any, or all that it can use."""
-    able = (rows[:, 1:] > 0).any(axis=1)
-    each, left, jobs, level = rows[:, 0], float(sizes.sum()), int(count[able].sum()), 0.0
-    for row in np.flatnonzero(able):  # by GPUs; the level is that of GPUs' time for each job
-        level = left / jobs
-        if each[row] >= level:
-            break
-        left -= count[row] * each[row]
-        jobs -= count[row]
-    return np.where(rows[:, 1:] > 0, np.minimum(level / np.maximum(each, 1), 1.0)[:, None], 0.0)
+    able = (speed > 0).any(axis=1)
+    each = np.sort(gpus[able]).astype(float)  # those that use least first
+    left = sizes.sum() - np.concatenate([[0.0], np.cumsum(each[:-1])])
+    levels = left / np.arange(len(each), 0, -1)  # of GPUs' time for each of those that are left
+    level = levels[np.argmax(each >= levels)]
+    return np.where(speed > 0, np.minimum(level / np.maximum(gpus, 1), 1.0)[:, None], 0.0)
 
 
 def program(rows: np.ndarray, count: np.ndarray, sizes: np.ndarray, objective: Objective) -> np.ndarray:
