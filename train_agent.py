@@ -78,7 +78,7 @@ def work(args: Sequence[str]) -> None:
     """Learn and score as the arguments ask; ValueError says why it cannot be."""
     wanted = read_choices(args)
     check_installed(wanted.track)
-    wanted = as_far_as_it_goes(wanted)
+    wanted = as_far_as_it_goes(learnable(wanted))
     folder = run_folder.open_run_folder("train", wanted, wanted.out)
     print(f"Watch it learn: tensorboard --logdir {folder}")
     try:
@@ -96,6 +96,14 @@ def read_choices(args: Sequence[str]) -> Run:
     if wanted.scenario.whole:
         raise ValueError("--whole leaves nothing to test on: an agent learns on windows of a trace")
     return wanted
+
+
+def learnable(wanted: Run) -> Run:
+    """Return the choices with the whole path of an agent to begin at; ValueError for what cannot be learned."""
+    from agents.learn import learner_of
+
+    learner = learner_of(wanted.scenario, wanted.training)
+    return replace(wanted, training=replace(wanted.training, begin=learner.training.begin))
 
 
 def as_far_as_it_goes(wanted: Run) -> Run:
@@ -135,6 +143,7 @@ class Trained(NamedTuple):
 def train(wanted: Run, number: int, folder: Path) -> Trained:
     """Learn with a progress bar and a line a validation; return the best agent of this number."""
     from agents import load_policy
+    from agents.callbacks import pace
     from agents.learn import learn, learner_of
     from agents.learner import seed_of
 
@@ -181,26 +190,6 @@ def tell(validated: "Validated", start: str) -> None:
     )
     if validated.greedy.on:
         print(f"{'':>16} on {validated.greedy.in_short}", flush=True)
-
-
-def pace(times: "Sequence[tuple[float, Validated]]", start: str) -> str:
-    """Say how fast was learned, by validations, each with when it was, s. start: what they are held against."""
-    began, last = times[0][0], times[-1][1]
-    minutes = {each.step: (at - began) / 60 for at, each in times}
-    rate = last.step / max(60 * minutes[last.step], 1e-9)
-
-    def when(what: str, most: float) -> str:
-        step = next((each.step for _, each in times if each.greedy.ratio <= most), None)
-        return f"never {what}" if step is None else f"{what} after {minutes[step]:.1f} min ({step:,} steps)"
-
-    least = min(each.greedy.ratio for _, each in times)
-    passed = ", ".join(
-        when(*each) for each in (("2 % below", 0.98), ("5 % below", 0.95), ("at its best", least))
-    )
-    return (
-        f"Pace: {rate:,.0f} steps a second, validations included. "
-        f"On validation windows, held against {start}, it was {passed}."
-    )
 
 
 def score(wanted: Run, agents: Sequence[Trained], folder: Path) -> None:

@@ -64,24 +64,33 @@ def read(begin: str) -> tuple[Agent, Rule | None]:
     folder = agent_folder(Path(begin))
     agent = saved_agent.load(folder)
     network = agent.network
-    if not isinstance(network, SteerNetwork) or network.reads != list(range(len(LOAD))):
-        raise ValueError(f"begin {begin}: expected an agent that steers, by all that is seen of the load now")
+    if not isinstance(network, SteerNetwork):
+        raise ValueError(
+            f"begin {begin}: expected an agent that steers, not one of action {agent.training.action}"
+        )
+    if network.reads != list(range(len(LOAD))):
+        raise ValueError(
+            f"begin {begin}: this agent sees less of the load than there is to see now: train it anew"
+        )
     return agent, held(agent, saved_agent.about(folder).get("validation", {}))
 
 
 def like_its_agent(training: Training) -> Training:
-    """Return choices with the weights and the width of the agent at which one that steers begins, if it does.
+    """Return choices with the agent's path, and of what steers weights, width and decisions, where it begins at one.
 
     ValueError where other weights are named, or numbers are to be normalised, which that agent's network does already.
     """
-    if training.action != "steer" or training.begin in (UNION, CONSTANTS):
+    if training.begin in (UNION, CONSTANTS):
         return training
     agent, _ = read(training.begin)
+    if training.action != "steer":
+        return replace(training, begin=str(Path(training.begin).resolve()))
     if training.weights not in ((), agent.training.weights):
         raise ValueError(f"begin {training.begin}: it steers {', '.join(agent.training.weights)}")
     if training.normalize:
         raise ValueError(f"begin {training.begin}: normalize is for agents that begin anew")
-    return replace(training, weights=agent.training.weights, hidden=agent.training.hidden)
+    own, begin = agent.training, str(Path(training.begin).resolve())
+    return replace(training, begin=begin, weights=own.weights, hidden=own.hidden, decisions=own.decisions)
 
 
 def held(agent: Agent, noted: Mapping[str, float]) -> Rule | None:

@@ -4,7 +4,7 @@ import csv
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -156,3 +156,19 @@ def row_of(score: Score) -> dict[str, float]:
         | {f"ratio_to_{name}": each.ratio for name, each in score.against.items()}
         | {f"ratio_on_{name}": ratio for name, ratio in score.on.items()}
     )
+
+
+def pace(times: Sequence[tuple[float, Validated]], start: str) -> str:
+    """Say how fast was learned, by validations, each with when it was, s. start: what they are held against."""
+    began, last = times[0][0], times[-1][1]
+    minutes = {each.step: (at - began) / 60 for at, each in times}
+    rate = last.step / max(60 * minutes[last.step], 1e-9)
+
+    def when(what: str, most: float) -> str:
+        step = next((each.step for _, each in times if each.greedy.ratio <= most), None)
+        return f"never {what}" if step is None else f"{what} after {minutes[step]:.1f} min ({step:,} steps)"
+
+    least = min(each.greedy.ratio for _, each in times)
+    passed = (("2 % below", 0.98), ("5 % below", 0.95), ("at its best", least))
+    held = f"held against {start}, it was {', '.join(when(*each) for each in passed)}"
+    return f"Pace: {rate:,.0f} steps a second, validations included. On validation windows, {held}."

@@ -33,7 +33,7 @@ class MovesLearner(Learner):
 
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environments, whose own choices are those of the rule at which it begins."""
-        return super().environment() | {"start": asdict(self.begun.rule)}
+        return super().environment() | {"base": asdict(self.begun.rule)}
 
     def model(self) -> PPO:
         """Return the algorithm with its environments, nothing learned yet."""

@@ -3,13 +3,14 @@
 What is found on training windows and chosen on validation windows is compared with the default rule on further
 validation windows, and kept in `baselines/constants/NAME.json`, from where `evaluate.py --policy constants` takes it.
 Several names search one rule for all of these workloads, with as many windows of each, and keep it in `together.json`.
-With `--history` finished jobs teach, and what is found is kept in `NAME-taught.json`. `--begin constants` goes on from
-the constants kept. With `--hidden N` a network that sets the weights by the load is searched, from the constants kept,
-and held against them. Test windows are not looked at.
+With `--history` finished jobs teach, and what is found is kept in `NAME-taught.json`. `--begin FILE` goes on from the
+weights of such a file. With `--hidden N` a network that sets the weights by the load is searched, from the constants
+kept, and held against them. Test windows are not looked at.
 """
 
 import argparse
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,7 @@ def searched(chosen: argparse.Namespace, searching: Searching) -> tuple[Found, l
 
     training = [each for name in chosen.workload for each in of(name, "train", chosen.training)]
     both = [of(name, "validation", chosen.choosing + chosen.fresh) for name in chosen.workload]
-    start = kept(chosen) if chosen.begin == "constants" else None
+    start = offsets_of(chosen.begin) if chosen.begin else None
     if searching.hidden:
         start = constants.first(searching, stream(searching.seed, "first network"), kept(chosen))
     choosing = [each for found in both for each in found[: chosen.choosing]]
@@ -52,8 +53,17 @@ def searched(chosen: argparse.Namespace, searching: Searching) -> tuple[Found, l
 
 
 def kept(chosen: argparse.Namespace) -> Floats:
-    """Return how far the constants kept for the workload are from the defaults, in units of their scales."""
-    weights = baselines.constants(*chosen.workload, taught=chosen.history).settings
+    """Return the constants kept for the workload, as `offsets` does."""
+    return offsets(baselines.constants(*chosen.workload, taught=chosen.history).settings)
+
+
+def offsets_of(file: Path) -> Floats:
+    """Return the constants of a file, as `offsets` does."""
+    return offsets(json.loads(file.read_text(encoding="utf-8"))["weights"])
+
+
+def offsets(weights: Mapping[str, float]) -> Floats:
+    """Return how far weights are from the defaults, in units of their scales."""
     known = {each.name: each for each in RULE_PARAMETERS}
     return np.array(
         [(weights[name] - known[name].default) / known[name].scale for name in constants.SEARCHED]
@@ -67,7 +77,7 @@ def command(chosen: argparse.Namespace, found: Found) -> str:
     sizes = {"training": TRAINING, "choosing": CHOOSING, "fresh": FRESH}
     flags |= {name: getattr(chosen, name) for name, size in sizes.items() if getattr(chosen, name) != size}
     flags |= {"physics": chosen.physics} if chosen.physics else {}
-    flags |= {"begin": chosen.begin} if chosen.begin != "union" else {}
+    flags |= {"begin": chosen.begin} if chosen.begin else {}
     flags |= {"generations": found.generations}
     words = [f"--{name.replace('_', '-')} {value}" for name, value in flags.items()]
     words += ["--history"] if chosen.history else []
@@ -142,7 +152,7 @@ def flags() -> argparse.ArgumentParser:
     parser.add_argument("--workload", choices=names(), nargs="+", required=True)
     parser.add_argument("--physics", help="other parts of physics than the workload's")
     parser.add_argument("--history", action="store_true", help="with what its finished jobs teach")
-    parser.add_argument("--begin", choices=("union", "constants"), default="union", help="where to begin")
+    parser.add_argument("--begin", type=Path, help="file of weights at which to begin, in place of union's")
     for name in (*FIELDS, "generations"):
         kind = type(getattr(usual, name))
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, default=getattr(usual, name))
@@ -161,8 +171,10 @@ def main(args: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(args)
     if chosen.hidden and len(chosen.workload) > 1:
         parser.error("--hidden: a network is searched for one workload")
-    if len(chosen.workload) > 1 and (chosen.history or chosen.begin != "union"):
-        parser.error("--history, --begin constants: of constants for one workload")
+    if len(chosen.workload) > 1 and chosen.history:
+        parser.error("--history: of constants for one workload")
+    if chosen.hidden and chosen.begin:
+        parser.error("--begin: a network begins at the constants kept")
     chosen.commit = commit()
     searching = Searching(
         **{name: getattr(chosen, name) for name in (*FIELDS, "generations", "minutes")},
@@ -172,7 +184,10 @@ def main(args: Sequence[str] | None = None) -> None:
     episodes = searching.population * searching.windows * found.generations
     print(f"{episodes:,} episodes in {found.minutes:.1f} min, {episodes / found.minutes / 60:.1f} a second")
     if searching.hidden:
-        np.save(Path(chosen.out) / f"{chosen.workload[0]}-network.npy", found.vector)
+        np.save(
+            Path(chosen.out) / f"{chosen.workload[0]}{baselines.TAUGHT * chosen.history}-network.npy",
+            found.vector,
+        )
         return hold_against_constants(kept(chosen), searching, found, fresh)
     act = constants.acting(found.vector, searching)
     ratios = Course(fresh, len(fresh), searching).ratios(act, range(len(fresh)))

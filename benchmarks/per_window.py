@@ -134,15 +134,18 @@ def main(args: Sequence[str] | None = None) -> int:
     if chosen.write:
         write(with_others(cells))
         return 0
-    if later := sorted({cell.workload for cell in cells if cell[:3] not in before}):
+    if later := sorted({f"{cell.policy} on {cell.workload}" for cell in cells if cell[:3] not in before}):
         print(f"left out, since {file.name} has them not, or with other jobs: {', '.join(later)}")
     cells = [cell for cell in cells if cell[:3] in before]
+    if not off and (unheld := sorted(set(POLICIES) - {key[2] for key in before})):
+        print(f"{file.name} lacks {', '.join(unheld)}: --write --policy NAME adds them")
+        return 1
     changed = [cell for cell in cells if before[cell[:3]] != cell]
     for now in changed:
         was = before[now[:3]]
         print(f"{' '.join(now[:3])}: {was.mean_jct_s} {was.digest} -> {now.mean_jct_s} {now.digest}")
     print(f"{len(cells) - len(changed)} of {len(cells)} cells are equal to the digit")
-    return 1 if changed else 0
+    return 1 if changed or not cells else 0
 
 
 if __name__ == "__main__":

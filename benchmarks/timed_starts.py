@@ -1,4 +1,4 @@
-"""Rows of what a user waits for at first: a first result in a new process, and the compiler."""
+"""Rows of what comes first, in seconds of the processor: a first result in a new process, and the compiler."""
 
 import os
 import subprocess
@@ -23,9 +23,10 @@ def fresh(workload: str, policy: str, cache: str | None = None) -> None:
     """Play a window in a new process; cache: the folder of what is compiled, the user's own if none is given."""
     where = os.environ | ({"XDG_CACHE_HOME": cache} if cache else {})
     program = FIRST.format(workload=workload, policy=policy)
-    subprocess.run(
-        [sys.executable, "-c", program], check=True, cwd=ROOT, env=where, stderr=subprocess.DEVNULL
-    )
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, cwd=ROOT, env=where, capture_output=True, text=True)
+    if ended.returncode:
+        raise RuntimeError(ended.stderr)
 
 
 @row("first_result", unit="s", bar=FIRST_BAR_S)

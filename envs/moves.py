@@ -1,6 +1,6 @@
 """Choose among moves: an action is one of those that are worth considering now, with all levers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -12,12 +12,13 @@ from envs.naming import Part, numbered
 from envs.openings import Opening
 from envs.rule_batch import LOAD_SPACE, RuleBatch, RuleEnv
 from envs.task import forgives, why_illegal
+from simulator.choice import changed
 from simulator.kernel import look_ahead, move_steps
 from simulator.kernel.load import LOAD
 from simulator.kernel.look_ahead import Room
 from simulator.kernel.move_list import FEATURES, KINDS, MOST_MOVES, list_dtype
 from simulator.look_ahead import LookAhead, as_words, futures
-from simulator.steered import HIGHEST, LOWEST
+from simulator.steered import HIGHEST, LOWEST, Offsets
 
 QUEUED, RUNNING = 4, 4  # jobs that are looked at
 ALL = -1  # moves of a list
@@ -48,6 +49,7 @@ class Choosing(RuleBatch):
         queued: int = QUEUED,
         running: int = RUNNING,
         most: int = MOST_MOVES,
+        base: Mapping[str, float] | None = None,
         cores: bool = False,
         illegal: str = "raise",
         reward: str = "gain",
@@ -61,6 +63,7 @@ class Choosing(RuleBatch):
         if reward not in get_args(Reward):
             raise ValueError(f"reward {reward!r}: expected one of {', '.join(get_args(Reward))}")
         super().__init__(found, count, threads=threads)
+        self._base = Offsets(changed(found[0].rule, base or {}), ())
         self.imagines = reward == "rollout_advantage"
         self._ahead = LookAhead(draws=futures, tau_s=np.inf if tau_s is None else tau_s).choices
         self._rooms: list[Room] = []  # where futures are imagined, as many as there were threads at once
@@ -76,6 +79,7 @@ class Choosing(RuleBatch):
 
     def open(self, e: int, opening: Opening) -> None:
         """Go on to the first choice."""
+        self._base.begin(self.memory[e : e + 1])
         self.num_illegal[e] = 0
         self._chosen[e] = -1
         self._step(slice(e, e + 1))
@@ -198,7 +202,7 @@ class MovesEnv(RuleEnv):
     tells how many there are; others raise ValueError, or with `illegal="first_legal"` the first is made and
     `info["illegal"]` counts. CPU jobs follow by the rule, and so do cores and throttles, unless `cores=True`: then to
     divide them as the rule would is a move, and so is a core more or less, or a level of throttling, for each of the
-    `running` jobs that are furthest from what they want. What is not chosen is not done before something else happens.
+    `running` jobs that are furthest from what they want. A division that is not chosen is not made at that instant.
 
     ## Reward, start and end
     As for `SteerEnv`. Instants at which there is nothing but to wait are passed over inside. With
@@ -209,8 +213,10 @@ class MovesEnv(RuleEnv):
     ## Arguments
     workload, scenario, split, count, start, illegal, render_mode: as for `GPUClusterEnv` and `SteerEnv`. queued: jobs
     of the queue whose starts are listed. running: running jobs whose moves and pauses are listed. most: moves that a
-    list has at most, 3 to 40. cores: whether cores and throttles are moves too. reward: `gain` or `rollout_advantage`,
-    which takes milliseconds a step. futures, tau_s: of that and of `won_s`; tau_s None discounts nothing.
+    list has at most, 3 to 40. base: weights of the rule whose choices are the own ones, and which goes on in imagined
+    futures, where they differ from the default rule's, against which a window is paid. cores: whether cores and
+    throttles are moves too. reward: `gain` or `rollout_advantage`, which takes milliseconds a step. futures, tau_s: of
+    that and of `won_s`; tau_s None discounts nothing.
     """
 
     batch: Choosing

@@ -2,14 +2,17 @@
 
 from simulator.kernel import core_memory
 from simulator.kernel._compile import compiled
+from simulator.kernel.cores import servers_of
 from simulator.kernel.laws import may_resize
 from simulator.kernel.layout import NOBODY, RUNNING
 from simulator.kernel.move_features import describe_move
 from simulator.kernel.move_list import DIVIDE, FEWER_CORES, MORE_CORES, RELEASE, THROTTLE, add
+from simulator.kernel.readings import drawn_read
 from simulator.kernel.throttling import LEVELS
 from simulator.kernel.trust import cores_wanted
 
 MOST_AT_ONCE = 32  # such moves at an instant, so that it ends
+FULL_MEMORY = 8.0  # cores that a CPU job's drawing all of its node's memory bandwidth counts as
 
 
 @compiled
@@ -35,9 +38,8 @@ def value_of(s, kind, job):
 
 
 @compiled
-def propose_cores(s, m, v, kind, job):
+def propose_cores(s, m, kind, job):
     """Decide on such a move."""
-    v.core_moves += 1
     act = core_memory.THROTTLE if kind in (THROTTLE, RELEASE) else core_memory.CORES
     core_memory.propose(m, act, job, value_of(s, kind, job))
 
@@ -49,6 +51,26 @@ def is_possible(s, jobs, kind, job):
     if kind in (MORE_CORES, FEWER_CORES):
         return may_resize(s, jobs, job, value)
     return s.bandwidth_binds and jobs[job].num_gpus == 0 and 1.0 / LEVELS <= value <= 1.0
+
+
+@compiled
+def has_core_move(s, jobs, job):
+    """Tell whether any such move of a job is possible."""
+    if s.phase[job] != RUNNING:
+        return False
+    for kind in (MORE_CORES, FEWER_CORES, THROTTLE, RELEASE):
+        if is_possible(s, jobs, kind, job):
+            return True
+    return False
+
+
+@compiled
+def distance(s, jobs, m, job):
+    """Return how many cores a GPU a job is from what it wants; of a CPU job as a whole, and how it fills its memory."""
+    if jobs[job].num_gpus > 0:
+        return abs(cores_wanted(s, jobs, m, job) + servers_of(s, job) - s.core_count[job])
+    filled = drawn_read(s, jobs, m, job) / s.node_gbs if s.bandwidth_binds else 0.0
+    return abs(jobs[job].cores_each - s.core_count[job]) + 1.0 - s.throttle[job] + FULL_MEMORY * filled
 
 
 @compiled
@@ -67,21 +89,20 @@ def insert_best(m, count, most, job):
 
 @compiled
 def add_core_moves(s, jobs, m, v, count, most):
-    """List these moves of the running jobs, so many, whose cores are furthest from what they are known to want.
+    """List these moves of so many running jobs: those whose cores are furthest from what they are known to want.
 
-    What a CPU job wants is what it asks for.
+    A CPU job wants what it asks for, and comes the sooner the more of its node's memory bandwidth it draws.
     """
     if v.core_instant != s.instant:
         v.core_instant = s.instant
         v.core_moves = 0
-    if not s.cpu_limited or v.core_moves == MOST_AT_ONCE:
+    if not s.cpu_limited or v.core_moves >= MOST_AT_ONCE:
         return
     listed = 0
     for at in range(m.num_running):
         job = m.running[at]
-        if s.phase[job] == RUNNING:
-            wanted = cores_wanted(s, jobs, m, job) if jobs[job].num_gpus > 0 else jobs[job].cores_each
-            m.key[job] = abs(wanted - s.core_count[job]) + (1.0 - s.throttle[job])
+        if has_core_move(s, jobs, job):
+            m.key[job] = distance(s, jobs, m, job)
             listed = insert_best(m, listed, count, job)
     for at in range(listed):
         job = m.rows[at]

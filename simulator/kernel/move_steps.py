@@ -72,10 +72,12 @@ def choose(s, jobs, m, v, k):
     servers = servers_of(jobs, v, k)
     if kind == DIVIDE:
         return  # it is decided on already
+    if v.kind[v.own] == DIVIDE:
+        m.has_divided = 1  # and is not decided on again
     drop_moves(m)
     m.node = NOBODY
     if kind > DIVIDE:
-        propose_cores(s, m, v, kind, job)
+        propose_cores(s, m, kind, job)
     elif kind in (WAIT, WAIT_A_MINUTE):
         v.waits = 1
         v.longest_wait = MINUTE if kind == WAIT_A_MINUTE else np.inf
@@ -140,24 +142,44 @@ def close_instant(s, jobs, m, v):
 
 
 @compiled
+def find_division(s, jobs, m):
+    """Find what the rule would divide before time goes on, if that was not refused at this instant."""
+    drop_moves(m)
+    look(s, jobs, m)
+    return feed(s, jobs, m)
+
+
+@compiled
+def list_division(s, jobs, m, v, sizes):
+    """List what the rule has found to divide, and what else there is to do."""
+    clear(v)
+    put_division(s, jobs, m, v)
+    list_moves(s, jobs, m, v, sizes[0], sizes[1], sizes[2], True)
+
+
+@compiled
 def to_choice(s, jobs, m, v, sizes):
     """Go on until there is something to choose, which is listed; tell whether there is, or the episode has ended."""
     cores = sizes[3] > 0
     while s.num_done < s.num_jobs:
         make_moves(s, jobs, m, v)
+        if v.waits and cores and find_division(s, jobs, m):
+            v.waits = 0
+            list_division(s, jobs, m, v, sizes)
+            return True
         if v.waits:
             close_instant(s, jobs, m, v)
             if not events.advance(s, jobs):
                 return False
             continue
         found = find_moves(s, jobs, m)
-        divides = found and cores and is_division(m)
-        if found and not m.is_choice and not divides:
+        if found and cores and is_division(m):
+            list_division(s, jobs, m, v, sizes)
+            return True
+        if found and not m.is_choice:
             continue
         clear(v)
-        if divides:
-            put_division(s, jobs, m, v)
-        elif found:
+        if found:
             put_own_choice(s, jobs, m, v)
         list_moves(s, jobs, m, v, sizes[0], sizes[1], sizes[2], cores)
         if v.num > 2 or (v.num == 2 and v.own != 0) or (v.num == 2 and v.kind[0] != WAIT):
@@ -183,6 +205,7 @@ def step(states, memory, lists, jobs, chosen, sizes, default, told):
         s, m, v = states[e], memory[e], lists[e]
         spent = s.present_seconds
         if chosen[e] >= 0:
+            v.core_moves += v.kind[chosen[e]] > DIVIDE
             choose(s, jobs[e], m, v, chosen[e])
         else:
             v.waits = 0

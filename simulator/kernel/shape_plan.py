@@ -214,7 +214,10 @@ def phase_held(s, job):
 
 @compiled
 def is_barren(s, jobs, m):
-    """Tell whether a plan would have nothing for anybody, as the last one had, whatever the order of the same jobs."""
+    """Tell whether a plan would have nothing for anybody, as the last one had, whatever the order of the same jobs.
+
+    What they would have on GPUs changes in rounds alone.
+    """
     if m.is_round or m.num_movable > 0:
         return False
     if m.barren_arrived != s.num_arrived or m.barren_ended != s.num_done:
@@ -254,6 +257,8 @@ def note_barren(s, m):
 def plan(s, jobs, m, futile):
     """Grant jobs what they are to have, in order; return what comes first of the moves that follow."""
     m.num_order = m.num_moving = m.at = 0
+    if m.is_round:
+        m.barren_arrived = -1
     if not futile:
         wish(s, jobs, m)
     if not any_may_start(s, m) and all_have_their_wish(s, m):

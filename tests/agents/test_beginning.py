@@ -9,7 +9,7 @@ import torch
 
 from agents import saved_agent
 from agents.beginning import held
-from agents.learn import learner_of
+from agents.learn import learn, learner_of
 from agents.learned import policy_of
 from agents.moves import MovesLearner
 from agents.saved_agent import Agent
@@ -34,7 +34,7 @@ def scenario() -> Scenario:
 def earlier(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of an agent with another base, fewer weights and other answers than one that begins."""
     folder = tmp_path_factory.mktemp("earlier")
-    training = replace(FEW, weights=("price", "harm", "growth"), hidden=5)
+    training = replace(FEW, weights=("price", "harm", "growth"), hidden=5, decisions=3)
     network = SteerNetwork(3, 5)
     torch.manual_seed(0)
     with torch.no_grad():
@@ -49,8 +49,8 @@ def beginning_at(folder: Path, training: Training = FEW) -> Training:
     return replace(training, begin=str(folder))
 
 
-def test_what_steers_begins_as_the_agent_and_goes_on(scenario: Scenario, earlier: Path) -> None:
-    """Its weights and width are the agent's, whatever is usual; at first it plays as the agent does."""
+def test_what_steers_begins_as_the_agent(scenario: Scenario, earlier: Path) -> None:
+    """Its weights, its width and how often it decides are the agent's, whatever is usual, and so is what it does."""
     agent = saved_agent.load(earlier)
     learner = learner_of(scenario, beginning_at(earlier))
     assert isinstance(learner, SteerLearner)
@@ -64,6 +64,17 @@ def test_what_steers_begins_as_the_agent_and_goes_on(scenario: Scenario, earlier
     ends = [run(each, load.episode()).state.finish_s[:40].tolist() for each in (begun, policy_of(agent))]
     assert ends[0] == ends[1] != run(Rule(), load.episode()).state.finish_s[:40].tolist()
     assert learner.start == Rule()
+
+
+def test_it_goes_on_from_there(scenario: Scenario, earlier: Path, tmp_path: Path) -> None:
+    learn(
+        scenario, beginning_at(earlier, replace(FEW, steps=24, learning_rate=0.1, validate_every=8)), tmp_path
+    )
+    last = max((tmp_path / "checkpoints").iterdir(), key=lambda each: saved_agent.about(each)["step"])
+    before, after = (saved_agent.load(folder).network.state_dict() for folder in (earlier, last))
+    assert before.keys() == after.keys()
+    moved = {name: float((after[name] - before[name]).abs().max()) for name in before}
+    assert all(0 < each < 1 for each in moved.values()), moved
 
 
 def test_an_agent_that_comes_with_the_project_may_go_on_elsewhere(scenario: Scenario) -> None:
@@ -100,5 +111,5 @@ def test_what_cannot_be_is_refused(scenario: Scenario, earlier: Path, tmp_path: 
         learner_of(scenario, beginning_at(earlier, replace(FEW, normalize=True)))
     learner = learner_of(scenario, replace(MOVES, windows=1, environments=1))
     saved_agent.save(tmp_path, Agent(learner.network(learner.model()), learner.training, scenario))
-    with pytest.raises(ValueError, match="expected an agent that steers"):
+    with pytest.raises(ValueError, match="expected an agent that steers, not one of action moves"):
         learner_of(scenario, beginning_at(tmp_path))

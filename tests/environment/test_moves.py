@@ -115,6 +115,21 @@ def test_every_listed_move_can_be_made_and_the_laws_hold(workload: str, seed: in
     assert {"start", "wait"} <= seen
 
 
+def test_another_base_makes_the_choices_but_is_paid_against_the_default_rule() -> None:
+    base = {"price": 6.0, "caution": 0.2}
+    batch, won = one(base=base), 0.0
+    while batch.more[0]:
+        choose(batch, int(batch.lists["own"][0]))
+        won += float(batch.gain[0])
+    played, default = (
+        run(rule, opening("mixed").workload.episode()).state for rule in (Rule(**base), Rule())
+    )
+    assert batch.states[0].finish_s[:FEW].tolist() == played.finish_s[:FEW].tolist()
+    submitted = opening("mixed").episode.jobs["submit_s"].sum()
+    ratio = (played.finish_s[:FEW].sum() - submitted) / (default.finish_s[:FEW].sum() - submitted)
+    assert 1 - won == pytest.approx(batch.told_at_the_end(0)[1]) == pytest.approx(ratio) != 1
+
+
 def test_what_is_not_listed_is_refused() -> None:
     batch = one()
     num = int(batch.lists["num"][0])

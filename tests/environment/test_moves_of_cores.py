@@ -1,11 +1,17 @@
 """Cores and throttles as moves, where they are asked for: each does what it says; what is not chosen is not done."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from envs.moves import Choosing
+from envs.openings import Opening
 from simulator.kernel import laws
+from simulator.kernel.core_memory import CORES, THROTTLE
 from simulator.vocabulary import RUNNING
 from tests.environment.test_moves import choose, one
+from workloads import named, windows
 
 CORE_MOVES = {"divide", "more_cores", "fewer_cores", "throttle", "release"}
 STEPS = {"more_cores": 1.0, "fewer_cores": -1.0, "throttle": -0.1, "release": 0.1}
@@ -37,31 +43,39 @@ def test_cores_are_moves_where_they_are_asked_for(workload: str, seed: int) -> N
     assert kinds >= STEPS.keys() or workload == "mixed"
 
 
-def test_a_division_that_is_not_chosen_is_not_made() -> None:
-    """Nobody's cores change while the rule's division is passed over for a minute of waiting."""
-    batch, refused = one(cores=True), 0
-    while batch.more[0] and refused < 5:
+@pytest.mark.parametrize(("workload", "kind"), [("mixed", CORES), ("coda_mix", THROTTLE)])
+def test_a_division_that_is_not_chosen_is_not_made(workload: str, kind: int) -> None:
+    """Nobody's cores, nor a throttle, change while the rule's division is passed over for a minute of waiting."""
+    many = windows(replace(named(workload), jobs=200, all_windows=True), "train", 1)[0]
+    batch, refused = Choosing([Opening(many)], 1, cores=True), 0
+    batch.begin(0, 0)
+    while batch.more[0] and refused < 8:
         own, moves = int(batch.lists["own"][0]), batch.moves(0)
-        if moves[own].kind != "divide":
+        if moves[own].kind != "divide" or batch.memory[0].move_kind[0] != kind:
             choose(batch, own)
             continue
         before = batch.states[0].copy()
         choose(batch, len(moves) - 1)
-        same = (before["phase"] == RUNNING) & (batch.states[0].phase == RUNNING)
-        quiet = batch.states[0].num_on_cores == before["num_on_cores"]
-        if quiet:
-            assert (batch.states[0].core_count[same] == before["core_count"][same]).all()
+        now = batch.states[0]
+        same = (before["phase"] == RUNNING) & (now.phase == RUNNING)
+        if now.num_on_cores == before["num_on_cores"]:
+            assert (now.core_count[same] == before["core_count"][same]).all()
+            assert (now.throttle[same] == before["throttle"][same]).all()
             refused += 1
-    assert refused == 5
+    assert refused == 8
 
 
-def test_moves_of_cores_at_an_instant_come_to_an_end() -> None:
-    batch = one(cores=True)
+@pytest.mark.parametrize("imagined", [False, True])
+def test_moves_of_cores_at_an_instant_come_to_an_end(imagined: bool) -> None:
+    """However many of them are made in futures that are only imagined."""
+    batch = one(cores=True, futures=1, reward="rollout_advantage" if imagined else "gain")
     while not any(move.kind in STEPS for move in batch.moves(0)):
         choose(batch, int(batch.lists["own"][0]))
     instant, made = int(batch.states[0].instant), 0
     while batch.states[0].instant == instant:
         chosen = [k for k, move in enumerate(batch.moves(0)) if move.kind in STEPS]
+        if imagined and made % 8 == 0:
+            batch.won_s()
         made += bool(chosen)
         choose(batch, chosen[0] if chosen else len(batch.moves(0)) - 1)
     assert made == 32
