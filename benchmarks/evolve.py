@@ -63,11 +63,9 @@ def offsets_of(file: Path) -> Floats:
 
 
 def offsets(weights: Mapping[str, float]) -> Floats:
-    """Return how far weights are from the defaults, in units of their scales."""
-    known = {each.name: each for each in RULE_PARAMETERS}
-    return np.array(
-        [(weights[name] - known[name].default) / known[name].scale for name in constants.SEARCHED]
-    )
+    """Return how far weights are from the defaults, in units of their scales; 0 for those that are not named."""
+    known = [each for each in RULE_PARAMETERS if each.name in constants.SEARCHED]
+    return np.array([(weights.get(each.name, each.default) - each.default) / each.scale for each in known])
 
 
 def command(chosen: argparse.Namespace, found: Found) -> str:
