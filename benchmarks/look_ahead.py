@@ -87,7 +87,8 @@ def told(found: Sequence[Played]) -> list[str]:
     count, compared = len(found), sum(each.compared for each in found)
     seconds, rollouts = sum(each.seconds for each in found), sum(each.rollouts for each in found)
     deviations = np.mean([each.deviations for each in found], axis=0)
-    each = ", ".join(f"{kind} {number:.1f}" for kind, number in zip(KINDS, deviations, strict=True))
+    kinds = KINDS[: len(deviations)]  # it makes no moves of cores
+    each = ", ".join(f"{kind} {number:.1f}" for kind, number in zip(kinds, deviations, strict=True))
     return [
         *(
             f"mean JCT, {which}: {ratio.ratio:.4f} ({ratio.low:.4f}-{ratio.high:.4f}), "

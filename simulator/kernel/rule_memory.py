@@ -69,7 +69,7 @@ MEMORY: Fields = (
     ("compared_at", "f8"),  # s; when that was
     ("num_compared", "i8"),  # how often so far
     ("num_rollouts", "i8"),
-    ("deviations", "i8", (6,)),  # by kind of move
+    ("deviations", "i8", (6,)),  # by kind of move, the first of `move_list.KINDS`
     # of a queued job `left_s` and `key` stand as long as it waits
     ("known_at", "i8", ("jobs",)),  # 1 + the number of its last start before they were found
     ("known_news", "i8", ("jobs",)),  # of its batch, at that time

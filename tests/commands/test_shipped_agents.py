@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -11,13 +11,14 @@ import baselines
 import evaluate
 from agents import load_policy, saved_agent, shipping
 from benchmarks import ship
-from benchmarks.look_ahead import rule_of
+from benchmarks.look_ahead import play, rule_of, told
 from evaluation import protocol
+from simulator.look_ahead import LookAhead
 from simulator.rule import Rule
 from simulator.steered import Steered
 from tests.cases.crowd import crowd
 from train_agent import main as train
-from workloads import names
+from workloads import named, names, windows
 
 SHIPPED = shipping.shipped()
 FEW = (
@@ -154,3 +155,15 @@ def test_one_may_look_ahead_on_top_of_an_agent() -> None:
     assert rule_of("mixed", None, constants=True, taught=False) == Rule(
         **baselines.constants("mixed").settings
     )
+
+
+def test_what_looking_ahead_won_is_told() -> None:
+    load = windows(replace(named("mixed"), jobs=30, all_windows=True), "train", 2)[1]
+    found = [play(LookAhead(draws=2, screening=1), load, number) for number in (0, 1)]
+    lines = told(found)
+    assert lines[0].startswith("mean JCT, looking ahead / the rule: ")
+    assert re.fullmatch(
+        r"deviations a window: [\d.]+ \(wait [\d.]+, start .*, wait_a_minute [\d.]+\)", lines[-1]
+    )
+    assert found[0].ahead_s == found[1].ahead_s
+    assert found[0].compared > 0
