@@ -297,7 +297,7 @@ def test_constants_stand_beside_union(
     rows = [line.split()[0] for line in out.splitlines() if line[:1].isalpha()]
     assert rows[rows.index("constants") :][:3] == ["constants", "union", "fifo"]
     told = (
-        "constants: union with price = 1.5, found on training windows of xonar_mix under --physics all with 4,321 "
+        "constants: union with price = 1.5, found on training windows of xonar_mix under --physics all in 4,321 "
         "simulated episodes."
     )
     assert told in " ".join(out.split())
