@@ -83,14 +83,15 @@ def like_its_agent(training: Training) -> Training:
     if training.begin in (UNION, CONSTANTS):
         return training
     agent, _ = read(training.begin)
+    found = replace(training, begin=str(Path(training.begin).resolve()))
     if training.action != "steer":
-        return replace(training, begin=str(Path(training.begin).resolve()))
+        return found
     if training.weights not in ((), agent.training.weights):
         raise ValueError(f"begin {training.begin}: it steers {', '.join(agent.training.weights)}")
     if training.normalize:
         raise ValueError(f"begin {training.begin}: normalize is for agents that begin anew")
-    own, begin = agent.training, str(Path(training.begin).resolve())
-    return replace(training, begin=begin, weights=own.weights, hidden=own.hidden, decisions=own.decisions)
+    own = agent.training
+    return replace(found, weights=own.weights, hidden=own.hidden, decisions=own.decisions)
 
 
 def held(agent: Agent, noted: Mapping[str, float]) -> Rule | None:

@@ -8,6 +8,7 @@ from simulator.kernel.layout import NOBODY, RUNNING
 from simulator.kernel.move_features import describe_move
 from simulator.kernel.move_list import DIVIDE, FEWER_CORES, MORE_CORES, RELEASE, THROTTLE, add
 from simulator.kernel.readings import drawn_read
+from simulator.kernel.rule_memory import insert_best
 from simulator.kernel.throttling import LEVELS
 from simulator.kernel.trust import cores_wanted
 
@@ -71,20 +72,6 @@ def distance(s, jobs, m, job):
         return abs(cores_wanted(s, jobs, m, job) + servers_of(s, job) - s.core_count[job])
     filled = drawn_read(s, jobs, m, job) / s.node_gbs if s.bandwidth_binds else 0.0
     return abs(jobs[job].cores_each - s.core_count[job]) + 1.0 - s.throttle[job] + FULL_MEMORY * filled
-
-
-@compiled
-def insert_best(m, count, most, job):
-    """Insert a job into the list of those that win most, by `key`; return the new length."""
-    at = count
-    while at > 0 and m.key[m.rows[at - 1]] < m.key[job]:
-        if at < most:
-            m.rows[at] = m.rows[at - 1]
-        at -= 1
-    if at == most:
-        return count
-    m.rows[at] = job
-    return min(count + 1, most)
 
 
 @compiled

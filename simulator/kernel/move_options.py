@@ -9,7 +9,7 @@ import numpy as np
 
 from simulator.kernel import events, laws
 from simulator.kernel._compile import compiled
-from simulator.kernel.choosing_cores import add_core_moves, insert_best
+from simulator.kernel.choosing_cores import add_core_moves
 from simulator.kernel.cores import servers_of, spread
 from simulator.kernel.displacements import best_displacement
 from simulator.kernel.layout import LEAST_CORES, MAX_SHARE, NOBODY, OPEN
@@ -18,7 +18,7 @@ from simulator.kernel.move_features import describe_move
 from simulator.kernel.move_list import DISPLACE, MOVE, PAUSE, START, WAIT, WAIT_A_MINUTE, add
 from simulator.kernel.offers import best_move_of, cost_there, may_move
 from simulator.kernel.places import count_empty, finds_cores, list_gpus, num_places
-from simulator.kernel.rule_memory import MOST_GPUS, copy
+from simulator.kernel.rule_memory import MOST_GPUS, copy, insert_best
 from simulator.kernel.rule_sight import divides
 from simulator.kernel.seats import look_for, rank_gpus, relief_s
 from simulator.kernel.shapes import cores_asked

@@ -162,6 +162,20 @@ def fresh_memory(
 
 
 @compiled
+def insert_best(m, count, most, job):
+    """Insert a job into the list of those that win most, by `key`; return the new length."""
+    at = count
+    while at > 0 and m.key[m.rows[at - 1]] < m.key[job]:
+        if at < most:
+            m.rows[at] = m.rows[at - 1]
+        at -= 1
+    if at == most:
+        return count
+    m.rows[at] = job
+    return min(count + 1, most)
+
+
+@compiled
 def copy(origin, target, count):
     """Copy the first so many entries; to assign a slice would make a third array."""
     for k in range(count):

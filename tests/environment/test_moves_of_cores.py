@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from envs.agent_policy import AgentPolicy
 from envs.moves import Choosing
 from envs.openings import Opening
+from simulator.episode import run
 from simulator.kernel import laws
 from simulator.kernel.core_memory import CORES, THROTTLE
 from simulator.vocabulary import RUNNING
-from tests.environment.test_moves import choose, one
+from tests.environment.test_moves import FEW, choose, one, opening
 from workloads import named, windows
 
 CORE_MOVES = {"divide", "more_cores", "fewer_cores", "throttle", "release"}
@@ -79,6 +81,25 @@ def test_moves_of_cores_at_an_instant_come_to_an_end(imagined: bool) -> None:
         made += bool(chosen)
         choose(batch, chosen[0] if chosen else len(batch.moves(0)) - 1)
     assert made == 32
+
+
+def by_chance(features: np.ndarray, mask: np.ndarray) -> int:
+    """Choose the rule's own move, or any other by what is seen of all."""
+    legal, seen = int(mask.sum()), int(1e4 * np.abs(features[mask.astype(bool)]).sum())
+    return int(features[:, 0].argmax()) if seen % 2 else seen // 2 % legal
+
+
+def test_an_agent_makes_them_as_a_policy_as_in_the_environment() -> None:
+    batch, kinds = one("coda_mix", cores=True), set()
+    while batch.more[0]:
+        seen = batch.seen()
+        place = by_chance(seen["moves"][0], seen["mask"][0])
+        kinds.add(batch.moves(0)[place].kind)
+        choose(batch, place)
+    policy = AgentPolicy(lambda seen, mask: by_chance(seen["moves"], mask), action="moves", cores=True)
+    played = run(policy, opening("coda_mix").workload.episode())
+    assert batch.states[0].finish_s[:FEW].tolist() == played.state.finish_s[:FEW].tolist()
+    assert {"divide", "more_cores", "fewer_cores"} <= kinds
 
 
 def test_without_being_asked_for_cores_are_no_moves() -> None:
