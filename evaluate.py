@@ -47,10 +47,11 @@ class Evaluation:
     policy: tuple[str, ...] = ()
     """A module of baselines/ (fifo ...), all, tuned, tuned:NAME, constants, ppo (the agent that comes with the project
     for the workload, or for all), the folder of a learned agent, or module:attribute. Several make one table, in which
-    all are held against the first; one stands beside fifo, sjf, srtf and las."""
-    protocol: str | None = None
-    """The folder of a run of train_agent.py: its agents, of all seeds, are judged on windows of its scenario, or of
-    what flags choose, beside a ladder of policies and those that --policy names."""
+    all are compared with the first; one alone is compared with fifo, beside sjf, srtf and las."""
+    protocol: tuple[str, ...] = ()
+    """Agents to judge beside a ladder of policies and those that --policy names: the folder of a run of train_agent.py,
+    with all its seeds, or those of your own, a module:attribute for each seed. On windows of what the run learned on,
+    unless flags choose others."""
     paper: str | None = None
     """Instead of a policy, a paper of experiments/ (xion ...): its claims, on the workload that they are about."""
     scenario: Scenario = field(default_factory=Scenario)
@@ -140,17 +141,16 @@ def reproduction(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]"
 
 
 def judgement(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
-    """Return the name of a run of training, and what judges its agents and fills a folder."""
+    """Return the names of agents, or of a run of training, and what judges them and fills a folder."""
     from agents import check_installed
 
     check_installed()
     from agents.judging import candidates
 
-    run = str(evaluation.protocol)
-    found = candidates(Path(run))
-    if evaluation.scenario == Scenario() and not evaluation.workload:
-        evaluation = replace(evaluation, scenario=found[0].agent.scenario)
-    return run, partial(judge, evaluation, found, named(evaluation))
+    found = [each for name in evaluation.protocol for each in candidates(name)]
+    if evaluation.scenario == Scenario() and not evaluation.workload and found[0].scenario:
+        evaluation = replace(evaluation, scenario=found[0].scenario)
+    return " ".join(evaluation.protocol), partial(judge, evaluation, found, named(evaluation))
 
 
 def judge(
@@ -179,12 +179,11 @@ def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
     found = named(evaluation)
     if "all" in evaluation.policy:
         return found, "fifo"
-    reference = next(iter(found))
-    beside = () if evaluation.scenario.whole else BESIDE
-    if of_search := tuned(evaluation, evaluation.policy[0]):
-        beside = tuple(dict.fromkeys((of_search.policy, *beside)))
-    alone = len(evaluation.policy) == 1
-    return found | {name: baselines.load(name) for name in beside if alone and name not in found}, reference
+    if len(evaluation.policy) > 1 or evaluation.scenario.whole:
+        return found, next(iter(found))
+    of_search = tuned(evaluation, evaluation.policy[0])
+    beside = (of_search.policy, *BESIDE) if of_search else BESIDE
+    return found | {name: baselines.load(name) for name in beside if name not in found}, BESIDE[0]
 
 
 def named(evaluation: Evaluation) -> "dict[str, Policy | type]":

@@ -14,11 +14,10 @@ import baselines
 from agents import saved_agent
 from agents.beginning import held
 from agents.learned import policy_of
-from agents.saved_agent import Agent
 from evaluation import protocol, report
 from evaluation.choices import workload_like
 from evaluation.comparison import Comparison, compare_agents
-from evaluation.footnotes import lever_off
+from evaluation.footnotes import FULL_WINDOWS, lever_off
 from evaluation.protocol import LEVELS, Judgement
 from evaluation.run_folder import BEST, agent_folder
 from simulator.episode import run
@@ -48,20 +47,31 @@ Made = dict[str, Callable[[], Policy]]
 
 
 class Candidate(NamedTuple):
-    """An agent, and what always does what it does on average, where that is known."""
+    """What makes an agent's policy; where known, what always does as it does on average, and what it learned on."""
 
-    agent: Agent
-    held: Rule | None
+    make: Callable[[], Policy]
+    held: Rule | None = None
+    scenario: Scenario | None = None
 
 
-def candidates(folder: Path) -> list[Candidate]:
-    """Return the best agents of a run, one for each seed, or the agent of a folder; ValueError where there is none."""
+def candidates(name: str | Path) -> list[Candidate]:
+    """Return the best agents of a run, one for each seed, the agent of a folder, or one by package.module:attribute.
+
+    ValueError where there is none.
+    """
+    folder = Path(name)
+    if not folder.is_dir() and ":" in str(name):
+        return [Candidate(partial(baselines.make, baselines.load(str(name))))]
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}")
     several = sorted(folder.glob(f"seed-*/{BEST}"))
-    found = several or [agent_folder(folder)]
-    agents = ((saved_agent.load(each), saved_agent.about(each)) for each in found)
-    return [Candidate(agent, held(agent, noted.get("validation", {}))) for agent, noted in agents]
+    return [of_folder(each) for each in several or [agent_folder(folder)]]
+
+
+def of_folder(folder: Path) -> Candidate:
+    """Return the agent of a folder."""
+    agent, noted = saved_agent.load(folder), saved_agent.about(folder)
+    return Candidate(partial(policy_of, agent), held(agent, noted.get("validation", {})), agent.scenario)
 
 
 def windows_for(scenario: Scenario, count: int | None) -> list[Workload]:
@@ -98,7 +108,7 @@ class Judging:
         scenario = workloads[0].scenario
         self.workloads, self.processes = workloads, processes
         self.shifts = applicable(scenario)
-        self.agents: Made = {f"agent_{k}": partial(policy_of, each.agent) for k, each in enumerate(found)}
+        self.agents: Made = {f"agent_{k}": each.make for k, each in enumerate(found)}
         self.held: Made = {
             f"held_{k}": partial(baselines.make, each.held) for k, each in enumerate(found) if each.held
         }
@@ -190,6 +200,11 @@ class Judging:
         return found
 
 
+def too_few(windows: int) -> str:
+    """Say so where intervals over so many windows are too narrow."""
+    return f" (fewer than {FULL_WINDOWS}: intervals are too narrow)" if windows < FULL_WINDOWS else ""
+
+
 def told(ratio: Comparison) -> str:
     """Write out a ratio with its interval."""
     return f"{ratio.ratio:.3f} ({ratio.low:.3f}-{ratio.high:.3f})"
@@ -199,18 +214,18 @@ def lines(found: Judged, count: int) -> Iterator[str]:
     """Yield what is printed of a judgement of so many agents."""
     windows = next(iter(found.against.values())).windows
     of = f"{count} agents" if count > 1 else "the agent"
-    yield f"Mean JCT of {of} / that of each on {windows} test windows; below 1 is better."
+    yield f"Mean JCT of {of} / that of each on {windows} test windows{too_few(windows)}; below 1 is better."
     yield f"95 % intervals over windows{' and agents' if count > 1 else ''}; IQM: mean of the middle half."
     yield ""
     yield f"{'against':<22}{'mean':>6} {'interval':>12} {'IQM':>6} {'interval':>12}{'wins':>6}{'p, Holm':>10}"
     for name, each in found.against.items():
         mean, iqm = (f"{it.ratio:6.3f} {it.low:6.3f}-{it.high:.3f}" for it in (each.mean, each.iqm))
-        yield f"{name:<22}{mean} {iqm}{each.wins:6d}{each.holm:10.1e}"
+        yield f"{name:<22}{mean} {iqm}{each.wins:6d}{each.holm:10.2g}"
     yield ""
     yield f"Below a lower bound no schedule comes; of it {of} {'have' if count > 1 else 'has'} {told(found.to_bound)}"
     if found.closed:
-        yield f"Share of {START}'s gap to the bound that is closed"
-        yield from (f"{name:<22}{share:8.3f}" for name, share in found.closed.items() if name != START)
+        yield f"Share of the gap between {START} and the bound that is closed, where any is"
+        yield from (f"{name:<22}{share:8.1%}" for name, share in found.closed.items() if share > 0)
     yield ""
     yield "Share of the agents' windows with a ratio of at most"
     yield f"{'against':<22}" + "".join(f"{level:>8g}" for level in LEVELS)
@@ -218,11 +233,12 @@ def lines(found: Judged, count: int) -> Iterator[str]:
         yield f"{name:<22}" + "".join(f"{share:8.2f}" for share in each.profile)
     yield ""
     few = Judging.shifted_windows(windows)
-    yield f"Under shifts, on {few} of the windows, against {START} and the best policy there"
+    yield f"Under shifts, on {few} of the windows{too_few(few)}"
+    yield f"{'':<34}{f'against {START}':<24}against the best policy there"
     for shift, ratios in found.shifts.items():
-        began, *best = (f"{name} {it[0]:.3f} ({it[1]:.3f}-{it[2]:.3f})" for name, it in ratios.items())
-        yield f"{shift:<38}{began}"
-        yield from (f"{'':<38}{each}" for each in best)
+        cells = {name: f"{it[0]:.3f} ({it[1]:.3f}-{it[2]:.3f})" for name, it in ratios.items()}
+        best = next((f"{cell}  {name}" for name, cell in cells.items() if name != START), "the same")
+        yield f"{shift:<34}{cells[START]:<24}{best}"
     yield ""
     yield "Processor seconds a window on this machine, the simulation's own included"
     yield from (f"{name:<22}{seconds:8.3f}" for name, seconds in found.seconds.items())

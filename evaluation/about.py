@@ -27,6 +27,8 @@ LIBRARIES = (
 
 def about(workloads: "Sequence[Workload]", heading: Sequence[str], notes: Sequence[str]) -> dict[str, Any]:
     """Return where results come from, as plain JSON; heading, notes: what is said above and below their table."""
+    from evaluation.footnotes import origins  # it loads what takes long, which --version is not to wait for
+
     machines = workloads[0].cluster
     return {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -39,6 +41,7 @@ def about(workloads: "Sequence[Workload]", heading: Sequence[str], notes: Sequen
         "windows": [load.window.number for load in workloads],
         "heading": list(heading),
         "notes": list(notes),
+        "origins": origins(workloads[0].table, workloads[0].scenario),
     }
 
 

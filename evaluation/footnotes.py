@@ -22,6 +22,9 @@ USED = {part: tuple(column.name for column in COLUMNS if part in column.parts) f
 FULL_WINDOWS = 20
 """Windows from which the bootstrap's interval is as wide as it claims; see `evaluation.comparison.compare`."""
 
+MEASURED = "measured"
+"""The origin of a column that was read from a trace."""
+
 DROPPED = ("jobs larger than the cluster dropped: ", "CPU jobs taken out, since cpu_jobs is off: ")
 """How `workloads._workload.prepare` begins its notes on a window; other notes are on the trace as a whole."""
 
@@ -127,7 +130,7 @@ def footnotes(
         *levers_off(summaries, workloads),
         *_contention(summaries, scenario),
         *_disciplines(policies, scenario),
-        *origins(workloads[0].table, scenario),
+        *origins_in_short(workloads[0].table, scenario),
         *_notes(workloads),
     ]
 
@@ -164,10 +167,9 @@ def _bound(summaries: Mapping[str, pd.DataFrame], reference: str, bounds: pd.Dat
     """Say what the bound is, and how much of the gap to it each policy closes, where there is one to compare with."""
     line = "Lower bound: no schedule has a shorter mean JCT, whatever it shares, sizes or moves; none need reach it."
     closed = report.gaps_closed(summaries, bounds, reference)
-    shares = [
-        f"{name} {100 * share:.0f}\N{NO-BREAK SPACE}%" for name, share in closed.items() if name != reference
-    ]
-    return [f"{line} Of {reference}'s gap to it, closed: {', '.join(shares)}." if shares else line]
+    shares = [f"{name} {100 * share:.0f}\N{NO-BREAK SPACE}%" for name, share in closed.items() if share > 0]
+    told = f"{line} Share of the gap between {reference} and it that is closed: {', '.join(shares)}."
+    return [told if shares else line]
 
 
 def _alike(summaries: Mapping[str, pd.DataFrame], reference: str) -> list[str]:
@@ -229,18 +231,33 @@ def _disciplines(policies: Mapping[str, Policy | type], scenario: Scenario) -> l
 
 def origins(table: pd.DataFrame, scenario: Scenario) -> list[str]:
     """Say which columns that matter here were measured, and from what the others were drawn."""
+    reasons = _origins(table, scenario)
+    measured = reasons.pop(MEASURED, [])
+    lines = [f"Measured: {', '.join(measured)}."] if measured else []
+    filled = [
+        f"{', '.join(columns)}: {origin.removeprefix('filled: ')}" for origin, columns in reasons.items()
+    ]
+    return lines + (["Drawn, not measured:", *(f"  {line}" for line in filled)] if filled else [])
+
+
+def origins_in_short(table: pd.DataFrame, scenario: Scenario) -> list[str]:
+    """Say which columns that matter here were measured, and which were not."""
+    reasons = _origins(table, scenario)
+    measured = reasons.pop(MEASURED, [])
+    drawn = [column for columns in reasons.values() for column in columns]
+    said = {"Measured": measured, "Drawn, not measured (about.json in the run folder says how)": drawn}
+    return [f"{what}: {', '.join(columns)}." for what, columns in said.items() if columns]
+
+
+def _origins(table: pd.DataFrame, scenario: Scenario) -> dict[str, list[str]]:
+    """Return the columns that matter here by where they are from."""
     used = [column for part, columns in USED.items() if part in scenario.parts for column in columns]
     used += [column.name for column in COLUMNS if column.asked_by and getattr(scenario, column.asked_by)]
     reasons: dict[str, list[str]] = {}
     for column, origin in table.attrs.get("origin", {}).items():
         if column in used or column in ("submit_s", "num_gpus", "duration_s"):
             reasons.setdefault(origin, []).append(column)
-    measured = reasons.pop("measured", [])
-    lines = [f"Measured: {', '.join(measured)}."] if measured else []
-    filled = [
-        f"{', '.join(columns)}: {origin.removeprefix('filled: ')}" for origin, columns in reasons.items()
-    ]
-    return lines + (["Drawn, not measured:", *(f"  {line}" for line in filled)] if filled else [])
+    return reasons
 
 
 def _notes(workloads: Sequence["Workload"]) -> list[str]:

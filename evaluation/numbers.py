@@ -236,7 +236,7 @@ NUMBERS: Mapping[str, Number] = {
         best="low",
     ),
     "resizes": Number(
-        "restarts to hold other GPUs", lambda w: w["resizes"].sum(), "re-\nsizes", "count", "resizes"
+        "restarts to hold other GPUs", lambda w: w["resizes"].sum(), "moves", "count", "resizes"
     ),
     "failures": Number(
         "restarts after a failure of a job or a node",

@@ -1,6 +1,7 @@
 """Scores: policies simulated on the same workloads, their numbers side by side, and what to know of them."""
 
 import math
+import os
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
@@ -10,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 import pandas as pd
 
 from evaluation import results
-from evaluation.comparison import compare
+from evaluation.comparison import compare, paired_ratios
 from evaluation.lower_bound import gap_closed, lower_bound
 from evaluation.numbers import NUMBERS
 from evaluation.numbers import shown as shown_numbers
@@ -32,7 +33,7 @@ Outcome = TypeVar("Outcome")
 BOUND = "lower bound"
 ROUNDING = 1e-9  # of mean JCTs, as a share
 LONGEST_HEADING, LEAST_NAME, LONGEST_NAME = 14, 16, 25  # characters
-PLAIN_WIDTH, WIDEST = 80, 120  # characters of a line where no terminal says how many, and at most
+PLAIN_WIDTH, WIDEST = 100, 120  # characters of a line where nothing says how many, and on a terminal at most
 GOOD, BAD = "green", "red"
 INTERVAL = "95 %\ninterval"
 
@@ -157,12 +158,17 @@ def document(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, refere
 def gaps_closed(
     summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference: str
 ) -> dict[str, float]:
-    """Return the share of the gap in mean JCT between the reference and the bound that each closes; {} without one."""
-    jct_s = {name: float(results.pool(each)["mean_jct_s"]) for name, each in summaries.items()}
-    least_s = float(results.pool(bounds)["mean_jct_s"])
-    if jct_s[reference] <= least_s * (1 + ROUNDING):
+    """Return the share of the gap between the reference and the bound that each closes; {} where there is no gap.
+
+    By the ratios to the reference's mean JCT, averaged over windows, as in the table.
+    """
+    ratios = {
+        name: float(paired_ratios([each], [summaries[reference]]).mean())
+        for name, each in (*summaries.items(), (BOUND, bounds))
+    }
+    if (least := ratios.pop(BOUND)) >= 1 - ROUNDING:
         return {}
-    return {name: gap_closed(jct_s[reference], own_s, least_s) for name, own_s in jct_s.items()}
+    return {name: gap_closed(1.0, ratio, least) for name, ratio in ratios.items()}
 
 
 def table(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference: str) -> "SideBySide":
@@ -308,9 +314,18 @@ def _text(value: float, form: str) -> str:
             return f"{value:,.2f}"
 
 
+def columns_said() -> int | None:
+    """Return how many characters a line has by the variable COLUMNS; None where it says nothing."""
+    said = os.environ.get("COLUMNS", "")
+    return int(said) if said.isdigit() and int(said) > 0 else None
+
+
 def console(file: IO[str], plain_width: int = PLAIN_WIDTH) -> "Console":
-    """Return what prints tables and lines to a file: plain, and so many characters wide, where it is no terminal."""
+    """Return what prints tables and lines to a file: plain where it is no terminal.
+
+    There a line has as many characters as COLUMNS says, or else `plain_width`.
+    """
     from rich.console import Console
 
-    width = min(Console(file=file).width, WIDEST) if file.isatty() else plain_width
+    width = min(Console(file=file).width, WIDEST) if file.isatty() else columns_said() or plain_width
     return Console(file=file, width=width, markup=False, emoji=False, highlight=False)

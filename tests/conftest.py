@@ -27,6 +27,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         first.compile_all()
     # What is compiled in a test says nothing: messages are held to the letter.
     os.environ.setdefault(SAID, "1")
+    os.environ.pop("COLUMNS", None)  # tables have as many columns as a line has room for
     gc.disable()  # until all tests have been imported: nothing of that is garbage
 
 

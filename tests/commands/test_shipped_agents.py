@@ -99,15 +99,17 @@ def test_the_agents_of_a_run_are_judged(
     assert {"its mean action, held", "fifo", "union", "srtf_oracle", "union_oracle", "srsf"} <= set(rows)
     assert "xonar" not in rows  # nobody shares under --physics exclusive
     assert "Mean JCT of 2 agents / that of each on 2 test windows" in out
-    assert re.search(r"^load x 1\.25 +union \d\.\d{3} \(", out, re.MULTILINE)
+    assert re.search(r"^load x 1\.25 +\d\.\d{3} \(\d\.\d{3}-\d\.\d{3}\) ", out, re.MULTILINE)
+    assert "2 test windows (fewer than 20: intervals are too narrow)" in out
     printed = out.partition("Mean JCT of")[2].partition("Run folder")[0]
-    assert max(len(line) for line in printed.splitlines()) <= 80
+    assert max(len(line) for line in printed.splitlines()) <= 100
     found = json.loads((tmp_path / "judged" / "protocol.json").read_text(encoding="utf-8"))
     assert found["against"]["fifo"]["windows"] == 2
     assert "the other form of contention" not in found["shifts"]  # under --physics exclusive
     assert 0 < found["gap_closed"]["srtf_oracle"] <= 1
     assert found["gap_closed"]["fifo"] < 0
-    assert re.search(r"^fifo +-\d+\.\d{3}$", out, re.MULTILINE)
+    assert re.search(r"^srtf_oracle +\d+\.\d%$", out, re.MULTILINE)
+    assert not re.search(r"^fifo +-", out, re.MULTILINE)
     assert found["to_bound"]["low"] >= 1
     assert f"of it 2 agents have {found['to_bound']['ratio']:.3f} (" in out
     again = [*found["by_window"]["agent_0"], *found["by_window"]["agent_1"]]
@@ -116,6 +118,27 @@ def test_the_agents_of_a_run_are_judged(
         for ours, theirs in zip(again, found["by_window"]["fifo"] * 2, strict=True)
     ]
     assert found["against"]["fifo"]["mean"]["ratio"] == pytest.approx(sum(ratios) / 4)
+
+
+def test_agents_of_another_library_are_judged_one_a_seed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "RESAMPLES", 100)
+    (tmp_path / "theirs.py").write_text(
+        "from baselines import load\nseed_0, seed_1 = load('srtf'), load('fifo')\n", encoding="utf-8"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    few = ["--workload", "quick", "--jobs", "30", "--windows", "2", "--all-windows"]
+    out = ["--out", str(tmp_path / "judged")]
+    assert evaluate.main(["--protocol", "theirs:seed_0", "theirs:seed_1", *few, *out]) == 0
+    assert "Mean JCT of 2 agents / that of each" in capsys.readouterr().out
+    found = json.loads((tmp_path / "judged" / "protocol.json").read_text(encoding="utf-8"))
+    mine = found["by_window"]
+    assert [row["mean_jct_s"] for row in mine["agent_0"]] == [row["mean_jct_s"] for row in mine["srtf"]]
+    assert [row["mean_jct_s"] for row in mine["agent_1"]] == [row["mean_jct_s"] for row in mine["fifo"]]
+    assert "its mean action, held" not in found["against"]
+    assert evaluate.main(["--protocol", "theirs:seed_2", *few]) == 2
+    assert "no callable attribute" in capsys.readouterr().err
 
 
 def test_a_folder_without_agents_is_not_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from evaluation import footnotes, report, results, run_folder
+from evaluation import about, footnotes, report, results, run_folder
 from simulator.policy import Ranking
 from tests.cases.some_jobs import some_jobs
 from traces import fill
@@ -118,12 +118,14 @@ def test_a_mean_below_the_bound_is_refused(
 
 def test_the_gap_closed_is_told(workloads: list[Workload], tables: dict[str, pd.DataFrame]) -> None:
     summaries, bounds = report.score(tables, workloads), report.bounds(workloads)
-    fifo, srtf = (results.pool(summaries[name])["mean_jct_s"] for name in ("fifo", "srtf"))
-    share = (fifo - srtf) / (fifo - bounds["mean_jct_s"].mean())
+    fifo, srtf, least = (each["mean_jct_s"] for each in (summaries["fifo"], summaries["srtf"], bounds))
+    share = (1 - (srtf / fifo).mean()) / (1 - (least / fifo).mean())
     lines = footnotes.footnotes(workloads, summaries, {"fifo": FIFO, "srtf": SRTF}, "fifo", bounds)
     assert 0 < share < 1
     assert any(
-        line.endswith(f"Of fifo's gap to it, closed: srtf {100 * share:.0f}\N{NO-BREAK SPACE}%.")
+        line.endswith(
+            f"Share of the gap between fifo and it that is closed: srtf {100 * share:.0f}\N{NO-BREAK SPACE}%."
+        )
         for line in lines
     )
     assert report.document(summaries, bounds, "fifo")["gap_closed_from_fifo"]["srtf"] == pytest.approx(share)
@@ -154,6 +156,17 @@ def test_columns_without_effect_are_not_listed(workloads: list[Workload]) -> Non
     assert "gpu_memory_gib" in lines
     assert "pause_s" not in lines
     assert "Measured: submit_s, num_gpus, duration_s." in lines
+
+
+def test_what_was_drawn_is_named_in_a_sentence_and_how_is_kept(workloads: list[Workload]) -> None:
+    scenario = Scenario(physics="memory")
+    measured, drawn = footnotes.origins_in_short(workloads[0].table, scenario)
+    assert measured == "Measured: submit_s, num_gpus, duration_s."
+    named = drawn.removeprefix("Drawn, not measured (about.json in the run folder says how): ")
+    assert "gpu_memory_gib" in named.removesuffix(".").split(", ")
+    how = about.about(workloads, [], [])["origins"]
+    assert how == footnotes.origins(workloads[0].table, workloads[0].scenario)
+    assert any("pause_s" in line.partition(":")[0] for line in how)
 
 
 def test_jobs_dropped_are_summed_over_windows() -> None:
