@@ -6,12 +6,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import baselines
 from agents import check_installed
 from agents.training import Training, usual
-from evaluation import choices, command, run_folder
+from evaluation import about, choices, command, run_folder
 from evaluation.command import progress
 from simulator.choice import check, choice
 from workloads import Scenario, Split
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from agents.callbacks import Validated
-    from evaluation.comparison import Comparison
+    from agents.table import Trained
     from simulator.policy import Policy
 
 EXAMPLES = """Examples:
@@ -30,13 +30,7 @@ EXAMPLES = """Examples:
   python train_agent.py --workload mixed --action moves    each move, as look-ahead teaches
   python train_agent.py --action pick --physics exclusive    which job is next
 --list workloads or traces: what there is; --version"""
-START, HELD, CONSTANTS, UNTAUGHT, OWN, BEGAN = "start", "held", "constants", "untaught", "own", "began"
-BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
-"""What the trained agent stands beside, each with default settings. Before them come what it does on average, always
-(`held`), what it began as, or `union` where it began elsewhere (`start`), the agent at which it began, or what that
-does on average (`began`), where a history is named `union` without it (`untaught`), and the best constants that are
-known for the workload (`constants`)."""
-UNTAUGHT_TOLD = "the rule without what finished jobs teach"
+OWN = "own"
 PRESETS = choices.WORKLOAD | {"action": choices.Preset("training", usual)}
 
 
@@ -132,20 +126,13 @@ def available(scenario: Scenario, split: Split, wanted: int) -> int:
         return len(up_to(scenario, split, wanted))
 
 
-class Trained(NamedTuple):
-    """An agent: its folder, and what does always what it does on average, where there is such a policy."""
-
-    folder: Path
-    policy: "Policy"
-    held: "Policy | None"
-
-
-def train(wanted: Run, number: int, folder: Path) -> Trained:
+def train(wanted: Run, number: int, folder: Path) -> "Trained":
     """Learn with a progress bar and a line a validation; return the best agent of this number."""
     from agents import load_policy
     from agents.callbacks import pace
     from agents.learn import learn, learner_of
     from agents.learner import seed_of
+    from agents.table import Trained, compared_with
 
     training = replace(wanted.training, learning_seed=seed_of(wanted.scenario, wanted.training) + number)
     own = folder / f"seed-{number}" if wanted.seeds > 1 else folder
@@ -156,14 +143,14 @@ def train(wanted: Run, number: int, folder: Path) -> Trained:
 
     def note(validated: "Validated") -> None:
         times.append((time.perf_counter(), validated))
-        tell(validated, held_against(training))
+        tell(validated, compared_with(training))
         if validated.best:
             bests.append(validated)
 
     with progress("learning", training.steps, before="drawing windows and playing the heuristics") as stepped:
         how: dict[str, Any] = {"threads": processors(wanted), "track": wanted.track}
         best = learn(wanted.scenario, training, own, **how, stepped=stepped, validated=note)
-    print(pace(times, held_against(training)))
+    print(pace(times, compared_with(training)))
     held = learner_of(wanted.scenario, training).held(bests[-1].greedy.numbers)
     return Trained(best, load_policy(best), held)
 
@@ -174,7 +161,9 @@ def processors(wanted: Run) -> int:
 
 
 def tell(validated: "Validated", start: str) -> None:
-    """Print a validation, in which agents are held against `start`."""
+    """Print a validation, in which agents are compared with `start`."""
+    from agents.table import START
+
     greedy, sampled = validated.greedy.against, validated.sampled.against
     limits = (
         f"{greedy[START].low:.4f}-{greedy[START].high:.4f}" if greedy[START].windows > 1 else "one window"
@@ -192,14 +181,15 @@ def tell(validated: "Validated", start: str) -> None:
         print(f"{'':>16} on {validated.greedy.in_short}", flush=True)
 
 
-def score(wanted: Run, agents: Sequence[Trained], folder: Path) -> None:
+def score(wanted: Run, agents: "Sequence[Trained]", folder: Path) -> None:
     """Print and keep the table of the agents and the heuristics on test windows, one for each workload."""
     from agents.learner import scenarios_of
+    from agents.table import in_table, verdicts
     from evaluation import report
 
     own = wanted.workload or choices.workload_like(wanted.scenario)
     named = scenarios_of(wanted.scenario, wanted.training, own or OWN)
-    policies, summaries = in_table(wanted, agents, tuple(named)), []
+    policies, summaries = in_table(wanted.scenario, wanted.training, agents, tuple(named)), []
     for name, scenario in named.items():
         if several := len(named) > 1:
             print(f"\nOn {name}:")
@@ -207,9 +197,9 @@ def score(wanted: Run, agents: Sequence[Trained], folder: Path) -> None:
         summaries.append(score_on(test, policies, len(agents), folder / name if several else folder))
     if len(named) > 1:
         print(f"\nOn all {len(named)} workloads together:")
-        out = report.console(sys.stdout)
-        for line in verdicts(together(summaries), len(agents), wanted.training):
-            out.print(line)
+        report.console(sys.stdout).print(
+            *verdicts(together(summaries), len(agents), wanted.training), sep="\n"
+        )
     print(f"See how it learned: tensorboard --logdir {folder}")
     print(f"Score the agent again: python evaluate.py --policy {agents[0].folder}")
 
@@ -235,6 +225,7 @@ def score_on(
     """Print and keep the table of one workload, with so many agents in it; return the summaries."""
     from functools import partial
 
+    from agents.table import START, verdicts
     from envs.task import shared_windows
     from evaluation import footnotes, report
 
@@ -248,91 +239,12 @@ def score_on(
     bounds = report.bounds(workloads)
     summaries = report.score(results, workloads, bounds)
     run_folder.write_run(folder, results, report.document(summaries, bounds, START))
-    out = report.console(sys.stdout)
-    for line in footnotes.heading(workloads):
-        out.print(line)
-    out.print(report.table(summaries, bounds, START))
-    for line in footnotes.footnotes(workloads, summaries, policies, START, bounds):
-        out.print(line)
-    for line in verdicts(summaries, count, wanted.training):
-        out.print(line)
+    out, heading = report.console(sys.stdout), footnotes.heading(workloads)
+    notes = footnotes.footnotes(workloads, summaries, policies, START, bounds)
+    run_folder.write_json(folder / about.ABOUT, about.about(workloads, heading, notes))
+    out.print("", *heading, "", report.table(summaries, bounds, START), "", *notes, sep="\n")
+    out.print(*verdicts(summaries, count, wanted.training), sep="\n")
     return summaries
-
-
-def in_table(
-    wanted: Run, agents: "Sequence[Trained]", learned_on: Sequence[str]
-) -> "dict[str, Policy | type]":
-    """Return what stands in the table, by name: the agents first."""
-    from agents.learn import learner_of
-    from agents.learned import policy_of
-    from envs.steer import TRUSTS
-
-    found: dict[str, Policy | type] = dict(
-        zip(numbered("agent", len(agents)), [each.policy for each in agents], strict=True)
-    )
-    for name, each in zip(numbered(HELD, len(agents)), agents, strict=True):
-        if each.held:
-            found[name] = each.held
-    learner = learner_of(wanted.scenario, wanted.training)
-    found[START] = learner.start
-    if wanted.training.begin not in ("union", CONSTANTS):
-        found[BEGAN] = policy_of(learner.begun.agent) if learner.begun.agent else learner.begun.rule
-    if wanted.training.action == "steer" and wanted.scenario.history:
-        found[UNTAUGHT] = baselines.vary(baselines.load("union"), **dict.fromkeys(TRUSTS, 0.0))
-    known = baselines.best_constants(learned_on, taught=wanted.scenario.taught)
-    if known and (wanted.training.action == "steer" or wanted.training.begin == CONSTANTS):
-        found[CONSTANTS] = baselines.load(known)
-    return found | {name: baselines.load(name) for name in BESIDE}
-
-
-def numbered(name: str, count: int) -> list[str]:
-    """Return so many names, with a number each if they are several."""
-    return [f"{name}_{number}" for number in range(count)] if count > 1 else [name]
-
-
-def held_against(training: Training) -> str:
-    """Name what agents are held against first: where they began, or `union` if that is elsewhere."""
-    return "where it began" if training.begin == "union" else "union"
-
-
-def verdicts(summaries: "dict[str, pd.DataFrame]", count: int, training: Training) -> list[str]:
-    """Say of every other policy whether the agents, so many, are better, as far as these windows tell."""
-    from evaluation.comparison import compare_agents
-    from evaluation.footnotes import FULL_WINDOWS
-
-    of = "the agent" if count == 1 else f"the {count} agents"
-    ours, held = (
-        [summaries[each] for each in numbered(name, count) if each in summaries] for name in ("agent", HELD)
-    )
-    own = {*numbered("agent", count), *numbered(HELD, count)}
-    start = held_against(training)
-    told = {START: start, UNTAUGHT: UNTAUGHT_TOLD, BEGAN: "where it began"}
-    found = {"what it does on average, held": compare_agents(ours, held)} if held else {}
-    for name, other in summaries.items():
-        if name not in own:
-            found[told.get(name, name)] = compare_agents(ours, [other] * count)
-    lines = [f"Mean JCT of {of} / that of each, paired by window, with its 95 % interval:"]
-    lines += [
-        f"  {each.ratio:.4f} ({each.low:.4f}-{each.high:.4f}), lower in {each.wins} of {each.windows} windows: "
-        f"{words(each)} {which}"
-        for which, each in found.items()
-    ]
-    name = {"union": start, CONSTANTS: CONSTANTS}.get(training.begin, "where it began")
-    began = found.get(name, found[start])
-    if began.high >= 1 or began.windows < FULL_WINDOWS:
-        lines.append(f"As far as these windows tell, {of} learned nothing by which jobs end earlier.")
-    return lines
-
-
-def words(found: "Comparison") -> str:
-    """Put a comparison into words, as far as its windows carry."""
-    from evaluation.footnotes import FULL_WINDOWS
-
-    if found.windows < FULL_WINDOWS:
-        return "too few windows to tell it from"
-    if found.high < 1:
-        return "better than"
-    return "worse than" if found.low > 1 else "not distinguishable from"
 
 
 if __name__ == "__main__":

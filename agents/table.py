@@ -1,0 +1,116 @@
+"""The table at the end of training: what stands beside the agents, and who is better, as far as its windows tell."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+import baselines
+from agents.learn import learner_of
+from agents.learned import policy_of
+from agents.training import Training
+from envs.steer import TRUSTS
+from evaluation.comparison import Comparison, compare_agents
+from evaluation.footnotes import FULL_WINDOWS
+from simulator.policy import Policy
+from workloads import Scenario
+
+START, HELD, CONSTANTS, UNTAUGHT, BEGAN = "start", "held", "constants", "untaught", "began"
+"""Rows of the table: the rule that agents are compared with, what always does what an agent does on average, the best
+constants that are known, the rule without what finished jobs teach, and the agent at which another began."""
+BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
+"""What stands in it always, with default settings."""
+
+
+class Trained(NamedTuple):
+    """An agent: its folder, and what does always what it does on average, where there is such a policy."""
+
+    folder: Path
+    policy: Policy
+    held: Policy | None
+
+
+def in_table(
+    scenario: Scenario, training: Training, agents: Sequence[Trained], learned_on: Sequence[str]
+) -> dict[str, Policy | type]:
+    """Return what stands in the table, by name, the agents first; learned_on: names of workloads."""
+    found: dict[str, Policy | type] = dict(
+        zip(numbered("agent", len(agents)), [each.policy for each in agents], strict=True)
+    )
+    for name, each in zip(numbered(HELD, len(agents)), agents, strict=True):
+        if each.held:
+            found[name] = each.held
+    learner = learner_of(scenario, training)
+    found[START] = learner.start
+    if training.begin not in ("union", CONSTANTS):
+        found[BEGAN] = policy_of(learner.begun.agent) if learner.begun.agent else learner.begun.rule
+    if training.action == "steer" and scenario.history:
+        found[UNTAUGHT] = baselines.vary(baselines.load("union"), **dict.fromkeys(TRUSTS, 0.0))
+    known = baselines.best_constants(learned_on, taught=scenario.taught)
+    if known and (training.action == "steer" or training.begin == CONSTANTS):
+        found[CONSTANTS] = baselines.load(known)
+    return found | {name: baselines.load(name) for name in BESIDE}
+
+
+def compared_with(training: Training) -> str:
+    """Name what agents are compared with first: where they began, or `union` if that is elsewhere."""
+    return "where it began" if training.begin == "union" else "union"
+
+
+def verdicts(summaries: Mapping[str, pd.DataFrame], count: int, training: Training) -> list[str]:
+    """Say of every other policy whether the agents, so many, are better, as far as these windows tell."""
+    of = "the agent" if count == 1 else f"the {count} agents"
+    ours, held = (
+        [summaries[each] for each in numbered(name, count) if each in summaries] for name in ("agent", HELD)
+    )
+    own = {*numbered("agent", count), *numbered(HELD, count)}
+    found = {HELD: compare_agents(ours, held)} if held else {}
+    found |= {name: compare_agents(ours, [it] * count) for name, it in summaries.items() if name not in own}
+    told, windows = in_words(training), next(iter(found.values())).windows
+    wide = max(len(told.get(name, name)) for name in found)
+    lines = [
+        "",
+        f"Mean JCT of {of} / that of each policy, its 95 % interval, and in how many windows it is lower",
+    ]
+    lines += [
+        f"{told.get(name, name):<{wide}}  {each.ratio:.4f} ({each.low:.4f}-{each.high:.4f})  "
+        f"{each.wins:>3} of {each.windows}  {words(each)}".rstrip()
+        for name, each in found.items()
+    ]
+    if windows < FULL_WINDOWS:
+        lines.append(
+            f"Over fewer than {FULL_WINDOWS} windows intervals are too narrow to tell policies apart."
+        )
+    began = found.get({"union": START, CONSTANTS: CONSTANTS}.get(training.begin, BEGAN), found[START])
+    if began.high >= 1 or windows < FULL_WINDOWS:
+        lines.append(f"As far as these windows tell, {of} learned nothing by which jobs end earlier.")
+    return lines
+
+
+def in_words(training: Training) -> dict[str, str]:
+    """Say what the rows are whose names do not tell."""
+    rule = "union" if training.action in ("steer", "moves") else "the base policy"
+    began = {"union": START, CONSTANTS: CONSTANTS}.get(training.begin, BEGAN)
+    told = {
+        HELD: "held: what it does on average, always",
+        START: f"start: {rule}",
+        UNTAUGHT: "untaught: union, which no finished job teaches",
+        BEGAN: "began: the agent that was named",
+        CONSTANTS: "constants: union with what a search found",
+    }
+    return told | {began: f"{told[began]}, where it began"}
+
+
+def words(found: Comparison) -> str:
+    """Put a comparison into a word, as far as its windows carry; none where they are too few."""
+    if found.windows < FULL_WINDOWS:
+        return ""
+    if found.high < 1:
+        return "better"
+    return "worse" if found.low > 1 else "not told apart"
+
+
+def numbered(name: str, count: int) -> list[str]:
+    """Return so many names, with a number each if they are several."""
+    return [f"{name}_{number}" for number in range(count)] if count > 1 else [name]
