@@ -25,8 +25,8 @@ class Training:
 
     action: Action = "steer"
     """What the agent does: steer the rule over moves by its weights, with all levers, beginning as `union`; choose each
-    of its moves; or pick the job to start, beginning as the threshold heuristic. It also sets the defaults of the choices
-    below."""
+    of its moves; or pick the job to start, beginning as the threshold heuristic. It also sets the defaults of
+    the choices below."""
     algorithm: Algorithm = "ppo"
     """ppo; of what steers evolution: whole windows are played by pairs of networks whose weights differ; of moves
     student: the network learns what each move wins in imagined futures."""

@@ -103,7 +103,7 @@ def _extent(workloads: Sequence["Workload"]) -> str:
     )
     sizes = sorted({len(load.table) for load in workloads})
     size = " to ".join(f"{jobs:,}" for jobs in dict.fromkeys((sizes[0], sizes[-1])))
-    return f"{len(workloads)} test windows of {size} jobs {which}"
+    return f"{_counted(len(workloads), 'test window')} of {size} jobs {which}"
 
 
 def _physics(scenario: Scenario) -> str:

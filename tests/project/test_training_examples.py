@@ -16,7 +16,7 @@ from workloads import Scenario, whole
 
 FOLDER = ROOT / "docs" / "examples" / "train"
 PAGE = ROOT / "docs" / "train_and_score.md"
-LEARN = ("sb3_ppo", "sb3_dqn", "maskable_ppo", "one_file")
+LEARN = ("sb3_steer", "sb3_ppo", "sb3_dqn", "maskable_ppo", "one_file")
 LONGEST = 120  # lines
 STEPS = 16
 
@@ -45,10 +45,31 @@ def test_an_example_learns_and_is_a_policy(
     for size in {"ENVIRONMENTS", "ROLLOUT"} & set(vars(module)):
         monkeypatch.setattr(module, size, 4)
     module.train(STEPS)
-    assert Path(module.FILE).exists()
+    assert Path(module.FILE.format(0)).exists()
     load = whole(Scenario(**chosen))
     table = load.results(run(module.policy, load.episode()))
     assert table["finish_s"].notna().all()
+
+
+def test_what_an_agent_does_on_average_stands_beside_it(
+    chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control is the mean over validation windows, and plays as the environment with that action."""
+    module = example("sb3_steer", chosen, monkeypatch)
+    for size in ("ENVIRONMENTS", "ROLLOUT"):
+        monkeypatch.setattr(module, size, 4)
+    module.train(STEPS, seed=1)
+    module.learned.cache_clear()
+    module.mean_action.cache_clear()
+    monkeypatch.setattr(module, "mean_action", lambda seed: np.load(module.HELD.format(1)))
+    env: Any = gymnasium.make("GPUCluster-v1", **module.WINDOWS, **module.CHOICES).unwrapped
+    seen, _ = env.reset(options={"window": 0})
+    assert np.allclose(module.mean_action(0), module.learned(1).predict(seen, deterministic=True)[0])
+    over = False
+    while not over:
+        _, _, over, _, _ = env.step(module.mean_action(0))
+    load = whole(Scenario(**chosen))
+    assert load.results(run(module.held, load.episode())).equals(env.results())
 
 
 def test_what_is_scored_is_what_the_environment_plays(
