@@ -148,7 +148,10 @@ def brief(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def table(cells: Sequence[Cell], digits: int = 3) -> list[str]:
-    """Return the table's lines: a policy with a figure a row, oracles last, the best of the others in bold."""
+    """Return the table's lines: a policy with a figure a row, oracles last, the best of the others in bold.
+
+    What is written alike is bold alike.
+    """
     at = {(cell.workload, cell.policy): cell for cell in cells}
     workloads = list(dict.fromkeys(cell.workload for cell in cells))
     labels = sorted(
@@ -188,7 +191,7 @@ def text(cell: Cell | None, best: float, digits: int) -> str:
     if cell.ratio == cell.low == cell.high == 1 or cell.policy == REFERENCE:
         return "1"
     ratio, low, high = (f"{number:.{digits}f}" for number in (cell.ratio, cell.low, cell.high))
-    shown = f"**{ratio}**" if eligible(cell) and cell.ratio == best else ratio
+    shown = f"**{ratio}**" if eligible(cell) and ratio == f"{best:.{digits}f}" else ratio
     return shown if math.isnan(cell.low) else f"{shown} ({low}-{high})"
 
 

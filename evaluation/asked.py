@@ -2,7 +2,7 @@
 
 import ast
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +10,16 @@ from pathlib import Path
 from traces import VERSION, modules, unknown
 
 LISTS = {"policies": "baselines", "workloads": "workloads", "traces": "traces", "papers": "experiments"}
+BESIDES = {
+    "baselines": {
+        "ppo": "The agent that comes with the project for the workload, or for all others.",
+        "tuned": "What did best in a search on the workload's training windows; tuned:NAME for one policy.",
+        "constants": "union with the weights that a search found for the workload.",
+        "all": "Every policy above but lookahead, which takes seconds to minutes a window.",
+        "module:attribute": "A policy of your own.",
+    }
+}
+"""What may be named beside the modules of a folder."""
 FLAGS = ("--help", "--list", "--version")
 """Beside those that choose something."""
 WIDTH = 80
@@ -30,7 +40,9 @@ def answer(args: Sequence[str]) -> str | None:
             if name
             else f"--list: expected one of {', '.join(LISTS)}"
         )
-    return listed(LISTS[name])
+    found = {each: about(LISTS[name], each) for each in modules(LISTS[name]) if each != "generic"}
+    besides = BESIDES.get(LISTS[name], {})
+    return "\n\n".join(listed(each) for each in (found, besides) if each)
 
 
 def said_version() -> str:
@@ -42,15 +54,12 @@ def said_version() -> str:
     return f"gpu-cluster-gym {own}, draws of version {VERSION}"
 
 
-def listed(package: str) -> str:
-    """Return the modules of a folder, each with what its docstring says first, on lines of 80 characters."""
-    names = [name for name in modules(package) if name != "generic"]
-    wide = max(map(len, names)) + 2
+def listed(found: Mapping[str, str]) -> str:
+    """Return names, each with what is said of it, on lines of 80 characters."""
+    wide = max(map(len, found)) + 2
     return "\n".join(
-        textwrap.fill(
-            about(package, name), WIDTH, initial_indent=f"{name:{wide}}", subsequent_indent=" " * wide
-        )
-        for name in names
+        textwrap.fill(what, WIDTH, initial_indent=f"{name:{wide}}", subsequent_indent=" " * wide)
+        for name, what in found.items()
     )
 
 
