@@ -148,10 +148,7 @@ def brief(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def table(cells: Sequence[Cell], digits: int = 3) -> list[str]:
-    """Return the table's lines: a policy with a figure a row, oracles last, the best of the others in bold.
-
-    What is written alike is bold alike.
-    """
+    """Return the table's lines: a policy with a figure a row, oracles last; bold is what is written as the best is."""
     at = {(cell.workload, cell.policy): cell for cell in cells}
     workloads = list(dict.fromkeys(cell.workload for cell in cells))
     labels = sorted(
