@@ -114,6 +114,8 @@ def read_choices(args: Sequence[str]) -> Evaluation:
         )
     if evaluation.records and (evaluation.protocol or not evaluation.policy):
         raise ValueError("--record, --report and --perfetto go with --policy alone: leave them out")
+    if evaluation.scenario.whole and evaluation.windows:
+        raise ValueError("--whole replays everything as one episode: leave out --windows")
     usual = Scenario(seed=evaluation.scenario.seed)
     if evaluation.paper and evaluation.scenario != usual:
         changed = [name for name, value in vars(usual).items() if getattr(evaluation.scenario, name) != value]

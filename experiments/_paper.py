@@ -50,6 +50,8 @@ class Paper:
             "A claim is held against the paper's own figure: reached if the whole 95 % interval (paired bootstrap over "
             "trials) is, not reached if none of it is, else not sure."
         )
+        if min(found.counts().values()) < footnotes.FULL_WINDOWS:
+            yield f"Over fewer than {footnotes.FULL_WINDOWS} trials an interval is too narrow, and a verdict too sure."
         yield from self.remarks(found)
 
     def write(self, folder: Path, name: str, found: Found) -> list[Path]:
