@@ -183,6 +183,10 @@ def _gantt_note(data: str) -> str:
     return " ".join(note for note, kind in ((bars, '"gantt":'), (shares, '"shares":')) if kind in data)
 
 
+ORIGINS = ("Measured:", "Drawn, not measured")
+"""How the notes begin that name columns, in place of which the page has what each was drawn from."""
+
+
 def _is_reading(note: str) -> bool:
     """Tell whether a note is on how to read the table."""
     return note.startswith(("Times in seconds", "Mean JCT /", "Lower bound:"))
@@ -236,7 +240,9 @@ def _grid(headings: Sequence[str], rows: Sequence[Sequence[str]], ruled: int) ->
 
 def _provenance(run: Run) -> str:
     """Return the choices, the code, the versions and what was measured and drawn."""
-    drawn = [note for note in run.about.get("notes", []) if not _is_reading(note)]
+    notes, origins = run.about.get("notes", []), run.about.get("origins", [])
+    told = [note for note in notes if not _is_reading(note) and not (origins and note.startswith(ORIGINS))]
+    drawn = [*told, *origins]
     rows = "".join(
         f'<tr><td>{escape(name)}</td><td class="word">{escape(value)}</td></tr>'
         for name, value in _facts(run)

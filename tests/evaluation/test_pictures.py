@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,8 @@ def test_the_page_tells_where_it_comes_from(folder: Path, text: str) -> None:
     about = json.loads((folder / "about.json").read_text())
     assert about["versions"]["numpy"] in text
     assert (about["commit"] or "not of a checkout") in text
-    assert "Drawn, not measured" in text
+    assert "Drawn, not measured:" in text
+    assert all(escape(line) in text for line in about["origins"])
     for choice in ("scenario: physics", "scenario: seed", "policy"):
         assert f"<td>{choice}</td>" in text
 
