@@ -164,7 +164,7 @@ def test_curves_show_what_was_promised(scenario: Scenario, tmp_path: Path) -> No
     assert {"choices", "commit", "custom_scalars__config__"} <= texts
 
 
-@pytest.mark.parametrize(("workload", "known"), [("mixed", True), ("xonar_memory", False)])
+@pytest.mark.parametrize(("workload", "known"), [("mixed", True), ("large", False)])
 def test_the_best_constants_are_a_line_where_some_are_known(workload: str, known: bool) -> None:
     lines = Validation(learner_of(named(workload), Training(validation_windows=2))).lines
     assert ("constants" in lines) == known
