@@ -114,8 +114,9 @@ def read_choices(args: Sequence[str]) -> Evaluation:
         )
     if evaluation.records and (evaluation.protocol or not evaluation.policy):
         raise ValueError("--record, --report and --perfetto go with --policy alone: leave them out")
-    if evaluation.scenario.whole and evaluation.windows:
-        raise ValueError("--whole replays everything as one episode: leave out --windows")
+    if evaluation.scenario.whole and (evaluation.windows or evaluation.protocol):
+        other = "--windows" if evaluation.windows else "--protocol, which judges on windows"
+        raise ValueError(f"--whole replays everything as one episode: leave out it or {other}")
     usual = Scenario(seed=evaluation.scenario.seed)
     if evaluation.paper and evaluation.scenario != usual:
         changed = [name for name, value in vars(usual).items() if getattr(evaluation.scenario, name) != value]
@@ -124,11 +125,11 @@ def read_choices(args: Sequence[str]) -> Evaluation:
 
 
 def scoring(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
-    """Return the name of the policy to score, and what simulates it beside others and fills a folder."""
+    """Return the names of what to score, and what simulates it beside others and fills a folder."""
     policies, reference = chosen(evaluation)
     with working("preparing the jobs; the first run compiles the simulator"):
         workloads = made(evaluation)
-    return reference, partial(evaluate, evaluation, policies, reference, workloads)
+    return ", ".join(evaluation.policy), partial(evaluate, evaluation, policies, reference, workloads)
 
 
 def reproduction(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
@@ -147,12 +148,15 @@ def judgement(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
     from agents import check_installed
 
     check_installed()
-    from agents.judging import candidates
+    from agents.judging import candidates, learned_on
 
+    look_in_this_folder()
+    if len(set(evaluation.protocol)) < len(evaluation.protocol):
+        raise ValueError("--protocol: an agent is named twice, which is one seed and not two")
     found = [each for name in evaluation.protocol for each in candidates(name)]
-    if evaluation.scenario == Scenario() and not evaluation.workload and found[0].scenario:
-        evaluation = replace(evaluation, scenario=found[0].scenario)
-    return " ".join(evaluation.protocol), partial(judge, evaluation, found, named(evaluation))
+    if evaluation.scenario == Scenario() and not evaluation.workload:
+        evaluation = replace(evaluation, scenario=learned_on(found) or evaluation.scenario)
+    return ", ".join(evaluation.protocol), partial(judge, evaluation, found, named(evaluation))
 
 
 def judge(
@@ -242,10 +246,14 @@ def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
     if ":" not in policy and policy not in known:
         others = ("all", "tuned", "tuned:NAME", "constants", PPO, "package.module:attribute")
         raise ValueError(unknown("policy", policy, (*known, *others, "the folder of an agent")))
-    if ":" in policy and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # a user's own module lies in their folder
-    found = baselines.load(policy)
-    return policy, found
+    look_in_this_folder()
+    return policy, baselines.load(policy)
+
+
+def look_in_this_folder() -> None:
+    """Let modules of a user's own be found, which lie in their folder."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
 
 
 def made(evaluation: Evaluation) -> "list[Workload]":

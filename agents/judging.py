@@ -74,6 +74,16 @@ def of_folder(folder: Path) -> Candidate:
     return Candidate(partial(policy_of, agent), held(agent, noted.get("validation", {})), agent.scenario)
 
 
+def learned_on(found: Sequence[Candidate]) -> Scenario | None:
+    """Return what agents learned on, None where that is not known; ValueError where it is not the same for all."""
+    known = [each.scenario for each in found if each.scenario]
+    if any(each != known[0] for each in known):
+        raise ValueError(
+            "these agents learned on different scenarios: name one to judge them on, as --workload"
+        )
+    return known[0] if known else None
+
+
 def windows_for(scenario: Scenario, count: int | None) -> list[Workload]:
     """Return so many test windows of a scenario, else a hundred, or all of a log with fewer; ValueError for none."""
     return windows(scenario, "test", count) if count else up_to(scenario, "test", WINDOWS)
@@ -129,7 +139,7 @@ class Judging:
         others: dict[str, Any] = {
             name: each for name, each in summaries.items() if name not in self.agents | self.held
         }
-        if len(self.held) == len(ours):
+        if len(self.held) == len(ours):  # else it is not known of all
             others = {"its mean action, held": [summaries[name] for name in self.held]} | others
         few = workloads[: self.shifted_windows(len(workloads))]
         shifts = {AS_IT_IS: self._shift(few, moved)} | {
@@ -200,9 +210,10 @@ class Judging:
         return found
 
 
-def too_few(windows: int) -> str:
+def too_few(windows: int) -> Iterator[str]:
     """Say so where intervals over so many windows are too narrow."""
-    return f" (fewer than {FULL_WINDOWS}: intervals are too narrow)" if windows < FULL_WINDOWS else ""
+    if windows < FULL_WINDOWS:
+        yield f"Over fewer than {FULL_WINDOWS} windows an interval is too narrow."
 
 
 def told(ratio: Comparison) -> str:
@@ -214,15 +225,16 @@ def lines(found: Judged, count: int) -> Iterator[str]:
     """Yield what is printed of a judgement of so many agents."""
     windows = next(iter(found.against.values())).windows
     of = f"{count} agents" if count > 1 else "the agent"
-    yield f"Mean JCT of {of} / that of each on {windows} test windows{too_few(windows)}; below 1 is better."
+    yield f"Mean JCT of {of} / that of each on {windows} test windows; below 1 is better."
     yield f"95 % intervals over windows{' and agents' if count > 1 else ''}; IQM: mean of the middle half."
+    yield from too_few(windows)
     yield ""
     yield f"{'against':<22}{'mean':>6} {'interval':>12} {'IQM':>6} {'interval':>12}{'wins':>6}{'p, Holm':>10}"
     for name, each in found.against.items():
         mean, iqm = (f"{it.ratio:6.3f} {it.low:6.3f}-{it.high:.3f}" for it in (each.mean, each.iqm))
         yield f"{name:<22}{mean} {iqm}{each.wins:6d}{each.holm:10.2g}"
     yield ""
-    yield f"Below a lower bound no schedule comes; of it {of} {'have' if count > 1 else 'has'} {told(found.to_bound)}"
+    yield f"Mean JCT of {of} / a lower bound that no schedule beats: {told(found.to_bound)}"
     if found.closed:
         yield f"Share of the gap between {START} and the bound that is closed, where any is"
         yield from (f"{name:<22}{share:8.1%}" for name, share in found.closed.items() if share > 0)
@@ -233,12 +245,13 @@ def lines(found: Judged, count: int) -> Iterator[str]:
         yield f"{name:<22}" + "".join(f"{share:8.2f}" for share in each.profile)
     yield ""
     few = Judging.shifted_windows(windows)
-    yield f"Under shifts, on {few} of the windows{too_few(few)}"
-    yield f"{'':<34}{f'against {START}':<24}against the best policy there"
+    yield f"Under shifts, on {few} of the windows"
+    yield from too_few(few)
+    yield f"{'':<38}{f'against {START}':<24}against the best policy there"
     for shift, ratios in found.shifts.items():
         cells = {name: f"{it[0]:.3f} ({it[1]:.3f}-{it[2]:.3f})" for name, it in ratios.items()}
         best = next((f"{cell}  {name}" for name, cell in cells.items() if name != START), "the same")
-        yield f"{shift:<34}{cells[START]:<24}{best}"
+        yield f"{shift:<38}{cells[START]:<24}{best}"
     yield ""
     yield "Processor seconds a window on this machine, the simulation's own included"
     yield from (f"{name:<22}{seconds:8.3f}" for name, seconds in found.seconds.items())

@@ -71,7 +71,7 @@ def verdicts(summaries: Mapping[str, pd.DataFrame], count: int, training: Traini
     wide = max(len(told.get(name, name)) for name in found)
     lines = [
         "",
-        f"Mean JCT of {of} / that of each policy, its 95 % interval, and in how many windows it is lower",
+        f"Mean JCT of {of} / that of each, its 95 % interval, and windows in which it is lower",
     ]
     lines += [
         f"{told.get(name, name):<{wide}}  {each.ratio:.4f} ({each.low:.4f}-{each.high:.4f})  "
@@ -92,14 +92,9 @@ def in_words(training: Training) -> dict[str, str]:
     """Say what the rows are whose names do not tell."""
     rule = "union" if training.action in ("steer", "moves") else "the base policy"
     began = {"union": START, CONSTANTS: CONSTANTS}.get(training.begin, BEGAN)
-    told = {
-        HELD: "held: what it does on average, always",
-        START: f"start: {rule}",
-        UNTAUGHT: "untaught: union, which no finished job teaches",
-        BEGAN: "began: the agent that was named",
-        CONSTANTS: "constants: union with what a search found",
-    }
-    return told | {began: f"{told[began]}, where it began"}
+    said = {HELD: ["its mean action"], START: [rule], UNTAUGHT: ["union"], BEGAN: [], CONSTANTS: []}
+    said[began].append("where it began")
+    return {name: f"{name} ({', '.join(words)})" for name, words in said.items() if words}
 
 
 def words(found: Comparison) -> str:

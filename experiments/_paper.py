@@ -51,7 +51,8 @@ class Paper:
             "trials) is, not reached if none of it is, else not sure."
         )
         if min(found.counts().values()) < footnotes.FULL_WINDOWS:
-            yield f"Over fewer than {footnotes.FULL_WINDOWS} trials an interval is too narrow, and a verdict too sure."
+            few = f"fewer than {footnotes.FULL_WINDOWS} trials"
+            yield f"Where there are {few}, intervals are too narrow, and verdicts too sure."
         yield from self.remarks(found)
 
     def write(self, folder: Path, name: str, found: Found) -> list[Path]:

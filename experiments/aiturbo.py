@@ -153,7 +153,7 @@ def tables(found: Found) -> "list[SideBySide]":
     numbers = (
         *_tables.TIMES,
         ("preemptions", "preemp-\ntions", "{:,.1f}"),
-        ("resizes", "re-\nsizes", "{:,.1f}"),
+        ("resizes", "moves", "{:,.1f}"),
         *USED,
     )
     title = f"The usual case: load {trace.LOAD:g}"

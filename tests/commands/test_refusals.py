@@ -54,7 +54,7 @@ from tests.conftest import ROOT
         (("--policy", "fifo", "--max-share", "99"), ("--max-share 99: expected at least 1 and at most 4",)),
         ((), ("--policy", "--paper")),
         (("--policy", "fifo", "--paper", "xion"), ("give --policy", "or --paper")),
-        (("--policy", "fifo", "--whole", "--windows", "2"), ("one episode: leave out --windows",)),
+        (("--policy", "fifo", "--whole", "--windows", "2"), ("one episode: leave out it or --windows",)),
         (("--paper", "xoin"), ("no paper 'xoin' among", "did you mean 'xion'")),
         (("--paper", "xion", "--cluster", "8x8", "--jobs", "9"), ("leave out --cluster, --jobs",)),
         (("--paper", "xion", "--windows", "0"), ("--windows 0", "at least 1")),

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 import baselines
 import evaluate
 from agents import load_policy, saved_agent, shipping
+from agents.judging import Candidate, learned_on
+from baselines import load
 from benchmarks import ship
 from benchmarks.look_ahead import play, rule_of, told
 from evaluation import protocol
@@ -100,7 +103,7 @@ def test_the_agents_of_a_run_are_judged(
     assert "xonar" not in rows  # nobody shares under --physics exclusive
     assert "Mean JCT of 2 agents / that of each on 2 test windows" in out
     assert re.search(r"^load x 1\.25 +\d\.\d{3} \(\d\.\d{3}-\d\.\d{3}\) ", out, re.MULTILINE)
-    assert "2 test windows (fewer than 20: intervals are too narrow)" in out
+    assert out.count("Over fewer than 20 windows an interval is too narrow.") == 2
     printed = out.partition("Mean JCT of")[2].partition("Run folder")[0]
     assert max(len(line) for line in printed.splitlines()) <= 100
     found = json.loads((tmp_path / "judged" / "protocol.json").read_text(encoding="utf-8"))
@@ -111,7 +114,12 @@ def test_the_agents_of_a_run_are_judged(
     assert re.search(r"^srtf_oracle +\d+\.\d%$", out, re.MULTILINE)
     assert not re.search(r"^fifo +-", out, re.MULTILINE)
     assert found["to_bound"]["low"] >= 1
-    assert f"of it 2 agents have {found['to_bound']['ratio']:.3f} (" in out
+    assert (
+        f"Mean JCT of 2 agents / a lower bound that no schedule beats: {found['to_bound']['ratio']:.3f} ("
+        in out
+    )
+    shifts = out.partition("Under shifts")[2].partition("Processor seconds")[0].splitlines()[3:-1]
+    assert all(re.match(r"\S.{36} \d\.\d{3} \(", line) for line in shifts), shifts
     again = [*found["by_window"]["agent_0"], *found["by_window"]["agent_1"]]
     ratios = [
         ours["mean_jct_s"] / theirs["mean_jct_s"]
@@ -127,7 +135,8 @@ def test_agents_of_another_library_are_judged_one_a_seed(
     (tmp_path / "theirs.py").write_text(
         "from baselines import load\nseed_0, seed_1 = load('srtf'), load('fifo')\n", encoding="utf-8"
     )
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)  # where a user's own module lies
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
     few = ["--workload", "quick", "--jobs", "30", "--windows", "2", "--all-windows"]
     out = ["--out", str(tmp_path / "judged")]
     assert evaluate.main(["--protocol", "theirs:seed_0", "theirs:seed_1", *few, *out]) == 0
@@ -137,8 +146,23 @@ def test_agents_of_another_library_are_judged_one_a_seed(
     assert [row["mean_jct_s"] for row in mine["agent_0"]] == [row["mean_jct_s"] for row in mine["srtf"]]
     assert [row["mean_jct_s"] for row in mine["agent_1"]] == [row["mean_jct_s"] for row in mine["fifo"]]
     assert "its mean action, held" not in found["against"]
-    assert evaluate.main(["--protocol", "theirs:seed_2", *few]) == 2
-    assert "no callable attribute" in capsys.readouterr().err
+    for wrong, why in (
+        (("theirs:seed_2",), "no callable attribute"),
+        (("theirs:seed_0", "theirs:seed_0"), "named twice"),
+    ):
+        assert evaluate.main(["--protocol", *wrong, *few]) == 2
+        assert why in capsys.readouterr().err
+    assert evaluate.main(["--protocol", "theirs:seed_0", "--whole"]) == 2
+    assert "judges on windows" in capsys.readouterr().err
+
+
+def test_what_agents_learned_on_is_one_scenario_or_named() -> None:
+    quick, mixed = (Candidate(lambda: load("fifo"), scenario=named(each)) for each in ("quick", "mixed"))
+    unknown = Candidate(lambda: load("fifo"))
+    assert learned_on([unknown, quick]) == named("quick")
+    assert learned_on([unknown]) is None
+    with pytest.raises(ValueError, match="learned on different scenarios"):
+        learned_on([quick, mixed])
 
 
 def test_a_folder_without_agents_is_not_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

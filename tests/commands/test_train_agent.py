@@ -97,7 +97,7 @@ def test_it_learns_and_says_how_the_agent_stands(trained: Run) -> None:
     rows = re.findall(r"^(\w+) +[\d,.]+ ", out, re.MULTILINE)
     assert rows[:8] == ["agent", "start", "fifo", "sjf", "srtf", "las", "xion", "xion_threshold"]
     assert re.search(
-        r"^start: the base policy, where it began +\d\.\d{4} \(.*\) +\d of \d$", out, re.MULTILINE
+        r"^start \(the base policy, where it began\) +\d\.\d{4} \(.*\) +\d of \d$", out, re.MULTILINE
     )
     assert "Over fewer than 20 windows intervals are too narrow to tell policies apart." in out
     assert f"tensorboard --logdir {run}" in out

@@ -1,4 +1,4 @@
-"""What the commands show fits 80 columns, is told while one waits, and a run's folder says how the run went."""
+"""What the commands show fits its columns, is told while one waits, and a run's folder says how the run went."""
 
 import os
 import re

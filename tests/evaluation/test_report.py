@@ -162,7 +162,8 @@ def test_what_was_drawn_is_named_in_a_sentence_and_how_is_kept(workloads: list[W
     scenario = Scenario(physics="memory")
     measured, drawn = footnotes.origins_in_short(workloads[0].table, scenario)
     assert measured == "Measured: submit_s, num_gpus, duration_s."
-    named = drawn.removeprefix("Drawn, not measured (about.json in the run folder says how): ")
+    said, _, named = drawn.partition(": ")
+    assert said == "Drawn, not measured (about.json in the run folder says how)"
     assert "gpu_memory_gib" in named.removesuffix(".").split(", ")
     how = about.about(workloads, [], [])["origins"]
     assert how == footnotes.origins(workloads[0].table, workloads[0].scenario)

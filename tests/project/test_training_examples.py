@@ -1,6 +1,7 @@
 """The examples of `docs/examples/train/` learn, save, and are then policies that the command scores."""
 
 import re
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
 from simulator.episode import run
 from tests.cases import tiny
 from tests.conftest import ROOT
-from workloads import Scenario, whole
+from workloads import Scenario, named, whole, windows
 
 FOLDER = ROOT / "docs" / "examples" / "train"
 PAGE = ROOT / "docs" / "train_and_score.md"
@@ -54,22 +56,37 @@ def test_an_example_learns_and_is_a_policy(
 def test_what_an_agent_does_on_average_stands_beside_it(
     chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The control is the mean over validation windows, and plays as the environment with that action."""
+    """It is the mean of what is done in windows, and the control plays as the environment with one action."""
     module = example("sb3_steer", chosen, monkeypatch)
     for size in ("ENVIRONMENTS", "ROLLOUT"):
         monkeypatch.setattr(module, size, 4)
-    module.train(STEPS, seed=1)
-    module.learned.cache_clear()
+    module.train(2 * STEPS, seed=1)
+    model = module.PPO.load(module.FILE.format(1), device="cpu")
+    assert any(float(each.detach().abs().max()) > 0 for each in model.policy.action_net.parameters()), (
+        "nothing learned"
+    )
+    with torch.no_grad():
+        model.policy.action_net.weight.zero_()
+        model.policy.action_net.bias.copy_(torch.linspace(-0.5, 0.5, len(model.policy.action_net.bias)))
+    held = module.average(model)
+    assert np.allclose(held, np.linspace(-0.5, 0.5, len(held)))
+    np.save(module.HELD.format(0), held)
     module.mean_action.cache_clear()
-    monkeypatch.setattr(module, "mean_action", lambda seed: np.load(module.HELD.format(1)))
-    env: Any = gymnasium.make("GPUCluster-v1", **module.WINDOWS, **module.CHOICES).unwrapped
-    seen, _ = env.reset(options={"window": 0})
-    assert np.allclose(module.mean_action(0), module.learned(1).predict(seen, deterministic=True)[0])
+    load = windows(replace(named("mixed"), jobs=40), "train", 1)[0]
+    table = load.results(run(module.held, load.episode()))
+    assert table.equals(played(held))
+    assert not table.equals(played(0 * held)), "the action matters"
+
+
+def played(action: np.ndarray) -> Any:
+    """Return the results of an environment with this window where the action is always the same."""
+    choices: dict[str, Any] = {"workload": "mixed", "scenario": {"jobs": 40}, "count": 1}
+    env: Any = gymnasium.make("GPUCluster-v1", action="steer", **choices).unwrapped
+    env.reset(options={"window": env.windows[0]})
     over = False
     while not over:
-        _, _, over, _, _ = env.step(module.mean_action(0))
-    load = whole(Scenario(**chosen))
-    assert load.results(run(module.held, load.episode())).equals(env.results())
+        _, _, over, _, _ = env.step(action)
+    return env.results()
 
 
 def test_what_is_scored_is_what_the_environment_plays(
