@@ -148,12 +148,10 @@ def judgement(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
     from agents import check_installed
 
     check_installed()
-    from agents.judging import candidates, learned_on
+    from agents.judging import all_candidates, learned_on
 
     look_in_this_folder()
-    if len(set(evaluation.protocol)) < len(evaluation.protocol):
-        raise ValueError("--protocol: an agent is named twice, which is one seed and not two")
-    found = [each for name in evaluation.protocol for each in candidates(name)]
+    found = all_candidates(evaluation.protocol)
     if evaluation.scenario == Scenario() and not evaluation.workload:
         evaluation = replace(evaluation, scenario=learned_on(found) or evaluation.scenario)
     return ", ".join(evaluation.protocol), partial(judge, evaluation, found, named(evaluation))
@@ -181,7 +179,7 @@ def judge(
 
 
 def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
-    """Return the policies to score by name, and the name of the one that the others are held against."""
+    """Return the policies to score by name, and the name of the one that the others are compared with."""
     found = named(evaluation)
     if "all" in evaluation.policy:
         return found, "fifo"

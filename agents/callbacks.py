@@ -159,7 +159,7 @@ def row_of(score: Score) -> dict[str, float]:
 
 
 def pace(times: Sequence[tuple[float, Validated]], start: str) -> str:
-    """Say how fast was learned, by validations, each with when it was, s. start: what they are held against."""
+    """Say how fast was learned, by validations, each with when it was, s. start: what they are compared with."""
     began, last = times[0][0], times[-1][1]
     minutes = {each.step: (at - began) / 60 for at, each in times}
     rate = last.step / max(60 * minutes[last.step], 1e-9)

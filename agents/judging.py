@@ -38,9 +38,9 @@ LADDER = (
     "union",
     "srtf_oracle",
 )
-"""What agents are held against where its lever is there, from the simplest to the strongest; the last is an oracle."""
+"""What agents are compared with where its lever is there, from the simplest to the strongest; the last is an oracle."""
 START, KNOWING = "union", "union_oracle"
-"""What all are held against, and the same where it knows run times."""
+"""What all are compared with, and the same where it knows run times."""
 AS_IT_IS, TRUTH = "as it is", "true_run_times"
 WINDOWS, TIMED = 100, 3
 Made = dict[str, Callable[[], Policy]]
@@ -52,6 +52,13 @@ class Candidate(NamedTuple):
     make: Callable[[], Policy]
     held: Rule | None = None
     scenario: Scenario | None = None
+
+
+def all_candidates(names: Sequence[str]) -> list[Candidate]:
+    """Return the agents of several runs, folders and modules; ValueError where one is named twice, or is not there."""
+    if len(set(names)) < len(names):
+        raise ValueError("--protocol: an agent is named twice, which is one seed and not two")
+    return [each for name in names for each in candidates(name)]
 
 
 def candidates(name: str | Path) -> list[Candidate]:
@@ -104,7 +111,7 @@ class Judged(NamedTuple):
 
 
 class Judging:
-    """Agents and the policies that they are held against."""
+    """Agents and the policies that they are compared with."""
 
     def __init__(
         self,

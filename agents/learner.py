@@ -49,7 +49,7 @@ class Learner(ABC):
     @property
     @abstractmethod
     def start(self) -> Policy:
-        """What the agent is held against: what it is before it has learned, or `union` if it begins elsewhere."""
+        """What the agent is compared with: what it is before it has learned, or `union` if it begins elsewhere."""
 
     @abstractmethod
     def model(self) -> PPO:

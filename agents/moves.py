@@ -28,7 +28,7 @@ class MovesLearner(Learner):
 
     @property
     def start(self) -> Rule:
-        """The rule that the agent is held against."""
+        """The rule that the agent is compared with."""
         return Rule()
 
     def environment(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class SteerLearner(Learner):
 
     @property
     def start(self) -> Rule:
-        """The rule that the agent is held against, in what it is paid too."""
+        """The rule that the agent is compared with, in what it is paid too."""
         return Rule()
 
     def environment(self) -> dict[str, Any]:

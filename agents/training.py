@@ -67,7 +67,7 @@ class Training:
     begin: str = UNION
     """steer, moves: the rule whose weights are moved or whose choices are changed: `union`; that with the constants
     that a search found for the workload (`--policy constants`); or the folder of an agent that steers: what steers goes
-    on from its network, what chooses moves begins at what it does on average. It is held against `union` in any case.
+    on from its network, what chooses moves begins at what it does on average. It is compared with `union` in any case.
     An agent's own `weights`, `hidden` and `decisions` hold for what goes on from it.
     """
     normalize: bool = False

@@ -17,7 +17,7 @@ from evaluation.comparison import Comparison, compare
 from workloads import Scenario
 
 HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion_threshold")
-"""What every agent is held against, beside its start, and the best constants where a search found some."""
+"""What every agent is compared with, beside its start, and the best constants where a search found some."""
 
 START, CONSTANTS = "start", "constants"
 MANY = 12  # shifts are no longer told one by one

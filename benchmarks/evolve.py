@@ -5,7 +5,7 @@ validation windows, and kept in `baselines/constants/NAME.json`, from where `eva
 Several names search one rule for all of these workloads, with as many windows of each, and keep it in `together.json`.
 With `--history` finished jobs teach, and what is found is kept in `NAME-taught.json`. `--begin FILE` goes on from the
 weights of such a file. With `--hidden N` a network that sets the weights by the load is searched, from the constants
-kept, and held against them. Test windows are not looked at.
+kept, and compared with them. Test windows are not looked at.
 """
 
 import argparse

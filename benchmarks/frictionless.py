@@ -3,8 +3,8 @@
 GPUs have no nodes, pauses, loads and moves cost nothing, cores suffice, and at every arrival and end each job's width
 is chosen anew; but nobody shares a GPU. Jobs stand in order by what they have left times their GPUs to a power; each is
 given the width at which its time, and what that costs others at a price, is least; what remains goes where a further
-GPU speeds up most what has little left. On training windows the mean JCT is held against that of the constants kept for
-the workload, under its physics: from the first submission, and from the last one on, in the state in which those
+GPU speeds up most what has little left. On training windows the mean JCT is compared with that of the constants kept
+for the workload, under its physics: from the first submission, and from the last one on, in the state in which those
 leave the window. The less lies between them, the less is left for a scheduler that knows no more. Not a bound: other
 orders might do better.
 """

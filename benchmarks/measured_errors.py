@@ -57,7 +57,7 @@ JUDGED = {
     "pair": (f"turns{HELD_OUT}", f"excess{HELD_OUT}"),
     "restart": (f"measured{HELD_OUT}",),
 }
-"""What of each part is held against a constant in words: where it was fitted, with the rows left out."""
+"""What of each part is compared with a constant in words: where it was fitted, with the rows left out."""
 NOTES = {
     "repeats": "How far apart repeated measurements of one setting are: so exact a profile can be. None repeats GPU "
     "utilisation, which is shown over batch sizes instead, or memory, of which a line in the batch errs by 2.5 %.",
@@ -88,7 +88,7 @@ def plain(cells: pd.DataFrame) -> Table:
 
 
 def table(part: str, points: Points) -> Table:
-    """Return the errors of each row of a part, and of what was held against them."""
+    """Return the errors of each row of a part, and of what was compared with them."""
     shown = Table(box=box.HORIZONTALS, padding=(0, 1, 0, 0), show_edge=False)
     schemes = [str(name) for name in points if name not in ("what", "measured", "setting", "constant")]
     shown.add_column("", no_wrap=True)

@@ -1,4 +1,4 @@
-"""Physics and generator as they were before they were held against measurements (version 1), for checking alone.
+"""Physics and generator as they were before they were compared with measurements (version 1), for checking alone.
 
 `as_before(scenario)` takes off what physics has gained since, by choices that everybody has: parts are not named, and
 numbers are what they were without a name, as older run folders are read. `install()` draws Philly's jobs with the

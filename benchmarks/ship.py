@@ -87,7 +87,7 @@ def tables(
 
 
 def against(found: dict[str, pd.DataFrame], shipped: Seed, start: str) -> dict[str, Comparison]:
-    """Compare the shipped agent with every other policy of a table; start: the name of the rule it is held against."""
+    """Compare the shipped agent with every other policy of a table; start: the name of the rule it is compared with."""
     number = shipped.name.removeprefix("agent_")
     own, held = (
         name if name in found else name[: name.index("_")] for name in (shipped.name, f"held_{number}")

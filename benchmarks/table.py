@@ -148,7 +148,7 @@ def brief(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def table(cells: Sequence[Cell], digits: int = 3) -> list[str]:
-    """Return the table's lines: a policy with a figure a row, oracles last; bold is what is written as the best is."""
+    """Return the table's lines: a policy with a figure a row, oracles last, in bold what rounds to the best."""
     at = {(cell.workload, cell.policy): cell for cell in cells}
     workloads = list(dict.fromkeys(cell.workload for cell in cells))
     labels = sorted(

@@ -31,7 +31,7 @@ class Work(NamedTuple):
 
 
 class Contest(NamedTuple):
-    """Our work and what it is held against: `yardstick` does the like, and is told apart by its name.
+    """Our work and what it is compared with: `yardstick` does the like, and is told apart by its name.
 
     warm: is called first, and not timed: it compiles what `ours` needs. Without it `ours` runs once for that.
     """

@@ -1,4 +1,4 @@
-"""What speed is held against: a textbook simulator of a pool of GPUs, an environment that does nothing, and a loop."""
+"""What speed is compared with: a textbook simulator of a pool of GPUs, an environment that does nothing, and a loop."""
 
 import heapq
 import time

@@ -85,7 +85,7 @@ class RuleBatch(ABC):
         in_parts(work, self.count, self.threads, PART)
 
     def rows(self, part: slice) -> tuple[DefaultRun, Told]:
-        """Return what these environments are held against, and where the kernel tells of them."""
+        """Return what these environments are compared with, and where the kernel tells of them."""
         told = self.load[part], self.critic[part], self.gain[part], self.more[part]
         return DefaultRun(self.finish[part], self.total[part]), Told(*told)
 

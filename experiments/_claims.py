@@ -1,6 +1,6 @@
 """Claims: what a paper says, what was measured, and whether the one bears the other out.
 
-A claim is held against the paper's own figure and no other. It is reached if the whole 95 % interval over trials lies
+A claim is compared with the paper's own figure and no other. It is reached if the whole 95 % interval over trials lies
 where the paper says, not reached if none of it does, and else not sure.
 """
 

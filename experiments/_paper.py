@@ -47,8 +47,8 @@ class Paper:
             yield from ("", table)
         yield ""
         yield (
-            "A claim is held against the paper's own figure: reached if the whole 95 % interval (paired bootstrap over "
-            "trials) is, not reached if none of it is, else not sure."
+            "A claim is compared with the paper's own figure: reached if the whole 95 % interval (paired bootstrap "
+            "over trials) is, not reached if none of it is, else not sure."
         )
         if min(found.counts().values()) < footnotes.FULL_WINDOWS:
             few = f"fewer than {footnotes.FULL_WINDOWS} trials"

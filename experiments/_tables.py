@@ -100,7 +100,7 @@ def _in_brackets(text: str) -> str:
 
 
 def texts(found: Estimate, form: str = "{:.3f}", *, itself: bool = False) -> tuple[str, str]:
-    """Return a mean and its interval as they are printed; what is held against itself has no interval."""
+    """Return a mean and its interval as they are printed; what is compared with itself has no interval."""
     return _text(found.mean, form), "" if itself else limits(found, form)
 
 

@@ -1,4 +1,4 @@
-"""Trials: policies held against each other on the same drawn workloads, under several circumstances."""
+"""Trials: policies compared with each other on the same drawn workloads, under several circumstances."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

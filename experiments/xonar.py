@@ -73,7 +73,7 @@ def profiling(name: str, seconds: float) -> str:
 
 
 def against(name: str) -> dict[str, Case]:
-    """Return the baselines that Xonar is held against in a set: what each is called, and where it is found."""
+    """Return the baselines that Xonar is compared with in a set: what each is called, and where it is found."""
     return {
         "one slot": (name, ALONE),
         "two slots with a memory test": (name, HEAD),

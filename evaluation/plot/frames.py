@@ -47,7 +47,7 @@ class Run:
 
     @property
     def reference(self) -> str:
-        """The policy that the others are held against."""
+        """The policy that the others are compared with."""
         return str(self.summary["reference"])
 
     @cached_property

@@ -24,7 +24,7 @@ def trained(folder: Path, *args: str) -> int:
 
 
 def test_an_agent_goes_on_from_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The table has the one at which it began, and the verdict is held against that."""
+    """The table has the one at which it began, and the verdict is compared with that."""
     first, second = tmp_path / "first", tmp_path / "second"
     assert trained(tmp_path, "--out", str(first), "--weights", "price", "--decisions", "3") == 0
     capsys.readouterr()

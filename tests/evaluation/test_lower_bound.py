@@ -1,4 +1,4 @@
-"""No schedule beats the lower bound: held against what the simulator can do with tiny workloads, tried one by one."""
+"""No schedule beats the lower bound: compared with what the simulator can do with tiny workloads, tried one by one."""
 
 from collections.abc import Callable, Iterator
 from functools import cache

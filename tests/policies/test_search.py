@@ -1,6 +1,6 @@
 """The compiled searches that policies ask find what plain Python finds, in any state.
 
-A cluster is filled and emptied at random; at each instant every search is held against its form in `tests.accounts`.
+A cluster is filled and emptied at random; at each instant every search is compared with its form in `tests.accounts`.
 """
 
 from collections.abc import Callable

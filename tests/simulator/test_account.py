@@ -1,4 +1,4 @@
-"""The account of an episode is complete and exact: held against its results, and against what a policy sees."""
+"""The account of an episode is complete and exact: compared with its results, and with what a policy sees."""
 
 import hashlib
 import re
