@@ -164,18 +164,17 @@ def pace(times: Sequence[tuple[float, Validated]], start: str) -> str:
     minutes = {each.step: (at - began) / 60 for at, each in times}
     rate = last.step / max(60 * minutes[last.step], 1e-9)
 
-    def when(what: str, most: float) -> str:
-        step = next((each.step for _, each in times if each.greedy.ratio <= most), None)
-        return (
-            f"{what} not reached"
-            if step is None
-            else f"{what} after {minutes[step]:.1f} min ({step:,} steps)"
-        )
+    def when(ratio: float) -> str:
+        step = next((each.step for _, each in times if each.greedy.ratio <= ratio), None)
+        return "not reached" if step is None else f"after {minutes[step]:.1f} min ({step:,} steps)"
 
     least = min(each.greedy.ratio for _, each in times)
-    best = f"at best {least:.4f}" if times[0][1].greedy.ratio > least else "never better than at first"
-    passed = (when("0.98", 0.98), when("0.95", 0.95), when(best, least) if "at best" in best else best)
+    best = (
+        f"at best {least:.4f} {when(least)}"
+        if least < times[0][1].greedy.ratio
+        else "never better than at first"
+    )
     return (
-        f"Pace: {rate:,.0f} steps a second, validations included. "
-        f"Mean JCT / {start} on validation windows: {', '.join(passed)}."
+        f"Pace: {rate:,.0f} steps a second, validations included. Mean JCT / {start} on validation windows: "
+        f"0.98 {when(0.98)}, 0.95 {when(0.95)}, {best}."
     )

@@ -41,6 +41,7 @@ LADDER = (
 """What agents are compared with where its lever is there, from the simplest to the strongest; the last is an oracle."""
 START, KNOWING = "union", "union_oracle"
 """What all are compared with, and the same where it knows run times."""
+MEAN_ACTION = "its mean action, held"
 AS_IT_IS, TRUTH = "as it is", "true_run_times"
 WINDOWS, TIMED = 100, 3
 Made = dict[str, Callable[[], Policy]]
@@ -146,8 +147,8 @@ class Judging:
         others: dict[str, Any] = {
             name: each for name, each in summaries.items() if name not in self.agents | self.held
         }
-        if len(self.held) == len(ours):  # else it is not known of all
-            others = {"its mean action, held": [summaries[name] for name in self.held]} | others
+        if len(self.held) == len(ours):
+            others = {MEAN_ACTION: [summaries[name] for name in self.held]} | others
         few = workloads[: self.shifted_windows(len(workloads))]
         shifts = {AS_IT_IS: self._shift(few, moved)} | {
             in_words(shift): self._shift([shifted(each, shift) for each in few], moved)
@@ -235,6 +236,8 @@ def lines(found: Judged, count: int) -> Iterator[str]:
     yield f"Mean JCT of {of} / that of each on {windows} test windows; below 1 is better."
     yield f"95 % intervals over windows{' and agents' if count > 1 else ''}; IQM: mean of the middle half."
     yield from too_few(windows)
+    if MEAN_ACTION not in found.against:
+        yield "Without what always does what an agent does on average: it is not known of all of them."
     yield ""
     yield f"{'against':<22}{'mean':>6} {'interval':>12} {'IQM':>6} {'interval':>12}{'wins':>6}{'p, Holm':>10}"
     for name, each in found.against.items():

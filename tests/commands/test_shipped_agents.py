@@ -140,7 +140,9 @@ def test_agents_of_another_library_are_judged_one_a_seed(
     few = ["--workload", "quick", "--jobs", "30", "--windows", "2", "--all-windows"]
     out = ["--out", str(tmp_path / "judged")]
     assert evaluate.main(["--protocol", "theirs:seed_0", "theirs:seed_1", *few, *out]) == 0
-    assert "Mean JCT of 2 agents / that of each" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "Mean JCT of 2 agents / that of each" in said
+    assert "it is not known of all of them" in said
     found = json.loads((tmp_path / "judged" / "protocol.json").read_text(encoding="utf-8"))
     mine = found["by_window"]
     assert [row["mean_jct_s"] for row in mine["agent_0"]] == [row["mean_jct_s"] for row in mine["srtf"]]
