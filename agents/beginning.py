@@ -14,7 +14,7 @@ from agents.steer_network import SteerNetwork
 from agents.training import CONSTANTS, UNION, Training
 from evaluation.choices import workload_like
 from evaluation.run_folder import agent_folder
-from simulator.kernel.load import LOAD
+from simulator.kernel.rule.load import LOAD
 from simulator.rule import Rule
 from simulator.steered import Offsets
 from workloads import Scenario

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from envs.openings import Opening
 from envs.steer import DECISIONS, Steering
 from simulator.choice import check, choice
-from simulator.kernel.load import LOAD
+from simulator.kernel.rule.load import LOAD
 from simulator.rule import RULE_PARAMETERS, Rule
 from simulator.steered import REACH, Offsets
 from traces import stream
@@ -36,7 +36,7 @@ class Searching:
     hidden: int = choice(0, least=0)
     """Hidden units of a network from the load to the weights; without any, the weights are constants."""
     loads: tuple[str, ...] = LOAD
-    """What such a network sees of the load (`simulator.kernel.load`)."""
+    """What such a network sees of the load (`simulator.kernel.rule.load`)."""
     population: int = choice(16, least=4)
     """Candidates a generation."""
     sigma: float = choice(0.5, above=0)

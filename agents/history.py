@@ -13,8 +13,8 @@ from scipy.cluster.vq import kmeans2
 
 from simulator.episode import Episode, asking, discipline_of, run
 from simulator.history import History, batches, nearest, profiles
-from simulator.kernel.core_readings import GOOD
-from simulator.kernel.history import MOST_CELLS, SIZES
+from simulator.kernel.cluster.core_readings import GOOD
+from simulator.kernel.rule.history import MOST_CELLS, SIZES
 from simulator.policy import Action, Policy, Ranking
 from simulator.view import View
 from workloads import Workload

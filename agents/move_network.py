@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from agents.scoring import FORBIDDEN, ScoringNetwork
-from simulator.kernel.load import LOAD
-from simulator.kernel.move_list import FEATURES, MOST_MOVES
+from simulator.kernel.moves.move_list import FEATURES, MOST_MOVES
+from simulator.kernel.rule.load import LOAD
 
 OWN = FEATURES.index("own_choice")
 PARTS = ("load", "mask", "moves")

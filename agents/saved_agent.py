@@ -18,9 +18,9 @@ from agents.steer_network import SteerNetwork
 from agents.training import Training, usual
 from simulator import old_names
 from simulator.choice import changed
-from simulator.kernel.features import QUEUE_FEATURES, TOTALS
-from simulator.kernel.load import LOAD
-from simulator.kernel.move_list import FEATURES
+from simulator.kernel.moves.move_list import FEATURES
+from simulator.kernel.rule.load import LOAD
+from simulator.kernel.slots.features import QUEUE_FEATURES, TOTALS
 from simulator.rule import Rule
 from workloads import Scenario
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from agents.scoring import FORBIDDEN, ScoringNetwork
-from simulator.kernel.features import QUEUE_FEATURES, TOTALS
+from simulator.kernel.slots.features import QUEUE_FEATURES, TOTALS
 
 PRESENT = QUEUE_FEATURES.index("present")
 

@@ -10,7 +10,7 @@ predictable job without a step has no second vote either; CPU workers are taken 
 long again on them would be worth a restart. In each of the feedback queues jobs come by the same points that decide on
 the queue, so the queues order nothing that points would not.
 
-The steps, the CPU workers and the order are in `simulator.kernel.shape_steps`; how a plan is carried out, in
+The steps, the CPU workers and the order are in `simulator.kernel.rounds.shape_steps`; how a plan is carried out, in
 `simulator.shaping`.
 """
 

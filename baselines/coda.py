@@ -5,15 +5,15 @@ an adaptive CPU allocator, a real-time contention eliminator and a multi-array j
 of GPUs by 20.8 %, and CPU jobs do not queue longer (CODA, IEEE ICDCS 2020, pp. 853-863, abstract). It says no more,
 and nothing else is public. Inferred:
 
-- allocator (`simulator.kernel.tuning`): a job starts with few cores; in windows of a minute it is given more while its
-  GPUs become busier, then fewer as long as they stay as busy. Where cores are short, they are given by marginal gain
-  per core;
-- eliminator (`simulator.kernel.throttling`): where the memory of a node is too slow, the CPU job that draws most is
-  throttled, by measured bandwidth alone: GPUs that idle for want of cores throttle no job;
-- arrays (`simulator.kernel.cores`): CPU jobs, and jobs of each number of GPUs, queue apart, first in, first out, and
-  none blocks another. Either side has a reserve of cores, lends what it does not need, and takes it back by shrinking
-  the borrower: no job is paused. `by_width` goes further: of the jobs with one GPU, two to four, and more, those come
-  first whose kind holds the least share of the GPUs that it asks for; no GPUs are kept for the wide.
+- allocator (`simulator.kernel.cores.tuning`): a job starts with few cores; in windows of a minute it is given more
+  while its GPUs become busier, then fewer as long as they stay as busy. Where cores are short, they are given by
+  marginal gain per core;
+- eliminator (`simulator.kernel.cores.throttling`): where the memory of a node is too slow, the CPU job that draws
+  most is throttled, by measured bandwidth alone: GPUs that idle for want of cores throttle no job;
+- arrays (`simulator.kernel.cores.cores`): CPU jobs, and jobs of each number of GPUs, queue apart, first in, first out,
+  and none blocks another. Either side has a reserve of cores, lends what it does not need, and takes it back by
+  shrinking the borrower: no job is paused. `by_width` goes further: of the jobs with one GPU, two to four, and more,
+  those come first whose kind holds the least share of the GPUs that it asks for; no GPUs are kept for the wide.
 
 A scheduler is not told here what kind of model a job trains, so all start with as many cores. Without tuning they get
 what they ask. Without arrays all wait in one queue, and CPU jobs until cores are left over.

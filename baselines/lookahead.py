@@ -4,7 +4,7 @@ Claims nothing of its own; what it is worth where, `docs/lookahead.md` says. At 
 moves worth considering are listed: starts of the first queued jobs with each number of workers and on other seats, also
 in the place of running jobs; other GPUs for running jobs, or a pause; to wait. Each is tried in the same futures, in
 which run times are drawn from what is believed and no job arrives, and after which `union` goes on
-(`simulator.kernel.look_ahead` has the formula). What wins most, beyond doubt and a margin, is made.
+(`simulator.kernel.moves.look_ahead` has the formula). What wins most, beyond doubt and a margin, is made.
 
 Inferred by us, from no paper: it is one step of policy improvement by rollouts of a base policy (Bertsekas, Tsitsiklis
 and Wu, J. Heuristics 3, 1997), with common random numbers, and the choice of the best of several by stages as in

@@ -6,7 +6,7 @@ fits or gains. Inferred: jobs get their first worker in the order of arrival; wh
 from the fewest it can run with; a job that comes between two intervals starts so where there is room. Our choice: a job
 whose share has not changed is not restarted.
 
-The shares are in `simulator.kernel.shape_shares`; how they are carried out, in `simulator.shaping`.
+The shares are in `simulator.kernel.rounds.shape_shares`; how they are carried out, in `simulator.shaping`.
 """
 
 from typing import TYPE_CHECKING

@@ -23,7 +23,7 @@ from envs.openings import Opening, opened
 from evaluation import run_folder
 from evaluation.about import commit
 from evaluation.comparison import estimate
-from simulator.kernel.load import LOAD
+from simulator.kernel.rule.load import LOAD
 from simulator.rule import RULE_PARAMETERS
 from traces import VERSION, stream
 from workloads import Split, named, names

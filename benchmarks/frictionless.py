@@ -19,8 +19,8 @@ import numpy as np
 import baselines
 from evaluation.comparison import estimate
 from simulator.episode import Episode
-from simulator.kernel import rule_over_moves
-from simulator.kernel.layout import DONE
+from simulator.kernel.cluster.layout import DONE
+from simulator.kernel.rule import rule_over_moves
 from simulator.rule import Rule, memory_of
 from workloads import named, windows
 

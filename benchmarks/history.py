@@ -24,7 +24,7 @@ import baselines
 from baselines.lib.order import cores_for_each
 from evaluation import report
 from simulator.episode import Episode, asking, run
-from simulator.kernel.core_readings import GOOD
+from simulator.kernel.cluster.core_readings import GOOD
 from simulator.policy import Action, Policy, Ranking, Start, Wait
 from simulator.rounds import Rounds, Wishes, by
 from simulator.rule import Rule

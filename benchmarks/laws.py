@@ -12,7 +12,8 @@ import numpy as np
 
 import baselines
 from simulator.episode import Episode
-from simulator.kernel import calls, laws
+from simulator.kernel import calls
+from simulator.kernel.cluster import laws
 from simulator.next_moves import adopt
 from simulator.policy import Ranking
 from workloads import Scenario, windows

@@ -23,7 +23,7 @@ import baselines
 from agents.judging import candidates
 from evaluation.comparison import compare
 from simulator.episode import run
-from simulator.kernel.move_list import KINDS
+from simulator.kernel.moves.move_list import KINDS
 from simulator.look_ahead import LookAhead, carried_out
 from simulator.rule import Rule, memory_of
 from workloads import Split, Workload, named, windows

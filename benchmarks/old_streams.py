@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from simulator.kernel.layout import MODULUS, MULTIPLIER
+from simulator.kernel.cluster.layout import MODULUS, MULTIPLIER
 from traces import _philly_parameters, _streams
 from workloads import _windows
 

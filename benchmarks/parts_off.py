@@ -10,7 +10,7 @@ to the last digit; see `per_window.py`.
 from dataclasses import replace
 
 from agents.saved_agent import FORMER_START
-from simulator.kernel.parameters import CONTENTION, CONTENTION_OF_EXCESS
+from simulator.kernel.cluster.parameters import CONTENTION, CONTENTION_OF_EXCESS
 from simulator.old_names import BEFORE
 from traces import _philly_parameters
 from workloads import Scenario, _windows

@@ -6,7 +6,7 @@ from functools import cache, partial
 import baselines
 from benchmarks.timing import Contest, Setting, Work, row
 from simulator.episode import run
-from simulator.kernel import rule_over_moves
+from simulator.kernel.rule import rule_over_moves
 from simulator.rule import Rollouts, Rule, memory_of
 from workloads import Workload, named, windows
 

@@ -12,7 +12,7 @@ from benchmarks import yardsticks
 from benchmarks.timing import Contest, Setting, Work, row
 from simulator.cluster import cluster
 from simulator.episode import Episode, run
-from simulator.kernel.layout import JOB, JOB_TIERS
+from simulator.kernel.cluster.layout import JOB, JOB_TIERS
 from simulator.policy import Ranking
 from workloads import Scenario, Workload, whole
 

@@ -14,8 +14,9 @@ from envs.slots import PartialAction, Slots
 from envs.steer import DECISIONS, WEIGHTS
 from envs.task import MOST_INSTANTS, base_policy, forgives, seen_and_done, why_illegal
 from simulator.choice import changed
-from simulator.kernel import calls, move_steps
-from simulator.kernel.move_list import MOST_MOVES, list_dtype
+from simulator.kernel import calls
+from simulator.kernel.moves import move_steps
+from simulator.kernel.moves.move_list import MOST_MOVES, list_dtype
 from simulator.next_moves import put_in_force
 from simulator.policy import BASE_POLICY, Action, Policy, Preempt, Resize, RunsWhole, Wait
 from simulator.rule import Rule, memory_of

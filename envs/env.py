@@ -25,7 +25,8 @@ from envs.task import (
     window_named,
 )
 from simulator.episode import Episode
-from simulator.kernel import calls, stepping
+from simulator.kernel import calls
+from simulator.kernel.slots import stepping
 from simulator.policy import BASE_POLICY
 from workloads import Split, Workload, chosen
 

@@ -13,10 +13,10 @@ from envs.openings import Opening
 from envs.rule_batch import LOAD_SPACE, RuleBatch, RuleEnv
 from envs.task import forgives, why_illegal
 from simulator.choice import changed
-from simulator.kernel import look_ahead, move_steps
-from simulator.kernel.load import LOAD
-from simulator.kernel.look_ahead import Room
-from simulator.kernel.move_list import FEATURES, KINDS, MOST_MOVES, list_dtype
+from simulator.kernel.moves import look_ahead, move_steps
+from simulator.kernel.moves.look_ahead import Room
+from simulator.kernel.moves.move_list import FEATURES, KINDS, MOST_MOVES, list_dtype
+from simulator.kernel.rule.load import LOAD
 from simulator.look_ahead import LookAhead, as_words, futures
 from simulator.steered import HIGHEST, LOWEST, Offsets
 
@@ -38,7 +38,7 @@ class Move(NamedTuple):
 class Choosing(RuleBatch):
     """Environments whose actions are places on a list of moves.
 
-    lists: (N,) records of `simulator.kernel.move_list`.
+    lists: (N,) records of `simulator.kernel.moves.move_list`.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Choosing(RuleBatch):
     def won_s(self) -> np.ndarray:
         """Return what each move wins over the rule's own choice: (N, most), job-seconds; 0 where there is none.
 
-        It is the mean over `futures` imagined ones (`simulator.kernel.look_ahead`): nothing true is looked at.
+        It is the mean over `futures` imagined ones (`simulator.kernel.moves.look_ahead`): nothing true is looked at.
         """
         return self.imagined(np.full(self.count, ALL))
 
@@ -190,10 +190,9 @@ def shown(lists: np.ndarray, load: np.ndarray, most: int) -> dict[str, np.ndarra
 class MovesEnv(RuleEnv):
     """Choose each move from those that are worth considering: all levers, a few moves at a time.
 
-    ## Observation
-    Dict: `moves`, a row of features for each move (`simulator.kernel.move_list.FEATURES` names them; the first tells
-    which the rule itself would make); `load`, totals as for `SteerEnv`; `mask`, 1 where there is a move. `columns` and
-    `shapes` name them, and `parts(observation)` takes one apart.
+    ## Observation Dict: `moves`, a row of features for each move (`simulator.kernel.moves.move_list.FEATURES` names
+    them; the first tells which the rule itself would make); `load`, totals as for `SteerEnv`; `mask`, 1 where there
+    is a move. `columns` and `shapes` name them, and `parts(observation)` takes one apart.
 
     ## Action
     Discrete: a place on the list. Listed are starts of the first `queued` jobs in the rule's order (for each number of

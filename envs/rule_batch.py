@@ -17,8 +17,8 @@ from envs.openings import Opening, opened
 from envs.task import MOST_INSTANTS, one_of_windows, window_named
 from envs.threads import in_parts, refuse_none
 from simulator.episode import Episode
-from simulator.kernel.load import LOAD
-from simulator.kernel.steering import CRITIC, DefaultRun, Told
+from simulator.kernel.rule.load import LOAD
+from simulator.kernel.rule.steering import CRITIC, DefaultRun, Told
 from simulator.rule import memory_of
 from simulator.steered import HIGHEST, LOWEST
 from simulator.view import View

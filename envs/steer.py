@@ -10,9 +10,9 @@ from envs.naming import Part
 from envs.openings import Opening
 from envs.rule_batch import CRITIC_SPACE, LOAD_SPACE, RuleBatch, RuleEnv
 from simulator.choice import changed
-from simulator.kernel import steering
-from simulator.kernel.load import LOAD
-from simulator.kernel.steering import CRITIC
+from simulator.kernel.rule import steering
+from simulator.kernel.rule.load import LOAD
+from simulator.kernel.rule.steering import CRITIC
 from simulator.steered import HIGHEST, LOWEST, Offsets, arrivals_between, choosing_times
 from workloads import Scenario
 

@@ -13,9 +13,9 @@ from envs.rewards import Moment
 from envs.task import MOST_INSTANTS, refuse_without_pick, why_illegal
 from envs.threads import in_parts, refuse_none
 from simulator.kernel import calls
-from simulator.kernel.layout import JOB
-from simulator.kernel.sight import sight_dtype
-from simulator.kernel.stepping import (
+from simulator.kernel.cluster.layout import JOB
+from simulator.kernel.slots.sight import sight_dtype
+from simulator.kernel.slots.stepping import (
     BEGIN,
     DONE,
     ENDLESS,

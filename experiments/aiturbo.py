@@ -33,7 +33,7 @@ from experiments._tables import share, times
 from experiments._trials import Found, Setting, by_default, changed, drawn
 from simulator import measurements
 from simulator.kernel import calls
-from simulator.kernel.layout import MOST_SERVERS
+from simulator.kernel.cluster.layout import MOST_SERVERS
 from simulator.source import source_of
 from simulator.speed_model import fit, seconds
 from workloads import Workload, prepare, seed_of_jobs

@@ -7,7 +7,7 @@ import pandas as pd
 
 from simulator.kernel import account
 from simulator.kernel.account_layout import Kept, room_for, with_more_room
-from simulator.kernel.layout import NOBODY, PHASES
+from simulator.kernel.cluster.layout import NOBODY, PHASES
 
 if TYPE_CHECKING:
     from simulator.episode import Episode

@@ -3,8 +3,8 @@
 On each node some cores for each GPU are reserved for jobs with GPUs, the rest is for CPU jobs. What one side leaves
 idle the other borrows, and gives back by shrinking, without a pause: a job that has more than the reserve of its
 GPUs when a CPU job comes, the CPU job that came last when a job with GPUs needs its reserve. How needs are found is in
-`simulator.kernel.tuning`, how cores are divided in `simulator.kernel.cores`, who is throttled in
-`simulator.kernel.throttling`; the rule over moves does the same.
+`simulator.kernel.cores.tuning`, how cores are divided in `simulator.kernel.cores.cores`, who is throttled in
+`simulator.kernel.cores.throttling`; the rule over moves does the same.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -13,18 +13,11 @@ import numpy as np
 
 from simulator.decided import next_listed
 from simulator.keeping import Keeps
-from simulator.kernel import core_moves, core_sharing
-from simulator.kernel.core_memory import (
-    CORES,
-    DROP,
-    EPS,
-    WINDOW_S,
-    core_dtype,
-    forget,
-    tier_of,
-)
-from simulator.kernel.cores import LEAST_SHARE
-from simulator.kernel.layout import Tier
+from simulator.kernel.cluster.decided import CORES, tier_of
+from simulator.kernel.cluster.layout import Tier
+from simulator.kernel.cores import core_moves, core_sharing
+from simulator.kernel.cores.core_memory import DROP, EPS, WINDOW_S, core_dtype, forget
+from simulator.kernel.cores.cores import LEAST_SHARE
 from simulator.policy import Action, Placement, Resize, Start, Throttle
 from simulator.source import source_of
 
@@ -146,7 +139,7 @@ class CoreMoves(Keeps):
     """The moves of one policy that starts CPU jobs and jobs with GPUs beside one another, and divides the cores."""
 
     def __init__(self, window_s: float, **choices: float) -> None:
-        """Know nothing yet; choices: others of `simulator.kernel.core_moves`, and of what a `CoreSharing` is told."""
+        """Know nothing yet; choices: others of what a `CoreSharing` is told, and of `simulator.kernel.cores`."""
         self._window_s, self._choices = window_s, choices
         super().__init__()
 

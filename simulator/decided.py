@@ -1,11 +1,11 @@
-"""What the kernel has decided on, as the actions that a policy returns; see `simulator.kernel.core_memory`."""
+"""What the kernel has decided on, as the actions that a policy returns; see `simulator.kernel.cores.core_memory`."""
 
 from math import isfinite
 
 import numpy as np
 
-from simulator.kernel.core_memory import CORES, PAUSE, START, THROTTLE, WAIT
-from simulator.kernel.layout import NOBODY
+from simulator.kernel.cluster.decided import CORES, PAUSE, START, THROTTLE, WAIT
+from simulator.kernel.cluster.layout import NOBODY
 from simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
 
 

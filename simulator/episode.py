@@ -10,10 +10,8 @@ import numpy as np
 from simulator.cluster import Cluster
 from simulator.history import History, records_of
 from simulator.kernel import calls
-from simulator.kernel.core_memory import tier_of
-from simulator.kernel.history import history_dtype
-from simulator.kernel.initial_state import fresh
-from simulator.kernel.layout import (
+from simulator.kernel.cluster.decided import tier_of
+from simulator.kernel.cluster.layout import (
     DISCIPLINES,
     EASY,
     GPU_TYPES,
@@ -24,7 +22,9 @@ from simulator.kernel.layout import (
     PLACEMENTS,
     state_dtype,
 )
-from simulator.kernel.rule_memory import memory_dtype
+from simulator.kernel.initial_state import fresh
+from simulator.kernel.rule.history import history_dtype
+from simulator.kernel.rule.rule_memory import memory_dtype
 from simulator.legality import seat_of, wait
 from simulator.next_moves import adopt, next_move
 from simulator.physics import Physics
@@ -43,7 +43,7 @@ ALONE = Physics()
 class Episode:
     """A workload on a cluster under a placement rule and a discipline; policies see it through `view`.
 
-    jobs: array of `simulator.kernel.layout.JOB`, sorted by submission.
+    jobs: array of `simulator.kernel.cluster.layout.JOB`, sorted by submission.
     exact: whether estimates equal the truth; then there are no ticks.
     levels: attained GPU-seconds at which a job's level changes, which is an instant of its own.
     seed: of all that is drawn, up to 63 bits.

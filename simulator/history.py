@@ -3,7 +3,7 @@
 A batch is jobs that one user submits one after another, at most `gap_s` apart, with the same GPUs, and iterations that
 are alike: their profiled lengths within a factor of LIKE of that of the job before. A job is of the cell whose centre
 is nearest to its profile: log odds of its duty, log seconds of an iteration, log GiB of memory, log cores asked for
-each GPU, each over its scale. `simulator.kernel.history` has the formulas.
+each GPU, each over its scale. `simulator.kernel.rule.history` has the formulas.
 """
 
 import json
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from simulator.kernel.history import MOST_CELLS, PROFILE, SIZES, history_dtype
-from simulator.kernel.layout import NOBODY
+from simulator.kernel.cluster.layout import NOBODY
+from simulator.kernel.rule.history import MOST_CELLS, PROFILE, SIZES, history_dtype
 
 LIKE = 2.5  # times: batch sizes of one model have a deviation of a quarter, so nearly all of their iterations
 MOST_LIKE = (

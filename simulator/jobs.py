@@ -6,7 +6,7 @@ import numpy as np
 
 import traces
 from simulator.cluster import Cluster
-from simulator.kernel.layout import GPU_TYPES, JOB, SERVER_CORES
+from simulator.kernel.cluster.layout import GPU_TYPES, JOB, SERVER_CORES
 from traces import COLUMNS
 
 COMMON_GIB = 4.0  # of a job that takes turns as measured; the same scale as `Parameters.contention`

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from simulator.kernel.core_memory import tier_of
-from simulator.kernel.layout import Tier
+from simulator.kernel.cluster.decided import tier_of
+from simulator.kernel.cluster.layout import Tier
 from simulator.source import Record
 
 

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simulator.kernel import calls
-from simulator.kernel.layout import TURNS
+from simulator.kernel.cluster.layout import TURNS
 
 if TYPE_CHECKING:
     from simulator.episode import Episode

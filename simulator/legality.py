@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from simulator.kernel import laws, listing
-from simulator.kernel.layout import NOBODY, RUNNING
+from simulator.kernel.cluster import laws, listing
+from simulator.kernel.cluster.layout import NOBODY, RUNNING
 from simulator.policy import Placement, Preempt, Resize, Start, Throttle, Wait
 from simulator.source import Source
 

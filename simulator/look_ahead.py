@@ -1,7 +1,7 @@
 """Look-ahead, a policy on top of a rule over moves: it tries moves in imagined futures and makes what wins.
 
-What is imagined rests on what a scheduler knows (`simulator.kernel.beliefs`); the formula is in
-`simulator.kernel.look_ahead`. It runs whole inside the kernel, or is asked move by move; both ways do the same.
+What is imagined rests on what a scheduler knows (`simulator.kernel.moves.beliefs`); the formula is in
+`simulator.kernel.moves.look_ahead`. It runs whole inside the kernel, or is asked move by move; both ways do the same.
 """
 
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from simulator.decided import next_listed
-from simulator.kernel import look_ahead
-from simulator.kernel.look_ahead import Choices, Room
-from simulator.kernel.move_list import list_dtype
+from simulator.kernel.moves import look_ahead
+from simulator.kernel.moves.look_ahead import Choices, Room
+from simulator.kernel.moves.move_list import list_dtype
 from simulator.policy import Action, RunsWhole
 from simulator.rule import Rule, memory_of
 from simulator.source import source_of
@@ -101,8 +101,8 @@ class Futures(NamedTuple):
 class Labels(NamedTuple):
     """What is estimated of each move of a list, the rule's own among them.
 
-    features: (moves, `simulator.kernel.move_list.FEATURES`). won_s: (moves,), discounted job-seconds over the rule's
-    own choice, of which it is 0. error_s: (moves,), standard errors. own: the place of the rule's own choice.
+    features: (moves, `simulator.kernel.moves.move_list.FEATURES`). won_s: (moves,), discounted job-seconds over the
+    rule's own choice, of which it is 0. error_s: (moves,), standard errors. own: the place of the rule's own choice.
     """
 
     features: np.ndarray

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 
 from simulator.kernel import calls
-from simulator.kernel.layout import (
+from simulator.kernel.cluster.layout import (
     DRAINING,
     LOADING,
     MOST_SERVERS,
@@ -14,7 +14,7 @@ from simulator.kernel.layout import (
     RUNNING,
     SERVER_CORES,
 )
-from simulator.kernel.noise import BANDWIDTH_ERROR, BUSY_ERROR_S
+from simulator.kernel.cluster.noise import BANDWIDTH_ERROR, BUSY_ERROR_S
 from simulator.source import Source
 from traces import stream
 
@@ -42,7 +42,8 @@ def remaining_s(source: Source) -> np.ndarray:
 def expected_s(source: Source) -> np.ndarray:
     """Run time of a job, expected from its estimate and the like jobs of its batch; of one that has ended, its own.
 
-    The estimate, or what has come in its place, where the scenario names no `history`; see `simulator.kernel.history`.
+    The estimate, or what has come in its place, where the scenario names no `history`; see
+    `simulator.kernel.rule.history`.
     """
     seconds: np.ndarray = source.believed[0].copy()
     return seconds

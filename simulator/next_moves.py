@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.kernel import calls, first_fit
-from simulator.kernel.layout import KEYS, NOBODY, PAUSING, PLACEMENTS, QUEUED, RESERVED, SERVER_CORES
+from simulator.kernel import calls
+from simulator.kernel.cluster.layout import KEYS, NOBODY, PAUSING, PLACEMENTS, QUEUED, RESERVED, SERVER_CORES
+from simulator.kernel.rankings import first_fit
 from simulator.policy import Action, Placement, Preempt, Ranking, Start, Wait
 from simulator.source import Source
 from traces import unknown

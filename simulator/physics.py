@@ -5,7 +5,7 @@ from typing import Any
 
 from simulator.choice import declared
 from simulator.cluster import Cluster
-from simulator.kernel.parameters import CONTENTION, CONTENTION_OF_EXCESS, Parameters, acting, recorded
+from simulator.kernel.cluster.parameters import CONTENTION, CONTENTION_OF_EXCESS, Parameters, acting, recorded
 
 __all__ = ["CONTENTION", "CONTENTION_OF_EXCESS", "Physics", "acting"]
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from simulator.decided import written_down
 from simulator.keeping import Keeps
-from simulator.kernel import rounds
-from simulator.kernel.core_memory import tier_of
-from simulator.kernel.layout import MAX_LEVELS, Tier
+from simulator.kernel.cluster.decided import tier_of
+from simulator.kernel.cluster.layout import MAX_LEVELS, Tier
+from simulator.kernel.rounds import rounds
 from simulator.policy import Action, RunsWhole
 from simulator.source import Source, source_of
 from simulator.view import View

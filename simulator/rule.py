@@ -1,7 +1,7 @@
 """The rule over moves, a policy like a `Ranking`: it shares, preempts, sizes jobs and divides cores by its weights.
 
-It runs whole inside the kernel (`simulator.kernel.rule_over_moves`), from any state, or is asked move by move; both
-ways do the same.
+It runs whole inside the kernel (`simulator.kernel.rule.rule_over_moves`), from any state, or is asked move by move;
+both ways do the same.
 """
 
 from dataclasses import asdict, dataclass
@@ -11,9 +11,10 @@ import numpy as np
 
 from simulator import measurements
 from simulator.decided import next_listed
-from simulator.kernel import beliefs, rule_over_moves
-from simulator.kernel.rule_memory import fresh_memory
-from simulator.kernel.rule_parameters import RULE_PARAMETERS, RuleParameter, RuleParameters
+from simulator.kernel.moves import beliefs
+from simulator.kernel.rule import rule_over_moves
+from simulator.kernel.rule.rule_memory import fresh_memory
+from simulator.kernel.rule.rule_parameters import RULE_PARAMETERS, RuleParameter, RuleParameters
 from simulator.policy import Action, RunsWhole
 from simulator.source import Source, source_of
 from simulator.speed_model import fit
@@ -76,7 +77,7 @@ class Rollouts:
         self.jobs[:] = jobs
 
     def imagine(self, seed: int) -> None:
-        """Put what may be believed in place of the truth (`simulator.kernel.beliefs`): drawn run times, no arrivals."""
+        """Put what may be believed (`kernel.moves.beliefs`) in place of the truth: drawn run times, no arrivals."""
         beliefs.imagine(self.states, 0, self.memory, 0, self.jobs, seed)
 
     def run(self, until_s: float = np.inf) -> float:

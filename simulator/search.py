@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.kernel import granting, groups, listing, pausing_for
-from simulator.kernel.layout import NOBODY
+from simulator.kernel.cluster import listing
+from simulator.kernel.cluster.layout import NOBODY
+from simulator.kernel.rankings import granting, pausing_for
+from simulator.kernel.rounds import groups
 from simulator.policy import Action, Placement, Preempt, Start
 from simulator.source import Source, source_of
 from simulator.view import View

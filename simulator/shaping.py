@@ -1,9 +1,9 @@
 """Jobs given other shapes in rounds: AITurbo's and Optimus' plans, and the moves that carry them out.
 
-A plan says in which order jobs come and, for each, which shapes would do, the best first. One pass in that order gives
-each job the first for which there is room (`simulator.kernel.shape_grants`); the moves are those by which every job
-gets what it was granted (`simulator.kernel.shape_moves`). How shapes are found is in `simulator.kernel.shape_steps`
-and `simulator.kernel.shape_shares`.
+A plan says in which order jobs come and, for each, which shapes would do, the best first. One pass in that order
+gives each job the first for which there is room (`simulator.kernel.rounds.shape_grants`); the moves are those by
+which every job gets what it was granted (`simulator.kernel.rounds.shape_moves`). How shapes are found is in
+`simulator.kernel.rounds.shape_steps` and `simulator.kernel.rounds.shape_shares`.
 """
 
 from typing import TYPE_CHECKING
@@ -13,9 +13,9 @@ import numpy as np
 from simulator import measurements
 from simulator.decided import written_down
 from simulator.keeping import Keeps
-from simulator.kernel import shape_moves
-from simulator.kernel.layout import Tier
-from simulator.kernel.shape_memory import (
+from simulator.kernel.cluster.layout import Tier
+from simulator.kernel.rounds import shape_moves
+from simulator.kernel.rounds.shape_memory import (
     AS_TOLD,
     EVERY_JOB,
     NO_JOB,
@@ -41,7 +41,7 @@ class Shaping(Keeps):
     def __init__(self, way: int, every_s: float, **choices: float) -> None:
         """Know nothing yet.
 
-        way: STEPS or SHARES. every_s: between two rounds. choices: others of `simulator.kernel.shape_memory`.
+        way: STEPS or SHARES. every_s: between two rounds. choices: others of `simulator.kernel.rounds.shape_memory`.
         """
         self._choices = {"way": way, "every_s": every_s} | choices
         super().__init__()

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from simulator.kernel import calls, features, looking
-from simulator.kernel.sight import sight_dtype
+from simulator.kernel import calls
+from simulator.kernel.slots import features, looking
+from simulator.kernel.slots.sight import sight_dtype
 
 
 class Slots:

@@ -7,9 +7,10 @@ from weakref import ref
 import numpy as np
 
 from simulator.history import records_of
-from simulator.kernel import calls, listing, noise
-from simulator.kernel import history as kernel_history
-from simulator.kernel.layout import MAX_SHARE, NOBODY
+from simulator.kernel import calls
+from simulator.kernel.cluster import listing, noise
+from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY
+from simulator.kernel.rule import history as kernel_history
 from simulator.policy import Action
 
 

@@ -11,9 +11,9 @@ from uuid import UUID, uuid4
 
 import numpy as np
 
-from simulator.kernel import steering
-from simulator.kernel.load import LOAD
-from simulator.kernel.steering import CRITIC, DefaultRun, Told
+from simulator.kernel.rule import steering
+from simulator.kernel.rule.load import LOAD
+from simulator.kernel.rule.steering import CRITIC, DefaultRun, Told
 from simulator.policy import Action, RunsWhole
 from simulator.rule import RULE_PARAMETERS, Rule, RuleParameter, memory_of, next_move
 from simulator.source import source_of

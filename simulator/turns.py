@@ -1,4 +1,4 @@
-"""Turns on kinds of GPUs in rounds, by the time that each job is owed and has had there (`simulator.kernel.turns`)."""
+"""Turns on kinds of GPUs in rounds, by the time that each job is owed and has had (`simulator.kernel.rounds.turns`)."""
 
 from collections.abc import Callable
 
@@ -6,9 +6,9 @@ import numpy as np
 
 from simulator.decided import written_down
 from simulator.keeping import Keeps
-from simulator.kernel import turns
-from simulator.kernel.layout import Tier
-from simulator.kernel.turn_memory import SHARE, fresh_turns, turn_dtype
+from simulator.kernel.cluster.layout import Tier
+from simulator.kernel.rounds import turns
+from simulator.kernel.rounds.turn_memory import SHARE, fresh_turns, turn_dtype
 from simulator.policy import Action
 from simulator.source import Source, source_of
 from simulator.view import View

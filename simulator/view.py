@@ -6,7 +6,7 @@ import numpy as np
 
 from simulator import measurements
 from simulator.entities import Gpus, Jobs, Nodes
-from simulator.kernel.layout import LOADING, PAUSING, RUNNING
+from simulator.kernel.cluster.layout import LOADING, PAUSING, RUNNING
 from simulator.legality import why_not
 from simulator.next_moves import next_move, picked, place, start_first
 from simulator.policy import Action, Placement, Ranking, Start

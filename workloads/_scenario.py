@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from simulator.choice import choice
-from simulator.kernel.parameters import Parameters
+from simulator.kernel.cluster.parameters import Parameters
 from traces import did_you_mean
 from workloads._shifts import shift_expected
 

@@ -17,7 +17,7 @@ from simulator.episode import Episode, lay_out, misfits
 from simulator.history import History
 from simulator.history import read as read_history
 from simulator.jobs import gives_out_cores, jobs_array
-from simulator.kernel.layout import GPU_TYPES
+from simulator.kernel.cluster.layout import GPU_TYPES
 from simulator.physics import Physics, acting
 from simulator.speed_model import NUM_TERMS
 from workloads._scenario import WHOLE, Scenario, Window

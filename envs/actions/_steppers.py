@@ -6,14 +6,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from simulator.kernel import stepping
+from simulator.kernel.slots import stepping
 
 
 class Stepper(ABC):
     """N environments, the buffers that one compiled call fills for all of them, and that call.
 
     shows: observation kinds that it writes, the first unless said. masks: int8 (N, actions), 1 where legal. outcomes:
-    float64 (N, len(OUTCOME)); both are written, see `simulator.kernel.stepping`.
+    float64 (N, len(OUTCOME)); both are written, see `simulator.kernel.slots.stepping`.
     """
 
     shows: ClassVar[tuple[str, ...]]

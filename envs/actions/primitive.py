@@ -4,9 +4,9 @@ import numpy as np
 
 from envs.actions import Legal, PrimitiveStepper
 from envs.slots import Slots
-from simulator.kernel.features import FITS
-from simulator.kernel.layout import PLACEMENTS
-from simulator.kernel.stepping import RULES
+from simulator.kernel.cluster.layout import PLACEMENTS
+from simulator.kernel.slots.features import FITS
+from simulator.kernel.slots.stepping import RULES
 from simulator.policy import Action, Preempt, Start
 from simulator.view import View
 

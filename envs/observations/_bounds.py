@@ -3,7 +3,7 @@
 import numpy as np
 from gymnasium.spaces import Box
 
-from simulator.kernel.features import HIGHEST, LOWEST
+from simulator.kernel.slots.features import HIGHEST, LOWEST
 
 
 def features(size: int) -> Box:

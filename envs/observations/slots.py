@@ -6,7 +6,7 @@ from gymnasium.spaces import Box
 from envs.naming import Part, numbered
 from envs.observations import _bounds
 from envs.slots import Slots
-from simulator.kernel.features import A_RANK, OWN_CHOICE, QUEUE_FEATURES, TOTALS
+from simulator.kernel.slots.features import A_RANK, OWN_CHOICE, QUEUE_FEATURES, TOTALS
 from simulator.view import View
 
 

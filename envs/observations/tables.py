@@ -6,7 +6,7 @@ from gymnasium.spaces import Box, Dict
 from envs.naming import Part, numbered
 from envs.observations import _bounds
 from envs.slots import Slots
-from simulator.kernel.features import QUEUE_FEATURES, RUNNING_FEATURES, TOTALS
+from simulator.kernel.slots.features import QUEUE_FEATURES, RUNNING_FEATURES, TOTALS
 from simulator.view import View
 
 

@@ -38,10 +38,11 @@ HERE = Path(__file__).parent
 
 
 def fingerprint(folder: Path) -> str:
-    """Return a short hash of every Python source in `folder` and of the compiler's version."""
+    """Return a short hash of every Python source in and below `folder`, and of the compiler's version."""
     digest = hashlib.sha256(f"numba {numba.__version__} numpy {np.__version__}".encode())
-    for source in sorted(folder.glob("*.py")):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    for source in sorted(folder.rglob("*.py")):
+        name = source.relative_to(folder).as_posix()
+        digest.update(name.encode() + b"\0" + source.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 

@@ -5,9 +5,9 @@ jobs that hold something or have GPUs kept for them, now or then, and appends wh
 owns.
 """
 
-from simulator.kernel import events, scheduling
 from simulator.kernel._compile import compiled, entry
-from simulator.kernel.layout import (
+from simulator.kernel.cluster import events
+from simulator.kernel.cluster.layout import (
     CHARGED,
     LOADING,
     MAX_SHARE,
@@ -17,7 +17,8 @@ from simulator.kernel.layout import (
     RESTARTING,
     RUNNING,
 )
-from simulator.kernel.progress import refresh
+from simulator.kernel.cluster.progress import refresh
+from simulator.kernel.rankings import scheduling
 
 ENDED, STUCK, FULL = range(3)  # how `run_rule` returns
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.kernel.layout import MAX_SHARE, NOBODY, QUEUED
+from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, QUEUED
 
 
 def _row(**fields: str) -> np.dtype:

@@ -1,29 +1,25 @@
 """What Python may call: each takes the records, the index of one, and the jobs, and changes the record in place.
 
-Passing the array and an index is cheap, if its dtype is the very object that `simulator.kernel.layout` gives; one that
-is equal is compared field by field, at each call. Passing a record is slow.
+Passing the array and an index is cheap, if its dtype is the very object that `simulator.kernel.cluster.layout` gives;
+one that is equal is compared field by field, at each call. Passing a record is slow.
 """
 
 import numpy as np
 
-from simulator.kernel import (
-    actions,
-    cost_aware,
-    events,
-    exchange,
-    least,
-    outages,
-    pausing,
-    scheduling,
-    shapes,
-    speed,
-)
 from simulator.kernel._compile import compiled, entry
-from simulator.kernel.layout import NOBODY, RUNNING
-from simulator.kernel.placement import place as place_job
-from simulator.kernel.queues import attained_now, loading_time, open_all, ran_now, remaining_now, reorder
-
-HORIZON = 4.0  # rollouts are cut after so many time constants
+from simulator.kernel.cluster import actions, events, exchange, least, outages, pausing, shapes, speed
+from simulator.kernel.cluster.discounting import HORIZON, step_cost
+from simulator.kernel.cluster.layout import NOBODY, RUNNING
+from simulator.kernel.cluster.placement import place as place_job
+from simulator.kernel.cluster.queues import (
+    attained_now,
+    loading_time,
+    open_all,
+    ran_now,
+    remaining_now,
+    reorder,
+)
+from simulator.kernel.rankings import cost_aware, scheduling
 
 
 @entry
@@ -69,24 +65,6 @@ def adopt(states, e, jobs, key, exponent, margin, preempt):
 def run_rule(states, e, jobs):
     """Carry out the active ranking to the end; tell whether every job ended."""
     return scheduling.run_rule(states[e], jobs)
-
-
-@compiled
-def discounted(present, begin, end, tau):
-    """Integral of exp(-u / tau) over [begin, end], times the jobs present."""
-    if tau == np.inf:
-        return present * (end - begin)
-    return present * tau * (np.exp(-begin / tau) - np.exp(-end / tau))
-
-
-@compiled
-def step_cost(s, jobs, origin, tau):
-    """Move to the next instant; return the discounted job-seconds spent on the way, or -1 if there is none."""
-    begin = s.clock - origin
-    present = s.num_arrived - s.num_done
-    if not events.advance(s, jobs):
-        return -1.0
-    return discounted(present, begin, min(s.clock - origin, HORIZON * tau), tau)
 
 
 @compiled

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simulator.kernel import calls
-from simulator.kernel.layout import LEAST_CORES, MAX_LEVELS, MODULUS, NOBODY, state_dtype, tier
+from simulator.kernel.cluster.layout import LEAST_CORES, MAX_LEVELS, MODULUS, NOBODY, state_dtype, tier
 from traces import stream
 
 USUAL = (

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from simulator.episode import Episode
-from simulator.kernel import calls, laws
-from simulator.kernel.laws import Seat
-from simulator.kernel.layout import NOBODY, QUEUED, RUNNING
+from simulator.kernel import calls
+from simulator.kernel.cluster import laws
+from simulator.kernel.cluster.laws import Seat
+from simulator.kernel.cluster.layout import NOBODY, QUEUED, RUNNING
 
 MOST_TRIED = 150  # instants of an episode; after that the best so far stands
 

@@ -9,7 +9,7 @@ import numpy as np
 from baselines.gavel import ROUND_S
 from baselines.lib.kinds import Kinds
 from baselines.lib.shares import NOTHING, Objective, Shares
-from simulator.kernel.glances import GLANCE_S
+from simulator.kernel.rounds.glances import GLANCE_S
 from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
 from simulator.search import Room, displaceable, room_before
 from simulator.vocabulary import DONE, LOADING, NOBODY, RUNNING

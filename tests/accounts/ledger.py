@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from simulator.episode import Episode, asking, discipline_of
-from simulator.kernel import calls, laws
-from simulator.kernel.layout import DONE, FUTURE, LOADING, PAUSING, QUEUED, RESERVED, RUNNING
+from simulator.kernel import calls
+from simulator.kernel.cluster import laws
+from simulator.kernel.cluster.layout import DONE, FUTURE, LOADING, PAUSING, QUEUED, RESERVED, RUNNING
 from simulator.next_moves import adopt
 from simulator.policy import Action, Policy, Ranking, Wait
 from simulator.source import Record

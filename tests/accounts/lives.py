@@ -31,7 +31,7 @@ class Life:
 
     task: Task
     shape: Shape  # it has, or asks for
-    phase: str = "future"  # a name of simulator.kernel.layout.PHASES
+    phase: str = "future"  # a name of simulator.kernel.cluster.layout.PHASES
     end: float = math.inf
     progress: float = 0.0  # s
     gpus: tuple[int, ...] = ()  # held

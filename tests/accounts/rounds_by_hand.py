@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from baselines.las import LIMITS
-from simulator.kernel.glances import GLANCE_S, MOST_GLANCES
+from simulator.kernel.rounds.glances import GLANCE_S, MOST_GLANCES
 from simulator.policy import Action, Wait
 from simulator.rounds import ROUND_S, Wishes
 from simulator.search import grants, queued_or_running

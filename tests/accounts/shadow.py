@@ -13,7 +13,7 @@ class Fate:
     """What has become of a job so far; `end` is when its phase ends by itself."""
 
     job: Job
-    phase: str = "future"  # a name of simulator.kernel.layout.PHASES
+    phase: str = "future"  # a name of simulator.kernel.cluster.layout.PHASES
     since: float = 0.0
     end: float = math.inf
     attained: float = 0.0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.kernel.glances import GLANCE_S
+from simulator.kernel.rounds.glances import GLANCE_S
 from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
 from simulator.vocabulary import DONE, NOBODY, PAUSING, QUEUED
 from tests.accounts.shape_room import ROUNDING, Grant, Room

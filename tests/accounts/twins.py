@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from simulator.episode import asking
-from simulator.kernel import calls, laws
-from simulator.kernel.layout import PHASES
+from simulator.kernel import calls
+from simulator.kernel.cluster import laws
+from simulator.kernel.cluster.layout import PHASES
 from simulator.policy import Action, Policy, Wait
 from tests.accounts.fluid import ROUNDING, Fluid
 from tests.accounts.legality import is_legal

@@ -13,7 +13,7 @@ from agents import load_policy, saved_agent
 from agents.saved_agent import CHOICES, WEIGHTS, Agent
 from agents.steer_network import SteerNetwork
 from agents.training import STEER
-from simulator.kernel.load import LOAD
+from simulator.kernel.rule.load import LOAD
 from simulator.rule import Rule
 from simulator.steered import Steered
 from tests.cases.crowd import TINY, opinionated

@@ -18,7 +18,7 @@ from agents.steer import SteerLearner
 from agents.steer_network import SteerNetwork
 from agents.training import MOVES, PICK, STEER, Training
 from simulator.episode import run
-from simulator.kernel.load import LOAD
+from simulator.kernel.rule.load import LOAD
 from simulator.rule import Rule
 from workloads import Scenario, named, windows
 

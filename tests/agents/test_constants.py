@@ -17,7 +17,7 @@ from agents.training import PICK, STEER
 from envs.openings import Opening
 from envs.steer import Steering
 from simulator.episode import run
-from simulator.kernel.load import LOAD
+from simulator.kernel.rule.load import LOAD
 from simulator.rule import RULE_PARAMETERS, Rule
 from simulator.steered import REACH, Offsets
 from workloads import Split, named, windows

@@ -11,8 +11,8 @@ import baselines
 from agents.history import PROFILE, fit, written_down
 from benchmarks.history import judged, rms, uses
 from simulator.history import nearest
-from simulator.kernel.core_readings import GOOD
-from simulator.kernel.history import PROFILE as WIDTH
+from simulator.kernel.cluster.core_readings import GOOD
+from simulator.kernel.rule.history import PROFILE as WIDTH
 from tests.cases import tiny
 from workloads import Scenario, named, whole, windows
 from workloads._workload import FITTED, history_of

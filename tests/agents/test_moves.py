@@ -21,7 +21,7 @@ from agents.training import MOVES, STEER, Training
 from agents.vec_env import batch
 from envs.rule_batch import RuleVectorEnv
 from simulator.episode import run
-from simulator.kernel.move_list import FEATURES
+from simulator.kernel.moves.move_list import FEATURES
 from simulator.rule import Rule
 from workloads import named, windows
 

@@ -18,7 +18,7 @@ from agents.validation import Score
 from agents.vec_env import ClusterVecEnv, batch
 from envs.steer import WEIGHTS
 from simulator.choice import ChoiceError
-from simulator.kernel.load import LOAD
+from simulator.kernel.rule.load import LOAD
 from simulator.steered import Steered
 from tests.cases import tiny
 from tests.cases.crowd import crowded

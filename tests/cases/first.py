@@ -22,9 +22,10 @@ from evaluation.lower_bound import lower_bound
 from simulator.account import Account
 from simulator.cluster import philly
 from simulator.episode import Episode, run
-from simulator.kernel import calls, laws
+from simulator.kernel import calls
 from simulator.kernel._compile import CACHE
 from simulator.kernel._pipeline import say
+from simulator.kernel.cluster import laws
 from simulator.policy import Ranking, RunsWhole
 from simulator.source import source_of
 from tests.cases import tiny

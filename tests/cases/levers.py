@@ -5,7 +5,7 @@ import numpy as np
 from simulator.cluster import Cluster
 from simulator.episode import Episode
 from simulator.jobs import add_turns
-from simulator.kernel.layout import JOB
+from simulator.kernel.cluster.layout import JOB
 from simulator.physics import Physics
 
 CLUSTERS = (

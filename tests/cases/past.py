@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from simulator.history import History
-from simulator.kernel.history import SIZES
+from simulator.kernel.rule.history import SIZES
 from tests.cases import tiny
 from workloads import Scenario, Workload, whole
 

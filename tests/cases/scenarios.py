@@ -6,7 +6,7 @@ import numpy as np
 
 from simulator.cluster import Cluster
 from simulator.episode import Episode, run
-from simulator.kernel.layout import JOB
+from simulator.kernel.cluster.layout import JOB
 from simulator.policy import Action, Placement, Preempt, Ranking, Start, Wait
 from simulator.view import View
 from tests.accounts.reference import Job, Node, Outcome, Rules

@@ -7,7 +7,7 @@ import pandas as pd
 
 from envs.actions._room import asked_cores, cores_beside, next_cores, shape_of
 from envs.slots import Shape
-from simulator.kernel.layout import PAUSING
+from simulator.kernel.cluster.layout import PAUSING
 from simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
 from simulator.view import View
 from tests.cases import tiny

@@ -18,9 +18,9 @@ from evaluation import choices, run_folder
 from simulator import old_names
 from simulator.choice import ChoiceError, changed, check, hints, names
 from simulator.cluster import cluster
-from simulator.kernel.layout import ANYONE, EXCESS, GROWER, NEWCOMER, TURNS, state_dtype, tier
-from simulator.kernel.parameters import PARAMETERS, Parameters, recorded
-from simulator.kernel.record import STATE
+from simulator.kernel.cluster.layout import ANYONE, EXCESS, GROWER, NEWCOMER, TURNS, state_dtype, tier
+from simulator.kernel.cluster.parameters import PARAMETERS, Parameters, recorded
+from simulator.kernel.cluster.record import STATE
 from simulator.physics import Physics, acting
 from simulator.policy import Ranking
 from tests.conftest import ROOT

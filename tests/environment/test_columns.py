@@ -10,9 +10,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-from simulator.kernel.load import LOAD
-from simulator.kernel.move_list import FEATURES
-from simulator.kernel.steering import CRITIC
+from simulator.kernel.moves.move_list import FEATURES
+from simulator.kernel.rule.load import LOAD
+from simulator.kernel.rule.steering import CRITIC
 from tests.cases import tiny
 from tests.conftest import ROOT
 

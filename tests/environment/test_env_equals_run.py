@@ -12,8 +12,8 @@ from pandas.testing import assert_frame_equal
 import baselines
 from envs.env import GPUClusterEnv
 from simulator.episode import run
-from simulator.kernel.layout import BEST_FIT
-from simulator.kernel.stepping import RULES
+from simulator.kernel.cluster.layout import BEST_FIT
+from simulator.kernel.slots.stepping import RULES
 from simulator.policy import Ranking
 from tests.cases import tiny
 

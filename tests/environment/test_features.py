@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from envs.env import GPUClusterEnv
-from simulator.kernel import features
-from simulator.kernel.features import QUEUE_FEATURES, RUNNING_FEATURES, TOTALS
+from simulator.kernel.slots import features
+from simulator.kernel.slots.features import QUEUE_FEATURES, RUNNING_FEATURES, TOTALS
 from tests.cases import tiny
 
 YES_OR_NO = {"present", "predictable", "fits", "has_victims", "may_pause"}

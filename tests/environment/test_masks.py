@@ -7,9 +7,10 @@ import pytest
 
 from envs.env import GPUClusterEnv
 from envs.task import SCRATCH
-from simulator.kernel import calls, laws
-from simulator.kernel.clearing import LEAST_RUN
-from simulator.kernel.stepping import RULES
+from simulator.kernel import calls
+from simulator.kernel.cluster import laws
+from simulator.kernel.rankings.clearing import LEAST_RUN
+from simulator.kernel.slots.stepping import RULES
 from simulator.policy import Preempt, Start, Wait
 from tests.cases import tiny
 

@@ -12,8 +12,9 @@ from gymnasium.utils.env_checker import check_env
 from envs.moves import Choosing, Move, MovesEnv
 from envs.openings import Opening
 from simulator.episode import run
-from simulator.kernel import laws, look_ahead
-from simulator.kernel.move_list import DISPLACE
+from simulator.kernel.cluster import laws
+from simulator.kernel.moves import look_ahead
+from simulator.kernel.moves.move_list import DISPLACE
 from simulator.look_ahead import LookAhead, futures
 from simulator.rule import Rule
 from simulator.vocabulary import DONE, LOADING, NOBODY, PAUSING, QUEUED, RESERVED, RUNNING

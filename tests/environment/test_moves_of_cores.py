@@ -9,8 +9,8 @@ from envs.agent_policy import AgentPolicy
 from envs.moves import Choosing
 from envs.openings import Opening
 from simulator.episode import run
-from simulator.kernel import laws
-from simulator.kernel.core_memory import CORES, THROTTLE
+from simulator.kernel.cluster import laws
+from simulator.kernel.cluster.decided import CORES, THROTTLE
 from simulator.vocabulary import RUNNING
 from tests.environment.test_moves import FEW, choose, one, opening
 from workloads import named, windows

@@ -11,7 +11,8 @@ from envs.env import GPUClusterEnv
 from envs.slots import Slots
 from envs.task import SCRATCH
 from simulator.episode import Episode
-from simulator.kernel import calls, listing
+from simulator.kernel import calls
+from simulator.kernel.cluster import listing
 from tests.cases import tiny
 
 COUNT = 150

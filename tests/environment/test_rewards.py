@@ -9,7 +9,7 @@ from envs.env import GPUClusterEnv
 from envs.task import SCRATCH
 from simulator.episode import run
 from simulator.kernel import calls
-from simulator.kernel.layout import NOBODY
+from simulator.kernel.cluster.layout import NOBODY
 from tests.cases import tiny
 from traces import modules
 

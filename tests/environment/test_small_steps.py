@@ -14,8 +14,8 @@ from envs.actions._room import asked_cores, shape_of, whole_action
 from envs.actions.elastic import CHANGES, TURNS, Elastic, turned
 from envs.env import GPUClusterEnv
 from envs.slots import PartialAction, Shape
-from simulator.kernel import laws
-from simulator.kernel.layout import MOST_SERVERS, SERVER_CORES
+from simulator.kernel.cluster import laws
+from simulator.kernel.cluster.layout import MOST_SERVERS, SERVER_CORES
 from simulator.policy import Preempt, Wait
 from simulator.view import View
 from tests.cases import tiny

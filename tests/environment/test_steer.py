@@ -10,7 +10,7 @@ from gymnasium.utils.env_checker import check_env
 from envs.openings import Opening
 from envs.steer import TRUSTS, WEIGHTS, SteerEnv, Steering
 from simulator.episode import run
-from simulator.kernel.load import LOAD
+from simulator.kernel.rule.load import LOAD
 from simulator.rule import RULE_PARAMETERS, Rule
 from simulator.steered import HIGHEST, Offsets, Steered, choosing_times
 from workloads import named, windows

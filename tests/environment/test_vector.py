@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 
 from envs.rule_batch import one_of
 from envs.vector import GPUClusterVectorEnv
-from simulator.kernel.stepping import BEGIN
+from simulator.kernel.slots.stepping import BEGIN
 from tests.cases import tiny
 from tests.cases.uncompiled import with_the_compiler_off
 

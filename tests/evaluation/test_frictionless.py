@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.frictionless import Jobs, compared, finish_s, left_of
-from simulator.kernel import rule_over_moves
+from simulator.kernel.rule import rule_over_moves
 from simulator.rule import Rule, memory_of
 from workloads import named, windows
 

@@ -10,7 +10,7 @@ from experiments import Found, Setting, _coda_needs, coda
 from experiments._trials import by_default, drawn
 from simulator.cluster import uniform
 from simulator.episode import Episode, run
-from simulator.kernel.layout import JOB
+from simulator.kernel.cluster.layout import JOB
 from simulator.physics import Physics
 from workloads import Workload
 from workloads.coda_mix import MODELS

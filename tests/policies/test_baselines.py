@@ -20,8 +20,8 @@ from baselines.xion import Xion
 from baselines.xion_threshold import threshold
 from simulator.cluster import Cluster, uniform
 from simulator.episode import Episode, run
-from simulator.kernel import laws
-from simulator.kernel.layout import JOB
+from simulator.kernel.cluster import laws
+from simulator.kernel.cluster.layout import JOB
 from simulator.policy import Policy, Ranking, RunsWhole
 from tests.accounts.room_by_hand import cheapest
 

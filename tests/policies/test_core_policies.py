@@ -18,9 +18,9 @@ from baselines.fixed_cores import FixedCores
 from simulator.cluster import uniform
 from simulator.core_sharing import CoreSharing
 from simulator.episode import Episode, run
-from simulator.kernel import laws
-from simulator.kernel.layout import JOB
-from simulator.kernel.noise import BUSY_ERROR_S
+from simulator.kernel.cluster import laws
+from simulator.kernel.cluster.layout import JOB
+from simulator.kernel.cluster.noise import BUSY_ERROR_S
 from simulator.physics import Physics
 from simulator.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
 from simulator.view import View

@@ -10,7 +10,7 @@ from baselines.aiturbo import Aiturbo
 from baselines.optimus import Optimus
 from simulator.cluster import Cluster
 from simulator.episode import Episode, run
-from simulator.kernel.layout import RUNNING
+from simulator.kernel.cluster.layout import RUNNING
 from simulator.policy import Placement, Policy, Resize, Start, Wait
 from tests.accounts.aiturbo_by_hand import AiturboByHand, rank
 from tests.accounts.shape_room import Grant, Room

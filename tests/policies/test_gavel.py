@@ -14,7 +14,7 @@ from baselines.gavel import ROUND_S, Gavel
 from baselines.lib.shares import Objective, Shares, alike, has_room_for_all, program
 from simulator.cluster import Cluster, cluster
 from simulator.episode import Episode, run
-from simulator.kernel.layout import GPU_TYPES
+from simulator.kernel.cluster.layout import GPU_TYPES
 from simulator.physics import Physics
 from simulator.policy import Action, Preempt, Resize, Start
 from simulator.view import View

@@ -11,7 +11,7 @@ import pytest
 
 from simulator.cluster import Cluster, uniform
 from simulator.episode import Episode, run
-from simulator.kernel import laws
+from simulator.kernel.cluster import laws
 from simulator.physics import Physics
 from simulator.policy import Action, Placement, Preempt, Start, Wait
 from simulator.rounds import Rounds, Wishes, by

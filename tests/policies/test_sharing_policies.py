@@ -20,8 +20,8 @@ from baselines.packed_fifo import PackedFifo
 from baselines.xonar import Xonar
 from simulator.cluster import Cluster, uniform
 from simulator.episode import Episode, run
-from simulator.kernel import laws
-from simulator.kernel.layout import JOB
+from simulator.kernel.cluster import laws
+from simulator.kernel.cluster.layout import JOB
 from simulator.physics import Physics
 from simulator.policy import Action, Policy, Start
 from simulator.view import View

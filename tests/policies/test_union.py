@@ -10,7 +10,7 @@ import pytest
 from baselines.union import GRID
 from simulator.cluster import Cluster, uniform
 from simulator.episode import Episode, run
-from simulator.kernel.layout import JOB
+from simulator.kernel.cluster.layout import JOB
 from simulator.physics import Physics
 from simulator.policy import Action, Placement, Resize, Start
 from simulator.rule import Rule

@@ -4,7 +4,8 @@ import ast
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +25,18 @@ ROOMS = (
 )
 """Each may import what stands before it; those that stand together do not know each other."""
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
+
+COMPILER, CALLED = "_compile and its like", "calls and its like"
+KERNEL_ROOMS = (
+    (COMPILER,),
+    ("cluster",),
+    ("rankings",),
+    ("cores",),
+    ("rule", "slots"),
+    ("rounds", "moves"),
+    (CALLED,),
+)
+"""Those of `simulator/kernel/`, likewise; what has no room there is the compiler, or else is called from outside."""
 
 HOME = {
     "torch": ("agents/",),
@@ -128,6 +141,27 @@ def test_imports_point_one_way() -> None:
         return there not in RANK or here == there or RANK[there] < RANK[here]
 
     assert [(path, name) for path in product() for name in imports(path) if not may(path, name)] == []
+
+
+def test_rooms_of_the_kernel_point_one_way() -> None:
+    rank = {room: rank for rank, rooms in enumerate(KERNEL_ROOMS) for room in rooms}
+
+    def kernel_room(parts: Sequence[str]) -> str:
+        inside = parts[2] if len(parts) > 2 else ""
+        return inside if inside in rank else COMPILER if inside.startswith("_") else CALLED
+
+    def may(path: str, name: str) -> bool:
+        here, there = kernel_room(Path(path).with_suffix("").parts), kernel_room(name.split("."))
+        return not name.startswith("simulator.kernel.") or here == there or rank[there] < rank[here]
+
+    inside = [path for path in product() if path.startswith("simulator/kernel/")]
+    assert [(path, name) for path in inside for name in imports(path) if not may(path, name)] == []
+
+
+def test_files_of_the_kernel_have_names_of_their_own() -> None:
+    """What is compiled is kept in one folder, by the name of the file without its room."""
+    names = Counter(Path(path).stem for path in product() if path.startswith("simulator/kernel/"))
+    assert [name for name, count in names.items() if count > 1 and name != "__init__"] == []
 
 
 def test_what_begins_with_an_underscore_stays_in_its_room() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from simulator.kernel.layout import (
+from simulator.kernel.cluster.layout import (
     CLOSED,
     DRAINING,
     GROWER,

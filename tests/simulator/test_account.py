@@ -14,7 +14,7 @@ import pytest
 import baselines
 from simulator.account import HOLDINGS, LIVED, OVER_TIME, SEGMENTS, Account
 from simulator.episode import Episode, discipline_of, run
-from simulator.kernel.layout import PHASES
+from simulator.kernel.cluster.layout import PHASES
 from simulator.policy import Action, Policy, Preempt, Start, Wait
 from simulator.view import View
 from tests.cases.by_hand import ONE, Lines, Script, job, on

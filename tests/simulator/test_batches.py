@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator.kernel import history, trust
 from simulator.kernel._compile import entry
-from simulator.kernel.layout import DONE
+from simulator.kernel.cluster.layout import DONE
+from simulator.kernel.rule import history, trust
 from simulator.policy import Wait
 from simulator.rule import Rule
 from simulator.source import source_of

@@ -6,8 +6,8 @@ import pytest
 import baselines
 from simulator.episode import Episode
 from simulator.kernel import calls
-from simulator.kernel.bounds import most_left
-from simulator.kernel.layout import MAX_SHARE, NOBODY, RUNNING
+from simulator.kernel.cluster.bounds import most_left
+from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, RUNNING
 from simulator.next_moves import adopt
 from simulator.policy import Ranking
 from workloads import named, windows

@@ -14,8 +14,8 @@ from evaluate import main
 from simulator import search
 from simulator.core_sharing import CoreSharing
 from simulator.episode import Episode, run
-from simulator.kernel.layout import JOB
-from simulator.kernel.record import STATE
+from simulator.kernel.cluster.layout import JOB
+from simulator.kernel.cluster.record import STATE
 from simulator.policy import Action, Placement, Ranking, Start, Wait
 from simulator.source import source_of
 from simulator.view import View

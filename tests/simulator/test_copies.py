@@ -13,8 +13,8 @@ import pytest
 import baselines
 from envs.env import GPUClusterEnv
 from simulator.episode import Episode, asking, run
-from simulator.kernel.layout import JOB
-from simulator.kernel.load import LOAD
+from simulator.kernel.cluster.layout import JOB
+from simulator.kernel.rule.load import LOAD
 from simulator.policy import Action, Wait
 from simulator.rule import Rule
 from simulator.source import source_of

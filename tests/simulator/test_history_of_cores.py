@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from simulator.episode import Episode
-from simulator.kernel.core_readings import GOOD, LEAST_READ_S
-from simulator.kernel.noise import BUSY_ERROR_S
+from simulator.kernel.cluster.core_readings import GOOD, LEAST_READ_S
+from simulator.kernel.cluster.noise import BUSY_ERROR_S
 from simulator.policy import Resize, Start, Wait
 from simulator.vocabulary import DONE
 from tests.cases.by_hand import on

@@ -15,7 +15,7 @@ import baselines
 from envs.env import GPUClusterEnv
 from simulator.episode import Episode, asking, discipline_of, run
 from simulator.history import History
-from simulator.kernel.history import SIZES
+from simulator.kernel.rule.history import SIZES
 from simulator.policy import Action, Policy, Ranking
 from simulator.view import View
 from tests.cases import tiny

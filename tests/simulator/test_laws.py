@@ -15,7 +15,7 @@ import pytest
 from baselines import load, make, names
 from simulator.episode import Episode, discipline_of
 from simulator.kernel import calls
-from simulator.kernel.layout import DONE, JOB
+from simulator.kernel.cluster.layout import DONE, JOB
 from simulator.next_moves import next_move
 from simulator.policy import Action, Placement, Preempt, Ranking, Start, Wait
 from simulator.source import Source, source_of

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from simulator.episode import Episode, discipline_of, run
-from simulator.kernel import calls, laws
+from simulator.kernel import calls
+from simulator.kernel.cluster import laws
 from simulator.next_moves import adopt
 from simulator.policy import Action, Preempt, Ranking, Resize, Start, Throttle, Wait
 from tests.accounts.lives import OPEN

@@ -9,9 +9,9 @@ import pytest
 
 from simulator.cluster import uniform
 from simulator.episode import Episode, run
-from simulator.kernel import rule_over_moves
-from simulator.kernel.layout import JOB
-from simulator.kernel.move_list import FEATURES
+from simulator.kernel.cluster.layout import JOB
+from simulator.kernel.moves.move_list import FEATURES
+from simulator.kernel.rule import rule_over_moves
 from simulator.look_ahead import Labels, LookAhead, carried_out, label
 from simulator.policy import Policy, Wait
 from simulator.rule import Rule, memory_of

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from simulator import kernel
-from simulator.kernel import actions, holding, machines, memory, outages, progress, shapes, speed
-from simulator.kernel.layout import DONE, LOADING, MAX_SHARE, NOBODY, RUNNING
+from simulator.kernel.cluster import actions, holding, machines, memory, outages, progress, shapes, speed
+from simulator.kernel.cluster.layout import DONE, LOADING, MAX_SHARE, NOBODY, RUNNING
 from tests.cases.mixed_jobs import Whims
 from tests.cases.uncompiled import with_the_compiler_off
 from tests.simulator.mutants_of_speed import MUTANTS, instead_of, running_on
 from tests.simulator.test_laws_physics import CONFIGS, twins_of
 
 MODULES: tuple[ModuleType, ...] = tuple(
-    import_module(f"{kernel.__name__}.{found.name}") for found in pkgutil.iter_modules(kernel.__path__)
+    import_module(found.name) for found in pkgutil.walk_packages(kernel.__path__, f"{kernel.__name__}.")
 )
 
 

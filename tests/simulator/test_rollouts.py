@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from simulator.episode import Episode, run
-from simulator.kernel import laws, rule_over_moves
-from simulator.kernel.core_readings import GOOD
+from simulator.kernel.cluster import laws
+from simulator.kernel.cluster.core_readings import GOOD
+from simulator.kernel.rule import rule_over_moves
 from simulator.policy import Action, Policy, Wait
 from simulator.rule import Rollouts, Rule, memory_of
 from simulator.source import source_of

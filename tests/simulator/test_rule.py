@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from simulator.episode import Episode, run
-from simulator.kernel import rule_over_moves
-from simulator.kernel.layout import NOBODY
+from simulator.kernel.cluster.layout import NOBODY
+from simulator.kernel.rule import rule_over_moves
 from simulator.policy import Action, Policy, Resize, Start
 from simulator.rule import RULE_PARAMETERS, Rule, memory_of
 from simulator.view import View

@@ -12,7 +12,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from simulator.kernel.layout import PHASES
+from simulator.kernel.cluster.layout import PHASES
 from simulator.policy import Action, Placement, Preempt, Start, Wait
 from tests.accounts.ledger import Ledger
 from tests.accounts.reference import Job, Node, Rules

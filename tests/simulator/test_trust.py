@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from simulator.episode import Episode, run
-from simulator.kernel.core_readings import GOOD
+from simulator.kernel.cluster.core_readings import GOOD
 from simulator.policy import Wait
 from simulator.rule import Rule
 from tests.cases.past import HISTORY, load_of, with_cells

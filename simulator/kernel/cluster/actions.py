@@ -1,0 +1,93 @@
+"""The things a policy can do to a job but for pausing it: start it, reserve GPUs for it, move it, change its cores."""
+
+from simulator.kernel._compile import compiled
+from simulator.kernel.cluster.core_readings import bank_readings
+from simulator.kernel.cluster.holding import begin, reserve, start_ready
+from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, PAUSING, RESERVED
+from simulator.kernel.cluster.machines import count_cores, note_change_around, take_cores
+from simulator.kernel.cluster.pausing import save
+from simulator.kernel.cluster.placement import place
+from simulator.kernel.cluster.queues import dequeue
+from simulator.kernel.cluster.shapes import take_shape
+
+
+@compiled
+def must_wait_for(s, gpu):
+    """Tell whether a GPU is held by jobs that all pause: it can be reserved, not shared."""
+    for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+        if s.job_in[slot] != NOBODY and s.phase[s.job_in[slot]] != PAUSING:
+            return False
+    return s.num_jobs_on[gpu] > 0
+
+
+@compiled
+def start_on(s, jobs, job, gpus, cores, node):
+    """Start a queued job, in the shape it asks for, on the first of these GPUs, or on a node if it is a CPU job."""
+    count = jobs[job].num_gpus
+    start_as(s, jobs, job, gpus[:count], count, jobs[job].servers, cores, node)
+
+
+@compiled
+def start_as(s, jobs, job, gpus, workers, servers, cores, node):
+    """Start a queued job on these GPUs, or on a node, with so many workers, servers and cores.
+
+    GPUs of which some are still held by pausing jobs alone are reserved for it instead.
+    """
+    dequeue(s, jobs, job)
+    s.num_queued -= 1
+    for gpu in gpus:
+        if must_wait_for(s, gpu):
+            reserve(s, job, gpus, workers, servers, cores, node)
+            s.phase[job] = RESERVED
+            return
+    s.wait_s[job] += s.clock - s.phase_began[job]
+    take_shape(s, job, len(gpus), workers, servers)
+    begin(s, jobs, job, gpus, cores, node)
+    start_ready(s, jobs)
+
+
+@compiled
+def start_placed(s, jobs, job):
+    """Start a queued job where `place` has just put it."""
+    start_on(s, jobs, job, s.gpus, jobs[job].cores_each, s.chosen_node[0])
+
+
+@compiled
+def start(s, jobs, job):
+    """Start a queued job where the placement rule puts it; tell whether it fitted."""
+    if not place(s, jobs, job):
+        return False
+    start_placed(s, jobs, job)
+    return True
+
+
+@compiled
+def move(s, jobs, job, gpus, workers, servers, cores, node):
+    """Let a running job pause and go on with these GPUs, or this node, in this shape; they are kept for it."""
+    s.resizes[job] += 1
+    s.moves[job] = 1
+    reserve(s, job, gpus, workers, servers, cores, node)
+    save(s, jobs, job)
+
+
+@compiled
+def resize(s, jobs, job, cores):
+    """Give a running job another number of cores for each of its GPUs, or as a whole if it has none."""
+    count_cores(s, job)
+    bank_readings(s, job)
+    more = cores - s.core_count[job]
+    s.core_count[job] = cores
+    if s.node_of[job] != NOBODY:
+        take_cores(s, s.node_of[job], more)
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        take_cores(s, s.gpu_node[slot // MAX_SHARE], more)
+        slot = s.next_slot[slot]
+    note_change_around(s, job)
+
+
+@compiled
+def throttle(s, job, level):
+    """Let a running CPU job run at a share of its speed."""
+    s.throttle[job] = level
+    note_change_around(s, job)

@@ -1,0 +1,291 @@
+"""How a job comes to hold GPUs or cores, and how it loses them."""
+
+import numpy as np
+
+from simulator.kernel._compile import compiled
+from simulator.kernel.cluster.layout import (
+    CLOSED,
+    GROWING,
+    LEAST_CORES,
+    LOADING,
+    MAX_SHARE,
+    MOST_FAILURES,
+    NOBODY,
+    PAUSING,
+    QUEUED,
+    RESERVED,
+    RESTARTING,
+    ROUNDING,
+    RUNNING,
+)
+from simulator.kernel.cluster.machines import (
+    available_cores,
+    count_cores,
+    count_free,
+    hold,
+    hold_cores,
+    leave_slot,
+    note_coming_or_going,
+    take_cores,
+    tidy_cores,
+)
+from simulator.kernel.cluster.memory import charge, grows_later, victim_on
+from simulator.kernel.cluster.progress import run, schedule
+from simulator.kernel.cluster.queues import enqueue, loading_time
+from simulator.kernel.cluster.shapes import ask_again, plan_shape, take_shape
+from simulator.kernel.cluster.speed import bank, cores_of_servers
+
+
+@compiled
+def release(s, jobs, job):
+    """Take back all that the job holds; a GPU that is reserved goes to the job it is reserved for."""
+    note_coming_or_going(s, job, s.phase[job] == RUNNING)
+    count_cores(s, job)
+    slot = s.first_slot[job]
+    s.first_slot[job] = NOBODY
+    s.num_spanning -= s.span[job] > 1
+    if s.node_of[job] != NOBODY:
+        s.num_on_cores -= 1
+        take_cores(s, s.node_of[job], -s.core_count[job])
+        s.node_of[job] = NOBODY
+    while slot != NOBODY:
+        after = s.next_slot[slot]
+        gpu = slot // MAX_SHARE
+        if leave_slot(s, jobs, job, slot):
+            pass_on(s, gpu)
+        slot = after
+    s.charged[job] = 0
+    s.throttle[job] = 1.0
+    ask_again(s, jobs, job)
+
+
+@compiled
+def pass_on(s, gpu):
+    """Count a GPU that no job holds any more as free, or as there for the job that it is reserved for."""
+    reserved_for = s.reserved_for[gpu]
+    if reserved_for == CLOSED:
+        tidy_cores(s, s.gpu_node[gpu])
+        return
+    if reserved_for == NOBODY:
+        count_free(s, gpu, 1)
+        tidy_cores(s, s.gpu_node[gpu])
+        return
+    s.awaited[reserved_for] -= 1
+    if s.awaited[reserved_for] == 0 and s.phase[reserved_for] == RESERVED:
+        s.ready[s.num_ready] = reserved_for
+        s.num_ready += 1
+
+
+@compiled
+def reserve(s, job, gpus, workers, servers, cores, node):
+    """Keep GPUs, free or about to be, for a job; it will have so many workers and servers, and cores for each GPU."""
+    plan_shape(s, job, len(gpus), workers, servers, cores, node)
+    s.awaited[job] = 0
+    for gpu in gpus:
+        if s.first_owner[gpu] == NOBODY:
+            count_free(s, gpu, -1)
+        else:
+            s.awaited[job] += 1
+        s.reserved_for[gpu] = job
+
+
+@compiled
+def let_go(s, job):
+    """Give up the GPUs that are kept for a job."""
+    for gpu in range(s.num_gpus):
+        if s.reserved_for[gpu] == job:
+            s.reserved_for[gpu] = NOBODY
+            if s.first_owner[gpu] == NOBODY:
+                count_free(s, gpu, 1)
+    s.awaited[job] = 0
+    s.moves[job] = 0
+
+
+@compiled
+def give_up(s, jobs, job):
+    """Take a reservation back: the job is queued again, or will be when its pause ends."""
+    let_go(s, job)
+    if s.phase[job] == RESERVED:
+        join_queue(s, jobs, job)
+
+
+@compiled
+def start_ready(s, jobs):
+    """Start the jobs all of whose reserved GPUs are there, by job."""
+    while s.num_ready > 0:
+        first = 0
+        for k in range(s.num_ready):
+            if s.ready[k] < s.ready[first]:
+                first = k
+        job = s.ready[first]
+        s.num_ready -= 1
+        s.ready[first] = s.ready[s.num_ready]
+        inherit(s, jobs, job)
+
+
+@compiled
+def inherit(s, jobs, job):
+    """Start a job on the GPUs reserved for it: the last of them has been released.
+
+    It is queued again where there are no cores for its servers, or for workers without GPUs.
+    """
+    gpus = s.inherited
+    count = 0
+    for gpu in range(s.num_gpus):
+        if s.reserved_for[gpu] == job:
+            gpus[count] = gpu
+            count += 1
+    let_go(s, job)
+    if not has_cores_there(s, job, gpus[:count]):
+        join_queue(s, jobs, job)
+        return
+    s.wait_s[job] += s.clock - s.phase_began[job]
+    take_shape(s, job, s.next_width[job], s.next_workers[job], s.next_servers[job])
+    begin(s, jobs, job, gpus, s.next_cores[job], s.next_node[job])
+
+
+@compiled
+def has_cores_there(s, job, gpus):
+    """Tell whether a reserved job's shape finds the cores without which it cannot run."""
+    if len(gpus) == 0:
+        node = s.next_node[job]
+        return not s.closed[node] and s.next_cores[job] <= s.unreserved_cores[node] + ROUNDING
+    return can_serve(s, gpus, s.next_workers[job], s.next_servers[job])
+
+
+@compiled
+def can_serve(s, gpus, workers, servers):
+    """Tell whether there are cores beside these GPUs, which are free, for so many servers and to feed the workers."""
+    cores = cores_of_servers(servers, workers, len(gpus))
+    return cores == 0 or cores + LEAST_CORES <= available_cores(s, gpus) + ROUNDING
+
+
+@compiled
+def begin(s, jobs, job, gpus, cores, node):
+    """Let a job hold free GPUs, or cores of a node: it starts up, or loads what a pause has saved, and then runs.
+
+    Its shape has been set.
+    """
+    s.last_action_instant[job] = s.instant
+    if s.width[job] > 0:
+        hold(s, job, gpus, cores)
+    else:
+        hold_cores(s, job, node, cores)
+    if not grows_later(s, jobs, job):
+        s.charged[job] = GROWING
+    idle_s = loading_time(s, jobs, job)
+    s.loading_s[job] = idle_s
+    if np.isnan(s.start_s[job]):
+        s.start_s[job] = s.clock
+    if idle_s > 0:
+        s.phase[job] = LOADING
+        s.phase_began[job] = s.clock
+        schedule(s, job, s.clock + idle_s)
+    else:
+        run(s, jobs, job)
+    note_coming_or_going(s, job, s.phase[job] == RUNNING)
+    if s.charged[job] == GROWING:
+        fill(s, jobs, job)
+
+
+@compiled
+def fill(s, jobs, job):
+    """Let a job take its peak memory; where that runs over a victim fails."""
+    gpu = charge(s, jobs, job)
+    while gpu != NOBODY:
+        fail(s, jobs, victim_on(s, gpu, job))
+        gpu = first_over(s, job)
+
+
+@compiled
+def first_over(s, job):
+    """Return the first GPU of an active job whose memory runs over, or NOBODY."""
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        if s.free_memory[slot // MAX_SHARE] < -ROUNDING:
+            return slot // MAX_SHARE
+        slot = s.next_slot[slot]
+    return NOBODY
+
+
+@compiled
+def fail(s, jobs, job):
+    """Let a job run out of memory: all progress is lost, and it is queued again after a delay."""
+    book(s, job)
+    s.lost_s[job] += s.attained_s[job] + s.delay_s[job]
+    s.lost_gpu_s[job] += s.run_gpu_s[job]
+    s.run_gpu_s[job] = 0.0
+    s.attained_s[job] = 0.0
+    s.delay_s[job] = 0.0
+    s.saved[job] = 0
+    s.oom_restarts[job] += 1
+    restart_later(s, jobs, job)
+
+
+@compiled
+def fall_back(s, jobs, job):
+    """Let a job fail by itself or with its node: it falls back to its last checkpoint, and is queued again later."""
+    book(s, job)
+    if s.phase[job] != LOADING:
+        lose_since_checkpoint(s, job)
+    s.saved[job] = s.attained_s[job] > 0
+    s.failures[job] += 1
+    if s.failures[job] >= MOST_FAILURES:
+        s.endless = 1
+    restart_later(s, jobs, job)
+
+
+@compiled
+def lose_since_checkpoint(s, job):
+    """Take back progress since the last checkpoint, and its share of the time since the job last began to run."""
+    every = s.checkpoint_every
+    least = max(np.floor(s.attained_s[job] / every * (1.0 + ROUNDING)) * every, s.checkpointed_s[job])
+    made = s.attained_s[job] - s.checkpointed_s[job]
+    if least >= s.attained_s[job] or made <= 0:
+        return
+    wall = s.attained_s[job] + s.delay_s[job]
+    gone = (s.attained_s[job] - least) / made * (wall - s.checkpointed_wall_s[job])
+    s.attained_s[job] = least
+    s.delay_s[job] = wall - gone - least
+    s.lost_s[job] += gone
+    s.run_gpu_s[job] -= s.width[job] * gone
+    s.lost_gpu_s[job] += s.width[job] * gone
+
+
+@compiled
+def book(s, job):
+    """Book the time of an active job's present phase."""
+    if s.phase[job] == RUNNING:
+        bank(s, job)
+    elif s.phase[job] == LOADING or s.phase[job] == PAUSING:
+        book_overhead(s, job)
+
+
+@compiled
+def book_overhead(s, job):
+    """Book the time a job has paused, or loaded."""
+    spent = s.clock - s.phase_began[job]
+    s.overhead_s[job] += spent
+    s.overhead_gpu_s[job] += s.width[job] * spent
+
+
+@compiled
+def restart_later(s, jobs, job):
+    """Take all from a job that has failed, and queue it again after a delay."""
+    s.last_action_instant[job] = s.instant
+    if s.moves[job]:
+        let_go(s, job)
+    release(s, jobs, job)
+    s.phase[job] = RESTARTING
+    s.phase_began[job] = s.clock
+    schedule(s, job, s.clock + s.restart_delay)
+
+
+@compiled
+def join_queue(s, jobs, job):
+    """Let a job wait."""
+    s.phase[job] = QUEUED
+    s.num_queued += 1
+    s.joined[s.num_joins % len(s.joined)] = job
+    s.num_joins += 1
+    enqueue(s, jobs, job)

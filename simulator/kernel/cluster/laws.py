@@ -1,0 +1,276 @@
+"""What is legal, and what must hold in every state."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.kernel._compile import allocating, compiled, entry
+from simulator.kernel.cluster.actions import must_wait_for
+from simulator.kernel.cluster.layout import (
+    CHARGED,
+    CLOSED,
+    DONE,
+    DOWN,
+    FUTURE,
+    LEAST_CORES,
+    LOADING,
+    MAX_SHARE,
+    NOBODY,
+    PAUSING,
+    PHASES,
+    QUEUED,
+    ROUNDING,
+    RUNNING,
+)
+from simulator.kernel.cluster.machines import available_cores
+from simulator.kernel.cluster.shapes import cores_asked, is_rigid, is_shape, meant
+from simulator.kernel.cluster.speed import cores_of_servers
+
+
+class Seat(NamedTuple):
+    """A placement as the kernel reads it.
+
+    gpus: in order, int32. cores: for each, 0 for those that the job asks for in that shape, which it has in any case
+    where cores are not allocated, or fewer where they are not available. node: of a job without GPUs, else -1. workers,
+    servers: 0 and -1 where they are left open.
+    """
+
+    gpus: np.ndarray
+    cores: float
+    node: int
+    workers: int
+    servers: int
+
+
+@compiled
+def barred(s, jobs, job, gpu):
+    """Return 0 if a queued job may be given a GPU, else the number of the reason it may not."""
+    if gpu < 0 or gpu >= s.num_gpus or s.reserved_for[gpu] != NOBODY:
+        return 4
+    if s.num_jobs_on[gpu] >= s.max_share and not must_wait_for(s, gpu):
+        return 4
+    if s.node_memory[s.gpu_node[gpu]] < jobs[job].gpu_memory_gib:
+        return 5
+    return 0
+
+
+@compiled
+def reserves(s, gpus):
+    """Tell whether some of these GPUs are still held by jobs that pause."""
+    for gpu in gpus:
+        if must_wait_for(s, gpu):
+            return True
+    return False
+
+
+@entry
+def legal_start(states, e, jobs, job, seat):
+    """Return 0 if a queued job may start in a seat, else the number of the reason."""
+    return why_no_start(states[e], jobs, job, seat)
+
+
+@compiled
+def why_no_start(s, jobs, job, seat):
+    """Return 0 if a queued job may start there, else the number of the reason; see `legal_start`."""
+    if s.phase[job] != QUEUED:
+        return 1
+    if s.last_action_instant[job] == s.instant:
+        return 2
+    gpus, cores, node = seat.gpus, seat.cores, seat.node
+    workers, servers = meant(jobs, job, len(gpus), seat.workers, seat.servers)
+    reason = wrong_shape(s, jobs, job, len(gpus), cores, node, workers, servers)
+    if reason > 0:
+        return reason
+    if len(gpus) == 0:
+        wanted = cores if cores > 0 else cores_asked(jobs, job, 0, workers, servers)
+        return 8 if wanted > s.unreserved_cores[node] + ROUNDING else 0
+    for k in range(len(gpus)):
+        reason = barred(s, jobs, job, gpus[k])
+        if reason > 0:
+            return reason
+    if named_twice(gpus):
+        return 6
+    if reserves(s, gpus):
+        for gpu in gpus:
+            if s.num_jobs_on[gpu] > 0 and not must_wait_for(s, gpu):
+                return 4
+    elif s.cpu_limited:
+        least = LEAST_CORES + cores_of_servers(servers, workers, len(gpus))
+        if max(cores, least) > available_cores(s, gpus) + ROUNDING:
+            return 8
+    return 0
+
+
+@compiled
+def wrong_shape(s, jobs, job, count, cores, node, workers, servers):
+    """Return 0 if a job can run with so many GPUs, cores, workers and servers, else the number of the reason."""
+    row = jobs[job]
+    if not is_shape(jobs, job, count, workers, servers):
+        return 3 if is_rigid(jobs, job) else 9
+    if count == 0:
+        if node < 0 or node >= s.num_nodes or s.closed[node]:
+            return 7
+        asked = cores_asked(jobs, job, 0, workers, servers)
+        too_few = s.cpu_limited and 0 < cores < (LEAST_CORES if row.num_gpus == 0 else asked)
+        return 8 if cores < 0 or too_few or cores > asked + ROUNDING else 0
+    least = LEAST_CORES + cores_of_servers(servers, workers, count)
+    return 8 if cores < 0 or (s.cpu_limited and 0 < cores < least - ROUNDING) else 0
+
+
+@compiled
+def named_twice(gpus):
+    """Tell whether a GPU comes twice among these."""
+    for k in range(len(gpus)):
+        for other in range(k):
+            if gpus[other] == gpus[k]:
+                return True
+    return False
+
+
+@entry
+def legal_move(states, e, jobs, job, seat):
+    """Return 0 if a running job may go on in another seat, else the number of the reason."""
+    return why_no_move(states[e], jobs, job, seat)
+
+
+@compiled
+def why_no_move(s, jobs, job, seat):
+    """Return 0 if a running job may go on there, else the number of the reason; see `legal_move`."""
+    if s.phase[job] != RUNNING or jobs[job].num_gpus == 0:
+        return 10
+    if s.last_action_instant[job] == s.instant:
+        return 2
+    gpus, cores, node = seat.gpus, seat.cores, seat.node
+    workers, servers = meant(jobs, job, len(gpus), seat.workers, seat.servers)
+    reason = wrong_shape(s, jobs, job, len(gpus), cores, node, workers, servers)
+    if reason > 0:
+        return reason
+    for gpu in gpus:
+        if gpu < 0 or gpu >= s.num_gpus or s.reserved_for[gpu] != NOBODY:
+            return 4
+        if s.node_memory[s.gpu_node[gpu]] < jobs[job].gpu_memory_gib:
+            return 5
+        for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+            other = s.job_in[slot]
+            if other != NOBODY and other != job and s.phase[other] != PAUSING:
+                return 4
+    return 6 if named_twice(gpus) else 0
+
+
+@entry
+def legal_resize(states, e, jobs, job, cores):
+    """Tell whether a running job may have so many cores, for each of its GPUs or as a whole if it has none."""
+    return may_resize(states[e], jobs, job, cores)
+
+
+@compiled
+def may_resize(s, jobs, job, cores):
+    """Tell whether a running job may have so many cores; see `legal_resize`."""
+    least = LEAST_CORES + cores_of_servers(s.servers[job], s.workers[job], s.width[job])
+    if s.phase[job] != RUNNING or not s.cpu_limited or not cores >= least - ROUNDING:
+        return False
+    more = cores - s.core_count[job]
+    if s.node_of[job] != NOBODY:
+        if jobs[job].num_gpus > 0:
+            return False  # workers without GPUs have a fixed number of cores
+        return (
+            cores <= jobs[job].cores_each + ROUNDING and more <= s.unreserved_cores[s.node_of[job]] + ROUNDING
+        )
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        node = s.gpu_node[slot // MAX_SHARE]
+        count = 0
+        other = s.first_slot[job]
+        while other != NOBODY:
+            count += s.gpu_node[other // MAX_SHARE] == node
+            other = s.next_slot[other]
+        if more * count > s.unreserved_cores[node] + ROUNDING:
+            return False
+        slot = s.next_slot[slot]
+    return True
+
+
+@compiled
+def wrong_gpus(s, jobs, held, free):
+    """Count violations on GPUs; count into `held` the GPUs of each job and into `free` the free ones of each node."""
+    wrong = 0
+    for gpu in range(s.num_gpus):
+        memory = s.node_memory[s.gpu_node[gpu]]
+        count = 0
+        for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+            job = s.job_in[slot]
+            if job != NOBODY:
+                held[job] += 1
+                count += 1
+                memory -= jobs[job].gpu_memory_gib * (s.charged[job] == CHARGED)
+        if count == 0 and s.reserved_for[gpu] == NOBODY:
+            free[s.gpu_node[gpu]] += 1
+        wrong += count != s.num_jobs_on[gpu] or count > s.max_share
+        wrong += (count == 0) != (s.first_owner[gpu] == NOBODY)
+        wrong += s.free_memory[gpu] < -1e-6 or abs(memory - s.free_memory[gpu]) > 1e-6
+    return wrong
+
+
+@allocating
+def wrong_nodes(s, free):
+    """Count violations of the counts and the cores of nodes."""
+    wrong = 0
+    cores = s.node_cores[: s.num_nodes].copy()
+    empty = np.zeros(s.num_nodes)
+    for gpu in range(s.num_gpus):
+        node = s.gpu_node[gpu]
+        empty[node] += s.num_jobs_on[gpu] == 0
+        for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+            if s.job_in[slot] != NOBODY:
+                cores[node] -= s.core_count[s.job_in[slot]]
+        wrong += s.reserved_for[gpu] == CLOSED and not s.closed[node]
+        wrong += s.reserved_for[gpu] != CLOSED and s.closed[node]
+        wrong += s.closed[node] == DOWN and s.num_jobs_on[gpu] > 0
+    for job in range(s.num_arrived):
+        if s.node_of[job] != NOBODY:
+            cores[s.node_of[job]] -= s.core_count[job]
+    for node in range(s.num_nodes):
+        wrong += free[node] != s.free[node]
+        wrong += cores[node] < -1e-6 or abs(cores[node] - s.free_cores[node]) > 1e-6
+        wrong += abs(cores[node] - empty[node] - s.unreserved_cores[node]) > 1e-6
+        wrong += s.cpu_limited and s.unreserved_cores[node] < -1e-6
+    return wrong
+
+
+@compiled
+def least_cores(s, jobs, job):
+    """Cores that an active job cannot do without, for each GPU or as a whole if it has none."""
+    if jobs[job].num_gpus == 0:
+        return min(LEAST_CORES, jobs[job].cores_each)
+    if s.width[job] == 0:
+        return cores_asked(jobs, job, 0, s.workers[job], s.servers[job])
+    return LEAST_CORES + cores_of_servers(s.servers[job], s.workers[job], s.width[job])
+
+
+@entry
+def check(states, e, jobs):
+    """Count violations of the ledger's laws: GPUs, memory, cores, free counts, phases; 0 in a sound state."""
+    return count_violations(states[e], jobs)
+
+
+@allocating
+def count_violations(s, jobs):
+    """Count violations of the ledger's laws."""
+    held = np.zeros(s.num_jobs, np.int64)
+    free = np.zeros(s.num_nodes, np.int64)
+    wrong = wrong_gpus(s, jobs, held, free) + wrong_nodes(s, free)
+    wrong += free.sum() != s.num_free
+    counts = np.zeros(len(PHASES), np.int64)
+    for job in range(s.num_jobs):
+        counts[s.phase[job]] += 1
+        active = s.phase[job] == LOADING or s.phase[job] == RUNNING or s.phase[job] == PAUSING
+        wrong += held[job] != (s.width[job] if active else 0)
+        wrong += active and not is_shape(jobs, job, s.width[job], s.workers[job], s.servers[job])
+        wrong += active and (s.node_of[job] != NOBODY) != (s.width[job] == 0)
+        wrong += active and s.cpu_limited and s.core_count[job] < least_cores(s, jobs, job) - 1e-6
+        wrong += s.attained_s[job] > jobs[job].duration_s * (1 + 1e-12)
+    wrong += counts[QUEUED] != s.num_queued
+    wrong += s.num_ready != 0
+    wrong += counts[DONE] != s.num_done
+    wrong += counts[FUTURE] != s.num_jobs - s.num_arrived
+    return wrong

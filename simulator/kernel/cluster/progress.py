@@ -1,0 +1,192 @@
+"""The pace of running jobs: when each will end, grow or rise, and how that changes with what happens around it."""
+
+import numpy as np
+
+from simulator.kernel._compile import compiled
+from simulator.kernel.cluster import heaps
+from simulator.kernel.cluster.bounds import note_pace
+from simulator.kernel.cluster.core_readings import bank_readings
+from simulator.kernel.cluster.layout import LOADS, MAX_SHARE, NOBODY, RUNNING, UNCHANGED
+from simulator.kernel.cluster.machines import note_coming_or_going
+from simulator.kernel.cluster.shapes import is_rigid
+from simulator.kernel.cluster.speed import (
+    bank,
+    demand_on,
+    links_busy_on,
+    pressure_on,
+    set_speed,
+    shared_fraction_of,
+)
+
+
+@compiled
+def schedule(s, job, time):
+    """Set the next event of a job, active or not so far."""
+    known = s.place_in_events[job] != NOBODY
+    s.event_at[job] = time
+    if known:
+        at = s.place_in_events[job]
+        heaps.rise(s.events, 0, s.place_in_events, s.event_at, at)
+        heaps.sink(s.events, 0, s.num_active, s.place_in_events, s.event_at, s.place_in_events[job])
+    else:
+        heaps.push(s.events, 0, s.num_active, s.place_in_events, s.event_at, job)
+        s.num_active += 1
+
+
+@compiled
+def retire(s, job):
+    """Take a job out of the events: it holds nothing any more."""
+    heaps.remove(s.events, 0, s.num_active, s.place_in_events, s.event_at, job)
+    s.num_active -= 1
+    s.place_in_events[job] = NOBODY
+
+
+@compiled
+def share_time(s, jobs, job, share):
+    """When a running job will have made this share of its progress, at the speed it runs now."""
+    return s.banked[job] + (share * jobs[job].duration_s - s.attained_s[job]) / s.rate[job]
+
+
+@compiled
+def finish_time(s, jobs, job):
+    """When a running job will end, at the speed it runs now."""
+    return share_time(s, jobs, job, 1.0)
+
+
+@compiled
+def grow_time(s, jobs, job):
+    """When a running job will need its peak memory, at the speed it runs now; infinite if it has it."""
+    if s.charged[job]:
+        return np.inf
+    return share_time(s, jobs, job, s.peak_at)
+
+
+@compiled
+def rise_time(s, jobs, job):
+    """When a running job will rise a level: after so many GPU-seconds of running, whatever its speed."""
+    if s.level[job] >= s.num_limits or s.width[job] == 0:
+        return np.inf
+    ran = s.attained_s[job] + s.delay_s[job] + s.lost_s[job]
+    if not is_rigid(jobs, job):
+        ran = (s.run_gpu_s[job] + s.lost_gpu_s[job]) / s.width[job]
+    return s.banked[job] + (s.limits[s.level[job]] / s.width[job] - ran)
+
+
+@compiled
+def crash_time(s, jobs, job):
+    """When a running job will fail by itself; infinite where it does not, or has done so."""
+    if s.crashed[job] or not 0 < jobs[job].crash_at < 1:
+        return np.inf
+    return share_time(s, jobs, job, jobs[job].crash_at)
+
+
+@compiled
+def predict_time(s, jobs, job):
+    """When the estimate of a running job will become good; infinite where it has, or never does."""
+    if s.predictable[job] or jobs[job].predictable_from >= 1:
+        return np.inf
+    return share_time(s, jobs, job, jobs[job].predictable_from)
+
+
+@compiled
+def plan(s, jobs, job):
+    """Schedule the next event of a running job."""
+    time = min(finish_time(s, jobs, job), grow_time(s, jobs, job), rise_time(s, jobs, job))
+    time = min(time, crash_time(s, jobs, job), predict_time(s, jobs, job))
+    schedule(s, job, max(time, s.clock))
+    note_pace(s, jobs, job)
+
+
+@compiled
+def keep(s, job):
+    """Note that what a job has attained is saved."""
+    s.checkpointed_s[job] = s.attained_s[job]
+    s.checkpointed_wall_s[job] = s.attained_s[job] + s.delay_s[job]
+
+
+@compiled
+def run(s, jobs, job):
+    """Begin to make progress."""
+    s.phase[job] = RUNNING
+    s.phase_began[job] = s.clock
+    s.banked[job] = s.read_at[job] = s.clock
+    keep(s, job)
+    s.shared_fraction[job] = shared_fraction_of(s, jobs, job)
+    set_speed(s, jobs, job)
+    note_coming_or_going(s, job, True)
+    plan(s, jobs, job)
+
+
+@compiled
+def bank_as_it_was(s, job, read, used):
+    """Bank readings of a running job that was undisturbed, or not, and used its GPUs so before a change around it."""
+    new_read, new_used = s.undisturbed[job], s.efficiency[job]
+    s.undisturbed[job], s.efficiency[job] = read, used
+    bank_readings(s, job)
+    s.undisturbed[job], s.efficiency[job] = new_read, new_used
+
+
+@compiled
+def retune(s, jobs, job):
+    """Find the speed of a running job again after a change around it."""
+    shared = shared_fraction_of(s, jobs, job)
+    rate, used, read = s.rate[job], s.efficiency[job], s.undisturbed[job]
+    set_speed(s, jobs, job)
+    if read != s.undisturbed[job]:
+        bank_as_it_was(s, job, read, used)
+    if rate == s.rate[job] and used == s.efficiency[job] and shared == s.shared_fraction[job]:
+        return
+    new_rate, new_used = s.rate[job], s.efficiency[job]
+    s.rate[job], s.efficiency[job] = rate, used
+    bank(s, job)
+    s.rate[job], s.efficiency[job], s.shared_fraction[job] = new_rate, new_used, shared
+    plan(s, jobs, job)
+
+
+@compiled
+def find_loads(s, jobs, node):
+    """Find again what is drawn from a node's memory and asked of its links; tell whether jobs there feel it."""
+    pressure, links = pressure_on(s, node), s.links_busy[node]
+    s.demanded_gbs[node] = demand_on(s, jobs, node)
+    s.links_busy[node] = links_busy_on(s, jobs, node)
+    return pressure != pressure_on(s, node) or links != s.links_busy[node]
+
+
+@compiled
+def refresh(s, jobs):
+    """Find all speeds again where something has changed."""
+    affects = False
+    for k in range(s.num_changes):
+        node = s.changes[k]
+        if not find_loads(s, jobs, node) and s.changed[node] == LOADS:
+            s.changed[node] = UNCHANGED
+        affects |= s.changed[node] != UNCHANGED
+    if affects:
+        retune_affected(s, jobs)
+    for k in range(s.num_changes):
+        s.changed[s.changes[k]] = UNCHANGED
+    s.num_changes = 0
+
+
+@compiled
+def retune_affected(s, jobs):
+    """Find the speed again of each running job on a node where it may be another."""
+    for k in range(s.num_active):
+        s.noted[k] = s.events[k]
+    for k in range(s.num_active):
+        job = s.noted[k]
+        if s.phase[job] == RUNNING and is_affected(s, job):
+            retune(s, jobs, job)
+
+
+@compiled
+def is_affected(s, job):
+    """Tell whether an active job is on a node where something has changed."""
+    if s.node_of[job] != NOBODY:
+        return s.changed[s.node_of[job]] != UNCHANGED
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        if s.changed[s.gpu_node[slot // MAX_SHARE]]:
+            return True
+        slot = s.next_slot[slot]
+    return False

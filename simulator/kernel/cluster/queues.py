@@ -1,0 +1,148 @@
+"""The queue: a heap for each request_class, in the order of the active ranking."""
+
+import numpy as np
+
+from simulator.kernel._compile import compiled
+from simulator.kernel.cluster import heaps
+from simulator.kernel.cluster.layout import (
+    ESTIMATE,
+    LEVEL,
+    LOADING,
+    NOBODY,
+    REMAINING,
+    REMAINING_AREA,
+    RUNNING,
+    SUBMIT,
+    TRUE_REMAINING,
+)
+
+LEAST_SHARE = 0.2  # of what was attained, in the estimate of what remains
+LEAST_SECONDS = 15.0
+
+
+@compiled
+def attained_now(s, job):
+    """Seconds of progress so far."""
+    if s.phase[job] == RUNNING:
+        return s.attained_s[job] + s.rate[job] * (s.clock - s.banked[job])
+    return s.attained_s[job]
+
+
+@compiled
+def ran_now(s, job):
+    """Seconds that a job has run since it last began from nothing, whatever its speed."""
+    since_s = s.clock - s.banked[job] if s.phase[job] == RUNNING else 0.0
+    return s.attained_s[job] + s.delay_s[job] + since_s
+
+
+@compiled
+def estimate_now(s, jobs, job):
+    """Seconds of run time, as policies know it: better once the job is predictable."""
+    return jobs[job].predicted_duration_s if s.predictable[job] else jobs[job].profiled_duration_s
+
+
+@compiled
+def whole_time(s, jobs, job):
+    """Seconds of run time that what remains is reckoned from."""
+    return jobs[job].duration_s if s.exact else estimate_now(s, jobs, job)
+
+
+@compiled
+def left_of(s, whole, attained):
+    """Seconds of run time left of one that takes `whole` seconds by its estimate."""
+    left = whole - attained
+    return left if s.exact else max(left, LEAST_SHARE * attained, LEAST_SECONDS)
+
+
+@compiled
+def remaining_now(s, jobs, job):
+    """Seconds of run time left, in the shape the job asks for, as every policy estimates it."""
+    return left_of(s, whole_time(s, jobs, job), attained_now(s, job))
+
+
+@compiled
+def loading_time(s, jobs, job):
+    """Seconds that a job holds GPUs when it starts before it runs: it loads what a pause has saved, or starts up."""
+    if s.phase[job] == LOADING:
+        return s.loading_s[job]
+    if s.saved[job]:
+        return jobs[job].load_s
+    begins = np.isnan(s.start_s[job]) and jobs[job].num_gpus > 0
+    return jobs[job].startup_s + (s.profiling if begins else 0.0)
+
+
+@compiled
+def cost_to_finish(s, jobs, job):
+    """Seconds of GPUs held until the end: what remains, and what comes before it runs."""
+    load = loading_time(s, jobs, job) if s.phase[job] != RUNNING else 0.0
+    return remaining_now(s, jobs, job) + load
+
+
+@compiled
+def order_of(s, jobs, job):
+    """Return the job's key under the active ranking; it is constant while the job is queued."""
+    if s.key == SUBMIT:
+        return 0.0
+    if s.key == ESTIMATE:
+        return estimate_now(s, jobs, job)
+    if s.key == REMAINING:
+        return remaining_now(s, jobs, job)
+    if s.key == REMAINING_AREA:
+        return remaining_now(s, jobs, job) * jobs[job].num_gpus
+    if s.key == LEVEL:
+        return float(s.level[job])
+    if s.key == TRUE_REMAINING:
+        return jobs[job].duration_s - attained_now(s, job)
+    return cost_to_finish(s, jobs, job) * jobs[job].num_gpus ** s.exponent
+
+
+@compiled
+def enqueue(s, jobs, job):
+    """Put a job into the queue of its request_class."""
+    request_class = jobs[job].request_class
+    s.order[job] = order_of(s, jobs, job)
+    heaps.push(
+        s.queue, s.queue_start[request_class], s.queue_size[request_class], s.place_in_queue, s.order, job
+    )
+    s.queue_size[request_class] += 1
+
+
+@compiled
+def dequeue(s, jobs, job):
+    """Take a job out of the queue of its request_class."""
+    request_class = jobs[job].request_class
+    heaps.remove(
+        s.queue, s.queue_start[request_class], s.queue_size[request_class], s.place_in_queue, s.order, job
+    )
+    s.queue_size[request_class] -= 1
+
+
+@compiled
+def reorder(s, jobs):
+    """Rebuild the queue after a change of the active ranking."""
+    s.blocked_job[:] = NOBODY
+    for request_class in range(s.num_classes):
+        start = s.queue_start[request_class]
+        for size in range(s.queue_size[request_class]):
+            job = s.queue[start + size]
+            s.order[job] = order_of(s, jobs, job)
+            heaps.rise(s.queue, start, s.place_in_queue, s.order, size)
+
+
+@compiled
+def open_all(s):
+    """Begin a scheduling pass: every request_class may find a place."""
+    for request_class in range(s.num_classes):
+        s.exhausted[request_class] = 0
+
+
+@compiled
+def first_open(s):
+    """Return the first queued job in order among the request classes that are not shut, or NOBODY."""
+    first = NOBODY
+    for request_class in range(s.num_classes):
+        if s.queue_size[request_class] > 0 and not s.exhausted[request_class]:
+            job = s.queue[s.queue_start[request_class]]
+            if first == NOBODY or heaps.before(s.order, job, first):
+                first = job
+    return first

@@ -1,0 +1,308 @@
+"""How fast a job runs, given its GPUs, cores and neighbours.
+
+An iteration of a job of w workers on GPUs over N nodes, with c cores a GPU to feed each, takes
+
+    t_iter = max(t_gpu * work * crowding / type_speed, input * w0 / w * pressure / c) + t_sync
+    work   = (1 + a (w - 1)) / w  over the same with the w0 workers that it asks for
+    t_sync = X / B + L_intra * (w / N - 1) + L_inter * (N - 1),   X = 2 (w - 1) / w * traffic,   0 where w = 1
+             2 traffic * w / p / B_inter   where it exchanges through p parameter servers
+
+seconds, B being the bandwidth inside a node where N = 1, else between nodes. Between nodes the transfer, X / B, takes
+as many times longer as the links are asked for by all that cross there, and no less than the hosts take for it:
+X * h * pressure / (c w / N), or 2 traffic * h * pressure / c with servers, h being the core-seconds of a GB.
+A worker without GPU computes for t_gpu * work * slowdown instead of the maximum. A running job makes progress at the
+rate t_iter at the reference (V100s, alone, in the shape and with the cores asked, as close together as can be) over
+t_iter now.
+The formula and its figures are fitted to public measurements; `benchmarks/speed_errors.py` prints how well it does.
+"""
+
+import numpy as np
+
+from simulator.kernel._compile import compiled
+from simulator.kernel.cluster.core_readings import bank_readings
+from simulator.kernel.cluster.exchange import (
+    PLENTY_OF_CORES,
+    UNDISTURBED,
+    Burden,
+    Setting,
+    sync_time,
+    through_host,
+    transfer_time,
+)
+from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, RUNNING, SERVER_CORES, TURNS
+from simulator.kernel.cluster.machines import is_on
+from simulator.kernel.cluster.placement import largest_node, place
+
+
+@compiled
+def work_of_each(jobs, job, workers):
+    """Share of an iteration's computing of each of so many workers, over that of each it asks for."""
+    asked = jobs[job].num_gpus
+    if workers == asked:
+        return 1.0
+    loss = jobs[job].scaling_loss
+    return (1 + loss * (workers - 1)) / workers / ((1 + loss * (asked - 1)) / asked)
+
+
+@compiled
+def iteration_time(s, jobs, job, setting, burden):
+    """Seconds of an iteration on GPUs."""
+    row, workers = jobs[job], setting.workers
+    computing = row.gpu_s * work_of_each(jobs, job, workers) * burden.slowdown
+    if row.input_core_s > 0:
+        bringing = row.input_core_s * (row.num_gpus / workers) * burden.pressure / setting.cores
+        computing = max(computing, bringing)
+    return computing + sync_time(s, jobs, job, setting, burden)
+
+
+@compiled
+def iteration_on_cpu(s, jobs, job, workers, servers):
+    """Seconds of an iteration of workers without GPUs."""
+    row = jobs[job]
+    computing = row.gpu_s * work_of_each(jobs, job, workers) * row.cpu_slowdown
+    return computing + sync_time(s, jobs, job, Setting(workers, servers, 1, PLENTY_OF_CORES), UNDISTURBED)
+
+
+@compiled
+def cores_of_servers(servers, workers, width):
+    """Cores that parameter servers take beside each GPU: none where they have GPUs of their own."""
+    return SERVER_CORES * servers / width if 0 < width == workers else 0.0
+
+
+@compiled
+def feeding(s, jobs, job):
+    """Cores a GPU that feed an active job."""
+    if not s.cpu_limited:
+        row = jobs[job]
+        return row.cores_each - cores_of_servers(row.servers, row.num_gpus, row.num_gpus)
+    return s.core_count[job] - cores_of_servers(s.servers[job], s.workers[job], s.width[job])
+
+
+@compiled
+def crowding(s, beyond, running):
+    """Slowdown of a job's computing where so many jobs run on a GPU; beyond: see `crowding_on`."""
+    if running < 2:
+        return 1.0
+    return 1.0 + s.contention * beyond + s.contention_loss * (running - 1)
+
+
+@compiled
+def crowding_on(s, jobs, gpu, victim):
+    """Slowdown of a job's computing on a GPU by the jobs that run there: 1 where it runs alone.
+
+    1 + contention * beyond + contention_loss * others, beyond being what is demanded of it beyond one GPU, or the
+    sum over the others of push * 2 grip / (grip + own grip): who holds the GPU long is waited for and waits little.
+    """
+    demand = 0.0
+    waited = 0.0
+    running = 0
+    for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+        job = s.job_in[slot]
+        if job != NOBODY and s.phase[job] == RUNNING:
+            running += 1
+            demand += jobs[job].duty
+            if job != victim and jobs[job].push > 0:
+                grip = jobs[job].grip
+                waited += jobs[job].push * 2.0 * grip / (grip + jobs[victim].grip)
+    beyond = waited if s.contention_form == TURNS else max(demand - 1.0, 0.0)
+    return crowding(s, beyond, running)
+
+
+@compiled
+def pressure_on(s, node):
+    """How many times longer what goes through a node's memory takes than where nothing else does."""
+    used = s.demanded_gbs[node] / s.node_gbs
+    if used <= s.pressure_from:
+        return 1.0
+    risen = (min(used, 1.0) - s.pressure_from) / (1.0 - s.pressure_from) if s.pressure_from < 1.0 else 1.0
+    return max(used, 1.0) * (1.0 + (s.pressure_at_full - 1.0) * risen)
+
+
+@compiled
+def setting_now(s, jobs, job):
+    """Return in what an active job runs."""
+    return Setting(s.workers[job], s.servers[job], s.span[job], feeding(s, jobs, job))
+
+
+@compiled
+def link_share(s, jobs, job):
+    """Share of its time that an active job alone needs the links between its nodes."""
+    if s.span[job] < 2 or jobs[job].sync_gb == 0 or (s.servers[job] == 0 and s.workers[job] < 2):
+        return 0.0
+    now = setting_now(s, jobs, job)
+    alone = iteration_time(s, jobs, job, now, Burden(slowdown_by_type(s, jobs, job), 1.0, 1.0))
+    return transfer_time(s, jobs, job, now) / alone
+
+
+@compiled
+def links_busy_on(s, jobs, node):
+    """Sum of the shares of their time that the jobs that run on a node and beyond need its links."""
+    total = 0.0
+    if not s.shares_links or s.num_spanning == 0:
+        return total
+    for k in range(s.num_active):
+        job = s.events[k]
+        if s.phase[job] == RUNNING and s.span[job] > 1 and is_on(s, job, node):
+            total += link_share(s, jobs, job)
+    return total
+
+
+@compiled
+def cpu_rate(s, jobs, job):
+    """Progress of a CPU job: in proportion to its cores, throttled, and slowed where it fights for bandwidth."""
+    rate = s.core_count[job] / jobs[job].cores_each * s.throttle[job]
+    return rate / pressure_on(s, s.node_of[job]) if jobs[job].gbs_each > 0 else rate
+
+
+@compiled
+def slowdown_by_type(s, jobs, job):
+    """Slowdown of an active job's computing by the type of its slowest GPU, over a V100."""
+    if not s.typed:
+        return 1.0
+    speed = np.inf
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        speed = min(speed, jobs[job].type_speed[s.node_type[s.gpu_node[slot // MAX_SHARE]]])
+        slot = s.next_slot[slot]
+    return 1.0 / speed
+
+
+@compiled
+def iteration_now(s, jobs, job, by_type):
+    """Seconds of an iteration of an active job where and how it runs now: its worst GPU and node bind."""
+    crowding = 1.0
+    pressure = 1.0
+    crossing = 1.0
+    if s.varying:
+        slot = s.first_slot[job]
+        while slot != NOBODY:
+            gpu = slot // MAX_SHARE
+            if s.num_jobs_on[gpu] > 1:
+                crowding = max(crowding, crowding_on(s, jobs, gpu, job))
+            pressure = max(pressure, pressure_on(s, s.gpu_node[gpu]))
+            crossing = max(crossing, s.links_busy[s.gpu_node[gpu]])
+            slot = s.next_slot[slot]
+    s.undisturbed[job] = s.workers[job] == jobs[job].num_gpus and pressure == 1.0 and crossing == 1.0
+    burden = Burden(crowding * by_type, pressure, crossing)
+    return iteration_time(s, jobs, job, setting_now(s, jobs, job), burden)
+
+
+@compiled
+def fed_now(s, jobs, job, by_type):
+    """Seconds of an iteration with plenty of cores, alone and close, in the shape and on the type of GPU of a job."""
+    workers, servers = s.workers[job], s.servers[job]
+    if by_type == 1.0 and workers == jobs[job].num_gpus and servers == jobs[job].servers:
+        return jobs[job].ideal_iteration_s
+    nodes = (s.width[job] - 1) // largest_node(s, jobs, job) + 1
+    fed = Setting(workers, servers, nodes, PLENTY_OF_CORES)
+    return iteration_time(s, jobs, job, fed, Burden(by_type, 1.0, 1.0))
+
+
+@compiled
+def set_speed(s, jobs, job):
+    """Find the rate of a job, and how much of its GPUs it makes use of, as things are."""
+    s.rate[job] = 1.0
+    s.efficiency[job] = 1.0 if s.width[job] > 0 else 0.0
+    s.undisturbed[job] = s.width[job] > 0
+    if jobs[job].num_gpus == 0:
+        s.rate[job] = cpu_rate(s, jobs, job)
+    if jobs[job].iteration_s <= 0:
+        return
+    if s.width[job] == 0:
+        now = iteration_on_cpu(s, jobs, job, s.workers[job], s.servers[job])
+        s.rate[job] = jobs[job].iteration_s / now
+        return
+    by_type = slowdown_by_type(s, jobs, job)
+    now = iteration_now(s, jobs, job, by_type)
+    s.rate[job] = jobs[job].iteration_s / now
+    s.efficiency[job] = fed_now(s, jobs, job, by_type) / now
+
+
+@compiled
+def shared_fraction_of(s, jobs, job):
+    """Share of a job's GPUs that it does not have alone."""
+    if s.max_share == 1 or s.width[job] == 0:
+        return 0.0
+    count = 0
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        count += s.num_jobs_on[slot // MAX_SHARE] > 1
+        slot = s.next_slot[slot]
+    return count / s.width[job]
+
+
+@compiled
+def bank(s, job):
+    """Bank what a running job has done so far at its present rate."""
+    bank_readings(s, job)
+    spent = s.clock - s.banked[job]
+    s.attained_s[job] += s.rate[job] * spent
+    s.delay_s[job] += (1.0 - s.rate[job]) * spent
+    s.busy_s[job] += s.efficiency[job] * spent
+    s.busy_gpu_s[job] += (
+        s.width[job] * s.efficiency[job] * max(min(s.clock, s.busy_until) - s.banked[job], 0.0)
+    )
+    s.shared_s[job] += s.shared_fraction[job] * spent
+    s.run_gpu_s[job] += s.width[job] * spent
+    s.banked[job] = s.clock
+
+
+@compiled
+def drawn_by_each(s, jobs, job):
+    """GB/s that an active job on GPUs draws from host memory for each: for its input, and for what it exchanges."""
+    drawn = jobs[job].gbs_each
+    if s.bandwidth_binds and s.exchange_passes > 0 and jobs[job].sync_gb > 0 and jobs[job].iteration_s > 0:
+        moved = through_host(jobs, job, setting_now(s, jobs, job))
+        servers_too = 2.0 if s.servers[job] > 0 else 1.0
+        drawn += s.exchange_passes * servers_too * moved / jobs[job].iteration_s
+    return drawn
+
+
+@compiled
+def demand_on(s, jobs, node):
+    """GB/s that running jobs draw from a node's memory, each at the speed it has alone as asked."""
+    total = 0.0
+    if not s.bandwidth_binds:
+        return total
+    last, drawn = NOBODY, 0.0
+    for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
+        for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + s.max_share):
+            job = s.job_in[slot]
+            if job == NOBODY or s.phase[job] != RUNNING:
+                continue
+            if job != last:
+                last, drawn = job, drawn_by_each(s, jobs, job)
+            total += drawn
+    for k in range(s.num_active if s.num_on_cores > 0 else 0):
+        job = s.events[k]
+        if s.node_of[job] == node and s.phase[job] == RUNNING and jobs[job].num_gpus == 0:
+            total += jobs[job].gbs_each * s.core_count[job] / jobs[job].cores_each * s.throttle[job]
+    return total
+
+
+@compiled
+def set_iterations(s, jobs):
+    """Write the seconds of every job's iteration at the reference, and of that with plenty of cores.
+
+    As close together as can be is where the placement rule puts it on the machines, which are all free.
+    """
+    nodes_of = s.granted
+    nodes_of[:] = 0
+    for job in range(s.num_jobs):
+        if jobs[job].num_gpus == 0:
+            continue
+        if nodes_of[jobs[job].request_class] == 0:
+            place(s, jobs, job)
+            nodes_of[jobs[job].request_class] = max(s.num_chosen, 1)
+        set_iteration(s, jobs, job, nodes_of[jobs[job].request_class])
+
+
+@compiled
+def set_iteration(s, jobs, job, nodes):
+    """Write the seconds of a job's iteration at the reference, on so many nodes, and of that with plenty of cores."""
+    workers, servers = jobs[job].num_gpus, jobs[job].servers
+    cores = jobs[job].cores_each - cores_of_servers(servers, workers, workers)
+    asked = Setting(workers, servers, nodes, cores)
+    fed = Setting(workers, servers, nodes, PLENTY_OF_CORES)
+    jobs[job].iteration_s = iteration_time(s, jobs, job, asked, UNDISTURBED)
+    jobs[job].ideal_iteration_s = iteration_time(s, jobs, job, fed, UNDISTURBED)

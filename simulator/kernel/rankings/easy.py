@@ -1,0 +1,122 @@
+"""EASY backfilling: a later job may start now if that cannot delay the first job that waits."""
+
+import numpy as np
+
+from simulator.kernel._compile import compiled
+from simulator.kernel.cluster import heaps
+from simulator.kernel.cluster.actions import start, start_placed
+from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY
+from simulator.kernel.cluster.placement import choose_nodes, place
+from simulator.kernel.cluster.queues import estimate_now, first_open, open_all
+
+
+@compiled
+def projected_end(s, jobs, job):
+    """When a running job should end by its estimate: now, if it has overrun."""
+    return max(s.clock, s.start_s[job] + estimate_now(s, jobs, job))
+
+
+@compiled
+def add_what_it_holds(s, room, cores, job):
+    """Count the GPUs and cores of an active job as available."""
+    if s.node_of[job] != NOBODY:
+        cores[s.node_of[job]] += s.core_count[job]
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        node = s.gpu_node[slot // MAX_SHARE]
+        room[node] += 1
+        cores[node] += s.core_count[job] - 1.0
+        slot = s.next_slot[slot]
+
+
+@compiled
+def find_shadow(s, jobs, head):
+    """Return when the head could start by the projected ends; `room[1]` then holds the GPUs available by then."""
+    room = s.room[1]
+    cores = s.core_room[1]
+    for node in range(s.num_nodes):
+        room[node] = s.free[node]
+        cores[node] = s.unreserved_cores[node]
+    count = s.num_active
+    for k in range(count):
+        s.candidates[k] = s.events[k]
+        s.order[s.events[k]] = projected_end(s, jobs, s.events[k])
+    for k in range(count):
+        heaps.push(s.candidates, 0, k, s.place_in_queue, s.order, s.candidates[k])
+    while count > 0:
+        shadow = s.order[s.candidates[0]]
+        while count > 0 and s.order[s.candidates[0]] == shadow:
+            job = s.candidates[0]
+            heaps.remove(s.candidates, 0, count, s.place_in_queue, s.order, job)
+            count -= 1
+            add_what_it_holds(s, room, cores, job)
+        if choose_nodes(s, jobs, head, room, cores):
+            return shadow
+    return np.inf
+
+
+@compiled
+def leaves_room_for(s, jobs, head, job):
+    """Tell whether the head could be placed at the shadow time though `job` runs where the rule now puts it."""
+    place(s, jobs, job)
+    room = s.room[2]
+    cores = s.core_room[2]
+    for node in range(s.num_nodes):
+        room[node] = s.room[1][node]
+        cores[node] = s.core_room[1][node]
+    if jobs[job].num_gpus == 0:
+        cores[s.chosen_node[0]] -= jobs[job].cores_each
+    for k in range(s.num_chosen):
+        room[s.chosen_node[k]] -= s.chosen_gpus[k]
+        cores[s.chosen_node[k]] -= (jobs[job].cores_each - 1.0) * s.chosen_gpus[k]
+    return choose_nodes(s, jobs, head, room, cores)
+
+
+@compiled
+def something_fits(s, jobs):
+    """Tell whether any queued job fits now."""
+    for request_class in range(s.num_classes):
+        if s.queue_size[request_class] > 0 and place(s, jobs, s.queue[s.queue_start[request_class]]):
+            return True
+    return False
+
+
+@compiled
+def first_harmless(s, jobs, head, shadow):
+    """Return the first queued job that fits now and cannot delay the head, or NOBODY."""
+    best = NOBODY
+    for request_class in range(s.num_classes):
+        size = s.queue_size[request_class]
+        begin = s.queue_start[request_class]
+        if size == 0 or not place(s, jobs, s.queue[begin]):
+            continue
+        spare = leaves_room_for(s, jobs, head, s.queue[begin])
+        for at in range(begin, begin + size):
+            job = s.queue[at]
+            harmless = spare or s.clock + estimate_now(s, jobs, job) <= shadow
+            if harmless and (best == NOBODY or heaps.before(s.order, job, best)):
+                best = job
+    return best
+
+
+@compiled
+def walk_easy(s, jobs):
+    """Start jobs in order up to the first that does not fit, then those that cannot delay it.
+
+    A CPU job that does not fit is not held room for.
+    """
+    open_all(s)
+    head = first_open(s)
+    while head != NOBODY:
+        if not start(s, jobs, head):
+            if jobs[head].num_gpus > 0:
+                break
+            s.exhausted[jobs[head].request_class] = 1
+        head = first_open(s)
+    while head != NOBODY and something_fits(s, jobs):
+        shadow = find_shadow(s, jobs, head)
+        job = first_harmless(s, jobs, head, shadow)
+        if job == NOBODY:
+            return
+        place(s, jobs, job)
+        start_placed(s, jobs, job)

@@ -1,0 +1,204 @@
+"""An order carried out: which job starts next on free GPUs, or for which others are paused.
+
+A queued job starts where the placement rule puts it, else it waits for GPUs of a node that pauses in flight will free,
+else the fewest jobs that come after it are paused, the last in order of equally many.
+"""
+
+import numpy as np
+
+from simulator.kernel._compile import allocating, compiled, entry
+from simulator.kernel.cluster.laws import Seat, why_no_start
+from simulator.kernel.cluster.layout import NOBODY, PAUSING, QUEUED
+from simulator.kernel.cluster.machines import is_alone
+from simulator.kernel.cluster.pausing import may_pause
+from simulator.kernel.cluster.placement import place
+from simulator.kernel.cluster.shapes import cores_asked, meant
+from simulator.kernel.rankings.room import Pool, find_room, holding_nodes, is_offered
+
+NOTHING, PLACED, MADE = range(
+    3
+)  # what was found: no more; a start on free GPUs; room, with pauses or without
+AT, FOUND, GPUS, VICTIMS, HOPELESS = range(5)  # where a pass is, what it has found last, and how much
+
+
+@compiled
+def place_on(s, jobs, job, gpus):
+    """Place a job on so many GPUs by the rule, with the cores it asks for in that shape; tell whether it fits."""
+    asked, asked_cores = jobs[job].num_gpus, jobs[job].cores_each
+    workers, servers = meant(jobs, job, gpus, 0, -1)
+    cores = cores_asked(jobs, job, gpus, workers, servers)
+    jobs[job].num_gpus, jobs[job].cores_each = gpus, cores
+    fits = place(s, jobs, job)
+    jobs[job].num_gpus, jobs[job].cores_each = asked, asked_cores
+    return fits
+
+
+@compiled
+def note_who_runs(s, jobs, order, runs, pausing):
+    """Note which jobs of an order a pass may pause: those whose pause would free GPUs now, if any may be paused."""
+    for k in range(len(order)):
+        job = order[k]
+        runs[k] = pausing and may_pause(s, job) and jobs[job].num_gpus > 0 and is_alone(s, job)
+
+
+@entry
+def begin_pass(states, e, jobs, order, runs, pausing):
+    """Note which jobs of an order a pass may pause; see `note_who_runs`."""
+    note_who_runs(states[e], jobs, order, runs, pausing)
+
+
+@compiled
+def class_of(s, jobs, job, gpus):
+    """Return what a job asks for: GPUs, cores for each, and the rank of the memory that they must have."""
+    rank = 0
+    while rank < s.num_levels and s.level_memory[rank] < jobs[job].gpu_memory_gib:
+        rank += 1
+    return float(gpus), jobs[job].cores_each, float(rank)
+
+
+@compiled
+def is_hopeless(hopeless, count, asked):
+    """Tell whether a job that asks for the same has found no room in this pass."""
+    for k in range(count):
+        if hopeless[k, 0] == asked[0] and hopeless[k, 1] == asked[1] and hopeless[k, 2] == asked[2]:
+            return True
+    return False
+
+
+@allocating
+def cores_coming(s, jobs):
+    """Return the unreserved cores of each node once pauses in flight have ended and what is reserved has started."""
+    if not s.cpu_limited:
+        return np.full(s.num_nodes, np.inf)
+    cores = s.unreserved_cores[: s.num_nodes].copy()
+    for gpu in range(s.num_gpus):
+        change = 0.0
+        if is_pausing(s, gpu):
+            change = s.core_count[s.first_owner[gpu]] - 1
+        if s.reserved_for[gpu] >= 0:
+            change -= jobs[s.reserved_for[gpu]].cores_each - 1
+        cores[s.gpu_node[gpu]] += change
+    return cores
+
+
+@compiled
+def is_pausing(s, gpu):
+    """Tell whether the job that has held a GPU longest pauses."""
+    return s.first_owner[gpu] != NOBODY and s.phase[s.first_owner[gpu]] == PAUSING
+
+
+@allocating
+def pool_of(s, jobs, after):
+    """Return what may be freed where these jobs may be paused, the last first."""
+    offered, left = np.zeros(s.num_arrived, np.bool_), np.zeros(s.num_arrived)
+    for k in range(len(after)):
+        offered[after[k]] = True
+        left[after[k]] = k
+    return Pool(offered, np.ones(s.num_arrived), left, cores_coming(s, jobs), True)
+
+
+@compiled
+def may_free_any(s, pool):
+    """Tell whether some job pauses, or may be paused."""
+    for k in range(s.num_active):
+        if s.phase[s.events[k]] == PAUSING:
+            return True
+    for gpu in range(s.num_gpus):
+        if is_offered(s, pool, gpu):
+            return True
+    return False
+
+
+@allocating
+def make_room(s, jobs, job, gpus, after, able):
+    """Find room for a job on so many GPUs of these nodes; return how many of some jobs to pause, -1 for no room.
+
+    The GPUs are the first in `gpus` of the record, in ascending order, the jobs the first in `victims`.
+    """
+    if gpus == 0:
+        return -1
+    pool = pool_of(s, jobs, after)
+    if not may_free_any(s, pool):
+        return -1
+    count = find_room(s, pool, able, gpus, jobs[job].cores_each, s.victims, s.gpus)[0]
+    if count >= 0:
+        s.gpus[:gpus].sort()
+    return count
+
+
+@entry
+def room_before(states, e, jobs, job, after, able):
+    """Find room for a job on some nodes by as few pauses of some jobs as will do; return how many, -1 for no room.
+
+    after: those jobs, of which the last are paused. The GPUs, `num_gpus` of them, and the jobs are in the record.
+    """
+    s = states[e]
+    return make_room(s, jobs, job, jobs[job].num_gpus, after, able & holding_nodes(s, jobs, job))
+
+
+@compiled
+def why_no_start_there(s, jobs, job, gpus):
+    """Return 0 if a job may start on the first of `gpus`; those beyond one for each worker are its servers'."""
+    workers, servers = 0, -1
+    if gpus != jobs[job].num_gpus:
+        workers, servers = jobs[job].num_gpus, max(gpus - jobs[job].num_gpus, 0)
+    return why_no_start(s, jobs, job, Seat(s.gpus[:gpus], 0.0, NOBODY, workers, servers))
+
+
+@compiled
+def drop_victims(s, order, runs, count):
+    """Take the jobs that are to be paused off those that may be."""
+    for k in range(len(order)):
+        for v in range(count):
+            if order[k] == s.victims[v]:
+                runs[k] = False
+
+
+@allocating
+def running_after(order, runs, at):
+    """Return the jobs behind a place of the order that may be paused."""
+    found, count = np.empty(len(order), np.int64), 0
+    for k in range(at + 1, len(order)):
+        if runs[k]:
+            found[count] = order[k]
+            count += 1
+    return found[:count]
+
+
+@allocating
+def find_grant(s, jobs, order, wanted, runs, hopeless, progress):
+    """Find the next start of a pass, and the jobs to pause for it; see `next_grant`."""
+    while progress[AT] < len(order):
+        at = progress[AT]
+        job, gpus = order[at], wanted[at]
+        progress[AT] += 1
+        if s.phase[job] != QUEUED or s.last_action_instant[job] == s.instant:
+            continue
+        asked = class_of(s, jobs, job, gpus)
+        if is_hopeless(hopeless, progress[HOPELESS], asked):
+            continue
+        progress[GPUS], progress[VICTIMS] = gpus, 0
+        if place_on(s, jobs, job, gpus):
+            progress[FOUND] = PLACED
+            return job
+        count = make_room(s, jobs, job, gpus, running_after(order, runs, at), holding_nodes(s, jobs, job))
+        is_too_early = count == 0 and why_no_start_there(s, jobs, job, gpus) > 0
+        if count >= 0 and not is_too_early:
+            progress[FOUND], progress[VICTIMS] = MADE, count
+            drop_victims(s, order, runs, count)
+            return job
+        for k in range(3):
+            hopeless[progress[HOPELESS], k] = asked[k]
+        progress[HOPELESS] += 1
+    progress[FOUND] = NOTHING
+    return NOBODY
+
+
+@entry
+def next_grant(states, e, jobs, order, wanted, runs, hopeless, progress):
+    """Find the next start of a pass, and the jobs to pause for it; return the job, or NOBODY at the end.
+
+    order, wanted: jobs and how many GPUs each is to have. runs: which may be paused. hopeless: scratch, (jobs, 3).
+    progress: where the pass is, and what it has found; the moves must have been made when the next is asked for.
+    """
+    return find_grant(states[e], jobs, order, wanted, runs, hopeless, progress)

@@ -1,0 +1,1 @@
+"""Schedulers that act in rounds: other shapes (AITurbo, Optimus), turns on kinds of GPUs (Gavel), groups (Muri)."""

@@ -1,0 +1,232 @@
+"""What is seen of the load by whoever steers or chooses moves.
+
+Each is a share, a count or a time of the present state that does not grow with the cluster, nor tells of the window's
+length.
+"""
+
+import numpy as np
+
+from simulator.kernel._compile import compiled
+from simulator.kernel.cluster.layout import LOADING, PAUSING, RUNNING
+from simulator.kernel.cluster.queues import remaining_now
+from simulator.kernel.cluster.scales import as_time
+from simulator.kernel.rule.ways import duty_of, pace_of
+
+LOAD = (
+    "jobs_queued",  # jobs with GPUs, log1p / 6
+    "queued_gpus",  # asked, over all GPUs, log1p
+    "queued_time",  # remaining time x GPUs, over all GPUs, time
+    "mean_wait",  # of the queued jobs so far, time
+    "longest_wait",  # time
+    "queued_short",  # share of the queued jobs with less than 10 minutes to go
+    "queued_doubtful",  # share of them whose estimate is not good
+    "queued_wide",  # share of their GPUs asked by jobs of more than one
+    "queued_duty",  # mean profiled duty
+    "queued_on_cores",  # CPU jobs, log1p / 6
+    "jobs_running",  # jobs on GPUs, over all GPUs
+    "running_time",  # remaining time x GPUs, over all GPUs, time
+    "running_left",  # mean remaining time, time
+    "running_short",  # share with less than 10 minutes to go
+    "running_restart",  # mean pause and load, time
+    "running_on_cores",  # CPU jobs, log1p / 6
+    "free_gpus",  # share
+    "shared_gpus",  # share
+    "idle_gpus",  # share of GPUs held by jobs that pause or load
+    "demand",  # mean profiled duty on a GPU, over 2
+    "slowdown",  # mean of running jobs by those beside them as believed, less 1
+    "slower_than_believed",  # mean log of the slowdown measured on shared GPUs, of which cores are part, over that
+    "free_memory",  # share
+    "free_cores",  # share
+    "cores_a_gpu",  # / 16
+    "arrivals_10_min",  # log1p / 4
+    "arrivals_1_h",  # log1p / 6
+    "arrived_time_1_h",  # estimated GPU time that came in the last hour, over that of the cluster, log1p
+    "hour_sin",
+    "hour_cos",
+    "gpus",  # log2 / 12
+    "gpus_a_node",  # / 8
+    "queued_elastic",  # share of the queued jobs that may have another number of workers
+    "queued_restart",  # mean pause and load of the queued jobs, time
+    "queued_memory",  # mean of their profiled memory, over that of the largest GPU
+    "may_share",  # jobs that may hold a GPU at the same time, less 1
+    "gpu_types",  # 1 where GPUs differ in speed
+)
+"""What is seen of the load; times are log1p(s / 60) / 4."""
+(
+    JOBS_QUEUED,
+    QUEUED_GPUS,
+    QUEUED_TIME,
+    MEAN_WAIT,
+    LONGEST_WAIT,
+    QUEUED_SHORT,
+    QUEUED_DOUBTFUL,
+    QUEUED_WIDE,
+    QUEUED_DUTY,
+    QUEUED_ON_CORES,
+    JOBS_RUNNING,
+    RUNNING_TIME,
+    RUNNING_LEFT,
+    RUNNING_SHORT,
+    RUNNING_RESTART,
+    RUNNING_ON_CORES,
+    FREE_GPUS,
+    SHARED_GPUS,
+    IDLE_GPUS,
+    DEMAND,
+    SLOWDOWN,
+    SLOWER_THAN_BELIEVED,
+    FREE_MEMORY,
+    FREE_CORES,
+    CORES_A_GPU,
+    ARRIVALS_10_MIN,
+    ARRIVALS_1_H,
+    ARRIVED_TIME_1_H,
+    HOUR_SIN,
+    HOUR_COS,
+    GPUS,
+    GPUS_A_NODE,
+    QUEUED_ELASTIC,
+    QUEUED_RESTART,
+    QUEUED_MEMORY,
+    MAY_SHARE,
+    TYPES,
+) = range(len(LOAD))
+SHORT_S = 600.0
+LEAST_RATE = 1e-3  # of a job that all but stands still
+DAY_S = 86_400.0
+
+
+@compiled
+def describe_queue(s, jobs, m, out):
+    """Write what is seen of the queue."""
+    count, gpus, area, waited, longest = 0, 0, 0.0, 0.0, 0.0
+    elastic, restart, memory = 0, 0.0, 0.0
+    short, doubtful, wide, duty, on_cores = 0, 0, 0, 0.0, 0
+    for request_class in range(s.num_classes):
+        begin = s.queue_start[request_class]
+        for at in range(begin, begin + s.queue_size[request_class]):
+            job = s.queue[at]
+            asked = jobs[job].num_gpus
+            if asked == 0:
+                on_cores += 1
+                continue
+            left, wait = remaining_now(s, jobs, job), s.clock - s.phase_began[job]
+            count += 1
+            gpus += asked
+            area += left * asked
+            waited += wait
+            longest = max(longest, wait)
+            short += left < SHORT_S
+            doubtful += not s.predictable[job]
+            wide += asked * (asked > 1)
+            duty += duty_of(jobs, job)
+            elastic += jobs[job].max_workers > jobs[job].min_workers
+            restart += jobs[job].pause_s + jobs[job].load_s
+            memory += jobs[job].profiled_memory_gib
+    each = max(count, 1)
+    out[QUEUED_ELASTIC] = elastic / each
+    out[QUEUED_RESTART] = as_time(restart / each)
+    out[QUEUED_MEMORY] = memory / each / s.level_memory[s.num_levels - 1]
+    out[JOBS_QUEUED] = np.log1p(count) / 6.0
+    out[QUEUED_GPUS] = np.log1p(gpus / s.num_gpus)
+    out[QUEUED_TIME] = as_time(area / s.num_gpus)
+    out[MEAN_WAIT] = as_time(waited / each)
+    out[LONGEST_WAIT] = as_time(longest)
+    out[QUEUED_SHORT] = short / each
+    out[QUEUED_DOUBTFUL] = doubtful / each
+    out[QUEUED_WIDE] = wide / max(gpus, 1)
+    out[QUEUED_DUTY] = duty / each
+    out[QUEUED_ON_CORES] = np.log1p(on_cores) / 6.0
+
+
+@compiled
+def slower_than_believed(s, jobs, m, job):
+    """Log of how much slower a running job is measured to be than alone, over what those beside it are taken to do."""
+    believed = pace_of(jobs, job, s.workers[job], s.servers[job]) * m.type_slow[job] * m.crowd[job]
+    return -np.log(max(s.rate[job], LEAST_RATE) * believed)
+
+
+@compiled
+def describe_running_jobs(s, jobs, m, out):
+    """Write what is seen of the running jobs; the GPUs have been read."""
+    count, area, lefts, short, restart, slow, on_cores, idle = 0, 0.0, 0.0, 0, 0.0, 0.0, 0, 0
+    sharing, slower = 0, 0.0
+    for k in range(s.num_active):
+        job = s.events[k]
+        if s.phase[job] == PAUSING or s.phase[job] == LOADING:
+            idle += s.width[job]
+        if s.phase[job] != RUNNING:
+            continue
+        if s.width[job] == 0:
+            on_cores += 1
+            continue
+        left = remaining_now(s, jobs, job)
+        count += 1
+        area += left * s.width[job]
+        lefts += left
+        short += left < SHORT_S
+        restart += jobs[job].pause_s + jobs[job].load_s
+        slow += m.crowd[job] - 1.0
+        if m.crowd[job] > 1.0:
+            sharing += 1
+            slower += slower_than_believed(s, jobs, m, job)
+    each = max(count, 1)
+    out[JOBS_RUNNING] = count / s.num_gpus
+    out[RUNNING_TIME] = as_time(area / s.num_gpus)
+    out[RUNNING_LEFT] = as_time(lefts / each)
+    out[RUNNING_SHORT] = short / each
+    out[RUNNING_RESTART] = as_time(restart / each)
+    out[RUNNING_ON_CORES] = np.log1p(on_cores) / 6.0
+    out[IDLE_GPUS] = idle / s.num_gpus
+    out[SLOWDOWN] = slow / each
+    out[SLOWER_THAN_BELIEVED] = slower / max(sharing, 1)
+
+
+@compiled
+def describe_machines(s, m, out):
+    """Write what is seen of GPUs and nodes; they have been read."""
+    shared, demand, memory, most_memory, cores, most_cores = 0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for gpu in range(s.num_gpus):
+        shared += s.num_jobs_on[gpu] > 1
+        demand += m.demand[gpu]
+        memory += m.room_gib[gpu]
+        most_memory += s.node_memory[s.gpu_node[gpu]]
+    for node in range(s.num_nodes):
+        cores += s.free_cores[node]
+        most_cores += s.node_cores[node]
+    out[FREE_GPUS] = s.num_free / s.num_gpus
+    out[SHARED_GPUS] = shared / s.num_gpus
+    out[DEMAND] = demand / s.num_gpus / 2.0
+    out[FREE_MEMORY] = memory / most_memory
+    out[FREE_CORES] = max(cores, 0.0) / max(most_cores, 1.0)
+    out[CORES_A_GPU] = most_cores / s.num_gpus / 16.0
+    out[GPUS] = np.log2(s.num_gpus) / 12.0
+    out[GPUS_A_NODE] = s.num_gpus / s.num_nodes / 8.0
+    out[MAY_SHARE] = s.max_share - 1.0
+    out[TYPES] = s.typed
+
+
+@compiled
+def describe_arrivals(s, jobs, out):
+    """Write what is seen of the jobs that came lately, and the hour."""
+    recent, area = s.num_arrived, 0.0
+    out[ARRIVALS_10_MIN] = 0.0
+    while recent > 0 and jobs[recent - 1].submit_s > s.clock - 3600.0:
+        recent -= 1
+        out[ARRIVALS_10_MIN] += jobs[recent].submit_s > s.clock - 600.0
+        area += jobs[recent].profiled_duration_s * jobs[recent].num_gpus
+    out[ARRIVALS_10_MIN] = np.log1p(out[ARRIVALS_10_MIN]) / 4.0
+    out[ARRIVALS_1_H] = np.log1p(s.num_arrived - recent) / 6.0
+    out[ARRIVED_TIME_1_H] = np.log1p(area / (3600.0 * s.num_gpus))
+    turn = 2.0 * np.pi * s.clock / DAY_S
+    out[HOUR_SIN] = np.sin(turn)
+    out[HOUR_COS] = np.cos(turn)
+
+
+@compiled
+def describe_load(s, jobs, m, out):
+    """Write what is seen of the load: float32 (len(LOAD),). The GPUs have been read (`seats.see`)."""
+    describe_queue(s, jobs, m, out)
+    describe_running_jobs(s, jobs, m, out)
+    describe_machines(s, m, out)
+    describe_arrivals(s, jobs, out)
