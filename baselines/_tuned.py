@@ -38,8 +38,9 @@ class Tuned(NamedTuple):
 
     @property
     def told(self) -> str:
-        """What the search found, in a sentence."""
-        found = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
+        """What the search found, in a sentence, its numbers to four digits."""
+        short = {name: f"{v:.4g}" if isinstance(v, float) else v for name, v in self.settings.items()}
+        found = ", ".join(f"{name} = {value}" for name, value in short.items())
         return f"{self.label}: {self.policy} {'with ' + found if found else 'with default settings'}, {self.source}."
 
 
