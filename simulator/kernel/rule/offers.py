@@ -8,9 +8,11 @@ import numpy as np
 
 from simulator.kernel._compile import compiled
 from simulator.kernel.cluster.layout import NOBODY, RUNNING
-from simulator.kernel.cluster.machines import count_on
+from simulator.kernel.cluster.machines import count_on, is_alone
 from simulator.kernel.rule.places import can_serve, count_empty, finds_cores, list_gpus, num_places
+from simulator.kernel.rule.rule_memory import MOST_GPUS
 from simulator.kernel.rule.seats import harm_s, look_for, rank_gpus, relief_s
+from simulator.kernel.rule.spanning import choose_across, choose_home, is_across, may_span, slow_across
 from simulator.kernel.rule.type_speeds import left_at_best, slow_on
 from simulator.kernel.rule.ways import find_ways, may_spread, pace_of
 
@@ -136,6 +138,8 @@ def best_move_of(s, jobs, m, job, least):
     width, remaining = s.width[job], left_at_best(s, jobs, m, job)
     relief = relief_s(s, m, job)
     pace = pace_of(jobs, job, s.workers[job], s.servers[job])
+    if is_across(s, jobs, m, job):
+        pace *= slow_across(m, job)
     now = m.left_s[job] + remaining * pace * m.crowd[job] * m.type_slow[job] * m.price_now * width
     restart = m.growth * (jobs[job].pause_s + jobs[job].load_s)
     for way in range(m.num_ways):
@@ -155,6 +159,28 @@ def best_move_of(s, jobs, m, job, least):
             if gain > least and can_serve(s, jobs, m, job, way):
                 least = gain
                 fill_placement(jobs, m, job, m.chosen[:workers], m.way_servers[way])
+    if m.num_order == 0 and may_span(s, jobs, m, job) and is_alone(s, job):
+        least = best_span(s, jobs, m, job, now - restart, least)
+    return least
+
+
+@compiled
+def best_span(s, jobs, m, job, now, least):
+    """Compare a second node for a running job that is alone, or one where it has two, as `best_move_of` does.
+
+    now: what it would cost to go on, less the restart.
+    """
+    if s.span[job] == 1:
+        workers, slow = min(jobs[job].max_workers, MOST_GPUS), slow_across(m, job)
+        if choose_across(s, jobs, m, job, workers) < workers:
+            return least
+    else:
+        workers, slow = choose_home(s, m, job), 1.0
+    pace = pace_of(jobs, job, workers, jobs[job].servers) * slow
+    gain = now - left_at_best(s, jobs, m, job) * pace * (1 + m.price_now * workers)
+    if gain > least:
+        least = gain
+        fill_placement(jobs, m, job, m.chosen[:workers], jobs[job].servers)
     return least
 
 
@@ -169,13 +195,13 @@ def is_any_empty(s, m):
 
 @compiled
 def worth_moving(s, jobs, m):
-    """Return the running job that gains most by having empty GPUs, with its own or instead of them, or NOBODY.
+    """Return the running job that gains most by empty GPUs, with its own or instead of them, or by fewer, or NOBODY.
 
     The GPUs are noted as a placement; the running jobs have been listed.
     """
     best = NOBODY
     most = 0.0
-    if not is_any_empty(s, m):
+    if m.spanning == 0 and not is_any_empty(s, m):
         return best
     for at in range(m.num_running):
         job = m.running[at]

@@ -62,6 +62,10 @@ MEMORY: Fields = (
         "f8",
         ("jobs",),
     ),  # speed on the fastest GPUs that can hold the job; 0 until it has been looked up
+    # how much slower jobs are across nodes, as measured: see `simulator.kernel.rule.spanning`
+    ("slow_across", "f8", ("jobs",)),  # 0 until then
+    ("across_since", "f8", ("jobs",)),  # s; since when it has been alone there
+    ("across_from", "f8", ("jobs",)),  # s of run time that it had attained by then
     # what looking ahead has decided (`simulator.kernel.moves.look_ahead`); the rule alone leaves it as it is
     ("waits", "i1"),  # whether nothing more is to be started at this instant
     ("longest_wait", "f8"),  # s, where it does
@@ -157,7 +161,7 @@ def fresh_memory(
     for name in histories.dtype.names or ():
         memory[name] = histories[name][0]
     forget(memory)
-    for name in ("moment_instant", "seen", "kept_for", "refused_at", "news"):
+    for name in ("moment_instant", "seen", "kept_for", "refused_at", "news", "across_since"):
         memory[name] = -1
     return memory
 

@@ -52,6 +52,9 @@ class RuleParameters:
     widening: float = weight(0.05, 0, 4, 0.05)
     """How early a running job that could use more GPUs stands in the order for those that come free, over a queued one
     with as much to go; 0: behind all that wait."""
+    spanning: float = weight(0, 0, 8, 0.5)
+    """How readily a running job that has a whole node and could use more takes a second one, once no job waits: it is
+    taken to be 1 + .13 / this times slower across nodes until that has been measured; 0: never."""
     settled: float = weight(60, 10, 1e6, 60)
     """Seconds that a job has run at least before it is paused or moved; without it jobs would never get on."""
     reserve: float = weight(1, 0, 6, 0.7)

@@ -10,6 +10,7 @@ import numpy as np
 from simulator.kernel._compile import compiled
 from simulator.kernel.cluster.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, RUNNING
 from simulator.kernel.cluster.machines import count_on
+from simulator.kernel.rule.spanning import is_across, slow_across, watch_across
 from simulator.kernel.rule.type_speeds import left_at_best, look_up_machines, slow_on
 from simulator.kernel.rule.ways import duty_of, pace_of
 
@@ -132,6 +133,9 @@ def see_job(s, jobs, m, job):
     if s.first_slot[job] != NOBODY:
         slow_where_it_is(s, jobs, m, job)
         left *= pace_of(jobs, job, s.workers[job], s.servers[job]) * m.crowd[job] * m.type_slow[job]
+        if is_across(s, jobs, m, job):
+            watch_across(s, jobs, m, job)
+            left *= slow_across(m, job)
     held = s.clock - s.phase_began[job]
     if s.phase[job] == LOADING:
         left += s.loading_s[job] - held
