@@ -11,7 +11,8 @@ Claims nothing of its own: it puts together what the papers do one by one, where
 - Sizing, as AITurbo and Optimus by speeds fitted to profiles: a job starts with as many workers, and parameter servers
   on CPU cores, as cost it and those that wait least. One that began with few takes GPUs that come free before queued
   ones with much more to go (`widening`); once no job waits, the one that gains most by more GPUs, or by its own,
-  restarts there. Workers with servers, as fast wherever they are, may be on several nodes.
+  restarts there. Workers with servers, as fast wherever they are, may be on several nodes; others are not given a
+  second node unless a weight says so (`spanning`).
 - Types of GPU, as Gavel by profiled speeds: fast ones are for the first in order, be they queued or running on slow
   ones, from which they move where that wins more than the restart; others run on slow ones while they wait, where that
   wins more.

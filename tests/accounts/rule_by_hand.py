@@ -8,6 +8,7 @@ import numpy as np
 from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
 from simulator.rule import Rule
 from simulator.vocabulary import PAUSING, QUEUED, RUNNING
+from tests.accounts.rule_across import Across
 from tests.accounts.rule_cores import Feeder
 from tests.accounts.rule_pauses import later_end_s, slow_offer, worthwhile, worthwhile_beyond
 from tests.accounts.rule_places import Options, best_offer, worth_moving
@@ -32,7 +33,7 @@ class RuleByHand:
         self.rule = rule
         self._instant = -1
         self._moves: list[Action] = []
-        self._paces, self._types = Paces(), Types()
+        self._paces, self._types, self._across = Paces(), Types(), Across(rule)
         self._feeder = Feeder(rule, self._paces, learns=learns)
         self._kept: dict[int, Offer] = {}  # seats that are being freed, by the job they are for
 
@@ -60,7 +61,7 @@ class RuleByHand:
         waits = (QUEUED, RUNNING) if self._types.typed else (QUEUED,)
         self._kept = {job: offer for job, offer in self._kept.items() if view.jobs.phase[job] in waits}
         kept = {gpu for offer in self._kept.values() for gpu in offer.gpus}
-        seats = Seats(view, self._paces, self._types, kept, self.rule)
+        seats = Seats(view, self._paces, self._types, self._across, kept, self.rule)
         held = self._feeder.holders(view, seats) if self._feeds else None
         queue = view.queue
         on_cpu = view.jobs.num_gpus[queue] == 0
@@ -116,7 +117,8 @@ class RuleByHand:
                 continue
             options = self._options(view, seats, job)
             if job in seats.gpus:
-                if move := worth_moving(view, seats, {job: options}, price=self._price):
+                move = worth_moving(view, seats, {job: options}, self._paces, price=self._price)
+                if move and seats.empty.any():
                     return self._go_on(view, *move)
                 continue
             if offer := best_offer(view, seats, job, options, price=self._price, divides=self._feeds):
@@ -213,7 +215,7 @@ class RuleByHand:
         if not self.rule.sizing or waiting:
             return []
         options = {job: self._options(view, seats, job) for job in self._settled(view).tolist()}
-        move = worth_moving(view, seats, options, price=self._price)
+        move = worth_moving(view, seats, options, self._paces, price=self._price)
         return self._go_on(view, *move) if move else []
 
     def _feed(self, view: "View", held: "Holders | None") -> list[Action]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simulator.vocabulary import SERVER_CORES
+from tests.accounts.rule_across import first_node, second_node
 from tests.accounts.rule_seats import Offer, Seats
-from tests.accounts.rule_shapes import ROUNDING, Way, Ways
+from tests.accounts.rule_shapes import ROUNDING, Paces, Way, Ways
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -64,13 +65,15 @@ def best_offer(
     return best
 
 
-def worth_moving(view: "View", seats: Seats, options_of: dict[int, Options], *, price: float) -> Move | None:
+def worth_moving(
+    view: "View", seats: Seats, options_of: dict[int, Options], paces: Paces, *, price: float
+) -> Move | None:
     """Return the running job that gains most by having free GPUs, with its own or instead of them; None if none does.
 
     It must win `growth` times what its restart takes. The jobs that it leaves behind win too.
     """
     best, most = None, 0.0
-    if not seats.empty.any():
+    if not seats.empty.any() and not seats.rule.spanning:
         return best
     for job, options in options_of.items():
         gpus_now, remaining_s = len(seats.gpus[job]), seats.remaining_s[job]
@@ -90,7 +93,31 @@ def worth_moving(view: "View", seats: Seats, options_of: dict[int, Options], *, 
                 if now_s - there_s - restart_s + won_s > most:
                     most = now_s - there_s - restart_s + won_s
                     best = Move(job, tuple(chosen.tolist()), way.servers)
+        span = other_span(view, seats, job, paces)
+        if span:
+            won_s = now_s - restart_s - remaining_s * span.pace * (1 + price * len(span.gpus))
+            if won_s > most:
+                best, most = Move(job, span.gpus, int(view.jobs.servers[job])), won_s
     return best
+
+
+class Span(NamedTuple):
+    """GPUs on two nodes, or on one again, and the pace there."""
+
+    gpus: tuple[int, ...]
+    pace: float
+
+
+def other_span(view: "View", seats: Seats, job: int, paces: Paces) -> Span | None:
+    """Return what a job that may span nodes and is alone could have, once no job waits: a second node, or one again."""
+    waits = (view.jobs.num_gpus[view.queue] > 0).any()
+    if waits or not seats.may_span[job] or (seats.num_jobs[seats.gpus[job]] > 1).any():
+        return None
+    gpus = first_node(seats, job) if seats.is_across[job] else second_node(view, seats, job)
+    if not gpus:
+        return None
+    pace = paces.of(view, job, len(gpus), int(view.jobs.servers[job]))
+    return Span(tuple(gpus), pace if seats.is_across[job] else pace * seats.across.slow(job))
 
 
 def free_for(view: "View", seats: Seats, job: int, gpus: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 
 from simulator.rule import Rule
 from simulator.vocabulary import DONE, LOADING, PAUSING, QUEUED, RUNNING
+from tests.accounts.rule_across import Across
 from tests.accounts.rule_shapes import ROUNDING, Paces
 from tests.accounts.rule_types import Types
 from tests.accounts.sharing_by_hand import ALONE_AFTER
@@ -64,13 +65,15 @@ class Seats:
     that its pause takes. waiting: how many jobs wait for GPUs, at least one.
     """
 
-    def __init__(self, view: "View", paces: Paces, types: Types, claimed: set[int], rule: Rule) -> None:
+    def __init__(
+        self, view: "View", paces: Paces, types: Types, across: Across, claimed: set[int], rule: Rule
+    ) -> None:
         """Read the view."""
         self.now, self.rule, self.most_busy = view.now, rule, rule.most_busy * rule.sharing
         self.here, self.num_jobs = view.gpus.jobs, np.asarray(view.gpus.num_jobs)
         self.duty, self.memory = view.jobs.duty, np.asarray(view.jobs.profiled_memory_gib)
         self.oom_prone = np.asarray(view.jobs.oom_restarts) >= ALONE_AFTER
-        self.room_gib = view.gpus.unclaimed_memory_gib
+        self.room_gib, self.across = view.gpus.unclaimed_memory_gib, across
         self.node, self.unreserved_cores = np.asarray(view.gpus.node), np.asarray(view.nodes.unreserved_cores)
         self.nodes = [np.flatnonzero(self.node == node) for node in range(len(view.nodes.num_gpus))]
         taken, phase = self.here >= 0, np.asarray(view.jobs.phase)
@@ -84,19 +87,17 @@ class Seats:
         for gpu, seat in np.argwhere(taken).tolist():
             self.gpus.setdefault(int(self.here[gpu, seat]), []).append(gpu)
         self.crowd = {job: self._worst(gpus) for job, gpus in self.gpus.items()}
-        loading_s = view.jobs.loading_s
+        loading_s, held_s = view.jobs.loading_s, view.now - view.jobs.phase_began_s
         types.see(view)
         self.slow, self.typed = types.slow, types.typed
         self.places = [*self.nodes, *types.groups(view, self.empty)]
         self.remaining_s = believed_remaining_s(view, rule) / types.fastest
         self.type_now = {job: float(self.slow[job, self.node[gpus]].max()) for job, gpus in self.gpus.items()}
         self.left_s = self.remaining_s + np.where(phase == QUEUED, loading_s, 0.0)
-        self.pace: dict[int, float] = {}
+        self.pace, self.may_span, self.is_across = dict[int, float](), dict[int, bool](), dict[int, bool]()
         self.workers, self.servers = view.jobs.workers_now, view.jobs.servers_now
         for job in self.gpus:
-            self.pace[job] = paces.of(view, job, int(self.workers[job]), int(self.servers[job]))
-            self.left_s[job] *= self.pace[job] * self.crowd[job] * self.type_now[job]
-        held_s = view.now - view.jobs.phase_began_s
+            self._see_pace(view, paces, job)
         self.left_s += np.where(phase == LOADING, loading_s - held_s, 0.0)
         self.left_s = np.where(phase == PAUSING, view.jobs.pause_s - held_s, self.left_s)
         self.anew_s = np.where(phase == QUEUED, self.left_s, self.remaining_s + view.jobs.load_s)
@@ -104,6 +105,17 @@ class Seats:
         self.frees_s = np.where(taken, self.left_s[self.here], 0.0).max(axis=1)
         self.pause_area = (view.jobs.pause_s + view.jobs.load_s) * view.jobs.gpus_now
         self.waiting = max(int((view.jobs.num_gpus[view.queue] > 0).sum()), 1)
+
+    def _see_pace(self, view: "View", paces: Paces, job: int) -> None:
+        """Read how fast an active job is in its shape, and on more nodes than it would be on as it asks."""
+        self.pace[job] = paces.of(view, job, int(self.workers[job]), int(self.servers[job]))
+        self.left_s[job] *= self.pace[job] * self.crowd[job] * self.type_now[job]
+        self.may_span[job] = self.across.may_span(view, job, typed=self.typed)
+        self.is_across[job] = self.may_span[job] and len(set(self.node[self.gpus[job]].tolist())) > 1
+        if self.is_across[job]:
+            self.across.watch(view, job, self.pace[job], alone=self.crowd[job] == 1)
+            self.left_s[job] *= self.across.slow(job)
+            self.pace[job] *= self.across.slow(job)
 
     def _worst(self, gpus: list[int]) -> float:
         return max(slowdown(self.demand[gpu], self.num_jobs[gpu] - 1) for gpu in gpus)

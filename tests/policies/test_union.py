@@ -12,7 +12,7 @@ from simulator.cluster import Cluster, uniform
 from simulator.episode import Episode, run
 from simulator.kernel.cluster.layout import JOB
 from simulator.physics import Physics
-from simulator.policy import Action, Placement, Resize, Start
+from simulator.policy import Action, Placement, Resize, Start, Wait
 from simulator.rule import Rule
 from simulator.view import View
 from workloads import named, windows
@@ -132,6 +132,34 @@ def test_a_job_that_began_with_few_gpus_takes_more_before_longer_ones_start() ->
     assert finishes(Rule(preemption=False, widening=1), work, 2) == [100, 450.5, 9450.5]
     assert finishes(Rule(preemption=False, widening=0), work, 2) == [100, 801, 9100]
     assert finishes(Rule(preemption=False, widening=0.01), work, 2) == [100, 801, 9100]
+
+
+def end_over_two_nodes(spanning: float, exchanged_gb: float) -> float:
+    """Return when a job of 9000 s ends that asks for a node of two and could use both; asked again after 100 s.
+
+    What it exchanges goes at no cost within a node, and at a GB/s between them.
+    """
+    nodes = Cluster(
+        "two", (2, 2), (16.0, 16.0), (8, 8), intra_gbs=1e12, inter_gbs=1.0, intra_ms=0.0, inter_ms=0.0
+    )
+    work = jobs((0, 2, 9000), most=2, sync_gb=exchanged_gb, pause_s=5, load_s=5)
+    policy = Rule(spanning=spanning)
+
+    def asked_again(view: View) -> Action:
+        return Wait(100.0) if isinstance(action := policy(view), Wait) else action
+
+    return float(run(asked_again, Episode(work, nodes, exact=True)).state.finish_s[0])
+
+
+def test_a_job_that_has_its_node_takes_a_second_one_where_it_is_faster_for_it() -> None:
+    """Alone from 100 on, after a restart of ten seconds twice as fast."""
+    assert end_over_two_nodes(0.0, 0.0) == 9000
+    assert end_over_two_nodes(1.0, 0.0) == pytest.approx(110 + (9000 - 100) / 2)
+
+
+def test_a_job_that_turns_out_to_be_slower_on_two_nodes_goes_back_and_stays() -> None:
+    """Four exchange 2 x 3/4 x 2 GB, 3 s for each half second of computing: told after ten minutes, at 710."""
+    assert end_over_two_nodes(1.0, 2.0) == pytest.approx(720 + 9000 - 100 - 600 / 3.5)
 
 
 def test_jobs_that_leave_each_other_time_share() -> None:

@@ -52,9 +52,6 @@ class RuleParameters:
     widening: float = weight(0.05, 0, 4, 0.05)
     """How early a running job that could use more GPUs stands in the order for those that come free, over a queued one
     with as much to go; 0: behind all that wait."""
-    spanning: float = weight(0, 0, 8, 0.5)
-    """How readily a running job that has a whole node and could use more takes a second one, once no job waits: it is
-    taken to be 1 + .13 / this times slower across nodes until that has been measured; 0: never."""
     settled: float = weight(60, 10, 1e6, 60)
     """Seconds that a job has run at least before it is paused or moved; without it jobs would never get on."""
     reserve: float = weight(1, 0, 6, 0.7)
@@ -72,6 +69,9 @@ class RuleParameters:
     """In the cores that finished jobs teach that a job needs (1), or in those found by trying alone (0)."""
     trust_times: float = weight(0.75, 0, 1, 0.5)
     """In the run times left that finished jobs teach (1), or in the estimate alone (0)."""
+    spanning: float = weight(0, 0, 8, 0.5)
+    """How readily a running job that has a whole node and could use more takes a second one, once no job waits: it is
+    taken to be 1 + .13 / this times slower across nodes until that has been measured; 0: never."""
 
     def __post_init__(self) -> None:
         """Refuse what is out of bounds; ValueError names each parameter and its bounds."""
