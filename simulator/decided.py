@@ -1,4 +1,4 @@
-"""What the kernel has decided on, as the actions that a policy returns; see `simulator.kernel.cores.core_memory`."""
+"""What the kernel has decided on, as the actions that a policy returns; see `simulator.kernel.cluster.decided`."""
 
 from math import isfinite
 
