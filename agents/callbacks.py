@@ -18,6 +18,7 @@ from agents.charts import describe_run, lay_out_charts, show_image
 from agents.gantt import Schedules
 from agents.learner import Learner
 from agents.saved_agent import Agent
+from agents.search import SearchFirst
 from agents.validation import Score, Validation
 from evaluation.run_folder import BEST
 
@@ -109,6 +110,8 @@ class Validator(BaseCallback):
         sampled = self._validation.score(model, sampled=True)
         validated = Validated(self.num_timesteps, greedy, sampled, greedy.ratio < self._least)
         self._least = min(self._least, greedy.ratio)
+        if validated.best and isinstance(model, SearchFirst):
+            model.keep()
         learner = self._learner
         agent = Agent(learner.network(model), learner.training, learner.scenario, learner.begun.rule)
         self._log(validated, agent)

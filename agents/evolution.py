@@ -47,7 +47,7 @@ class Evolution(PPO):
         count, size = env.num_envs, sum(each.numel() for each in self.actor())
         self._draws = self._rng.standard_normal(((count + 1) // 2, size))
         networks = self.perturbed(mirrored(self._draws, count))
-        env.set_options([{"window": number} for number in pairs_of_windows(env, self._rng)])
+        env.set_options([{"window": number} for number in groups_of_windows(env, self._rng, 2)])
         seen: Any = env.reset()
         self._returns, going = np.zeros(count), np.ones(count, bool)
         while going.any():
@@ -89,12 +89,12 @@ def mirrored(draws: np.ndarray, count: int) -> np.ndarray:
     return np.stack([draws, -draws], axis=1).reshape(-1, draws.shape[1])[:count]
 
 
-def pairs_of_windows(env: VecEnv, rng: np.random.Generator) -> list[int]:
-    """Return a random window for each environment, the same for each two that have the same windows."""
+def groups_of_windows(env: VecEnv, rng: np.random.Generator, size: int) -> list[int]:
+    """Return a random window for each environment, the same for each so many that have the same windows."""
     numbers: list[int] = []
     every = env.get_attr("windows")
     for i, windows in enumerate(every):
-        alike = i % 2 == 1 and windows == every[i - 1]
+        alike = i % size > 0 and windows == every[i - 1]
         numbers.append(numbers[-1] if alike else int(rng.choice(windows)))
     return numbers
 

@@ -14,6 +14,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize
 
 from agents.evolution import Evolution
 from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
+from agents.search import SearchFirst
 from agents.side_by_side import SideBySide
 from agents.steer_network import SteerNetwork
 from agents.vec_env import ClusterVecEnv, batch
@@ -48,7 +49,11 @@ class SteerLearner(Learner):
     def model(self) -> PPO:
         """Return the algorithm with its environments, nothing learned yet."""
         training = self.training
-        algorithm = partial(Evolution, deviation=training.deviation) if training.evolves else PPO
+        algorithm: Callable[..., PPO] = PPO
+        if training.evolves:
+            algorithm = partial(Evolution, deviation=training.deviation)
+        elif training.searches:
+            algorithm = partial(SearchFirst, search=training.searches, sigma=training.sigma)
         model = algorithm(
             "MlpPolicy",
             self.environments(),

@@ -30,7 +30,7 @@ class Training:
     algorithm: Algorithm = "ppo"
     """ppo; of what steers evolution: whole windows are played by pairs of networks whose weights differ; of moves
     student: the network learns what each move wins in imagined futures."""
-    steps: int = choice(18_432, least=1)
+    steps: int = choice(81_920, least=1)
     """Decisions to learn from, rounded up to whole rollouts."""
     windows: int = choice(200, least=1)
     """Windows to learn on; as many as the trace has, if those are fewer."""
@@ -42,7 +42,7 @@ class Training:
     """Decides first weights, sampled actions and batches; the scenario's seed, if not given."""
     hidden: int = choice(16, least=1)
     """Width of the actor's layers."""
-    learning_rate: float = choice(1e-3, above=0)
+    learning_rate: float = choice(5e-4, above=0)
     """Of Adam, at the start; it falls linearly to 0 at the end of the steps."""
     environments: int = choice(64, least=1)
     """Episodes played side by side."""
@@ -82,8 +82,13 @@ class Training:
     all."""
     discount: float = choice(0.97, least=0, most=1)
     """steer, moves: how much the next step counts, over this one."""
-    exploration: float = choice(0.135, above=0)
+    exploration: float = choice(0.07, above=0)
     """steer: size of the noise of actions at first, for each hidden unit; gSDE holds it for a rollout."""
+    search: float = choice(0.75, least=0, most=1)
+    """steer, by ppo, begun at a rule: share of the steps in which CMA-ES searches constants for the weights; PPO goes
+    on from those that did best in a validation. 0: PPO from the first step."""
+    sigma: float = choice(0.5, above=0)
+    """search: deviation of the first constants that are tried, in units of the weights' scales."""
     deviation: float = choice(0.1, above=0)
     """evolution: of the weights of the networks that are tried."""
     step_size: float = choice(0.03, above=0)
@@ -113,6 +118,16 @@ class Training:
     def evolves(self) -> bool:
         """Whether networks are tried in pairs, in the place of PPO."""
         return self.algorithm == "evolution"
+
+    @property
+    def searches(self) -> int:
+        """Decisions in which constants are searched before PPO learns."""
+        anew = self.begin in (UNION, CONSTANTS)
+        return (
+            round(self.search * self.steps)
+            if self.action == "steer" and self.algorithm == "ppo" and anew
+            else 0
+        )
 
     @property
     def base_policy(self) -> Ranking:

@@ -22,6 +22,7 @@ WEIGHTS = (
     "shared_price",
     "harm",
     "most_busy",
+    "most_slow",
     "caution",
     "backlog",
     "growth",
@@ -31,6 +32,7 @@ WEIGHTS = (
     "shorter_first",
     "reserve",
     "surplus",
+    "spanning",
 )
 """The weights that are steered unless others are named."""
 TRUSTS = ("trust_cores", "trust_times")

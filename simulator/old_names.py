@@ -37,6 +37,8 @@ ALL_BEFORE = (
     "memory,preemption,estimates,sharing,locality,cores,bandwidth,cpu_jobs,elastic,gpu_types,failures"
 )
 """What all parts of physics were then."""
+LEARNED_BEFORE = frozenset({"exploration", "gae_lambda", "clip", "entropy"})
+"""Choices of learning that a run's file has named since before constants were searched first."""
 OF_PICK = "base_scale"  # in every file of a training since it has this name
 
 
@@ -44,7 +46,7 @@ def current(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return choices of an older file by the names, and with the words, that they have now.
 
     One that holds all those of physics there were then, as each that a run has written does, means what was simulated
-    then; one by hand that holds only some means what they are now.
+    then; one by hand that holds only some means what they are now. So do those of learning.
     """
     if given.keys() >= NAMED_BEFORE and not BEFORE.keys() & given.keys():
         every = {"physics": ALL_BEFORE} if given.get("physics") == "all" else {}
@@ -55,6 +57,8 @@ def current(given: Mapping[str, Any]) -> dict[str, Any]:
             f"{old} and {now.name}" for old, now in FIELDS.items() if {old, now.name} <= given.keys()
         )
         raise ValueError(f"{twice} are one choice: give the second")
+    if by_name.keys() >= LEARNED_BEFORE:
+        by_name.setdefault("search", 0.0)
     if OF_PICK in by_name:
         by_name.setdefault("action", "pick")  # all that could be learned then
     return {name: word(name, value) if isinstance(value, str) else value for name, value in by_name.items()}

@@ -10,7 +10,7 @@ import torch
 
 from agents import saved_agent
 from agents.callbacks import Validated
-from agents.evolution import Evolution, acts, ascent, mirrored, pairs_of_windows
+from agents.evolution import Evolution, acts, ascent, groups_of_windows, mirrored
 from agents.learn import learn, learner_of
 from agents.training import PICK, STEER
 from tests.cases.crowd import crowded
@@ -82,7 +82,7 @@ def test_a_network_answers_as_torch_does(scenario: Scenario) -> None:
 def test_pairs_play_the_same_windows(scenario: Scenario) -> None:
     model = model_of(scenario)
     assert model.env is not None
-    numbers = pairs_of_windows(model.env, np.random.default_rng(1))
+    numbers = groups_of_windows(model.env, np.random.default_rng(1), 2)
     assert len(numbers) == 5
     assert numbers[0] == numbers[1]
     assert numbers[2] == numbers[3]

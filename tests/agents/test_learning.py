@@ -179,7 +179,7 @@ def test_each_validation_shows_who_is_on_which_gpu(
     """In both halves of the image, the agent's and that of its start, jobs have their colours."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    few = replace(TINY, steps=32, environments=4, rollout_steps=4, batch=16, validate_every=16)
+    few = replace(TINY, steps=32, search=0.0, environments=4, rollout_steps=4, batch=16, validate_every=16)
     learn(scenario, replace(few, action=action), tmp_path)
     images = EventAccumulator(str(tmp_path)).Reload().Images("gantt")
     assert [each.step for each in images] == [0, 16, 32]
@@ -196,9 +196,8 @@ def test_each_validation_shows_who_is_on_which_gpu(
 def test_what_is_learned_does_not_depend_on_the_images(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = replace(
-        TINY, action="steer", steps=48, environments=4, rollout_steps=4, batch=16, validate_every=16
-    )
+    few = replace(TINY, action="steer", search=0.0, steps=48)
+    few = replace(few, environments=4, rollout_steps=4, batch=16, validate_every=16)
     last = Path("checkpoints", "step-000000048", saved_agent.WEIGHTS)
     learn(scenario, few, tmp_path / "seen")
     monkeypatch.setattr("agents.callbacks.show_image", lambda *drawn: None)

@@ -29,7 +29,18 @@ FEW = (
     *("--test-windows", "3", "--steps", "512", "--validate-every", "256", "--environments", "4"),
     *("--rollout-steps", "64", "--batch", "128", "--action", "pick", "--processes", "1"),
 )
-STEER = ("--action", "steer", "--steps", "48", "--rollout-steps", "12", "--validate-every", "48")
+STEER = (
+    "--action",
+    "steer",
+    "--search",
+    "0",
+    "--steps",
+    "48",
+    "--rollout-steps",
+    "12",
+    "--validate-every",
+    "48",
+)
 """Of a second run of those choices, in place of the first's."""
 
 

@@ -1,0 +1,239 @@
+"""Constants searched before PPO learns: what is tried on which windows, what is handed over, and what counts."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import configure
+from stable_baselines3.common.vec_env.base_vec_env import VecEnv
+
+from agents import saved_agent
+from agents.callbacks import Validated
+from agents.learn import learn, learner_of
+from agents.search import ENDLESS, TOGETHER, SearchFirst
+from agents.training import CONSTANTS, MOVES, PICK, STEER
+from simulator import old_names
+from tests.cases.crowd import crowded
+from workloads import Scenario
+
+TARGET = np.array([0.4, -0.6])
+STEPS = 3  # a window
+
+
+class Bowl(VecEnv):
+    """Each step pays minus the squared distance of an action from `TARGET`, and what its window pays anyhow, far more.
+
+    An action whose first part is over .8 pays a fortune, but its window never ends.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.render_mode = None
+        super().__init__(count, Box(-8, 8, (3,), np.float32), Box(-1, 1, (2,), np.float32))
+        self.windows = tuple(range(10))
+        self.played: list[list[int]] = []
+        self._at = 0
+
+    def reset(self) -> np.ndarray:
+        self._at = 0
+        self.played.append([each.get("window", -1) for each in self._options])
+        self._reset_options()
+        return np.zeros((self.num_envs, 3), np.float32)
+
+    def step_async(self, actions: np.ndarray) -> None:
+        self._actions = actions
+
+    def step_wait(self) -> Any:
+        self._at += 1
+        paid = 100.0 * np.array(self.played[-1]) - ((self._actions - TARGET) ** 2).sum(1)
+        cut = self._actions[:, 0] > 0.8
+        dones = np.full(self.num_envs, self._at == STEPS) | cut
+        infos: list[dict[str, Any]] = [{"TimeLimit.truncated": bool(each)} for each in cut]
+        return np.zeros((self.num_envs, 3), np.float32), np.where(cut, 1e6, paid), dones, infos
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        return [getattr(self, attr_name)] * self.num_envs
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        raise AttributeError
+
+    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
+        raise AttributeError
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        return [False] * self.num_envs
+
+
+class Noted(BaseCallback):
+    """Notes the steps, biases and progress at each rollout, and remembers the best as a validation does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.biases: list[np.ndarray] = []
+        self.left: list[float] = []
+        self.least = np.inf
+
+    def _on_rollout_start(self) -> None:
+        model: Any = self.model
+        self.biases.append(model._biases().numpy().copy())
+        self.left.append(model._current_progress_remaining)
+        apart = float(((self.biases[-1] - TARGET) ** 2).sum())
+        if apart < self.least:
+            self.least = apart
+            model.keep()
+
+    def _on_step(self) -> bool:
+        return True
+
+
+def searched(generations: int, rollouts: int = 0, count: int = 8) -> tuple[SearchFirst, Noted, Bowl]:
+    """Return what a search of so many generations of 16 candidates, and rollouts of PPO after it, came to."""
+    envs, noted, steps = Bowl(count), Noted(), 16 // TOGETHER * count * STEPS
+    model = SearchFirst(
+        "MlpPolicy",
+        envs,
+        search=generations * steps,
+        sigma=0.5,
+        n_steps=STEPS,
+        batch_size=count * STEPS,
+        seed=0,
+    )
+    with torch.no_grad():
+        for each in model.policy.action_net.parameters():
+            each.zero_()
+    model._best[:] = 0
+    model.set_logger(configure(None, []))
+    model.learn(generations * steps + rollouts * count * STEPS, noted)
+    return model, noted, envs
+
+
+def test_the_mean_moves_to_where_returns_are_highest() -> None:
+    """Windows differ by hundreds and candidates by less than one, and what never ends is a trap."""
+    model, noted, _ = searched(30)
+    assert model._biases().numpy() == pytest.approx(TARGET, abs=0.05)
+    assert noted.biases[0].tolist() == [0.0, 0.0]
+    assert model.num_timesteps == model.search
+
+
+def test_every_candidate_of_a_generation_plays_the_same_windows() -> None:
+    _, _, envs = searched(2)
+    first, second = envs.played[1:5], envs.played[5:9]
+    assert all(each == first[0] for each in first)
+    assert all(each == second[0] for each in second)
+    assert first[0] != second[0]
+    assert first[0][:TOGETHER] == [first[0][0]] * TOGETHER
+    assert first[0][TOGETHER:] == [first[0][TOGETHER]] * TOGETHER
+
+
+@pytest.mark.parametrize("count", [1, 3, 6])
+def test_any_number_of_environments_serves(count: int) -> None:
+    """Every candidate is judged by the same windows, also where they do not share out evenly."""
+    model, _, envs = searched(1, count=count)
+    assert np.isfinite(model._returns).all()
+    together = min(TOGETHER, count)
+    judged = [each[: count // together * together] for each in envs.played[1:]]
+    assert len(judged) == -(-16 // together)
+    assert all(each == judged[0] for each in judged)
+    assert all(
+        len(set(each[i : i + together])) == 1 for each in judged for i in range(0, len(each), together)
+    )
+
+
+def test_a_window_that_never_ends_counts_as_the_worst() -> None:
+    model, noted, envs = searched(1)
+    numbers = [3] * envs.num_envs
+    offsets = np.full((envs.num_envs, 2), 3.0)  # in scales: an action of 1
+    returns = model._play(envs, model._init_callback(noted), numbers, offsets)
+    assert returns is not None
+    assert returns.tolist() == [ENDLESS] * envs.num_envs
+
+
+def test_ppo_goes_on_from_the_best_constants() -> None:
+    """After the last mean has been looked at too, PPO begins at the best of them, not at the last."""
+    model, noted, _ = searched(6, rollouts=4)
+    assert model._went_on
+    means, begun, after = noted.biases[:7], noted.biases[7], noted.biases[8]
+    best = int(np.argmin([((each - TARGET) ** 2).sum() for each in means]))
+    assert best not in (0, 6)  # else this test would not tell
+    assert begun.tolist() == means[best].tolist()
+    assert 0 < np.abs(after - begun).max() < 0.01
+
+
+def test_the_learning_rate_falls_over_the_steps_of_ppo_alone() -> None:
+    _, noted, _ = searched(3, rollouts=4)
+    assert noted.left[1:5] == [1.0] * 4
+    assert noted.left[5:] == pytest.approx([0.75, 0.5, 0.25])
+
+
+FEW = replace(
+    STEER,
+    steps=400,
+    search=0.5,
+    windows=3,
+    validation_windows=2,
+    validate_every=80,
+    environments=8,
+    rollout_steps=4,
+    batch=16,
+    decisions=4,
+)
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
+    return crowded(tmp_path_factory.mktemp("crowd"))
+
+
+def test_an_agent_is_learned_and_kept(scenario: Scenario, tmp_path: Path) -> None:
+    seen: list[Validated] = []
+    best = learn(scenario, FEW, tmp_path / "first", validated=seen.append)
+    assert seen[0].greedy.ratio == pytest.approx(1.0)
+    assert len({each.greedy.ratio for each in seen}) > 1
+    again = learn(scenario, FEW, tmp_path / "again")
+    assert (best / "weights.safetensors").read_bytes() == (again / "weights.safetensors").read_bytes()
+
+
+def test_a_search_alone_leaves_constants(scenario: Scenario, tmp_path: Path) -> None:
+    """The last agent answers the same to whatever it sees, and not what it began with."""
+    seen: list[Validated] = []
+    learn(scenario, replace(FEW, search=1.0), tmp_path, validated=seen.append)
+    last = max((tmp_path / "checkpoints").iterdir())
+    network: Any = saved_agent.load(last).network
+    loads = torch.from_numpy(np.random.default_rng(0).normal(size=(5, len(network.reads))).astype(np.float32))
+    with torch.no_grad():
+        answers = network(loads).numpy()
+    assert (answers == answers[0]).all()
+    assert np.abs(answers).max() > 0
+    spread = [value for name, value in seen[-1].greedy.numbers.items() if name.startswith("spread_")]
+    assert spread
+    assert max(spread) == 0
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [{"search": 0.0}, {"algorithm": "evolution"}, {"begin": "runs/an-agent"}],
+    ids=["no share", "evolution", "a network that has learned"],
+)
+def test_what_begins_without_a_search(choices: dict[str, Any]) -> None:
+    assert replace(STEER, **choices).searches == 0
+    assert PICK.searches == MOVES.searches == 0
+    assert replace(STEER, begin=CONSTANTS).searches == STEER.searches == 61_440
+
+
+def test_without_a_search_it_is_ppo_as_it_is(scenario: Scenario) -> None:
+    assert not isinstance(learner_of(scenario, replace(FEW, search=0.0)).model(), SearchFirst)
+    assert isinstance(learner_of(scenario, FEW).model(), SearchFirst)
+
+
+def test_files_of_runs_before_say_that_nothing_was_searched() -> None:
+    of_before = {"exploration": 0.135, "gae_lambda": 0.95, "clip": 0.3, "entropy": 0.0, "steps": 18_432}
+    assert old_names.current(of_before)["search"] == 0.0
+    assert old_names.current(of_before | {"search": 0.5})["search"] == 0.5
+    assert "search" not in old_names.current({"exploration": 0.1})  # by hand
