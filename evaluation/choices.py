@@ -45,7 +45,16 @@ def read(
     if help.is_asked(args):
         help.show(kind, args, command=command, about=about)
     asked = given(args, kind)
+    if not asked.keys() & {"workload", "config"} and (said := only_its_jobs(asked.get("trace"))):
+        tell(f"Note: {said}.")
     return changed(beginning(kind, asked, presets), asked)
+
+
+def only_its_jobs(trace: str | None) -> str:
+    """Say that a trace's name alone brings jobs without the cluster of the workload of that name; empty elsewhere."""
+    if trace not in workload_names() or replace(named(trace), trace=trace) == Scenario(trace=trace):
+        return ""
+    return f"--trace {trace} takes its jobs alone; its cluster and windows come with --workload {trace}"
 
 
 def beginning(kind: type[C], asked: Mapping[str, Any], presets: Mapping[str, Preset] = WORKLOAD) -> C:

@@ -321,3 +321,21 @@ def test_help_explains_every_flag(command: str) -> None:
         for name, entry in explained.items()
         if not re.search(r"[a-z]{2,}.*[\w>]\.\s*$", entry, re.DOTALL)
     ] == []
+
+
+@pytest.mark.parametrize(
+    ("args", "noted"),
+    [
+        (["--trace", "busy"], True),
+        (["--trace", "busy", "--workload", "busy"], False),
+        (["--trace", "philly"], False),
+        (["--jobs", "9"], False),
+    ],
+)
+def test_a_trace_that_is_a_workload_too_is_told_from_it(
+    args: list[str], noted: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--trace busy` is for other machines than `--workload busy`; Philly's are the usual ones."""
+    choices.read(Run, args, command="train_agent.py", about="")
+    told = capsys.readouterr()
+    assert ("its cluster and windows come with --workload busy" in told.out + told.err) == noted
