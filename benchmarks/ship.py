@@ -18,6 +18,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from agents import saved_agent
 from agents.callbacks import CURVE
 from agents.shipping import CARD, FOR_ALL, SHIPPED
+from agents.training import Training
 from evaluation.choices import workload_like
 from evaluation.comparison import Comparison, compare
 from evaluation.run_folder import BEST, CHOICES, JOBS
@@ -32,11 +33,12 @@ CONSTANTS = " with constants that a search found"
 
 
 class Seed(NamedTuple):
-    """One agent of a run: where it is, how it did on validation windows, its last step, and the minutes it took."""
+    """One agent of a run: where it is, how it did on validation windows and at which step, its last, and minutes."""
 
     name: str
     folder: Path
     validation: float
+    best: int
     steps: int
     minutes: float
     commit: str
@@ -54,8 +56,16 @@ def seed_of(number: int, folder: Path) -> Seed:
     events = EventAccumulator(str(folder)).Reload()
     times = [each.wall_time for each in events.Scalars("jct/agent")]
     commit = events.Tensors("commit/text_summary")[0].tensor_proto.string_val[0].decode()
-    best = float(rows["greedy_ratio_to_start"].min())
-    return Seed(f"agent_{number}", folder, best, int(rows["step"].max()), (times[-1] - times[0]) / 60, commit)
+    best = rows.iloc[int(rows["greedy_ratio_to_start"].argmin())]
+    return Seed(
+        f"agent_{number}",
+        folder,
+        float(best["greedy_ratio_to_start"]),
+        int(best["step"]),
+        int(rows["step"].max()),
+        (times[-1] - times[0]) / 60,
+        commit,
+    )
 
 
 def lasted(minutes: float) -> str:
@@ -102,18 +112,29 @@ def against(found: dict[str, pd.DataFrame], shipped: Seed, start: str) -> dict[s
     }
 
 
+def learned(training: Training, shipped: Seed, arrivals: int) -> str:
+    """Say how an agent has learned, and whether what is shipped looks at the load."""
+    rule = f"{len(training.weights)} weights of the rule `union`{CONSTANTS * (training.begin == 'constants')}"
+    by_state = f"after every {arrivals} arrivals, by what it sees of the load"
+    if not training.searches:
+        return f"PPO of Stable-Baselines3 that steers {rule}, {by_state} (docs/learning.md)."
+    found = (
+        f"CMA-ES searched constants for {rule} in {training.searches:,} decisions; PPO of Stable-Baselines3 "
+    )
+    if shipped.best <= training.searches:
+        return f"{found}went on, and did no better on validation windows: these are constants (docs/learning.md)."
+    return f"{found}went on from them: it sets them anew {by_state} (docs/learning.md)."
+
+
 def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: Path | None) -> str:
     """Return the card of an agent as Markdown."""
     agent = saved_agent.load(shipped.folder / BEST)
     scenario, training = agent.scenario, agent.training
-    every = arrivals_between(scenario.jobs, training.decisions)
     learned_on = [workload_like(scenario) or "own", *training.also]
     lines = [
         f"# The agent of {'several workloads' if name == FOR_ALL else f'`{name}`'}",
         "",
-        f"PPO of Stable-Baselines3 that steers {len(training.weights)} weights of the rule `union`"
-        f"{CONSTANTS if training.begin == 'constants' else ''}, after every {every} arrivals, "
-        "by what it sees of the load (docs/learning.md).",
+        learned(training, shipped, arrivals_between(scenario.jobs, training.decisions)),
         "",
         f"- Learned on: {', '.join(f'`{each}`' for each in learned_on)}; physics: "
         f"{scenario.physics if len(learned_on) == 1 else 'that of each'}; {training.windows} training windows each.",
@@ -164,7 +185,9 @@ def main(args: Sequence[str] | None = None) -> None:
     folder = SHIPPED / name
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(shipped.folder / BEST, folder)
-    shutil.copy(chosen.run / CHOICES, folder / CHOICES)
+    choices = json.loads((chosen.run / CHOICES).read_text(encoding="utf-8"))
+    choices["training"]["weights"] = agent.training.weights  # also where the usual ones become others
+    (folder / CHOICES).write_text(json.dumps(choices, indent=2) + "\n", encoding="utf-8")
     (folder / CARD).write_text(card(chosen.run, name, seeds, shipped, chosen.judgement), encoding="utf-8")
     print(folder / CARD)
 
