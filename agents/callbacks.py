@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
@@ -97,7 +98,8 @@ class Validator(BaseCallback):
     def _on_rollout_start(self) -> None:
         """Validate between two rollouts: after the last one's update."""
         if self.num_timesteps >= self._next:
-            self._validate()
+            with torch.random.fork_rng():  # what is learned does not depend on how often it is validated
+                self._validate()
 
     def _on_training_end(self) -> None:
         self._validate()

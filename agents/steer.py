@@ -1,6 +1,7 @@
 """Learn to steer the rule over moves: PPO of Stable-Baselines3 as it is, on a Box of offsets."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -116,7 +117,7 @@ class SteerLearner(Learner):
     def play(self, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
         """Play every window; what is told besides is where each weight is moved, and how far it moves about."""
         assert isinstance(envs, RuleVectorEnv)
-        with torch.random.fork_rng():  # what is learned does not depend on how often it is validated
+        with torch.random.fork_rng(), own_noise(policy_of(model)):
             torch.manual_seed(SAMPLING_SEED)
             policy_of(model).reset_noise(envs.num_envs)
             table, offsets = play(envs, lambda seen: chosen(model, seen, sampled=sampled))
@@ -142,6 +143,17 @@ def policy_of(model: PPO) -> ActorCriticPolicy:
     policy = model.policy
     assert isinstance(policy, ActorCriticPolicy)
     return policy
+
+
+@contextmanager
+def own_noise(policy: ActorCriticPolicy) -> Iterator[None]:
+    """Put the noise of exploration back that the environments of learning have drawn for a rollout."""
+    noise: Any = policy.action_dist
+    kept = noise.exploration_mat, noise.exploration_matrices
+    try:
+        yield
+    finally:
+        noise.exploration_mat, noise.exploration_matrices = kept
 
 
 def play(envs: RuleVectorEnv, choose: Callable[[np.ndarray], np.ndarray]) -> tuple[pd.DataFrame, np.ndarray]:

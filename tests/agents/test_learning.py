@@ -122,6 +122,24 @@ def test_the_same_seed_gives_the_same_weights(scenario: Scenario, tmp_path: Path
 
 
 @pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("action", ["pick", "steer"])
+def test_what_is_learned_does_not_depend_on_how_often_it_is_validated(
+    action: Literal["pick", "steer"], scenario: Scenario, tmp_path: Path
+) -> None:
+    """Nor does the noise of a rollout, which is each environment's own: there are fewer validation windows."""
+    few = replace(TINY, action=action, search=0.0, steps=64, environments=4, rollout_steps=4, batch=16)
+    assert few.validation_windows < few.environments
+
+    def weights(validate_every: int) -> bytes:
+        out = tmp_path / str(validate_every)
+        learn(scenario, replace(few, validate_every=validate_every), out)
+        last: Path = max((out / "checkpoints").iterdir())
+        return (last / saved_agent.WEIGHTS).read_bytes()
+
+    assert weights(16) == weights(64)
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_leaves_curves_checkpoints_and_the_best_agent(scenario: Scenario, tmp_path: Path) -> None:
     training = replace(TINY, steps=640, validate_every=128)
     seen: list[Validated] = []

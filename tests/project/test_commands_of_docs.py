@@ -43,7 +43,6 @@ READ_ONLY = {
     "lookahead": "minutes a window",
     "--paper": "minutes",
     "--protocol": "nine shifts beside the windows",
-    "--begin constants": "constants are known of a whole workload alone",
     "--vary": "an environment for each shift, and its windows to validate on",
     "--policy all --whole": "all are run for the README",
     "--policy all runs/": "the same",
