@@ -5,6 +5,8 @@ candidates of a generation play. CMA-ES (Hansen 2016, arXiv 1604.00772) learns h
 of PPO, each weight's for itself, does not.
 """
 
+import math
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from agents.evolution import groups_of_windows
 from simulator.steered import REACH
 from traces import stream
 
-TOGETHER = 4  # candidates that play each window side by side, where there are so many environments
+TOGETHER = 4  # candidates that play each window side by side, where environments share out so
 ENDLESS = -100.0  # what a window counts in which jobs pause one another for ever, %
 
 
@@ -56,16 +58,15 @@ class SearchFirst(PPO):
             return super().collect_rollouts(env, callback, rollout_buffer, n_rollout_steps)
         callback.on_rollout_start()
         self._candidates = self._evolution.ask()
-        together = min(TOGETHER, env.num_envs)
+        together = side_by_side(env)
         numbers = groups_of_windows(env, self._rng, together)
-        whole = env.num_envs // together * together  # those beyond play too, but count for none
         means: list[float] = []
         for begin in range(0, len(self._candidates), together):
             some = np.array(self._candidates[begin : begin + together])
             returns = self._play(env, callback, numbers, some[np.arange(env.num_envs) % len(some)])
             if returns is None:
                 return False
-            means += [returns[k : whole : len(some)].mean() for k in range(len(some))]
+            means += [returns[k :: len(some)].mean() for k in range(len(some))]
         self._returns = np.array(means)
         callback.on_rollout_end()
         return True
@@ -121,3 +122,9 @@ class SearchFirst(PPO):
     def _put_in(self, offsets: np.ndarray) -> None:
         with torch.no_grad():
             self._biases().copy_(torch.as_tensor(np.clip(offsets, -1.0, 1.0), dtype=torch.float32))
+
+
+def side_by_side(env: VecEnv) -> int:
+    """Return how many candidates can play at once, so that each plays as often on each workload."""
+    of_workload = (len(list(each)) for _, each in groupby(env.get_attr("batch"), key=id))
+    return math.gcd(TOGETHER, *of_workload)

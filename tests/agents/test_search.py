@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnv
 from agents import saved_agent
 from agents.callbacks import Validated
 from agents.learn import learn, learner_of
-from agents.search import ENDLESS, TOGETHER, SearchFirst
+from agents.search import ENDLESS, TOGETHER, SearchFirst, side_by_side
 from agents.training import CONSTANTS, MOVES, PICK, STEER
 from simulator import old_names
 from tests.cases.crowd import crowded
@@ -34,7 +34,7 @@ class Bowl(VecEnv):
     def __init__(self, count: int) -> None:
         self.render_mode = None
         super().__init__(count, Box(-8, 8, (3,), np.float32), Box(-1, 1, (2,), np.float32))
-        self.windows = tuple(range(10))
+        self.windows, self.batch = tuple(range(10)), object()
         self.played: list[list[int]] = []
         self._at = 0
 
@@ -132,18 +132,25 @@ def test_every_candidate_of_a_generation_plays_the_same_windows() -> None:
     assert first[0][TOGETHER:] == [first[0][TOGETHER]] * TOGETHER
 
 
-@pytest.mark.parametrize("count", [1, 3, 6])
-def test_any_number_of_environments_serves(count: int) -> None:
-    """Every candidate is judged by the same windows, also where they do not share out evenly."""
+@pytest.mark.parametrize(("count", "together"), [(1, 1), (3, 1), (6, 2), (12, 4)])
+def test_any_number_of_environments_serves(count: int, together: int) -> None:
+    """Every candidate is judged by as many windows, and by the same."""
     model, _, envs = searched(1, count=count)
+    assert side_by_side(envs) == together
     assert np.isfinite(model._returns).all()
-    together = min(TOGETHER, count)
-    judged = [each[: count // together * together] for each in envs.played[1:]]
-    assert len(judged) == -(-16 // together)
+    judged = envs.played[1:]
+    assert len(judged) == 16 // together
     assert all(each == judged[0] for each in judged)
-    assert all(
-        len(set(each[i : i + together])) == 1 for each in judged for i in range(0, len(each), together)
-    )
+    assert all(len(set(judged[0][i : i + together])) == 1 for i in range(0, count, together))
+
+
+@pytest.mark.parametrize(("environments", "together"), [(12, 2), (24, 4), (9, 1)])
+def test_every_candidate_plays_as_often_on_each_workload(
+    scenario: Scenario, environments: int, together: int
+) -> None:
+    """Of two workloads each has half of the environments, or one more, whatever the numbers of their windows."""
+    learner: Any = learner_of(scenario, replace(FEW, environments=environments, also=("xonar_mix",)))
+    assert side_by_side(learner.environments()) == together
 
 
 def test_a_window_that_never_ends_counts_as_the_worst() -> None:
