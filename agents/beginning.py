@@ -45,6 +45,13 @@ def beginning(scenario: Scenario, training: Training) -> Beginning:
     return Beginning(average)
 
 
+def searched(scenario: Scenario) -> Rule | None:
+    """Return the rule with the constants that a search found for a scenario; None where there are none."""
+    workload = workload_like(scenario)
+    known = baselines.best_constants([workload], taught=scenario.taught) if workload else None
+    return found_for(scenario) if known else None
+
+
 def found_for(scenario: Scenario) -> Rule:
     """Return the rule with the constants that a search found for a scenario; ValueError where there are none."""
     workload = workload_like(scenario)

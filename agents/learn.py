@@ -25,7 +25,7 @@ from workloads import Scenario, named
 LEARNERS: dict[Action, type[Learner]] = {"steer": SteerLearner, "moves": MovesLearner, "pick": PickLearner}
 
 ALGORITHMS: dict[Action, tuple[Algorithm, ...]] = {
-    "steer": ("ppo", "evolution"),
+    "steer": ("ppo", "evolution", "distillation"),
     "moves": ("student", "ppo"),
     "pick": ("ppo",),
 }

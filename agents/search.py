@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from stable_baselines3 import PPO
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from agents.constants import Searching, evolution_of
 from agents.evolution import groups_of_windows
+from agents.two_phases import TwoPhases
 from simulator.steered import REACH
 from traces import stream
 
@@ -25,23 +25,17 @@ TOGETHER = 4  # candidates that play each window side by side, where environment
 ENDLESS = -100.0  # what a window counts in which jobs pause one another for ever, %
 
 
-class SearchFirst(PPO):
-    """PPO of Stable-Baselines3 that begins with a search: networks, environments, curves, callbacks are the same."""
+class SearchFirst(TwoPhases):
+    """PPO that begins with a search."""
 
-    def __init__(self, *args: Any, search: int, sigma: float, **kwargs: Any) -> None:
-        """Take what PPO takes; search: steps that CMA-ES takes first; sigma: of its first candidates, in scales."""
+    def __init__(self, *args: Any, sigma: float, **kwargs: Any) -> None:
+        """Take what PPO takes; first: steps that CMA-ES takes; sigma: of its first candidates, in scales."""
         super().__init__(*args, **kwargs)
-        self.search = search
         self._rng = stream(self.seed or 0, "search of constants")
         self._best, self._went_on = self._biases().numpy().copy(), False
         self._evolution = evolution_of(REACH * self._best, Searching(sigma=sigma), self._rng)
         self._candidates: list[np.ndarray] = []
         self._returns = np.empty(0)
-
-    @property
-    def searches(self) -> bool:
-        """Whether constants are still searched."""
-        return self.num_timesteps < self.search
 
     def keep(self) -> None:
         """Remember the constants that are in the network now as those to go on from."""
@@ -51,7 +45,7 @@ class SearchFirst(PPO):
         self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
     ) -> bool:
         """Play a generation; then as PPO does."""
-        if not self.searches:
+        if not self.in_first:
             if not self._went_on:
                 callback.on_rollout_start()  # the last constants may be the best
                 self._go_on(env)
@@ -107,12 +101,6 @@ class SearchFirst(PPO):
         self._last_obs = env.reset()  # type: ignore[assignment]
         self._last_episode_starts = np.ones(env.num_envs, bool)
         self._went_on = True
-
-    def _update_current_progress_remaining(self, num_timesteps: int, total_timesteps: int) -> None:
-        """Count the steps of PPO alone, by which its learning rate falls."""
-        super()._update_current_progress_remaining(
-            max(0, num_timesteps - self.search), max(1, total_timesteps - self.search)
-        )
 
     def _biases(self) -> torch.Tensor:
         policy: Any = self.policy

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,8 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize
 
+from agents.beginning import searched
+from agents.distillation import Distilled
 from agents.evolution import Evolution
 from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
 from agents.search import SearchFirst
@@ -53,8 +55,10 @@ class SteerLearner(Learner):
         algorithm: Callable[..., PPO] = PPO
         if training.evolves:
             algorithm = partial(Evolution, deviation=training.deviation)
-        elif training.searches:
-            algorithm = partial(SearchFirst, search=training.searches, sigma=training.sigma)
+        elif training.algorithm == "distillation":
+            algorithm = partial(Distilled, first=training.first_phase, offsets=self.taught())
+        elif training.first_phase:
+            algorithm = partial(SearchFirst, first=training.first_phase, sigma=training.sigma)
         model = algorithm(
             "MlpPolicy",
             self.environments(),
@@ -89,10 +93,9 @@ class SteerLearner(Learner):
             raise ValueError(
                 f"environments {training.environments}: expected one a workload, {count}, or more"
             )
-        shares = [training.environments // count + (k < training.environments % count) for k in range(count)]
         parts: list[VecEnv] = [
             VecMonitor(ClusterVecEnv(batch(share, scenario, count=training.windows, **self.environment())))
-            for share, scenario in zip(shares, self.scenarios.values(), strict=True)
+            for share, scenario in zip(self.shares, self.scenarios.values(), strict=True)
         ]
         if training.normalize:
             parts = [
@@ -101,6 +104,24 @@ class SteerLearner(Learner):
             ]
         envs = SideBySide(parts) if count > 1 else parts[0]
         return VecNormalize(envs, norm_reward=False, clip_obs=np.inf) if training.normalize else envs
+
+    @property
+    def shares(self) -> list[int]:
+        """How many environments each workload has."""
+        each, more = divmod(self.training.environments, len(self.scenarios))
+        return [each + (k < more) for k in range(len(self.scenarios))]
+
+    def taught(self) -> np.ndarray:
+        """Return the offsets of each environment's constants, (N, weights): 0 where no search found any.
+
+        ValueError where there are none for any workload.
+        """
+        offsets = Offsets(self.begun.rule, self.training.weights)
+        found = {name: searched(replace(each, shift=None)) for name, each in self.scenarios.items()}
+        if not any(found.values()):
+            raise ValueError(f"algorithm distillation: no constants were searched for {', '.join(found)}")
+        rows = np.array([offsets.to(each or self.begun.rule) for each in found.values()])
+        return np.repeat(rows, self.shares, axis=0)
 
     def network(self, model: PPO) -> SteerNetwork:
         """Return the actor."""

@@ -10,7 +10,7 @@ from workloads import names
 
 UNION, CONSTANTS = "union", "constants"  # where learning may begin, or at an agent
 Action = Literal["steer", "moves", "pick"]
-Algorithm = Literal["ppo", "evolution", "student"]
+Algorithm = Literal["ppo", "evolution", "distillation", "student"]
 
 
 def workloads_expected(named: tuple[str, ...]) -> str | None:
@@ -28,7 +28,8 @@ class Training:
     of its moves; or pick the job to start, beginning as the threshold heuristic. It also sets the defaults of
     the choices below."""
     algorithm: Algorithm = "ppo"
-    """ppo; of what steers evolution: whole windows are played by pairs of networks whose weights differ; of moves
+    """ppo; of what steers evolution: whole windows are played by pairs of networks whose weights differ; or
+    distillation: one network is taught the constants that were searched for each workload, by what it sees; of moves
     student: the network learns what each move wins in imagined futures."""
     steps: int = choice(81_920, least=1)
     """Decisions to learn from, rounded up to whole rollouts."""
@@ -86,7 +87,8 @@ class Training:
     """steer: size of the noise of actions at first, for each hidden unit; gSDE holds it for a rollout."""
     search: float = choice(0.75, least=0, most=1)
     """steer, by ppo, begun at a rule: share of the steps in which CMA-ES searches constants for the weights; PPO goes
-    on from those that did best in a validation. 0: PPO from the first step."""
+    on from those that did best in a validation. 0: PPO from the first step. By distillation: share of the steps in
+    which the network is taught, before PPO."""
     sigma: float = choice(0.5, above=0)
     """search: deviation of the first constants that are tried, in units of the weights' scales."""
     deviation: float = choice(0.1, above=0)
@@ -120,14 +122,10 @@ class Training:
         return self.algorithm == "evolution"
 
     @property
-    def searches(self) -> int:
-        """Decisions in which constants are searched before PPO learns."""
-        anew = self.begin in (UNION, CONSTANTS)
-        return (
-            round(self.search * self.steps)
-            if self.action == "steer" and self.algorithm == "ppo" and anew
-            else 0
-        )
+    def first_phase(self) -> int:
+        """Decisions in which constants are searched, or taught, before PPO learns."""
+        anew = self.begin in (UNION, CONSTANTS) and self.algorithm in ("ppo", "distillation")
+        return round(self.search * self.steps) if self.action == "steer" and anew else 0
 
     @property
     def base_policy(self) -> Ranking:

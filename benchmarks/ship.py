@@ -116,12 +116,16 @@ def learned(training: Training, shipped: Seed, arrivals: int) -> str:
     """Say how an agent has learned, and whether what is shipped looks at the load."""
     rule = f"{len(training.weights)} weights of the rule `union`{CONSTANTS * (training.begin == 'constants')}"
     by_state = f"after every {arrivals} arrivals, by what it sees of the load"
-    if not training.searches:
+    if not training.first_phase:
         return f"PPO of Stable-Baselines3 that steers {rule}, {by_state} (docs/learning.md)."
-    found = (
-        f"CMA-ES searched constants for {rule} in {training.searches:,} decisions; PPO of Stable-Baselines3 "
-    )
-    if shipped.best <= training.searches:
+    if training.algorithm == "distillation":
+        then = "went on from there" if shipped.best > training.first_phase else "went on, and did no better"
+        return (
+            f"One network that was taught, in {training.first_phase:,} decisions, the constants that a search found "
+            f"for {rule} on each workload; PPO of Stable-Baselines3 {then}. It sets them {by_state} (docs/learning.md)."
+        )
+    found = f"CMA-ES searched constants for {rule} in {training.first_phase:,} decisions; PPO of Stable-Baselines3 "
+    if shipped.best <= training.first_phase:
         return f"{found}went on, and did no better on validation windows: these are constants (docs/learning.md)."
     return f"{found}went on from them: it sets them anew {by_state} (docs/learning.md)."
 

@@ -10,7 +10,6 @@ import torch
 from gymnasium.spaces import Box
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import configure
-from stable_baselines3.common.vec_env.base_vec_env import VecEnv
 
 from agents import saved_agent
 from agents.callbacks import Validated
@@ -19,20 +18,20 @@ from agents.search import ENDLESS, TOGETHER, SearchFirst, side_by_side
 from agents.training import CONSTANTS, MOVES, PICK, STEER
 from simulator import old_names
 from tests.cases.crowd import crowded
+from tests.cases.plain_vec_env import PlainVecEnv
 from workloads import Scenario
 
 TARGET = np.array([0.4, -0.6])
 STEPS = 3  # a window
 
 
-class Bowl(VecEnv):
+class Bowl(PlainVecEnv):
     """Each step pays minus the squared distance of an action from `TARGET`, and what its window pays anyhow, far more.
 
     An action whose first part is over .8 pays a fortune, but its window never ends.
     """
 
     def __init__(self, count: int) -> None:
-        self.render_mode = None
         super().__init__(count, Box(-8, 8, (3,), np.float32), Box(-1, 1, (2,), np.float32))
         self.windows, self.batch = tuple(range(10)), object()
         self.played: list[list[int]] = []
@@ -54,21 +53,6 @@ class Bowl(VecEnv):
         dones = np.full(self.num_envs, self._at == STEPS) | cut
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": bool(each)} for each in cut]
         return np.zeros((self.num_envs, 3), np.float32), np.where(cut, 1e6, paid), dones, infos
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        return [getattr(self, attr_name)] * self.num_envs
-
-    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        raise AttributeError
-
-    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        raise AttributeError
-
-    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        return [False] * self.num_envs
 
 
 class Noted(BaseCallback):
@@ -99,7 +83,7 @@ def searched(generations: int, rollouts: int = 0, count: int = 8) -> tuple[Searc
     model = SearchFirst(
         "MlpPolicy",
         envs,
-        search=generations * steps,
+        first=generations * steps,
         sigma=0.5,
         n_steps=STEPS,
         batch_size=count * STEPS,
@@ -119,7 +103,7 @@ def test_the_mean_moves_to_where_returns_are_highest() -> None:
     model, noted, _ = searched(30)
     assert model._biases().numpy() == pytest.approx(TARGET, abs=0.05)
     assert noted.biases[0].tolist() == [0.0, 0.0]
-    assert model.num_timesteps == model.search
+    assert model.num_timesteps == model.first
 
 
 def test_every_candidate_of_a_generation_plays_the_same_windows() -> None:
@@ -229,9 +213,9 @@ def test_a_search_alone_leaves_constants(scenario: Scenario, tmp_path: Path) -> 
     ids=["no share", "evolution", "a network that has learned"],
 )
 def test_what_begins_without_a_search(choices: dict[str, Any]) -> None:
-    assert replace(STEER, **choices).searches == 0
-    assert PICK.searches == MOVES.searches == 0
-    assert replace(STEER, begin=CONSTANTS).searches == STEER.searches == 61_440
+    assert replace(STEER, **choices).first_phase == 0
+    assert PICK.first_phase == MOVES.first_phase == 0
+    assert replace(STEER, begin=CONSTANTS).first_phase == STEER.first_phase == 61_440
 
 
 def test_without_a_search_it_is_ppo_as_it_is(scenario: Scenario) -> None:
