@@ -14,6 +14,7 @@ from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
+from agents.stepping import take_step
 from agents.two_phases import TwoPhases
 from traces import stream
 
@@ -49,12 +50,7 @@ class Distilled(TwoPhases):
             self._seen.append(original.copy())
             own, _ = self.policy.predict(last, deterministic=True)
             let = self._rng.random(env.num_envs) < ITS_OWN
-            seen, rewards, dones, infos = env.step(np.where(let[:, None], own, self._offsets))
-            self._last_obs, self._last_episode_starts = seen, dones  # type: ignore[assignment]
-            self.num_timesteps += env.num_envs
-            self._update_info_buffer(infos, dones)
-            callback.update_locals({"rewards": rewards, "infos": infos})
-            if not callback.on_step():
+            if not take_step(self, env, np.where(let[:, None], own, self._offsets), callback):
                 return False
         callback.on_rollout_end()
         return True

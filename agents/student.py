@@ -24,6 +24,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
 from agents.move_network import OWN, Listed, MoveNetwork, flat
+from agents.stepping import take_step
 from traces import stream
 
 SHARPNESS = 10.0
@@ -56,18 +57,13 @@ class Student(PPO):
     ) -> bool:
         """Play, and keep what the teacher says of every few lists of moves."""
         callback.on_rollout_start()
-        seen: Any = self._last_obs
         for step in range(n_rollout_steps):
+            seen: Any = self._last_obs
             vectors = flat(seen)
             if step % EVERY == 0:
                 self._seen.append(vectors)
                 self._won.append(torch.from_numpy(self._teacher().astype(np.float32)))
-            seen, rewards, dones, infos = env.step(self.choices(vectors))
-            self._last_obs = seen
-            self.num_timesteps += env.num_envs
-            self._update_info_buffer(infos, dones)
-            callback.update_locals({"rewards": rewards, "infos": infos})
-            if not callback.on_step():
+            if not take_step(self, env, self.choices(vectors), callback):
                 return False
         callback.on_rollout_end()
         return True
