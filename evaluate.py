@@ -1,6 +1,5 @@
 """Score scheduling policies on the same workloads, or examine a paper's claims."""
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,6 @@ import baselines
 from evaluation import about, choices, command, run_folder
 from evaluation.command import progress, working
 from simulator.choice import check, choice, flag
-from traces import unknown
 from workloads import Scenario
 
 if TYPE_CHECKING:
@@ -34,10 +32,7 @@ EXAMPLES = """Examples:
   python evaluate.py --policy srtf --whole --trace-file jobs.csv --cluster 4x8
   python evaluate.py --paper xonar                   a paper's claims
 --list policies, workloads, traces or papers: what there is; --version"""
-BESIDE = ("fifo", "sjf", "srtf", "las")
-"""What every policy stands beside, unless one episode is all that is asked for."""
 WINDOWS = 20
-PPO = "ppo"
 
 
 @dataclass(frozen=True)
@@ -46,8 +41,9 @@ class Evaluation:
 
     policy: tuple[str, ...] = ()
     """A module of baselines/ (fifo ...), all, tuned, tuned:NAME, constants, ppo (the agent that comes with the project
-    for the workload, or for all), the folder of a learned agent, or module:attribute. Several make one table, in which
-    all are compared with the first; one alone is compared with fifo, beside sjf, srtf and las."""
+    for the workload, or for all), the folder of a learned agent, module:attribute, or lookahead:NAME, the same looking
+    ahead. Several make one table, in which all are compared with the first; one alone is compared with fifo, beside
+    sjf, srtf and las."""
     protocol: tuple[str, ...] = ()
     """Agents to judge beside a ladder of policies and those that --policy names: the folder of a run of train_agent.py,
     with all its seeds, or those of your own, a module:attribute for each seed. On windows of what the run learned on,
@@ -149,12 +145,14 @@ def judgement(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
 
     check_installed()
     from agents.judging import all_candidates, learned_on
+    from agents.named import each_once, look_in_this_folder
 
     look_in_this_folder()
     found = all_candidates(evaluation.protocol)
     if evaluation.scenario == Scenario() and not evaluation.workload:
         evaluation = replace(evaluation, scenario=learned_on(found) or evaluation.scenario)
-    return ", ".join(evaluation.protocol), partial(judge, evaluation, found, named(evaluation))
+    besides = each_once(evaluation.policy, evaluation.scenario, evaluation.workload)
+    return ", ".join(evaluation.protocol), partial(judge, evaluation, found, besides)
 
 
 def judge(
@@ -180,78 +178,12 @@ def judge(
 
 def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
     """Return the policies to score by name, and the name of the one that the others are compared with."""
-    found = named(evaluation)
-    if "all" in evaluation.policy:
-        return found, "fifo"
-    if len(evaluation.policy) > 1 or evaluation.scenario.whole:
-        return found, next(iter(found))
-    of_search = tuned(evaluation, evaluation.policy[0])
-    beside = (of_search.policy, *BESIDE) if of_search else BESIDE
-    return found | {name: baselines.load(name) for name in beside if name not in found}, BESIDE[0]
+    from agents.named import in_table, notes
 
-
-def named(evaluation: Evaluation) -> "dict[str, Policy | type]":
-    """Return the policies that are asked for by name, each once; ValueError for one that is asked for twice."""
-    found: dict[str, Policy | type] = {}
-    asked = [each for each in evaluation.policy if each != "all"]
-    everything = len(asked) < len(evaluation.policy)
-    if twice := [each for number, each in enumerate(asked) if each in asked[:number]]:
-        raise ValueError(f"--policy names {twice[0]} twice: once is enough")
-    everybody = dict.fromkeys((*baselines.quick_names(), *asked)) if everything else asked
-    if everything and (left_out := [name for name in baselines.names() if name not in everybody]):
-        print(f"Note: all leaves out what takes minutes a window; name it besides: {', '.join(left_out)}.")
-    for policy in everybody:
-        name, made = load(policy, evaluation)
-        taken = {run_folder.folder_name(other) for other in found}
-        name = policy if run_folder.folder_name(name) in taken else name
-        if name in found:
-            raise ValueError(f"--policy {policy} is in the table already: once is enough")
-        found[name] = made
+    found = in_table(evaluation.policy, evaluation.scenario, evaluation.workload)
+    for note in notes(evaluation.policy, evaluation.scenario):
+        print(note)
     return found
-
-
-def tuned(evaluation: Evaluation, policy: str) -> "baselines.Tuned | None":
-    """Return what a search found for the workload named, or for the one that this scenario is, if that is asked for."""
-    kind, _, name = policy.partition(":")
-    if kind != "tuned" and policy != "constants":
-        return None
-    workload = evaluation.workload or choices.workload_like(evaluation.scenario)
-    if not workload:
-        raise ValueError(f"--policy {kind}: policies are tuned for workloads; name one with --workload")
-    if kind == "tuned":
-        return baselines.tuned(workload, name or None)
-    return baselines.constants(workload, taught=evaluation.scenario.taught)
-
-
-def load(policy: str, evaluation: Evaluation) -> "tuple[str, Policy | type]":
-    """Return a policy by its name, folder or `module:attribute`, and what to call it in the table."""
-    if of_search := tuned(evaluation, policy):
-        return of_search.label, baselines.load(of_search)
-    if policy == PPO:
-        from agents import shipped_policy
-
-        found, told = shipped_policy(choices.workload_like(evaluation.scenario))
-        print(told)
-        return PPO, found
-    known = baselines.names()
-    if policy not in known and Path(policy).is_dir():
-        from agents import load_policy
-
-        folder = run_folder.agent_folder(Path(policy).resolve())
-        if said := run_folder.unfinished(run_folder.run_of(folder)):
-            command.tell(f"Note: {said}; the agent is the best so far.")
-        return run_folder.agent_name(folder), load_policy(folder)
-    if ":" not in policy and policy not in known:
-        others = ("all", "tuned", "tuned:NAME", "constants", PPO, "package.module:attribute")
-        raise ValueError(unknown("policy", policy, (*known, *others, "the folder of an agent")))
-    look_in_this_folder()
-    return policy, baselines.load(policy)
-
-
-def look_in_this_folder() -> None:
-    """Let modules of a user's own be found, which lie in their folder."""
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
 
 
 def made(evaluation: Evaluation) -> "list[Workload]":
@@ -272,6 +204,7 @@ def evaluate(
     folder: Path,
 ) -> None:
     """Simulate, print the table, and fill the run folder."""
+    from agents.named import searched
     from evaluation import footnotes, report
 
     out, heading = report.console(sys.stdout), footnotes.heading(workloads)
@@ -288,10 +221,11 @@ def evaluate(
     if evaluation.scenario.whole and evaluation.scenario.trace_file and learned:
         out.print("The agent may have learned on the first part of this trace.")
     notes = footnotes.footnotes(workloads, summaries, policies, reference, bounds)
-    searched = [found.told for policy in evaluation.policy if (found := tuned(evaluation, policy))]
-    run_folder.write_json(folder / about.ABOUT, about.about(workloads, heading, (*searched, *notes)))
+    of = evaluation.scenario, evaluation.workload
+    of_searches = [found.told for policy in evaluation.policy if (found := searched(policy, *of))]
+    run_folder.write_json(folder / about.ABOUT, about.about(workloads, heading, (*of_searches, *notes)))
     pictured = pictures(evaluation, folder, records, workloads)
-    out.print(*searched, *notes, *pictured, f"Run folder: {folder}", sep="\n")
+    out.print(*of_searches, *notes, *pictured, f"Run folder: {folder}", sep="\n")
 
 
 def simulated(

@@ -2,8 +2,8 @@
 
 `python benchmarks/look_ahead.py --workload mixed --first 64 --windows 36 [--set draws=16 tau_s=1800 ...]`
 plays `lookahead`, its own rule and `union` on windows of a workload, of training unless others are named. The rule
-is `union`'s, with `--constants` that found for the workload, with `--agent FOLDER` what a steering agent does on
-average, always; with `--history NAME` all are taught by finished jobs.
+is `union`'s, with `--constants` that found for the workload, with `--agent FOLDER` as a steering agent sets it, with
+`--held FOLDER` as it does on average, always; with `--history NAME` all are taught by finished jobs.
 A ratio is that of mean JCTs in the same window, averaged; its interval is the paired bootstrap. Milliseconds a decision
 are those of the process's own time, over the decisions at which moves were compared.
 """
@@ -20,12 +20,15 @@ import pandas as pd
 from joblib import Parallel, delayed
 
 import baselines
+from agents import load_policy
 from agents.judging import candidates
 from evaluation.comparison import compare
+from evaluation.run_folder import agent_folder
 from simulator.episode import run
 from simulator.kernel.moves.move_list import KINDS
 from simulator.look_ahead import LookAhead, carried_out
 from simulator.rule import Rule, memory_of
+from simulator.steered import Steered
 from workloads import Split, Workload, named, windows
 
 UNTAUGHT = Rule(trust_cores=0, trust_times=0)
@@ -51,7 +54,7 @@ def play(policy: LookAhead, load: Workload, number: int) -> Played:
         mean_jct(load, run(rule, load.episode()).state.finish_s) for rule in (UNTAUGHT, Rule(), policy.rule)
     )
     episode = load.episode()
-    memory = memory_of(policy.rule, episode.states, episode.jobs, episode.histories, 2)
+    memory = memory_of(policy.start, episode.states, episode.jobs, episode.histories, 2)
     began = time.process_time()
     if not carried_out(policy, episode.states, episode.jobs, memory):
         raise RuntimeError(f"window {number}: jobs are left that never end")
@@ -110,13 +113,20 @@ def setting(text: str) -> tuple[str, Any]:
     return name, type(default)(value)
 
 
-def rule_of(workload: str, agent: Path | None, *, constants: bool, taught: bool) -> Rule:
+def rule_of(
+    workload: str, agent: Path | None, held: Path | None, *, constants: bool, taught: bool
+) -> Rule | Steered:
     """Return the rule on which to look ahead; ValueError where there is no such."""
     if agent:
-        held = candidates(agent)[0].held
-        if held is None:
-            raise ValueError(f"{agent}: it is not known what the agent does on average")
-        return held
+        found = load_policy(agent_folder(agent))
+        if not isinstance(found, Steered):
+            raise ValueError(f"{agent}: this agent does not steer")
+        return found
+    if held:
+        average = candidates(held)[0].held
+        if average is None:
+            raise ValueError(f"{held}: it is not known what the agent does on average")
+        return average
     return Rule(**(baselines.constants(workload, taught=taught).settings if constants else {}))
 
 
@@ -129,15 +139,15 @@ def main(args: Sequence[str] | None = None) -> None:
     of_rule = parser.add_mutually_exclusive_group()
     of_rule.add_argument("--constants", action="store_true")
     of_rule.add_argument("--agent", type=Path)
+    of_rule.add_argument("--held", type=Path)
     parser.add_argument("--split", choices=get_args(Split), default="train")
     parser.add_argument("--first", type=int, default=64)
     parser.add_argument("--windows", type=int, default=36)
     parser.add_argument("--set", nargs="*", type=setting, default=[])
     parser.add_argument("--processes", type=int, default=1)
     chosen = parser.parse_args(args)
-    rule = rule_of(
-        chosen.workload, chosen.agent, constants=chosen.constants, taught=chosen.history is not None
-    )
+    how = {"constants": chosen.constants, "taught": chosen.history is not None}
+    rule = rule_of(chosen.workload, chosen.agent, chosen.held, **how)
     policy = LookAhead(rule, **dict(chosen.set))
     scenario = named(chosen.workload)
     scenario = replace(scenario, physics=chosen.physics or scenario.physics, history=chosen.history)

@@ -17,11 +17,13 @@ from simulator.choice import changed
 from simulator.kernel import calls
 from simulator.kernel.moves import move_steps
 from simulator.kernel.moves.move_list import MOST_MOVES, list_dtype
+from simulator.kernel.rule.load import LOAD
+from simulator.kernel.rule.steering import CRITIC, DefaultRun, Told
 from simulator.next_moves import put_in_force
 from simulator.policy import BASE_POLICY, Action, Policy, Preempt, Resize, RunsWhole, Wait
 from simulator.rule import Rule, memory_of
 from simulator.source import source_of
-from simulator.steered import Offsets, Steered, arrivals_between, nobody_held_against
+from simulator.steered import Offsets, Steered, arrivals_between
 from simulator.view import View
 from workloads import Scenario
 
@@ -163,6 +165,12 @@ class MovesAgent(RunsWhole):
                 mask = seen["mask"].astype(bool)
                 chosen[0] = allowed(self.predict(seen, mask), mask, forgiven=self._forgives)
             yield
+
+
+def nobody_held_against(jobs: int) -> tuple[DefaultRun, Told]:
+    """Return what the kernel tells of one environment, and that there is no default run to tell it by."""
+    seen = np.zeros((1, len(LOAD)), np.float32), np.zeros((1, len(CRITIC)), np.float32)
+    return DefaultRun(np.zeros((1, jobs)), np.ones(1)), Told(*seen, np.zeros(1), np.ones(1, bool))
 
 
 @contextmanager

@@ -5,17 +5,20 @@ What is imagined rests on what a scheduler knows (`simulator.kernel.moves.belief
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from simulator.decided import next_listed
+from simulator.kernel import calls
 from simulator.kernel.moves import look_ahead
 from simulator.kernel.moves.look_ahead import Choices, Room
 from simulator.kernel.moves.move_list import list_dtype
 from simulator.policy import Action, RunsWhole
 from simulator.rule import Rule, memory_of
 from simulator.source import source_of
+from simulator.steered import Steered
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -27,7 +30,8 @@ __all__ = ["Labels", "LookAhead", "label"]
 class LookAhead(RunsWhole):
     """Do what a rule does, but where another move wins in imagined futures; ValueError where a choice is out of bounds.
 
-    rule: whose choices are compared with others, and that goes on after each.
+    rule: whose choices are compared with others, and that goes on after each; or what steers one, whose weights of then
+        it goes on with. They change with arrivals, of which a future has none.
     draws: futures in which the finalists are compared with the rule's own choice; at least 2 where estimates err.
     screening: futures, others than those, in which all moves listed are; 0 to compare all in `draws` at once.
     finalists: the moves that win most in the screening, at most; none if none wins anything.
@@ -40,7 +44,7 @@ class LookAhead(RunsWhole):
     contention: times the slowdown on shared GPUs that there is, as it is believed; to see what a wrong model costs.
     """
 
-    rule: Rule = Rule()  # noqa: RUF009 - frozen
+    rule: Rule | Steered = Rule()  # noqa: RUF009 - frozen
     draws: int = 8
     screening: int = 2
     finalists: int = 4
@@ -69,7 +73,9 @@ class LookAhead(RunsWhole):
     def __call__(self, view: "View") -> Action:
         """Return the next move of this instant."""
         source = source_of(view)
-        if source.rule != self:
+        if isinstance(self.rule, Steered):
+            self.rule.choose_where_due(source, (self.rule.key, self.choices), rows=2)
+        elif source.rule != self:
             source.rule = self
             source.rule_memory = memory_of(self.rule, source.states, source.jobs, source.histories, rows=2)
         if not isinstance(source.room, Futures) or source.room.room.memory is not source.rule_memory:
@@ -79,7 +85,12 @@ class LookAhead(RunsWhole):
 
     def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Carry it out on the first record to the end; tell whether every job ended."""
-        return carried_out(self, states, jobs, memory_of(self.rule, states, jobs, histories, rows=2))
+        return carried_out(self, states, jobs, memory_of(self.start, states, jobs, histories, rows=2))
+
+    @property
+    def start(self) -> Rule:
+        """The rule with the weights with which an episode begins."""
+        return self.rule.offsets.start if isinstance(self.rule, Steered) else self.rule
 
     @property
     def choices(self) -> Choices:
@@ -113,7 +124,12 @@ class Labels(NamedTuple):
 
 def carried_out(policy: LookAhead, states: np.ndarray, jobs: np.ndarray, memory: np.ndarray) -> bool:
     """Do so with this memory, (2,), which then holds what was counted on the way."""
-    return bool(look_ahead.run_ahead(states, jobs, *futures(states, jobs, memory), policy.choices))
+    act_until = partial(look_ahead.act_until, states, jobs, *futures(states, jobs, memory), policy.choices)
+    if isinstance(policy.rule, Steered):
+        return policy.rule.carry_out(states, jobs, memory, act_until)
+    if calls.advance(states, 0, jobs):
+        act_until(np.inf)
+    return bool(states["num_done"][0] == states["num_jobs"][0])
 
 
 def label(policy: LookAhead, states: np.ndarray, jobs: np.ndarray, memory: np.ndarray) -> Labels | None:

@@ -4,19 +4,20 @@ Decisions come with arrivals: at the first instant, and whenever another `every`
 learned on windows decides as often for each job on a trace of any length, and knows of no job to come.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import numpy as np
 
+from simulator.kernel import calls
 from simulator.kernel.rule import steering
 from simulator.kernel.rule.load import LOAD
-from simulator.kernel.rule.steering import CRITIC, DefaultRun, Told
 from simulator.policy import Action, RunsWhole
 from simulator.rule import RULE_PARAMETERS, Rule, RuleParameter, memory_of, next_move
-from simulator.source import source_of
+from simulator.source import Source, source_of
 
 if TYPE_CHECKING:
     from simulator.view import View
@@ -91,48 +92,60 @@ class Steered(RunsWhole):
     def __init__(self, offsets: Offsets, every: int, choose: Choose) -> None:
         """Take the weights that are moved, arrivals between two choices, and what chooses the offsets."""
         self.offsets, self.every, self.choose = offsets, every, choose
-        self._key = uuid4()
+        self.key = uuid4()
 
     def __call__(self, view: "View") -> Action:
         """Return the next move of this instant."""
-        source, offsets = source_of(view), self.offsets
-        due = Due(self._key, (int(source.state.num_arrived) - 1) // self.every)
-        if source.rule != due:
-            if not (isinstance(source.rule, Due) and source.rule.policy == self._key):
-                source.rule_memory = memory_of(offsets.start, source.states, source.jobs, source.histories)
-            source.rule = due
-            load = np.zeros((1, len(LOAD)), np.float32)
-            steering.look(source.states, 0, source.rule_memory, 0, source.jobs, load[0])
-            self._choose(source.rule_memory, load)
+        source = source_of(view)
+        self.choose_where_due(source, self.key, rows=1)
         return next_move(source)
 
     def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Carry it out on the first record to the end, inside the kernel; tell whether every job ended."""
         memory = memory_of(self.offsets.start, states, jobs, histories)
-        default, told = nobody_held_against(len(jobs))
-        load = told.load
-        steering.begin_steering(states, 0, memory, jobs[None], default, told)
-        more = True
+        return self.carry_out(states, jobs, memory, partial(steering.act_until, states, 0, memory, 0, jobs))
+
+    def choose_where_due(self, source: Source, policy: Hashable, rows: int) -> None:
+        """Choose weights if that is due by now.
+
+        They are written into the first of the memories that `policy` keeps of an episode, which are made here, so many
+        `rows`, where the source has none of its.
+        """
+        due = Due(policy, (int(source.state.num_arrived) - 1) // self.every)
+        if source.rule == due:
+            return
+        if not (isinstance(source.rule, Due) and source.rule.policy == policy):
+            source.rule_memory = memory_of(
+                self.offsets.start, source.states, source.jobs, source.histories, rows
+            )
+        source.rule = due
+        self._choose(source.states, source.rule_memory, source.jobs)
+
+    def carry_out(
+        self, states: np.ndarray, jobs: np.ndarray, memory: np.ndarray, act_until: Callable[[float], bool]
+    ) -> bool:
+        """Carry out the first record to the end; tell whether every job ended.
+
+        Weights go into the first memory whenever they are due. act_until: acts at this instant and all before a time,
+        and goes on to the first at it or later; tells whether jobs are left there.
+        """
+        more = bool(calls.advance(states, 0, jobs))
         for until in (*choosing_times(jobs["submit_s"], self.every).tolist(), np.inf):
             if more:
-                self._choose(memory, load)
-                more = bool(steering.act_and_look(states, 0, memory, 0, jobs, until, load[0]))
+                self._choose(states, memory, jobs)
+                more = bool(act_until(until))
         return bool(states["num_done"][0] == states["num_jobs"][0])
 
-    def _choose(self, memory: np.ndarray, load: np.ndarray) -> None:
-        self.offsets.write(memory, self.choose(np.clip(load[0], LOWEST, HIGHEST))[None])
-
-
-def nobody_held_against(jobs: int) -> tuple[DefaultRun, Told]:
-    """Return what the kernel tells of one environment, and that there is no default run to tell it by."""
-    seen = np.zeros((1, len(LOAD)), np.float32), np.zeros((1, len(CRITIC)), np.float32)
-    return DefaultRun(np.zeros((1, jobs)), np.ones(1)), Told(*seen, np.zeros(1), np.ones(1, bool))
+    def _choose(self, states: np.ndarray, memory: np.ndarray, jobs: np.ndarray) -> None:
+        load = np.zeros(len(LOAD), np.float32)
+        steering.look(states, 0, memory, 0, jobs, load)
+        self.offsets.write(memory[:1], self.choose(np.clip(load, LOWEST, HIGHEST))[None])
 
 
 class Due(NamedTuple):
     """What an episode keeps of the last choice of weights: whose it was, and how many had been due before it."""
 
-    policy: UUID
+    policy: Hashable
     chosen: int
 
 

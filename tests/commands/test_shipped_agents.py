@@ -194,14 +194,17 @@ def test_a_judgement_takes_policies_as_a_table_does(
 
 
 def test_one_may_look_ahead_on_top_of_an_agent() -> None:
-    """The rule is what the agent does on average, always: that of its start but for the weights that it steers."""
-    rule = rule_of("mixed", shipping.shipped_for("mixed").folder, constants=False, taught=False)
+    """Held, the rule is what the agent does on average: that of its start but for the weights that it steers."""
+    folder, untaught = shipping.shipped_for("mixed").folder, {"constants": False, "taught": False}
+    assert isinstance(rule_of("mixed", folder, None, **untaught), Steered)
+    rule = rule_of("mixed", None, folder, **untaught)
+    assert isinstance(rule, Rule)
     agent = saved_agent.load(shipping.shipped_for("mixed").folder)
     changed = {name for name, value in asdict(rule).items() if value != getattr(agent.start, name)}
     assert changed
     assert changed <= set(agent.training.weights)
-    assert rule_of("mixed", None, constants=False, taught=False) == Rule()
-    assert rule_of("mixed", None, constants=True, taught=False) == Rule(
+    assert rule_of("mixed", None, None, **untaught) == Rule()
+    assert rule_of("mixed", None, None, constants=True, taught=False) == Rule(
         **baselines.constants("mixed").settings
     )
 

@@ -16,11 +16,13 @@ import pandas as pd
 import pytest
 
 import evaluate
+from agents.named import load
 from agents.table import verdicts, words
 from agents.training import Training
 from evaluation.comparison import Comparison
 from tests.cases.crowd import crowd
 from train_agent import main
+from workloads import Scenario
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Command = Callable[..., tuple[int, str, str]]
@@ -113,10 +115,7 @@ def test_it_learns_and_says_how_the_agent_stands(trained: Run) -> None:
     assert "Over fewer than 20 windows intervals are too narrow to tell policies apart." in out
     assert f"tensorboard --logdir {run}" in out
     assert f"python evaluate.py --policy {run}/best" in out
-    alike = [
-        evaluate.load(str(folder), evaluate.read_choices(["--policy", "fifo"]))[0]
-        for folder in (run, run / "best")
-    ]
+    alike = [load(str(folder), Scenario())[0] for folder in (run, run / "best")]
     assert alike == [f"{run.name}_best"] * 2
     assert {each.name for each in (run / "best").iterdir()} == {"agent.json", "weights.safetensors"}
     assert json.loads((run / "summary.json").read_text())["reference"] == "start"

@@ -15,6 +15,7 @@ from simulator.kernel.rule import rule_over_moves
 from simulator.look_ahead import Labels, LookAhead, carried_out, label
 from simulator.policy import Policy, Wait
 from simulator.rule import Rule, memory_of
+from simulator.steered import Choose, Offsets, Steered
 from workloads import Workload, named, windows
 
 FEW = 30  # jobs
@@ -158,6 +159,39 @@ def test_it_counts_what_it_does() -> None:
     assert 0 < counted.deviations.sum() <= counted.num_compared
     assert counted.num_rollouts >= 2 * QUICK.screening * counted.num_compared
     assert counted.deviations[0] + counted.deviations[5] < counted.deviations.sum()
+
+
+def steered(choose: Choose = lambda load: np.array([load.sum() % 2 - 1, 0.5])) -> Steered:
+    """Return the rule with two weights that depend on all that is seen of the load, chosen anew every five arrivals."""
+    return Steered(Offsets(Rule(), ("exponent", "price")), 5, choose)
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_on_a_rule_that_is_steered_step_by_step_is_the_whole_run(workload: str) -> None:
+    """Weights are chosen at the same instants, by the same load; without a deviation it does what is steered."""
+    load = window(workload)
+    policy = replace(QUICK, rule=steered())
+    assert ends(run(policy, load.episode())) == ends(run(policy, load.episode(), step_by_step=True))
+    never = replace(policy, margin_s=1e18)
+    assert ends(run(never, load.episode())) == ends(run(steered(), load.episode()))
+
+
+def test_a_future_goes_on_by_the_weights_of_now() -> None:
+    """Held at what it is steered to, a rule looks ahead as that rule does; at what it was first, otherwise."""
+    load, offsets = window(), np.array([0.7, -0.6])
+    policy = replace(QUICK, rule=steered(lambda load: offsets))
+    moved = Offsets(Rule(), ("exponent", "price")).rule(offsets)
+    assert ends(run(policy, load.episode())) == ends(run(replace(QUICK, rule=moved), load.episode()))
+    assert ends(run(policy, load.episode())) != ends(run(QUICK, load.episode()))
+
+
+def test_several_may_look_ahead_on_one_that_steers() -> None:
+    """Asked in turn about episodes of one workload, and about one episode, each has what it keeps for itself."""
+    on = steered()
+    one, other = replace(QUICK, rule=on), replace(QUICK, rule=on, draws=2, z=0.0)
+    alone = [ends(run(policy, window().episode(), step_by_step=True)) for policy in (one, other)]
+    assert alone == [ends(run(policy, window().episode())) for policy in (one, other)]
+    assert alone[0] != alone[1]
 
 
 def test_what_makes_no_sense_is_refused() -> None:

@@ -279,19 +279,31 @@ def next_move(states, jobs, lists, room, choices):
     return decide(states[0], jobs, room.memory[NOW], lists[0], room, choices)
 
 
+@compiled
+def act_ahead(s, jobs, m, v, room, choices):
+    """Carry out the policy at this instant."""
+    kind = decide(s, jobs, m, v, room, choices)
+    while kind != NOTHING:
+        carry_out_next(s, jobs, m, kind)
+        kind = decide(s, jobs, m, v, room, choices)
+    note_wait(s, jobs, m)
+
+
 @entry
-def run_ahead(states, jobs, lists, room, choices):
-    """Carry out the policy from the next instant on to the end; tell whether there was always one."""
+def act_until(states, jobs, lists, room, choices, until):
+    """Carry out the policy at this instant, and on to the first at `until` or later; tell whether jobs are left there.
+
+    False too where jobs never end.
+    """
     s, m, v = states[0], room.memory[NOW], lists[0]
+    act_ahead(s, jobs, m, v, room, choices)
     while s.num_done < s.num_jobs:
         if not events.advance(s, jobs):
             return False
-        kind = decide(s, jobs, m, v, room, choices)
-        while kind != NOTHING:
-            carry_out_next(s, jobs, m, kind)
-            kind = decide(s, jobs, m, v, room, choices)
-        note_wait(s, jobs, m)
-    return True
+        if s.clock >= until:
+            return True
+        act_ahead(s, jobs, m, v, room, choices)
+    return False
 
 
 @entry

@@ -93,18 +93,15 @@ def look(states, e, memory, k, jobs, load):
 
 
 @entry
-def act_and_look(states, e, memory, k, jobs, until, load):
-    """Act at this instant, run on to `until` and write what is seen of the load there; tell whether jobs are left.
+def act_until(states, e, memory, k, jobs, until):
+    """Act at this instant and run on to the first at `until` or later; tell whether jobs are left there.
 
     It moves as `steer` does, but is not stopped however many instants that takes: for a policy, which is not stopped
     either where it is asked move by move.
     """
     s, m = states[e], memory[k]
     act(s, jobs, m)
-    more = go_on(s, jobs, m, until, np.inf)
-    see(s, jobs, m)
-    describe_load(s, jobs, m, load)
-    return more
+    return go_on(s, jobs, m, until, np.inf)
 
 
 @entry

@@ -1,0 +1,60 @@
+"""`--policy lookahead:NAME` is a policy looking ahead, beside the policy; only what goes by the rule over moves can."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from agents import saved_agent
+from agents.named import BESIDE
+from agents.saved_agent import Agent
+from evaluate import chosen, main, read_choices
+from simulator.look_ahead import LookAhead
+from simulator.steered import Steered
+from tests.cases.crowd import TINY, opinionated
+from workloads import Scenario
+
+
+def test_what_looks_ahead_stands_beside_what_it_looks_ahead_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """The constants of a search, an agent that comes with the project, or union, each with and without."""
+    named = {
+        "lookahead:constants": ["lookahead:constants", "constants", "union", *BESIDE],
+        "lookahead:ppo": ["lookahead:ppo", "ppo", *BESIDE],
+        "lookahead:union": ["lookahead:union", "union", *BESIDE],
+    }
+    for name, rows in named.items():
+        policies, reference = chosen(read_choices(["--policy", name, "--workload", "mixed"]))
+        assert list(policies) == rows
+        assert reference == "fifo"
+        ahead, on = list(policies.values())[:2]
+        assert isinstance(ahead, LookAhead)
+        assert isinstance(ahead.rule, Steered) or ahead.rule == on
+    assert capsys.readouterr().out.count("ppo: the agent trained on mixed") == 1
+
+
+@pytest.mark.parametrize("on", ["fifo", "tuned:xion", "ppo"])
+def test_only_a_rule_over_moves_is_looked_ahead_on(on: str, tmp_path: Path) -> None:
+    """Of ppo the agent of slots that is in the folder is meant."""
+    if on == "ppo":
+        saved_agent.save(tmp_path / "best", Agent(opinionated(), TINY, Scenario()))
+        on = str(tmp_path / "best")
+    with pytest.raises(ValueError, match=f"lookahead:{on}: what looks ahead goes on by union"):
+        chosen(read_choices(["--policy", f"lookahead:{on}", "--workload", "mixed"]))
+
+
+def test_a_table_of_what_looks_ahead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], patient: None
+) -> None:
+    few = ("--workload", "mixed", "--jobs", "30", "--windows", "1", "--all-windows", "--out", str(tmp_path))
+    assert main(["--policy", "lookahead:constants", *few]) == 0
+    out, error = capsys.readouterr()
+    assert error == ""
+    assert "constants: union with " in out
+    kept = json.loads((tmp_path / "summary.json").read_text())
+    assert list(kept["mean_over_windows"])[:3] == ["lookahead:constants", "constants", "union"]
+    without, ahead = (
+        pd.read_csv(tmp_path / name / "jobs.csv") for name in ("constants", "lookahead_constants")
+    )
+    assert (without["submit_s"] == ahead["submit_s"]).all()
+    assert (without["finish_s"] != ahead["finish_s"]).any()
