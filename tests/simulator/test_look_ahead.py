@@ -188,10 +188,22 @@ def test_a_future_goes_on_by_the_weights_of_now() -> None:
 def test_several_may_look_ahead_on_one_that_steers() -> None:
     """Asked in turn about episodes of one workload, and about one episode, each has what it keeps for itself."""
     on = steered()
-    one, other = replace(QUICK, rule=on), replace(QUICK, rule=on, draws=2, z=0.0)
+    one, other = replace(QUICK, rule=on), replace(QUICK, rule=on, margin_s=5_000.0)
     alone = [ends(run(policy, window().episode(), step_by_step=True)) for policy in (one, other)]
     assert alone == [ends(run(policy, window().episode())) for policy in (one, other)]
     assert alone[0] != alone[1]
+
+
+def test_a_future_that_never_ends_is_worth_a_number() -> None:
+    """One job in the queue is made larger than the cluster, so no future ends; moves are told apart by the others."""
+    episode, memory = midway(window())
+    last = int(episode.view.queue[-1])
+    for name in ("num_gpus", "min_workers", "max_workers"):
+        episode.jobs[name][last] = 500
+    found = label(QUICK, episode.states, episode.jobs, memory)
+    assert found is not None
+    assert np.isfinite(found.won_s).all()
+    assert 1 < np.abs(found.won_s).max() < 1e8
 
 
 def test_what_makes_no_sense_is_refused() -> None:

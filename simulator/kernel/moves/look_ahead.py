@@ -28,7 +28,9 @@ from simulator.kernel.moves.move_steps import choose, close_instant, put_own_cho
 from simulator.kernel.rule.levers import drop_moves, feed, find_moves
 from simulator.kernel.rule.rule_over_moves import act, is_legal, note_wait, wait
 from simulator.kernel.rule.rule_sight import look
+from simulator.kernel.rule.steering import MOST_INSTANTS
 
+NEVER_S = 1e9
 BASE, GOES_ON = range(2)  # records of a room: a future as it begins, and as it goes on
 NOW, THEN = range(2)  # memories: the policy's own, and that which goes on with a future
 
@@ -85,13 +87,17 @@ def begin_future(num_arrived, room, seed, contention):
 
 @compiled
 def go_on(s, jobs, m, origin, tau):
-    """Carry the rule on from the end of an instant; return the discounted job-seconds from there."""
-    cost = 0.0
-    while s.num_done < s.num_jobs and s.clock - origin < HORIZON * tau:
+    """Carry the rule on from the end of an instant; return the discounted job-seconds from there.
+
+    Where jobs never end, or not by so many instants, those that are left are taken to stay until `NEVER_S`.
+    """
+    cost, end = 0.0, min(HORIZON * tau, NEVER_S)
+    most = s.instant + MOST_INSTANTS * s.num_jobs
+    while s.num_done < s.num_jobs and s.clock - origin < end:
         begin, present = s.clock - origin, s.num_arrived - s.num_done
-        step = step_cost(s, jobs, origin, tau)
+        step = step_cost(s, jobs, origin, tau) if s.instant < most else -1.0
         if step < 0:
-            return cost + discounted(present, begin, HORIZON * tau, tau)
+            return cost + discounted(present, begin, end, tau)
         cost += step
         act(s, jobs, m)
     return cost
