@@ -37,8 +37,8 @@ class LookAhead(RunsWhole):
     finalists: the moves that win most in the screening, at most; none if none wins anything.
     z: standard errors that a mean gain must exceed.
     margin_s: discounted job-seconds that it must exceed.
-    tau_s: time constant of the discount; futures are cut at 4 of it. Infinite: nothing is discounted, and a future goes on
-        until the jobs of now have ended.
+    tau_s: time constant of the discount; futures are cut at 4 of it. Infinite: nothing is discounted, and a future ends
+        with the last of the jobs of now.
     rounds: deviations from the rule at an instant, at most; 0 for the rule itself.
     queued, running: how many jobs are looked at, see `envs.moves`.
     rest_s: seconds after which moves are compared again though nothing has arrived, ended, started or been paused.
