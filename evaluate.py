@@ -222,7 +222,8 @@ def evaluate(
         out.print("The agent may have learned on the first part of this trace.")
     notes = footnotes.footnotes(workloads, summaries, policies, reference, bounds)
     of = evaluation.scenario, evaluation.workload
-    of_searches = [found.told for policy in evaluation.policy if (found := searched(policy, *of))]
+    found = (searched(policy, *of) for policy in evaluation.policy)
+    of_searches = tuple(dict.fromkeys(each.told for each in found if each))
     run_folder.write_json(folder / about.ABOUT, about.about(workloads, heading, (*of_searches, *notes)))
     pictured = pictures(evaluation, folder, records, workloads)
     out.print(*of_searches, *notes, *pictured, f"Run folder: {folder}", sep="\n")
