@@ -20,6 +20,7 @@ from agents.gantt import Schedules
 from agents.learner import Learner
 from agents.saved_agent import Agent
 from agents.search import SearchFirst
+from agents.student import Student
 from agents.validation import Score, Validation
 from evaluation.run_folder import BEST
 
@@ -108,7 +109,7 @@ class Validator(BaseCallback):
         self._next = self.num_timesteps + self._learner.training.validate_every
         model = self.model
         assert isinstance(model, PPO)
-        greedy = self._validation.score(model, sampled=False)
+        greedy = self._greedy(model)
         sampled = self._validation.score(model, sampled=True)
         validated = Validated(self.num_timesteps, greedy, sampled, greedy.ratio < self._least)
         self._least = min(self._least, greedy.ratio)
@@ -119,6 +120,17 @@ class Validator(BaseCallback):
         self._log(validated, agent)
         self._save(validated, agent)
         self._tell(validated)
+
+    def _greedy(self, model: PPO) -> Score:
+        """Let the agent play by its most likely actions; a student with several margins, of which the best is kept."""
+        if not isinstance(model, Student):
+            return self._validation.score(model, sampled=False)
+        scores = {}
+        for boldness in model.boldnesses:
+            model.boldness = boldness
+            scores[boldness] = self._validation.score(model, sampled=False)
+        model.boldness = min(scores, key=lambda each: scores[each].ratio)
+        return scores[model.boldness]
 
     def _log(self, validated: Validated, agent: Agent) -> None:
         ratios = {"agent": validated.greedy.ratio, "agent_sampled": validated.sampled.ratio}

@@ -56,6 +56,8 @@ class MovesLearner(Learner):
 
     def network(self, model: PPO) -> MoveNetwork:
         """Return the network, actor and critic."""
+        if isinstance(model, Student):
+            return model.playing()
         network: Any = model.policy.mlp_extractor
         assert isinstance(network, MoveNetwork)
         return network

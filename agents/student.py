@@ -6,12 +6,14 @@ network learns by regression what each wins over the rule's own choice,
     score of k - score of own = SHARPNESS x won of k / scale,
 
 with the scale the root of the mean square of what was won in the first rollout, and no more than `MOST` of it. Its
-choice is the highest logit, so `base_scale` / `SHARPNESS` of the scale is the margin by which another move must win.
+choice is the highest logit, so `base_scale` / `SHARPNESS` of the scale is the margin by which another move must win, at
+first: each validation tries smaller and larger ones, and keeps the best.
 While learning most choices are the rule's, so that what is seen is what becomes of it, some the network's own and some
 drawn at random; all that was seen is kept (in the manner of DAgger: Ross, Gordon and Bagnell, AISTATS 2011). With its
 own choices alone a network that has seen little soon waits for ever, and learns of nothing but that.
 """
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +32,7 @@ from traces import stream
 SHARPNESS = 10.0
 MOST = 5.0  # times the scale that a move counts as winning or losing
 EVERY = 4  # choices of an environment, of which one is looked at: neighbours are much alike
+STEP = 2**0.5  # from one margin to the next that is tried
 AT_RANDOM, ITS_OWN = 0.1, 0.2  # shares of the choices while learning; the others are the rule's
 
 
@@ -44,6 +47,9 @@ class Student(PPO):
         self._seen: list[Tensor] = []
         self._won: list[Tensor] = []
         self._scale = 0.0
+        self.boldness = (
+            1.0  # times which scores are taken where it plays: a margin of 1 / boldness of that at first
+        )
 
     @property
     def network(self) -> MoveNetwork:
@@ -52,28 +58,44 @@ class Student(PPO):
         assert isinstance(network, MoveNetwork)
         return network
 
+    @property
+    def boldnesses(self) -> tuple[float, ...]:
+        """Those to try, the present one first; that alone while nothing has been learned."""
+        return (
+            (self.boldness, self.boldness * STEP, self.boldness / STEP) if self._scale else (self.boldness,)
+        )
+
+    def playing(self) -> MoveNetwork:
+        """Return a copy of the network as it plays, with the margin of now."""
+        network = copy.deepcopy(self.network)
+        with torch.no_grad():
+            network.score.weight.mul_(self.boldness)
+            network.score.bias.mul_(self.boldness)
+        return network
+
     def collect_rollouts(
         self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
     ) -> bool:
         """Play, and keep what the teacher says of every few lists of moves."""
         callback.on_rollout_start()
+        network = self.playing()
         for step in range(n_rollout_steps):
             seen: Any = self._last_obs
             vectors = flat(seen)
             if step % EVERY == 0:
                 self._seen.append(vectors)
                 self._won.append(torch.from_numpy(self._teacher().astype(np.float32)))
-            if not take_step(self, env, self.choices(vectors), callback):
+            if not take_step(self, env, self.choices(network, vectors), callback):
                 return False
         callback.on_rollout_end()
         return True
 
-    def choices(self, vectors: Tensor) -> np.ndarray:
+    def choices(self, network: MoveNetwork, vectors: Tensor) -> np.ndarray:
         """Return a place for each list: the rule's choice, now and then the network's, or one at random."""
         seen = Listed.of(vectors)
         drawn = self._rng.random(len(vectors))
         own = seen.moves[:, :, OWN].argmax(1).numpy()
-        chosen = np.where(drawn < AT_RANDOM + ITS_OWN, self.network.choose(vectors).numpy(), own)
+        chosen = np.where(drawn < AT_RANDOM + ITS_OWN, network.choose(vectors).numpy(), own)
         return np.where(drawn < AT_RANDOM, self._rng.integers(seen.legal.sum(1).numpy()), chosen)
 
     def train(self) -> None:
@@ -94,6 +116,7 @@ class Student(PPO):
             losses.append(loss.item())
         self.logger.record("train/error", float(np.mean(losses)))
         self.logger.record("train/lists_taught", len(seen))
+        self.logger.record("train/margin", self.network.base_scale / SHARPNESS / self.boldness)
 
     def error(self, vectors: Tensor, won: Tensor) -> Tensor:
         """Return the mean square, in scales, by which the network is wrong about moves other than the rule's own."""

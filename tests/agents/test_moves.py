@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from agents import saved_agent
-from agents.callbacks import Validated
+from agents.callbacks import Validated, Validator
 from agents.learn import learn, learner_of
 from agents.learned import policy_of
 from agents.move_network import OWN, Listed, MoveNetwork, flat
@@ -18,6 +19,7 @@ from agents.moves import MovesLearner, play
 from agents.saved_agent import Agent
 from agents.student import Student
 from agents.training import MOVES, STEER, Training
+from agents.validation import Validation
 from agents.vec_env import batch
 from envs.rule_batch import RuleVectorEnv
 from simulator.episode import run
@@ -150,12 +152,46 @@ def test_a_student_deviates_only_beyond_the_margin() -> None:
     assert 0 < deviates.sum() < len(deviates)
 
 
+def test_a_bolder_student_deviates_as_with_a_smaller_margin() -> None:
+    """Scores twice as large, or half the preference of the rule's own choice: the same; what learns is not changed."""
+    model, vectors = student(), some_lists()
+    with torch.no_grad():
+        model.network.score.weight.normal_(std=12.0)
+    shy = model.playing().choose(vectors)
+    model.boldness = 2.0
+    bold = model.playing().choose(vectors)
+    assert model.network.choose(vectors).tolist() == shy.tolist() != bold.tolist()
+    model.network.base_scale /= 2.0
+    assert model.network.choose(vectors).tolist() == bold.tolist()
+
+
+def test_a_student_keeps_the_margin_that_does_best_on_validation_windows(tmp_path: Path) -> None:
+    """Of three each time, the present one first; nothing but that is tried before anything is learned."""
+    model, tried = student(), []
+    learner = MovesLearner(SCENARIO, replace(FEW, learning_seed=0))
+    validator = Validator(learner, Validation(learner), tmp_path, lambda validated: None)
+    ratios = {1.0: 0.9, 2**0.5: 0.8, 0.5**0.5: 0.85, 2.0: 0.95}
+
+    def score(model: Student, *, sampled: bool) -> Any:
+        assert not sampled
+        tried.append(round(model.boldness, 6))
+        return SimpleNamespace(ratio=min(ratios.items(), key=lambda each: abs(each[0] - model.boldness))[1])
+
+    validator._validation = SimpleNamespace(score=score)  # type: ignore[assignment]
+    assert validator._greedy(model).ratio == 0.9
+    model._scale = 1.0
+    assert validator._greedy(model).ratio == 0.8
+    assert validator._greedy(model).ratio == 0.8
+    assert tried == [1, 1, 1.414214, 0.707107, 1.414214, 2, 1]
+    assert model.boldness == pytest.approx(2**0.5)
+
+
 def test_most_of_what_a_student_plays_is_the_rule() -> None:
     model, vectors = student(), some_lists(200)
     with torch.no_grad():
         model.network.score.weight.normal_(std=30.0)
     own = Listed.of(vectors).moves[:, :, OWN].argmax(1).numpy()
-    chosen = model.choices(vectors)
+    chosen = model.choices(model.playing(), vectors)
     assert 0.6 < (chosen == own).mean() < 0.95
     assert Listed.of(vectors).legal.gather(1, torch.from_numpy(chosen).unsqueeze(1)).all()
 
