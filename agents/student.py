@@ -7,7 +7,7 @@ network learns by regression what each wins over the rule's own choice,
 
 with the scale the root of the mean square of what was won in the first rollout, and no more than `MOST` of it. Its
 choice is the highest logit, so `base_scale` / `SHARPNESS` of the scale is the margin by which another move must win, at
-first: each validation tries smaller and larger ones, and keeps the best.
+first: each validation tries smaller ones too (`BOLDNESSES`), and keeps the best.
 While learning most choices are the rule's, so that what is seen is what becomes of it, some the network's own and some
 drawn at random; all that was seen is kept (in the manner of DAgger: Ross, Gordon and Bagnell, AISTATS 2011). With its
 own choices alone a network that has seen little soon waits for ever, and learns of nothing but that.
@@ -32,7 +32,7 @@ from traces import stream
 SHARPNESS = 10.0
 MOST = 5.0  # times the scale that a move counts as winning or losing
 EVERY = 4  # choices of an environment, of which one is looked at: neighbours are much alike
-STEP = 2**0.5  # from one margin to the next that is tried
+BOLDNESSES = (1.0, 2**0.5, 2.0, 2**1.5)  # first the one with which it begins
 AT_RANDOM, ITS_OWN = 0.1, 0.2  # shares of the choices while learning; the others are the rule's
 
 
@@ -60,10 +60,8 @@ class Student(PPO):
 
     @property
     def boldnesses(self) -> tuple[float, ...]:
-        """Those to try, the present one first; that alone while nothing has been learned."""
-        return (
-            (self.boldness, self.boldness * STEP, self.boldness / STEP) if self._scale else (self.boldness,)
-        )
+        """Those to try; the first alone while nothing has been learned."""
+        return BOLDNESSES if self._scale else BOLDNESSES[:1]
 
     def playing(self) -> MoveNetwork:
         """Return a copy of the network as it plays, with the margin of now."""
