@@ -182,7 +182,7 @@ MOVES = replace(
     batch=512,
     epochs=20,
     discount=0.0,
-    tau_s=None,
+    tau_s=3600.0,
     base_scale=4.0,
 )
 USUAL = {"steer": STEER, "pick": PICK, "moves": MOVES}
