@@ -13,8 +13,8 @@ from envs.openings import Opening
 from envs.rule_batch import LOAD_SPACE, RuleBatch, RuleEnv
 from envs.task import forgives, why_illegal
 from simulator.choice import changed
-from simulator.kernel.moves import look_ahead, move_steps
-from simulator.kernel.moves.look_ahead import Room
+from simulator.kernel.moves import labels, move_steps
+from simulator.kernel.moves.look_ahead import NOW, Room
 from simulator.kernel.moves.move_list import FEATURES, KINDS, MOST_MOVES, list_dtype
 from simulator.kernel.rule.load import LOAD
 from simulator.look_ahead import LookAhead, as_words, futures
@@ -125,7 +125,7 @@ class Choosing(RuleBatch):
             for e in range(part.start, part.stop):
                 if self.more[e]:
                     states, lists = self.states[e : e + 1], self.lists[e : e + 1]
-                    look_ahead.try_listed(states, lists, self._opened(room, e), places[e], self._ahead)
+                    labels.try_listed(states, lists, self._opened(room, e), places[e], self._ahead)
             self._rooms.append(room)
 
         self.in_parts(work)
@@ -146,7 +146,7 @@ class Choosing(RuleBatch):
 
     def _opened(self, room: Room, e: int) -> Room:
         """Return the room with an environment as it is now, and its memory."""
-        room.memory_words[look_ahead.NOW] = as_words(self.memory[e : e + 1])[0]
+        room.memory_words[NOW] = as_words(self.memory[e : e + 1])[0]
         return room._replace(now=as_words(self.states[e : e + 1]), jobs_now=as_words(self.jobs[e]))
 
     def moves(self, e: int) -> list[Move]:

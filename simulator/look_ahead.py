@@ -12,7 +12,7 @@ import numpy as np
 
 from simulator.decided import next_listed
 from simulator.kernel import calls
-from simulator.kernel.moves import look_ahead
+from simulator.kernel.moves import labels, look_ahead
 from simulator.kernel.moves.look_ahead import Choices, Room
 from simulator.kernel.moves.move_list import list_dtype
 from simulator.policy import Action, RunsWhole
@@ -140,7 +140,7 @@ def label(policy: LookAhead, states: np.ndarray, jobs: np.ndarray, memory: np.nd
     """
     states, jobs, memory = states[:1].copy(), jobs.copy(), memory[[0, 0]]
     lists, room = futures(states, jobs, memory)
-    if not look_ahead.label(states, jobs, lists, room, policy.choices):
+    if not labels.label(states, jobs, lists, room, policy.choices):
         return None
     v, count = lists[0], int(lists[0].num)
     won, futures_tried = v.won[:count], v.futures[:count]

@@ -13,7 +13,7 @@ from envs.moves import Choosing, Move, MovesEnv
 from envs.openings import Opening
 from simulator.episode import run
 from simulator.kernel.cluster import laws
-from simulator.kernel.moves import look_ahead
+from simulator.kernel.moves import labels
 from simulator.kernel.moves.move_list import DISPLACE
 from simulator.look_ahead import LookAhead, futures
 from simulator.rule import Rule
@@ -262,7 +262,7 @@ def test_what_moves_win_is_what_look_ahead_says_of_them(workload: str) -> None:
         won, count = batch.won_s()[0], int(batch.lists["num"][0])
         lists, room = futures(batch.states, batch.jobs[0], batch.memory[[0, 0]])
         lists[0] = batch.lists[0]
-        look_ahead.try_listed(batch.states, lists, room, -1, ahead.choices)
+        labels.try_listed(batch.states, lists, room, -1, ahead.choices)
         assert won[:count].tolist() == (lists["won"][0, :count] / 3).tolist()
         assert won[batch.lists["own"][0]] == 0
         assert np.abs(won[:count]).max() > 0
