@@ -47,9 +47,8 @@ class Student(PPO):
         self._seen: list[Tensor] = []
         self._won: list[Tensor] = []
         self._scale = 0.0
-        self.boldness = (
-            1.0  # times which scores are taken where it plays: a margin of 1 / boldness of that at first
-        )
+        self.boldness = 1.0
+        """Times which scores are taken where it plays: its margin is that at first over this."""
 
     @property
     def network(self) -> MoveNetwork:
