@@ -152,6 +152,7 @@ def judgement(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
     if evaluation.scenario == Scenario() and not evaluation.workload:
         evaluation = replace(evaluation, scenario=learned_on(found) or evaluation.scenario)
     besides = each_once(evaluation.policy, evaluation.scenario, evaluation.workload)
+    tell_notes(evaluation)
     return ", ".join(evaluation.protocol), partial(judge, evaluation, found, besides)
 
 
@@ -178,12 +179,19 @@ def judge(
 
 def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
     """Return the policies to score by name, and the name of the one that the others are compared with."""
-    from agents.named import in_table, notes
+    from agents.named import in_table
 
     found = in_table(evaluation.policy, evaluation.scenario, evaluation.workload)
+    tell_notes(evaluation)
+    return found
+
+
+def tell_notes(evaluation: Evaluation) -> None:
+    """Print what is to be said of the policies that are asked for."""
+    from agents.named import notes
+
     for note in notes(evaluation.policy, evaluation.scenario):
         print(note)
-    return found
 
 
 def made(evaluation: Evaluation) -> "list[Workload]":

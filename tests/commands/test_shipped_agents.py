@@ -193,6 +193,13 @@ def test_a_judgement_takes_policies_as_a_table_does(
     assert not out.exists()
 
 
+def test_a_judgement_says_which_agent_stands_beside_the_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = shipping.shipped_for("mixed").folder
+    asked = ["--protocol", str(folder), "--policy", "ppo", "--workload", "busy"]
+    evaluate.judgement(evaluate.read_choices(asked))
+    assert capsys.readouterr().out.count("ppo: the agent trained on busy; see ") == 1
+
+
 def test_one_may_look_ahead_on_top_of_an_agent() -> None:
     """Held, the rule is what the agent does on average: that of its start but for the weights that it steers."""
     folder, untaught = shipping.shipped_for("mixed").folder, {"constants": False, "taught": False}
