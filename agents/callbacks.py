@@ -126,11 +126,11 @@ class Validator(BaseCallback):
         if not isinstance(model, Student):
             return self._validation.score(model, sampled=False)
         scores = {}
-        for boldness in model.boldnesses:
-            model.boldness = boldness
-            scores[boldness] = self._validation.score(model, sampled=False)
-        model.boldness = min(scores, key=lambda each: scores[each].ratio)
-        return scores[model.boldness]
+        for margin in model.margins:
+            model.margin = margin
+            scores[margin] = self._validation.score(model, sampled=False)
+        model.margin = min(scores, key=lambda each: scores[each].ratio)
+        return scores[model.margin]
 
     def _log(self, validated: Validated, agent: Agent) -> None:
         ratios = {"agent": validated.greedy.ratio, "agent_sampled": validated.sampled.ratio}

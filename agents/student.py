@@ -7,7 +7,7 @@ network learns by regression what each wins over the rule's own choice,
 
 with the scale the root of the mean square of what was won in the first rollout, and no more than `MOST` of it. Its
 choice is the highest logit, so `base_scale` / `SHARPNESS` of the scale is the margin by which another move must win, at
-first: each validation tries smaller ones too (`BOLDNESSES`), and keeps the best.
+first: each validation tries smaller ones too (`MARGINS`), and keeps the best.
 While learning most choices are the rule's, so that what is seen is what becomes of it, some the network's own and some
 drawn at random; all that was seen is kept (in the manner of DAgger: Ross, Gordon and Bagnell, AISTATS 2011). With its
 own choices alone a network that has seen little soon waits for ever, and learns of nothing but that.
@@ -32,7 +32,7 @@ from traces import stream
 SHARPNESS = 10.0
 MOST = 5.0  # times the scale that a move counts as winning or losing
 EVERY = 4  # choices of an environment, of which one is looked at: neighbours are much alike
-BOLDNESSES = (1.0, 2**0.5, 2.0, 2**1.5)  # first the one with which it begins
+MARGINS = (1.0, 0.5**0.5, 0.5, 0.5**1.5)  # times the one with which it begins
 AT_RANDOM, ITS_OWN = 0.1, 0.2  # shares of the choices while learning; the others are the rule's
 
 
@@ -47,8 +47,8 @@ class Student(PPO):
         self._seen: list[Tensor] = []
         self._won: list[Tensor] = []
         self._scale = 0.0
-        self.boldness = 1.0
-        """Times which scores are taken where it plays: its margin is that at first over this."""
+        self.margin = 1.0
+        """By which another move must win where it plays, of `MARGINS`."""
 
     @property
     def network(self) -> MoveNetwork:
@@ -58,16 +58,16 @@ class Student(PPO):
         return network
 
     @property
-    def boldnesses(self) -> tuple[float, ...]:
+    def margins(self) -> tuple[float, ...]:
         """Those to try; the first alone while nothing has been learned."""
-        return BOLDNESSES if self._scale else BOLDNESSES[:1]
+        return MARGINS if self._scale else MARGINS[:1]
 
     def playing(self) -> MoveNetwork:
-        """Return a copy of the network as it plays, with the margin of now."""
+        """Return a copy of the network as it plays: scores over the margin of now, which is as if it were smaller."""
         network = copy.deepcopy(self.network)
         with torch.no_grad():
-            network.score.weight.mul_(self.boldness)
-            network.score.bias.mul_(self.boldness)
+            network.score.weight.mul_(1 / self.margin)
+            network.score.bias.mul_(1 / self.margin)
         return network
 
     def collect_rollouts(
@@ -113,7 +113,7 @@ class Student(PPO):
             losses.append(loss.item())
         self.logger.record("train/error", float(np.mean(losses)))
         self.logger.record("train/lists_taught", len(seen))
-        self.logger.record("train/margin", self.network.base_scale / SHARPNESS / self.boldness)
+        self.logger.record("train/margin", self.network.base_scale / SHARPNESS * self.margin)
 
     def error(self, vectors: Tensor, won: Tensor) -> Tensor:
         """Return the mean square, in scales, by which the network is wrong about moves other than the rule's own."""

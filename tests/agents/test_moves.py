@@ -17,9 +17,8 @@ from agents.learned import policy_of
 from agents.move_network import OWN, Listed, MoveNetwork, flat
 from agents.moves import MovesLearner, play
 from agents.saved_agent import Agent
-from agents.student import BOLDNESSES, Student
+from agents.student import MARGINS, Student
 from agents.training import MOVES, STEER, Training
-from agents.validation import Validation
 from agents.vec_env import batch
 from envs.rule_batch import RuleVectorEnv
 from simulator.episode import run
@@ -152,37 +151,36 @@ def test_a_student_deviates_only_beyond_the_margin() -> None:
     assert 0 < deviates.sum() < len(deviates)
 
 
-def test_a_bolder_student_deviates_as_with_a_smaller_margin() -> None:
-    """Scores twice as large, or half the preference of the rule's own choice: the same; what learns is not changed."""
+def test_half_the_margin_is_half_the_preference_of_the_rules_own_choice() -> None:
+    """What learns is not changed by it."""
     model, vectors = student(), some_lists()
     with torch.no_grad():
         model.network.score.weight.normal_(std=12.0)
-    shy = model.playing().choose(vectors)
-    model.boldness = 2.0
-    bold = model.playing().choose(vectors)
-    assert model.network.choose(vectors).tolist() == shy.tolist() != bold.tolist()
+    whole = model.playing().choose(vectors)
+    model.margin = 0.5
+    half = model.playing().choose(vectors)
+    assert model.network.choose(vectors).tolist() == whole.tolist() != half.tolist()
     model.network.base_scale /= 2.0
-    assert model.network.choose(vectors).tolist() == bold.tolist()
+    assert model.network.choose(vectors).tolist() == half.tolist()
 
 
 def test_a_student_keeps_the_margin_that_does_best_on_validation_windows(tmp_path: Path) -> None:
     """Of four each time; before anything is learned, of the first alone."""
     model, tried = student(), list[float]()
-    learner = MovesLearner(SCENARIO, replace(FEW, learning_seed=0))
-    validator = Validator(learner, Validation(learner), tmp_path, lambda validated: None)
-    ratios = dict(zip(BOLDNESSES, (0.9, 0.95, 0.8, 0.85), strict=True))
+    ratios = dict(zip(MARGINS, (0.9, 0.95, 0.8, 0.85), strict=True))
 
     def score(model: Student, *, sampled: bool) -> Any:
         assert not sampled
-        tried.append(model.boldness)
-        return SimpleNamespace(ratio=ratios[model.boldness])
+        tried.append(model.margin)
+        return SimpleNamespace(ratio=ratios[model.margin])
 
-    validator._validation = SimpleNamespace(score=score)  # type: ignore[assignment]
+    validation: Any = SimpleNamespace(score=score)
+    validator = Validator(MovesLearner(SCENARIO, FEW), validation, tmp_path, lambda validated: None)
     assert validator._greedy(model).ratio == 0.9
     model._scale = 1.0
     assert validator._greedy(model).ratio == 0.8
-    assert tried == [1.0, *BOLDNESSES]
-    assert model.boldness == 2.0
+    assert tried == [1.0, *MARGINS]
+    assert model.margin == 0.5
 
 
 def test_most_of_what_a_student_plays_is_the_rule() -> None:
