@@ -42,7 +42,7 @@ READ_ONLY = {
     "benchmarks/": "minutes to hours",
     "lookahead": "minutes a window",
     "--paper": "minutes",
-    "--begin constants": "of a workload as it is, not of a smaller one",
+    "--action moves --begin constants": "of a workload as it is, not of a smaller one",
     "--protocol": "nine shifts beside the windows",
     "--vary": "an environment for each shift, and its windows to validate on",
     "--policy all --whole": "all are run for the README",
