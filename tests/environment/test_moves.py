@@ -91,6 +91,20 @@ def test_own_choices_may_pause_jobs_for_more_gpus_than_a_list_names() -> None:
     assert batch.states[0].finish_s[:200].tolist() == ends.tolist()
 
 
+@pytest.mark.parametrize(("jobs", "number", "asked"), [(60, 17, 24), (120, 28, 16)])
+def test_own_choices_may_be_wider_than_a_node(jobs: int, number: int, asked: int) -> None:
+    """Jobs that ask for more GPUs than a list names but run on fewer, or that the scenario's rule places."""
+    scenario = replace(named("philly"), jobs=jobs, all_windows=True)
+    load = windows(scenario, "train", number + 1)[number]
+    assert load.jobs["num_gpus"].max() == asked
+    batch = Choosing([Opening(load)], 1)
+    batch.begin(0, 0)
+    while batch.more[0]:
+        choose(batch, int(batch.lists["own"][0]))
+    ends = run(Rule(), load.episode()).state.finish_s[:jobs]
+    assert batch.states[0].finish_s[:jobs].tolist() == ends.tolist()
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_every_listed_move_can_be_made_and_the_laws_hold(workload: str, seed: int) -> None:

@@ -74,6 +74,13 @@ def test_without_a_deviation_it_is_the_rule(workload: str, never: LookAhead) -> 
     assert ends(run(never, load.episode())) == ends(run(Rule(), load.episode()))
 
 
+def test_without_a_deviation_jobs_wider_than_a_node_run_as_by_the_rule() -> None:
+    """One asks for more GPUs than a list of moves names."""
+    load = windows(replace(named("philly"), jobs=60, all_windows=True), "train", 18)[17]
+    never = replace(QUICK, draws=1, screening=1, tau_s=1.0, margin_s=1e18)
+    assert ends(run(never, load.episode())) == ends(run(Rule(), load.episode()))
+
+
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_the_own_choice_wins_exactly_nothing_over_itself(workload: str) -> None:
     found = labelled(window(workload))

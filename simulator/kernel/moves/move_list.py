@@ -8,6 +8,8 @@ from simulator.kernel._compile import compiled
 from simulator.kernel.rule.rule_memory import MOST_GPUS
 
 MOST_MOVES = 40
+(NAMED, PLACED, SEATED) = range(3)
+"""A move names its GPUs; or the scenario's rule places the job; or the rule over moves seats it, on too many to name."""
 
 KINDS = (
     "wait",
@@ -73,7 +75,7 @@ LIST = (
     ("kind", "i1", (MOST_MOVES,)),
     ("job", "i4", (MOST_MOVES,)),
     ("node", "i4", (MOST_MOVES,)),  # of a job that starts without GPUs
-    ("by_rule", "i1", (MOST_MOVES,)),  # whether it is put where the scenario's rule puts it
+    ("by_rule", "i1", (MOST_MOVES,)),  # NAMED, or who says where it is put
     ("servers", "i4", (MOST_MOVES,)),  # -1 for those asked for
     ("num_gpus", "i4", (MOST_MOVES,)),
     ("gpus", "i4", (MOST_MOVES, MOST_GPUS)),

@@ -18,7 +18,10 @@ from simulator.kernel.moves.move_list import (
     DISPLACE,
     DIVIDE,
     MOVE,
+    NAMED,
     PAUSE,
+    PLACED,
+    SEATED,
     START,
     WAIT,
     WAIT_A_MINUTE,
@@ -28,8 +31,16 @@ from simulator.kernel.moves.move_list import (
 )
 from simulator.kernel.moves.move_options import list_moves
 from simulator.kernel.rule.giving_way import displace_for, find_room_beyond
-from simulator.kernel.rule.levers import drop_moves, feed, find_moves, propose_move, propose_placed, sit
-from simulator.kernel.rule.offers import fill_placement
+from simulator.kernel.rule.levers import (
+    drop_moves,
+    feed,
+    find_moves,
+    needs_as_asked,
+    propose_move,
+    propose_placed,
+    sit,
+)
+from simulator.kernel.rule.offers import best_move_of, best_seats, fill_placement
 from simulator.kernel.rule.rule_memory import MOST_GPUS
 from simulator.kernel.rule.rule_over_moves import is_legal, note_wait, wait
 from simulator.kernel.rule.rule_sight import look
@@ -46,22 +57,33 @@ def put_own_choice(s, jobs, m, v):
     if m.kept_for != NOBODY and kind == decided.PAUSE:
         by_rule = m.num_kept > MOST_GPUS
         own = add(v, DISPLACE, m.kept_for, m.kept_gpus[: 0 if by_rule else m.num_kept], 1)
-        v.by_rule[own] = by_rule
+        v.by_rule[own] = PLACED if by_rule else NAMED
         v.servers[own] = m.kept_servers
         v.num_victims[own] = min(m.num_moves, MOST_GPUS)
         for at in range(v.num_victims[own]):
             v.victims[own, at] = m.move_job[at]
         m.kept_for = NOBODY
         m.num_kept = 0
-    elif m.num_gpus > MOST_GPUS or jobs[job].num_gpus > MOST_GPUS:
-        own = add(v, START, job, m.gpus[:0], 1)
-        v.by_rule[own] = 1
     else:
-        own = add(v, START if kind == decided.START else MOVE, job, m.gpus[: m.num_gpus], 1)
+        told = m.is_placed or m.num_gpus > MOST_GPUS
+        own = add(v, START if kind == decided.START else MOVE, job, m.gpus[: 0 if told else m.num_gpus], 1)
         v.servers[own] = m.servers
+        if told:
+            v.by_rule[own] = PLACED if m.is_placed else SEATED
     v.own = own
     drop_moves(m)
     describe_move(s, jobs, m, v, own, 0.0, 0.0, 0.0)
+
+
+@compiled
+def seat_again(s, jobs, m, kind, job):
+    """Propose the rule's start or move of a job on more GPUs than a list names."""
+    if kind == START:
+        best_seats(s, jobs, m, job, needs_as_asked(s, jobs, m, job))
+        sit(s, jobs, m, job)
+    else:
+        best_move_of(s, jobs, m, job, 0.0)
+        propose_move(s, jobs, m, job)
 
 
 @compiled
@@ -76,6 +98,7 @@ def choose(s, jobs, m, v, k):
         m.has_divided = 1  # and is not decided on again
     drop_moves(m)
     m.node = NOBODY
+    m.lacking[: s.num_nodes] = 0.0
     if kind > DIVIDE:
         propose_cores(s, m, kind, job)
     elif kind in (WAIT, WAIT_A_MINUTE):
@@ -88,10 +111,12 @@ def choose(s, jobs, m, v, k):
         displace_for(m, job, gpus, servers, v.victims[k, : v.num_victims[k]])
     elif kind == PAUSE:
         decided.propose(m, decided.PAUSE, job, 0.0)
+    elif v.by_rule[k] == SEATED:
+        seat_again(s, jobs, m, kind, job)
     elif kind == MOVE:
         fill_placement(jobs, m, job, gpus, servers)
         propose_move(s, jobs, m, job)
-    elif v.by_rule[k]:
+    elif v.by_rule[k] == PLACED:
         place(s, jobs, job)
         propose_placed(s, jobs, m, job)
     elif len(gpus) == 0:

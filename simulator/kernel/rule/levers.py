@@ -28,6 +28,7 @@ def drop_moves(m):
     m.next_move = 0
     m.servers = -1
     m.is_choice = 0
+    m.is_placed = 0
 
 
 @compiled
@@ -81,6 +82,7 @@ def propose_placed(s, jobs, m, job):
     m.num_gpus = jobs[job].num_gpus
     copy(s.gpus, m.gpus, m.num_gpus)
     m.node = s.chosen_node[0] if m.num_gpus == 0 else NOBODY
+    m.is_placed = 1
     propose(m, START, job, 0.0)
 
 

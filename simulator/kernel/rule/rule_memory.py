@@ -40,6 +40,7 @@ MEMORY: Fields = (
         "is_choice",
         "i1",
     ),  # whether the moves decided on are a choice; else they follow from one, or are of cores
+    ("is_placed", "i1"),  # whether they are a start where the scenario's rule places the job
     # GPUs that are being freed for a job
     ("kept_for", "i8"),
     ("num_kept", "i8"),
