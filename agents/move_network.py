@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from agents.scoring import FORBIDDEN, ScoringNetwork
-from simulator.kernel.moves.move_list import FEATURES, MOST_MOVES
+from simulator.kernel.moves.move_list import FEATURES, KINDS, MOST_MOVES
 from simulator.kernel.rule.load import LOAD
 
-OWN = FEATURES.index("own_choice")
+OWN, KIND = FEATURES.index("own_choice"), FEATURES.index(KINDS[0])
 PARTS = ("load", "mask", "moves")
 """The parts of an observation as a vector holds them, one behind the other: in the order of Gymnasium's `Dict`."""
 
@@ -26,6 +26,16 @@ class Listed(NamedTuple):
     """(B, len(LOAD))"""
     legal: Tensor
     """bool (B, K)"""
+
+    @property
+    def own(self) -> Tensor:
+        """Whether it is the rule's own choice, bool (B, K)."""
+        return self.moves[:, :, OWN] > 0
+
+    @property
+    def kinds(self) -> Tensor:
+        """1 for the kind of each move, (B, K, len(KINDS))."""
+        return self.moves[:, :, KIND : KIND + len(KINDS)]
 
     @classmethod
     def of(cls, flat: Tensor) -> "Listed":
@@ -63,10 +73,13 @@ class MoveNetwork(ScoringNetwork):
     """Actor and critic, apart from each other.
 
     A move's logit is what the network scores it by, plus `base_scale` for the rule's own choice; scores are 0 before
-    anything is learned: the agent begins as the rule. Moves in another order have the same logits.
+    anything is learned: the agent begins as the rule. Moves in another order have the same logits. Of moves that are
+    not the rule's own choice only those of some kinds, `instead`, are within reach.
     """
 
-    def __init__(self, hidden: int, *, base_scale: float, reads: Sequence[str] = LOAD) -> None:
+    def __init__(
+        self, hidden: int, *, base_scale: float, instead: Sequence[str] = KINDS, reads: Sequence[str] = LOAD
+    ) -> None:
         """Make the layers for some names of `LOAD`; ValueError for another."""
         super().__init__()
         if unknown := [name for name in reads if name not in LOAD]:
@@ -74,6 +87,7 @@ class MoveNetwork(ScoringNetwork):
                 f"nothing of the load is called {', '.join(unknown)}: there is {', '.join(LOAD)}"
             )
         self.reads, self.base_scale = [LOAD.index(name) for name in reads], base_scale
+        self.register_buffer("_instead", torch.tensor([kind in instead for kind in KINDS]), persistent=False)
         self.actor = MoveEncoder(hidden, len(self.reads))
         self.score = nn.Linear(hidden, 1)
         nn.init.zeros_(self.score.weight)
@@ -86,11 +100,16 @@ class MoveNetwork(ScoringNetwork):
         found: Tensor = self.score(self.actor(self._read(seen))).squeeze(2)
         return found
 
+    def others(self, seen: Listed) -> Tensor:
+        """Tell which moves may be made in the place of the rule's own, bool (B, K)."""
+        found: Tensor = seen.legal & ~seen.own & (seen.kinds[:, :, self._instead] > 0).any(2)
+        return found
+
     def forward_actor(self, flat: Tensor) -> Tensor:
         """Return the logits (B, K) of a (B, n) batch, those of places without a move out of reach."""
         seen = Listed.of(flat)
-        logits = self.base_scale * seen.moves[:, :, OWN] + self.scores(seen)
-        return logits.masked_fill(~seen.legal, FORBIDDEN)
+        logits = self.base_scale * seen.own + self.scores(seen)
+        return logits.masked_fill(~(self.others(seen) | seen.own), FORBIDDEN)
 
     def forward_critic(self, flat: Tensor) -> Tensor:
         """Return the values (B, 1)."""

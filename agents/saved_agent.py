@@ -68,7 +68,9 @@ def new_network(training: Training, reads: Sequence[str] = LOAD) -> Network:
     if training.action == "steer":
         return SteerNetwork(len(training.weights), training.hidden, reads)
     if training.action == "moves":
-        return MoveNetwork(training.hidden, base_scale=training.base_scale, reads=reads)
+        return MoveNetwork(
+            training.hidden, base_scale=training.base_scale, instead=training.instead, reads=reads
+        )
     return SlotNetwork(training.queue_slots, hidden=training.hidden, base_scale=training.base_scale)
 
 

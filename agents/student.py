@@ -25,14 +25,14 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
-from agents.move_network import OWN, Listed, MoveNetwork, flat
+from agents.move_network import Listed, MoveNetwork, flat
 from agents.stepping import take_step
 from traces import stream
 
 SHARPNESS = 10.0
 MOST = 5.0  # times the scale that a move counts as winning or losing
 EVERY = 4  # choices of an environment, of which one is looked at: neighbours are much alike
-MARGINS = (1.0, 0.5**0.5, 0.5, 0.5**1.5)  # times the one with which it begins
+MARGINS = (1.0, 0.5, 0.25, 0.125)  # times the one with which it begins
 AT_RANDOM, ITS_OWN = 0.1, 0.2  # shares of the choices while learning; the others are the rule's
 
 
@@ -91,9 +91,11 @@ class Student(PPO):
         """Return a place for each list: the rule's choice, now and then the network's, or one at random."""
         seen = Listed.of(vectors)
         drawn = self._rng.random(len(vectors))
-        own = seen.moves[:, :, OWN].argmax(1).numpy()
+        own = seen.own.int().argmax(1).numpy()
         chosen = np.where(drawn < AT_RANDOM + ITS_OWN, network.choose(vectors).numpy(), own)
-        return np.where(drawn < AT_RANDOM, self._rng.integers(seen.legal.sum(1).numpy()), chosen)
+        reach = (network.others(seen) | seen.own).numpy()
+        at_random = np.where(reach, self._rng.random(reach.shape), -1.0).argmax(1)
+        return np.where(drawn < AT_RANDOM, at_random, chosen)
 
     def train(self) -> None:
         """Learn from batches of all that has been seen: as many as `n_epochs` passes over the last rollout take."""
@@ -101,7 +103,8 @@ class Student(PPO):
         seen, won = torch.cat(self._seen), torch.cat(self._won)
         self._seen, self._won = [seen], [won]
         if not self._scale:
-            self._scale = float(won[won != 0].square().mean().sqrt()) or 1.0
+            others = won[self.network.others(Listed.of(seen))]
+            self._scale = float(others[others != 0].square().mean().nan_to_num().sqrt()) or 1.0
         taught = max(1, self.n_steps // EVERY * self.n_envs // self.batch_size)
         losses = []
         for _ in range(self.n_epochs * taught):
@@ -119,8 +122,7 @@ class Student(PPO):
         """Return the mean square, in scales, by which the network is wrong about moves other than the rule's own."""
         seen = Listed.of(vectors)
         scores = self.network.scores(seen)
-        own = seen.moves[:, :, OWN] * seen.legal
-        others = seen.legal & (own == 0)
-        over_own = (scores - (scores * own).sum(1, keepdim=True)) / SHARPNESS
+        others = self.network.others(seen)
+        over_own = (scores - (scores * seen.own).sum(1, keepdim=True)) / SHARPNESS
         wrong = over_own - (won / self._scale).clamp(-MOST, MOST)
         return (wrong.square() * others).sum() / others.sum().clamp(min=1)

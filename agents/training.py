@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from simulator.choice import changed, check, choice
+from simulator.kernel.moves.move_list import KINDS
 from simulator.policy import BASE_POLICY, Ranking
 from traces import did_you_mean
 from workloads import names
@@ -17,6 +18,11 @@ def workloads_expected(named: tuple[str, ...]) -> str | None:
     """Return which workloads are expected where others are named, else None."""
     wrong = sorted(set(named) - set(names()))
     return f"{', '.join(names())}{''.join(did_you_mean(each, names()) for each in wrong)}" if wrong else None
+
+
+def kinds_expected(named: tuple[str, ...]) -> str | None:
+    """Return which kinds of moves are expected where others are named, else None."""
+    return None if set(named) <= set(KINDS) else ", ".join(KINDS)
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,9 @@ class Training:
     base_scale: float = choice(0.4, least=0)
     """pick, moves: how strongly the base policy's choice is preferred before anything is learned; 0 begins from
     nothing."""
+    instead: tuple[str, ...] = choice(("start", "displace", "move"), expected=kinds_expected)
+    """moves: kinds of moves that may be made in the place of the rule's own. A wait or a pause is not among them:
+    imagined, it wins by what the rule does next, and then the agent makes another choice there."""
     queue_slots: int = choice(16, least=1)
     """pick: queued jobs that the agent sees and may start, the first in the base policy's order."""
 

@@ -9,7 +9,7 @@ from simulator.kernel.rule.rule_memory import MOST_GPUS
 
 MOST_MOVES = 40
 (NAMED, PLACED, SEATED) = range(3)
-"""A move names its GPUs; or the scenario's rule places the job; or the rule over moves seats it, on too many to name."""
+"""A move names its GPUs; the scenario's rule places its job; or the rule over moves does, on too many to name."""
 
 KINDS = (
     "wait",
