@@ -77,6 +77,8 @@ class MoveNetwork(ScoringNetwork):
     not the rule's own choice only those of some kinds, `instead`, are within reach.
     """
 
+    _instead: Tensor
+
     def __init__(
         self, hidden: int, *, base_scale: float, instead: Sequence[str] = KINDS, reads: Sequence[str] = LOAD
     ) -> None:
