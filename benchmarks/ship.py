@@ -24,11 +24,16 @@ from evaluation.comparison import Comparison, compare
 from evaluation.run_folder import BEST, CHOICES, JOBS
 from simulator.steered import arrivals_between
 
-CANNOT = """- It moves the weights of a rule made by hand (`simulator.rule.Rule`); what that cannot do, it cannot do.
+CANNOT = """\
 - Jobs, profiles and prices of pauses are those of the simulator, whose errors `benchmarks/speed_errors.py` prints.
 - On other machines, loads or physics than these it was not tried, but for what the table tells."""
 
-
+BEYOND = {
+    "steer": "It moves the weights of a rule made by hand (`simulator.rule.Rule`); what that cannot do, it cannot do.",
+    "moves": "It chooses among some moves that are listed at each choice, and cores follow by the rule; another move "
+    "it cannot make. `lookahead:` does not go on top of it.",
+}
+"""What is beyond an agent, by its action."""
 CONSTANTS = " with constants that a search found"
 
 
@@ -97,14 +102,17 @@ def tables(
 
 
 def against(found: dict[str, pd.DataFrame], shipped: Seed, start: str) -> dict[str, Comparison]:
-    """Compare the shipped agent with every other policy of a table; start: the name of the rule it is compared with."""
+    """Compare the shipped agent with every other policy of a table; start: the name of the rule it is compared with.
+
+    What it does on average stands first, where that can be held.
+    """
     number = shipped.name.removeprefix("agent_")
     own, held = (
         name if name in found else name[: name.index("_")] for name in (shipped.name, f"held_{number}")
     )
     others = {name: each for name, each in found.items() if not name.startswith(("agent", "held"))}
     return {
-        "its own mean action, held": compare(found[own], found[held]),
+        **({"its own mean action, held": compare(found[own], found[held])} if held in found else {}),
         **{
             start if name == "start" else f"`{name}`": compare(found[own], each)
             for name, each in others.items()
@@ -114,6 +122,13 @@ def against(found: dict[str, pd.DataFrame], shipped: Seed, start: str) -> dict[s
 
 def learned(training: Training, shipped: Seed, arrivals: int) -> str:
     """Say how an agent has learned, and whether what is shipped looks at the load."""
+    if training.action == "moves":
+        return (
+            f"A student of look-ahead on the rule `union`{CONSTANTS * (training.begin == 'constants')}: a network that "
+            f"scores the moves of a list has learned what each wins in imagined futures"
+            f"{f' (time constant {training.tau_s:,.0f} s)' if training.tau_s else ''}, and makes another than the "
+            "rule's own where it expects enough of it (docs/learning.md)."
+        )
     rule = f"{len(training.weights)} weights of the rule `union`{CONSTANTS * (training.begin == 'constants')}"
     by_state = f"after every {arrivals} arrivals, by what it sees of the load"
     if not training.first_phase:
@@ -144,7 +159,7 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
         f"{scenario.physics if len(learned_on) == 1 else 'that of each'}; {training.windows} training windows each.",
         f"- {shipped.steps:,} decisions, {lasted(shipped.minutes)} of a shared machine, "
         f"learning seed {training.learning_seed}; commit {shipped.commit}.",
-        f"- Weights steered: {', '.join(f'`{each}`' for each in training.weights)}.",
+        f"- {levers(training)}.",
         f"- Train it again: `python train_agent.py --config agents/shipped/{name}/{CHOICES}`.",
         "",
         "Mean JCT / that of `union` on validation windows, by which the best checkpoint of each seed, and the seed "
@@ -155,7 +170,17 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
     start = "where it began (`union`)" if training.begin == "union" else "`union`"
     for workload, found in tables(run, learned_on, judgement):
         lines += ["", *table(workload, against(found, shipped, start))]
-    return "\n".join([*lines, "", "## What it cannot do", "", CANNOT, ""])
+    return "\n".join([*lines, "", "## What it cannot do", "", f"- {BEYOND[training.action]}", CANNOT, ""])
+
+
+def levers(training: Training) -> str:
+    """Name the weights that an agent steers, or the kinds of moves that it makes."""
+    told, names = (
+        ("In the place of the rule's own move it makes", training.instead)
+        if training.action == "moves"
+        else ("Weights steered:", training.weights)
+    )
+    return f"{told} {', '.join(f'`{each}`' for each in names)}"
 
 
 def table(workload: str, rows: dict[str, Comparison]) -> list[str]:

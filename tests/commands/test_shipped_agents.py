@@ -15,6 +15,7 @@ from agents.judging import Candidate, learned_on
 from baselines import load
 from benchmarks import ship
 from benchmarks.look_ahead import play, rule_of, told
+from envs.agent_policy import MovesAgent
 from evaluation import protocol
 from simulator.look_ahead import LookAhead
 from simulator.rule import Rule
@@ -85,10 +86,12 @@ def test_what_is_shipped_can_be_read_and_is_told_of(name: str) -> None:
     assert name == shipping.FOR_ALL or name in names()
     found = shipping.shipped_for(name)
     agent = saved_agent.load(found.folder)
-    assert isinstance(load_policy(found.folder), Steered)
+    assert isinstance(load_policy(found.folder), Steered | MovesAgent)
     card = (found.folder / shipping.CARD).read_text(encoding="utf-8")
     assert "commit" in card
-    assert all(f"`{weight}`" in card for weight in agent.training.weights)
+    levers = agent.training.instead if agent.training.action == "moves" else agent.training.weights
+    assert levers
+    assert all(f"`{lever}`" in card for lever in levers)
 
 
 def test_the_agents_of_a_run_are_judged(
