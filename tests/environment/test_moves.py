@@ -14,7 +14,7 @@ from envs.openings import Opening
 from simulator.episode import run
 from simulator.kernel.cluster import laws
 from simulator.kernel.moves import labels
-from simulator.kernel.moves.move_list import DISPLACE
+from simulator.kernel.moves.move_list import DISPLACE, PLACED
 from simulator.look_ahead import LookAhead, futures
 from simulator.rule import Rule
 from simulator.vocabulary import DONE, LOADING, NOBODY, PAUSING, QUEUED, RESERVED, RUNNING
@@ -84,7 +84,7 @@ def test_own_choices_may_pause_jobs_for_more_gpus_than_a_list_names() -> None:
     batch.begin(0, 0)
     while batch.more[0]:
         own = int(batch.lists["own"][0])
-        wide += batch.lists["kind"][0, own] == DISPLACE and batch.lists["by_rule"][0, own]
+        wide += batch.lists["kind"][0, own] == DISPLACE and batch.lists["seating"][0, own] == PLACED
         choose(batch, own)
     assert wide > 0
     ends = run(Rule(), load.episode()).state.finish_s[:200]

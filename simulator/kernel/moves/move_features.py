@@ -6,7 +6,7 @@ from simulator.kernel._compile import compiled
 from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, QUEUED, RUNNING
 from simulator.kernel.cluster.queues import attained_now
 from simulator.kernel.cluster.scales import as_time, largest_memory
-from simulator.kernel.moves.move_list import DISPLACE, FEATURES, MOVE, PAUSE, START, servers_of
+from simulator.kernel.moves.move_list import DISPLACE, FEATURES, MOVE, NAMED, PAUSE, START, servers_of
 from simulator.kernel.rule.seats import crowded, harm_s
 from simulator.kernel.rule.trust import cores_wanted
 from simulator.kernel.rule.type_speeds import left_at_best, slow_on
@@ -100,7 +100,7 @@ def describe_move(s, jobs, m, v, k, slow, won, relief):
     out[WON] = as_signed_time(won)
     out[RELIEF] = as_time(relief)
     if kind == PAUSE or v.num_gpus[k] == 0:
-        out[ON_CORES] = kind == START and v.by_rule[k] == 0
+        out[ON_CORES] = kind == START and v.seating[k] == NAMED
         return
     gpus = v.gpus[k, : v.num_gpus[k]]
     there, owned = describe_gpus(s, jobs, m, job, gpus, out)

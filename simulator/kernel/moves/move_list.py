@@ -9,7 +9,7 @@ from simulator.kernel.rule.rule_memory import MOST_GPUS
 
 MOST_MOVES = 40
 (NAMED, PLACED, SEATED) = range(3)
-"""A move names its GPUs; the scenario's rule places its job; or the rule over moves does, on too many to name."""
+"""Where a job goes: to the GPUs named, where the scenario's rule places it, or where the rule over moves seats it."""
 
 KINDS = (
     "wait",
@@ -75,7 +75,7 @@ LIST = (
     ("kind", "i1", (MOST_MOVES,)),
     ("job", "i4", (MOST_MOVES,)),
     ("node", "i4", (MOST_MOVES,)),  # of a job that starts without GPUs
-    ("by_rule", "i1", (MOST_MOVES,)),  # NAMED, or who says where it is put
+    ("seating", "i1", (MOST_MOVES,)),  # NAMED, PLACED or SEATED
     ("servers", "i4", (MOST_MOVES,)),  # -1 for those asked for
     ("num_gpus", "i4", (MOST_MOVES,)),
     ("gpus", "i4", (MOST_MOVES, MOST_GPUS)),
@@ -142,7 +142,7 @@ def add(v, kind, job, gpus, most):
     v.job[k] = job
     v.node[k] = -1
     v.servers[k] = -1
-    v.by_rule[k] = 0
+    v.seating[k] = NAMED
     v.num_gpus[k] = len(gpus)
     for at in range(len(gpus)):
         v.gpus[k, at] = gpus[at]

@@ -55,9 +55,9 @@ def put_own_choice(s, jobs, m, v):
     last = m.num_moves - 1
     kind, job = m.move_kind[last], m.move_job[last]
     if m.kept_for != NOBODY and kind == decided.PAUSE:
-        by_rule = m.num_kept > MOST_GPUS
-        own = add(v, DISPLACE, m.kept_for, m.kept_gpus[: 0 if by_rule else m.num_kept], 1)
-        v.by_rule[own] = PLACED if by_rule else NAMED
+        too_many = m.num_kept > MOST_GPUS
+        own = add(v, DISPLACE, m.kept_for, m.kept_gpus[: 0 if too_many else m.num_kept], 1)
+        v.seating[own] = PLACED if too_many else NAMED
         v.servers[own] = m.kept_servers
         v.num_victims[own] = min(m.num_moves, MOST_GPUS)
         for at in range(v.num_victims[own]):
@@ -65,11 +65,12 @@ def put_own_choice(s, jobs, m, v):
         m.kept_for = NOBODY
         m.num_kept = 0
     else:
-        told = m.is_placed or m.num_gpus > MOST_GPUS
-        own = add(v, START if kind == decided.START else MOVE, job, m.gpus[: 0 if told else m.num_gpus], 1)
+        unnamed = m.is_placed or m.num_gpus > MOST_GPUS
+        gpus = m.gpus[: 0 if unnamed else m.num_gpus]
+        own = add(v, START if kind == decided.START else MOVE, job, gpus, 1)
         v.servers[own] = m.servers
-        if told:
-            v.by_rule[own] = PLACED if m.is_placed else SEATED
+        if unnamed:
+            v.seating[own] = PLACED if m.is_placed else SEATED
     v.own = own
     drop_moves(m)
     describe_move(s, jobs, m, v, own, 0.0, 0.0, 0.0)
@@ -104,19 +105,19 @@ def choose(s, jobs, m, v, k):
     elif kind in (WAIT, WAIT_A_MINUTE):
         v.waits = 1
         v.longest_wait = MINUTE if kind == WAIT_A_MINUTE else np.inf
-    elif kind == DISPLACE and v.by_rule[k]:
+    elif kind == DISPLACE and v.seating[k] == PLACED:
         find_room_beyond(s, jobs, m, job)
         displace_for(m, job, m.wanted[: m.num_wanted], m.wanted_servers, m.to_evict[: m.num_evicted])
     elif kind == DISPLACE:
         displace_for(m, job, gpus, servers, v.victims[k, : v.num_victims[k]])
     elif kind == PAUSE:
         decided.propose(m, decided.PAUSE, job, 0.0)
-    elif v.by_rule[k] == SEATED:
+    elif v.seating[k] == SEATED:
         seat_again(s, jobs, m, kind, job)
     elif kind == MOVE:
         fill_placement(jobs, m, job, gpus, servers)
         propose_move(s, jobs, m, job)
-    elif v.by_rule[k] == PLACED:
+    elif v.seating[k] == PLACED:
         place(s, jobs, job)
         propose_placed(s, jobs, m, job)
     elif len(gpus) == 0:
