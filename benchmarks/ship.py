@@ -34,6 +34,7 @@ BEYOND = {
     "it cannot make. `lookahead:` does not go on top of it.",
 }
 """What is beyond an agent, by its action."""
+SHIFTED = ", as they are and under shifts (`--vary`)"
 CONSTANTS = " with constants that a search found"
 
 
@@ -156,7 +157,7 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
         learned(training, shipped, arrivals_between(scenario.jobs, training.decisions)),
         "",
         f"- Learned on: {', '.join(f'`{each}`' for each in learned_on)}; physics: "
-        f"{scenario.physics if len(learned_on) == 1 else 'that of each'}; {training.windows} training windows each.",
+        f"{scenario.physics if len(learned_on) == 1 else 'that of each'}; {training.windows} training windows each{SHIFTED * training.vary}.",
         f"- {shipped.steps:,} decisions, {lasted(shipped.minutes)} of a shared machine, "
         f"learning seed {training.learning_seed}; commit {shipped.commit}.",
         f"- {levers(training)}.",

@@ -45,6 +45,7 @@ READ_ONLY = {
     "--action moves --begin constants": "of a workload as it is, not of a smaller one",
     "--protocol": "nine shifts beside the windows",
     "--vary": "an environment for each shift, and its windows to validate on",
+    "--config agents/shipped/all": "twelve workloads, with their windows to validate on",
     "--policy all --whole": "all are run for the README",
     "--policy all runs/": "the same",
     "docs.examples.train.vectors": "test_training_examples runs it",
