@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -18,7 +18,7 @@ from agents.steer_network import SteerNetwork
 from agents.training import Training, usual
 from simulator import old_names
 from simulator.choice import changed
-from simulator.kernel.moves.move_list import FEATURES
+from simulator.kernel.moves.move_list import FEATURES, KINDS
 from simulator.kernel.rule.load import LOAD
 from simulator.kernel.slots.features import QUEUE_FEATURES, TOTALS
 from simulator.rule import Rule
@@ -109,7 +109,8 @@ def load(folder: str | Path) -> Agent:
         raise ValueError(f"{folder / CHOICES}: expected the choices of an agent, format {FORMAT}")
     layout = _check_layout(folder, choices.get("layout"))
     action: Any = layout["action"]
-    training = _read(usual(action), choices.get("training"), folder)
+    unlimited = replace(usual(action), instead=KINDS)  # as one was that does not say so
+    training = _read(unlimited, choices.get("training"), folder)
     scenario = _read(Scenario(), choices.get("scenario"), folder)
     if not (0 < training.queue_slots <= MOST_SLOTS and 0 < training.hidden <= MOST_HIDDEN):
         raise ValueError(f"{folder / CHOICES}: a network of absurd size")

@@ -157,7 +157,8 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
         learned(training, shipped, arrivals_between(scenario.jobs, training.decisions)),
         "",
         f"- Learned on: {', '.join(f'`{each}`' for each in learned_on)}; physics: "
-        f"{scenario.physics if len(learned_on) == 1 else 'that of each'}; {training.windows} training windows each{SHIFTED * training.vary}.",
+        f"{scenario.physics if len(learned_on) == 1 else 'that of each'}; {training.windows} training windows each"
+        f"{SHIFTED * training.vary}.",
         f"- {shipped.steps:,} decisions, {lasted(shipped.minutes)} of a shared machine, "
         f"learning seed {training.learning_seed}; commit {shipped.commit}.",
         f"- {levers(training)}.",

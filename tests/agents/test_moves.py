@@ -1,5 +1,6 @@
 """Agents that choose among moves begin as the rule, score all moves alike, and learn what look-ahead says of each."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -140,6 +141,15 @@ def test_a_saved_agent_answers_alike_and_keeps_its_rule(tmp_path: Path) -> None:
     assert isinstance(loaded.network, MoveNetwork)
     assert loaded.network.forward_actor(vectors).tolist() == network_of(3.0).forward_actor(vectors).tolist()
     assert loaded.start == start
+
+
+def test_an_agent_of_before_makes_moves_of_all_kinds(tmp_path: Path) -> None:
+    """It says nothing of them."""
+    saved_agent.save(tmp_path, Agent(network_of(3.0), FEW, SCENARIO))
+    choices = json.loads((tmp_path / "agent.json").read_text())
+    assert choices["training"].pop("instead") == list(FEW.instead)
+    (tmp_path / "agent.json").write_text(json.dumps(choices))
+    assert saved_agent.load(tmp_path).training.instead == KINDS
 
 
 def test_a_student_learns_what_its_teacher_says() -> None:
