@@ -108,7 +108,7 @@ class MoveNetwork(ScoringNetwork):
         return found
 
     def forward_actor(self, flat: Tensor) -> Tensor:
-        """Return the logits (B, K) of a (B, n) batch, those of places without a move out of reach."""
+        """Return the logits (B, K) of a (B, n) batch; those of empty places and of other kinds are out of reach."""
         seen = Listed.of(flat)
         logits = self.base_scale * seen.own + self.scores(seen)
         return logits.masked_fill(~(self.others(seen) | seen.own), FORBIDDEN)

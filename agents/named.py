@@ -113,7 +113,7 @@ def looking_ahead(name: str, policy: "Policy | type") -> "Policy":
     if not isinstance(policy, Rule | Steered):
         raise ValueError(
             f"--policy {AHEAD}{name}: what looks ahead goes on by union or by what steers it (constants, {PPO}, the "
-            f"folder of an agent that steers), and {name} is neither here"
+            f"folder of an agent that steers), and what {name} stands for here is neither"
         )
     return LookAhead(policy)
 

@@ -15,10 +15,10 @@ from safetensors.torch import save as tensor_bytes
 from agents.move_network import MoveNetwork
 from agents.slot_network import SlotNetwork
 from agents.steer_network import SteerNetwork
-from agents.training import Training, usual
+from agents.training import LISTED, Training, usual
 from simulator import old_names
 from simulator.choice import changed
-from simulator.kernel.moves.move_list import FEATURES, KINDS
+from simulator.kernel.moves.move_list import FEATURES
 from simulator.kernel.rule.load import LOAD
 from simulator.kernel.slots.features import QUEUE_FEATURES, TOTALS
 from simulator.rule import Rule
@@ -109,7 +109,7 @@ def load(folder: str | Path) -> Agent:
         raise ValueError(f"{folder / CHOICES}: expected the choices of an agent, format {FORMAT}")
     layout = _check_layout(folder, choices.get("layout"))
     action: Any = layout["action"]
-    unlimited = replace(usual(action), instead=KINDS)  # as one was that does not say so
+    unlimited = replace(usual(action), instead=LISTED)  # as one was that does not say so
     training = _read(unlimited, choices.get("training"), folder)
     scenario = _read(Scenario(), choices.get("scenario"), folder)
     if not (0 < training.queue_slots <= MOST_SLOTS and 0 < training.hidden <= MOST_HIDDEN):

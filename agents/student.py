@@ -10,7 +10,7 @@ choice is the highest logit, so `base_scale` / `SHARPNESS` of the scale is the m
 first: each validation tries smaller ones too (`MARGINS`), and keeps the best.
 While learning most choices are the rule's, so that what is seen is what becomes of it, some the network's own and some
 drawn at random; all that was seen is kept (in the manner of DAgger: Ross, Gordon and Bagnell, AISTATS 2011). With its
-own choices alone a network that has seen little soon waits for ever, and learns of nothing but that.
+own choices alone a network that has seen little soon sees nothing but what becomes of its mistakes.
 """
 
 import copy

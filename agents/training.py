@@ -4,11 +4,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from simulator.choice import changed, check, choice
-from simulator.kernel.moves.move_list import KINDS
+from simulator.kernel.moves.move_list import DIVIDE, KINDS
 from simulator.policy import BASE_POLICY, Ranking
 from traces import did_you_mean
 from workloads import names
 
+LISTED = KINDS[:DIVIDE]  # those of cores and throttles follow by the rule
 UNION, CONSTANTS = "union", "constants"  # where learning may begin, or at an agent
 Action = Literal["steer", "moves", "pick"]
 Algorithm = Literal["ppo", "evolution", "distillation", "student"]
@@ -22,7 +23,7 @@ def workloads_expected(named: tuple[str, ...]) -> str | None:
 
 def kinds_expected(named: tuple[str, ...]) -> str | None:
     """Return which kinds of moves are expected where others are named, else None."""
-    return None if set(named) <= set(KINDS) else ", ".join(KINDS)
+    return None if set(named) <= set(LISTED) else ", ".join(LISTED)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from simulator.steered import arrivals_between
 
 CANNOT = """\
 - Jobs, profiles and prices of pauses are those of the simulator, whose errors `benchmarks/speed_errors.py` prints.
-- On other machines, loads or physics than these it was not tried, but for what the table tells."""
+- On other machines, loads or physics it was not tried, but for what docs/learning.md tells of shifts."""
 
 BEYOND = {
     "steer": "It moves the weights of a rule made by hand (`simulator.rule.Rule`); what that cannot do, it cannot do.",
@@ -123,12 +123,12 @@ def against(found: dict[str, pd.DataFrame], shipped: Seed, start: str) -> dict[s
 
 def learned(training: Training, shipped: Seed, arrivals: int) -> str:
     """Say how an agent has learned, and whether what is shipped looks at the load."""
-    if training.action == "moves":
+    if training.algorithm == "student":
         return (
             f"A student of look-ahead on the rule `union`{CONSTANTS * (training.begin == 'constants')}: a network that "
             f"scores the moves of a list has learned what each wins in imagined futures"
-            f"{f' (time constant {training.tau_s:,.0f} s)' if training.tau_s else ''}, and makes another than the "
-            "rule's own where it expects enough of it (docs/learning.md)."
+            f"{f' (time constant {training.tau_s:,.0f} s)' if training.tau_s else ''}, and makes another move than the "
+            "rule's own where the win that it expects exceeds a margin (docs/learning.md)."
         )
     rule = f"{len(training.weights)} weights of the rule `union`{CONSTANTS * (training.begin == 'constants')}"
     by_state = f"after every {arrivals} arrivals, by what it sees of the load"
@@ -178,7 +178,10 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
 def levers(training: Training) -> str:
     """Name the weights that an agent steers, or the kinds of moves that it makes."""
     told, names = (
-        ("In the place of the rule's own move it makes", training.instead)
+        (
+            "Waits and pauses where the rule does; in the place of the rule's own move it may make",
+            training.instead,
+        )
         if training.action == "moves"
         else ("Weights steered:", training.weights)
     )
@@ -213,13 +216,16 @@ def main(args: Sequence[str] | None = None) -> None:
     name = chosen.name or (FOR_ALL if agent.training.also else workload_like(agent.scenario))
     if name is None:
         parser.error("this scenario is none of the workloads: give a --name")
+    if agent.training.action != "steer" and agent.training.algorithm != "student":
+        parser.error("a card is written for agents that steer and for students of look-ahead")
+    text = card(chosen.run, name, seeds, shipped, chosen.judgement)
     folder = SHIPPED / name
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(shipped.folder / BEST, folder)
     choices = json.loads((chosen.run / CHOICES).read_text(encoding="utf-8"))
     choices["training"]["weights"] = agent.training.weights  # also where the usual ones become others
     (folder / CHOICES).write_text(json.dumps(choices, indent=2) + "\n", encoding="utf-8")
-    (folder / CARD).write_text(card(chosen.run, name, seeds, shipped, chosen.judgement), encoding="utf-8")
+    (folder / CARD).write_text(text, encoding="utf-8")
     print(folder / CARD)
 
 

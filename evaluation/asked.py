@@ -15,7 +15,7 @@ BESIDES = {
         "ppo": "The agent that comes with the project for the workload, or for all others.",
         "tuned": "What did best in a search on the workload's training windows; tuned:NAME for one policy.",
         "constants": "union with the weights that a search found for the workload.",
-        "lookahead:NAME": "union or what steers it (constants, ppo, the folder of an agent) looking ahead.",
+        "lookahead:NAME": "union or what steers it (constants, ppo, the folder of an agent that steers) looking ahead.",
         "all": "Every policy above but lookahead, which takes seconds to minutes a window.",
         "module:attribute": "A policy of your own.",
     }

@@ -19,7 +19,7 @@ from agents.move_network import OWN, Listed, MoveNetwork, flat
 from agents.moves import MovesLearner, play
 from agents.saved_agent import Agent
 from agents.student import MARGINS, Student
-from agents.training import MOVES, STEER, Training
+from agents.training import LISTED, MOVES, STEER, Training
 from agents.vec_env import batch
 from envs.rule_batch import RuleVectorEnv
 from simulator.episode import run
@@ -112,7 +112,7 @@ def test_in_the_place_of_the_rules_own_choice_only_moves_of_some_kinds_are_chose
 
     assert {"start", "move"} <= chosen_instead(FEW.instead) <= {"start", "displace", "move"}
     assert chosen_instead(("move",)) == {"move"}
-    assert chosen_instead(KINDS) & {"wait", "wait_a_minute", "pause"}
+    assert chosen_instead(LISTED) & {"wait", "wait_a_minute", "pause"}
     assert chosen_instead(()) == set()
 
 
@@ -149,7 +149,9 @@ def test_an_agent_of_before_makes_moves_of_all_kinds(tmp_path: Path) -> None:
     choices = json.loads((tmp_path / "agent.json").read_text())
     assert choices["training"].pop("instead") == list(FEW.instead)
     (tmp_path / "agent.json").write_text(json.dumps(choices))
-    assert saved_agent.load(tmp_path).training.instead == KINDS
+    network: Any = saved_agent.load(tmp_path).network
+    seen = Listed.of(some_lists())
+    assert torch.equal(network.others(seen), seen.legal & ~seen.own)
 
 
 def test_a_student_learns_what_its_teacher_says() -> None:
@@ -221,7 +223,25 @@ def test_most_of_what_a_student_plays_is_the_rule() -> None:
     own = Listed.of(vectors).moves[:, :, OWN].argmax(1).numpy()
     chosen = model.choices(model.playing(), vectors)
     assert 0.6 < (chosen == own).mean() < 0.95
-    assert Listed.of(vectors).legal.gather(1, torch.from_numpy(chosen).unsqueeze(1)).all()
+    seen = Listed.of(vectors)
+    reach = model.network.others(seen) | seen.own
+    assert reach.sum() < seen.legal.sum()
+    assert reach.gather(1, torch.from_numpy(chosen).unsqueeze(1)).all()
+
+
+def test_a_student_learns_nothing_of_moves_that_it_may_not_make() -> None:
+    """Whatever a wait or a pause wins changes neither the scale nor the error."""
+    vectors, found = some_lists(60), list[tuple[float, float]]()
+    seen = Listed.of(vectors)
+    others = student().network.others(seen)
+    won = torch.where(others, 100.0, 0.0)
+    for beyond in (0.0, 1e6):
+        model = student()
+        model._seen, model._won = [vectors], [torch.where(seen.legal & ~others & ~seen.own, beyond, won)]
+        model.train()
+        found.append((model._scale, model.error(vectors, model._won[0]).item()))
+    assert found[0] == found[1]
+    assert found[0][0] == pytest.approx(100.0)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,11 @@ def test_only_a_rule_over_moves_is_looked_ahead_on(on: str, tmp_path: Path) -> N
         chosen(read_choices(["--policy", f"lookahead:{on}", "--workload", "mixed"]))
 
 
+def test_nothing_looks_ahead_on_a_shipped_agent_that_chooses_moves() -> None:
+    with pytest.raises(ValueError, match=r"lookahead:ppo: .*what ppo stands for here is neither"):
+        chosen(read_choices(["--policy", "lookahead:ppo", "--workload", "aiturbo_ps"]))
+
+
 def test_a_table_of_what_looks_ahead(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], patient: None
 ) -> None:

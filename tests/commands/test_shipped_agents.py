@@ -86,7 +86,8 @@ def test_what_is_shipped_can_be_read_and_is_told_of(name: str) -> None:
     assert name == shipping.FOR_ALL or name in names()
     found = shipping.shipped_for(name)
     agent = saved_agent.load(found.folder)
-    assert isinstance(load_policy(found.folder), Steered | MovesAgent)
+    kind = {"steer": Steered, "moves": MovesAgent}[agent.training.action]
+    assert isinstance(load_policy(found.folder), kind)
     card = (found.folder / shipping.CARD).read_text(encoding="utf-8")
     assert "commit" in card
     levers = agent.training.instead if agent.training.action == "moves" else agent.training.weights

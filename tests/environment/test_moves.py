@@ -14,11 +14,11 @@ from envs.openings import Opening
 from simulator.episode import run
 from simulator.kernel.cluster import laws
 from simulator.kernel.moves import labels
-from simulator.kernel.moves.move_list import DISPLACE, PLACED
+from simulator.kernel.moves.move_list import DISPLACE, PLACED, SEATED
 from simulator.look_ahead import LookAhead, futures
 from simulator.rule import Rule
 from simulator.vocabulary import DONE, LOADING, NOBODY, PAUSING, QUEUED, RESERVED, RUNNING
-from workloads import named, windows
+from workloads import Workload, named, windows
 
 FEW = 60  # jobs
 STARTED = (RESERVED, LOADING, RUNNING, DONE)
@@ -91,18 +91,42 @@ def test_own_choices_may_pause_jobs_for_more_gpus_than_a_list_names() -> None:
     assert batch.states[0].finish_s[:200].tolist() == ends.tolist()
 
 
-@pytest.mark.parametrize(("jobs", "number", "asked"), [(60, 17, 24), (120, 28, 16)])
-def test_own_choices_may_be_wider_than_a_node(jobs: int, number: int, asked: int) -> None:
-    """Jobs that ask for more GPUs than a list names but run on fewer, or that the scenario's rule places."""
-    scenario = replace(named("philly"), jobs=jobs, all_windows=True)
-    load = windows(scenario, "train", number + 1)[number]
-    assert load.jobs["num_gpus"].max() == asked
-    batch = Choosing([Opening(load)], 1)
+def test_own_choices_may_run_on_fewer_gpus_than_they_ask_for() -> None:
+    """A job asks for more GPUs than a list names, and runs on those of one node."""
+    load = windows(replace(named("philly"), jobs=60, all_windows=True), "train", 18)[17]
+    assert load.jobs["num_gpus"].max() == 24
+    assert own_choices_are_the_rule(load, 60)[PLACED] == 0
+
+
+def test_own_choices_may_be_placed_by_the_scenarios_rule() -> None:
+    load = windows(replace(named("philly_exclusive"), jobs=60, all_windows=True), "train", 2)[1]
+    assert own_choices_are_the_rule(load, 60)[PLACED] == 3
+
+
+def test_own_choices_count_the_cores_that_a_start_lacks_once() -> None:
+    """A job starts beside others whose cores are then divided anew."""
+    load = windows(replace(named("philly"), jobs=120, all_windows=True), "train", 29)[28]
+    own_choices_are_the_rule(load, 120)
+
+
+def test_own_choices_may_be_seated_on_more_gpus_than_a_list_names() -> None:
+    """Nodes have 32 GPUs, and jobs ask for up to 24."""
+    scenario = replace(named("philly"), cluster="2x32", jobs=60, all_windows=True)
+    load = windows(scenario, "train", 18)[17]
+    assert own_choices_are_the_rule(load, 60)[SEATED] > 0
+
+
+def own_choices_are_the_rule(load: Workload, jobs: int) -> np.ndarray:
+    """Make the own choices, compare with the rule, and return how many were NAMED, PLACED and SEATED."""
+    batch, seatings = Choosing([Opening(load)], 1), np.zeros(3, int)
     batch.begin(0, 0)
     while batch.more[0]:
-        choose(batch, int(batch.lists["own"][0]))
+        own = int(batch.lists["own"][0])
+        seatings[batch.lists["seating"][0, own]] += 1
+        choose(batch, own)
     ends = run(Rule(), load.episode()).state.finish_s[:jobs]
     assert batch.states[0].finish_s[:jobs].tolist() == ends.tolist()
+    return seatings
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -114,7 +114,7 @@ def servers_of(jobs, v, k):
 @compiled
 def is_like(v, k, kind, job, gpus):
     """Tell whether the k-th move is of this kind, for this job and with these GPUs, in whatever order."""
-    if v.kind[k] != kind or v.job[k] != job or v.num_gpus[k] != len(gpus):
+    if v.seating[k] != NAMED or v.kind[k] != kind or v.job[k] != job or v.num_gpus[k] != len(gpus):
         return False
     for gpu in gpus:
         found = False

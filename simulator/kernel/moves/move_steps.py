@@ -44,6 +44,7 @@ from simulator.kernel.rule.offers import best_move_of, best_seats, fill_placemen
 from simulator.kernel.rule.rule_memory import MOST_GPUS
 from simulator.kernel.rule.rule_over_moves import is_legal, note_wait, wait
 from simulator.kernel.rule.rule_sight import look
+from simulator.kernel.rule.slow_types import find_slow_start
 from simulator.kernel.rule.steering import job_seconds, tell
 
 MINUTE = 60.0
@@ -80,7 +81,8 @@ def put_own_choice(s, jobs, m, v):
 def seat_again(s, jobs, m, kind, job):
     """Propose the rule's start or move of a job on more GPUs than a list names."""
     if kind == START:
-        best_seats(s, jobs, m, job, needs_as_asked(s, jobs, m, job))
+        if not best_seats(s, jobs, m, job, needs_as_asked(s, jobs, m, job)):
+            find_slow_start(s, jobs, m)
         sit(s, jobs, m, job)
     else:
         best_move_of(s, jobs, m, job, 0.0)

@@ -12,7 +12,7 @@ from simulator.kernel.rule.batches import BATCH_FIELDS
 from simulator.kernel.rule.history import HISTORY
 from simulator.kernel.rule.rule_parameters import RULE_PARAMETERS
 
-MOST_GPUS = 16  # of a move that names its GPUs; what needs more is put where the scenario's rule puts it
+MOST_GPUS = 16  # of a move that names its GPUs
 
 MEMORY: Fields = (
     *((parameter.name, "f8") for parameter in RULE_PARAMETERS),
