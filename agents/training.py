@@ -4,15 +4,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from simulator.choice import changed, check, choice
-from simulator.kernel.moves.move_list import DIVIDE, KINDS
 from simulator.policy import BASE_POLICY, Ranking
 from traces import did_you_mean
 from workloads import names
 
-LISTED = KINDS[:DIVIDE]  # those of cores and throttles follow by the rule
 UNION, CONSTANTS = "union", "constants"  # where learning may begin, or at an agent
 Action = Literal["steer", "moves", "pick"]
 Algorithm = Literal["ppo", "evolution", "distillation", "student"]
+LISTED = ("wait", "start", "displace", "move", "pause", "wait_a_minute")
+"""Kinds of moves that are listed while cores and throttles follow by the rule: the first of the kernel's `KINDS`."""
 
 
 def workloads_expected(named: tuple[str, ...]) -> str | None:

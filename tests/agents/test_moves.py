@@ -23,7 +23,7 @@ from agents.training import LISTED, MOVES, STEER, Training
 from agents.vec_env import batch
 from envs.rule_batch import RuleVectorEnv
 from simulator.episode import run
-from simulator.kernel.moves.move_list import FEATURES, KINDS
+from simulator.kernel.moves.move_list import DIVIDE, FEATURES, KINDS
 from simulator.rule import Rule
 from workloads import named, windows
 
@@ -114,6 +114,10 @@ def test_in_the_place_of_the_rules_own_choice_only_moves_of_some_kinds_are_chose
     assert chosen_instead(("move",)) == {"move"}
     assert chosen_instead(LISTED) & {"wait", "wait_a_minute", "pause"}
     assert chosen_instead(()) == set()
+
+
+def test_the_kinds_that_are_chosen_from_are_the_kernels() -> None:
+    assert LISTED == KINDS[:DIVIDE]
 
 
 def test_an_untrained_agent_is_the_rule() -> None:
