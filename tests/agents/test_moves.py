@@ -117,7 +117,7 @@ def test_in_the_place_of_the_rules_own_choice_only_moves_of_some_kinds_are_chose
 
 
 def test_the_kinds_that_are_chosen_from_are_the_kernels() -> None:
-    assert LISTED == KINDS[:DIVIDE]
+    assert KINDS[:DIVIDE] == LISTED
 
 
 def test_an_untrained_agent_is_the_rule() -> None:
