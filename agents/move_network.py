@@ -102,16 +102,20 @@ class MoveNetwork(ScoringNetwork):
         found: Tensor = self.score(self.actor(self._read(seen))).squeeze(2)
         return found
 
+    def reach(self, seen: Listed) -> Tensor:
+        """Tell which moves may be made: the rule's own choice, and those of some kinds; bool (B, K)."""
+        found: Tensor = seen.legal & (seen.own | (seen.kinds[:, :, self._instead] > 0).any(2))
+        return found
+
     def others(self, seen: Listed) -> Tensor:
         """Tell which moves may be made in the place of the rule's own, bool (B, K)."""
-        found: Tensor = seen.legal & ~seen.own & (seen.kinds[:, :, self._instead] > 0).any(2)
-        return found
+        return self.reach(seen) & ~seen.own
 
     def forward_actor(self, flat: Tensor) -> Tensor:
         """Return the logits (B, K) of a (B, n) batch; those of empty places and of other kinds are out of reach."""
         seen = Listed.of(flat)
         logits = self.base_scale * seen.own + self.scores(seen)
-        return logits.masked_fill(~(self.others(seen) | seen.own), FORBIDDEN)
+        return logits.masked_fill(~self.reach(seen), FORBIDDEN)
 
     def forward_critic(self, flat: Tensor) -> Tensor:
         """Return the values (B, 1)."""

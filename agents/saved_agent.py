@@ -15,7 +15,7 @@ from safetensors.torch import save as tensor_bytes
 from agents.move_network import MoveNetwork
 from agents.slot_network import SlotNetwork
 from agents.steer_network import SteerNetwork
-from agents.training import LISTED, Training, usual
+from agents.training import MOVE_KINDS, Training, usual
 from simulator import old_names
 from simulator.choice import changed
 from simulator.kernel.moves.move_list import FEATURES
@@ -109,7 +109,7 @@ def load(folder: str | Path) -> Agent:
         raise ValueError(f"{folder / CHOICES}: expected the choices of an agent, format {FORMAT}")
     layout = _check_layout(folder, choices.get("layout"))
     action: Any = layout["action"]
-    unlimited = replace(usual(action), instead=LISTED)  # as one was that does not say so
+    unlimited = replace(usual(action), instead=MOVE_KINDS)  # as one was that does not say so
     training = _read(unlimited, choices.get("training"), folder)
     scenario = _read(Scenario(), choices.get("scenario"), folder)
     if not (0 < training.queue_slots <= MOST_SLOTS and 0 < training.hidden <= MOST_HIDDEN):

@@ -93,7 +93,7 @@ class Student(PPO):
         drawn = self._rng.random(len(vectors))
         own = seen.own.int().argmax(1).numpy()
         chosen = np.where(drawn < AT_RANDOM + ITS_OWN, network.choose(vectors).numpy(), own)
-        reach = (network.others(seen) | seen.own).numpy()
+        reach = network.reach(seen).numpy()
         at_random = np.where(reach, self._rng.random(reach.shape), -1.0).argmax(1)
         return np.where(drawn < AT_RANDOM, at_random, chosen)
 

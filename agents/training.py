@@ -11,7 +11,7 @@ from workloads import names
 UNION, CONSTANTS = "union", "constants"  # where learning may begin, or at an agent
 Action = Literal["steer", "moves", "pick"]
 Algorithm = Literal["ppo", "evolution", "distillation", "student"]
-LISTED = ("wait", "start", "displace", "move", "pause", "wait_a_minute")
+MOVE_KINDS = ("wait", "start", "displace", "move", "pause", "wait_a_minute")
 """Kinds of moves that are listed while cores and throttles follow by the rule: the first of the kernel's `KINDS`."""
 
 
@@ -23,7 +23,7 @@ def workloads_expected(named: tuple[str, ...]) -> str | None:
 
 def kinds_expected(named: tuple[str, ...]) -> str | None:
     """Return which kinds of moves are expected where others are named, else None."""
-    return None if set(named) <= set(LISTED) else ", ".join(LISTED)
+    return None if set(named) <= set(MOVE_KINDS) else ", ".join(MOVE_KINDS)
 
 
 @dataclass(frozen=True)

@@ -177,14 +177,10 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
 
 def levers(training: Training) -> str:
     """Name the weights that an agent steers, or the kinds of moves that it makes."""
-    told, names = (
-        (
-            "Waits and pauses where the rule does; in the place of the rule's own move it may make",
-            training.instead,
-        )
-        if training.action == "moves"
-        else ("Weights steered:", training.weights)
-    )
+    told, names = "Weights steered:", training.weights
+    if training.action == "moves":
+        told = "Waits and pauses where the rule does; in the place of the rule's own move it may make"
+        names = training.instead
     return f"{told} {', '.join(f'`{each}`' for each in names)}"
 
 

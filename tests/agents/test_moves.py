@@ -19,7 +19,7 @@ from agents.move_network import OWN, Listed, MoveNetwork, flat
 from agents.moves import MovesLearner, play
 from agents.saved_agent import Agent
 from agents.student import MARGINS, Student
-from agents.training import LISTED, MOVES, STEER, Training
+from agents.training import MOVE_KINDS, MOVES, STEER, Training
 from agents.vec_env import batch
 from envs.rule_batch import RuleVectorEnv
 from simulator.episode import run
@@ -112,12 +112,12 @@ def test_in_the_place_of_the_rules_own_choice_only_moves_of_some_kinds_are_chose
 
     assert {"start", "move"} <= chosen_instead(FEW.instead) <= {"start", "displace", "move"}
     assert chosen_instead(("move",)) == {"move"}
-    assert chosen_instead(LISTED) & {"wait", "wait_a_minute", "pause"}
+    assert chosen_instead(MOVE_KINDS) & {"wait", "wait_a_minute", "pause"}
     assert chosen_instead(()) == set()
 
 
 def test_the_kinds_that_are_chosen_from_are_the_kernels() -> None:
-    assert KINDS[:DIVIDE] == LISTED
+    assert KINDS[:DIVIDE] == MOVE_KINDS
 
 
 def test_an_untrained_agent_is_the_rule() -> None:
@@ -228,7 +228,7 @@ def test_most_of_what_a_student_plays_is_the_rule() -> None:
     chosen = model.choices(model.playing(), vectors)
     assert 0.6 < (chosen == own).mean() < 0.95
     seen = Listed.of(vectors)
-    reach = model.network.others(seen) | seen.own
+    reach = model.network.reach(seen)
     assert reach.sum() < seen.legal.sum()
     assert reach.gather(1, torch.from_numpy(chosen).unsqueeze(1)).all()
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import baselines
 import evaluate
 from agents import load_policy, saved_agent, shipping
 from agents.judging import Candidate, learned_on
+from agents.saved_agent import Agent
 from baselines import load
 from benchmarks import ship
 from benchmarks.look_ahead import play, rule_of, told
@@ -20,9 +22,9 @@ from evaluation import protocol
 from simulator.look_ahead import LookAhead
 from simulator.rule import Rule
 from simulator.steered import Steered
-from tests.cases.crowd import crowd
+from tests.cases.crowd import TINY, crowd, opinionated
 from train_agent import main as train
-from workloads import named, names, windows
+from workloads import Scenario, named, names, windows
 
 SHIPPED = shipping.shipped()
 FEW = (
@@ -65,6 +67,38 @@ def test_the_best_on_validation_windows_is_shipped_with_its_card(run: Path, ship
     rows = re.findall(r"^\| (.+) \| \d\.\d{3} \| \d\.\d{3}-\d\.\d{3} \| [012] \|$", card, re.MULTILINE)
     assert {"its own mean action, held", "where it began (`union`)", "`fifo`", "`xion`"} <= set(rows)
     assert "--config agents/shipped/all/choices.json" in card
+
+
+def test_a_students_card_tells_which_moves_it_may_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no mean action that could be held."""
+    monkeypatch.setattr("agents.callbacks.show_image", lambda *drawn: None)
+    for module in (shipping, ship):
+        monkeypatch.setattr(module, "SHIPPED", tmp_path / "shipped")
+    student = ("--action", "moves", "--instead", "start", "move", "--out", str(tmp_path / "run"))
+    assert train(["--trace-file", crowd(tmp_path / "jobs.csv"), *FEW, *student]) == 0
+    ship.main([str(tmp_path / "run"), "--name", "all"])
+    card = (tmp_path / "shipped" / "all" / shipping.CARD).read_text(encoding="utf-8")
+    assert "\nA student of look-ahead on the rule `union`: " in card
+    assert "in the place of the rule's own move it may make `start`, `move`." in card
+    assert "It chooses among some moves" in card
+    assert "held" not in card
+    assert "Weights steered" not in card
+
+
+def test_what_has_no_card_replaces_no_shipped_agent(
+    run: Path, shipped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {each.name: each.read_bytes() for each in shipped.iterdir()}
+    shutil.copytree(run, tmp_path / "picks")
+    for seed in ship.seeds_of(tmp_path / "picks"):
+        shutil.rmtree(seed.folder / "best")
+        saved_agent.save(seed.folder / "best", Agent(opinionated(), TINY, Scenario()))
+    with pytest.raises(SystemExit):
+        ship.main([str(tmp_path / "picks"), "--name", "all"])
+    assert "agents that steer and for students" in capsys.readouterr().err
+    assert {each.name: each.read_bytes() for each in shipped.iterdir()} == before
 
 
 def test_policy_ppo_is_the_agent_shipped_for_the_workload_or_for_all(

@@ -1,5 +1,6 @@
 """Choosing among moves: what is listed can be done, does what it says, and the rule's own choices are the rule."""
 
+from collections import Counter
 from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
@@ -14,7 +15,7 @@ from envs.openings import Opening
 from simulator.episode import run
 from simulator.kernel.cluster import laws
 from simulator.kernel.moves import labels
-from simulator.kernel.moves.move_list import DISPLACE, PLACED, SEATED
+from simulator.kernel.moves.move_list import DISPLACE, MOVE, NAMED, PLACED, SEATED, START
 from simulator.look_ahead import LookAhead, futures
 from simulator.rule import Rule
 from simulator.vocabulary import DONE, LOADING, NOBODY, PAUSING, QUEUED, RESERVED, RUNNING
@@ -80,53 +81,49 @@ def test_the_own_choices_are_the_rule(workload: str, cores: bool) -> None:
 def test_own_choices_may_pause_jobs_for_more_gpus_than_a_list_names() -> None:
     """The window has a gang of 32 for which others give way."""
     load = windows(replace(named("philly_exclusive"), jobs=200, all_windows=True), "train", 7)[6]
-    batch, wide = Choosing([Opening(load)], 1), 0
-    batch.begin(0, 0)
-    while batch.more[0]:
-        own = int(batch.lists["own"][0])
-        wide += batch.lists["kind"][0, own] == DISPLACE and batch.lists["seating"][0, own] == PLACED
-        choose(batch, own)
-    assert wide > 0
-    ends = run(Rule(), load.episode()).state.finish_s[:200]
-    assert batch.states[0].finish_s[:200].tolist() == ends.tolist()
+    assert own_choices_like_the_rules(load)[DISPLACE, PLACED] > 0
 
 
 def test_own_choices_may_run_on_fewer_gpus_than_they_ask_for() -> None:
     """A job asks for more GPUs than a list names, and runs on those of one node."""
     load = windows(replace(named("philly"), jobs=60, all_windows=True), "train", 18)[17]
     assert load.jobs["num_gpus"].max() == 24
-    assert own_choices_are_the_rule(load, 60)[PLACED] == 0
+    assert {seating for _, seating in own_choices_like_the_rules(load)} == {NAMED}
 
 
 def test_own_choices_may_be_placed_by_the_scenarios_rule() -> None:
     load = windows(replace(named("philly_exclusive"), jobs=60, all_windows=True), "train", 2)[1]
-    assert own_choices_are_the_rule(load, 60)[PLACED] == 3
+    assert own_choices_like_the_rules(load)[START, PLACED] > 0
 
 
 def test_own_choices_count_the_cores_that_a_start_lacks_once() -> None:
     """A job starts beside others whose cores are then divided anew."""
     load = windows(replace(named("philly"), jobs=120, all_windows=True), "train", 29)[28]
-    own_choices_are_the_rule(load, 120)
+    own_choices_like_the_rules(load)
 
 
-def test_own_choices_may_be_seated_on_more_gpus_than_a_list_names() -> None:
-    """Nodes have 32 GPUs, and jobs ask for up to 24."""
-    scenario = replace(named("philly"), cluster="2x32", jobs=60, all_windows=True)
-    load = windows(scenario, "train", 18)[17]
-    assert own_choices_are_the_rule(load, 60)[SEATED] > 0
+@pytest.mark.parametrize(("cluster", "number", "kind"), [("2x32", 17, MOVE), ("1x64", 23, START)])
+def test_own_choices_may_be_seated_on_more_gpus_than_a_list_names(
+    cluster: str, number: int, kind: int
+) -> None:
+    """Nodes have so many GPUs, and a job asks for 24 or 32."""
+    scenario = replace(named("philly"), cluster=cluster, jobs=60, all_windows=True)
+    load = windows(scenario, "train", number + 1)[number]
+    assert own_choices_like_the_rules(load)[kind, SEATED] > 0
 
 
-def own_choices_are_the_rule(load: Workload, jobs: int) -> np.ndarray:
-    """Make the own choices, compare with the rule, and return how many were NAMED, PLACED and SEATED."""
-    batch, seatings = Choosing([Opening(load)], 1), np.zeros(3, int)
+def own_choices_like_the_rules(load: Workload) -> Counter[tuple[int, int]]:
+    """Make the own choices, hold them against the rule, and count them by kind and seating."""
+    batch, made = Choosing([Opening(load)], 1), Counter[tuple[int, int]]()
     batch.begin(0, 0)
     while batch.more[0]:
         own = int(batch.lists["own"][0])
-        seatings[batch.lists["seating"][0, own]] += 1
+        made[int(batch.lists["kind"][0, own]), int(batch.lists["seating"][0, own])] += 1
         choose(batch, own)
+    jobs = len(load.jobs)
     ends = run(Rule(), load.episode()).state.finish_s[:jobs]
     assert batch.states[0].finish_s[:jobs].tolist() == ends.tolist()
-    return seatings
+    return made
 
 
 @pytest.mark.parametrize("seed", range(3))
