@@ -50,7 +50,7 @@ class MovesLearner(Learner):
             },
         }
         if training.algorithm == "student":
-            teacher = choosing(envs).won_s
+            teacher = partial(choosing(envs).won_s, training.instead)
             return Student(ScoringPolicy, VecMonitor(ClusterVecEnv(envs)), teacher=teacher, **keywords)
         return PPO(ScoringPolicy, VecMonitor(ClusterVecEnv(envs)), **keywords)
 

@@ -110,22 +110,25 @@ class Choosing(RuleBatch):
         """Return the moves, the load, and the mask."""
         return shown(self.lists, self.load, self.most)
 
-    def won_s(self) -> np.ndarray:
+    def won_s(self, kinds: Sequence[str] = KINDS) -> np.ndarray:
         """Return what each move wins over the rule's own choice: (N, most), job-seconds; 0 where there is none.
 
         It is the mean over `futures` imagined ones (`simulator.kernel.moves.look_ahead`): nothing true is looked at.
+        kinds: of the moves to try; others have 0.
         """
-        return self.imagined(np.full(self.count, ALL))
+        return self.imagined(np.full(self.count, ALL), kinds)
 
-    def imagined(self, places: np.ndarray) -> np.ndarray:
-        """Return the same, of the move at this place of each list or of all; 0 for moves that are not tried."""
+    def imagined(self, places: np.ndarray, kinds: Sequence[str] = KINDS) -> np.ndarray:
+        """Return the same, of the move at this place of each list or of all of some kinds; 0 if it is not tried."""
+        tried = np.array([kind in kinds for kind in KINDS])
 
         def work(part: slice) -> None:
             room = self._room()
             for e in range(part.start, part.stop):
                 if self.more[e]:
                     states, lists = self.states[e : e + 1], self.lists[e : e + 1]
-                    labels.try_listed(states, lists, self._opened(room, e), places[e], self._ahead)
+                    room_of = self._opened(room, e)
+                    labels.try_listed(states, lists, room_of, places[e], tried, self._ahead)
             self._rooms.append(room)
 
         self.in_parts(work)

@@ -15,7 +15,7 @@ from envs.openings import Opening
 from simulator.episode import run
 from simulator.kernel.cluster import laws
 from simulator.kernel.moves import labels
-from simulator.kernel.moves.move_list import DISPLACE, MOVE, NAMED, PLACED, SEATED, START
+from simulator.kernel.moves.move_list import DISPLACE, KINDS, MOVE, NAMED, PLACED, SEATED, START
 from simulator.look_ahead import LookAhead, futures
 from simulator.rule import Rule
 from simulator.vocabulary import DONE, LOADING, NOBODY, PAUSING, QUEUED, RESERVED, RUNNING
@@ -297,12 +297,25 @@ def test_what_moves_win_is_what_look_ahead_says_of_them(workload: str) -> None:
         won, count = batch.won_s()[0], int(batch.lists["num"][0])
         lists, room = futures(batch.states, batch.jobs[0], batch.memory[[0, 0]])
         lists[0] = batch.lists[0]
-        labels.try_listed(batch.states, lists, room, -1, ahead.choices)
+        labels.try_listed(batch.states, lists, room, -1, np.ones(len(KINDS), bool), ahead.choices)
         assert won[:count].tolist() == (lists["won"][0, :count] / 3).tolist()
         assert won[batch.lists["own"][0]] == 0
         assert np.abs(won[:count]).max() > 0
         assert not won[count:].any()
         choose(batch, int(batch.lists["own"][0]))
+
+
+def test_moves_of_some_kinds_may_be_imagined_alone() -> None:
+    """They win what they win beside the others, which are not tried."""
+    batch, told_apart = one(futures=2), 0
+    for _ in range(40):
+        won, some = batch.won_s()[0], batch.won_s(("start", "displace"))[0]
+        kinds = [move.kind for move in batch.moves(0)]
+        expected = [w if kind in ("start", "displace") else 0 for w, kind in zip(won, kinds, strict=False)]
+        assert some[: len(kinds)].tolist() == expected
+        told_apart += bool(some.any()) and some.tolist() != won.tolist()
+        choose(batch, int(batch.lists["own"][0]))
+    assert told_apart
 
 
 def test_to_imagine_leaves_no_trace() -> None:

@@ -37,9 +37,10 @@ def label(states, jobs, lists, room, choices):
 
 
 @entry
-def try_listed(states, lists, room, place, choices):
-    """Try a move of a list that has been made, or all for -1, in all futures: what it wins is written into the list.
+def try_listed(states, lists, room, place, kinds, choices):
+    """Try a move of a list that has been made, or for -1 all of some kinds, in all futures; write what each wins there.
 
+    kinds: for each kind of move, whether it is tried.
     The first memory of the room is that with which the list was made; like the record it is only read.
     """
     s, v = states[0], lists[0]
@@ -47,6 +48,6 @@ def try_listed(states, lists, room, place, choices):
     if place == v.own:
         return
     for k in range(v.num):
-        v.tried[k] = k != v.own and (place < 0 or k == place)
+        v.tried[k] = k != v.own and (k == place or (place < 0 and kinds[v.kind[k]]))
     try_moves(s, v, room, 0, choices.draws, choices)
     v.waits = 0
