@@ -146,14 +146,9 @@ def search(
     return best._replace(generations=evolution.countiter, minutes=minutes_since(began))
 
 
-def evolution_of(
-    begin: Floats, searching: Searching, rng: np.random.Generator, **more: Any
-) -> cma.CMAEvolutionStrategy:
-    """Return what draws candidates round `begin`, and learns from their values; all chance is of this generator.
-
-    more: options of pycma.
-    """
-    choices = more | {
+def evolution_of(begin: Floats, searching: Searching, rng: np.random.Generator) -> cma.CMAEvolutionStrategy:
+    """Return what draws candidates round `begin`, and learns from their values; all chance is of this generator."""
+    choices = {
         "popsize": searching.population,
         "randn": lambda *shape: rng.standard_normal(shape),
         "seed": np.nan,  # leaves NumPy's own generator alone

@@ -2,9 +2,7 @@
 
 A candidate holds one offset of each weight through whole windows, and is judged by its mean return on windows that all
 candidates of a generation play. CMA-ES (Hansen 2016, arXiv 1604.00772) learns how weights go together, which the noise
-of PPO, each weight's for itself, does not. Near the best constants, chance in a few windows counts for more than
-what still can be won, and the mean of the candidates wanders. What is handed on is therefore an average: of the means
-of the later half of all generations (Polyak and Juditsky 1992).
+of PPO, each weight's for itself, does not.
 """
 
 import math
@@ -23,8 +21,7 @@ from agents.two_phases import TwoPhases
 from simulator.steered import REACH
 from traces import stream
 
-POPULATION = 32  # candidates a generation: under so much noise, many on few windows rather than few on many
-TOGETHER = 8  # candidates that play each window side by side, where environments share out so
+TOGETHER = 4  # candidates that play each window side by side, where environments share out so
 ENDLESS = -100.0  # what a window counts in which jobs pause one another for ever, %
 
 
@@ -36,9 +33,7 @@ class SearchFirst(TwoPhases):
         super().__init__(*args, **kwargs)
         self._rng = stream(self.seed or 0, "search of constants")
         self._best, self._went_on = self._biases().numpy().copy(), False
-        searching = Searching(population=POPULATION, sigma=sigma)
-        self._evolution = evolution_of(REACH * self._best, searching, self._rng, bounds=[-REACH, REACH])
-        self._means: list[np.ndarray] = []
+        self._evolution = evolution_of(REACH * self._best, Searching(sigma=sigma), self._rng)
         self._candidates: list[np.ndarray] = []
         self._returns = np.empty(0)
 
@@ -71,13 +66,12 @@ class SearchFirst(TwoPhases):
         return True
 
     def train(self) -> None:
-        """Let CMA-ES learn from a generation, and put the average of its means into the network; then as PPO does."""
+        """Let CMA-ES learn from a generation, and put its mean into the network; then as PPO does."""
         if not self._candidates:
             return super().train()
         self._evolution.tell(self._candidates, -self._returns)
         self._candidates = []
-        self._means.append(self._evolution.result.xfavorite / REACH)  # the mean, within the bounds
-        self._put_in(np.mean(self._means[len(self._means) // 2 :], axis=0))
+        self._put_in(self._evolution.mean / REACH)
         self.logger.record("train/sigma", float(self._evolution.sigma))
         return None
 
@@ -87,7 +81,7 @@ class SearchFirst(TwoPhases):
         """Hold offsets (N, weights), in scales, through windows; return what each environment is paid, % of its own."""
         env.set_options([{"window": number} for number in numbers])
         env.reset()
-        actions = (offsets / REACH).astype(np.float32)
+        actions = np.clip(offsets / REACH, -1.0, 1.0).astype(np.float32)
         returns, going = np.zeros(env.num_envs), np.ones(env.num_envs, bool)
         while going.any():
             _, rewards, dones, infos = env.step(actions)
@@ -115,7 +109,7 @@ class SearchFirst(TwoPhases):
 
     def _put_in(self, offsets: np.ndarray) -> None:
         with torch.no_grad():
-            self._biases().copy_(torch.as_tensor(offsets, dtype=torch.float32))
+            self._biases().copy_(torch.as_tensor(np.clip(offsets, -1.0, 1.0), dtype=torch.float32))
 
 
 def side_by_side(env: VecEnv) -> int:
