@@ -127,8 +127,8 @@ class Choosing(RuleBatch):
             for e in range(part.start, part.stop):
                 if self.more[e]:
                     states, lists = self.states[e : e + 1], self.lists[e : e + 1]
-                    room_of = self._opened(room, e)
-                    labels.try_listed(states, lists, room_of, places[e], tried, self._ahead)
+                    opened = self._opened(room, e)
+                    labels.try_listed(states, lists, opened, places[e], tried, self._ahead)
             self._rooms.append(room)
 
         self.in_parts(work)
