@@ -9,7 +9,6 @@ docs/images/policies.png, which `--picture` draws again without simulating anyth
 
 import argparse
 import math
-import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,6 +20,7 @@ from joblib import Parallel, delayed
 
 import baselines
 from agents import shipped_policy
+from docs.pages.markdown import filled
 from evaluation import footnotes, search
 from evaluation.comparison import compare
 from evaluation.plot.dots import dots
@@ -142,9 +142,21 @@ def of_search(workload: str, cells: Sequence[Cell]) -> Iterator[Cell]:
         yield from (cell._replace(policy=TUNED) for cell in cells if cell.policy == label)
 
 
-def brief(cells: Sequence[Cell]) -> list[Cell]:
-    """Return the cells of some policies and workloads, as far as they are there."""
-    return [cell for cell in cells if cell.policy in BRIEF_ROWS and cell.workload in BRIEF_COLUMNS]
+def brief(cells: Sequence[Cell]) -> list[str]:
+    """Return the lines of a table of some policies and workloads, as far as they are there, and the best others."""
+    few = [cell for cell in cells if cell.policy in BRIEF_ROWS and cell.workload in BRIEF_COLUMNS]
+    return [*table(few, DIGITS_IN_BRIEF), "", best_others(cells)] if few else []
+
+
+def best_others(cells: Sequence[Cell]) -> str:
+    """Name the best policy of each workload that is neither an agent nor `union`, also of those tuned."""
+    best: dict[str, Cell] = {}
+    for cell in cells:
+        own = cell.policy.partition(", ")[0] in (AGENT, "union", TUNED)
+        if eligible(cell) and not own and cell.workload in BRIEF_COLUMNS:
+            best[cell.workload] = min(best.get(cell.workload, cell), cell, key=lambda each: each.ratio)
+    told = [f"`{name}`: {it.policy} {text(it, -1, DIGITS_IN_BRIEF)}" for name, it in sorted(best.items())]
+    return f"The best of all others, tuned ones included: {'; '.join(told)}."
 
 
 def table(cells: Sequence[Cell], digits: int = 3) -> list[str]:
@@ -234,25 +246,13 @@ def about(name: str, workloads: Sequence[Workload]) -> list[str]:
 
 def fill(file: Path, mark: str, lines: Sequence[str]) -> None:
     """Replace what stands between the marks in a file; ValueError if it has none."""
-    before, place = found(file, mark)
-    content = "\n".join((f"<!-- {mark}: begin -->", "", *lines, "", f"<!-- {mark}: end -->"))
-    file.write_text(before[: place.start] + content + before[place.stop :], encoding="utf-8")
-
-
-def found(file: Path, mark: str) -> tuple[str, slice]:
-    """Return what a file holds, and where its marks are; ValueError if it has none."""
-    begin, end = (f"<!-- {mark}: {side} -->" for side in ("begin", "end"))
-    text = file.read_text(encoding="utf-8")
-    match = re.search(f"{re.escape(begin)}\n.*?{re.escape(end)}", text, re.DOTALL)
-    if not match:
-        raise ValueError(f"{file} lacks the marks {begin} and {end}")
-    return text, slice(*match.span())
+    file.write_text(filled(file, {mark: lambda: "\n".join(lines)}), encoding="utf-8")
 
 
 def check(root: Path) -> None:
     """Refuse a folder in which the table cannot be written; ValueError or OSError."""
     for name, mark in (("README.md", TABLE), ("docs/results.md", TABLE), ("docs/results.md", ABOUT)):
-        found(root / name, mark)
+        filled(root / name, {mark: str})
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -326,7 +326,7 @@ def write(root: Path, said: Sequence[str], described: Sequence[str], cells: Sequ
     """Put the table into both documents, what its workloads are into the second, and every number beside it."""
     results = root / "docs" / "results.md"
     if few := brief(cells):
-        fill(root / "README.md", TABLE, table(few, DIGITS_IN_BRIEF))
+        fill(root / "README.md", TABLE, few)
     fill(results, TABLE, [*table(cells), "", *said])
     fill(results, ABOUT, described)
     pd.DataFrame(cells).to_csv(results.with_suffix(".csv"), index=False)

@@ -17,10 +17,16 @@ def escaped(cell: str) -> str:
 
 
 def filled(page: Path, tables: Mapping[str, Callable[[], str]]) -> str:
-    """Return the text of a page with each of its tables made anew, between the marks of its name."""
+    """Return the text of a page with each of its tables made anew, between the marks of its name.
+
+    ValueError where the page lacks the marks.
+    """
     text = page.read_text(encoding="utf-8")
     for name, make in tables.items():
         begin, end = (f"<!-- {name}: {side} -->" for side in ("begin", "end"))
-        before, _, rest = text.partition(begin)
-        text = f"{before}{begin}\n\n{make()}\n\n{end}{rest.partition(end)[2]}"
+        before, opened, rest = text.partition(f"{begin}\n")
+        _, closed, after = rest.partition(end)
+        if not (opened and closed):
+            raise ValueError(f"{page} lacks the marks {begin} and {end}")
+        text = f"{before}{begin}\n\n{make()}\n\n{end}{after}"
     return text
