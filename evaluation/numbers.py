@@ -222,7 +222,7 @@ NUMBERS: Mapping[str, Number] = {
     ),
     "shared_gpu_hours": Number(
         "GPU-hours that jobs ran beside another job",
-        lambda w: w.gpu_seconds("shared_s").sum() / 3600,
+        lambda w: w["shared_gpu_s"].sum() / 3600,
         "shared\nGPU-h",
         "ratio",
         shown_with="shared_gpu_hours",

@@ -83,6 +83,7 @@ ROWS = (
     Column(
         "failures", "how often it failed by itself or with a node, and fell back to a checkpoint", None, 0
     ),
+    Column("shared_gpu_s", "GPU-seconds that it ran beside another job", None, math.nan),
     Column("run_gpu_s", "GPU-seconds of running whose progress was kept", None, math.nan),
     Column("overhead_gpu_s", "GPU-seconds held without progress", None, math.nan),
     Column("lost_gpu_s", "GPU-seconds of running whose progress was lost", None, math.nan),
@@ -125,7 +126,7 @@ def table(*, window: int, seed: int, allow_unfinished: bool = False, **columns: 
     if wrong := set(given) ^ (set(COLUMNS) - {"jct_s"}):
         raise TypeError(f"columns of a results table: {', '.join(sorted(wrong))} unknown, or missing")
     results = pd.DataFrame({name: given.get(name, math.nan) for name in COLUMNS})
-    for part in ("run", "overhead", "lost"):
+    for part in ("shared", "run", "overhead", "lost"):
         if results[f"{part}_gpu_s"].isna().any():
             results[f"{part}_gpu_s"] = results["num_gpus"] * results[f"{part}_s"]
     results["jct_s"] = results["finish_s"] - results["submit_s"]

@@ -115,6 +115,7 @@ class Fluid:
                 life.spent["busy"] += used * early * len(life.gpus)
                 beside = [gpu for gpu in life.gpus if len(self.ground.residents(gpu)) > 1]
                 life.spent["shared"] += seconds * len(beside) / max(1, len(life.gpus))
+                life.spent["shared area"] += seconds * len(beside)
 
     def end_what_is_due(self) -> None:
         """End phases until none is due at this moment."""

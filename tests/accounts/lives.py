@@ -18,6 +18,7 @@ BOOKS = (
     "lost",
     "busy",
     "shared",
+    "shared area",
     "core",
     "run area",
     "overhead area",

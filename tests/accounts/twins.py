@@ -23,6 +23,7 @@ BANKED = (  # the account's book, the episode's column, and the phases in which 
     ("overhead", "overhead_s", ("loading", "pausing")),
     ("busy", "busy_gpu_s", HOLDING),
     ("shared", "shared_s", HOLDING),
+    ("shared area", "shared_gpu_s", HOLDING),
     ("run area", "run_gpu_s", HOLDING),
     ("overhead area", "overhead_gpu_s", HOLDING),
     ("lost area", "lost_gpu_s", HOLDING),

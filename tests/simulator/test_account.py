@@ -140,6 +140,7 @@ def test_gpu_and_core_seconds_are_those_of_the_results(name: str, config: str) -
     for column, area in {
         "overhead_gpu_s": spent * width * ~running,
         "shared_s": spent * segments["shared"],
+        "shared_gpu_s": spent * width * segments["shared"],
         "core_s": spent * segments["cores"] * np.maximum(width, 1),
     }.items():
         assert results[column].tolist() == pytest.approx(area.groupby(segments["job"]).sum().tolist()), column

@@ -107,6 +107,7 @@ JOBS: Group = (
     ("busy_s", "f8", ("jobs",)),  # s its GPUs were in use, banked
     ("busy_gpu_s", "f8", ("jobs",)),  # the same up to the last submission
     ("shared_s", "f8", ("jobs",)),  # s of its GPUs beside another job, banked
+    ("shared_gpu_s", "f8", ("jobs",)),  # GPU-seconds beside another job, banked
     # of its GPUs while they waited for nothing but cores, in column 1 where they did so; see `core_readings`
     ("undisturbed", "i1", ("jobs",)),  # 1 where only cores can be what they wait for
     ("read_s", "f8", ("jobs", 2)),  # s, banked

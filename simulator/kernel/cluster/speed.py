@@ -243,6 +243,7 @@ def bank(s, job):
         s.width[job] * s.efficiency[job] * max(min(s.clock, s.busy_until) - s.banked[job], 0.0)
     )
     s.shared_s[job] += s.shared_fraction[job] * spent
+    s.shared_gpu_s[job] += s.width[job] * s.shared_fraction[job] * spent
     s.run_gpu_s[job] += s.width[job] * spent
     s.banked[job] = s.clock
 
