@@ -159,7 +159,7 @@ class MovesAgent(RunsWhole):
                     move_steps.step(*records, default, told)
                 if not more[0]:
                     break
-                if states["instant"][0] >= MOST_INSTANTS * states["num_jobs"][0]:
+                if states["instant"][0] - states["ticks"][0] >= MOST_INSTANTS * states["num_jobs"][0]:
                     raise RuntimeError(ENDLESS)
                 seen = one_of(shown(lists, told.load, self.most), 0)
                 mask = seen["mask"].astype(bool)

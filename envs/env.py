@@ -252,8 +252,8 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
 
     def _note(self) -> None:
         """Note the outcome: the moment, the base policy's choice at it, whether the episode is over, and how."""
-        now, job_seconds, choice, queued, instant, done, endless = self._outcomes.tolist()[0]
-        cut = endless or instant >= self._most_instants
+        now, job_seconds, choice, queued, instants, done, endless = self._outcomes.tolist()[0]
+        cut = endless or instants >= self._most_instants
         self._moment, self._choice, self._queued = Moment(now, job_seconds), int(choice), int(queued)
         self._over: Over = "done" if done else "cut" if cut else None
         if self._screen.is_live:

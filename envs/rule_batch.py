@@ -104,7 +104,7 @@ class RuleBatch(ABC):
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """Tell of each environment whether it is done, and whether it was cut: jobs fail or pause without end."""
         done: np.ndarray = self.states["num_done"] == self.states["num_jobs"]
-        long = self.states["instant"] >= MOST_INSTANTS * self.states["num_jobs"]
+        long = self.states["instant"] - self.states["ticks"] >= MOST_INSTANTS * self.states["num_jobs"]
         return done, ~done & (~self.more | long)
 
     def told_at_the_end(self, e: int) -> tuple[float, float]:

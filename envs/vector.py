@@ -19,7 +19,7 @@ from simulator.kernel.slots.stepping import (
     BEGIN,
     DONE,
     ENDLESS,
-    INSTANT,
+    INSTANTS,
     JOB_SECONDS,
     LEAVE,
     NOW,
@@ -132,7 +132,7 @@ class GPUClusterVectorEnv(BatchEnv):
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
         outcomes = self._stepper.outcomes
         terminated = outcomes[:, DONE] > 0
-        stuck = (outcomes[:, ENDLESS] > 0) | (outcomes[:, INSTANT] >= MOST_INSTANTS * self._counts)
+        stuck = (outcomes[:, ENDLESS] > 0) | (outcomes[:, INSTANTS] >= MOST_INSTANTS * self._counts)
         return terminated, stuck & ~terminated
 
     def _told_at_the_end(self, i: int) -> tuple[float, float]:

@@ -2,8 +2,11 @@
 
 from dataclasses import asdict, replace
 from functools import cache
+from pathlib import Path
 
+import gymnasium
 import numpy as np
+import pandas as pd
 import pytest
 from gymnasium.utils.env_checker import check_env
 
@@ -13,6 +16,7 @@ from simulator.episode import run
 from simulator.kernel.rule.load import LOAD
 from simulator.rule import RULE_PARAMETERS, Rule
 from simulator.steered import HIGHEST, Offsets, Steered, choosing_times
+from tests.cases import tiny
 from workloads import named, windows
 
 FEW = 60  # jobs
@@ -220,3 +224,14 @@ def test_a_policy_is_not_cut_however_many_instants_it_takes() -> None:
     episode.states["instant"] += many
     steered = Steered(Offsets(Rule(), WEIGHTS), batch.every, lambda seen: np.zeros(len(WEIGHTS)))
     assert steered.run_whole(episode.states, episode.jobs, episode.histories)
+
+
+def test_long_jobs_that_queue_are_not_cut_for_the_ticks_that_pass(tmp_path: Path) -> None:
+    """Three jobs of four days on one GPU, and a tick every five minutes while one of them waits."""
+    table = pd.DataFrame({"job_id": list("abc"), "submit_s": 0.0, "num_gpus": 1, "duration_s": 320_000.0})
+    env = gymnasium.make(
+        "GPUCluster-v1", action="steer", scenario=tiny.scenario(tmp_path, table, cluster="1x1")
+    )
+    env.reset(seed=0)
+    *_, ended, cut, _ = env.step(np.zeros(len(WEIGHTS), np.float32))
+    assert (ended, cut) == (True, False)

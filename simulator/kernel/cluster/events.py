@@ -125,7 +125,9 @@ def advance(s, jobs):
         refresh(s, jobs)
     time = min(next_event(s, jobs), s.wake)
     if s.tick > 0 and s.num_queued > 0:
-        time = min(time, next_tick(s))
+        tick = next_tick(s)
+        s.ticks += tick < min(time, s.next_closing) and time < np.inf
+        time = min(time, tick)
     if time == np.inf:
         return False
     time = min(time, s.next_closing)
@@ -136,6 +138,12 @@ def advance(s, jobs):
     settle(s, jobs)
     arrive(s, jobs)
     return True
+
+
+@compiled
+def instants_that_count(s):
+    """Return how many instants there were but for ticks on the way to an event, of which a long job has many."""
+    return s.instant - s.ticks
 
 
 @compiled

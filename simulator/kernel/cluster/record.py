@@ -14,6 +14,7 @@ Group = tuple[Field, ...]
 CLOCK: Group = (
     ("clock", "f8"),  # s
     ("instant", "i8"),  # how many instants have been handled
+    ("ticks", "i8"),  # of these, how many were but a tick on the way to an event
     ("wake", "f8"),  # s; the end of a timed wait, else infinite
     ("tick", "f8"),  # s between ticks; 0 for none
     ("present_seconds", "f8"),  # integral of the number of jobs present

@@ -89,13 +89,13 @@ def begin_future(num_arrived, room, seed, contention):
 def go_on(s, jobs, m, origin, tau):
     """Carry the rule on from the end of an instant; return the discounted job-seconds from there.
 
-    Where jobs never end, or not by so many instants, those that are left are taken to stay until `NEVER_S`.
+    Where jobs never end, or not by so many instants that count, those that are left are taken to stay until `NEVER_S`.
     """
     cost, end = 0.0, min(HORIZON * tau, NEVER_S)
-    most = s.instant + MOST_INSTANTS * s.num_jobs
+    most = events.instants_that_count(s) + MOST_INSTANTS * s.num_jobs
     while s.num_done < s.num_jobs and s.clock - origin < end:
         begin, present = s.clock - origin, s.num_arrived - s.num_done
-        step = step_cost(s, jobs, origin, tau) if s.instant < most else -1.0
+        step = step_cost(s, jobs, origin, tau) if events.instants_that_count(s) < most else -1.0
         if step < 0:
             return cost + discounted(present, begin, end, tau)
         cost += step

@@ -73,10 +73,10 @@ def describe_progress(s, jobs, finish, total, out):
 def go_on(s, jobs, m, until, most):
     """Carry out the rule up to the first instant at this time or later, and not at it; tell whether jobs are left.
 
-    At an infinite time to the end. False too where jobs never end, or not by so many instants.
+    At an infinite time to the end. False too where jobs never end, or not by so many instants that count.
     """
     while s.num_done < s.num_jobs:
-        if s.instant >= most or not events.advance(s, jobs):
+        if events.instants_that_count(s) >= most or not events.advance(s, jobs):
             return False
         if s.clock >= until:
             return True

@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.cluster.actions import start
-from simulator.kernel.cluster.events import advance, next_event
+from simulator.kernel.cluster.events import advance, instants_that_count, next_event
 from simulator.kernel.cluster.layout import BEST_FIT, FIRST_FIT, SPREAD
 from simulator.kernel.cluster.pausing import pause
 from simulator.kernel.slots.describing import describe
@@ -18,11 +18,12 @@ from simulator.kernel.slots.looking import look, show_running
 from simulator.kernel.slots.no_choice import quiet_until, surely_no_choice
 from simulator.kernel.slots.sight import forget, forget_all, note_room
 
-OUTCOME = ("now", "job_seconds", "own_choice", "queued", "instant", "done", "endless")
+OUTCOME = ("now", "job_seconds", "own_choice", "queued", "instants", "done", "endless")
 """What is told of a step: the clock and the integral of jobs present (s) after it, the number of the action that the
-base policy would take next, jobs queued, instants so far, whether all jobs are done, and whether one never will be."""
+base policy would take next, jobs queued, instants so far that count, whether all jobs are done, and whether
+one never will be."""
 
-NOW, JOB_SECONDS, OWN_CHOICE, QUEUED, INSTANT, DONE, ENDLESS = range(len(OUTCOME))
+NOW, JOB_SECONDS, OWN_CHOICE, QUEUED, INSTANTS, DONE, ENDLESS = range(len(OUTCOME))
 BEGIN, LEAVE = -1, -2  # instead of actions: only let time pass to the first choice; do nothing at all
 RULES = (FIRST_FIT, BEST_FIT, SPREAD)
 """By which a primitive may start a job."""
@@ -142,7 +143,7 @@ def write_outcome(s, choice, out):
     out[JOB_SECONDS] = s.present_seconds
     out[OWN_CHOICE] = choice
     out[QUEUED] = s.num_queued
-    out[INSTANT] = s.instant
+    out[INSTANTS] = instants_that_count(s)
     out[DONE] = s.num_done == s.num_jobs
     out[ENDLESS] = s.endless
 
