@@ -3,9 +3,10 @@
 Run times are drawn: lognormal, by the estimate with its error, good or not, and by the run times of all jobs so far
 (a normal prior of the logarithm), longer than what has been attained; where the scenario names a history, as that has
 mean and deviation (`simulator.kernel.rule.history`); where estimates are exact, they are as they are. What a job
-needs of cores is what the history teaches, else what has been tried, or a guess; its memory and duty are as profiled,
-its speed with other numbers of workers is as fitted to its profile. It does not fail by itself, nor does a node. Jobs
-that have not arrived are left out.
+needs of cores is what the history teaches, else what has been tried, or a guess; its duty is as profiled, and so is its
+memory as long as it holds none; its speed with other numbers of workers is as fitted to its profile, and across nodes
+as the rule has measured or guesses it; what it draws of host memory is as read, or as jobs do on average if it has
+never run. It does not fail by itself, nor does a node. Jobs that have not arrived are left out.
 """
 
 import math
@@ -14,9 +15,9 @@ import numpy as np
 
 from simulator.kernel._compile import compiled, entry
 from simulator.kernel.cluster.core_readings import GOOD
-from simulator.kernel.cluster.layout import DOWN, MODULUS, RUNNING
+from simulator.kernel.cluster.layout import CHARGED, DONE, DOWN, MODULUS, RUNNING
 from simulator.kernel.cluster.machines import note_change_around
-from simulator.kernel.cluster.noise import mixed
+from simulator.kernel.cluster.noise import BANDWIDTH_ERROR, DRAWN, error_of, mixed
 from simulator.kernel.cluster.outages import find_next
 from simulator.kernel.cluster.placement import largest_node
 from simulator.kernel.cluster.progress import plan
@@ -24,8 +25,9 @@ from simulator.kernel.cluster.queues import attained_now, estimate_now
 from simulator.kernel.cluster.speed import set_iteration
 from simulator.kernel.cores.tuning import wanted_by_trial
 from simulator.kernel.rule.history import run_time
+from simulator.kernel.rule.spanning import FIRST_GUESS
 from simulator.kernel.rule.trust import need_now
-from simulator.kernel.rule.ways import duty_of
+from simulator.kernel.rule.ways import duty_of, seconds_of
 
 GOOD_ERROR, BAD_ERROR = 0.25, 1.0  # deviations of the logarithm of an estimate, as where a trace is filled in
 USUAL_VARIANCE, USUAL_WEIGHT = (
@@ -131,13 +133,60 @@ def believe(s, jobs, m, job, mean, spread, seed):
     row.duration_s = drawn_duration(s, jobs, m, job, mean, spread, even(seed, job))
     row.crash_at = 1.0
     row.predictable_from = 0.0 if s.predictable[job] else 1.0
-    row.gpu_memory_gib = row.profiled_memory_gib
+    if s.charged[job] != CHARGED:
+        row.gpu_memory_gib = row.profiled_memory_gib
     row.active_ms = row.profiled_active_ms
     row.idle_ms = row.profiled_idle_ms
     row.push = row.profiled_push
     row.duty = duty_of(jobs, job)
     if row.num_gpus > 0 and row.gpu_s > 0:
+        row.sync_gb = exchange_believed(s, jobs, m, job)
         believe_speed(s, jobs, m, job)
+
+
+@compiled
+def drawn_on_average(s, jobs, on_gpus):
+    """GB/s that jobs which have run draw of host memory on average: with GPUs for each of these, or those without."""
+    total, count = 0.0, 0
+    for job in range(s.num_arrived):
+        if (jobs[job].num_gpus > 0) == on_gpus and has_run(s, job):
+            total += drawn_when_read(s, jobs, job)
+            count += 1
+    return total / max(count, 1)
+
+
+@compiled
+def has_run(s, job):
+    """Tell whether a job has run, so that a monitor has read what it draws."""
+    return s.phase[job] == DONE or attained_now(s, job) > 0
+
+
+@compiled
+def drawn_when_read(s, jobs, job):
+    """GB/s that a job draws of host memory for its input where it runs as it asks, as read now, with the error."""
+    return jobs[job].gbs_each * (1.0 + BANDWIDTH_ERROR * error_of(s, DRAWN, job))
+
+
+@compiled
+def exchange_believed(s, jobs, m, job):
+    """GB that the workers of a job exchange, 0 where they exchange nothing; whether they do is known of its kind.
+
+    With parameter servers as fitted: th2 = 2 X / B. In a ring no profile tells it from computing, and inside a node it
+    makes no difference; it is what explains how much slower a job is on two nodes than on one, as the rule has measured
+    that or guesses it: with w workers and T seconds, B and L of links and b and l inside a node,
+
+        slower T = 2 (w - 1) / w X (1 / B - 1 / b) + L - l w / 2.
+    """
+    row = jobs[job]
+    if row.sync_gb == 0:
+        return 0.0
+    if row.servers > 0:
+        return row.fitted[2] * s.inter_gbs / 2.0
+    w = max(s.workers[job] if s.span[job] > 1 else row.num_gpus, 2)
+    measured = m.slow_across[job] - 1.0 if m.slow_across[job] > 0 else FIRST_GUESS
+    slower = measured * seconds_of(jobs, job, w, 0, 0.0) - (s.inter_s - s.intra_s * w / 2.0)
+    each = 2.0 * (w - 1) / w * (1.0 / s.inter_gbs - 1.0 / s.intra_gbs)
+    return slower / each if slower > 0.0 and each > 0.0 else 0.0
 
 
 @compiled
@@ -153,7 +202,7 @@ def believe_speed(s, jobs, m, job):
     """
     row, th = jobs[job], jobs[job].fitted
     workers, servers = row.num_gpus, row.servers
-    exchange = 2.0 * row.sync_gb / s.intra_gbs if row.sync_gb > 0 and servers == 0 else 0.0
+    exchange = 2.0 * row.sync_gb / s.intra_gbs if servers == 0 else 0.0
     shared = max(th[0] + exchange, 0.0)
     fixed = max(th[1] + (th[3] if servers == 0 else 0.0) - exchange, 0.0)
     row.scaling_loss = fixed / max(shared + fixed, LEAST_ITERATION_S)
@@ -200,8 +249,11 @@ def believe_all(s, jobs, m, seed):
     if s.failing:
         believe_nodes(s)
     mean, spread = find_prior(s, jobs)
+    on_cpus, on_gpus = drawn_on_average(s, jobs, False), drawn_on_average(s, jobs, True)
     for job in range(s.num_arrived):
         if job_left(s, job):
+            usual = on_gpus if jobs[job].num_gpus > 0 else on_cpus
+            jobs[job].gbs_each = drawn_when_read(s, jobs, job) if has_run(s, job) else usual
             believe(s, jobs, m, job, mean, spread, seed)
     s.seed = mixed(mixed(seed) ^ 1)  # once all that has been read is known
     s.dice = 1 + mixed(mixed(seed) ^ 2) % (MODULUS - 1)
