@@ -122,7 +122,7 @@ def test_a_decision_knows_no_truth() -> None:
                 "predicted_duration_s": s.predictable[:FEW] > 0,
                 "predictable_from": s.predictable[:FEW] > 0,
             }
-            for name in set(JOB.names) - KNOWN:
+            for name in set(JOB.names or ()) - KNOWN:
                 episode.jobs[name][left & ~shown.get(name, np.zeros(FEW, bool))] *= 1.7
             episode.state.fail_at[:] += 1e5
             episode.state.next_closing += 1e5
