@@ -40,6 +40,7 @@ SMALLER = {"learn(2_048)": f"learn({STEPS})", "n_steps=256": f"n_steps={STEPS}"}
 
 READ_ONLY = {
     "benchmarks/": "minutes to hours",
+    "benchmarks.public_simulators": "it needs clones of both",
     "lookahead": "minutes a window",
     "--paper": "minutes",
     "--action moves --begin constants": "of a workload as it is, not of a smaller one",
