@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from traces import did_you_mean
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from workloads._scenario import Scenario
     from workloads._workload import Workload
 
 Columns = Mapping[str, Any]
 NO_STRENGTH = 0.0
+SOONEST_S = 1e-9  # at which a job is due that was due before it came; at 0 it would have no deadline
 
 
 class Kind(NamedTuple):
@@ -36,18 +39,27 @@ class Kind(NamedTuple):
 
 def closer(load: "Workload", strength: float) -> Columns:
     """Let so many times as many jobs arrive an hour."""
-    return {"submit_s": load.table["submit_s"] / strength}
+    return arriving(load.table, load.table["submit_s"] / strength)
 
 
 def bunched(load: "Workload", strength: float) -> Columns:
     """Let each so many jobs come together, when the first of them came."""
     submit_s, group = load.table["submit_s"].to_numpy(), max(int(strength), 1)
-    return {"submit_s": submit_s[[job // group * group for job in range(len(submit_s))]]}
+    return arriving(load.table, submit_s[[job // group * group for job in range(len(submit_s))]])
+
+
+def arriving(table: "pd.DataFrame", submit_s: Any) -> Columns:
+    """Return when jobs come, and when they are due: as long after it as before, 0 where there is no deadline."""
+    if "deadline_s" not in table:
+        return {"submit_s": submit_s}
+    due_s = table["deadline_s"]
+    moved = (due_s + (submit_s - table["submit_s"])).clip(lower=SOONEST_S)
+    return {"submit_s": submit_s, "deadline_s": moved.where(due_s > 0, 0.0)}
 
 
 def longer(load: "Workload", strength: float) -> Columns:
-    """Stretch run times and the time between arrivals, so that pauses cost less beside them."""
-    names = ("submit_s", "duration_s", "profiled_duration_s", "predicted_duration_s")
+    """Stretch run times, the time between arrivals and that to deadlines, so that pauses cost less beside them."""
+    names = ("submit_s", "duration_s", "profiled_duration_s", "predicted_duration_s", "deadline_s")
     return {name: load.table[name] * strength for name in names if name in load.table}
 
 

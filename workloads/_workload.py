@@ -21,7 +21,7 @@ from simulator.kernel.cluster.layout import GPU_TYPES
 from simulator.physics import Physics, acting
 from simulator.speed_model import NUM_TERMS
 from workloads._scenario import WHOLE, Scenario, Window
-from workloads._shifts import shifted
+from workloads._shifts import arriving, shifted
 
 FITTED = Path(__file__).parent / "history"
 ROWS_SHOWN = 10
@@ -232,7 +232,10 @@ def capped_load(table: pd.DataFrame, gpus: int, factor: float = 1.0) -> float:
 
 
 def scale_arrivals(table: pd.DataFrame, gpus: int, load: float) -> pd.DataFrame:
-    """Stretch the gaps between submissions so that the capped load becomes `load`; ValueError if none would do."""
+    """Stretch the gaps between submissions so that the capped load becomes `load`; ValueError if none would do.
+
+    Deadlines move with the submissions.
+    """
     low, high = 1e-6, 1e6
     for _ in range(100):
         factor = (low * high) ** 0.5
@@ -243,7 +246,7 @@ def scale_arrivals(table: pd.DataFrame, gpus: int, load: float) -> pd.DataFrame:
             f"no scaling of arrivals gives a load of {load:g}: {len(table)} jobs reach {most:.3g} at most"
         )
     first = table["submit_s"].iloc[0]
-    return table.assign(submit_s=first + (table["submit_s"] - first) * high)
+    return table.assign(**arriving(table, first + (table["submit_s"] - first) * high))
 
 
 def load(

@@ -79,6 +79,39 @@ def test_shifted_arrivals_come_as_said(window: Workload) -> None:
     assert [place for place, gap in zip(count(1), bunched, strict=False) if gap > 0] == [8, 16, 24, 32]
 
 
+def slack_s(load: Workload) -> np.ndarray:
+    """Return how long after its submission each job is due."""
+    assert (load.table["deadline_s"] > 0).all()
+    assert np.array_equal(load.table["deadline_s"], load.jobs["deadline_s"])
+    return (load.table["deadline_s"] - load.table["submit_s"]).to_numpy()
+
+
+@pytest.mark.parametrize("shift", ["load=0.8", "load=2", "bunches=8", "run_times=2"])
+def test_deadlines_move_with_arrivals(shift: str) -> None:
+    """And where all times are stretched, the time to the deadline is too."""
+    due = windows(replace(SMALL, deadline_slack=1.0), "test", 1)[0]
+    times = 2 if shift == "run_times=2" else 1
+    assert slack_s(shifted(due, shift)) == pytest.approx(times * slack_s(due), rel=1e-6)
+
+
+def test_deadlines_move_with_arrivals_that_are_scaled() -> None:
+    scenario = replace(SMALL, jobs=60, deadline_slack=1.0, all_windows=True)
+    plain, scaled = (windows(each, "test", 1)[0] for each in (scenario, replace(scenario, target_load=0.3)))
+    assert np.ptp(scaled.table["submit_s"]) != pytest.approx(np.ptp(plain.table["submit_s"]), rel=0.1)
+    assert slack_s(scaled) == pytest.approx(slack_s(plain), rel=1e-6)
+
+
+@pytest.mark.parametrize("shift", ["load=2", "bunches=8", "run_times=2"])
+def test_a_job_has_a_deadline_under_a_shift_where_it_had_one(shift: str, window: Workload) -> None:
+    """Also if it was due before it came, so that it would be due before the clock began."""
+    had = np.arange(len(window.table)) % 2 > 0
+    table = window.table.assign(deadline_s=np.where(had, 1.0, 0.0))
+    table.attrs = window.table.attrs
+    found = shifted(replace(window, table=table), shift).table["deadline_s"].to_numpy()
+    assert np.array_equal(found > 0, had)
+    assert (found >= 0).all()
+
+
 def test_shifts_are_left_out_where_they_would_change_nothing(window: Workload) -> None:
     def left_out(**choices: Any) -> set[str]:
         return set(SHIFTS) - set(applicable(replace(named("mixed"), **choices)))
