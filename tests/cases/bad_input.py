@@ -93,6 +93,7 @@ BAD_CSV = [
     row("a blank in an optional column", "c,45,1,60,", "user", "not blank"),
     row("a blank number in an optional column", "c,45,1,60,", "cpu_cores"),
     row("no cores", "c,45,1,60,0", "cpu_cores", ">= 1"),
+    row("more servers than a job may have", "c,45,1,60,11", "servers", "parameter servers from 0 to 10"),
     row("a share above one", "c,45,1,60,1.5", "predictable_from", "a share from 0 to 1"),
     row("a negative memory", "c,45,1,60,-1", "gpu_memory_gib", "a number of GiB >= 0"),
     Bad("Latin-1", GOOD.replace("b,", "bé,").encode("latin-1"), 3, None, "UTF-8"),

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import traces
+from simulator.vocabulary import MOST_SERVERS
 from tests.cases.bad_input import BAD_CSV, GOOD, HEADER, Bad
 from tests.cases.some_jobs import some_jobs
 
@@ -106,6 +107,13 @@ def test_any_mutation_gives_a_table_or_a_trace_error(tmp_path: Path, data: st.Da
 
 
 TROUBLE = [b"nan", b"-", b"1e999", b'"', b"\r", b"\n", b",", b"\x00", "٣".encode(), b"\xff", b"9" * 40]
+
+
+def test_a_trace_may_ask_for_as_many_servers_as_the_simulator_has(tmp_path: Path) -> None:
+    header = f"{HEADER},servers\n"
+    assert read(tmp_path, f"{header}a,0,1,60,{MOST_SERVERS}\n")["servers"].tolist() == [MOST_SERVERS]
+    with pytest.raises(traces.TraceError, match=f"from 0 to {MOST_SERVERS}"):
+        read(tmp_path, f"{header}a,0,1,60,{MOST_SERVERS + 1}\n")
 
 
 # Good files
