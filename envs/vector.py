@@ -13,7 +13,7 @@ from envs.rewards import Moment
 from envs.task import MOST_INSTANTS, refuse_without_pick, why_illegal
 from envs.threads import in_parts, refuse_none
 from simulator.kernel import calls
-from simulator.kernel.cluster.layout import JOB
+from simulator.kernel.cluster.layout import JOB, tier
 from simulator.kernel.slots.sight import sight_dtype
 from simulator.kernel.slots.stepping import (
     BEGIN,
@@ -58,9 +58,10 @@ class GPUClusterVectorEnv(BatchEnv):
             num_envs, GPUClusterEnv(scenario, action=action, observation=observation, **choices), autoreset
         )
         self.task, self._threads = self.env.task, threads
-        longest = max(len(load.jobs) for load in self.task.workloads.values())
+        counts = [len(load.jobs) for load in self.task.workloads.values()]
+        refuse_several_sizes(counts)
         self._states = self.task.template(self.task.windows[0]).states[:1].repeat(num_envs + 1)
-        self._jobs = np.zeros((num_envs, longest), JOB)
+        self._jobs = np.zeros((num_envs, max(counts)), JOB)
         self._stepper = self._make_stepper()
         self._scales = np.ones(num_envs)
         self._counts = np.ones(num_envs, np.int64)  # jobs
@@ -172,6 +173,16 @@ class GPUClusterVectorEnv(BatchEnv):
         if self.env.forgives:
             info["illegal"] = self._illegal.copy()
         return info | {f"_{name}": self._everywhere for name in info}
+
+
+def refuse_several_sizes(counts: Sequence[int]) -> None:
+    """ValueError where windows of so many jobs have records of several sizes."""
+    sizes = sorted({tier(count, nodes=1, gpus=1).jobs for count in counts})
+    if len(sizes) > 1:
+        raise ValueError(
+            f"windows of {min(counts):,} to {max(counts):,} jobs cannot stand in one batch, since records have room "
+            f"for {' or '.join(f'{size:,}' for size in sizes)} jobs: use vectorization_mode='sync', or other `jobs`"
+        )
 
 
 def write_over(records: np.ndarray, others: np.ndarray) -> None:

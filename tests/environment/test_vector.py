@@ -220,3 +220,10 @@ def test_it_means_the_same_with_the_compiler_off(tmp_path: Path) -> None:
     plain = with_the_compiler_off(some_steps, str(tmp_path / "plain"))
     assert plain == some_steps(str(tmp_path))
     assert len(set(plain)) == 40
+
+
+def test_windows_whose_records_differ_in_size_are_refused() -> None:
+    """A job too large is dropped from one window of 513 jobs; records have room for 512 or 4,096."""
+    fields = {"jobs": 513, "cluster": "2x8", "drop_too_large": True, "all_windows": True, "seed": 1}
+    with pytest.raises(ValueError, match="windows of 512 to 513 jobs cannot stand in one batch"):
+        batch(fields | {"physics": "exclusive"})
