@@ -9,6 +9,7 @@ import pytest
 from envs.env import GPUClusterEnv
 from simulator.kernel.slots import features
 from simulator.kernel.slots.features import QUEUE_FEATURES, RUNNING_FEATURES, TOTALS
+from simulator.policy import Placement, Start
 from tests.cases import tiny
 
 YES_OR_NO = {"present", "predictable", "fits", "has_victims", "may_pause"}
@@ -189,3 +190,16 @@ def test_free_memory_and_cores_are_shares(two_jobs: GPUClusterEnv) -> None:
     observation = two_jobs._observe()
     assert observation["free_memory"].tolist() == [0.5] * 4 + [1.0] * 4
     assert observation["free_cores"].tolist() == pytest.approx([40 / 48])
+
+
+def test_memory_that_is_used_up_but_for_a_rounding_is_none(tmp_path: Path) -> None:
+    """16 - 0.3 - 0.3 - 15.4 is -1.8e-15."""
+    assert 16 - 0.3 - 0.3 - 15.4 < 0
+    jobs = tiny.jobs(3).assign(submit_s=0.0, num_gpus=1, gpu_memory_gib=[0.3, 0.3, 15.4], cpu_cores=1)
+    shared = {"cluster": "1x1", "physics": "memory,sharing", "max_share": 3}
+    env = tiny.make(tiny.scenario(tmp_path, jobs, **shared), action="elastic")
+    env.reset(seed=0)
+    for job in range(3):
+        env.episode.apply(Start(job, Placement((0,))))
+    env._slots.refresh(env.episode.states, 0, env.episode.jobs)
+    assert env._observe()["free_memory"].tolist() == [0.0]

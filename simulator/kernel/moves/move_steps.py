@@ -45,7 +45,7 @@ from simulator.kernel.rule.rule_memory import MOST_GPUS
 from simulator.kernel.rule.rule_over_moves import is_legal, note_wait, wait
 from simulator.kernel.rule.rule_sight import look
 from simulator.kernel.rule.slow_types import find_slow_start
-from simulator.kernel.rule.steering import job_seconds, tell
+from simulator.kernel.rule.steering import NEVER_ENDS, job_seconds, tell
 
 MINUTE = 60.0
 
@@ -244,4 +244,6 @@ def step(states, memory, lists, jobs, chosen, sizes, default, told):
         by_default = job_seconds(s, jobs[e], finish[e], s.clock if more[e] else np.inf)
         gain[e] = (by_default - v.default_spent - (s.present_seconds - spent)) / total[e]
         v.default_spent = by_default
+        if not more[e] and s.num_done < s.num_jobs:
+            gain[e] = NEVER_ENDS
         tell(s, jobs, m, e, default, told)

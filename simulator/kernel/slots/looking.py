@@ -163,7 +163,8 @@ def observe_queue(states, e, jobs, sights, listed, seen, mask):
 def share_machines(s, out):
     """Write what is free: the share of each GPU's memory, then that of each node's cores."""
     for gpu in range(s.num_gpus):
-        out[gpu] = s.free_memory[gpu] / s.node_memory[s.gpu_node[gpu]]
+        share = s.free_memory[gpu] / s.node_memory[s.gpu_node[gpu]]
+        out[gpu] = min(max(share, 0.0), 1.0)
     for node in range(s.num_nodes):
         share = s.free_cores[node] / max(s.node_cores[node], 1.0)
         out[s.num_gpus + node] = min(max(share, 0.0), 1.0)
