@@ -14,6 +14,7 @@ from agents.training import Training, usual
 from evaluation import about, choices, command, run_folder
 from evaluation.command import progress
 from simulator.choice import check, choice
+from simulator.old_names import LEARNED_BEFORE as OF_A_RUN
 from workloads import Scenario, Split
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ EXAMPLES = """Examples:
   python train_agent.py --action pick --physics exclusive    which job is next
 --list workloads or traces: what there is; --version"""
 OWN = "own"
-PRESETS = choices.WORKLOAD | {"action": choices.Preset("training", usual)}
+ACTION = choices.Preset("training", usual, OF_A_RUN, lambda training: training.action, ("learning_seed",))
+PRESETS = choices.WORKLOAD | {"action": ACTION}
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,33 @@ C = TypeVar("C")
 
 
 class Preset(NamedTuple):
-    """A choice that brings the usual values of a group of others, as the name of a workload brings a scenario."""
+    """A choice that brings the usual values of a group of others, as the name of a workload brings a scenario.
+
+    whole: fields of the group that the file of a run names, which names them all. is_like: tells the name by which a
+    group has its values, if there is one. keeps: fields of the group that no name decides.
+    """
 
     group: str
     usual: Callable[[str], Any]
+    whole: frozenset[str]
+    is_like: Callable[[Any], str | None]
+    keeps: tuple[str, ...]
 
 
-WORKLOAD = {"workload": Preset("scenario", named)}
+def workload_like(scenario: Scenario) -> str | None:
+    """Return the name of the workload that is this scenario but for the seed and what finished jobs teach, or None."""
+    plain = _spelt_out(scenario)
+    found = (name for name in workload_names() if _spelt_out(named(name)) == plain)
+    return next(found, None)
+
+
+def _spelt_out(scenario: Scenario) -> Scenario:
+    return replace(scenario, trace=scenario.trace_name, cluster=scenario.cluster_name, seed=0, history=None)
+
+
+WORKLOAD = {
+    "workload": Preset("scenario", named, old_names.NAMED_BEFORE, workload_like, keeps=("seed", "history"))
+}
 
 
 def read(
@@ -58,7 +78,10 @@ def only_its_jobs(trace: str | None) -> str:
 
 
 def beginning(kind: type[C], asked: Mapping[str, Any], presets: Mapping[str, Preset] = WORKLOAD) -> C:
-    """Return the choices before any flag: the file's, on those of presets, on the defaults."""
+    """Return the choices before any flag: the file's, on those of presets, on the defaults.
+
+    A preset that a flag names takes the place of its whole group in the file of a run.
+    """
     file = asked.get("config")
     filed = from_file(file, kind) if file else {}
     if file and (said := unfinished(Path(file))):
@@ -67,9 +90,22 @@ def beginning(kind: type[C], asked: Mapping[str, Any], presets: Mapping[str, Pre
     groups = {preset.group: preset.usual(name) for preset, name in wanted.items() if name}
     start: C = replace(kind(), **groups)  # type: ignore[type-var]
     try:
+        for name, preset in presets.items():
+            if asked.get(name) and (left := _replaced(preset, asked[name], filed, kind)):
+                tell(f"Note: {flag(name)} {asked[name]} takes the place of the {preset.group} in {file}.")
+                filed = {each: value for each, value in filed.items() if each not in left}
         return changed(start, filed)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
+
+
+def _replaced(preset: Preset, name: str, filed: Mapping[str, Any], kind: type) -> set[str]:
+    """Return the choices of a file in whose place a preset by this name comes: those of a run that had another."""
+    group = hints(kind)[preset.group][0]
+    inside = {each: value for each, value in filed.items() if each in names(group)}
+    if not preset.whole <= inside.keys() or preset.is_like(changed(group(), inside)) == name:
+        return set()
+    return inside.keys() - set(preset.keeps)
 
 
 def given(args: Sequence[str], kind: type) -> dict[str, Any]:
@@ -184,14 +220,3 @@ def _of_json(name: str, value: Any, kind: type) -> Any:
     if name not in names(kind) or get_origin(_type(name, kind)) is not tuple:
         return value
     return tuple(value) if isinstance(value, list) else () if value is None else (value,)
-
-
-def workload_like(scenario: Scenario) -> str | None:
-    """Return the name of the workload that is this scenario but for the seed and what finished jobs teach, or None."""
-    plain = _spelt_out(scenario)
-    found = (name for name in workload_names() if _spelt_out(named(name)) == plain)
-    return next(found, None)
-
-
-def _spelt_out(scenario: Scenario) -> Scenario:
-    return replace(scenario, trace=scenario.trace_name, cluster=scenario.cluster_name, seed=0, history=None)
