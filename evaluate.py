@@ -87,10 +87,11 @@ def main(args: Sequence[str] | None = None) -> int:
 def work(args: Sequence[str]) -> None:
     """Do what the arguments ask for; ValueError says why it cannot be."""
     evaluation = read_choices(args)
-    if evaluation.paper:
-        what, fill = reproduction(evaluation)
+    if evaluation.protocol:
+        evaluation, found = candidates_of(evaluation)
+        what, fill = judgement(evaluation, found)
     else:
-        what, fill = judgement(evaluation) if evaluation.protocol else scoring(evaluation)
+        what, fill = reproduction(evaluation) if evaluation.paper else scoring(evaluation)
     folder = run_folder.open_run_folder("evaluate", evaluation, evaluation.out)
     try:
         with run_folder.noting(folder):
@@ -139,18 +140,36 @@ def reproduction(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]"
     return name, partial(reproduce, evaluation, paper, settings)
 
 
-def judgement(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
-    """Return the names of agents, or of a run of training, and what judges them and fills a folder."""
+def candidates_of(evaluation: Evaluation) -> "tuple[Evaluation, list[Candidate]]":
+    """Return the agents to judge, and the choices with what they learned on, where no jobs are named to judge them on.
+
+    Other choices of the scenario that are given hold on top of it.
+    """
     from agents import check_installed
 
     check_installed()
     from agents.judging import all_candidates, learned_on
-    from agents.named import each_once, look_in_this_folder
+    from agents.named import look_in_this_folder
 
     look_in_this_folder()
     found = all_candidates(evaluation.protocol)
-    if evaluation.scenario == Scenario() and not evaluation.workload:
-        evaluation = replace(evaluation, scenario=learned_on(found) or evaluation.scenario)
+    usual = vars(Scenario())
+    given = {name: value for name, value in vars(evaluation.scenario).items() if value != usual[name]}
+    if evaluation.workload or evaluation.config or {"trace", "trace_file"} & given.keys():
+        return evaluation, found
+    if not (learned := learned_on(found)):
+        return evaluation, found
+    if several := max(1 + len(each.also) for each in found) - 1:
+        print(
+            f"Note: the agent learned on {several + 1} workloads and is judged on the first; --workload names one."
+        )
+    return replace(evaluation, scenario=replace(learned, **given)), found
+
+
+def judgement(evaluation: Evaluation, found: "Sequence[Candidate]") -> "tuple[str, Callable[[Path], None]]":
+    """Return the names of agents, or of a run of training, and what judges them and fills a folder."""
+    from agents.named import each_once
+
     besides = each_once(evaluation.policy, evaluation.scenario, evaluation.workload)
     tell_notes(evaluation)
     return ", ".join(evaluation.protocol), partial(judge, evaluation, found, besides)
@@ -172,8 +191,9 @@ def judge(
     with progress("simulating", judging.simulations) as moved:
         came = judging.judge(moved)
     run_folder.write_json(folder / "protocol.json", document(came))
-    off = footnotes.levers_off(others, workloads)
-    told = (*footnotes.heading(workloads), *lines(came, len(found)), *off, f"Run folder: {folder}")
+    off, heading = footnotes.levers_off(others, workloads), footnotes.heading(workloads)
+    run_folder.write_json(folder / about.ABOUT, about.about(workloads, heading, off))
+    told = (*heading, *lines(came, len(found)), *off, f"Run folder: {folder}")
     report.console(sys.stdout).print(*told, sep="\n")
 
 
@@ -190,7 +210,7 @@ def tell_notes(evaluation: Evaluation) -> None:
     """Print what is to be said of the policies that are asked for."""
     from agents.named import notes
 
-    for note in notes(evaluation.policy, evaluation.scenario):
+    for note in notes((*evaluation.policy, *evaluation.protocol), evaluation.scenario):
         print(note)
 
 

@@ -48,18 +48,25 @@ Made = dict[str, Callable[[], Policy]]
 
 
 class Candidate(NamedTuple):
-    """What makes an agent's policy; where known, what always does as it does on average, and what it learned on."""
+    """What makes an agent's policy; where known, what always does as it does on average, and what it learned on.
+
+    also: the workloads on which it learned besides. folder: where it is; None of one of a module.
+    """
 
     make: Callable[[], Policy]
     held: Rule | None = None
     scenario: Scenario | None = None
+    also: tuple[str, ...] = ()
+    folder: Path | None = None
 
 
 def all_candidates(names: Sequence[str]) -> list[Candidate]:
     """Return the agents of several runs, folders and modules; ValueError where one is named twice, or is not there."""
-    if len(set(names)) < len(names):
+    found = [each for name in names for each in candidates(name)]
+    folders = [each.folder.resolve() for each in found if each.folder]
+    if len(set(names)) < len(names) or len(set(folders)) < len(folders):
         raise ValueError("--protocol: an agent is named twice, which is one seed and not two")
-    return [each for name in names for each in candidates(name)]
+    return found
 
 
 def candidates(name: str | Path) -> list[Candidate]:
@@ -79,7 +86,8 @@ def candidates(name: str | Path) -> list[Candidate]:
 def of_folder(folder: Path) -> Candidate:
     """Return the agent of a folder."""
     agent, noted = saved_agent.load(folder), saved_agent.about(folder)
-    return Candidate(partial(policy_of, agent), held(agent, noted.get("validation", {})), agent.scenario)
+    on_average = held(agent, noted.get("validation", {}))
+    return Candidate(partial(policy_of, agent), on_average, agent.scenario, agent.training.also, folder)
 
 
 def learned_on(found: Sequence[Candidate]) -> Scenario | None:

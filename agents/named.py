@@ -69,8 +69,14 @@ def notes(names: Sequence[str], scenario: Scenario) -> Iterator[str]:
     for name in dict.fromkeys(underneath(name) or name for name in names):
         if name == PPO:
             yield shipped_for(workload_like(scenario)).told
-        elif is_folder(name) and (said := run_folder.unfinished(run_folder.run_of(folder_of(name)))):
-            yield f"Note: {said}; the agent is the best so far."
+        elif is_folder(name) and (said := unfinished(Path(name).resolve())):
+            yield f"Note: {said}; what is here is the best so far."
+
+
+def unfinished(folder: Path) -> str | None:
+    """Return a sentence on the run that a folder is, or that it is of, where that is not known to have finished."""
+    own = run_folder.run_of(run_folder.agent_folder(folder))
+    return next(filter(None, map(run_folder.unfinished, (folder, own, own.parent))), None)
 
 
 def load(policy: str, scenario: Scenario, workload: str | None = None) -> "tuple[str, Policy | type]":

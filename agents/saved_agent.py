@@ -16,6 +16,7 @@ from agents.move_network import MoveNetwork
 from agents.slot_network import SlotNetwork
 from agents.steer_network import SteerNetwork
 from agents.training import MOVE_KINDS, Training, usual
+from evaluation.run_folder import BEST
 from simulator import old_names
 from simulator.choice import changed
 from simulator.kernel.moves.move_list import FEATURES
@@ -102,6 +103,10 @@ def load(folder: str | Path) -> Agent:
         choices = json.loads((folder / CHOICES).read_text(encoding="utf-8"))
         weights = (folder / WEIGHTS).read_bytes()
     except (OSError, ValueError, RecursionError) as error:
+        if several := sorted(f"{each.parent.name}" for each in folder.glob(f"seed-*/{BEST}")):
+            raise ValueError(
+                f"{folder} holds several agents, {', '.join(several)}: name one of them"
+            ) from None
         raise ValueError(
             f"{folder} holds no agent that can be read ({CHOICES}, {WEIGHTS}): {error}"
         ) from None

@@ -144,6 +144,13 @@ def test_the_agents_of_a_run_are_judged(
     assert out.count("Over fewer than 20 windows an interval is too narrow.") == 2
     printed = out.partition("Mean JCT of")[2].partition("Run folder")[0]
     assert max(len(line) for line in printed.splitlines()) <= 100
+    judged, learned = (
+        json.loads((folder / "choices.json").read_text(encoding="utf-8"))["scenario"]
+        for folder in (tmp_path / "judged", run)
+    )
+    assert judged == learned
+    about = json.loads((tmp_path / "judged" / "about.json").read_text(encoding="utf-8"))
+    assert "2 test windows of 40 jobs" in json.dumps(about)
     found = json.loads((tmp_path / "judged" / "protocol.json").read_text(encoding="utf-8"))
     assert found["against"]["fifo"]["windows"] == 2
     assert "the other form of contention" not in found["shifts"]  # under --physics exclusive
@@ -234,7 +241,7 @@ def test_a_judgement_takes_policies_as_a_table_does(
 def test_a_judgement_says_which_agent_stands_beside_the_judged(capsys: pytest.CaptureFixture[str]) -> None:
     folder = shipping.shipped_for("mixed").folder
     asked = ["--protocol", str(folder), "--policy", "ppo", "--workload", "busy"]
-    evaluate.judgement(evaluate.read_choices(asked))
+    evaluate.judgement(*evaluate.candidates_of(evaluate.read_choices(asked)))
     assert capsys.readouterr().out.count("ppo: the agent trained on busy; see ") == 1
 
 

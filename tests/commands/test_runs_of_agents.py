@@ -1,0 +1,133 @@
+"""Agents of runs are judged on what they learned on, and of runs that hold several, or are not whole, that is said."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import evaluate
+import train_agent
+from agents import named as policies
+from agents import saved_agent, shipping
+from agents.judging import all_candidates
+from agents.learn import learner_of
+from agents.training import STEER
+from evaluation import run_folder
+from simulator.stuck import NeverEndsError
+from tests.cases.crowd import crowd
+from workloads import Scenario, named
+
+MIXED = shipping.shipped_for("mixed").folder
+SEVERAL = shipping.shipped_for(None).folder
+FEW = (
+    *("--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "2", "--validation-windows", "2"),
+    *("--test-windows", "2", "--steps", "24", "--validate-every", "24", "--environments", "4"),
+    *("--rollout-steps", "6", "--batch", "24", "--physics", "exclusive", "--processes", "1"),
+)
+
+
+def judged_on(*flags: str) -> Scenario:
+    """Return the scenario on which agents are judged that are named so."""
+    return evaluate.candidates_of(evaluate.read_choices(["--protocol", *flags]))[0].scenario
+
+
+@pytest.fixture
+def five(tmp_path: Path) -> Path:
+    """Return a run of two agents, begun and not finished."""
+    for seed in (0, 1):
+        shutil.copytree(MIXED, tmp_path / "five" / f"seed-{seed}" / run_folder.BEST)
+    run_folder.write_json(tmp_path / "five" / run_folder.STATUS, {"status": "running"})
+    return tmp_path / "five"
+
+
+def test_agents_are_judged_on_what_they_learned_on_with_what_flags_change(tmp_path: Path) -> None:
+    learned = saved_agent.load(MIXED).scenario
+    assert judged_on(str(MIXED)) == learned
+    assert judged_on(str(MIXED), "--seed", "1", "--tick", "60") == replace(learned, seed=1, tick=60.0)
+    assert judged_on(str(MIXED), "--workload", "busy", "--seed", "1") == replace(named("busy"), seed=1)
+    assert judged_on(str(MIXED), "--trace", "philly") == Scenario(trace="philly")
+    file = crowd(tmp_path / "jobs.csv")
+    assert judged_on(str(MIXED), "--trace-file", file) == Scenario(trace_file=file)
+
+
+def test_who_learned_on_several_workloads_is_said_to_be_judged_on_the_first(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    judged_on(str(SEVERAL))
+    assert "learned on 12 workloads and is judged on the first" in capsys.readouterr().out
+    judged_on(str(SEVERAL), "--workload", "busy")
+    assert capsys.readouterr().out == ""
+
+
+def test_the_same_agent_is_no_second_seed_however_it_is_written(five: Path) -> None:
+    assert len(all_candidates([str(five)])) == 2
+    for again in (f"{five}/", five / "seed-1" / "best", five / ".." / "five" / "seed-0"):
+        with pytest.raises(ValueError, match="one seed and not two"):
+            all_candidates([str(five), str(again)])
+
+
+@pytest.mark.parametrize("part", ["", "seed-0", "seed-0/best"])
+def test_of_a_run_that_has_not_finished_that_is_said(five: Path, part: str) -> None:
+    assert "five has not finished" in next(policies.notes([str(five / part)], named("mixed")))
+    run_folder.write_json(five / run_folder.STATUS, {"status": "finished"})
+    assert list(policies.notes([str(five / part)], named("mixed"))) == []
+
+
+def test_a_run_of_several_agents_is_no_agent(five: Path) -> None:
+    with pytest.raises(ValueError, match="holds several agents, seed-0, seed-1: name one"):
+        policies.load(str(five), named("mixed"))
+
+
+def test_what_is_taught_begins_at_no_agent() -> None:
+    taught = replace(STEER, algorithm="distillation", begin=str(MIXED))
+    with pytest.raises(ValueError, match="what distillation teaches begins at union"):
+        learner_of(named("mixed"), taught)
+
+
+def test_the_folder_of_a_failed_run_is_free_again_unless_it_holds_checkpoints(tmp_path: Path) -> None:
+    for name, left in (("empty", False), ("half", True)):
+        folder = run_folder.open_run_folder("test", Scenario(), tmp_path / name)
+        run_folder.write_json(folder / run_folder.STATUS, {"status": "failed"})
+        if left:
+            (folder / "seed-0" / "checkpoints").mkdir(parents=True)
+            with pytest.raises(ValueError, match="holds a run already"):
+                run_folder.open_run_folder("test", Scenario(), folder)
+        else:
+            assert run_folder.open_run_folder("test", Scenario(), folder) == folder
+
+
+def test_jobs_that_never_end_are_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stuck(*what: object) -> None:
+        raise NeverEndsError("job 7 has failed 1,000 times")
+
+    monkeypatch.setattr(train_agent, "train", stuck)
+    out = tmp_path / "run"
+    file = crowd(tmp_path / "jobs.csv")
+    assert train_agent.main(["--trace-file", file, *FEW, "--out", str(out)]) == 2
+    assert f"job 7 has failed 1,000 times; what was learned so far is in {out}" in capsys.readouterr().err
+    assert json.loads((out / run_folder.STATUS).read_text())["status"] == "failed"
+
+
+def test_a_scenario_with_the_name_of_another_that_is_learned_on_keeps_its_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--workload xonar_mix --jobs 9 --also xonar_mix`: both are learned on, and both are told of."""
+    tables: list[str] = []
+
+    def scored(wanted: train_agent.Run, policies: object, count: int, folder: Path) -> dict[str, object]:
+        tables.append(f"{folder.name} {wanted.scenario.jobs}")
+        return {}
+
+    monkeypatch.setattr(train_agent, "score_on", scored)
+    monkeypatch.setattr("agents.table.in_table", lambda *what: {})
+    monkeypatch.setattr("agents.table.verdicts", lambda *what: [])
+    own = replace(named("xonar_mix"), jobs=9)
+    training = replace(STEER, also=("xonar_mix",))
+    wanted = train_agent.Run(own, training, workload="xonar_mix")
+    with pytest.raises((KeyError, IndexError)):  # there is no agent to name in the end
+        train_agent.score(wanted, [], tmp_path)
+    assert tables == ["own 9", "xonar_mix 10"]
