@@ -15,6 +15,7 @@ from evaluation import about, choices, command, run_folder
 from evaluation.command import progress
 from simulator.choice import check, choice
 from simulator.old_names import LEARNED_BEFORE as OF_A_RUN
+from simulator.stuck import NeverEndsError
 from workloads import Scenario, Split
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def work(args: Sequence[str]) -> None:
     try:
         with run_folder.noting(folder):
             score(wanted, [train(wanted, number, folder) for number in range(wanted.seeds)], folder)
+    except NeverEndsError as error:
+        raise ValueError(f"{error}; what was learned so far is in {folder}") from error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; the best agent so far is in {folder}") from None
 
@@ -153,6 +156,10 @@ def train(wanted: Run, number: int, folder: Path) -> "Trained":
         how: dict[str, Any] = {"threads": processors(wanted), "track": wanted.track}
         best = learn(wanted.scenario, training, own, **how, stepped=stepped, validated=note)
     print(pace(times, compared_with(training)))
+    if not bests:
+        raise ValueError(
+            "no validation came to an end, so there is no agent to keep: jobs never end under any"
+        )
     held = learner_of(wanted.scenario, training).held(bests[-1].greedy.numbers)
     return Trained(best, load_policy(best), held)
 
@@ -189,8 +196,8 @@ def score(wanted: Run, agents: "Sequence[Trained]", folder: Path) -> None:
     from agents.table import in_table, verdicts
     from evaluation import report
 
-    own = wanted.workload or choices.workload_like(wanted.scenario)
-    named = scenarios_of(wanted.scenario, wanted.training, own or OWN)
+    own = wanted.workload or choices.workload_like(wanted.scenario) or OWN
+    named = scenarios_of(wanted.scenario, wanted.training, OWN if own in wanted.training.also else own)
     policies, summaries = in_table(wanted.scenario, wanted.training, agents, tuple(named)), []
     for name, scenario in named.items():
         if several := len(named) > 1:

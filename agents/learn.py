@@ -74,6 +74,8 @@ def learner_of(scenario: Scenario, training: Training, threads: int = 1) -> Lear
         raise ValueError(f"vary: {training.action} is learned on the scenario as it is")
     if training.begin != UNION and training.action == "pick":
         raise ValueError(f"begin {training.begin}: of what steers or chooses moves")
+    if training.algorithm == "distillation" and training.begin not in (UNION, CONSTANTS):
+        raise ValueError(f"begin {training.begin}: what distillation teaches begins at {UNION}")
     if training.begin == CONSTANTS and training.also:
         raise ValueError(f"begin {training.begin}: of what learns on one workload")
     if training.vary and scenario.shift:

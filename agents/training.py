@@ -43,7 +43,7 @@ class Training:
     windows: int = choice(200, least=1)
     """Windows to learn on; as many as the trace has, if those are fewer."""
     validation_windows: int = choice(40, least=1)
-    """Windows on which the best agent is chosen; no other use is made of them."""
+    """Windows on which the best agent is chosen, and before it constants that were searched, or a student's margin."""
     validate_every: int = choice(3_072, least=1)
     """Steps between validations, each of which also writes a checkpoint."""
     learning_seed: int | None = choice(None, least=0)

@@ -40,8 +40,9 @@ def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) ->
     digest = hashlib.sha256(text.encode()).hexdigest()[:6]
     name = f"{prefix}-{datetime.now():%Y%m%d-%H%M%S}-{digest}"
     folder = RUNS / name if out is None else Path(out)
-    if status_of(folder) == "failed":
-        (folder / CHOICES).unlink(missing_ok=True)  # it came to nothing, so the folder is free again
+    left = any(any(folder.glob(f"**/{name}")) for name in ("checkpoints", "evalys"))
+    if status_of(folder) == "failed" and not left:  # it came to nothing, so the folder is free again
+        (folder / CHOICES).unlink(missing_ok=True)
     try:
         folder = _fresh(folder) if out is None else folder
         folder.mkdir(parents=True, exist_ok=True)

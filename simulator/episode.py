@@ -30,6 +30,7 @@ from simulator.next_moves import adopt, next_move
 from simulator.physics import Physics
 from simulator.policy import Action, Policy, Preempt, Ranking, Resize, RunsWhole, Start, Throttle, Wait
 from simulator.source import Source, source_of
+from simulator.stuck import NeverEndsError
 from simulator.view import View
 from traces import stream
 
@@ -192,7 +193,7 @@ class Episode:
             ended = self.done
         self.fits[:] = self.jobs["fitted"]
         if not ended:
-            raise RuntimeError(self.why_stuck("jobs are left that can never start"))
+            raise NeverEndsError(self.why_stuck("jobs are left that can never start"))
         return True
 
     def why_stuck(self, otherwise: str) -> str:
@@ -288,7 +289,7 @@ def run(
     while not episode.done:
         if not episode.advance(ticks=account is not None or waits.ticks):
             usual = "jobs are left, and the policy waits though nothing is pending"
-            raise RuntimeError(episode.why_stuck(usual))
+            raise NeverEndsError(episode.why_stuck(usual))
         while not isinstance(action := ask(), Wait):
             episode.apply(action)
         episode.apply(waits := action)
