@@ -195,8 +195,8 @@ def from_file(file: str | Path, kind: type) -> dict[str, Any]:
     """Return the choices in a JSON file, or in a run folder, by their names of now.
 
     They are the fields by name, by themselves or in groups such as `scenario`. Of the run of another command, which
-    has groups that `kind` lacks, the scenario alone is taken. ValueError if the file is no such thing; what the names
-    and values may be is checked where they are used.
+    has groups or a policy that `kind` lacks, the scenario alone is taken. ValueError if the file is no such thing; what
+    the names and values may be is checked where they are used.
     """
     file = Path(file)
     file = file / CHOICES if file.is_dir() else file
@@ -207,7 +207,8 @@ def from_file(file: str | Path, kind: type) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ValueError(f"{file}: expected an object with choices by name")
     groups = {name for name, value in content.items() if isinstance(value, dict)}
-    if groups - set(hints(kind)) and "scenario" in groups:
+    of_another = (groups | content.keys() & {"policy"}) - set(hints(kind))
+    if of_another and "scenario" in groups:
         content = content["scenario"]
     flat: dict[str, Any] = {}
     for name, value in content.items():

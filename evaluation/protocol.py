@@ -4,6 +4,7 @@ As rliable has it (Agarwal et al., NeurIPS 2021, arXiv 2108.13264): interquartil
 means, with intervals from resampling. Here both the agents, one a training seed, and the windows are resampled.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -69,7 +70,9 @@ def judged(
 
 
 def interquartile(ratios: Floats, *, seed: int = 0) -> Interval:
-    """Return the mean of the middle half of ratios (agents, windows), and its interval over both."""
+    """Mean of the middle half of ratios (agents, windows), and its interval over both, NaN for one window."""
+    if ratios.shape[1] < 2:
+        return Interval(float(trim_mean(ratios, QUARTER, axis=None)), math.nan, math.nan)
     rng = np.random.default_rng(seed)
     rows, columns = (rng.integers(size, size=(RESAMPLES, size)) for size in ratios.shape)
     again = [ratios[np.ix_(mine, theirs)] for mine, theirs in zip(rows, columns, strict=True)]

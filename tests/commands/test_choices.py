@@ -229,6 +229,13 @@ def test_an_action_that_a_flag_names_takes_the_place_of_how_a_run_learned(tmp_pa
     assert again("--action", "steer").training == ran.training
 
 
+def test_of_the_run_of_another_command_the_scenario_alone_is_taken(tmp_path: Path) -> None:
+    scored = Evaluation(policy=("fifo",), scenario=named("busy"), windows=3)
+    folder = run_folder.open_run_folder("test", scored, tmp_path / "scored")
+    found = read_run(["--config", str(folder), "--seeds", "2"])
+    assert (found.scenario, found.seeds, found.test_windows) == (named("busy"), 2, Run().test_windows)
+
+
 def test_a_file_may_name_its_workload(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text('{"workload": "quick", "jobs": 7}')

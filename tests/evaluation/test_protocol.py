@@ -18,6 +18,12 @@ def test_the_interquartile_mean_is_that_of_the_middle_half() -> None:
     assert interquartile(ratios).ratio == pytest.approx((0.8 + 0.85 + 0.9 + 0.95) / 4)
 
 
+def test_of_one_window_there_is_no_interval() -> None:
+    found = interquartile(np.array([[0.9], [0.8]]))
+    assert found.ratio == pytest.approx(0.85)
+    assert np.isnan([found.low, found.high]).all()
+
+
 def test_its_interval_holds_the_truth_as_often_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """Over agents and windows that both vary: of 40 intervals some 38 hold the middle of what they are drawn from."""
     monkeypatch.setattr(protocol, "RESAMPLES", 300)  # enough for the limits of one
