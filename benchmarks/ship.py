@@ -102,10 +102,13 @@ def tables(
         )
 
 
-def against(found: dict[str, pd.DataFrame], shipped: Seed, start: str) -> dict[str, Comparison]:
-    """Compare the shipped agent with every other policy of a table; start: the name of the rule it is compared with.
+def against(
+    found: dict[str, pd.DataFrame], shipped: Seed, start: str, constants: str
+) -> dict[str, Comparison]:
+    """Compare the shipped agent with every other policy of a table.
 
-    What it does on average stands first, where that can be held.
+    start, constants: what to call the rule it is compared with, and the constants. What it does on average stands
+    first, where that can be held.
     """
     number = shipped.name.removeprefix("agent_")
     own, held = (
@@ -115,7 +118,7 @@ def against(found: dict[str, pd.DataFrame], shipped: Seed, start: str) -> dict[s
     return {
         **({"its own mean action, held": compare(found[own], found[held])} if held in found else {}),
         **{
-            start if name == "start" else f"`{name}`": compare(found[own], each)
+            {"start": start, "constants": constants}.get(name, f"`{name}`"): compare(found[own], each)
             for name, each in others.items()
         },
     }
@@ -170,8 +173,9 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
         + ".",
     ]
     start = "where it began (`union`)" if training.begin == "union" else "`union`"
+    constants = "`constants`" if len(learned_on) == 1 else "constants that were searched for all at once"
     for workload, found in tables(run, learned_on, judgement):
-        lines += ["", *table(workload, against(found, shipped, start))]
+        lines += ["", *table(workload, against(found, shipped, start, constants))]
     return "\n".join([*lines, "", "## What it cannot do", "", f"- {BEYOND[training.action]}", CANNOT, ""])
 
 
