@@ -9,6 +9,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from envs.keywords import whole
 from envs.naming import Named
 from envs.task import window_named
 from traces import unknown
@@ -23,7 +24,8 @@ class BatchEnv(Named, VectorEnv[Any, Any, Any], ABC):
     `reset(seed=s)` seeds environment i by s + i, or by s[i]; `options={"window": n}` names a window for all, or n[i]
     for each. autoreset: `NextStep` (an environment that has ended begins anew at its next step, whose action is left
     aside), `SameStep` (at once, the last observation and info being `final_obs` and `final_info`), or `Disabled` (it is
-    left alone, till the caller begins it anew by `begin`).
+    left alone, till the caller begins it anew: by `begin`, or as any batch of Gymnasium's,
+    `reset(options={"reset_mask": mask})` with a bool for each environment).
     """
 
     metadata: Info = {  # noqa: RUF012 - Gymnasium's own pattern
@@ -35,8 +37,7 @@ class BatchEnv(Named, VectorEnv[Any, Any, Any], ABC):
 
     def __init__(self, num_envs: int, env: Any, autoreset: AutoresetMode | str) -> None:
         """Take the number of environments, and a single one like them, which names windows by `place_of`."""
-        if num_envs < 1:
-            raise ValueError(f"num_envs {num_envs}: expected at least 1")
+        num_envs = whole("num_envs", num_envs)
         if autoreset not in (modes := {*AutoresetMode, *(mode.value for mode in AutoresetMode)}):
             raise ValueError(
                 unknown("autoreset", str(autoreset), [mode for mode in modes if type(mode) is str])
@@ -90,14 +91,26 @@ class BatchEnv(Named, VectorEnv[Any, Any, Any], ABC):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None
     ) -> tuple[Any, Info]:
-        """Begin a window in every environment: those named in `options`, else random ones."""
-        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
+        """Begin a window everywhere, or where the option `reset_mask` says: those that are named, else random ones."""
+        options = dict(options or {})
+        which = self._chosen_by(options.pop("reset_mask", None))
+        seeds = [int(seed) + i for i in range(self.num_envs)] if isinstance(seed, int | np.integer) else seed
         if seeds is not None and len(seeds) != self.num_envs:
             raise ValueError(f"{len(seeds)} seeds for {self.num_envs} environments")
         wanted = window_named(options, self.env.split)
         named = np.broadcast_to(np.asarray(wanted, object), (self.num_envs,))
-        self.begin(range(self.num_envs), seeds, named.tolist())
+        self.begin(which, seeds, named.tolist())
         return self.observations(), self.info()
+
+    def _chosen_by(self, mask: Any) -> Sequence[int]:
+        """Return the environments that a mask says, all for None; ValueError where it is no mask, or says none."""
+        if mask is None:
+            return range(self.num_envs)
+        found = np.asarray(mask)
+        if found.dtype != bool or found.shape != (self.num_envs,) or not found.any():
+            raise ValueError(f"reset_mask: expected {self.num_envs} bools, one of them True, not {mask!r}")
+        chosen: list[int] = np.flatnonzero(found).tolist()
+        return chosen
 
     def begin(
         self,
@@ -107,8 +120,8 @@ class BatchEnv(Named, VectorEnv[Any, Any, Any], ABC):
     ) -> None:
         """Begin some of the environments anew; seeds and numbers of windows are by environment, None for any."""
         for i in which:
-            if seeds is not None and seeds[i] is not None:
-                self._rngs[i], _ = seeding.np_random(seeds[i])
+            if seeds is not None and (seed := seeds[i]) is not None:
+                self._rngs[i], _ = seeding.np_random(int(seed))
             self.numbers[i] = self.env.place_of(None if numbers is None else numbers[i], self._rng(i))
             self._over[i] = False
         self._lay_out(which)

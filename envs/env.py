@@ -9,6 +9,7 @@ import pandas as pd
 
 from envs import render
 from envs.actions import Legal, Stepper
+from envs.keywords import finite, time_constant, whole
 from envs.naming import Named
 from envs.rewards import Moment
 from envs.slots import Slots
@@ -69,7 +70,7 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
     workload: a named workload, whose scenario is taken; Philly's windows without one. scenario: fields of
     `workloads.Scenario` that differ from it. split: `train`, `validation` or `test`; a `whole` trace is the same
     episode in every split. count: how many windows of the split, the first ones. observation: what is shown. action:
-    what is chosen. reward: what is paid; each is the name of a module. queue_slots: K. running_slots: R. exponent,
+    what is chosen. reward: what is paid, `gain` or a module of `envs/rewards`. queue_slots: K. running_slots: R. exponent,
     margin: of the base policy, see `baselines.xion_threshold`. tau_s: time constant of rollouts, s; None for none.
     illegal: `raise`, or `first_legal`. render_mode: `ansi`, `rgb_array` (an image of nodes and GPUs by job, 480 x 640)
     or `human` (the same in a window).
@@ -99,15 +100,19 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
         """Choose the windows; nothing is simulated before the first reset."""
         self.render_mode, self._screen = render_mode, render.Screen(render_mode)
         self.forgives = forgives(illegal)
+        finite("exponent", exponent)
+        if margin != np.inf:  # which never pauses a job
+            finite("margin", margin, least=0)
         self.base_policy = base_policy(exponent, margin)
         found = chosen(workload, scenario)
         kinds = {"observation": observation, "action": action, "reward": reward}
         self.task = Task(found, self.base_policy, split=split, count=count, **kinds)
         self.windows, self.split = self.task.windows, self.task.split
-        self.tau_s = np.inf if tau_s is None else tau_s
+        self.tau_s = time_constant("tau_s", tau_s)
         self.picks, self._is_stepped = action == "pick", hasattr(self.task.action, "stepper")
-        self.queue_slots, self.running_slots = queue_slots, running_slots
-        self._slots = Slots(queue_slots, running_slots)
+        self.queue_slots = whole("queue_slots", queue_slots)
+        self.running_slots = whole("running_slots", running_slots, least=0)
+        self._slots = Slots(self.queue_slots, self.running_slots)
         self._mask = np.zeros(0, np.int8)
         self._actions, self._outcomes = np.zeros(1, np.int64), np.zeros((1, len(stepping.OUTCOME)))
         self._num_illegal = 0

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from envs.keywords import weights
 from simulator.choice import changed
 from simulator.episode import Episode, run
 from simulator.rule import Rule, memory_of
@@ -64,4 +65,4 @@ def opened(
 
     start: weights of the default rule that differ from `union`'s. ValueError for what is none, or out of bounds.
     """
-    return openings(chosen(workload, scenario), split, count, changed(DEFAULT, start or {}))
+    return openings(chosen(workload, scenario), split, count, changed(DEFAULT, weights("start", start)))

@@ -12,10 +12,11 @@ from gymnasium.vector import AutoresetMode
 
 from envs import render
 from envs.batch import AT_THE_END, BatchEnv, Info
+from envs.keywords import whole
 from envs.naming import Named, Parts
 from envs.openings import Opening, opened
 from envs.task import MOST_INSTANTS, one_of_windows, window_named
-from envs.threads import in_parts, refuse_none
+from envs.threads import in_parts
 from simulator.episode import Episode
 from simulator.kernel.rule.load import LOAD
 from simulator.kernel.rule.steering import CRITIC, DefaultRun, Told
@@ -45,7 +46,7 @@ class RuleBatch(ABC):
         """Make room for so many environments; none has begun. choices: of an action's kind."""
         if choices:
             raise TypeError(f"no choice {', '.join(choices)} of this action")
-        refuse_none(threads)
+        threads = whole("threads", threads)
         self.found, self.count, self.threads = found, count, threads
         first = found[0].episode
         if any(each.episode.states.dtype != first.states.dtype for each in found):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Dict
 
+from envs import keywords
 from envs.naming import Part
 from envs.openings import Opening
 from envs.rule_batch import CRITIC_SPACE, LOAD_SPACE, RuleBatch, RuleEnv
@@ -67,10 +68,14 @@ class Steering(RuleBatch):
         super().__init__(found, count, threads=threads)
         if weights is None:
             weights = usual_weights(found[0].workload.scenario)
-        self.offsets, self.privileged = Offsets(changed(found[0].rule, base or {}), weights), privileged
-        self.every = arrivals_between(len(found[0].episode.jobs), decisions) if every is None else every
-        if self.every < 1:
-            raise ValueError(f"every {every}: expected at least 1 arrival")
+        rule = changed(found[0].rule, keywords.weights("base", base))
+        self.offsets, self.privileged = Offsets(rule, weights), keywords.either("privileged", privileged)
+        count_of_jobs = len(found[0].episode.jobs)
+        self.every = (
+            arrivals_between(count_of_jobs, keywords.whole("decisions", decisions))
+            if every is None
+            else keywords.whole("every", every)
+        )
         self.action_space = Box(-1.0, 1.0, (len(weights),), np.float32)
         self.seen_parts = {"load": Part(LOAD)} | ({"critic": Part(CRITIC)} if privileged else {})
         self.observation_space = (

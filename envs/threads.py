@@ -15,12 +15,6 @@ def pool(threads: int) -> ThreadPoolExecutor:
 os.register_at_fork(after_in_child=pool.cache_clear)  # threads are not there in a fork
 
 
-def refuse_none(threads: int) -> None:
-    """ValueError for less than a thread."""
-    if threads < 1:
-        raise ValueError(f"threads {threads}: expected at least 1")
-
-
 def in_parts(work: Callable[[slice], object], count: int, threads: int, part: int) -> None:
     """Do what is to be done in so many environments: `part` of them at a time, on so many threads."""
     if threads == 1 or count <= part:

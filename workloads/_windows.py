@@ -79,7 +79,7 @@ def _too_few(found: int, scenario: Scenario, split: Split, count: int) -> str:
     if scenario.trace_file:
         begin, end = rows_of(read(scenario)["submit_s"].to_numpy(), split)
         after = f" after a gap of {GAP_S / 86_400:g} days" * (split != "train")
-        wanted += f", which has {end - begin:,} jobs{after}"
+        wanted += f", which has {max(0, end - begin):,} jobs{after}"
     return (
         f"only {found} of {count} windows of {scenario.jobs} jobs were found in the {split} part{wanted}: "
         f"ask for fewer, for smaller ones (--jobs){instead}, or the whole trace (--whole)"

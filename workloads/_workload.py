@@ -129,7 +129,8 @@ def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFram
     """Cap run times as asked and fill in what the trace lacks."""
     machines = cluster(scenario.cluster_name)
     if scenario.max_duration is not None:
-        capped = table.assign(duration_s=table["duration_s"].clip(upper=scenario.max_duration))
+        longest, told = scenario.max_duration, [name for name in RUN_TIMES if name in table]
+        capped = table.assign(**{name: table[name].clip(upper=longest) for name in told})
         capped.attrs = table.attrs
         table = capped
     own = {name: value for name, value in vars(scenario).items() if name != "seed"}
@@ -207,16 +208,20 @@ def too_large_message(table: pd.DataFrame, rows: np.ndarray, machines: Cluster) 
     """Say which jobs the empty cluster could never hold."""
     shown = table.iloc[rows[:ROWS_SHOWN]]
     each = [
-        f"  job {job} (row {row + 1}): {gpus} GPUs of {memory:.1f} GiB"
-        for row, job, gpus, memory in zip(
-            rows, shown["job_id"], shown["num_gpus"], shown["gpu_memory_gib"], strict=False
+        f"  job {job} (row {row + 1}): "
+        + (f"{gpus} GPUs of {memory:.1f} GiB, {cores:g} cores" if gpus else f"{cores:g} cores, no GPU")
+        for row, job, gpus, memory, cores in zip(
+            rows,
+            *(shown[name] for name in ("job_id", "num_gpus", "gpu_memory_gib", "cpu_cores")),
+            strict=False,
         )
     ]
     more = [f"  and {len(rows) - ROWS_SHOWN} more"] if len(rows) > ROWS_SHOWN else []
     return "\n".join(
         [
             f"{len(rows)} {'job' if len(rows) == 1 else 'jobs'} can never run on {machines.name} "
-            f"({machines.num_gpus} GPUs, the largest of {machines.largest_gpu_gib:g} GiB); "
+            f"({machines.num_gpus} GPUs, the largest of {machines.largest_gpu_gib:g} GiB, "
+            f"{max(machines.node_cores)} cores on a node); "
             "--drop-too-large drops them:",
             *each,
             *more,

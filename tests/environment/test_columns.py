@@ -158,7 +158,7 @@ def test_what_does_not_go_is_said(wrong: dict[str, Any], error: type[Exception],
     [
         ({"processes": 2}, TypeError, "no keyword 'processes' among scenario.*threads"),
         ({"autoreset": "nextstep"}, ValueError, "did you mean 'NextStep'"),
-        ({"num_envs": 0}, ValueError, "num_envs 0: expected at least 1"),
+        ({"num_envs": 0}, ValueError, "num_envs 0: expected a whole number, at least 1"),
     ],
 )
 def test_what_a_batch_does_not_take_is_said(wrong: dict[str, Any], error: type[Exception], said: str) -> None:

@@ -40,7 +40,7 @@ def test_threads_change_nothing(action: str, threads: int, tmp_path: Path) -> No
 
 
 def test_a_batch_has_a_thread_at_least(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="threads 0: expected at least 1"):
+    with pytest.raises(ValueError, match="threads 0: expected a whole number, at least 1"):
         batch(tiny.scenario(tmp_path), "pick", 0)
 
 

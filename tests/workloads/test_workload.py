@@ -95,6 +95,7 @@ def test_run_times_are_capped(tmp_path: Path) -> None:
     work = made(tmp_path, table, max_duration=600.0)
     assert work.table["duration_s"].tolist() == table["duration_s"].clip(upper=600.0).tolist()
     assert work.jobs["duration_s"].max() == 600.0
+    assert work.jobs["profiled_duration_s"].max() == 600.0
 
 
 def test_the_load_is_that_of_capped_run_times(tmp_path: Path) -> None:
@@ -116,10 +117,18 @@ def test_too_large_jobs_are_listed(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="2 jobs can never run") as error:
         made(tmp_path, with_giants())
     assert str(error.value).splitlines() == [
-        "2 jobs can never run on 2x8 (16 GPUs, the largest of 16 GiB); --drop-too-large drops them:",
-        "  job j1 (row 2): 17 GPUs of 4.0 GiB",
-        "  job j4 (row 5): 1 GPUs of 20.0 GiB",
+        "2 jobs can never run on 2x8 (16 GPUs, the largest of 16 GiB, 48 cores on a node); "
+        "--drop-too-large drops them:",
+        "  job j1 (row 2): 17 GPUs of 4.0 GiB, 17 cores",
+        "  job j4 (row 5): 1 GPUs of 20.0 GiB, 6 cores",
     ]
+
+
+def test_a_job_for_too_many_cores_is_told_with_them(tmp_path: Path) -> None:
+    table = tiny.mixed(0)
+    table.loc[4, "cpu_cores"] = 100
+    with pytest.raises(ValueError, match=r"48 cores on a node(.|\n)*job j4 \(row 5\): 100 cores, no GPU"):
+        made(tmp_path, table, physics="all")
 
 
 def test_no_more_than_ten_are_listed(tmp_path: Path) -> None:

@@ -1,0 +1,74 @@
+"""Keywords of environments that cannot be are refused in a sentence; a batch begins anew as Gymnasium's do."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+import envs  # noqa: F401 - registers
+from envs.batch import BatchEnv
+
+FEW: dict[str, Any] = {"workload": "quick", "count": 2, "scenario": {"jobs": 20, "all_windows": True}}
+
+
+@pytest.mark.parametrize(
+    ("action", "wrong", "said"),
+    [
+        ("steer", {"decisions": 0}, "decisions 0: expected a whole number, at least 1"),
+        ("steer", {"decisions": -3}, "decisions -3: expected a whole number"),
+        ("steer", {"every": 2.5}, "every 2.5: expected a whole number"),
+        ("steer", {"privileged": "yes"}, "privileged 'yes': expected True or False"),
+        ("steer", {"start": {"price": "x"}}, "start price 'x': expected a finite number"),
+        ("steer", {"threads": 1.5}, "threads 1.5: expected a whole number"),
+        ("moves", {"cores": "yes"}, "cores 'yes': expected True or False"),
+        ("moves", {"queued": 2.7}, "queued 2.7: expected a whole number, at least 0"),
+        ("moves", {"running": -1}, "running -1: expected a whole number, at least 0"),
+        ("moves", {"tau_s": 0}, "tau_s 0: expected seconds, more than 0"),
+        ("pick", {"queue_slots": 2.5}, "queue_slots 2.5: expected a whole number, at least 1"),
+        ("pick", {"exponent": float("nan")}, "exponent nan: expected a finite number"),
+        ("pick", {"margin": -3}, "margin -3: expected a finite number, at least 0"),
+        ("pick", {"tau_s": float("nan")}, "tau_s nan: expected seconds, more than 0"),
+        ("pick", {"tau_s": -5.0}, "tau_s -5.0: expected seconds, more than 0"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(action: str, wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        gymnasium.make_vec("GPUCluster-v1", num_envs=1, action=action, **FEW, **wrong)
+
+
+def batch(action: str, num_envs: int = 3) -> BatchEnv:
+    """Return a batch that begins nothing anew by itself."""
+    made = gymnasium.make_vec("GPUCluster-v1", num_envs=num_envs, action=action, autoreset="Disabled", **FEW)
+    assert isinstance(made.unwrapped, BatchEnv)
+    return made.unwrapped
+
+
+@pytest.mark.parametrize("action", ["pick", "steer"])
+def test_a_mask_says_which_environments_begin_anew(action: str) -> None:
+    """The others go on where they were."""
+    one = batch(action)
+    first, second = one.env.windows
+    one.reset(seed=0, options={"window": first})
+    for _ in range(3):
+        legal = one.action_masks().argmax(1) if action == "pick" else one.action_space.sample()
+        one.step(legal)
+    before = one.observations().tolist()
+    seen, _ = one.reset(options={"reset_mask": np.array([False, True, False]), "window": second})
+    after = seen.tolist()
+    assert one.numbers.tolist() == [first, second, first]
+    assert (after[0], after[2]) == (before[0], before[2])
+    assert after[1] != before[1]
+
+
+@pytest.mark.parametrize("mask", [[True], [False] * 3, [1, 0, 1]])
+def test_what_is_no_mask_is_refused(mask: list[Any]) -> None:
+    with pytest.raises(ValueError, match="reset_mask: expected 3 bools"):
+        batch("pick").reset(options={"reset_mask": mask})
+
+
+def test_numpys_numbers_are_seeds() -> None:
+    one, other = batch("pick"), batch("pick")
+    assert np.array_equal(one.reset(seed=np.int64(3))[0], other.reset(seed=3)[0])  # type: ignore[arg-type]
+    assert np.array_equal(one.reset(seed=list(np.arange(3)))[0], other.reset(seed=[0, 1, 2])[0])
+    assert one.numbers.tolist() == other.numbers.tolist()
