@@ -159,10 +159,9 @@ def candidates_of(evaluation: Evaluation) -> "tuple[Evaluation, list[Candidate]]
         return evaluation, found
     if not (learned := learned_on(found)):
         return evaluation, found
-    if several := max(1 + len(each.also) for each in found) - 1:
-        print(
-            f"Note: the agent learned on {several + 1} workloads and is judged on the first; --workload names one."
-        )
+    if besides := max(len(each.also) for each in found):
+        count = f"{besides + 1} workloads"
+        print(f"Note: the agent learned on {count} and is judged on the first; --workload names one.")
     return replace(evaluation, scenario=replace(learned, **given)), found
 
 

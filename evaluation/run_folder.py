@@ -28,6 +28,7 @@ ABOUT_THE_RUN = (
     "perfetto",
     "track",
 )  # these choose nothing about the results
+LEFT = ("checkpoints", "evalys")  # by what a failed run may have left that another would mix with its own
 BEST = "best"  # of a run of training, the folder of the agent that validated best
 
 
@@ -40,9 +41,8 @@ def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) ->
     digest = hashlib.sha256(text.encode()).hexdigest()[:6]
     name = f"{prefix}-{datetime.now():%Y%m%d-%H%M%S}-{digest}"
     folder = RUNS / name if out is None else Path(out)
-    left = any(any(folder.glob(f"**/{name}")) for name in ("checkpoints", "evalys"))
-    if status_of(folder) == "failed" and not left:  # it came to nothing, so the folder is free again
-        (folder / CHOICES).unlink(missing_ok=True)
+    if status_of(folder) == "failed" and not any(any(folder.glob(f"**/{name}")) for name in LEFT):
+        (folder / CHOICES).unlink(missing_ok=True)  # it came to nothing, so the folder is free again
     try:
         folder = _fresh(folder) if out is None else folder
         folder.mkdir(parents=True, exist_ok=True)
