@@ -72,8 +72,8 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
     episode in every split. count: how many windows of the split, the first ones. observation: what is shown. action:
     what is chosen. reward: what is paid, `gain` or a module of `envs/rewards`. queue_slots: K. running_slots: R.
     exponent, margin: of the base policy, see `baselines.xion_threshold`. tau_s: time constant of rollouts, s; None for
-    none. illegal: `raise`, or `first_legal`. render_mode: `ansi`, `rgb_array` (an image of nodes and GPUs by job, 480 x 640)
-    or `human` (the same in a window).
+    none. illegal: `raise`, or `first_legal`. render_mode: `ansi`, `rgb_array` (an image of nodes and GPUs by job, 480 x
+    640) or `human` (the same in a window).
     """
 
     metadata = render.METADATA
