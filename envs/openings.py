@@ -1,7 +1,7 @@
 """Windows ready to be begun again and again: a fresh record, its jobs, and what the default rule makes of them."""
 
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from envs.keywords import weights
 from simulator.choice import changed
 from simulator.episode import Episode, run
 from simulator.rule import Rule, memory_of
-from workloads import Scenario, Split, Workload, chosen, whole, windows
+from workloads import Scenario, Split, Workload, chosen, kept, whole, windows
 
 DEFAULT = Rule()
 """What actions begin as unless other weights are named: `union`."""
@@ -47,7 +47,7 @@ class Opening:
         return float((self.default_finish_s - self.episode.jobs["submit_s"]).sum())
 
 
-@lru_cache(maxsize=8)
+@kept(8)
 def openings(scenario: Scenario, split: Split, count: int, rule: Rule = DEFAULT) -> tuple[Opening, ...]:
     """Return windows that all environments of a process share; the whole trace as the only one if so chosen."""
     found = (whole(scenario),) if scenario.whole else windows(scenario, split, count)

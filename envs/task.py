@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -11,7 +10,7 @@ from simulator.episode import Episode, run
 from simulator.next_moves import adopt
 from simulator.policy import Ranking
 from traces import find, unknown
-from workloads import Scenario, Split, Workload, whole, windows
+from workloads import Scenario, Split, Workload, kept, whole, windows
 
 SCRATCH, BEFORE = 1, 2  # records of an episode, the last of which keeps the state before an action
 MOST_INSTANTS = 1000  # for each job; an agent that only pauses and restarts jobs is cut there
@@ -29,7 +28,7 @@ def forgives(illegal: str) -> bool:
     return illegal == "first_legal"
 
 
-@lru_cache(maxsize=8)
+@kept(8)
 def shared_windows(scenario: Scenario, split: Split, count: int) -> tuple[Workload, ...]:
     """Return windows that all environments of a process share; the whole trace as the only one if so chosen."""
     return (whole(scenario),) if scenario.whole else tuple(windows(scenario, split, count))

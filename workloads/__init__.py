@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.choice import changed
 from traces import did_you_mean, find, modules
+from workloads._files import kept
 from workloads._scenario import PARTS, WHOLE, Scenario, Split, Window
 from workloads._shifts import SHIFTS, VARIED, applicable, in_words, shifted
 
@@ -36,6 +37,7 @@ __all__ = [
     "chosen",
     "filled",
     "in_words",
+    "kept",
     "load",
     "named",
     "names",

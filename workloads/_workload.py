@@ -20,6 +20,7 @@ from simulator.jobs import gives_out_cores, jobs_array
 from simulator.kernel.cluster.layout import GPU_TYPES
 from simulator.physics import Physics, acting
 from simulator.speed_model import NUM_TERMS
+from workloads._files import kept
 from workloads._scenario import WHOLE, Scenario, Window
 from workloads._shifts import arriving, shifted
 
@@ -272,9 +273,9 @@ def load(
     return table
 
 
-@lru_cache(maxsize=2)
+@kept(2)
 def read(scenario: Scenario) -> pd.DataFrame:
-    """Return the filled jobs of a scenario's trace file, read once."""
+    """Return the filled jobs of a scenario's trace file, read once as long as it stays as it is."""
     table = load(scenario.trace_name, scenario.trace_file, seed=scenario.seed)
     return filled(table, scenario, seed=scenario.seed)
 

@@ -1,5 +1,6 @@
 """Keywords of environments that cannot be are refused in a sentence; a batch begins anew as Gymnasium's do."""
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -8,6 +9,7 @@ import pytest
 
 import envs  # noqa: F401 - registers
 from envs.batch import BatchEnv
+from tests.cases import tiny
 
 FEW: dict[str, Any] = {"workload": "quick", "count": 2, "scenario": {"jobs": 20, "all_windows": True}}
 
@@ -72,3 +74,17 @@ def test_numpys_numbers_are_seeds() -> None:
     assert np.array_equal(one.reset(seed=np.int64(3))[0], other.reset(seed=3)[0])  # type: ignore[arg-type]
     assert np.array_equal(one.reset(seed=list(np.arange(3)))[0], other.reset(seed=[0, 1, 2])[0])
     assert one.numbers.tolist() == other.numbers.tolist()
+
+
+@pytest.mark.parametrize("action", ["pick", "steer"])
+def test_a_trace_file_that_has_changed_is_read_anew(action: str, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.csv"
+    for longer in (1.0, 2.0):
+        table = tiny.jobs(8)
+        table.assign(duration_s=longer * table["duration_s"]).to_csv(file, index=False)
+        scenario = {"trace_file": str(file), "whole": True, "physics": "exclusive", "cluster": "2x8"}
+        env = gymnasium.make("GPUCluster-v1", action=action, scenario=scenario)
+        env.reset(seed=0)
+        inside: Any = env.unwrapped
+        jobs = (inside.batch.found[0] if action == "steer" else inside).workload.jobs["duration_s"]
+        assert jobs.tolist() == (longer * table["duration_s"]).tolist()
