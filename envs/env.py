@@ -9,7 +9,7 @@ import pandas as pd
 
 from envs import render
 from envs.actions import Legal, Stepper
-from envs.keywords import finite, time_constant, whole
+from envs.keywords import slots, time_constant
 from envs.naming import Named
 from envs.rewards import Moment
 from envs.slots import Slots
@@ -100,9 +100,6 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
         """Choose the windows; nothing is simulated before the first reset."""
         self.render_mode, self._screen = render_mode, render.Screen(render_mode)
         self.forgives = forgives(illegal)
-        finite("exponent", exponent)
-        if margin != np.inf:  # which never pauses a job
-            finite("margin", margin, least=0)
         self.base_policy = base_policy(exponent, margin)
         found = chosen(workload, scenario)
         kinds = {"observation": observation, "action": action, "reward": reward}
@@ -110,8 +107,7 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
         self.windows, self.split = self.task.windows, self.task.split
         self.tau_s = time_constant("tau_s", tau_s)
         self.picks, self._is_stepped = action == "pick", hasattr(self.task.action, "stepper")
-        self.queue_slots = whole("queue_slots", queue_slots)
-        self.running_slots = whole("running_slots", running_slots, least=0)
+        self.queue_slots, self.running_slots = slots(queue_slots, running_slots)
         self._slots = Slots(self.queue_slots, self.running_slots)
         self._mask = np.zeros(0, np.int8)
         self._actions, self._outcomes = np.zeros(1, np.int64), np.zeros((1, len(stepping.OUTCOME)))

@@ -30,6 +30,11 @@ def time_constant(name: str, value: Any) -> float:
     return float(value)
 
 
+def slots(queue: Any, running: Any) -> tuple[int, int]:
+    """Return how many slots there are for queued and for running jobs."""
+    return whole("queue_slots", queue), whole("running_slots", running, least=0)
+
+
 def either(name: str, value: Any) -> bool:
     """Return what must be True or False."""
     if value not in (True, False) or not isinstance(value, bool | Integral):

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from envs.keywords import finite
 from simulator.episode import Episode, run
 from simulator.next_moves import adopt
 from simulator.policy import Ranking
@@ -97,7 +98,13 @@ class Task:
 
 
 def base_policy(exponent: float, margin: float) -> Ranking:
-    """Return the heuristic that orders the slots, and that an agent may begin as; see `baselines.xion_threshold`."""
+    """Return the heuristic that orders the slots, and that an agent may begin as; see `baselines.xion_threshold`.
+
+    ValueError for what is no exponent, or no margin: an infinite one never pauses a job.
+    """
+    finite("exponent", exponent)
+    if margin != np.inf:
+        finite("margin", margin, least=0)
     return Ranking("weighted", "cost_aware", exponent=exponent, margin=margin)
 
 

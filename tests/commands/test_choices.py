@@ -12,7 +12,7 @@ from typing import Any, cast, get_args
 import numpy as np
 import pytest
 
-from agents.training import MOVES, STEER, Training
+from agents.training import Training
 from evaluate import Evaluation
 from evaluation import choices, run_folder
 from simulator import old_names
@@ -25,8 +25,7 @@ from simulator.physics import Physics, acting
 from simulator.policy import Ranking
 from tests.conftest import ROOT
 from train_agent import Run
-from train_agent import read_choices as read_run
-from workloads import PARTS, Scenario, named
+from workloads import PARTS, Scenario
 
 KINDS = (Scenario, Training, Evaluation, Run)
 NUMBERS = [(kind, name) for kind in KINDS for name, (hint, _) in hints(kind).items() if hint in (int, float)]
@@ -200,40 +199,6 @@ def test_flags_override_the_file_and_the_file_the_workload(tmp_path: Path) -> No
     assert (found.steps, found.scenario.cluster, found.scenario.jobs) == (5, "2x2", 9)
     assert (found.scenario.trace, found.scenario.drop_too_large) == ("philly", False)
     assert read("--workload", "quick").scenario.drop_too_large
-
-
-def test_a_workload_that_a_flag_names_takes_the_place_of_a_runs_scenario(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its seed stays, other flags hold, and the name of what the run was on anyway changes nothing."""
-    ran = Choices(replace(named("philly"), seed=5), steps=7)
-    folder = run_folder.open_run_folder("test", ran, tmp_path / "out")
-    found = read("--config", folder, "--workload", "busy", "--jobs", 9)
-    assert found.scenario == replace(named("busy"), seed=5, jobs=9)
-    assert found.steps == 7
-    assert "--workload busy takes the place of the scenario in" in capsys.readouterr().err
-    assert read("--config", folder, "--workload", "philly").scenario == ran.scenario
-    assert capsys.readouterr().err == ""
-
-
-def test_an_action_that_a_flag_names_takes_the_place_of_how_a_run_learned(tmp_path: Path) -> None:
-    ran = Run(training=replace(STEER, steps=48, learning_seed=3), scenario=named("busy"), test_windows=3)
-    folder = run_folder.open_run_folder("test", ran, tmp_path / "out")
-
-    def again(*flags: str) -> Run:
-        return read_run(["--config", str(folder), *flags])
-
-    found = again("--action", "moves", "--batch", "9")
-    assert found.training == replace(MOVES, learning_seed=3, batch=9)
-    assert (found.scenario, found.test_windows) == (ran.scenario, 3)
-    assert again("--action", "steer").training == ran.training
-
-
-def test_of_the_run_of_another_command_the_scenario_alone_is_taken(tmp_path: Path) -> None:
-    scored = Evaluation(policy=("fifo",), scenario=named("busy"), windows=3)
-    folder = run_folder.open_run_folder("test", scored, tmp_path / "scored")
-    found = read_run(["--config", str(folder), "--seeds", "2"])
-    assert (found.scenario, found.seeds, found.test_windows) == (named("busy"), 2, Run().test_windows)
 
 
 def test_a_file_may_name_its_workload(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from baselines import load
 from benchmarks import ship
 from benchmarks.look_ahead import play, rule_of, told
 from envs.agent_policy import MovesAgent
-from evaluation import protocol
+from evaluation import choices, protocol
 from simulator.look_ahead import LookAhead
 from simulator.rule import Rule
 from simulator.steered import Steered
@@ -145,12 +145,10 @@ def test_the_agents_of_a_run_are_judged(
     printed = out.partition("Mean JCT of")[2].partition("Run folder")[0]
     assert max(len(line) for line in printed.splitlines()) <= 100
     judged, learned = (
-        json.loads((folder / "choices.json").read_text(encoding="utf-8"))["scenario"]
-        for folder in (tmp_path / "judged", run)
+        choices.from_file(folder, evaluate.Evaluation) for folder in (tmp_path / "judged", run)
     )
-    assert judged == learned
-    about = json.loads((tmp_path / "judged" / "about.json").read_text(encoding="utf-8"))
-    assert "2 test windows of 40 jobs" in json.dumps(about)
+    assert judged.items() >= learned.items()
+    assert "2 test windows of 40 jobs" in (tmp_path / "judged" / "about.json").read_text(encoding="utf-8")
     found = json.loads((tmp_path / "judged" / "protocol.json").read_text(encoding="utf-8"))
     assert found["against"]["fifo"]["windows"] == 2
     assert "the other form of contention" not in found["shifts"]  # under --physics exclusive

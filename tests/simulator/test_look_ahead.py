@@ -11,31 +11,19 @@ import pytest
 
 from simulator.cluster import uniform
 from simulator.episode import Episode, run
-from simulator.kernel.cluster.layout import CHARGED, JOB, RUNNING
+from simulator.kernel.cluster.layout import JOB
 from simulator.kernel.moves.move_list import FEATURES
 from simulator.kernel.rule import rule_over_moves
 from simulator.look_ahead import Labels, LookAhead, carried_out, label
 from simulator.policy import Policy, Wait
 from simulator.rule import Rule, memory_of
 from simulator.steered import Choose, Offsets, Steered
-from tests.cases import tiny
+from tests.cases import tiny, untold
 from workloads import Scenario, Workload, named, whole, windows
 
 FEW = 30  # jobs
 QUICK = LookAhead(draws=4, finalists=2)
 WORKLOADS = ("mixed", "coda_mix", "aiturbo_ps", "philly")
-KNOWN = {
-    *("submit_s", "num_gpus", "servers", "min_workers", "max_workers", "user", "deadline_s", "request_class"),
-    *(
-        "profiled_duration_s",
-        "profiled_memory_gib",
-        "profiled_active_ms",
-        "profiled_idle_ms",
-        "profiled_push",
-    ),
-    *("pause_s", "load_s", "startup_s", "cores_each", "type_speed", "fitted"),
-}
-"""What a scheduler is told of a job: asked for, profiled, known of its kind; all else is hidden."""
 
 
 @cache
@@ -112,18 +100,8 @@ def test_a_decision_knows_no_truth() -> None:
         load = window(workload, **fields)
         for share in (0.3, 0.7):
             episode, memory = midway(load, share)
-            s = episode.state
-            left = np.isnan(s.finish_s[:FEW])
             first = label(QUICK, episode.states, episode.jobs, memory)
-            shown = {  # once it has run, holds memory, or its estimate has become good
-                "gbs_each": (s.attained_s[:FEW] > 0) | (s.phase[:FEW] == RUNNING),
-                "gpu_memory_gib": s.charged[:FEW] == CHARGED,
-                "duration_s": np.full(FEW, bool(s.exact)),
-                "predicted_duration_s": s.predictable[:FEW] > 0,
-                "predictable_from": s.predictable[:FEW] > 0,
-            }
-            for name in set(JOB.names or ()) - KNOWN:
-                episode.jobs[name][left & ~shown.get(name, np.zeros(FEW, bool))] *= 1.7
+            untold.change(episode.jobs[:FEW], episode.state, 1.7)
             episode.state.fail_at[:] += 1e5
             episode.state.next_closing += 1e5
             episode.state.node_dice[:] += 1

@@ -16,16 +16,12 @@ from simulator.source import source_of
 from simulator.view import View
 from simulator.vocabulary import DONE
 from tests.accounts.rule_by_hand import RuleByHand
+from tests.cases import untold
 from workloads import Workload, named, windows
 
 FEW = 60  # jobs
 MANY_ERRORS = 5  # standard errors
 RULE = Rule(price=3.0, growth=2.0)
-HIDDEN = (
-    *("duration_s", "input_core_s", "active_ms", "idle_ms", "duty", "push", "grip", "gpu_s", "scaling_loss"),
-    "crash_at",
-    *("gpu_memory_gib", "cpu_slowdown", "iteration_s", "ideal_iteration_s"),
-)
 
 
 @cache
@@ -101,20 +97,14 @@ def test_a_rollout_ends_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("history", [None, "mixed"])
-@pytest.mark.parametrize("workload", ["mixed", "coda_mix"])
+@pytest.mark.parametrize("workload", ["mixed", "coda_mix", "aiturbo_ps", "philly"])
 def test_what_is_imagined_knows_no_truth(workload: str, history: str | None) -> None:
-    """Other truths of the jobs that have not ended, and of those to come, lead to the same imagined future.
-
-    Where estimates are exact, as in coda_mix, a run time is no secret.
-    """
+    """Other truths of the jobs that have not ended, and of those to come, lead to the same imagined future."""
     episode, memory = midway(window(workload, history))
-    hidden = HIDDEN[1:] if episode.state.exact else HIDDEN
-    left = np.isnan(episode.state.finish_s[:FEW])
     costs = []
     for factor in (1.0, 1.7):
         room = room_for(episode, memory)
-        for name in hidden:
-            room.jobs[name][left] *= factor
+        untold.change(room.jobs[:FEW], episode.state, factor)
         room.imagine(seed=3)
         costs.append(room.run())
         assert laws.check(room.states, 0, room.jobs) == 0

@@ -1,0 +1,29 @@
+"""What no scheduler is told of jobs that have not ended, and other truths in its place."""
+
+from typing import Any
+
+import numpy as np
+
+from simulator.kernel.cluster.layout import CHARGED, JOB, RUNNING
+
+TOLD = {
+    *("submit_s", "num_gpus", "servers", "min_workers", "max_workers", "user", "deadline_s", "request_class"),
+    *("profiled_duration_s", "profiled_memory_gib", "profiled_active_ms", "profiled_idle_ms"),
+    *("profiled_push", "pause_s", "load_s", "startup_s", "cores_each", "type_speed", "fitted"),
+}
+"""What a job asks for, what is profiled of it, what is known of its kind; all else is untold."""
+
+
+def change(jobs: np.ndarray, s: Any, factor: float) -> None:
+    """Multiply all that is untold of the jobs that have not ended, given the state in which they are."""
+    count = len(jobs)
+    left, predictable = np.isnan(s.finish_s[:count]), s.predictable[:count] > 0
+    shown = {
+        "gbs_each": (s.attained_s[:count] > 0) | (s.phase[:count] == RUNNING),  # a monitor has read it
+        "gpu_memory_gib": s.charged[:count] == CHARGED,  # its GPUs show what is left
+        "duration_s": np.full(count, bool(s.exact)),
+        "predicted_duration_s": predictable,
+        "predictable_from": predictable,
+    }
+    for name in set(JOB.names or ()) - TOLD:
+        jobs[name][left & ~shown.get(name, np.zeros(count, bool))] *= factor
