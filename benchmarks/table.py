@@ -20,9 +20,9 @@ from joblib import Parallel, delayed
 
 import baselines
 from agents import shipped_policy
-from docs.pages.markdown import filled
 from evaluation import footnotes, search
 from evaluation.comparison import compare
+from evaluation.marks import filled
 from evaluation.plot.dots import dots
 from evaluation.plot.style import IN_PRINT, save, style
 from workloads import Workload, named, windows

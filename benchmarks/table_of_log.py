@@ -17,8 +17,8 @@ import pandas as pd
 
 from benchmarks import table
 from benchmarks.table import OTHERWISE, REFERENCE, ROOT, Cell
-from docs.pages.markdown import filled
 from evaluation import footnotes
+from evaluation.marks import filled
 from workloads import named, windows
 
 MARK = "the real log"

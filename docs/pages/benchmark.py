@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from benchmarks.table import OTHERWISE, WINDOWS
-from docs.pages.markdown import filled, table
+from docs.pages.markdown import table
 from evaluation.bars import intervals
+from evaluation.marks import filled
 from workloads import named, names, windows
 
 PAGE = Path(__file__).parent.parent / "benchmark.md"

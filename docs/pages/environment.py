@@ -11,12 +11,13 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
 
-from docs.pages.markdown import filled, table
+from docs.pages.markdown import table
 from docs.pages.policies import said
 from envs.env import GPUClusterEnv
 from envs.making import ON_THE_RULE, make, make_vec
 from envs.naming import apart
 from evaluation.asked import about
+from evaluation.marks import filled
 from traces import find, modules
 
 PAGE = Path(__file__).parent.parent / "environment.md"

@@ -1,6 +1,8 @@
 """The table of all policies on all workloads is made by one command, which alone writes it, and says what it is."""
 
 import re
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -92,6 +94,15 @@ def test_the_command_that_it_names_makes_as_many_windows() -> None:
         cell.workload: cell.windows for cell in table.kept_cells(ROOT) if cell.policy == table.REFERENCE
     }
     assert counts == {name: table.WINDOWS.get(name, table.OTHERWISE) for name in counts}
+
+
+def test_that_command_is_one(tmp_path: Path) -> None:
+    """It runs from any folder, without this one among those where modules are found."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "table.py"), "--help"]
+    assert (
+        "--windows"
+        in subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    )
 
 
 def test_the_table_is_what_the_numbers_beside_it_say() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import baselines
 from docs.pages import api, benchmark, columns, environment, policies
-from docs.pages.markdown import filled
+from evaluation.marks import filled
 from tests.cases import tiny
 from tests.conftest import ROOT
 
