@@ -88,7 +88,7 @@ def work(args: Sequence[str]) -> None:
     """Do what the arguments ask for; ValueError says why it cannot be."""
     evaluation = read_choices(args)
     if evaluation.protocol:
-        evaluation, found = candidates_of(evaluation)
+        evaluation, found = candidates_of(evaluation, choices.asked_for(args, Evaluation))
         what, fill = judgement(evaluation, found)
     else:
         what, fill = reproduction(evaluation) if evaluation.paper else scoring(evaluation)
@@ -140,10 +140,10 @@ def reproduction(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]"
     return name, partial(reproduce, evaluation, paper, settings)
 
 
-def candidates_of(evaluation: Evaluation) -> "tuple[Evaluation, list[Candidate]]":
+def candidates_of(evaluation: Evaluation, asked: "Mapping[str, Any]") -> "tuple[Evaluation, list[Candidate]]":
     """Return the agents to judge, and the choices with what they learned on, where no jobs are named to judge them on.
 
-    Other choices of the scenario that are given hold on top of it.
+    asked: what flags and a file choose, by field; what of it is of the scenario holds on top, also where it is usual.
     """
     from agents import check_installed
 
@@ -153,15 +153,13 @@ def candidates_of(evaluation: Evaluation) -> "tuple[Evaluation, list[Candidate]]
 
     look_in_this_folder()
     found = all_candidates(evaluation.protocol)
-    usual = vars(Scenario())
-    given = {name: value for name, value in vars(evaluation.scenario).items() if value != usual[name]}
-    if evaluation.workload or evaluation.config or {"trace", "trace_file"} & given.keys():
-        return evaluation, found
-    if not (learned := learned_on(found)):
+    named = any(asked.get(name) for name in ("workload", "trace", "trace_file"))
+    if named or not (learned := learned_on(found)):
         return evaluation, found
     if besides := max(len(each.also) for each in found):
         count = f"{besides + 1} workloads"
         print(f"Note: the agent learned on {count} and is judged on the first; --workload names one.")
+    given = {name: value for name, value in asked.items() if name in vars(learned)}
     return replace(evaluation, scenario=replace(learned, **given)), found
 
 

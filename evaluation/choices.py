@@ -99,6 +99,13 @@ def beginning(kind: type[C], asked: Mapping[str, Any], presets: Mapping[str, Pre
         raise ValueError(f"{file}: {error}") from None
 
 
+def asked_for(args: Sequence[str], kind: type) -> dict[str, Any]:
+    """Return what the flags, and the file that they name, choose by field: the usual too, where it is named."""
+    asked = given(args, kind)
+    file = asked.get("config")
+    return (from_file(file, kind) if file else {}) | asked
+
+
 def _replaced(preset: Preset, name: str, filed: Mapping[str, Any], kind: type) -> set[str]:
     """Return the choices of a file in whose place a preset by this name comes: those of a run that had another."""
     group = hints(kind)[preset.group][0]

@@ -14,7 +14,7 @@ from agents import saved_agent, shipping
 from agents.judging import all_candidates
 from agents.learn import learner_of
 from agents.training import STEER
-from evaluation import run_folder
+from evaluation import choices, run_folder
 from simulator.stuck import NeverEndsError
 from tests.cases.crowd import crowd
 from workloads import Scenario, named
@@ -30,7 +30,9 @@ FEW = (
 
 def judged_on(*flags: str) -> Scenario:
     """Return the scenario on which agents are judged that are named so."""
-    return evaluate.candidates_of(evaluate.read_choices(["--protocol", *flags]))[0].scenario
+    args = ["--protocol", *flags]
+    asked = choices.asked_for(args, evaluate.Evaluation)
+    return evaluate.candidates_of(evaluate.read_choices(args), asked)[0].scenario
 
 
 @pytest.fixture
@@ -50,6 +52,19 @@ def test_agents_are_judged_on_what_they_learned_on_with_what_flags_change(tmp_pa
     assert judged_on(str(MIXED), "--trace", "philly") == Scenario(trace="philly")
     file = crowd(tmp_path / "jobs.csv")
     assert judged_on(str(MIXED), "--trace-file", file) == Scenario(trace_file=file)
+
+
+def test_what_a_flag_or_a_file_names_holds_also_where_it_is_usual(tmp_path: Path) -> None:
+    """Elsewhere than in Philly the usual is a choice like any other."""
+    learned = saved_agent.load(MIXED).scenario
+    usual = Scenario()
+    assert judged_on(str(MIXED), "--physics", usual.physics) == replace(learned, physics=usual.physics)
+    assert learned.physics != usual.physics
+    file = tmp_path / "mine.json"
+    file.write_text('{"seed": 1, "windows": 2}')
+    assert judged_on(str(MIXED), "--config", str(file)) == replace(learned, seed=1)
+    ran = run_folder.open_run_folder("test", evaluate.Evaluation(scenario=named("busy")), tmp_path / "ran")
+    assert judged_on(str(MIXED), "--config", str(ran)) == named("busy")
 
 
 def test_who_learned_on_several_workloads_is_said_to_be_judged_on_the_first(

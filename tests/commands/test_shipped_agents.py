@@ -239,7 +239,7 @@ def test_a_judgement_takes_policies_as_a_table_does(
 def test_a_judgement_says_which_agent_stands_beside_the_judged(capsys: pytest.CaptureFixture[str]) -> None:
     folder = shipping.shipped_for("mixed").folder
     asked = ["--protocol", str(folder), "--policy", "ppo", "--workload", "busy"]
-    evaluate.judgement(*evaluate.candidates_of(evaluate.read_choices(asked)))
+    evaluate.judgement(*evaluate.candidates_of(evaluate.read_choices(asked), {"workload": "busy"}))
     assert capsys.readouterr().out.count("ppo: the agent trained on busy; see ") == 1
 
 
