@@ -89,9 +89,11 @@ class SteerLearner(Learner):
     def environments(self) -> VecEnv:
         """Return the environments to learn in, an equal share of each workload; ValueError for fewer than workloads."""
         training, count = self.training, len(self.scenarios)
-        if training.environments < count:
+        each = self.at_once if count > 1 else 1
+        if training.environments < each * count:
+            few = "two" if each > 1 else "one"
             raise ValueError(
-                f"environments {training.environments}: expected one a workload, {count}, or more"
+                f"environments {training.environments}: expected {few} a workload, {each * count}, or more"
             )
         parts: list[VecEnv] = [
             VecMonitor(ClusterVecEnv(batch(share, scenario, count=training.windows, **self.environment())))
@@ -107,9 +109,16 @@ class SteerLearner(Learner):
 
     @property
     def shares(self) -> list[int]:
-        """How many environments each workload has."""
-        each, more = divmod(self.training.environments, len(self.scenarios))
-        return [each + (k < more) for k in range(len(self.scenarios))]
+        """How many environments each workload has; of mirrored pairs both, and what is left over the last."""
+        count, size = len(self.scenarios), self.at_once
+        groups, over = divmod(self.training.environments, size)
+        each, more = divmod(groups, count)
+        return [size * (each + (k < more)) + over * (k == count - 1) for k in range(count)]
+
+    @property
+    def at_once(self) -> int:
+        """How many environments have to be of one workload: mirrored pairs play the same window."""
+        return 2 if self.training.evolves else 1
 
     def taught(self) -> np.ndarray:
         """Return the offsets of each environment's constants, (N, weights): 0 where no search found any.

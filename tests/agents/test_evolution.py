@@ -12,6 +12,7 @@ from agents import saved_agent
 from agents.callbacks import Validated
 from agents.evolution import Evolution, acts, ascent, groups_of_windows, mirrored
 from agents.learn import learn, learner_of
+from agents.steer import SteerLearner
 from agents.training import PICK, STEER
 from tests.cases.crowd import crowded
 from workloads import Scenario
@@ -87,6 +88,24 @@ def test_pairs_play_the_same_windows(scenario: Scenario) -> None:
     assert numbers[0] == numbers[1]
     assert numbers[2] == numbers[3]
     assert len(set(numbers)) > 1
+
+
+@pytest.mark.parametrize(("environments", "shares"), [(6, [4, 2]), (7, [4, 3]), (10, [6, 4])])
+def test_no_pair_plays_on_two_workloads(scenario: Scenario, environments: int, shares: list[int]) -> None:
+    """One that is left over, which is of no pair, stands last."""
+    both: dict[str, Any] = {"environments": environments, "batch": 6 * environments, "also": ("xonar_mix",)}
+    learner = learner_of(scenario, replace(FEW, **both))
+    assert isinstance(learner, SteerLearner)
+    assert learner.shares == shares
+    model = model_of(scenario, **both)
+    assert model.env is not None
+    batches = model.env.get_attr("batch")
+    assert all(batches[2 * pair] is batches[2 * pair + 1] for pair in range(environments // 2))
+
+
+def test_each_workload_has_a_pair(scenario: Scenario) -> None:
+    with pytest.raises(ValueError, match="environments 3: expected two a workload, 4, or more"):
+        learner_of(scenario, replace(FEW, environments=3, batch=18, also=("xonar_mix",))).model()
 
 
 def test_it_steps_towards_what_won(scenario: Scenario) -> None:
