@@ -234,7 +234,7 @@ def score_on(
     """Print and keep the table of one workload, with so many agents in it; return the summaries."""
     from functools import partial
 
-    from agents.table import START, verdicts
+    from agents.table import START, those_that_end, verdicts
     from envs.task import shared_windows
     from evaluation import footnotes, report
 
@@ -242,16 +242,18 @@ def score_on(
     workloads = shared_windows(wanted.scenario, "test", wanted.test_windows)
     makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     with progress("simulating", len(makers) * len(workloads)) as moved:
-        results = report.simulate(
-            makers, workloads, processes=processors(wanted), done=lambda name, table: moved(1)
-        )
+        how: dict[str, Any] = {"processes": processors(wanted), "done": lambda name, found: moved(1)}
+        results, endless = those_that_end(makers, workloads, **how)
     bounds = report.bounds(workloads)
     summaries = report.score(results, workloads, bounds)
-    run_folder.write_run(folder, results, report.document(summaries, bounds, START))
+    reference = START if START in summaries else next(iter(summaries))
+    run_folder.write_run(folder, results, report.document(summaries, bounds, reference))
     out, heading = report.console(sys.stdout), footnotes.heading(workloads)
-    notes = footnotes.footnotes(workloads, summaries, policies, START, bounds)
+    ended = {name: policies[name] for name in results}
+    notes = [f"Left out: {name}, under which jobs never end: {why}." for name, why in endless.items()]
+    notes += footnotes.footnotes(workloads, summaries, ended, reference, bounds)
     run_folder.write_json(folder / about.ABOUT, about.about(workloads, heading, notes))
-    out.print("", *heading, "", report.table(summaries, bounds, START), "", *notes, sep="\n")
+    out.print("", *heading, "", report.table(summaries, bounds, reference), "", *notes, sep="\n")
     out.print(*verdicts(summaries, count, wanted.training), sep="\n")
     return summaries
 

@@ -14,6 +14,7 @@ from agents.saved_agent import Network
 from agents.training import Training
 from envs.batch import BatchEnv
 from simulator.policy import Policy
+from simulator.stuck import NeverEndsError
 from traces import stream
 from workloads import VARIED, Scenario, applicable, in_words, named
 
@@ -110,10 +111,6 @@ def variations(scenarios: Mapping[str, Scenario]) -> dict[str, Scenario]:
 def seed_of(scenario: Scenario, training: Training) -> int:
     """Return the seed of whatever is random in learning."""
     return scenario.seed if training.learning_seed is None else training.learning_seed
-
-
-class NeverEndsError(RuntimeError):
-    """An agent pauses and restarts jobs again and again."""
 
 
 def refuse_endless(cut: np.ndarray, number: int) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -10,11 +10,15 @@ import baselines
 from agents.learn import learner_of
 from agents.learned import policy_of
 from agents.training import Training
+from envs.agent_policy import ENDLESS
 from envs.steer import TRUSTS
+from evaluation import report
 from evaluation.comparison import Comparison, compare_agents
 from evaluation.footnotes import FULL_WINDOWS
+from evaluation.report import Maker
 from simulator.policy import Policy
-from workloads import Scenario
+from simulator.stuck import NeverEndsError
+from workloads import Scenario, Workload
 
 START, HELD, CONSTANTS, UNTAUGHT, BEGAN = "start", "held", "constants", "untaught", "began"
 """Rows of the table: the rule that agents are compared with, what always does what an agent does on average, the best
@@ -53,6 +57,31 @@ def in_table(
     return found | {name: baselines.load(name) for name in BESIDE}
 
 
+def those_that_end(
+    makers: Mapping[str, Maker], workloads: Sequence[Workload], **how: Any
+) -> tuple[dict[str, pd.DataFrame], dict[str, str]]:
+    """Return the results of policies under which all jobs end, and of the others why they do not.
+
+    NeverEndsError where they do under none. how: as for `report.episodes`.
+    """
+    tried = report.episodes(one_or_why, makers, workloads, **how)
+    why = {name: next((each for each in found if isinstance(each, str)), "") for name, found in tried.items()}
+    if all(why.values()):
+        raise NeverEndsError(f"jobs never end under any policy: {next(iter(why.values()))}")
+    ended = {name: pd.concat(found, ignore_index=True) for name, found in tried.items() if not why[name]}
+    return ended, {name: said for name, said in why.items() if said}
+
+
+def one_or_why(make: Maker, workload: Workload, *, oracle: bool = False) -> pd.DataFrame | str:
+    """Return the results table of a new policy on a workload, or why jobs never end under it."""
+    try:
+        return report.one(make, workload, oracle=oracle)
+    except RuntimeError as error:
+        if isinstance(error, NeverEndsError) or str(error) == ENDLESS:
+            return str(error)
+        raise
+
+
 def compared_with(training: Training) -> str:
     """Name what agents are compared with first: where they began, or `union` if that is elsewhere."""
     return "where it began" if training.begin == "union" else "union"
@@ -64,8 +93,10 @@ def verdicts(summaries: Mapping[str, pd.DataFrame], count: int, training: Traini
     ours, held = (
         [summaries[each] for each in numbered(name, count) if each in summaries] for name in ("agent", HELD)
     )
+    if lacking := [name for name in (*numbered("agent", count), START) if name not in summaries]:
+        return ["", f"No verdict on {of}: not in the table is {', '.join(lacking)}."]
     own = {*numbered("agent", count), *numbered(HELD, count)}
-    found = {HELD: compare_agents(ours, held)} if held else {}
+    found = {HELD: compare_agents(ours, held)} if len(held) == count else {}
     found |= {name: compare_agents(ours, [it] * count) for name, it in summaries.items() if name not in own}
     told, windows = in_words(training), next(iter(found.values())).windows
     wide = max(len(told.get(name, name)) for name in found)

@@ -8,12 +8,13 @@ import pandas as pd
 from stable_baselines3 import PPO
 
 import baselines
-from agents.learner import Learner, NeverEndsError, scenarios_of
+from agents.learner import Learner, scenarios_of
 from agents.vec_env import batch
 from envs.task import shared_windows
 from evaluation import report, results
 from evaluation.choices import workload_like
 from evaluation.comparison import Comparison, compare
+from simulator.stuck import NeverEndsError
 from workloads import Scenario
 
 HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion_threshold")

@@ -1,0 +1,103 @@
+"""At the end of training a policy under which jobs never end is left out of the table by name; the others stand."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agents.callbacks import Validated
+from agents.training import STEER
+from agents.validation import NEVER, Score
+from baselines import load
+from envs.agent_policy import ENDLESS
+from simulator.policy import Action, Policy
+from simulator.stuck import NeverEndsError
+from simulator.view import View
+from tests.cases.crowd import crowded
+from train_agent import Run, score_on, together, train
+
+WHY = "job 7 has failed 1,000 times"
+
+
+def stuck(view: View) -> Action:
+    """Be what jobs do not come to an end under."""
+    raise NeverEndsError(WHY)
+
+
+def endless(view: View) -> Action:
+    """Be an agent under which they do not."""
+    raise RuntimeError(ENDLESS)
+
+
+def faulty(view: View) -> Action:
+    raise RuntimeError("something else is wrong")
+
+
+@pytest.fixture
+def wanted(tmp_path: Path) -> Run:
+    return Run(crowded(tmp_path), STEER, test_windows=2, processes=1)
+
+
+def policies(**others: Policy) -> dict[str, Policy | type]:
+    """Return what stands in a table, some of it in the place of the usual."""
+    found: dict[str, Policy | type] = {"agent": load("srtf"), "start": load("las"), "fifo": load("fifo")}
+    return found | others
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "why", "reference"),
+    [("fifo", stuck, WHY, "start"), ("agent", endless, ENDLESS, "start"), ("start", stuck, WHY, "agent")],
+)
+def test_the_others_have_their_table(
+    name: str,
+    policy: Policy,
+    why: str,
+    reference: str,
+    wanted: Run,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = score_on(wanted, policies(**{name: policy}), 1, tmp_path / "run")
+    assert set(found) == {"agent", "start", "fifo"} - {name}
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"Left out: {name}, under which jobs never end: {why}." in out
+    assert ("Mean JCT of the agent / that of each" in out) == (name == "fifo")
+    assert ("No verdict on the agent: not in the table is" in out) == (name != "fifo")
+    kept = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
+    assert (kept["reference"], set(kept["by_window"])) == (reference, set(found))
+    assert set(together([found, score_on(wanted, policies(), 1, tmp_path / "other")])) == set(found)
+
+
+def test_where_they_end_under_none_that_is_said(wanted: Run, tmp_path: Path) -> None:
+    nobody = policies(agent=stuck, start=stuck, fifo=stuck)
+    with pytest.raises(NeverEndsError, match=f"jobs never end under any policy: {WHY}"):
+        score_on(wanted, nobody, 1, tmp_path / "run")
+
+
+def test_another_fault_is_no_reason_to_leave_a_policy_out(wanted: Run, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="something else is wrong"):
+        score_on(wanted, policies(fifo=faulty), 1, tmp_path / "run")
+
+
+def test_one_of_several_agents_without_an_end_leaves_no_verdict(
+    wanted: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    several = {"agent_0": load("srtf"), "agent_1": stuck, "start": load("las")}
+    score_on(replace(wanted, seeds=2), several, 2, tmp_path / "run")
+    assert "No verdict on the 2 agents: not in the table is agent_1." in capsys.readouterr().out
+
+
+def test_where_no_validation_ends_there_is_no_agent_to_score(
+    wanted: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = Score({}, {"start": NEVER}, {})
+
+    def learned(*what: object, validated: Callable[[Validated], None], **how: object) -> Path:
+        validated(Validated(0, never, never, best=False))
+        return tmp_path / "best"
+
+    monkeypatch.setattr("agents.learn.learn", learned)
+    with pytest.raises(ValueError, match="no validation came to an end, so there is no agent to keep"):
+        train(wanted, 0, tmp_path)
