@@ -28,20 +28,25 @@ ABOUT_THE_RUN = (
     "perfetto",
     "track",
 )  # these choose nothing about the results
-LEFT = ("checkpoints", "evalys")  # by what a failed run may have left that another would mix with its own
 BEST = "best"  # of a run of training, the folder of the agent that validated best
 
 
 def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) -> Path:
     """Return a folder that no other run has, with the choices (a dataclass) in it.
 
-    It is `out`, or else `runs/<prefix>-<time>-<hash of the choices>`. ValueError if `out` holds a run already.
+    It is `out`, or else `runs/<prefix>-<time>-<hash of the choices>`. ValueError if `out` holds a run already, or what
+    one that failed has left.
     """
     text = json.dumps({k: v for k, v in asdict(choices).items() if k not in ABOUT_THE_RUN}, indent=2) + "\n"
     digest = hashlib.sha256(text.encode()).hexdigest()[:6]
     name = f"{prefix}-{datetime.now():%Y%m%d-%H%M%S}-{digest}"
     folder = RUNS / name if out is None else Path(out)
-    if status_of(folder) == "failed" and not any(any(folder.glob(f"**/{name}")) for name in LEFT):
+    if status_of(folder) == "failed":
+        if left := sorted({each.name for each in folder.iterdir()} - {CHOICES, STATUS}):
+            raise ValueError(
+                f"{folder} holds what a run that failed has left, such as {left[0]}: remove it, or give another folder "
+                "with --out"
+            )
         (folder / CHOICES).unlink(missing_ok=True)  # it came to nothing, so the folder is free again
     try:
         folder = _fresh(folder) if out is None else folder

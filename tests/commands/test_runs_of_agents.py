@@ -101,16 +101,23 @@ def test_what_is_taught_begins_at_no_agent() -> None:
         learner_of(named("mixed"), taught)
 
 
-def test_the_folder_of_a_failed_run_is_free_again_unless_it_holds_checkpoints(tmp_path: Path) -> None:
-    for name, left in (("empty", False), ("half", True)):
-        folder = run_folder.open_run_folder("test", Scenario(), tmp_path / name)
-        run_folder.write_json(folder / run_folder.STATUS, {"status": "failed"})
-        if left:
-            (folder / "seed-0" / "checkpoints").mkdir(parents=True)
-            with pytest.raises(ValueError, match="holds a run already"):
-                run_folder.open_run_folder("test", Scenario(), folder)
-        else:
-            assert run_folder.open_run_folder("test", Scenario(), folder) == folder
+@pytest.mark.parametrize("left", ["", "seed-0/checkpoints", "fifo", "seed-0"])
+def test_the_folder_of_a_failed_run_is_free_again_unless_something_is_left_in_it(
+    tmp_path: Path, left: str
+) -> None:
+    """Agents, results or curves of another run would be taken for those of the next."""
+    folder = run_folder.open_run_folder("test", Scenario(), tmp_path / "run")
+    run_folder.write_json(folder / run_folder.STATUS, {"status": "failed"})
+    if not left:
+        assert run_folder.open_run_folder("test", Scenario(seed=1), folder) == folder
+        assert json.loads((folder / run_folder.CHOICES).read_text())["seed"] == 1
+        return
+    (folder / left).mkdir(parents=True)
+    with pytest.raises(
+        ValueError, match=rf"a run that failed has left, such as {left.split('/')[0]}: remove"
+    ):
+        run_folder.open_run_folder("test", Scenario(), folder)
+    assert (folder / run_folder.CHOICES).exists()
 
 
 def test_jobs_that_never_end_are_told_in_a_sentence(
