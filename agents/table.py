@@ -125,6 +125,8 @@ def in_words(training: Training) -> dict[str, str]:
     began = {"union": START, CONSTANTS: CONSTANTS}.get(training.begin, BEGAN)
     said = {HELD: ["its mean action"], START: [rule], UNTAUGHT: ["union"], BEGAN: [], CONSTANTS: []}
     said[began].append("where it began")
+    if training.also:
+        said[CONSTANTS].append("searched for all at once")
     return {name: f"{name} ({', '.join(words)})" for name, words in said.items() if words}
 
 

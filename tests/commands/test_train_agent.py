@@ -151,6 +151,16 @@ def test_who_is_no_better_than_what_it_began_as_learned_nothing(
     assert any("learned nothing" in line for line in said) != learned
 
 
+@pytest.mark.parametrize(
+    ("also", "named"), [((), "constants"), (("busy",), "constants (searched for all at once)")]
+)
+def test_of_several_workloads_the_constants_are_those_for_all(also: tuple[str, ...], named: str) -> None:
+    """Elsewhere the word means those of a workload."""
+    alike = pd.DataFrame({"seed": 0, "window": [0, 1], "mean_jct_s": [1.0, 2.0]})
+    said = verdicts(dict.fromkeys(("agent", "start", "constants"), alike), 1, Training(also=also))
+    assert [line.partition("  ")[0] for line in said if line.startswith("constants")] == [named]
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_several_agents_learn_to_steer_and_are_told_of_as_one(tmp_path: Path) -> None:
     usual = [*FEW[:9], *("--environments", "4", "--test-windows", "2", "--batch", "48"), *STEER]
