@@ -1,6 +1,7 @@
 """The machines of a cluster, which never change during an episode."""
 
 import csv
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -201,6 +202,8 @@ def from_csv(file: Path) -> Cluster:
         raise ValueError(
             f"{file}: expected the columns gpus, gpu_memory_gib, cores as numbers ({error})"
         ) from None
-    if not gpus or min(gpus) < 0 or sum(gpus) == 0 or min(memory) <= 0 or min(cores) < 0:
+    if not gpus or min(gpus) < 0 or sum(gpus) == 0 or min(cores) < 0:
         raise ValueError(f"{file}: expected at least one GPU, and no negative numbers")
+    if wrong := [gib for gib in memory if not 0 < gib < math.inf]:
+        raise ValueError(f"{file}: gpu_memory_gib {wrong[0]:g}: expected a finite number of GiB > 0")
     return Cluster(file.stem, gpus, memory, cores, node_types=types)
