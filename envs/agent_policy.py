@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from envs import keywords
 from envs.moves import QUEUED, RUNNING, shown
 from envs.openings import DEFAULT
 from envs.rule_batch import one_of
@@ -68,7 +69,7 @@ class SlotAgent:
         self._observation, self._action = seen_and_done(observation, action)
         self._predict, self._forgives = predict, forgives(illegal)
         self._base_policy = base_policy(exponent, margin)
-        self._sizes = queue_slots, running_slots
+        self._sizes = keywords.slots(queue_slots, running_slots)
         self._view: View | None = None
 
     def __call__(self, view: View) -> Action:
@@ -132,7 +133,12 @@ class MovesAgent(RunsWhole):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        self._rule: Rule = changed(DEFAULT, self.start or {})
+        keywords.whole("queued", self.queued, least=0)
+        keywords.whole("running", self.running, least=0)
+        if not 3 <= keywords.whole("most", self.most) <= MOST_MOVES:
+            raise ValueError(f"most {self.most}: expected 3 to {MOST_MOVES}")
+        keywords.either("cores", self.cores)
+        self._rule: Rule = changed(DEFAULT, keywords.weights("start", self.start))
         self._forgives = forgives(self.illegal)
 
     def __call__(self, view: View) -> Action:
@@ -197,7 +203,8 @@ def steer_agent(
     It sees the load alone, as any scheduler must. jobs: of the windows that it was trained on, which with `decisions`
     says after how many arrivals it decides again. The others as for `SteerEnv`.
     """
-    legal = np.ones(len(weights), bool)
+    every = arrivals_between(keywords.whole("jobs", jobs), keywords.whole("decisions", decisions))
+    legal = np.ones(len(keywords.names("weights", weights)), bool)
 
     def choose(load: np.ndarray) -> np.ndarray:
         offsets = np.asarray(predict(load, legal), float).reshape(-1)
@@ -207,8 +214,7 @@ def steer_agent(
             )
         return offsets
 
-    every = arrivals_between(jobs, decisions)
-    return Steered(Offsets(changed(DEFAULT, start or {}), weights), every, choose)
+    return Steered(Offsets(changed(DEFAULT, keywords.weights("start", start)), weights), every, choose)
 
 
 def allowed(chosen: Any, legal: np.ndarray, *, forgiven: bool) -> int:

@@ -35,6 +35,20 @@ def slots(queue: Any, running: Any) -> tuple[int, int]:
     return whole("queue_slots", queue), whole("running_slots", running, least=0)
 
 
+def word(name: str, value: Any) -> Any:
+    """Return what must be a text."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} {value!r}: expected a word")
+    return value
+
+
+def names(name: str, given: Any) -> Any:
+    """Return what must be a list of texts."""
+    if not isinstance(given, list | tuple) or not all(isinstance(each, str) for each in given):
+        raise ValueError(f"{name} {given!r}: expected a list of words")
+    return given
+
+
 def either(name: str, value: Any) -> bool:
     """Return what must be True or False."""
     if value not in (True, False) or not isinstance(value, bool | Integral):

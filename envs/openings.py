@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from envs.keywords import weights
+from envs.keywords import weights, word
+from envs.keywords import whole as whole_number
 from simulator.choice import changed
 from simulator.episode import Episode, run
 from simulator.rule import Rule, memory_of
@@ -65,4 +66,5 @@ def opened(
 
     start: weights of the default rule that differ from `union`'s. ValueError for what is none, or out of bounds.
     """
-    return openings(chosen(workload, scenario), split, count, changed(DEFAULT, weights("start", start)))
+    rule = changed(DEFAULT, weights("start", start))
+    return openings(chosen(workload, scenario), word("split", split), whole_number("count", count), rule)

@@ -47,6 +47,7 @@ class RuleBatch(ABC):
         if choices:
             raise TypeError(f"no choice {', '.join(choices)} of this action")
         threads = whole("threads", threads)
+        count = whole("num_envs", count)
         self.found, self.count, self.threads = found, count, threads
         first = found[0].episode
         if any(each.episode.states.dtype != first.states.dtype for each in found):

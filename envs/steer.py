@@ -69,7 +69,10 @@ class Steering(RuleBatch):
         if weights is None:
             weights = usual_weights(found[0].workload.scenario)
         rule = changed(found[0].rule, keywords.weights("base", base))
-        self.offsets, self.privileged = Offsets(rule, weights), keywords.either("privileged", privileged)
+        self.offsets, self.privileged = (
+            Offsets(rule, keywords.names("weights", weights)),
+            keywords.either("privileged", privileged),
+        )
         count_of_jobs = len(found[0].episode.jobs)
         self.every = (
             arrivals_between(count_of_jobs, keywords.whole("decisions", decisions))

@@ -6,7 +6,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from envs.keywords import finite
+from envs.keywords import finite, word
+from envs.keywords import whole as whole_number
 from simulator.episode import Episode, run
 from simulator.next_moves import adopt
 from simulator.policy import Ranking
@@ -55,7 +56,7 @@ class Task:
     ) -> None:
         """Find the windows and kinds; ValueError where there is no such, or they do not go together."""
         self.base_policy = base_policy
-        found = shared_windows(scenario, split, count)
+        found = shared_windows(scenario, word("split", split), whole_number("count", count))
         self.workloads = {load.window.number: load for load in found}
         self.windows, self.split = tuple(self.workloads), found[0].window.split
         self.observation, self.action = seen_and_done(observation, action)

@@ -33,5 +33,5 @@ def unknown(what: str, name: str, known: Collection[str]) -> str:
 def did_you_mean(name: str, known: Collection[str]) -> str:
     """Return a hint at the name nearest to this one, whatever its case; empty where none is near."""
     folded = {each.casefold(): each for each in known}
-    near = get_close_matches(name.casefold(), folded, n=1)
+    near = get_close_matches(str(name).casefold(), folded, n=1)
     return f"; did you mean {folded[near[0]]!r}?" if near else ""

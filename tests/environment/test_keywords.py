@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import envs  # noqa: F401 - registers
+from envs.agent_policy import AgentPolicy
 from envs.batch import BatchEnv
 from tests.cases import tiny
 
@@ -31,12 +32,37 @@ FEW: dict[str, Any] = {"workload": "quick", "count": 2, "scenario": {"jobs": 20,
         ("pick", {"exponent": float("nan")}, "exponent nan: expected a finite number"),
         ("pick", {"margin": -3}, "margin -3: expected a finite number, at least 0"),
         ("pick", {"tau_s": float("nan")}, "tau_s nan: expected seconds, more than 0"),
+        ("pick", {"count": 2.5}, "count 2.5: expected a whole number, at least 1"),
+        ("steer", {"count": None}, "count None: expected a whole number, at least 1"),
+        ("steer", {"weights": 3}, "weights 3: expected a list of words"),
+        ("steer", {"weights": "price"}, "weights 'price': expected a list of words"),
+        ("steer", {"split": ["test"]}, r"split \['test'\]: expected a word"),
+        ("pick", {"split": 3}, "split 3: expected a word"),
+        ("pick", {"reward": 3}, "there is no reward 3 among jct"),
+        ("steer", {"num_envs": 1.5}, "num_envs 1.5: expected a whole number"),
+        (3, {}, "there is no action 3 among elastic"),
         ("pick", {"tau_s": -5.0}, "tau_s -5.0: expected seconds, more than 0"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_sentence(action: str, wrong: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_is_refused_in_a_sentence(action: Any, wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        gymnasium.make_vec("GPUCluster-v1", num_envs=1, action=action, **FEW, **wrong)
+        gymnasium.make_vec("GPUCluster-v1", **({"num_envs": 1, "action": action} | FEW | wrong))
+
+
+@pytest.mark.parametrize(
+    ("action", "wrong", "said"),
+    [
+        ("steer", {"decisions": 0}, "decisions 0: expected a whole number"),
+        ("steer", {"start": {"price": "x"}}, "start price 'x': expected a finite number"),
+        ("moves", {"cores": "yes"}, "cores 'yes': expected True or False"),
+        ("moves", {"queued": -1}, "queued -1: expected a whole number"),
+        ("moves", {"most": 99}, "most 99: expected 3 to 40"),
+        ("pick", {"queue_slots": 2.5}, "queue_slots 2.5: expected a whole number"),
+    ],
+)
+def test_nor_do_they_make_a_policy_of_an_agent(action: str, wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        AgentPolicy(lambda seen, legal: 0, action=action, **wrong)
 
 
 def batch(action: str, num_envs: int = 3) -> BatchEnv:
