@@ -91,7 +91,10 @@ class BatchEnv(Named, VectorEnv[Any, Any, Any], ABC):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None
     ) -> tuple[Any, Info]:
-        """Begin a window everywhere, or where the option `reset_mask` says: those that are named, else random ones."""
+        """Begin a window everywhere, or where the option `reset_mask` says: those that are named, else random ones.
+
+        With a mask `_entry` of the info tells which have begun; the others' entries are as they were.
+        """
         options = dict(options or {})
         which = self._chosen_by(options.pop("reset_mask", None))
         seeds = [int(seed) + i for i in range(self.num_envs)] if isinstance(seed, int | np.integer) else seed
@@ -100,7 +103,8 @@ class BatchEnv(Named, VectorEnv[Any, Any, Any], ABC):
         wanted = window_named(options, self.env.split)
         named = np.broadcast_to(np.asarray(wanted, object), (self.num_envs,))
         self.begin(which, seeds, named.tolist())
-        return self.observations(), self.info()
+        info, begun = self.info(), np.isin(np.arange(self.num_envs), which)
+        return self.observations(), info | {name: begun for name in info if name.startswith("_")}
 
     def _chosen_by(self, mask: Any) -> Sequence[int]:
         """Return the environments that a mask says, all for None; ValueError where it is no mask, or says none."""

@@ -22,6 +22,7 @@ from envs.task import (
     base_policy,
     forgives,
     mean_jct,
+    pythons_own,
     why_illegal,
     window_named,
 )
@@ -124,7 +125,7 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begin a window: the one named in `options`, else a random one."""
-        super().reset(seed=seed)
+        super().reset(seed=pythons_own(seed))
         number = self.task.window(window_named(options, self.split), self.np_random)
         self.workload = self.task.workloads[number]
         self.episode = self.task.episode(number)

@@ -15,7 +15,7 @@ from envs.batch import AT_THE_END, BatchEnv, Info
 from envs.keywords import whole
 from envs.naming import Named, Parts
 from envs.openings import Opening, opened
-from envs.task import MOST_INSTANTS, one_of_windows, window_named
+from envs.task import MOST_INSTANTS, one_of_windows, pythons_own, window_named
 from envs.threads import in_parts
 from simulator.episode import Episode
 from simulator.kernel.rule.load import LOAD
@@ -163,7 +163,7 @@ class RuleEnv(Named, gymnasium.Env[Any, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begin a window: the one named in `options`, else a random one."""
-        super().reset(seed=seed)
+        super().reset(seed=pythons_own(seed))
         number = self.place_of(window_named(options, self.split), self.np_random)
         self.batch.begin(0, self._place[number])
         self._show()

@@ -155,6 +155,11 @@ def window_named(options: Mapping[str, Any] | None, split: str) -> Any:
     return given.get("window")
 
 
+def pythons_own(seed: Any) -> Any:
+    """Return a seed as an integer of Python, where it is one of NumPy, which Gymnasium takes for none."""
+    return int(seed) if isinstance(seed, np.integer) else seed
+
+
 def why_illegal(action: int, count: int) -> str:
     """Say that an action is illegal, and what would work; count: of all actions."""
     if not 0 <= action < count:

@@ -102,6 +102,13 @@ def test_numpys_numbers_are_seeds() -> None:
     assert one.numbers.tolist() == other.numbers.tolist()
 
 
+@pytest.mark.parametrize("action", ["primitive", "moves", "steer"])
+def test_so_they_are_of_one_environment(action: str) -> None:
+    env = gymnasium.make("GPUCluster-v1", action=action, disable_env_checker=True, **FEW).unwrapped
+    windows = [env.reset(seed=seed)[1]["window"] for seed in (3, np.int64(3))]  # type: ignore[arg-type]
+    assert windows[0] == windows[1]
+
+
 @pytest.mark.parametrize("action", ["pick", "steer"])
 def test_a_trace_file_that_has_changed_is_read_anew(action: str, tmp_path: Path) -> None:
     file = tmp_path / "jobs.csv"

@@ -140,6 +140,33 @@ def test_what_has_ended_begins_anew_as_declared(mode: str, scenario: dict[str, A
     assert tiny.bits(seen[i]) == tiny.bits(kept[i])
 
 
+def test_single_environments_begin_anew_by_a_mask_as_in_gymnasium(scenario: dict[str, Any]) -> None:
+    """With autoreset disabled: those of the mask, with their own seeds, and the others go on."""
+    ours = batch(scenario, autoreset="Disabled")
+    theirs: Any = gymnasium.make_vec(
+        "GPUCluster-v1",
+        num_envs=COUNT,
+        vectorization_mode="sync",
+        vector_kwargs={"autoreset_mode": AutoresetMode.DISABLED},
+        scenario=scenario,
+        **CHOICES,
+    )
+    assert tiny.bits(ours.reset(seed=4)[0]) == tiny.bits(theirs.reset(seed=4)[0])
+    rounds = 0
+    while rounds < 2:
+        actions = ours.action_masks().argmax(axis=1)
+        seen, *_, terminated, _, _ = ours.step(actions)
+        assert tiny.bits(seen) == tiny.bits(theirs.step(actions)[0])
+        if terminated.any():
+            mask, rounds = terminated, rounds + 1
+            ours_now, info = ours.reset(seed=[7, 8, 9], options={"reset_mask": mask})
+            theirs_now, told = theirs.reset(seed=[7, 8, 9], options={"reset_mask": mask})
+            assert tiny.bits(ours_now) == tiny.bits(theirs_now)
+            assert info["_window"].tolist() == told["_window"].tolist() == mask.tolist()
+            for i in np.flatnonzero(mask).tolist():
+                assert_alike(at(info, i), at(told, i))
+
+
 def test_it_is_made_by_name(scenario: dict[str, Any]) -> None:
     many = gymnasium.make_vec("GPUCluster-v1", num_envs=2, scenario=scenario, **CHOICES)
     assert isinstance(many.unwrapped, GPUClusterVectorEnv)
