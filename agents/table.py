@@ -10,7 +10,6 @@ import baselines
 from agents.learn import learner_of
 from agents.learned import policy_of
 from agents.training import Training
-from envs.agent_policy import ENDLESS
 from envs.steer import TRUSTS
 from evaluation import report
 from evaluation.comparison import Comparison, compare_agents
@@ -76,10 +75,8 @@ def one_or_why(make: Maker, workload: Workload, *, oracle: bool = False) -> pd.D
     """Return the results table of a new policy on a workload, or why jobs never end under it."""
     try:
         return report.one(make, workload, oracle=oracle)
-    except RuntimeError as error:
-        if isinstance(error, NeverEndsError) or str(error) == ENDLESS:
-            return str(error)
-        raise
+    except NeverEndsError as error:
+        return str(error)
 
 
 def compared_with(training: Training) -> str:

@@ -25,6 +25,7 @@ from simulator.policy import BASE_POLICY, Action, Policy, Preempt, Resize, RunsW
 from simulator.rule import Rule, memory_of
 from simulator.source import source_of
 from simulator.steered import Offsets, Steered, arrivals_between
+from simulator.stuck import NeverEndsError
 from simulator.view import View
 from workloads import Scenario
 
@@ -87,7 +88,7 @@ class SlotAgent:
     def _count(self, view: View) -> None:
         self._pauses += 1
         if self._pauses > MOST_INSTANTS * len(view.jobs.phase):
-            raise RuntimeError(ENDLESS)
+            raise NeverEndsError(ENDLESS)
 
     def _decide(self, view: View) -> list[Action]:
         """Return what the agent does next; nothing where it has only put a start together."""
@@ -166,7 +167,7 @@ class MovesAgent(RunsWhole):
                 if not more[0]:
                     break
                 if states["instant"][0] - states["ticks"][0] >= MOST_INSTANTS * states["num_jobs"][0]:
-                    raise RuntimeError(ENDLESS)
+                    raise NeverEndsError(ENDLESS)
                 seen = one_of(shown(lists, told.load, self.most), 0)
                 mask = seen["mask"].astype(bool)
                 chosen[0] = allowed(self.predict(seen, mask), mask, forgiven=self._forgives)

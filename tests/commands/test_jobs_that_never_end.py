@@ -28,7 +28,7 @@ def stuck(view: View) -> Action:
 
 def endless(view: View) -> Action:
     """Be an agent under which they do not."""
-    raise RuntimeError(ENDLESS)
+    raise NeverEndsError(ENDLESS)
 
 
 def faulty(view: View) -> Action:

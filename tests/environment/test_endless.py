@@ -1,0 +1,25 @@
+"""Jobs that never end are no gain."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from envs.moves import Choosing
+from envs.openings import Opening
+from envs.rule_batch import RuleBatch
+from envs.steer import Steering
+from workloads import named, windows
+
+
+@pytest.mark.parametrize("kind", [Choosing, Steering])
+def test_jobs_that_fail_for_ever_cost_as_much_as_all_jobs_of_the_default_run(kind: type[RuleBatch]) -> None:
+    """The rest of the default run would else count as won, though nothing of it was done."""
+    load = windows(replace(named("mixed"), jobs=60, all_windows=True), "train", 1)[0]
+    batch = kind([Opening(load)], 1)
+    batch.begin(0, 0)
+    batch.states["endless"] = 1
+    actions = np.zeros((1, *batch.action_space.shape), batch.action_space.dtype)  # type: ignore[misc]
+    batch.step(actions)
+    done, cut = batch.ends()
+    assert (done[0], cut[0], batch.gain[0]) == (False, True, -1.0)
