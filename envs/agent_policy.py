@@ -134,9 +134,9 @@ class MovesAgent(RunsWhole):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        keywords.whole("queued", self.queued, least=0)
-        keywords.whole("running", self.running, least=0)
-        if not 3 <= keywords.whole("most", self.most) <= MOST_MOVES:
+        keywords.whole_number("queued", self.queued, least=0)
+        keywords.whole_number("running", self.running, least=0)
+        if not 3 <= keywords.whole_number("most", self.most) <= MOST_MOVES:
             raise ValueError(f"most {self.most}: expected 3 to {MOST_MOVES}")
         keywords.either("cores", self.cores)
         self._rule: Rule = changed(DEFAULT, keywords.weights("start", self.start))
@@ -204,7 +204,9 @@ def steer_agent(
     It sees the load alone, as any scheduler must. jobs: of the windows that it was trained on, which with `decisions`
     says after how many arrivals it decides again. The others as for `SteerEnv`.
     """
-    every = arrivals_between(keywords.whole("jobs", jobs), keywords.whole("decisions", decisions))
+    every = arrivals_between(
+        keywords.whole_number("jobs", jobs), keywords.whole_number("decisions", decisions)
+    )
     legal = np.ones(len(keywords.names("weights", weights)), bool)
 
     def choose(load: np.ndarray) -> np.ndarray:

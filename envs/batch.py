@@ -9,7 +9,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from envs.keywords import whole
+from envs.keywords import whole_number
 from envs.naming import Named
 from envs.task import window_named
 from traces import unknown
@@ -37,7 +37,7 @@ class BatchEnv(Named, VectorEnv[Any, Any, Any], ABC):
 
     def __init__(self, num_envs: int, env: Any, autoreset: AutoresetMode | str) -> None:
         """Take the number of environments, and a single one like them, which names windows by `place_of`."""
-        num_envs = whole("num_envs", num_envs)
+        num_envs = whole_number("num_envs", num_envs)
         if autoreset not in (modes := {*AutoresetMode, *(mode.value for mode in AutoresetMode)}):
             raise ValueError(
                 unknown("autoreset", str(autoreset), [mode for mode in modes if type(mode) is str])

@@ -6,7 +6,7 @@ from numbers import Integral, Real
 from typing import Any
 
 
-def whole(name: str, value: Any, least: int = 1) -> int:
+def whole_number(name: str, value: Any, least: int = 1) -> int:
     """Return a number that must be whole and at least so much."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} {value!r}: expected a whole number, at least {least}")
@@ -32,7 +32,7 @@ def time_constant(name: str, value: Any) -> float:
 
 def slots(queue: Any, running: Any) -> tuple[int, int]:
     """Return how many slots there are for queued and for running jobs."""
-    return whole("queue_slots", queue), whole("running_slots", running, least=0)
+    return whole_number("queue_slots", queue), whole_number("running_slots", running, least=0)
 
 
 def word(name: str, value: Any) -> Any:

@@ -8,7 +8,7 @@ from gymnasium.spaces import Box, Dict
 
 from envs.actions import Legal
 from envs.batch import Info
-from envs.keywords import either, time_constant, weights, whole
+from envs.keywords import either, time_constant, weights, whole_number
 from envs.naming import Part, numbered
 from envs.openings import Opening
 from envs.rule_batch import LOAD_SPACE, RuleBatch, RuleEnv
@@ -59,18 +59,20 @@ class Choosing(RuleBatch):
         threads: int = 1,
     ) -> None:
         """Make room for so many environments; see `MovesEnv` for the choices."""
-        if not 3 <= whole("most", most) <= MOST_MOVES:
+        if not 3 <= whole_number("most", most) <= MOST_MOVES:
             raise ValueError(f"most {most}: expected 3 to {MOST_MOVES}")
         if reward not in get_args(Reward):
             raise ValueError(f"reward {reward!r}: expected one of {', '.join(get_args(Reward))}")
         super().__init__(found, count, threads=threads)
         self._base = Offsets(changed(found[0].rule, weights("base", base)), ())
         self.imagines = reward == "rollout_advantage"
-        self._ahead = LookAhead(draws=whole("futures", futures), tau_s=time_constant("tau_s", tau_s)).choices
+        self._ahead = LookAhead(
+            draws=whole_number("futures", futures), tau_s=time_constant("tau_s", tau_s)
+        ).choices
         self._rooms: list[Room] = []  # where futures are imagined, as many as there were threads at once
         self.forgives, self.num_illegal = forgives(illegal), np.zeros(count, np.int64)
         self.lists, self._chosen = np.zeros(count, list_dtype()), np.zeros(count, np.int64)
-        counts = whole("queued", queued, least=0), whole("running", running, least=0), most
+        counts = whole_number("queued", queued, least=0), whole_number("running", running, least=0), most
         self.most, self._sizes = most, np.array([*counts, either("cores", cores)])
         self.action_space: Legal = Legal(most)
         rows = Box(LOWEST, HIGHEST, (most, len(FEATURES)), np.float32)

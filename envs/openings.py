@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from envs.keywords import weights, word
-from envs.keywords import whole as whole_number
+from envs.keywords import weights, whole_number, word
 from simulator.choice import changed
 from simulator.episode import Episode, run
 from simulator.rule import Rule, memory_of

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 
 from envs import render
 from envs.batch import AT_THE_END, BatchEnv, Info
-from envs.keywords import whole
+from envs.keywords import whole_number
 from envs.naming import Named, Parts
 from envs.openings import Opening, opened
 from envs.task import MOST_INSTANTS, one_of_windows, pythons_own, window_named
@@ -46,8 +46,8 @@ class RuleBatch(ABC):
         """Make room for so many environments; none has begun. choices: of an action's kind."""
         if choices:
             raise TypeError(f"no choice {', '.join(choices)} of this action")
-        threads = whole("threads", threads)
-        count = whole("num_envs", count)
+        threads = whole_number("threads", threads)
+        count = whole_number("num_envs", count)
         self.found, self.count, self.threads = found, count, threads
         first = found[0].episode
         if any(each.episode.states.dtype != first.states.dtype for each in found):

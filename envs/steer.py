@@ -75,9 +75,9 @@ class Steering(RuleBatch):
         )
         count_of_jobs = len(found[0].episode.jobs)
         self.every = (
-            arrivals_between(count_of_jobs, keywords.whole("decisions", decisions))
+            arrivals_between(count_of_jobs, keywords.whole_number("decisions", decisions))
             if every is None
-            else keywords.whole("every", every)
+            else keywords.whole_number("every", every)
         )
         self.action_space = Box(-1.0, 1.0, (len(weights),), np.float32)
         self.seen_parts = {"load": Part(LOAD)} | ({"critic": Part(CRITIC)} if privileged else {})

@@ -6,8 +6,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from envs.keywords import finite, word
-from envs.keywords import whole as whole_number
+from envs.keywords import finite, whole_number, word
 from simulator.episode import Episode, run
 from simulator.next_moves import adopt
 from simulator.policy import Ranking

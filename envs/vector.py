@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode
 from envs.actions import Stepper
 from envs.batch import BatchEnv, Info
 from envs.env import GPUClusterEnv
-from envs.keywords import whole
+from envs.keywords import whole_number
 from envs.rewards import Moment
 from envs.task import MOST_INSTANTS, refuse_without_pick, why_illegal
 from envs.threads import in_parts
@@ -53,7 +53,7 @@ class GPUClusterVectorEnv(BatchEnv):
         **choices: Any,
     ) -> None:
         """Choose the windows, as `GPUClusterEnv` does; nothing is simulated before the first reset."""
-        threads = whole("threads", threads)
+        threads = whole_number("threads", threads)
         observation = what_is_written(action, observation)
         super().__init__(
             num_envs, GPUClusterEnv(scenario, action=action, observation=observation, **choices), autoreset

@@ -19,7 +19,6 @@ def test_jobs_that_fail_for_ever_cost_as_much_as_all_jobs_of_the_default_run(kin
     batch = kind([Opening(load)], 1)
     batch.begin(0, 0)
     batch.states["endless"] = 1
-    actions = np.zeros((1, *batch.action_space.shape), batch.action_space.dtype)  # type: ignore[misc]
-    batch.step(actions)
+    batch.step(np.zeros((1, *(batch.action_space.shape or ())), batch.action_space.dtype))
     done, cut = batch.ends()
     assert (done[0], cut[0], batch.gain[0]) == (False, True, -1.0)

@@ -7,7 +7,6 @@ import gymnasium
 import numpy as np
 import pytest
 
-import envs  # noqa: F401 - registers
 from envs.agent_policy import AgentPolicy
 from envs.batch import BatchEnv
 from tests.cases import tiny
@@ -97,7 +96,8 @@ def test_what_is_no_mask_is_refused(mask: list[Any]) -> None:
 
 def test_numpys_numbers_are_seeds() -> None:
     one, other = batch("pick"), batch("pick")
-    assert np.array_equal(one.reset(seed=np.int64(3))[0], other.reset(seed=3)[0])  # type: ignore[arg-type]
+    three: Any = np.int64(3)
+    assert np.array_equal(one.reset(seed=three)[0], other.reset(seed=3)[0])
     assert np.array_equal(one.reset(seed=list(np.arange(3)))[0], other.reset(seed=[0, 1, 2])[0])
     assert one.numbers.tolist() == other.numbers.tolist()
 
@@ -105,7 +105,8 @@ def test_numpys_numbers_are_seeds() -> None:
 @pytest.mark.parametrize("action", ["primitive", "moves", "steer"])
 def test_so_they_are_of_one_environment(action: str) -> None:
     env = gymnasium.make("GPUCluster-v1", action=action, disable_env_checker=True, **FEW).unwrapped
-    windows = [env.reset(seed=seed)[1]["window"] for seed in (3, np.int64(3))]  # type: ignore[arg-type]
+    seeds: list[Any] = [3, np.int64(3)]
+    windows = [env.reset(seed=seed)[1]["window"] for seed in seeds]
     assert windows[0] == windows[1]
 
 
