@@ -1,0 +1,148 @@
+"""Compare shipped agents and environment steps with frozen results, to the last digit.
+
+`python benchmarks/frozen_runs.py [--agents] [--steps] [--write]` runs each shipped agent on the first ten test windows
+of its workload, and takes 200 random legal steps with each action kind, in a single environment and in a batch of two.
+It compares mean JCTs and digests with `frozen_runs.csv` and exits with code 1 where one differs. `--write` replaces the
+file. `per_window.py` does the same for policies.
+"""
+
+import argparse
+import csv
+import hashlib
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+import envs  # noqa: F401 - registers the environments
+from agents import load_policy
+from agents.shipping import SHIPPED, shipped
+from simulator.episode import run
+from workloads import names, named, windows
+
+FILE = Path(__file__).with_suffix(".csv")
+WINDOWS, STEPS, BATCH = 10, 200, 2
+ID = "GPUCluster-v1"
+KINDS: dict[str, dict[str, Any]] = {
+    "primitive": {"action": "primitive", "observation": "tables"},
+    "primitive under profiles": {
+        "action": "primitive",
+        "observation": "tables",
+        "scenario": {"physics": "all"},
+    },
+    "pick": {"action": "pick", "observation": "slots"},
+    "pick of tables": {"action": "pick", "observation": "tables"},
+    "pick paid by advantage": {"action": "pick", "observation": "slots", "reward": "rollout_advantage"},
+    "elastic": {"action": "elastic", "observation": "elastic", "workload": "mixed"},
+    "steer": {"action": "steer"},
+    "steer with a critic": {"action": "steer", "privileged": True},
+    "moves": {"action": "moves"},
+    "moves on mixed": {"action": "moves", "workload": "mixed"},
+}
+"""Keywords of the environment of each row."""
+SINGLE_ONLY = {"elastic"}
+Row = tuple[str, str, str]
+
+
+def scores() -> Iterator[Row]:
+    """Yield the mean JCT, s, of each shipped agent on test windows; the general one plays `quick`."""
+    for name in shipped():
+        workload = name if name in names() else "quick"
+        for number, load in enumerate(windows(named(workload), "test", WINDOWS)):
+            table = load.results(run(load_policy(SHIPPED / name), load.episode()))
+            digest = hashlib.sha256(table["finish_s"].to_numpy(float).tobytes()).hexdigest()[:16]
+            yield f"agent {name}", str(number), f"{float(table['jct_s'].mean())!r} {digest}"
+
+
+def digests() -> Iterator[Row]:
+    """Yield the digest of what is seen, legal, paid and over in random steps of each action kind."""
+    for name, choices in KINDS.items():
+        choices = {"workload": "quick", "count": 4} | choices
+        yield f"steps {name}", "single", single(choices)
+        if name not in SINGLE_ONLY:
+            yield f"steps {name}", "batch", batch(choices)
+
+
+def single(choices: dict[str, Any]) -> str:
+    """Return the digest of steps in one environment, on its first windows in turn."""
+    env = gymnasium.make(ID, **choices, disable_env_checker=True).unwrapped
+    rng, digest, places = np.random.default_rng(0), hashlib.sha256(), iter(env.windows * STEPS)
+    seen, _ = env.reset(seed=0, options={"window": next(places)})
+    for _ in range(STEPS):
+        masks = masks_of(env, 1)
+        note(digest, seen, masks)
+        seen, reward, done, cut, _ = env.step(drawn(env.action_space, masks, rng)[0])
+        note(digest, float(reward), bool(done), bool(cut))
+        if done or cut:
+            seen, _ = env.reset(options={"window": next(places)})
+    return digest.hexdigest()[:16]
+
+
+def batch(choices: dict[str, Any]) -> str:
+    """Return the digest of steps in a batch, each environment on a window of its own."""
+    env = gymnasium.make_vec(ID, BATCH, **choices, autoreset="Disabled")
+    rng, digest = np.random.default_rng(0), hashlib.sha256()
+    numbers = list(env.env.windows[:BATCH])
+    seen, _ = env.reset(seed=0, options={"window": numbers})
+    over = np.zeros(BATCH, bool)
+    for _ in range(STEPS):
+        masks = masks_of(env, BATCH)
+        note(digest, seen, masks)
+        seen, reward, done, cut, _ = env.step(drawn(env.single_action_space, masks, rng))
+        over = done | cut
+        note(digest, np.asarray(reward, float), np.asarray(done, bool), np.asarray(cut, bool))
+        if over.any():
+            seen, _ = env.reset(options={"window": numbers, "reset_mask": over})
+    return digest.hexdigest()[:16]
+
+
+def masks_of(env: Any, count: int) -> np.ndarray:
+    """Return which actions are legal, bool (count, actions); of a continuous action space one column of True."""
+    discrete = hasattr(env, "action_masks") and not isinstance(env.action_space, gymnasium.spaces.Box)
+    return env.action_masks().reshape(count, -1) if discrete else np.ones((count, 1), bool)
+
+
+def drawn(space: gymnasium.Space[Any], masks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return a random legal action for each row of masks."""
+    if isinstance(space, gymnasium.spaces.Box):
+        return rng.uniform(-1, 1, (len(masks), *space.shape)).astype(np.float32)
+    return np.array([rng.choice(np.flatnonzero(mask)) for mask in masks])
+
+
+def note(digest: Any, *values: Any) -> None:
+    """Add values, and arrays by name, to a digest."""
+    for value in values:
+        parts = [value[name] for name in sorted(value)] if isinstance(value, dict) else [value]
+        for part in parts:
+            digest.update(np.ascontiguousarray(part).tobytes())
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run what is asked for, and write the file or compare with it; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--agents", action="store_true", help="shipped agents only")
+    parser.add_argument("--steps", action="store_true", help="environment steps only")
+    parser.add_argument("--write", action="store_true", help="replace the file")
+    chosen = parser.parse_args(args)
+    both = chosen.agents == chosen.steps
+    found = [*(scores() if both or chosen.agents else ()), *(digests() if both or chosen.steps else ())]
+    if chosen.write:
+        with FILE.open("w", newline="") as lines:
+            csv.writer(lines, lineterminator="\n").writerows([("run", "part", "result"), *found])
+        return 0
+    with FILE.open(newline="") as lines:
+        frozen = {(row["run"], row["part"]): row["result"] for row in csv.DictReader(lines)}
+    changed = [
+        (*key, frozen.get(key), now) for *key, now in found for key in [tuple(key)] if frozen.get(key) != now
+    ]
+    for run_, part, before, now in changed:
+        print(f"{run_}, {part}: {before} -> {now}")
+    print(f"{len(found) - len(changed)} of {len(found)} results are equal to the digit")
+    return 1 if changed or not found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
