@@ -21,7 +21,7 @@ import envs  # noqa: F401 - registers the environments
 from agents import load_policy
 from agents.shipping import SHIPPED, shipped
 from simulator.episode import run
-from workloads import names, named, windows
+from workloads import named, names, windows
 
 FILE = Path(__file__).with_suffix(".csv")
 WINDOWS, STEPS, BATCH = 10, 200, 2
