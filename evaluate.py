@@ -7,23 +7,26 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import baselines
-from evaluation import about, choices, command, run_folder
-from evaluation.command import progress, working
-from simulator.choice import check, choice, flag
-from workloads import Scenario
+if not __package__:  # run as a script, where the package may not be installed
+    import _checkout  # noqa: F401
+
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
+from gpu_cluster_gym.evaluation.command import progress, working
+from gpu_cluster_gym.simulator.choice import check, choice, flag
+from gpu_cluster_gym.workloads import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pandas as pd
 
-    from agents.judging import Candidate
-    from evaluation.record import Record
-    from evaluation.report import Maker
-    from experiments import Paper, Setting
-    from simulator.policy import Policy
-    from workloads import Workload
+    from gpu_cluster_gym.agents.protocol import Candidate
+    from gpu_cluster_gym.evaluation.record import Record
+    from gpu_cluster_gym.evaluation.report import Maker
+    from gpu_cluster_gym.experiments import Paper, Setting
+    from gpu_cluster_gym.simulator.policy import Policy
+    from gpu_cluster_gym.workloads import Workload
 
 EXAMPLES = """Examples:
   python evaluate.py --policy xion                   beside fifo, sjf, srtf, las
@@ -131,7 +134,7 @@ def scoring(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
 
 def reproduction(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
     """Return the name of a paper, and what runs its experiment and fills a folder."""
-    import experiments
+    from gpu_cluster_gym import experiments
 
     name, seed = str(evaluation.paper), evaluation.scenario.seed
     paper = experiments.load(name)
@@ -145,11 +148,11 @@ def candidates_of(evaluation: Evaluation, asked: "Mapping[str, Any]") -> "tuple[
 
     asked: what flags and a file choose, by field; what of it is of the scenario holds on top, also where it is usual.
     """
-    from agents import check_installed
+    from gpu_cluster_gym.agents import check_installed
 
     check_installed()
-    from agents.judging import all_candidates, learned_on
-    from agents.named import look_in_this_folder
+    from gpu_cluster_gym.agents.protocol import all_candidates, learned_on
+    from gpu_cluster_gym.agents.resolve import look_in_this_folder
 
     look_in_this_folder()
     found = all_candidates(evaluation.protocol)
@@ -165,7 +168,7 @@ def candidates_of(evaluation: Evaluation, asked: "Mapping[str, Any]") -> "tuple[
 
 def judgement(evaluation: Evaluation, found: "Sequence[Candidate]") -> "tuple[str, Callable[[Path], None]]":
     """Return the names of agents, or of a run of training, and what judges them and fills a folder."""
-    from agents.named import each_once
+    from gpu_cluster_gym.agents.resolve import each_once
 
     besides = each_once(evaluation.policy, evaluation.scenario, evaluation.workload)
     tell_notes(evaluation)
@@ -179,8 +182,8 @@ def judge(
     folder: Path,
 ) -> None:
     """Judge the agents of a run, print what came of it, and fill the run folder."""
-    from agents.judging import Judging, document, lines, windows_for
-    from evaluation import footnotes, report
+    from gpu_cluster_gym.agents.protocol import Judging, document, lines, windows_for
+    from gpu_cluster_gym.evaluation import report, table_notes
 
     with working("preparing the jobs; the first run compiles the simulator"):
         workloads = windows_for(evaluation.scenario, evaluation.windows)
@@ -188,15 +191,15 @@ def judge(
     with progress("simulating", judging.simulations) as moved:
         came = judging.judge(moved)
     run_folder.write_json(folder / "protocol.json", document(came))
-    off, heading = footnotes.levers_off(others, workloads), footnotes.heading(workloads)
-    run_folder.write_json(folder / about.ABOUT, about.about(workloads, heading, off))
+    off, heading = table_notes.levers_off(others, workloads), table_notes.heading(workloads)
+    run_folder.write_json(folder / provenance.ABOUT, provenance.about(workloads, heading, off))
     told = (*heading, *lines(came, len(found)), *off, f"Run folder: {folder}")
     report.console(sys.stdout).print(*told, sep="\n")
 
 
 def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
     """Return the policies to score by name, and the name of the one that the others are compared with."""
-    from agents.named import in_table
+    from gpu_cluster_gym.agents.resolve import in_table
 
     found = in_table(evaluation.policy, evaluation.scenario, evaluation.workload)
     tell_notes(evaluation)
@@ -205,7 +208,7 @@ def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
 
 def tell_notes(evaluation: Evaluation) -> None:
     """Print what is to be said of the policies that are asked for."""
-    from agents.named import notes
+    from gpu_cluster_gym.agents.resolve import notes
 
     for note in notes((*evaluation.policy, *evaluation.protocol), evaluation.scenario):
         print(note)
@@ -213,7 +216,7 @@ def tell_notes(evaluation: Evaluation) -> None:
 
 def made(evaluation: Evaluation) -> "list[Workload]":
     """Return the workloads: one if it is the whole trace, else the first windows of its test part."""
-    from workloads import up_to, whole, windows
+    from gpu_cluster_gym.workloads import up_to, whole, windows
 
     scenario, count = evaluation.scenario, evaluation.windows
     if scenario.whole:
@@ -229,10 +232,10 @@ def evaluate(
     folder: Path,
 ) -> None:
     """Simulate, print the table, and fill the run folder."""
-    from agents.named import searched
-    from evaluation import footnotes, report
+    from gpu_cluster_gym.agents.resolve import searched
+    from gpu_cluster_gym.evaluation import report, table_notes
 
-    out, heading = report.console(sys.stdout), footnotes.heading(workloads)
+    out, heading = report.console(sys.stdout), table_notes.heading(workloads)
     out.print(*heading, sep="\n")
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     results, records = simulated(evaluation, makers, workloads)
@@ -245,11 +248,13 @@ def evaluate(
     learned = any(Path(policy).is_dir() for policy in {*evaluation.policy} - {*baselines.names()})
     if evaluation.scenario.whole and evaluation.scenario.trace_file and learned:
         out.print("The agent may have learned on the first part of this trace.")
-    notes = footnotes.footnotes(workloads, summaries, policies, reference, bounds)
+    notes = table_notes.footnotes(workloads, summaries, policies, reference, bounds)
     of = evaluation.scenario, evaluation.workload
     found = (searched(policy, *of) for policy in evaluation.policy)
     of_searches = tuple(dict.fromkeys(each.told for each in found if each))
-    run_folder.write_json(folder / about.ABOUT, about.about(workloads, heading, (*of_searches, *notes)))
+    run_folder.write_json(
+        folder / provenance.ABOUT, provenance.about(workloads, heading, (*of_searches, *notes))
+    )
     pictured = pictures(evaluation, folder, records, workloads)
     out.print(*of_searches, *notes, *pictured, f"Run folder: {folder}", sep="\n")
 
@@ -258,7 +263,7 @@ def simulated(
     evaluation: Evaluation, makers: "Mapping[str, Maker]", workloads: "Sequence[Workload]"
 ) -> "tuple[dict[str, pd.DataFrame], dict[str, Record]]":
     """Return every policy's results, and what happened if that is to be kept."""
-    from evaluation import record, report
+    from gpu_cluster_gym.evaluation import record, report
 
     with progress("simulating", len(makers) * len(workloads)) as moved:
         how: dict[str, Any] = {"processes": evaluation.processes, "done": partial(one_more, moved)}
@@ -272,7 +277,7 @@ def pictures(
     evaluation: Evaluation, folder: Path, records: "Mapping[str, Record]", workloads: "Sequence[Workload]"
 ) -> list[str]:
     """Write what was recorded, and what is asked for to look at; say where the page is."""
-    from evaluation import record
+    from gpu_cluster_gym.evaluation import record
 
     if records:
         record.write(folder, records)
@@ -280,15 +285,15 @@ def pictures(
         record.write_perfetto(folder, records, workloads[0].cluster)
     if not evaluation.report:
         return []
-    from evaluation.plot.page import write
+    from gpu_cluster_gym.evaluation.html_report import write
 
     return [f"To look at: {write(folder)}"]
 
 
 def reproduce(evaluation: Evaluation, paper: "Paper", settings: "Sequence[Setting]", folder: Path) -> None:
     """Run a paper's experiment, print its tables and claims, and fill the run folder."""
-    from evaluation import report
-    from experiments import simulate, size
+    from gpu_cluster_gym.evaluation import report
+    from gpu_cluster_gym.experiments import simulate, size
 
     out = report.console(sys.stdout)
     for line in paper.heading(settings):

@@ -8,22 +8,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import baselines
-from agents import check_installed
-from agents.training import Training, usual
-from evaluation import about, choices, command, run_folder
-from evaluation.command import progress
-from simulator.choice import check, choice
-from simulator.old_names import LEARNED_BEFORE as OF_A_RUN
-from simulator.stuck import NeverEndsError
-from workloads import Scenario, Split
+if not __package__:  # run as a script, where the package may not be installed
+    import _checkout  # noqa: F401
+
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.agents import check_installed
+from gpu_cluster_gym.agents.training import Training, usual
+from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
+from gpu_cluster_gym.evaluation.command import progress
+from gpu_cluster_gym.simulator.choice import check, choice
+from gpu_cluster_gym.simulator.errors import NeverEndsError
+from gpu_cluster_gym.simulator.old_names import LEARNED_BEFORE as OF_A_RUN
+from gpu_cluster_gym.workloads import Scenario, Split
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from agents.callbacks import Validated
-    from agents.table import Trained
-    from simulator.policy import Policy
+    from gpu_cluster_gym.agents.callbacks import Validated
+    from gpu_cluster_gym.agents.table import Trained
+    from gpu_cluster_gym.simulator.policy import Policy
 
 EXAMPLES = """Examples:
   python train_agent.py --trace philly               steer, with every lever
@@ -99,7 +102,7 @@ def read_choices(args: Sequence[str]) -> Run:
 
 def learnable(wanted: Run) -> Run:
     """Return the choices with the whole path of an agent to begin at; ValueError for what cannot be learned."""
-    from agents.learn import learner_of
+    from gpu_cluster_gym.agents.learn import learner_of
 
     learner = learner_of(wanted.scenario, wanted.training)
     return replace(wanted, training=replace(wanted.training, begin=learner.training.begin))
@@ -122,8 +125,8 @@ def as_far_as_it_goes(wanted: Run) -> Run:
 
 def available(scenario: Scenario, split: Split, wanted: int) -> int:
     """Return how many windows of a split there are, at most so many; ValueError if there is none."""
-    from envs.task import shared_windows
-    from workloads import up_to
+    from gpu_cluster_gym.envs.task import shared_windows
+    from gpu_cluster_gym.workloads import up_to
 
     try:
         return len(shared_windows(scenario, split, wanted))
@@ -133,11 +136,11 @@ def available(scenario: Scenario, split: Split, wanted: int) -> int:
 
 def train(wanted: Run, number: int, folder: Path) -> "Trained":
     """Learn with a progress bar and a line a validation; return the best agent of this number."""
-    from agents import load_policy
-    from agents.callbacks import pace
-    from agents.learn import learn, learner_of
-    from agents.learner import seed_of
-    from agents.table import Trained, compared_with
+    from gpu_cluster_gym.agents import load_policy
+    from gpu_cluster_gym.agents.callbacks import pace
+    from gpu_cluster_gym.agents.learn import learn, learner_of
+    from gpu_cluster_gym.agents.learner import seed_of
+    from gpu_cluster_gym.agents.table import Trained, compared_with
 
     training = replace(wanted.training, learning_seed=seed_of(wanted.scenario, wanted.training) + number)
     own = folder / f"seed-{number}" if wanted.seeds > 1 else folder
@@ -171,7 +174,7 @@ def processors(wanted: Run) -> int:
 
 def tell(validated: "Validated", start: str) -> None:
     """Print a validation, in which agents are compared with `start`."""
-    from agents.table import START
+    from gpu_cluster_gym.agents.table import START
 
     greedy, sampled = validated.greedy.against, validated.sampled.against
     limits = (
@@ -192,9 +195,9 @@ def tell(validated: "Validated", start: str) -> None:
 
 def score(wanted: Run, agents: "Sequence[Trained]", folder: Path) -> None:
     """Print and keep the table of the agents and the heuristics on test windows, one for each workload."""
-    from agents.learner import scenarios_of
-    from agents.table import in_table, verdicts
-    from evaluation import report
+    from gpu_cluster_gym.agents.learner import scenarios_of
+    from gpu_cluster_gym.agents.table import in_table, verdicts
+    from gpu_cluster_gym.evaluation import report
 
     own = wanted.workload or choices.workload_like(wanted.scenario) or OWN
     named = scenarios_of(wanted.scenario, wanted.training, OWN if own in wanted.training.also else own)
@@ -217,7 +220,7 @@ def together(summaries: "Sequence[dict[str, pd.DataFrame]]") -> "dict[str, pd.Da
     """Return the summaries of several workloads as one, without what is not in all of them."""
     import pandas as pd
 
-    from agents.validation import BLOCK
+    from gpu_cluster_gym.agents.validation import BLOCK
 
     return {
         name: pd.concat(
@@ -234,9 +237,9 @@ def score_on(
     """Print and keep the table of one workload, with so many agents in it; return the summaries."""
     from functools import partial
 
-    from agents.table import START, those_that_end, verdicts
-    from envs.task import shared_windows
-    from evaluation import footnotes, report
+    from gpu_cluster_gym.agents.table import START, those_that_end, verdicts
+    from gpu_cluster_gym.envs.task import shared_windows
+    from gpu_cluster_gym.evaluation import report, table_notes
 
     folder.mkdir(exist_ok=True)
     workloads = shared_windows(wanted.scenario, "test", wanted.test_windows)
@@ -248,11 +251,11 @@ def score_on(
     summaries = report.score(results, workloads, bounds)
     reference = START if START in summaries else next(iter(summaries))
     run_folder.write_run(folder, results, report.document(summaries, bounds, reference))
-    out, heading = report.console(sys.stdout), footnotes.heading(workloads)
+    out, heading = report.console(sys.stdout), table_notes.heading(workloads)
     ended = {name: policies[name] for name in results}
     notes = [f"Left out: {name}, under which jobs never end: {why}." for name, why in endless.items()]
-    notes += footnotes.footnotes(workloads, summaries, ended, reference, bounds)
-    run_folder.write_json(folder / about.ABOUT, about.about(workloads, heading, notes))
+    notes += table_notes.footnotes(workloads, summaries, ended, reference, bounds)
+    run_folder.write_json(folder / provenance.ABOUT, provenance.about(workloads, heading, notes))
     out.print("", *heading, "", report.table(summaries, bounds, reference), "", *notes, sep="\n")
     out.print(*verdicts(summaries, count, wanted.training), sep="\n")
     return summaries

@@ -4,12 +4,15 @@ Torch and Stable-Baselines3 are imported in here alone, and only when something 
 asked for: simulating alone does not need them.
 """
 
+if __name__ != "gpu_cluster_gym.agents":
+    raise ImportError("agents is part of a package: import gpu_cluster_gym.agents, not agents")
+
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simulator.policy import Policy
+    from gpu_cluster_gym.simulator.policy import Policy
 
 __all__ = ["check_installed", "load_policy", "shipped_policy"]
 
@@ -31,7 +34,7 @@ def load_policy(folder: str | Path) -> "Policy":
     ValueError if the folder holds no agent, or one that reads other features than there are, or if Torch is missing.
     """
     check_installed()
-    from agents.learned import load
+    from gpu_cluster_gym.agents.learned import load
 
     return load(folder)
 
@@ -41,7 +44,7 @@ def shipped_policy(workload: str | None) -> tuple["Policy", str]:
 
     ValueError as `load_policy`, or if there is none.
     """
-    from agents.shipping import shipped_for
+    from gpu_cluster_gym.agents.pretrained import shipped_for
 
     found = shipped_for(workload)
     return load_policy(found.folder), found.told

@@ -14,15 +14,15 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
-from agents import saved_agent
-from agents.charts import describe_run, lay_out_charts, show_image
-from agents.gantt import Schedules
-from agents.learner import Learner
-from agents.saved_agent import Agent
-from agents.search import SearchFirst
-from agents.student import Student
-from agents.validation import Score, Validation
-from evaluation.run_folder import BEST
+from gpu_cluster_gym.agents import checkpoint
+from gpu_cluster_gym.agents.charts import describe_run, lay_out_charts, show_image
+from gpu_cluster_gym.agents.checkpoint import Agent
+from gpu_cluster_gym.agents.gantt import Schedules
+from gpu_cluster_gym.agents.learner import Learner
+from gpu_cluster_gym.agents.search import SearchFirst
+from gpu_cluster_gym.agents.student import Student
+from gpu_cluster_gym.agents.validation import Score, Validation
+from gpu_cluster_gym.evaluation.run_folder import BEST
 
 CHECKPOINTS_KEPT = 3
 CHECKPOINTS, CURVE = "checkpoints", "validation.csv"
@@ -158,12 +158,12 @@ class Validator(BaseCallback):
             "validation": validated.greedy.numbers,
         }
         checkpoints = self._out / CHECKPOINTS
-        saved_agent.save(checkpoints / f"step-{validated.step:09d}", agent, about=about)
+        checkpoint.save(checkpoints / f"step-{validated.step:09d}", agent, about=about)
         kept = sorted(each for each in checkpoints.iterdir() if re.fullmatch(r"step-\d+", each.name))
         for old in kept[:-CHECKPOINTS_KEPT]:
             shutil.rmtree(old)
         if validated.best:
-            saved_agent.save(self._out / BEST, agent, about=about)
+            checkpoint.save(self._out / BEST, agent, about=about)
 
 
 def row_of(score: Score) -> dict[str, float]:

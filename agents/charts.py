@@ -9,8 +9,8 @@ import numpy as np
 from stable_baselines3.common.logger import HParam, Image, Logger, TensorBoardOutputFormat
 from torch.utils.tensorboard import SummaryWriter
 
-from agents.learner import Learner
-from evaluation.about import commit
+from gpu_cluster_gym.agents.learner import Learner
+from gpu_cluster_gym.evaluation.provenance import commit
 
 CHARTS = {
     "validation": {

@@ -13,13 +13,13 @@ import cma
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.openings import Opening
-from envs.steer import DECISIONS, Steering
-from simulator.choice import check, choice
-from simulator.kernel.rule.load import LOAD
-from simulator.rule import RULE_PARAMETERS, Rule
-from simulator.steered import REACH, Offsets
-from traces import stream
+from gpu_cluster_gym.envs.openings import Opening
+from gpu_cluster_gym.envs.steer import DECISIONS, Steering
+from gpu_cluster_gym.simulator.choice import check, choice
+from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.rule import RULE_PARAMETERS, Rule
+from gpu_cluster_gym.simulator.steered import REACH, Offsets
+from gpu_cluster_gym.traces import stream
 
 SEARCHED = tuple(each.name for each in RULE_PARAMETERS if each.scale > 0)
 Floats = NDArray[np.float64]

@@ -14,9 +14,9 @@ from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
-from agents.stepping import take_step
-from agents.two_phases import TwoPhases
-from traces import stream
+from gpu_cluster_gym.agents.sb3 import TwoPhases
+from gpu_cluster_gym.agents.stepping import take_step
+from gpu_cluster_gym.traces import stream
 
 ITS_OWN = 0.5  # share of the choices while it is taught; the others are the teacher's
 LESSONS, SIZE = 600, 512  # gradient steps after each rollout, and what is looked at in each

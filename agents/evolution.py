@@ -18,7 +18,7 @@ from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
-from traces import stream
+from gpu_cluster_gym.traces import stream
 
 MOST = 3.0  # mean sizes that a difference counts at most
 Layer = tuple[np.ndarray, np.ndarray]

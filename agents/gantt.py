@@ -4,18 +4,18 @@ from functools import cached_property, partial
 
 import numpy as np
 
-import baselines
-from agents.learned import policy_of
-from agents.learner import Learner
-from agents.saved_agent import Agent
-from agents.validation import START
-from envs.task import shared_windows
-from evaluation import record
-from evaluation.plot import figures, frames
-from evaluation.plot.style import IN_PRINT, pixels, style
-from evaluation.record import Record
-from simulator.policy import Policy
-from workloads import Workload
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.agents.checkpoint import Agent
+from gpu_cluster_gym.agents.learned import policy_of
+from gpu_cluster_gym.agents.learner import Learner
+from gpu_cluster_gym.agents.validation import START
+from gpu_cluster_gym.envs.task import shared_windows
+from gpu_cluster_gym.evaluation import record
+from gpu_cluster_gym.evaluation.plot import figures, frames
+from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, pixels, style
+from gpu_cluster_gym.evaluation.record import Record
+from gpu_cluster_gym.simulator.policy import Policy
+from gpu_cluster_gym.workloads import Workload
 
 DPI = 200  # a column of a paper, 3.33 inches wide, as 666 pixels
 AGENT = "agent"

@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 from scipy.cluster.vq import kmeans2
 
-from simulator.episode import Episode, asking, discipline_of, run
-from simulator.history import History, batches, nearest, profiles
-from simulator.kernel.cluster.core_readings import GOOD
-from simulator.kernel.rule.history import MOST_CELLS, SIZES
-from simulator.policy import Action, Policy, Ranking
-from simulator.view import View
-from workloads import Workload
+from gpu_cluster_gym.simulator.episode import Episode, asking, discipline_of, run
+from gpu_cluster_gym.simulator.history import History, batches, nearest, profiles
+from gpu_cluster_gym.simulator.kernel.cluster.core_readings import GOOD
+from gpu_cluster_gym.simulator.kernel.rule.history import MOST_CELLS, SIZES
+from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.workloads import Workload
 
 PROFILE = ["log_odds_of_duty", "log_iteration", "log_memory", "log_cores_asked"]
 FINE = (0.25, 0.05, 0.035)  # scales of duty, iteration and memory: about the errors of a profile, by default

@@ -8,19 +8,19 @@ import torch
 from stable_baselines3.common.callbacks import CallbackList
 from stable_baselines3.common.logger import configure
 
-from agents.beginning import like_its_agent
-from agents.callbacks import Curves, Ticker, Validated, Validator
-from agents.charts import choices_of
-from agents.learner import Learner, scenarios_of, seed_of
-from agents.moves import MovesLearner
-from agents.pick import PickLearner
-from agents.steer import SteerLearner
-from agents.tracking import Tracker, tracked
-from agents.training import CONSTANTS, UNION, Action, Algorithm, Training
-from agents.validation import Validation
-from envs.steer import usual_weights
-from evaluation.run_folder import BEST
-from workloads import Scenario, named
+from gpu_cluster_gym.agents.callbacks import Curves, Ticker, Validated, Validator
+from gpu_cluster_gym.agents.charts import choices_of
+from gpu_cluster_gym.agents.initialization import like_its_agent
+from gpu_cluster_gym.agents.learner import Learner, scenarios_of, seed_of
+from gpu_cluster_gym.agents.moves import MovesLearner
+from gpu_cluster_gym.agents.pick import PickLearner
+from gpu_cluster_gym.agents.steer import SteerLearner
+from gpu_cluster_gym.agents.tracking import Tracker, tracked
+from gpu_cluster_gym.agents.training import CONSTANTS, UNION, Action, Algorithm, Training
+from gpu_cluster_gym.agents.validation import Validation
+from gpu_cluster_gym.envs.steer import usual_weights
+from gpu_cluster_gym.evaluation.run_folder import BEST
+from gpu_cluster_gym.workloads import Scenario, named
 
 LEARNERS: dict[Action, type[Learner]] = {"steer": SteerLearner, "moves": MovesLearner, "pick": PickLearner}
 

@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from agents import saved_agent
-from agents.move_network import MoveNetwork, flat
-from agents.saved_agent import Agent
-from agents.slot_network import SlotNetwork
-from agents.steer_network import SteerNetwork
-from envs.agent_policy import AgentPolicy
-from simulator.policy import Policy
-from simulator.steered import Offsets, Steered, arrivals_between
+from gpu_cluster_gym.agents import checkpoint
+from gpu_cluster_gym.agents.checkpoint import Agent
+from gpu_cluster_gym.agents.move_network import MoveNetwork, flat
+from gpu_cluster_gym.agents.slot_network import SlotNetwork
+from gpu_cluster_gym.agents.steer_network import SteerNetwork
+from gpu_cluster_gym.envs.agent_policy import AgentPolicy
+from gpu_cluster_gym.simulator.policy import Policy
+from gpu_cluster_gym.simulator.steered import Offsets, Steered, arrivals_between
 
 
 def load(folder: str | Path) -> Policy:
     """Return the agent of a folder as a policy that takes its most likely actions."""
-    return policy_of(saved_agent.load(folder))
+    return policy_of(checkpoint.load(folder))
 
 
 def policy_of(agent: Agent) -> Policy:

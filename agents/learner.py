@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 from stable_baselines3 import PPO
 
-from agents.beginning import beginning
-from agents.saved_agent import Network
-from agents.training import Training
-from envs.batch import BatchEnv
-from simulator.policy import Policy
-from simulator.stuck import NeverEndsError
-from traces import stream
-from workloads import VARIED, Scenario, applicable, in_words, named
+from gpu_cluster_gym.agents.checkpoint import Network
+from gpu_cluster_gym.agents.initialization import beginning
+from gpu_cluster_gym.agents.training import Training
+from gpu_cluster_gym.envs.batch import BatchEnv
+from gpu_cluster_gym.simulator.errors import NeverEndsError
+from gpu_cluster_gym.simulator.policy import Policy
+from gpu_cluster_gym.traces import stream
+from gpu_cluster_gym.workloads import VARIED, Scenario, applicable, in_words, named
 
 SAMPLING_SEED = 0  # the same draws at every validation, so that a curve shows the agent and not chance
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from agents.scoring import FORBIDDEN, ScoringNetwork
-from simulator.kernel.moves.move_list import FEATURES, KINDS, MOST_MOVES
-from simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.agents.scoring import FORBIDDEN, ScoringNetwork
+from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES, KINDS, MOST_MOVES
+from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
 
 OWN, KIND = FEATURES.index("own_choice"), FEATURES.index(KINDS[0])
 PARTS = ("load", "mask", "moves")

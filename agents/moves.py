@@ -11,16 +11,16 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.torch_layers import CombinedExtractor
 from stable_baselines3.common.vec_env import VecMonitor
 
-from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
-from agents.move_network import MoveNetwork, flat
-from agents.saved_agent import new_network
-from agents.scoring import ScoringPolicy
-from agents.student import Student
-from agents.vec_env import ClusterVecEnv, batch
-from envs.batch import BatchEnv
-from envs.moves import Choosing
-from envs.rule_batch import RuleVectorEnv
-from simulator.rule import Rule
+from gpu_cluster_gym.agents.checkpoint import new_network
+from gpu_cluster_gym.agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
+from gpu_cluster_gym.agents.move_network import MoveNetwork, flat
+from gpu_cluster_gym.agents.scoring import ScoringPolicy
+from gpu_cluster_gym.agents.student import Student
+from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
+from gpu_cluster_gym.envs.batch import BatchEnv
+from gpu_cluster_gym.envs.moves import Choosing
+from gpu_cluster_gym.envs.rule_batch import RuleVectorEnv
+from gpu_cluster_gym.simulator.rule import Rule
 
 
 class MovesLearner(Learner):

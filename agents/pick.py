@@ -9,15 +9,15 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecMonitor
 
-from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
-from agents.saved_agent import new_network
-from agents.scoring import ScoringPolicy
-from agents.slot_network import SlotNetwork
-from agents.slot_ppo import TimedBuffer, TimedPPO
-from agents.vec_env import ClusterVecEnv, batch
-from envs.batch import BatchEnv
-from envs.vector import GPUClusterVectorEnv
-from simulator.policy import Ranking
+from gpu_cluster_gym.agents.checkpoint import new_network
+from gpu_cluster_gym.agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
+from gpu_cluster_gym.agents.scoring import ScoringPolicy
+from gpu_cluster_gym.agents.slot_network import SlotNetwork
+from gpu_cluster_gym.agents.slot_ppo import TimedBuffer, TimedPPO
+from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
+from gpu_cluster_gym.envs.batch import BatchEnv
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
+from gpu_cluster_gym.simulator.policy import Ranking
 
 
 class PickLearner(Learner):

@@ -15,11 +15,11 @@ from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
-from agents.constants import Searching, evolution_of
-from agents.evolution import groups_of_windows
-from agents.two_phases import TwoPhases
-from simulator.steered import REACH
-from traces import stream
+from gpu_cluster_gym.agents.constants import Searching, evolution_of
+from gpu_cluster_gym.agents.evolution import groups_of_windows
+from gpu_cluster_gym.agents.sb3 import TwoPhases
+from gpu_cluster_gym.simulator.steered import REACH
+from gpu_cluster_gym.traces import stream
 
 TOGETHER = 4  # candidates that play each window side by side, where environments share out so
 ENDLESS = -100.0  # what a window counts in which jobs pause one another for ever, %

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from agents.scoring import FORBIDDEN, ScoringNetwork
-from simulator.kernel.slots.features import QUEUE_FEATURES, TOTALS
+from gpu_cluster_gym.agents.scoring import FORBIDDEN, ScoringNetwork
+from gpu_cluster_gym.simulator.kernel.slots.features import QUEUE_FEATURES, TOTALS
 
 PRESENT = QUEUE_FEATURES.index("present")
 

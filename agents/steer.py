@@ -13,18 +13,18 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize
 
-from agents.beginning import searched
-from agents.distillation import Distilled
-from agents.evolution import Evolution
-from agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
-from agents.search import SearchFirst
-from agents.side_by_side import SideBySide
-from agents.steer_network import SteerNetwork
-from agents.vec_env import ClusterVecEnv, batch
-from envs.batch import BatchEnv
-from envs.rule_batch import RuleVectorEnv
-from simulator.rule import Rule
-from simulator.steered import Offsets, arrivals_between
+from gpu_cluster_gym.agents.distillation import Distilled
+from gpu_cluster_gym.agents.evolution import Evolution
+from gpu_cluster_gym.agents.initialization import searched
+from gpu_cluster_gym.agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
+from gpu_cluster_gym.agents.search import SearchFirst
+from gpu_cluster_gym.agents.side_by_side import SideBySide
+from gpu_cluster_gym.agents.steer_network import SteerNetwork
+from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
+from gpu_cluster_gym.envs.batch import BatchEnv
+from gpu_cluster_gym.envs.rule_batch import RuleVectorEnv
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.steered import Offsets, arrivals_between
 
 CRITIC_WIDTH = 64
 

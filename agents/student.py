@@ -25,9 +25,9 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
-from agents.move_network import Listed, MoveNetwork, flat
-from agents.stepping import take_step
-from traces import stream
+from gpu_cluster_gym.agents.move_network import Listed, MoveNetwork, flat
+from gpu_cluster_gym.agents.stepping import take_step
+from gpu_cluster_gym.traces import stream
 
 SHARPNESS = 10.0
 MOST = 5.0  # times the scale that a move counts as winning or losing

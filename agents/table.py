@@ -6,18 +6,18 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-import baselines
-from agents.learn import learner_of
-from agents.learned import policy_of
-from agents.training import Training
-from envs.steer import TRUSTS
-from evaluation import report
-from evaluation.comparison import Comparison, compare_agents
-from evaluation.footnotes import FULL_WINDOWS
-from evaluation.report import Maker
-from simulator.policy import Policy
-from simulator.stuck import NeverEndsError
-from workloads import Scenario, Workload
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.agents.learn import learner_of
+from gpu_cluster_gym.agents.learned import policy_of
+from gpu_cluster_gym.agents.training import Training
+from gpu_cluster_gym.envs.steer import TRUSTS
+from gpu_cluster_gym.evaluation import report
+from gpu_cluster_gym.evaluation.comparison import Comparison, compare_agents
+from gpu_cluster_gym.evaluation.report import Maker
+from gpu_cluster_gym.evaluation.table_notes import FULL_WINDOWS
+from gpu_cluster_gym.simulator.errors import NeverEndsError
+from gpu_cluster_gym.simulator.policy import Policy
+from gpu_cluster_gym.workloads import Scenario, Workload
 
 START, HELD, CONSTANTS, UNTAUGHT, BEGAN = "start", "held", "constants", "untaught", "began"
 """Rows of the table: the rule that agents are compared with, what always does what an agent does on average, the best

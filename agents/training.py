@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from simulator.choice import changed, check, choice
-from simulator.policy import BASE_POLICY, Ranking
-from traces import did_you_mean
-from workloads import names
+from gpu_cluster_gym.simulator.choice import changed, check, choice
+from gpu_cluster_gym.simulator.policy import BASE_POLICY, Ranking
+from gpu_cluster_gym.traces import did_you_mean
+from gpu_cluster_gym.workloads import names
 
 UNION, CONSTANTS = "union", "constants"  # where learning may begin, or at an agent
 Action = Literal["steer", "moves", "pick"]

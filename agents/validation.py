@@ -7,15 +7,15 @@ import numpy as np
 import pandas as pd
 from stable_baselines3 import PPO
 
-import baselines
-from agents.learner import Learner, scenarios_of
-from agents.vec_env import batch
-from envs.task import shared_windows
-from evaluation import report, results
-from evaluation.choices import workload_like
-from evaluation.comparison import Comparison, compare
-from simulator.stuck import NeverEndsError
-from workloads import Scenario
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.agents.learner import Learner, scenarios_of
+from gpu_cluster_gym.agents.vec_env import batch
+from gpu_cluster_gym.envs.task import shared_windows
+from gpu_cluster_gym.evaluation import report, results
+from gpu_cluster_gym.evaluation.choices import workload_like
+from gpu_cluster_gym.evaluation.comparison import Comparison, compare
+from gpu_cluster_gym.simulator.errors import NeverEndsError
+from gpu_cluster_gym.workloads import Scenario
 
 HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion_threshold")
 """What every agent is compared with, beside its start, and the best constants where a search found some."""

@@ -9,11 +9,11 @@ from gymnasium import Wrapper
 from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvIndices, VecEnvStepReturn
 
-from envs.batch import BatchEnv
-from envs.making import make_vec
-from envs.rule_batch import one_of
-from envs.task import window_named
-from workloads import Scenario
+from gpu_cluster_gym.envs.batch import BatchEnv
+from gpu_cluster_gym.envs.registration import make_vec
+from gpu_cluster_gym.envs.rule_batch import one_of
+from gpu_cluster_gym.envs.task import window_named
+from gpu_cluster_gym.workloads import Scenario
 
 
 def batch(num_envs: int, scenario: Scenario, **choices: Any) -> BatchEnv:

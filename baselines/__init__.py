@@ -7,13 +7,17 @@ The `LEVER` of a module (a part of physics, `deadlines` or `users`) is what the 
 a table says where the scenario lacks it.
 """
 
+if __name__ != "gpu_cluster_gym.baselines":
+    raise ImportError("baselines is part of a package: import gpu_cluster_gym.baselines, not baselines")
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from baselines._tuned import (
+from gpu_cluster_gym.baselines._tuned import (
     CONSTANTS,
     TAUGHT,
     TOGETHER,
@@ -25,10 +29,10 @@ from baselines._tuned import (
     tuned,
     with_constants,
 )
-from traces import modules, unknown
+from gpu_cluster_gym.traces import modules, unknown
 
 if TYPE_CHECKING:
-    from simulator.policy import Policy
+    from gpu_cluster_gym.simulator.policy import Policy
 
 __all__ = [
     "CONSTANTS",
@@ -58,7 +62,7 @@ def names() -> list[str]:
 
 def quick_names() -> list[str]:
     """Return the names of the policies here that do not take minutes a window."""
-    return [name for name in names() if not hasattr(import_module(f"baselines.{name}"), "MINUTES_A_WINDOW")]
+    return [name for name in names() if not hasattr(_module(name), "MINUTES_A_WINDOW")]
 
 
 def load(name: str | Tuned) -> "Policy | type":
@@ -72,7 +76,7 @@ def load(name: str | Tuned) -> "Policy | type":
         return _load_own(name)
     if name not in names():
         raise ValueError(unknown("policy", name, (*names(), "package.module:attribute")))
-    found: Policy | type = import_module(f"baselines.{name}").policy
+    found: Policy | type = _module(name).policy
     return found
 
 
@@ -85,13 +89,13 @@ def make(policy: "Policy | type") -> "Policy":
 
 def lever(name: str) -> str | None:
     """Return what a policy here is of no use without, by the `LEVER` that its module names; None if it names none."""
-    found: str | None = getattr(import_module(f"baselines.{name}"), "LEVER", None)
+    found: str | None = getattr(_module(name), "LEVER", None)
     return found
 
 
 def grid(name: str) -> Mapping[str, Sequence[Any]]:
     """Return the settings that a policy here offers to the search; none if it has no thresholds."""
-    found: Mapping[str, Sequence[Any]] = getattr(import_module(f"baselines.{name}"), "GRID", {})
+    found: Mapping[str, Sequence[Any]] = getattr(_module(name), "GRID", {})
     return found
 
 
@@ -101,6 +105,10 @@ def vary(policy: "Policy | type", **settings: Any) -> "Policy | type":
         return policy
     varied: Policy = partial(policy, **settings) if isinstance(policy, type) else replace(policy, **settings)  # type: ignore[type-var]
     return varied
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"gpu_cluster_gym.baselines.{name}")
 
 
 def _load_own(name: str) -> "Policy | type":

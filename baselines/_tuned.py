@@ -9,8 +9,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from traces import VERSION, did_you_mean
-from workloads import named
+from gpu_cluster_gym.traces import VERSION, did_you_mean
+from gpu_cluster_gym.workloads import named
 
 FOLDER = Path(__file__).parent / "tuned"
 CONSTANTS = Path(__file__).parent / "constants"

@@ -11,18 +11,18 @@ long again on them would be worth a restart. In each of the feedback queues jobs
 the queue, so the queues order nothing that points would not.
 
 The steps, the CPU workers and the order are in `simulator.kernel.rounds.shape_steps`; how a plan is carried out, in
-`simulator.shaping`.
+`simulator.elastic_rounds`.
 """
 
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from simulator.policy import Action, RunsWhole
-from simulator.shaping import AS_TOLD, EVERY_JOB, NO_JOB, STEPS, Shaping
+from gpu_cluster_gym.simulator.elastic_rounds import AS_TOLD, EVERY_JOB, NO_JOB, STEPS, Shaping
+from gpu_cluster_gym.simulator.policy import Action, RunsWhole
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 LEVER = "elastic"
 

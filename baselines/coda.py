@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.core_sharing import CoreMoves
-from simulator.policy import Action, RunsWhole
+from gpu_cluster_gym.simulator.core_sharing import CoreMoves
+from gpu_cluster_gym.simulator.policy import Action, RunsWhole
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 LEVER = "cores"
 

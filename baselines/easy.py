@@ -4,6 +4,6 @@ EASY (Lifka, JSSPP 1995): one reservation, the head's, by estimated ends; wrong 
 head and reservation are found anew after each start.
 """
 
-from simulator.policy import Ranking
+from gpu_cluster_gym.simulator.policy import Ranking
 
 policy = Ranking("submit", discipline="easy")

@@ -3,6 +3,6 @@
 General knowledge. Whether a head that does not fit blocks those behind it is the scenario's discipline.
 """
 
-from simulator.policy import Ranking
+from gpu_cluster_gym.simulator.policy import Ranking
 
 policy = Ranking("submit")

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.sharing import in_order
-from simulator.policy import Action
-from simulator.vocabulary import RESTARTING
+from gpu_cluster_gym.baselines.lib.sharing import in_order
+from gpu_cluster_gym.simulator.policy import Action
+from gpu_cluster_gym.simulator.vocabulary import RESTARTING
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 LEVER = "sharing"
 

@@ -3,6 +3,6 @@
 General knowledge; against `fifo` under the greedy discipline it shows what head-of-line blocking costs.
 """
 
-from simulator.policy import Ranking
+from gpu_cluster_gym.simulator.policy import Ranking
 
 policy = Ranking("submit", discipline="strict")

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.policy import Action, Placement, Preempt, Start, Wait
-from simulator.search import displaceable, room_by_one
+from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Start, Wait
+from gpu_cluster_gym.simulator.search import displaceable, room_by_one
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 WEIGHT, MOST_PAUSES = 4.0, 1  # of grace periods; of a job (P)
 

@@ -8,11 +8,11 @@ Where a node has fewer for each GPU, it is those; where cores are not allocated 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from baselines.lib.order import cores_for_each
-from simulator.policy import Action, Wait
+from gpu_cluster_gym.baselines.lib.order import cores_for_each
+from gpu_cluster_gym.simulator.policy import Action, Wait
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 LEVER = "cores"
 

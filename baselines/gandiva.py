@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.sharing import Trial, by_rank
-from simulator.policy import Action, Preempt, Start, Wait
-from simulator.search import Joins
+from gpu_cluster_gym.baselines.lib.sharing import Trial, by_rank
+from gpu_cluster_gym.simulator.policy import Action, Preempt, Start, Wait
+from gpu_cluster_gym.simulator.search import Joins
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 
 @dataclass

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.kinds import Kinds
-from baselines.lib.shares import Objective, Shares
-from simulator.policy import Action, RunsWhole
-from simulator.turns import Turns
+from gpu_cluster_gym.baselines.lib.kinds import Kinds
+from gpu_cluster_gym.baselines.lib.shares import Objective, Shares
+from gpu_cluster_gym.simulator.policy import Action, RunsWhole
+from gpu_cluster_gym.simulator.time_sharing_rounds import Turns
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 LEVER = "gpu_types"
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.las import LIMITS
-from simulator.rounds import ROUND_S, InRounds, Rounds, Wishes, by
-from simulator.search import queued_or_running
-from simulator.vocabulary import DONE
+from gpu_cluster_gym.baselines.las import LIMITS
+from gpu_cluster_gym.simulator.priority_rounds import ROUND_S, InRounds, Rounds, Wishes, by
+from gpu_cluster_gym.simulator.search import queued_or_running
+from gpu_cluster_gym.simulator.vocabulary import DONE
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 STEPS = np.array([*LIMITS, *(LIMITS[-1] * 2.0 ** np.arange(1, 13))])  # GPU-seconds at which an index changes
 

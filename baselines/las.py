@@ -4,7 +4,7 @@ The limits are those in Tiresias' simulator. Our choice: which jobs to pause, as
 out: its way back to the top queue for jobs that starve.
 """
 
-from simulator.policy import Ranking
+from gpu_cluster_gym.simulator.policy import Ranking
 
 LIMITS = (3250.0, 7200.0)  # attained GPU-seconds
 

@@ -13,7 +13,7 @@ physics, fed with what a scheduler knows: no true run time, need of cores, memor
 ended, and no arrival.
 """
 
-from simulator.look_ahead import LookAhead
+from gpu_cluster_gym.simulator.look_ahead import LookAhead
 
 policy = LookAhead()
 MINUTES_A_WINDOW = True

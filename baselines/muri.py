@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from baselines.lib.sharing import profile
-from baselines.xonar import scores_beside
-from simulator.policy import Action, Wait
-from simulator.search import Joins
+from gpu_cluster_gym.baselines.lib.sharing import profile
+from gpu_cluster_gym.baselines.xonar import scores_beside
+from gpu_cluster_gym.simulator.policy import Action, Wait
+from gpu_cluster_gym.simulator.search import Joins
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 
 @dataclass

@@ -6,18 +6,18 @@ fits or gains. Inferred: jobs get their first worker in the order of arrival; wh
 from the fewest it can run with; a job that comes between two intervals starts so where there is room. Our choice: a job
 whose share has not changed is not restarted.
 
-The shares are in `simulator.kernel.rounds.shape_shares`; how they are carried out, in `simulator.shaping`.
+The shares are in `simulator.kernel.rounds.shape_shares`; how they are carried out, in `simulator.elastic_rounds`.
 """
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.policy import Action
-from simulator.shaping import SHARES, Shaping
+from gpu_cluster_gym.simulator.elastic_rounds import SHARES, Shaping
+from gpu_cluster_gym.simulator.policy import Action
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 LEVER = "elastic"
 

@@ -10,11 +10,11 @@ FIFO.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from baselines.lib.sharing import in_order
-from simulator.policy import Action
+from gpu_cluster_gym.baselines.lib.sharing import in_order
+from gpu_cluster_gym.simulator.policy import Action
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 LEVER = "sharing"
 

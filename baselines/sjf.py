@@ -3,6 +3,6 @@
 General knowledge. What selective preemption must beat where preemption overhead is high.
 """
 
-from simulator.policy import Ranking
+from gpu_cluster_gym.simulator.policy import Ranking
 
 policy = Ranking("estimate")

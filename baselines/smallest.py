@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.policy import Action, Wait
+from gpu_cluster_gym.simulator.policy import Action, Wait
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 
 def policy(view: "View") -> Action:

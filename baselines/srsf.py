@@ -3,6 +3,6 @@
 General knowledge; the name is Tiresias' (NSDI 2019). Blind to what pausing and loading cost.
 """
 
-from simulator.policy import Ranking
+from gpu_cluster_gym.simulator.policy import Ranking
 
 policy = Ranking("remaining_area", "by_order")

@@ -3,6 +3,6 @@
 General knowledge. Blind to what pausing and loading cost: the order that Xion's abstract argues against.
 """
 
-from simulator.policy import Ranking
+from gpu_cluster_gym.simulator.policy import Ranking
 
 policy = Ranking("remaining", "by_order")

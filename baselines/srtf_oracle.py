@@ -3,6 +3,6 @@
 General knowledge. No scheduler has this information, hence the name's ending. Blind to the cost of pauses.
 """
 
-from simulator.policy import Ranking
+from gpu_cluster_gym.simulator.policy import Ranking
 
 policy = Ranking("true_remaining", "by_order")

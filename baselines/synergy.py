@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.lib.order import cores_for_each
-from simulator.core_sharing import CoreSharing
-from simulator.policy import Action, Wait
+from gpu_cluster_gym.baselines.lib.order import cores_for_each
+from gpu_cluster_gym.simulator.core_sharing import CoreSharing
+from gpu_cluster_gym.simulator.policy import Action, Wait
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 LEVER = "cores"
 

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.rounds import ROUND_S, InRounds, Rounds, Wishes, by
-from simulator.search import queued_or_running
-from simulator.vocabulary import RUNNING
+from gpu_cluster_gym.simulator.priority_rounds import ROUND_S, InRounds, Rounds, Wishes, by
+from gpu_cluster_gym.simulator.search import queued_or_running
+from gpu_cluster_gym.simulator.vocabulary import RUNNING
 
 if TYPE_CHECKING:
-    from simulator.entities import Jobs
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.entities import Jobs
+    from gpu_cluster_gym.simulator.view import View
 
 LEASE_S = 1200.0
 

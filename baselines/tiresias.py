@@ -5,15 +5,15 @@ time; a few queues instead of a continuous order avoid thrash. Its simulator has
 FIFO inside, and sends a job back to the top once it has waited since its last run for `starve` times what it has run;
 AITurbo's code asks again every 240 s and at arrivals. From memory, not checked against the paper: its service is
 counted anew from then; `starve` is 8. Inferred: what it has run is all of it, or a demoted job would come back too
-often for what a pause costs; FIFO is by submission; victims are chosen as in `simulator.rounds`. Left out:
+often for what a pause costs; FIFO is by submission; victims are chosen as in `simulator.priority_rounds`. Left out:
 consolidation by the skew of a model's tensors.
 """
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from baselines.las import LIMITS
-from simulator.rounds import ROUND_S, InRounds, Levels, Rounds
+from gpu_cluster_gym.baselines.las import LIMITS
+from gpu_cluster_gym.simulator.priority_rounds import ROUND_S, InRounds, Levels, Rounds
 
 if TYPE_CHECKING:
     pass

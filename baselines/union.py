@@ -31,7 +31,7 @@ It is the rule over moves (`simulator.rule`) with its default weights; sharing, 
 switched off by a weight of 0: `Rule(sharing=0)`.
 """
 
-from simulator.rule import Rule
+from gpu_cluster_gym.simulator.rule import Rule
 
 policy = Rule()
 GRID = {

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from simulator import search
-from simulator.policy import Action, Placement, Preempt, Start, Wait
+from gpu_cluster_gym.simulator import search
+from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Start, Wait
 
 if TYPE_CHECKING:
-    from simulator.entities import Jobs
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.entities import Jobs
+    from gpu_cluster_gym.simulator.view import View
 
 
 @dataclass

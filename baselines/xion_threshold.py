@@ -15,7 +15,7 @@ gain and lose instead.
 
 from typing import Literal
 
-from simulator.policy import Ranking
+from gpu_cluster_gym.simulator.policy import Ranking
 
 EXPONENT = {"srtf": 0.0, "sqrt": 0.5, "srsf": 1.0}  # of the number of GPUs
 

@@ -32,12 +32,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from baselines.lib.sharing import Profile, profile
-from simulator.policy import Action, Wait
-from simulator.search import Joins
+from gpu_cluster_gym.baselines.lib.sharing import Profile, profile
+from gpu_cluster_gym.simulator.policy import Action, Wait
+from gpu_cluster_gym.simulator.search import Joins
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 LEVER = "sharing"
 

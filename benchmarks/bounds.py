@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from evaluation.lower_bound import lower_bound
-from workloads import named, names, windows
+from gpu_cluster_gym.evaluation.lower_bound import lower_bound
+from gpu_cluster_gym.workloads import named, names, windows
 
 REACHED = Path(__file__).with_name("per_window.csv")
 WINDOWS = 4

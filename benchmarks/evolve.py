@@ -15,18 +15,18 @@ from pathlib import Path
 
 import numpy as np
 
-import baselines
-from agents import constants
-from agents.constants import Course, Floats, Found, Searching
-from baselines import CONSTANTS
-from envs.openings import Opening, opened
-from evaluation import run_folder
-from evaluation.about import commit
-from evaluation.comparison import estimate
-from simulator.kernel.rule.load import LOAD
-from simulator.rule import RULE_PARAMETERS
-from traces import VERSION, stream
-from workloads import Split, named, names
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.agents import constants
+from gpu_cluster_gym.agents.constants import Course, Floats, Found, Searching
+from gpu_cluster_gym.baselines import CONSTANTS
+from gpu_cluster_gym.envs.openings import Opening, opened
+from gpu_cluster_gym.evaluation import run_folder
+from gpu_cluster_gym.evaluation.comparison import estimate
+from gpu_cluster_gym.evaluation.provenance import commit
+from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.rule import RULE_PARAMETERS
+from gpu_cluster_gym.traces import VERSION, stream
+from gpu_cluster_gym.workloads import Split, named, names
 
 TRAINING, CHOOSING, FRESH = 128, 32, 64  # windows; of those of validation the first choose
 FIELDS = ("hidden", "population", "windows", "validate_every", "seed", "sigma")

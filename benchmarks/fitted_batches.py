@@ -20,7 +20,7 @@ from scipy.optimize import least_squares
 from scipy.special import ndtri
 
 from benchmarks.philly_fidelity import BUCKETS, cut, members, of_log, windows
-from traces import STATISTICS, runs
+from gpu_cluster_gym.traces import STATISTICS, runs
 
 Floats = npt.NDArray[np.float64]
 

@@ -16,13 +16,13 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-import baselines
-from evaluation.comparison import estimate
-from simulator.episode import Episode
-from simulator.kernel.cluster.layout import DONE
-from simulator.kernel.rule import rule_over_moves
-from simulator.rule import Rule, memory_of
-from workloads import named, windows
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.evaluation.comparison import estimate
+from gpu_cluster_gym.simulator.episode import Episode
+from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE
+from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
+from gpu_cluster_gym.simulator.rule import Rule, memory_of
+from gpu_cluster_gym.workloads import named, windows
 
 SCHEDULES = [(price, exponent) for exponent in (0.5, 0.8, 1.0, 1.2) for price in (1.0, 2.0, 4.0)]
 LEAST_SHARE, LEAST_S = (

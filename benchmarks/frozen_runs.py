@@ -17,15 +17,15 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-import envs  # noqa: F401 - registers the environments
-from agents import load_policy
-from agents.shipping import SHIPPED, shipped
-from simulator.episode import run
-from workloads import named, names, windows
+import gpu_cluster_gym  # noqa: F401 - registers the environments
+from gpu_cluster_gym.agents import load_policy
+from gpu_cluster_gym.agents.pretrained import SHIPPED, shipped
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.workloads import named, names, windows
 
 FILE = Path(__file__).with_suffix(".csv")
 WINDOWS, STEPS, BATCH = 10, 200, 2
-ID = "GPUCluster-v1"
+ID = "GPUCluster-v2"
 KINDS: dict[str, dict[str, Any]] = {
     "primitive": {"action": "primitive", "observation": "tables"},
     "primitive under profiles": {

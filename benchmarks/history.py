@@ -20,17 +20,17 @@ import pandas as pd
 from rich import box
 from rich.table import Table
 
-import baselines
-from baselines.lib.order import cores_for_each
-from evaluation import report
-from simulator.episode import Episode, asking, run
-from simulator.kernel.cluster.core_readings import GOOD
-from simulator.policy import Action, Policy, Ranking, Start, Wait
-from simulator.rounds import Rounds, Wishes, by
-from simulator.rule import Rule
-from simulator.search import queued_or_running
-from simulator.view import View
-from workloads import Scenario, Workload, named, windows
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.baselines.lib.order import cores_for_each
+from gpu_cluster_gym.evaluation import report
+from gpu_cluster_gym.simulator.episode import Episode, asking, run
+from gpu_cluster_gym.simulator.kernel.cluster.core_readings import GOOD
+from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking, Start, Wait
+from gpu_cluster_gym.simulator.priority_rounds import Rounds, Wishes, by
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.search import queued_or_running
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.workloads import Scenario, Workload, named, windows
 
 FITTED = Path(__file__).parent.parent / "workloads" / "history"
 WORKLOADS = {
@@ -222,7 +222,7 @@ def headed(*headings: str) -> Table:
 
 def write(name: str, scenario: Scenario, count: int) -> pd.Series:
     """Fit on training windows and write the file; return the figures."""
-    from agents.history import fit, written_down
+    from gpu_cluster_gym.agents.history import fit, written_down
 
     loads = windows(scenario, "train", count)
     rows = pd.concat([written_down(load, baselines.make(baselines.load(PLAYED_BY))) for load in loads])

@@ -10,13 +10,13 @@ from itertools import cycle
 
 import numpy as np
 
-import baselines
-from simulator.episode import Episode
-from simulator.kernel import calls
-from simulator.kernel.cluster import laws
-from simulator.next_moves import adopt
-from simulator.policy import Ranking
-from workloads import Scenario, windows
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.simulator.episode import Episode
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.next_moves import adopt
+from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.workloads import Scenario, windows
 
 
 def violations(episode: Episode, ranking: Ranking) -> int:

@@ -12,16 +12,16 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import baselines
-from evaluation import report
-from experiments import Found, Setting, simulate
-from simulator.rule import Rule
-from workloads import named, windows
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.evaluation import report
+from gpu_cluster_gym.experiments import Found, Setting, simulate
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.workloads import named, windows
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from evaluation.report import Maker
+    from gpu_cluster_gym.evaluation.report import Maker
 
 WORKLOAD, UNION = "mixed", "union"
 LEVERS: dict[str, Callable[[], Rule]] = {

@@ -6,9 +6,9 @@ The lists in workloads/accepted are made by this, once; a test simulates some of
 import argparse
 from dataclasses import replace
 
-from workloads import Scenario, Split, named
-from workloads import names as workload_names
-from workloads._windows import in_range, kept_list, write_list
+from gpu_cluster_gym.workloads import Scenario, Split, named
+from gpu_cluster_gym.workloads import names as workload_names
+from gpu_cluster_gym.workloads._windows import in_range, kept_list, write_list
 
 COUNTS: dict[Split, int] = {"train": 600, "validation": 100, "test": 300}
 WORKLOADS: list[Scenario] = [named(name) for name in workload_names()]

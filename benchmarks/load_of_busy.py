@@ -10,9 +10,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-import baselines
-from simulator.episode import run
-from workloads import busy, windows
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.workloads import busy, windows
 
 LOADS = (1.0, 1.2, 1.4, 1.5, 1.6, 1.7, 1.8, 2.0)
 WINDOWS = 32

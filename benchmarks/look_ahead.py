@@ -19,17 +19,17 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 
-import baselines
-from agents import load_policy
-from agents.judging import candidates
-from evaluation.comparison import compare
-from evaluation.run_folder import agent_folder
-from simulator.episode import run
-from simulator.kernel.moves.move_list import KINDS
-from simulator.look_ahead import LookAhead, carried_out
-from simulator.rule import Rule, memory_of
-from simulator.steered import Steered
-from workloads import Split, Workload, named, windows
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.agents import load_policy
+from gpu_cluster_gym.agents.protocol import candidates
+from gpu_cluster_gym.evaluation.comparison import compare
+from gpu_cluster_gym.evaluation.run_folder import agent_folder
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.kernel.moves.move_list import KINDS
+from gpu_cluster_gym.simulator.look_ahead import LookAhead, carried_out
+from gpu_cluster_gym.simulator.rule import Rule, memory_of
+from gpu_cluster_gym.simulator.steered import Steered
+from gpu_cluster_gym.workloads import Split, Workload, named, windows
 
 UNTAUGHT = Rule(trust_cores=0, trust_times=0)
 

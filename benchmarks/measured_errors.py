@@ -32,7 +32,7 @@ from benchmarks.measured_speeds import (
     spread,
     synchronisation,
 )
-from evaluation import report
+from gpu_cluster_gym.evaluation import report
 
 STATED = {
     "GPU: all, by setting": "17.2 (11.8)",

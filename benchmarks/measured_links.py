@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.measured_speeds import Floats, iterations
-from simulator.cluster import FIELDS, LINKS
+from gpu_cluster_gym.simulator.cluster import FIELDS, LINKS
 
 KINDS = {
     "nvlink-ib": (

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.measured_speeds import AT_ONCE, SPEEDS, Floats, Points, arrays, profiles
-from simulator.cluster import uniform
-from simulator.episode import Episode
-from simulator.physics import CONTENTION, CONTENTION_OF_EXCESS, Physics
-from simulator.policy import Placement, Start, Wait
+from gpu_cluster_gym.simulator.cluster import uniform
+from gpu_cluster_gym.simulator.episode import Episode
+from gpu_cluster_gym.simulator.physics import CONTENTION, CONTENTION_OF_EXCESS, Physics
+from gpu_cluster_gym.simulator.policy import Placement, Start, Wait
 
 PAIRS = "colocation.csv"
 JOB = ["model", "dataset", "batch", "precision"]

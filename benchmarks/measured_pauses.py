@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-import traces
 from benchmarks.measured_speeds import Floats, Points, parameters
+from gpu_cluster_gym import traces
 
 PAUSES = "preemption_measurements.csv"
 UP_TO_8, ABOVE_8 = (1, 2, 4, 8), (16, 32)  # GPUs

@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from simulator.cluster import FIELDS, Cluster
-from simulator.episode import Episode
-from simulator.jobs import jobs_array
-from simulator.physics import Physics
-from traces import STATISTICS
+from gpu_cluster_gym.simulator.cluster import FIELDS, Cluster
+from gpu_cluster_gym.simulator.episode import Episode
+from gpu_cluster_gym.simulator.jobs import jobs_array
+from gpu_cluster_gym.simulator.physics import Physics
+from gpu_cluster_gym.traces import STATISTICS
 
 Floats = npt.NDArray[np.float64]
 Points = pd.DataFrame  # of `what`, `measured`, and what was computed; those of a `setting` count as one

@@ -10,9 +10,9 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from simulator.kernel.cluster.layout import MODULUS, MULTIPLIER
-from traces import _philly_parameters, _streams
-from workloads import _windows
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MODULUS, MULTIPLIER
+from gpu_cluster_gym.traces import _philly_parameters, _streams
+from gpu_cluster_gym.workloads import _windows
 
 SEEDS_A_SCENARIO = 100_000_000
 FIRST = {"train": 0, "validation": 10_000_000, "test": 20_000_000, "whole": 30_000_000}

@@ -9,11 +9,11 @@ to the last digit; see `per_window.py`.
 
 from dataclasses import replace
 
-from agents.saved_agent import FORMER_START
-from simulator.kernel.cluster.parameters import CONTENTION, CONTENTION_OF_EXCESS
-from simulator.old_names import BEFORE
-from traces import _philly_parameters
-from workloads import Scenario, _windows
+from gpu_cluster_gym.agents.checkpoint import FORMER_START
+from gpu_cluster_gym.simulator.kernel.cluster.parameters import CONTENTION, CONTENTION_OF_EXCESS
+from gpu_cluster_gym.simulator.old_names import BEFORE
+from gpu_cluster_gym.traces import _philly_parameters
+from gpu_cluster_gym.workloads import Scenario, _windows
 
 SINCE = frozenset({"startup", "links", "exchange", "profiles"})  # parts of physics
 

@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 from joblib import Parallel, delayed
 
-import baselines
-from simulator.episode import run
-from workloads import Workload, named, windows
-from workloads import names as workload_names
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.workloads import Workload, named, windows
+from gpu_cluster_gym.workloads import names as workload_names
 
 FILE = Path(__file__).with_suffix(".csv")
 FILE_V0, FILE_V1 = FILE.with_name("per_window_v0.csv"), FILE.with_name("per_window_v1.csv")

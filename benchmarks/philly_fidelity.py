@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-import traces
-from simulator.episode import run
-from traces import STATISTICS, _philly_parameters, runs
-from workloads import Scenario, filled, prepare
-from workloads._windows import ACCEPTANCE, SRTF, in_range
+from gpu_cluster_gym import traces
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.traces import STATISTICS, _philly_parameters, runs
+from gpu_cluster_gym.workloads import Scenario, filled, prepare
+from gpu_cluster_gym.workloads._windows import ACCEPTANCE, SRTF, in_range
 
 Figures = dict[str, float]
 

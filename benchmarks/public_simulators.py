@@ -30,13 +30,13 @@ import pandas as pd
 from rich import box
 from rich.table import Table
 
-from baselines.las import LIMITS
-from evaluation import report
-from simulator.episode import run
-from simulator.policy import Action, Policy, Preempt, Ranking, Start, Wait
-from simulator.view import View
-from traces import stream
-from workloads import Scenario, Workload, prepare, whole
+from gpu_cluster_gym.baselines.las import LIMITS
+from gpu_cluster_gym.evaluation import report
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Ranking, Start, Wait
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.traces import stream
+from gpu_cluster_gym.workloads import Scenario, Workload, prepare, whole
 
 NODES, SIZE, CLUSTER = 8, 8, "8x8"  # each of so many GPUs, the only size that Helios places on
 LOAD, LONGEST_S, DIFFERS = 1.3, 4 * 3600.0, "DIFFERS"

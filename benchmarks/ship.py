@@ -15,14 +15,14 @@ from typing import NamedTuple
 import pandas as pd
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from agents import saved_agent
-from agents.callbacks import CURVE
-from agents.shipping import CARD, FOR_ALL, SHIPPED
-from agents.training import Training
-from evaluation.choices import workload_like
-from evaluation.comparison import Comparison, compare
-from evaluation.run_folder import BEST, CHOICES, JOBS
-from simulator.steered import arrivals_between
+from gpu_cluster_gym.agents import checkpoint
+from gpu_cluster_gym.agents.callbacks import CURVE
+from gpu_cluster_gym.agents.pretrained import CARD, FOR_ALL, SHIPPED
+from gpu_cluster_gym.agents.training import Training
+from gpu_cluster_gym.evaluation.choices import workload_like
+from gpu_cluster_gym.evaluation.comparison import Comparison, compare
+from gpu_cluster_gym.evaluation.run_folder import BEST, CHOICES, JOBS
+from gpu_cluster_gym.simulator.steered import arrivals_between
 
 CANNOT = """\
 - Jobs, profiles and prices of pauses are those of the simulator, whose errors `benchmarks/speed_errors.py` prints.
@@ -151,7 +151,7 @@ def learned(training: Training, shipped: Seed, arrivals: int) -> str:
 
 def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: Path | None) -> str:
     """Return the card of an agent as Markdown."""
-    agent = saved_agent.load(shipped.folder / BEST)
+    agent = checkpoint.load(shipped.folder / BEST)
     scenario, training = agent.scenario, agent.training
     learned_on = [workload_like(scenario) or "own", *training.also]
     lines = [
@@ -212,7 +212,7 @@ def main(args: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(args)
     seeds = seeds_of(chosen.run)
     shipped = min(seeds, key=lambda seed: seed.validation)
-    agent = saved_agent.load(shipped.folder / BEST)
+    agent = checkpoint.load(shipped.folder / BEST)
     name = chosen.name or (FOR_ALL if agent.training.also else workload_like(agent.scenario))
     if name is None:
         parser.error("this scenario is none of the workloads: give a --name")

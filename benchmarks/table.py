@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 import pandas as pd
 from joblib import Parallel, delayed
 
-import baselines
-from agents import shipped_policy
-from evaluation import footnotes, search
-from evaluation.comparison import compare
-from evaluation.marks import filled
-from evaluation.plot.dots import dots
-from evaluation.plot.style import IN_PRINT, save, style
-from workloads import Workload, named, windows
-from workloads import names as workload_names
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.agents import shipped_policy
+from gpu_cluster_gym.evaluation import search, table_notes
+from gpu_cluster_gym.evaluation.comparison import compare
+from gpu_cluster_gym.evaluation.marks import filled
+from gpu_cluster_gym.evaluation.plot.dots import dots
+from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, save, style
+from gpu_cluster_gym.workloads import Workload, named, windows
+from gpu_cluster_gym.workloads import names as workload_names
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python benchmarks/table.py"
@@ -97,7 +97,7 @@ def policy_of(row: Row, workload: str) -> Any:
 def attempt(row: Row, name: str, workload: Workload) -> tuple[float, str, float]:
     """Return the mean JCT of a policy in a window, or why it cannot run there, and the processor's seconds."""
     began, jct, reason = time.process_time(), math.nan, ""
-    if row.policy in baselines.names() and footnotes.lever_off(row.policy, [workload]):
+    if row.policy in baselines.names() and table_notes.lever_off(row.policy, [workload]):
         return jct, OFF, 0.0
     try:
         policy = policy_of(row, name)
@@ -207,8 +207,8 @@ def text(cell: Cell | None, best: float, digits: int) -> str:
 def notes(cells: Sequence[Cell], command: str) -> list[str]:
     """Say how to read the table, by which command it was made, what was tuned, and which policies could not run."""
     count = {cell.workload: cell.windows for cell in cells if cell.policy == REFERENCE}
-    few = [name for name, windows in count.items() if windows < footnotes.FULL_WINDOWS]
-    narrow = f" Over fewer than {footnotes.FULL_WINDOWS} windows an interval is too narrow." * bool(few)
+    few = [name for name, windows in count.items() if windows < table_notes.FULL_WINDOWS]
+    narrow = f" Over fewer than {table_notes.FULL_WINDOWS} windows an interval is too narrow." * bool(few)
     found = [f"{name}: {_with(*baselines.tuned(name)[:2])}" for name in count if baselines.searched(name)]
     earlier = any(baselines.tuned(name).earlier for name in count if baselines.searched(name))
     sizes = ", ".join(f"{name} {windows}" for name, windows in count.items())
@@ -235,7 +235,7 @@ def _with(policy: str, settings: dict[str, Any]) -> str:
 
 def about(name: str, workloads: Sequence[Workload]) -> list[str]:
     """Say what a workload simulates, and which of its numbers are measured or drawn."""
-    said = [*footnotes.heading(workloads), *footnotes.origins(workloads[0].table, workloads[0].scenario)]
+    said = [*table_notes.heading(workloads), *table_notes.origins(workloads[0].table, workloads[0].scenario)]
     return [
         f"### {name}",
         "",

@@ -17,9 +17,9 @@ import pandas as pd
 
 from benchmarks import table
 from benchmarks.table import OTHERWISE, REFERENCE, ROOT, Cell
-from evaluation import footnotes
-from evaluation.marks import filled
-from workloads import named, windows
+from gpu_cluster_gym.evaluation import table_notes
+from gpu_cluster_gym.evaluation.marks import filled
+from gpu_cluster_gym.workloads import named, windows
 
 MARK = "the real log"
 WORKLOAD = "philly"
@@ -47,7 +47,7 @@ def main(args: Sequence[str] | None = None) -> None:
     for label, all_windows in ((BUSY, False), (ALL, True)):
         scenario = replace(named(WORKLOAD), seed=0, trace_file=str(chosen.log), all_windows=all_windows)
         workloads = windows(scenario, "test", chosen.windows)
-        told = (line.replace(str(chosen.log), chosen.log.name) for line in footnotes.heading(workloads)[:2])
+        told = (line.replace(str(chosen.log), chosen.log.name) for line in table_notes.heading(workloads)[:2])
         said += [f"- *{label}*: {line}" for line in told]
         print(*said[-2:], sep="\n", flush=True)
         before = [cell for cell in kept if cell.workload == label]

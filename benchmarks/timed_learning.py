@@ -20,8 +20,8 @@ CHOICES: dict[str, dict[str, Any]] = {
 
 def envs_of(action: str) -> Any:
     """Return a batch of environments as a learner takes it."""
-    importlib.import_module("envs")
-    from agents.vec_env import ClusterVecEnv
+    importlib.import_module("gpu_cluster_gym.envs")
+    from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
 
     mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
     chosen = {"action": action, "count": 4, "autoreset": "Disabled", **CHOICES[action]}

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from functools import cache, partial
 
-import baselines
 from benchmarks.timing import Contest, Setting, Work, row
-from simulator.episode import run
-from simulator.kernel.rule import rule_over_moves
-from simulator.rule import Rollouts, Rule, memory_of
-from workloads import Workload, named, windows
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
+from gpu_cluster_gym.simulator.rule import Rollouts, Rule, memory_of
+from gpu_cluster_gym.workloads import Workload, named, windows
 
 PAPERS = ("xonar", "xion", "coda", "aiturbo")
 OTHERS = ("gavel", "lucid", "tiresias")

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-import baselines
 from benchmarks import yardsticks
 from benchmarks.timing import Contest, Setting, Work, row
-from simulator.cluster import cluster
-from simulator.episode import Episode, run
-from simulator.kernel.cluster.layout import JOB, JOB_TIERS
-from simulator.policy import Ranking
-from workloads import Scenario, Workload, whole
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.simulator.cluster import cluster
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB, JOB_TIERS
+from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.workloads import Scenario, Workload, whole
 
 POLICIES = ("fifo", "sjf", "easy", "las", "srtf", "xion_threshold")
 BARS_S = {"fifo": 0.15, "sjf": 0.1, "easy": 0.2, "las": 0.2, "srtf": 0.3, "xion_threshold": 0.5}

@@ -11,9 +11,9 @@ from benchmarks.timing import Contest, Setting, SkippedError, Work, row
 ROOT = Path(__file__).resolve().parent.parent
 FIRST_BAR_S, COMPILING_BAR_S = 2.0, 60.0
 FIRST = """
-import baselines
-from simulator.episode import run
-from workloads import named, windows
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.workloads import named, windows
 load = windows(named("{workload}"), "test", 1)[0]
 run(baselines.make(baselines.load("{policy}")), load.episode())
 """

@@ -10,23 +10,23 @@ import numpy as np
 from benchmarks.timing import Contest, Setting, Work, row
 from benchmarks.yardsticks import Null, NullBatch
 
-ENVIRONMENT = "GPUCluster-v1"
+ENVIRONMENT = "GPUCluster-v2"
 BARS = {"pick": 60_000.0, "primitive": 200_000.0, "elastic": 1_000.0}  # steps a second
 BATCH_BARS = {"pick": 300_000.0, "primitive": None, "moves": 30_000.0}
-ON = {"moves": "GPUCluster-mixed-v1"}  # where a batch is not of Philly's windows
+ON = {"moves": "GPUCluster-mixed-v2"}  # where a batch is not of Philly's windows
 NOTHING = "the same spaces, doing nothing"
 BATCH, STEPS, QUICK_STEPS, LENGTH = 64, 4_000, 100, 512
 
 
 def environment(action: str) -> Any:
     """Make the environment as a user does."""
-    importlib.import_module("envs")
+    importlib.import_module("gpu_cluster_gym.envs")
     return gymnasium.make(ENVIRONMENT, action=action, count=4, disable_env_checker=True)
 
 
 def batch(action: str, count: int = BATCH) -> Any:
     """Make a batch of environments as a user does."""
-    importlib.import_module("envs")
+    importlib.import_module("gpu_cluster_gym.envs")
     mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
     name = ON.get(action, ENVIRONMENT)
     return gymnasium.make_vec(name, count, vectorization_mode=mode, action=action, count=4)

@@ -15,12 +15,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import baselines
-from evaluation import run_folder, search
-from simulator.policy import Policy
-from traces import VERSION
-from workloads import MOST_TRIED, Workload, accepted, named, windows
-from workloads import names as workload_names
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.evaluation import run_folder, search
+from gpu_cluster_gym.simulator.policy import Policy
+from gpu_cluster_gym.traces import VERSION
+from gpu_cluster_gym.workloads import MOST_TRIED, Workload, accepted, named, windows
+from gpu_cluster_gym.workloads import names as workload_names
 
 COMMAND = "python benchmarks/tune.py"
 FOLDER = Path(baselines.__file__).parent / "tuned"

@@ -7,27 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from envs import keywords
-from envs.moves import QUEUED, RUNNING, shown
-from envs.openings import DEFAULT
-from envs.rule_batch import one_of
-from envs.slots import PartialAction, Slots
-from envs.steer import DECISIONS, WEIGHTS
-from envs.task import MOST_INSTANTS, base_policy, forgives, seen_and_done, why_illegal
-from simulator.choice import changed
-from simulator.kernel import calls
-from simulator.kernel.moves import move_steps
-from simulator.kernel.moves.move_list import MOST_MOVES, list_dtype
-from simulator.kernel.rule.load import LOAD
-from simulator.kernel.rule.steering import CRITIC, DefaultRun, Told
-from simulator.next_moves import put_in_force
-from simulator.policy import BASE_POLICY, Action, Policy, Preempt, Resize, RunsWhole, Wait
-from simulator.rule import Rule, memory_of
-from simulator.source import source_of
-from simulator.steered import Offsets, Steered, arrivals_between
-from simulator.stuck import NeverEndsError
-from simulator.view import View
-from workloads import Scenario
+from gpu_cluster_gym.envs import validation
+from gpu_cluster_gym.envs.moves import QUEUED, RUNNING, shown
+from gpu_cluster_gym.envs.openings import DEFAULT
+from gpu_cluster_gym.envs.rule_batch import one_of
+from gpu_cluster_gym.envs.slots import PartialAction, Slots
+from gpu_cluster_gym.envs.steer import DECISIONS, WEIGHTS
+from gpu_cluster_gym.envs.task import MOST_INSTANTS, base_policy, forgives, seen_and_done, why_illegal
+from gpu_cluster_gym.simulator.choice import changed
+from gpu_cluster_gym.simulator.errors import NeverEndsError
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.moves import move_steps
+from gpu_cluster_gym.simulator.kernel.moves.move_list import MOST_MOVES, list_dtype
+from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.kernel.rule.steering import CRITIC, DefaultRun, Told
+from gpu_cluster_gym.simulator.next_moves import put_in_force
+from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Policy, Preempt, Resize, RunsWhole, Wait
+from gpu_cluster_gym.simulator.rule import Rule, memory_of
+from gpu_cluster_gym.simulator.source import source_of
+from gpu_cluster_gym.simulator.steered import Offsets, Steered, arrivals_between
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.workloads import Scenario
 
 Predict = Callable[[Any, np.ndarray], Any]
 """From an observation and the mask of legal actions, bool (actions,), to an action."""
@@ -40,7 +40,7 @@ def AgentPolicy(  # noqa: N802 - reads as what it makes
 ) -> Policy:
     """Return an agent as a policy, for `--policy mylab.agent:policy`: it does what it does in the environment.
 
-    predict: `predict(observation, mask) -> action`, on what `gymnasium.make("GPUCluster-v1", action=action, **choices)`
+    predict: `predict(observation, mask) -> action`, on what `gymnasium.make("GPUCluster-v2", action=action, **choices)`
     shows, one environment at a time. choices: those keywords of it that say what is seen and done: see `SlotAgent`,
     `MovesAgent` and `steer_agent`. ValueError, with the episode stopped, for an action that is illegal.
     """
@@ -70,7 +70,7 @@ class SlotAgent:
         self._observation, self._action = seen_and_done(observation, action)
         self._predict, self._forgives = predict, forgives(illegal)
         self._base_policy = base_policy(exponent, margin)
-        self._sizes = keywords.slots(queue_slots, running_slots)
+        self._sizes = validation.slots(queue_slots, running_slots)
         self._view: View | None = None
 
     def __call__(self, view: View) -> Action:
@@ -134,12 +134,12 @@ class MovesAgent(RunsWhole):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        keywords.whole_number("queued", self.queued, least=0)
-        keywords.whole_number("running", self.running, least=0)
-        if not 3 <= keywords.whole_number("most", self.most) <= MOST_MOVES:
+        validation.whole_number("queued", self.queued, least=0)
+        validation.whole_number("running", self.running, least=0)
+        if not 3 <= validation.whole_number("most", self.most) <= MOST_MOVES:
             raise ValueError(f"most {self.most}: expected 3 to {MOST_MOVES}")
-        keywords.either("cores", self.cores)
-        self._rule: Rule = changed(DEFAULT, keywords.weights("start", self.start))
+        validation.either("cores", self.cores)
+        self._rule: Rule = changed(DEFAULT, validation.weights("start", self.start))
         self._forgives = forgives(self.illegal)
 
     def __call__(self, view: View) -> Action:
@@ -205,9 +205,9 @@ def steer_agent(
     says after how many arrivals it decides again. The others as for `SteerEnv`.
     """
     every = arrivals_between(
-        keywords.whole_number("jobs", jobs), keywords.whole_number("decisions", decisions)
+        validation.whole_number("jobs", jobs), validation.whole_number("decisions", decisions)
     )
-    legal = np.ones(len(keywords.names("weights", weights)), bool)
+    legal = np.ones(len(validation.names("weights", weights)), bool)
 
     def choose(load: np.ndarray) -> np.ndarray:
         offsets = np.asarray(predict(load, legal), float).reshape(-1)
@@ -217,7 +217,7 @@ def steer_agent(
             )
         return offsets
 
-    return Steered(Offsets(changed(DEFAULT, keywords.weights("start", start)), weights), every, choose)
+    return Steered(Offsets(changed(DEFAULT, validation.weights("start", start)), weights), every, choose)
 
 
 def allowed(chosen: Any, legal: np.ndarray, *, forgiven: bool) -> int:

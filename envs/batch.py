@@ -9,10 +9,10 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from envs.keywords import whole_number
-from envs.naming import Named
-from envs.task import window_named
-from traces import unknown
+from gpu_cluster_gym.envs.observation_spec import Named
+from gpu_cluster_gym.envs.task import window_named
+from gpu_cluster_gym.envs.validation import whole_number
+from gpu_cluster_gym.traces import unknown
 
 Info = dict[str, Any]
 AT_THE_END = ("mean_jct_s", "jct_ratio")

@@ -7,13 +7,12 @@ import gymnasium
 import numpy as np
 import pandas as pd
 
-from envs import render
-from envs.actions import Legal, Stepper
-from envs.keywords import slots, time_constant
-from envs.naming import Named
-from envs.rewards import Moment
-from envs.slots import Slots
-from envs.task import (
+from gpu_cluster_gym.envs import render
+from gpu_cluster_gym.envs.actions import Legal, Stepper
+from gpu_cluster_gym.envs.observation_spec import Named
+from gpu_cluster_gym.envs.rewards import Moment
+from gpu_cluster_gym.envs.slots import Slots
+from gpu_cluster_gym.envs.task import (
     BEFORE,
     MOST_INSTANTS,
     SCRATCH,
@@ -26,11 +25,12 @@ from envs.task import (
     why_illegal,
     window_named,
 )
-from simulator.episode import Episode
-from simulator.kernel import calls
-from simulator.kernel.slots import stepping
-from simulator.policy import BASE_POLICY
-from workloads import Split, Workload, chosen
+from gpu_cluster_gym.envs.validation import slots, time_constant
+from gpu_cluster_gym.simulator.episode import Episode
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.slots import stepping
+from gpu_cluster_gym.simulator.policy import BASE_POLICY
+from gpu_cluster_gym.workloads import Split, Workload, chosen
 
 Over = Literal["done", "cut"] | None
 

@@ -6,20 +6,20 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from gymnasium.spaces import Box, Dict
 
-from envs.actions import Legal
-from envs.batch import Info
-from envs.keywords import either, time_constant, weights, whole_number
-from envs.naming import Part, numbered
-from envs.openings import Opening
-from envs.rule_batch import LOAD_SPACE, RuleBatch, RuleEnv
-from envs.task import forgives, why_illegal
-from simulator.choice import changed
-from simulator.kernel.moves import labels, move_steps
-from simulator.kernel.moves.look_ahead import NOW, Room
-from simulator.kernel.moves.move_list import FEATURES, KINDS, MOST_MOVES, list_dtype
-from simulator.kernel.rule.load import LOAD
-from simulator.look_ahead import LookAhead, as_words, futures
-from simulator.steered import HIGHEST, LOWEST, Offsets
+from gpu_cluster_gym.envs.actions import Legal
+from gpu_cluster_gym.envs.batch import Info
+from gpu_cluster_gym.envs.observation_spec import Part, numbered
+from gpu_cluster_gym.envs.openings import Opening
+from gpu_cluster_gym.envs.rule_batch import LOAD_SPACE, RuleBatch, RuleEnv
+from gpu_cluster_gym.envs.task import forgives, why_illegal
+from gpu_cluster_gym.envs.validation import either, time_constant, weights, whole_number
+from gpu_cluster_gym.simulator.choice import changed
+from gpu_cluster_gym.simulator.kernel.moves import labels, move_steps
+from gpu_cluster_gym.simulator.kernel.moves.look_ahead import NOW, Room
+from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES, KINDS, MOST_MOVES, list_dtype
+from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.look_ahead import LookAhead, as_words, futures
+from gpu_cluster_gym.simulator.steered import HIGHEST, LOWEST, Offsets
 
 QUEUED, RUNNING = 4, 4  # jobs that are looked at
 ALL = -1  # moves of a list

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from envs.keywords import weights, whole_number, word
-from simulator.choice import changed
-from simulator.episode import Episode, run
-from simulator.rule import Rule, memory_of
-from workloads import Scenario, Split, Workload, chosen, kept, whole, windows
+from gpu_cluster_gym.envs.validation import weights, whole_number, word
+from gpu_cluster_gym.simulator.choice import changed
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.rule import Rule, memory_of
+from gpu_cluster_gym.workloads import Scenario, Split, Workload, chosen, kept, whole, windows
 
 DEFAULT = Rule()
 """What actions begin as unless other weights are named: `union`."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from simulator.view import View
-from simulator.vocabulary import OPEN
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.simulator.vocabulary import OPEN
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

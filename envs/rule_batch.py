@@ -10,20 +10,20 @@ import pandas as pd
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 
-from envs import render
-from envs.batch import AT_THE_END, BatchEnv, Info
-from envs.keywords import whole_number
-from envs.naming import Named, Parts
-from envs.openings import Opening, opened
-from envs.task import MOST_INSTANTS, one_of_windows, pythons_own, window_named
-from envs.threads import in_parts
-from simulator.episode import Episode
-from simulator.kernel.rule.load import LOAD
-from simulator.kernel.rule.steering import CRITIC, DefaultRun, Told
-from simulator.rule import memory_of
-from simulator.steered import HIGHEST, LOWEST
-from simulator.view import View
-from workloads import Split
+from gpu_cluster_gym.envs import render
+from gpu_cluster_gym.envs.batch import AT_THE_END, BatchEnv, Info
+from gpu_cluster_gym.envs.observation_spec import Named, Parts
+from gpu_cluster_gym.envs.openings import Opening, opened
+from gpu_cluster_gym.envs.task import MOST_INSTANTS, one_of_windows, pythons_own, window_named
+from gpu_cluster_gym.envs.threads import in_parts
+from gpu_cluster_gym.envs.validation import whole_number
+from gpu_cluster_gym.simulator.episode import Episode
+from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.kernel.rule.steering import CRITIC, DefaultRun, Told
+from gpu_cluster_gym.simulator.rule import memory_of
+from gpu_cluster_gym.simulator.steered import HIGHEST, LOWEST
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.workloads import Split
 
 PERCENT = 100.0  # the return is the percentage by which mean JCT is lower than the default run's
 PART = 4  # environments that a thread steps before it takes others

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from simulator.slots import Slots as Places
+from gpu_cluster_gym.simulator.slots import Slots as Places
 
 
 class Shape(NamedTuple):

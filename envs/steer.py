@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Dict
 
-from envs import keywords
-from envs.naming import Part
-from envs.openings import Opening
-from envs.rule_batch import CRITIC_SPACE, LOAD_SPACE, RuleBatch, RuleEnv
-from simulator.choice import changed
-from simulator.kernel.rule import steering
-from simulator.kernel.rule.load import LOAD
-from simulator.kernel.rule.steering import CRITIC
-from simulator.steered import HIGHEST, LOWEST, Offsets, arrivals_between, choosing_times
-from workloads import Scenario
+from gpu_cluster_gym.envs import validation
+from gpu_cluster_gym.envs.observation_spec import Part
+from gpu_cluster_gym.envs.openings import Opening
+from gpu_cluster_gym.envs.rule_batch import CRITIC_SPACE, LOAD_SPACE, RuleBatch, RuleEnv
+from gpu_cluster_gym.simulator.choice import changed
+from gpu_cluster_gym.simulator.kernel.rule import steering
+from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.kernel.rule.steering import CRITIC
+from gpu_cluster_gym.simulator.steered import HIGHEST, LOWEST, Offsets, arrivals_between, choosing_times
+from gpu_cluster_gym.workloads import Scenario
 
 WEIGHTS = (
     "price",
@@ -68,16 +68,16 @@ class Steering(RuleBatch):
         super().__init__(found, count, threads=threads)
         if weights is None:
             weights = usual_weights(found[0].workload.scenario)
-        rule = changed(found[0].rule, keywords.weights("base", base))
+        rule = changed(found[0].rule, validation.weights("base", base))
         self.offsets, self.privileged = (
-            Offsets(rule, keywords.names("weights", weights)),
-            keywords.either("privileged", privileged),
+            Offsets(rule, validation.names("weights", weights)),
+            validation.either("privileged", privileged),
         )
         count_of_jobs = len(found[0].episode.jobs)
         self.every = (
-            arrivals_between(count_of_jobs, keywords.whole_number("decisions", decisions))
+            arrivals_between(count_of_jobs, validation.whole_number("decisions", decisions))
             if every is None
-            else keywords.whole_number("every", every)
+            else validation.whole_number("every", every)
         )
         self.action_space = Box(-1.0, 1.0, (len(weights),), np.float32)
         self.seen_parts = {"load": Part(LOAD)} | ({"critic": Part(CRITIC)} if privileged else {})

@@ -6,12 +6,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from envs.keywords import finite, whole_number, word
-from simulator.episode import Episode, run
-from simulator.next_moves import adopt
-from simulator.policy import Ranking
-from traces import find, unknown
-from workloads import Scenario, Split, Workload, kept, whole, windows
+from gpu_cluster_gym.envs.validation import finite, whole_number, word
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.next_moves import adopt
+from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.traces import find, unknown
+from gpu_cluster_gym.workloads import Scenario, Split, Workload, kept, whole, windows
 
 SCRATCH, BEFORE = 1, 2  # records of an episode, the last of which keeps the state before an action
 MOST_INSTANTS = 1000  # for each job; an agent that only pauses and restarts jobs is cut there
@@ -110,7 +110,10 @@ def base_policy(exponent: float, margin: float) -> Ranking:
 
 def seen_and_done(observation: str, action: str) -> tuple[Any, Any]:
     """Return an observation and an action by name; ValueError where there is no such, or they do not go together."""
-    found = find("envs.observations", observation, "observation"), find("envs.actions", action, "action")
+    found = (
+        find("envs.observations", observation, "observation"),
+        find("envs.actions", action, "action"),
+    )
     refuse_without_pick(action, observation)
     return found
 

@@ -6,17 +6,17 @@ from typing import Any, NoReturn
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from envs.actions import Stepper
-from envs.batch import BatchEnv, Info
-from envs.env import GPUClusterEnv
-from envs.keywords import whole_number
-from envs.rewards import Moment
-from envs.task import MOST_INSTANTS, refuse_without_pick, why_illegal
-from envs.threads import in_parts
-from simulator.kernel import calls
-from simulator.kernel.cluster.layout import JOB, tier
-from simulator.kernel.slots.sight import sight_dtype
-from simulator.kernel.slots.stepping import (
+from gpu_cluster_gym.envs.actions import Stepper
+from gpu_cluster_gym.envs.batch import BatchEnv, Info
+from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.envs.rewards import Moment
+from gpu_cluster_gym.envs.task import MOST_INSTANTS, refuse_without_pick, why_illegal
+from gpu_cluster_gym.envs.threads import in_parts
+from gpu_cluster_gym.envs.validation import whole_number
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB, tier
+from gpu_cluster_gym.simulator.kernel.slots.sight import sight_dtype
+from gpu_cluster_gym.simulator.kernel.slots.stepping import (
     BEGIN,
     DONE,
     ENDLESS,
@@ -27,8 +27,8 @@ from simulator.kernel.slots.stepping import (
     OWN_CHOICE,
     QUEUED,
 )
-from simulator.slots import parts_of, width
-from traces import find
+from gpu_cluster_gym.simulator.slots import parts_of, width
+from gpu_cluster_gym.traces import find
 
 
 class GPUClusterVectorEnv(BatchEnv):

@@ -6,15 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_origin
 
-from evaluation import help
-from evaluation.asked import FLAGS
-from evaluation.command import tell
-from evaluation.run_folder import CHOICES, unfinished
-from simulator import old_names
-from simulator.choice import changed, flag, hints, names, what
-from traces import unknown
-from workloads import Scenario, named
-from workloads import names as workload_names
+from gpu_cluster_gym.evaluation import help
+from gpu_cluster_gym.evaluation.cli_info import FLAGS
+from gpu_cluster_gym.evaluation.command import tell
+from gpu_cluster_gym.evaluation.run_folder import CHOICES, unfinished
+from gpu_cluster_gym.simulator import old_names
+from gpu_cluster_gym.simulator.choice import changed, flag, hints, names, what
+from gpu_cluster_gym.traces import unknown
+from gpu_cluster_gym.workloads import Scenario, named
+from gpu_cluster_gym.workloads import names as workload_names
 
 C = TypeVar("C")
 

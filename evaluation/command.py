@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from threading import Timer
 from typing import Any
 
-from evaluation import asked
-from simulator.choice import ChoiceError
+from gpu_cluster_gym.evaluation import cli_info
+from gpu_cluster_gym.simulator.choice import ChoiceError
 
 PATIENCE_S = 10.0
 """Without a terminal nothing is said of what takes less."""
@@ -25,7 +25,7 @@ def run(name: str, work: Callable[[Sequence[str]], None], args: Sequence[str] | 
     """
     given = sys.argv[1:] if args is None else args
     try:
-        if answer := asked.answer(given):
+        if answer := cli_info.answer(given):
             print(answer)
             return 0
         work(given)

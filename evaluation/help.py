@@ -8,9 +8,9 @@ from dataclasses import field, make_dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from evaluation.asked import WIDTH
-from simulator.choice import declared, hints, is_group
-from workloads import Scenario
+from gpu_cluster_gym.evaluation.cli_info import WIDTH
+from gpu_cluster_gym.simulator.choice import declared, hints, is_group
+from gpu_cluster_gym.workloads import Scenario
 
 HELP = ("-h", "--help")
 OF_THE_PARSER = ("--tyro-print-completion", "--tyro-write-completion")

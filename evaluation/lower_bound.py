@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.least_work import least_works
+from gpu_cluster_gym.simulator.least_work import least_works
 
 if TYPE_CHECKING:
-    from simulator.episode import Episode
+    from gpu_cluster_gym.simulator.episode import Episode
 
 Seconds = NDArray[np.float64]
 ROUNDS = 4  # of leaving out jobs that hardly queue

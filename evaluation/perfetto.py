@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evaluation.bars import node_of_gpus, places
+from gpu_cluster_gym.evaluation.gantt_bars import node_of_gpus, places
 
 MICROSECONDS = 1_000_000
 COUNTERS = {

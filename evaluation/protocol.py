@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import trim_mean, wilcoxon
 
-from evaluation.comparison import Interval, compare_agents, paired_ratios
+from gpu_cluster_gym.evaluation.comparison import Interval, compare_agents, paired_ratios
 
 Floats = NDArray[np.float64]
 LEVELS = (0.7, 0.8, 0.9, 0.95, 1.0, 1.05)

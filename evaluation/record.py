@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
-from evaluation import perfetto, report, run_folder
-from evaluation.bars import intervals, node_of_gpus
-from simulator.account import OVER_TIME, Account
-from simulator.episode import run
+from gpu_cluster_gym.evaluation import perfetto, report, run_folder
+from gpu_cluster_gym.evaluation.gantt_bars import intervals, node_of_gpus
+from gpu_cluster_gym.simulator.account import OVER_TIME, Account
+from gpu_cluster_gym.simulator.episode import run
 
 if TYPE_CHECKING:
-    from simulator.cluster import Cluster
-    from workloads import Workload
+    from gpu_cluster_gym.simulator.cluster import Cluster
+    from gpu_cluster_gym.workloads import Workload
 
 SEGMENTS_FILE, TIMELINE_FILE, EVALYS, PERFETTO = "segments.csv", "timeline.csv", "evalys", "perfetto"
 

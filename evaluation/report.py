@@ -10,20 +10,20 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pandas as pd
 
-from evaluation import results
-from evaluation.comparison import compare, paired_ratios
-from evaluation.lower_bound import gap_closed, lower_bound
-from evaluation.numbers import NUMBERS
-from evaluation.numbers import shown as shown_numbers
-from simulator.episode import run
-from simulator.policy import Policy
+from gpu_cluster_gym.evaluation import results
+from gpu_cluster_gym.evaluation.comparison import compare, paired_ratios
+from gpu_cluster_gym.evaluation.lower_bound import gap_closed, lower_bound
+from gpu_cluster_gym.evaluation.metrics import NUMBERS
+from gpu_cluster_gym.evaluation.metrics import shown as shown_numbers
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Policy
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
     from rich.text import Text
 
-    from workloads import Workload
+    from gpu_cluster_gym.workloads import Workload
 
 Maker = Callable[[], Policy]
 """Makes a policy anew for each episode."""

@@ -4,8 +4,8 @@ import math
 
 import pandas as pd
 
-from evaluation.numbers import EPISODE, NUMBERS, Windows
-from simulator.results import refuse_unfinished
+from gpu_cluster_gym.evaluation.metrics import EPISODE, NUMBERS, Windows
+from gpu_cluster_gym.simulator.results import refuse_unfinished
 
 _OWNERS = {"user": "user_fairness", "vc": "vc_fairness"}
 

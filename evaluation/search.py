@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from simulator.episode import run
-from simulator.policy import Policy, Ranking
-from traces import stream
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Policy, Ranking
+from gpu_cluster_gym.traces import stream
 
 if TYPE_CHECKING:
     from joblib import Parallel
 
-    from workloads import Split, Workload
+    from gpu_cluster_gym.workloads import Split, Workload
 
 REFERENCE = Ranking("submit")
 ROUNDS = 3  # of a search, each with a like share of the budget

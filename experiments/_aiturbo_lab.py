@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-import traces
-from experiments import _tables
-from experiments._trials import Found, Setting, changed
-from simulator.cluster import cluster
-from traces import ERRORS, WORKER_CORES
-from workloads import Window, Workload, filled, named, prepare, seed_of_jobs
-from workloads.aiturbo_ps import PAUSE_SHARE, RESTART_S, SLOWER_ON_CPU
+from gpu_cluster_gym import traces
+from gpu_cluster_gym.experiments import _tables
+from gpu_cluster_gym.experiments._trials import Found, Setting, changed
+from gpu_cluster_gym.simulator.cluster import cluster
+from gpu_cluster_gym.traces import ERRORS, WORKER_CORES
+from gpu_cluster_gym.workloads import Window, Workload, filled, named, prepare, seed_of_jobs
+from gpu_cluster_gym.workloads.aiturbo_ps import PAUSE_SHARE, RESTART_S, SLOWER_ON_CPU
 
 if TYPE_CHECKING:
-    from evaluation.report import Maker, SideBySide
+    from gpu_cluster_gym.evaluation.report import Maker, SideBySide
 
 MACHINES = "2x2-32c"
 JOBS, BURST_S = 60, 212.0

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from evaluation.comparison import Estimate
+from gpu_cluster_gym.evaluation.comparison import Estimate
 
 Needs = Literal["at least", "more than", "at most", "less than", "exactly"]
 Verdict = Literal["reached", "not reached", "not sure"]

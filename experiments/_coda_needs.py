@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from baselines.coda import Coda
-from baselines.fixed_cores import FixedCores
-from experiments import _tables
-from experiments._trials import Found, Setting
-from workloads import Window, Workload, prepare
-from workloads.coda_mix import MODELS
+from gpu_cluster_gym.baselines.coda import Coda
+from gpu_cluster_gym.baselines.fixed_cores import FixedCores
+from gpu_cluster_gym.experiments import _tables
+from gpu_cluster_gym.experiments._trials import Found, Setting
+from gpu_cluster_gym.workloads import Window, Workload, prepare
+from gpu_cluster_gym.workloads.coda_mix import MODELS
 
 if TYPE_CHECKING:
-    from evaluation.report import Maker, SideBySide
+    from gpu_cluster_gym.evaluation.report import Maker, SideBySide
 
 CONFIGURATIONS = ((1, 1), (1, 2), (1, 4), (1, 8), (2, 2), (2, 4), (2, 8))  # nodes, GPUs
 MOST_CORES = 16  # a GPU: plenty

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from evaluation.comparison import Estimate
-from evaluation.plot.style import (
+from gpu_cluster_gym.evaluation.comparison import Estimate
+from gpu_cluster_gym.evaluation.plot.style import (
     BLUE,
     GREEN,
     GREY,

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluation import footnotes, run_folder
-from experiments import _figure, _tables
-from experiments._claims import Claim
-from experiments._trials import Found, Setting
+from gpu_cluster_gym.evaluation import run_folder, table_notes
+from gpu_cluster_gym.experiments import _figure, _tables
+from gpu_cluster_gym.experiments._claims import Claim
+from gpu_cluster_gym.experiments._trials import Found, Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from evaluation.report import SideBySide
+    from gpu_cluster_gym.evaluation.report import SideBySide
 
 CLAIMS, TRIALS = "claims.json", "trials.csv"
 
@@ -39,7 +39,7 @@ class Paper:
     def heading(self, settings: Sequence[Setting]) -> Iterator[str]:
         """Say what the paper claims and what is simulated in the first setting."""
         yield from (" ".join(part.split()) + "\n" for part in self.about.strip().split("\n\n"))
-        yield from footnotes.heading(settings[0].workloads)
+        yield from table_notes.heading(settings[0].workloads)
 
     def report(self, found: Found) -> Iterator["str | SideBySide"]:
         """Yield tables, claims and remarks, in the order in which they are printed."""
@@ -50,8 +50,8 @@ class Paper:
             "A claim is compared with the paper's own figure: reached if the whole 95 % interval (paired bootstrap "
             "over trials) is, not reached if none of it is, else not sure."
         )
-        if min(found.counts().values()) < footnotes.FULL_WINDOWS:
-            few = f"fewer than {footnotes.FULL_WINDOWS} trials"
+        if min(found.counts().values()) < table_notes.FULL_WINDOWS:
+            few = f"fewer than {table_notes.FULL_WINDOWS} trials"
             yield f"Where there are {few}, intervals are too narrow, and verdicts too sure."
         yield from self.remarks(found)
 

@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evaluation.comparison import Estimate
-from experiments._claims import Claim
-from experiments._trials import Found
+from gpu_cluster_gym.evaluation.comparison import Estimate
+from gpu_cluster_gym.experiments._claims import Claim
+from gpu_cluster_gym.experiments._trials import Found
 
 if TYPE_CHECKING:
-    from evaluation.report import SideBySide
+    from gpu_cluster_gym.evaluation.report import SideBySide
 
 Figure = tuple[str, str, str]
 """A number of the summary, its heading, and the format of its mean."""
@@ -25,7 +25,7 @@ def grid(
     title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1
 ) -> "SideBySide":
     """Return a table of texts whose first columns, so many, are words and whose others are figures."""
-    from evaluation.report import Column, SideBySide
+    from gpu_cluster_gym.evaluation.report import Column, SideBySide
 
     columns = [Column(heading, [row[at] for row in rows]) for at, heading in enumerate(headings)]
     return SideBySide(columns[:words], columns[words:], title=title)

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-import baselines
-from evaluation import report
-from evaluation.comparison import Estimate, compare, estimate
-from evaluation.report import Maker
-from workloads import Workload, named, prepare, windows
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.evaluation import report
+from gpu_cluster_gym.evaluation.comparison import Estimate, compare, estimate
+from gpu_cluster_gym.evaluation.report import Maker
+from gpu_cluster_gym.workloads import Workload, named, prepare, windows
 
 Case = tuple[str, str]
 """A setting and a policy, by their names."""

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from baselines.packed_fifo import PackedFifo
-from baselines.xonar import Xonar
-from experiments import _tables
-from experiments._trials import Found, Setting, by_default
-from simulator.physics import CONTENTION_OF_EXCESS
-from traces import STATISTICS
-from workloads import Window, Workload, filled, named, prepare
-from workloads.xonar_mix import ITERATIONS, STARTUP_S, jobs_table
+from gpu_cluster_gym.baselines.packed_fifo import PackedFifo
+from gpu_cluster_gym.baselines.xonar import Xonar
+from gpu_cluster_gym.experiments import _tables
+from gpu_cluster_gym.experiments._trials import Found, Setting, by_default
+from gpu_cluster_gym.simulator.physics import CONTENTION_OF_EXCESS
+from gpu_cluster_gym.traces import STATISTICS
+from gpu_cluster_gym.workloads import Window, Workload, filled, named, prepare
+from gpu_cluster_gym.workloads.xonar_mix import ITERATIONS, STARTUP_S, jobs_table
 
 if TYPE_CHECKING:
-    from evaluation.report import Maker, SideBySide
+    from gpu_cluster_gym.evaluation.report import Maker, SideBySide
 
 QUEUES, MEASURED = (STATISTICS.with_name(f"xonar_{name}.csv") for name in ("queues", "measured"))
 FITTED, OTHER = "trial5", "first_commented_maybe_trial1"

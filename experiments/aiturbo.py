@@ -20,30 +20,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-import traces
-from baselines.aiturbo import Aiturbo
-from baselines.optimus import Optimus
-from baselines.tiresias import Tiresias
-from evaluation.comparison import Estimate, estimate
-from experiments import _aiturbo_lab, _figure, _tables
-from experiments._claims import Claim
-from experiments._figure import Look
-from experiments._paper import Paper
-from experiments._tables import share, times
-from experiments._trials import Found, Setting, by_default, changed, drawn
-from simulator import measurements
-from simulator.kernel import calls
-from simulator.kernel.cluster.layout import MOST_SERVERS
-from simulator.source import source_of
-from simulator.speed_model import fit, seconds
-from workloads import Workload, prepare, seed_of_jobs
-from workloads import aiturbo_ps as trace
+from gpu_cluster_gym import traces
+from gpu_cluster_gym.baselines.aiturbo import Aiturbo
+from gpu_cluster_gym.baselines.optimus import Optimus
+from gpu_cluster_gym.baselines.tiresias import Tiresias
+from gpu_cluster_gym.evaluation.comparison import Estimate, estimate
+from gpu_cluster_gym.experiments import _aiturbo_lab, _figure, _tables
+from gpu_cluster_gym.experiments._claims import Claim
+from gpu_cluster_gym.experiments._figure import Look
+from gpu_cluster_gym.experiments._paper import Paper
+from gpu_cluster_gym.experiments._tables import share, times
+from gpu_cluster_gym.experiments._trials import Found, Setting, by_default, changed, drawn
+from gpu_cluster_gym.simulator import measurements
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MOST_SERVERS
+from gpu_cluster_gym.simulator.source import source_of
+from gpu_cluster_gym.simulator.speed_model import fit, seconds
+from gpu_cluster_gym.workloads import Workload, prepare, seed_of_jobs
+from gpu_cluster_gym.workloads import aiturbo_ps as trace
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from evaluation.report import SideBySide
+    from gpu_cluster_gym.evaluation.report import SideBySide
 
 HEADLINE = 3.0
 LOADS = (0.5, 0.7, 0.9)

@@ -14,19 +14,19 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from baselines.coda import Coda
-from evaluation.comparison import Estimate, estimate
-from experiments import _coda_needs, _figure, _tables
-from experiments._claims import Claim
-from experiments._paper import Paper
-from experiments._trials import Found, Setting, by_default, changed, drawn
-from workloads import Workload, seed_of_jobs
-from workloads.coda_mix import HEAVY_SHARE, WIDTHS, with_heavy
+from gpu_cluster_gym.baselines.coda import Coda
+from gpu_cluster_gym.evaluation.comparison import Estimate, estimate
+from gpu_cluster_gym.experiments import _coda_needs, _figure, _tables
+from gpu_cluster_gym.experiments._claims import Claim
+from gpu_cluster_gym.experiments._paper import Paper
+from gpu_cluster_gym.experiments._trials import Found, Setting, by_default, changed, drawn
+from gpu_cluster_gym.workloads import Workload, seed_of_jobs
+from gpu_cluster_gym.workloads.coda_mix import HEAVY_SHARE, WIDTHS, with_heavy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from evaluation.report import SideBySide
+    from gpu_cluster_gym.evaluation.report import SideBySide
 
 HEADLINE = 0.208
 SHARES = (0.0, 0.2, 0.4, 0.7, 1.0)  # of CPU jobs, that are heavy on bandwidth

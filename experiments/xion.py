@@ -19,22 +19,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-import traces
-from baselines.xion import Xion
-from evaluation.comparison import Estimate
-from experiments import _figure, _tables
-from experiments._claims import Claim
-from experiments._figure import Look
-from experiments._paper import Paper
-from experiments._tables import share, times
-from experiments._trials import Found, Setting, by_default, changed, drawn
-from workloads import Workload, filled, prepare
-from workloads.xion_small import LOAD, with_load, with_overhead
+from gpu_cluster_gym import traces
+from gpu_cluster_gym.baselines.xion import Xion
+from gpu_cluster_gym.evaluation.comparison import Estimate
+from gpu_cluster_gym.experiments import _figure, _tables
+from gpu_cluster_gym.experiments._claims import Claim
+from gpu_cluster_gym.experiments._figure import Look
+from gpu_cluster_gym.experiments._paper import Paper
+from gpu_cluster_gym.experiments._tables import share, times
+from gpu_cluster_gym.experiments._trials import Found, Setting, by_default, changed, drawn
+from gpu_cluster_gym.workloads import Workload, filled, prepare
+from gpu_cluster_gym.workloads.xion_small import LOAD, with_load, with_overhead
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from evaluation.report import SideBySide
+    from gpu_cluster_gym.evaluation.report import SideBySide
 
 OVERHEADS_S = (0.0, 30.0, 100.0, 200.0, 400.0)  # medians over jobs of pause + load
 USUAL_S = 200.0

@@ -20,23 +20,23 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from baselines.packed_fifo import PackedFifo
-from baselines.xonar import Xonar
-from evaluation.comparison import Estimate, estimate
-from experiments import _figure, _tables, _xonar_replay
-from experiments._claims import Claim
-from experiments._figure import Look
-from experiments._paper import Paper
-from experiments._trials import Case, Found, Setting, by_default, changed, drawn
-from experiments._xonar_replay import CONTENTIONS
-from traces import stream
-from workloads import Workload, prepare, seed_of_jobs
-from workloads.xonar_mix import STARTUP_S
+from gpu_cluster_gym.baselines.packed_fifo import PackedFifo
+from gpu_cluster_gym.baselines.xonar import Xonar
+from gpu_cluster_gym.evaluation.comparison import Estimate, estimate
+from gpu_cluster_gym.experiments import _figure, _tables, _xonar_replay
+from gpu_cluster_gym.experiments._claims import Claim
+from gpu_cluster_gym.experiments._figure import Look
+from gpu_cluster_gym.experiments._paper import Paper
+from gpu_cluster_gym.experiments._trials import Case, Found, Setting, by_default, changed, drawn
+from gpu_cluster_gym.experiments._xonar_replay import CONTENTIONS
+from gpu_cluster_gym.traces import stream
+from gpu_cluster_gym.workloads import Workload, prepare, seed_of_jobs
+from gpu_cluster_gym.workloads.xonar_mix import STARTUP_S
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from evaluation.report import SideBySide
+    from gpu_cluster_gym.evaluation.report import SideBySide
 
 HEADLINE = 0.44
 SETS = tuple(f"{kind} {jobs}" for kind in ("mix", "memory") for jobs in (10, 30))

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from simulator.kernel import account
-from simulator.kernel.account_layout import Kept, room_for, with_more_room
-from simulator.kernel.cluster.layout import NOBODY, PHASES
+from gpu_cluster_gym.simulator.kernel import account
+from gpu_cluster_gym.simulator.kernel.account_layout import Kept, room_for, with_more_room
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, PHASES
 
 if TYPE_CHECKING:
-    from simulator.episode import Episode
+    from gpu_cluster_gym.simulator.episode import Episode
 
 LIVED = ("queued", "reserved", "loading", "running", "pausing", "restarting")
 """The phases of a job from its submission to its end."""

@@ -8,8 +8,8 @@ from numbers import Integral, Real
 from types import NoneType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from simulator import old_names
-from traces import did_you_mean, unknown
+from gpu_cluster_gym.simulator import old_names
+from gpu_cluster_gym.traces import did_you_mean, unknown
 
 C = TypeVar("C")
 

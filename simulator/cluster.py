@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from traces import did_you_mean
+from gpu_cluster_gym.traces import did_you_mean
 
 REFERENCE = "v100"
 GPU_MEMORY_GIB = {

@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from simulator.source import Part, Source, source_of
-from traces import did_you_mean
+from gpu_cluster_gym.simulator.source import Part, Source, source_of
+from gpu_cluster_gym.traces import did_you_mean
 
 
 class _Lender:

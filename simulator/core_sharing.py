@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simulator.decided import next_listed
-from simulator.keeping import Keeps
-from simulator.kernel.cluster.decided import CORES, tier_of
-from simulator.kernel.cluster.layout import Tier
-from simulator.kernel.cores import core_moves, core_sharing
-from simulator.kernel.cores.core_memory import DROP, EPS, WINDOW_S, core_dtype, forget
-from simulator.kernel.cores.cores import LEAST_SHARE
-from simulator.policy import Action, Placement, Resize, Start, Throttle
-from simulator.source import source_of
+from gpu_cluster_gym.simulator.compiled_policy import Keeps
+from gpu_cluster_gym.simulator.decided import next_listed
+from gpu_cluster_gym.simulator.kernel.cluster.decided import CORES, tier_of
+from gpu_cluster_gym.simulator.kernel.cluster.layout import Tier
+from gpu_cluster_gym.simulator.kernel.cores import core_moves, core_sharing
+from gpu_cluster_gym.simulator.kernel.cores.core_memory import DROP, EPS, WINDOW_S, core_dtype, forget
+from gpu_cluster_gym.simulator.kernel.cores.cores import LEAST_SHARE
+from gpu_cluster_gym.simulator.policy import Action, Placement, Resize, Start, Throttle
+from gpu_cluster_gym.simulator.source import source_of
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 
 class CoreSharing:

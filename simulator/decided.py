@@ -4,9 +4,9 @@ from math import isfinite
 
 import numpy as np
 
-from simulator.kernel.cluster.decided import CORES, PAUSE, START, THROTTLE, WAIT
-from simulator.kernel.cluster.layout import NOBODY
-from simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
+from gpu_cluster_gym.simulator.kernel.cluster.decided import CORES, PAUSE, START, THROTTLE, WAIT
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
+from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
 
 
 def written_down(memory: np.ndarray, kind: int) -> Action:

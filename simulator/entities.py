@@ -1,8 +1,8 @@
 """What a view shows of jobs, of GPUs and of nodes."""
 
-from simulator import measurements
-from simulator.columns import Column, Entities, Reading
-from traces import COLUMNS
+from gpu_cluster_gym.simulator import measurements
+from gpu_cluster_gym.simulator.columns import Column, Entities, Reading
+from gpu_cluster_gym.traces import COLUMNS
 
 
 class Jobs(Entities):

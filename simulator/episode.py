@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simulator.cluster import Cluster
-from simulator.history import History, records_of
-from simulator.kernel import calls
-from simulator.kernel.cluster.decided import tier_of
-from simulator.kernel.cluster.layout import (
+from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.errors import NeverEndsError
+from gpu_cluster_gym.simulator.history import History, records_of
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster.decided import tier_of
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     DISCIPLINES,
     EASY,
     GPU_TYPES,
@@ -22,20 +23,29 @@ from simulator.kernel.cluster.layout import (
     PLACEMENTS,
     state_dtype,
 )
-from simulator.kernel.initial_state import fresh
-from simulator.kernel.rule.history import history_dtype
-from simulator.kernel.rule.rule_memory import memory_dtype
-from simulator.legality import seat_of, wait
-from simulator.next_moves import adopt, next_move
-from simulator.physics import Physics
-from simulator.policy import Action, Policy, Preempt, Ranking, Resize, RunsWhole, Start, Throttle, Wait
-from simulator.source import Source, source_of
-from simulator.stuck import NeverEndsError
-from simulator.view import View
-from traces import stream
+from gpu_cluster_gym.simulator.kernel.initial_state import fresh
+from gpu_cluster_gym.simulator.kernel.rule.history import history_dtype
+from gpu_cluster_gym.simulator.kernel.rule.rule_memory import memory_dtype
+from gpu_cluster_gym.simulator.legality import seat_of, wait
+from gpu_cluster_gym.simulator.next_moves import adopt, next_move
+from gpu_cluster_gym.simulator.physics import Physics
+from gpu_cluster_gym.simulator.policy import (
+    Action,
+    Policy,
+    Preempt,
+    Ranking,
+    Resize,
+    RunsWhole,
+    Start,
+    Throttle,
+    Wait,
+)
+from gpu_cluster_gym.simulator.source import Source, source_of
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.traces import stream
 
 if TYPE_CHECKING:
-    from simulator.account import Account
+    from gpu_cluster_gym.simulator.account import Account
 
 TICK_S = 300.0
 ALONE = Physics()

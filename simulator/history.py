@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from simulator.kernel.cluster.layout import NOBODY
-from simulator.kernel.rule.history import MOST_CELLS, PROFILE, SIZES, history_dtype
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
+from gpu_cluster_gym.simulator.kernel.rule.history import MOST_CELLS, PROFILE, SIZES, history_dtype
 
 LIKE = 2.5  # times: batch sizes of one model have a deviation of a quarter, so nearly all of their iterations
 MOST_LIKE = (

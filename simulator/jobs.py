@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-import traces
-from simulator.cluster import Cluster
-from simulator.kernel.cluster.layout import GPU_TYPES, JOB, SERVER_CORES
-from traces import COLUMNS
+from gpu_cluster_gym import traces
+from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES, JOB, SERVER_CORES
+from gpu_cluster_gym.traces import COLUMNS
 
 COMMON_GIB = 4.0  # of a job that takes turns as measured; the same scale as `Parameters.contention`
 PAIRS_GIB = (1.0, 16.0)  # least and most of the jobs of Gavel's pairs, about

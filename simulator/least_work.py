@@ -31,11 +31,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.kernel import calls
-from simulator.kernel.cluster.layout import TURNS
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster.layout import TURNS
 
 if TYPE_CHECKING:
-    from simulator.episode import Episode
+    from gpu_cluster_gym.simulator.episode import Episode
 
 WEIGHTS = ((1.0, 0.0), (1.0, 1.0), (1.0, 2.0), (1.0, 4.0), (0.0, 1.0))  # base, by_duty
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)  # s

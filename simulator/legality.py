@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from simulator.kernel.cluster import laws, listing
-from simulator.kernel.cluster.layout import NOBODY, RUNNING
-from simulator.policy import Placement, Preempt, Resize, Start, Throttle, Wait
-from simulator.source import Source
+from gpu_cluster_gym.simulator.kernel.cluster import laws, listing
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
+from gpu_cluster_gym.simulator.policy import Placement, Preempt, Resize, Start, Throttle, Wait
+from gpu_cluster_gym.simulator.source import Source
 
 LEAST_THROTTLE = 0.1
 

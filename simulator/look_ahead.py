@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from simulator.decided import next_listed
-from simulator.kernel import calls
-from simulator.kernel.moves import labels, look_ahead
-from simulator.kernel.moves.look_ahead import Choices, Room
-from simulator.kernel.moves.move_list import list_dtype
-from simulator.policy import Action, RunsWhole
-from simulator.rule import Rule, memory_of
-from simulator.source import source_of
-from simulator.steered import Steered
+from gpu_cluster_gym.simulator.decided import next_listed
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.moves import labels, look_ahead
+from gpu_cluster_gym.simulator.kernel.moves.look_ahead import Choices, Room
+from gpu_cluster_gym.simulator.kernel.moves.move_list import list_dtype
+from gpu_cluster_gym.simulator.policy import Action, RunsWhole
+from gpu_cluster_gym.simulator.rule import Rule, memory_of
+from gpu_cluster_gym.simulator.source import source_of
+from gpu_cluster_gym.simulator.steered import Steered
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 __all__ = ["Labels", "LookAhead", "label"]
 

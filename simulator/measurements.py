@@ -4,8 +4,8 @@ from functools import cache
 
 import numpy as np
 
-from simulator.kernel import calls
-from simulator.kernel.cluster.layout import (
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     DRAINING,
     LOADING,
     MOST_SERVERS,
@@ -14,9 +14,9 @@ from simulator.kernel.cluster.layout import (
     RUNNING,
     SERVER_CORES,
 )
-from simulator.kernel.cluster.noise import BANDWIDTH_ERROR, BUSY_ERROR_S
-from simulator.source import Source
-from traces import stream
+from gpu_cluster_gym.simulator.kernel.cluster.noise import BANDWIDTH_ERROR, BUSY_ERROR_S
+from gpu_cluster_gym.simulator.source import Source
+from gpu_cluster_gym.traces import stream
 
 PROFILE_ERROR = 0.05  # deviation of the logarithm of a profiled iteration: our assumption
 

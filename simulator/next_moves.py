@@ -4,12 +4,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.kernel import calls
-from simulator.kernel.cluster.layout import KEYS, NOBODY, PAUSING, PLACEMENTS, QUEUED, RESERVED, SERVER_CORES
-from simulator.kernel.rankings import first_fit
-from simulator.policy import Action, Placement, Preempt, Ranking, Start, Wait
-from simulator.source import Source
-from traces import unknown
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
+    KEYS,
+    NOBODY,
+    PAUSING,
+    PLACEMENTS,
+    QUEUED,
+    RESERVED,
+    SERVER_CORES,
+)
+from gpu_cluster_gym.simulator.kernel.rankings import first_fit
+from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Ranking, Start, Wait
+from gpu_cluster_gym.simulator.source import Source
+from gpu_cluster_gym.traces import unknown
 
 RULES = PLACEMENTS[:3]
 """Of placement; `pooled` is another cluster."""

@@ -3,9 +3,15 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from simulator.choice import declared
-from simulator.cluster import Cluster
-from simulator.kernel.cluster.parameters import CONTENTION, CONTENTION_OF_EXCESS, Parameters, acting, recorded
+from gpu_cluster_gym.simulator.choice import declared
+from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.kernel.cluster.parameters import (
+    CONTENTION,
+    CONTENTION_OF_EXCESS,
+    Parameters,
+    acting,
+    recorded,
+)
 
 __all__ = ["CONTENTION", "CONTENTION_OF_EXCESS", "Physics", "acting"]
 

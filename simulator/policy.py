@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from simulator.choice import ChoiceError, Wrong, fault
+from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong, fault
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 
 class Placement(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from traces import COLUMNS as JOB_COLUMNS
+from gpu_cluster_gym.traces import COLUMNS as JOB_COLUMNS
 
 
 class Ended(NamedTuple):

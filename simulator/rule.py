@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator import measurements
-from simulator.decided import next_listed
-from simulator.kernel.moves import beliefs
-from simulator.kernel.rule import rule_over_moves
-from simulator.kernel.rule.rule_memory import fresh_memory
-from simulator.kernel.rule.rule_parameters import RULE_PARAMETERS, RuleParameter, RuleParameters
-from simulator.policy import Action, RunsWhole
-from simulator.source import Source, source_of
-from simulator.speed_model import fit
+from gpu_cluster_gym.simulator import measurements
+from gpu_cluster_gym.simulator.decided import next_listed
+from gpu_cluster_gym.simulator.kernel.moves import beliefs
+from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
+from gpu_cluster_gym.simulator.kernel.rule.rule_memory import fresh_memory
+from gpu_cluster_gym.simulator.kernel.rule.rule_parameters import (
+    RULE_PARAMETERS,
+    RuleParameter,
+    RuleParameters,
+)
+from gpu_cluster_gym.simulator.policy import Action, RunsWhole
+from gpu_cluster_gym.simulator.source import Source, source_of
+from gpu_cluster_gym.simulator.speed_model import fit
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 __all__ = ["RULE_PARAMETERS", "Rollouts", "Rule", "RuleParameter", "memory_of"]
 

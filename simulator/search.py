@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.kernel.cluster import listing
-from simulator.kernel.cluster.layout import NOBODY
-from simulator.kernel.rankings import granting, pausing_for
-from simulator.kernel.rounds import groups
-from simulator.policy import Action, Placement, Preempt, Start
-from simulator.source import Source, source_of
-from simulator.view import View
+from gpu_cluster_gym.simulator.kernel.cluster import listing
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
+from gpu_cluster_gym.simulator.kernel.rankings import granting, pausing_for
+from gpu_cluster_gym.simulator.kernel.rounds import groups
+from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Start
+from gpu_cluster_gym.simulator.source import Source, source_of
+from gpu_cluster_gym.simulator.view import View
 
 
 class Room(NamedTuple):

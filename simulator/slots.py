@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from simulator.kernel import calls
-from simulator.kernel.slots import features, looking
-from simulator.kernel.slots.sight import sight_dtype
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.slots import features, looking
+from gpu_cluster_gym.simulator.kernel.slots.sight import sight_dtype
 
 
 class Slots:

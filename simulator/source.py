@@ -6,12 +6,12 @@ from weakref import ref
 
 import numpy as np
 
-from simulator.history import records_of
-from simulator.kernel import calls
-from simulator.kernel.cluster import listing, noise
-from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY
-from simulator.kernel.rule import history as kernel_history
-from simulator.policy import Action
+from gpu_cluster_gym.simulator.history import records_of
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster import listing, noise
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY
+from gpu_cluster_gym.simulator.kernel.rule import history as kernel_history
+from gpu_cluster_gym.simulator.policy import Action
 
 
 class Record:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import nnls
 
-from simulator.vocabulary import MOST_SERVERS
+from gpu_cluster_gym.simulator.vocabulary import MOST_SERVERS
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 NUM_TERMS = 7
 WORKERS, SERVERS, ON_CPU, SECONDS = range(4)  # columns of a profile

@@ -12,15 +12,15 @@ from uuid import uuid4
 
 import numpy as np
 
-from simulator.kernel import calls
-from simulator.kernel.rule import steering
-from simulator.kernel.rule.load import LOAD
-from simulator.policy import Action, RunsWhole
-from simulator.rule import RULE_PARAMETERS, Rule, RuleParameter, memory_of, next_move
-from simulator.source import Source, source_of
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.rule import steering
+from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.policy import Action, RunsWhole
+from gpu_cluster_gym.simulator.rule import RULE_PARAMETERS, Rule, RuleParameter, memory_of, next_move
+from gpu_cluster_gym.simulator.source import Source, source_of
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 REACH = 3.0  # units of a weight's scale that an offset of 1 moves it by
 LOWEST, HIGHEST = -8.0, 8.0  # of what is seen; beyond them lies only the absurd

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator import measurements
-from simulator.entities import Gpus, Jobs, Nodes
-from simulator.kernel.cluster.layout import LOADING, PAUSING, RUNNING
-from simulator.legality import why_not
-from simulator.next_moves import next_move, picked, place, start_first
-from simulator.policy import Action, Placement, Ranking, Start
-from simulator.source import Part, Source, look, source_of
+from gpu_cluster_gym.simulator import measurements
+from gpu_cluster_gym.simulator.entities import Gpus, Jobs, Nodes
+from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, PAUSING, RUNNING
+from gpu_cluster_gym.simulator.legality import why_not
+from gpu_cluster_gym.simulator.next_moves import next_move, picked, place, start_first
+from gpu_cluster_gym.simulator.policy import Action, Placement, Ranking, Start
+from gpu_cluster_gym.simulator.source import Part, Source, look, source_of
 
 
 class View:

@@ -1,6 +1,6 @@
 """The numbers that a policy meets: phases of a job, states of a node, and the few constants of shapes and cores."""
 
-from simulator.kernel.cluster.layout import (
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     CLOSED,
     DONE,
     DOWN,

@@ -18,7 +18,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile the kernel before workers begin, each of which would compile it for itself where nothing is kept."""
-    from simulator.kernel._pipeline import SAID
+    from gpu_cluster_gym.simulator.kernel._pipeline import SAID
 
     option = session.config.option
     if getattr(option, "numprocesses", None) and not option.collectonly:
@@ -41,13 +41,13 @@ def pytest_collection_finish() -> None:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing be told of what takes long, as what is compiled first does: how long is the machine's."""
-    monkeypatch.setattr("evaluation.command.PATIENCE_S", 1e6)
+    monkeypatch.setattr("gpu_cluster_gym.evaluation.command.PATIENCE_S", 1e6)
 
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw no images of validations, where they are not looked at: that takes longer than to validate."""
-    monkeypatch.setattr("agents.callbacks.show_image", lambda *drawn: None)
+    monkeypatch.setattr("gpu_cluster_gym.agents.callbacks.show_image", lambda *drawn: None)
 
 
 @pytest.fixture(scope="session")

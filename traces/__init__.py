@@ -6,21 +6,24 @@ A public module of this folder is a trace, and its name is the name to load it b
 
 from __future__ import annotations
 
+if __name__ != "gpu_cluster_gym.traces":
+    raise ImportError("traces is part of a package: import gpu_cluster_gym.traces, not traces")
+
 from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from traces._registry import did_you_mean, find, modules, unknown
+from gpu_cluster_gym.traces._registry import did_you_mean, find, modules, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from traces._column_type import Column
-    from traces._columns import COLUMNS
-    from traces._fill_missing import ERRORS, MOST_LOSS, WORKER_CORES, fill, runs
-    from traces._profiles import NO_MODEL, STATISTICS, models, speed_on
-    from traces._streams import seed_from, stream
-    from traces._table import TraceError, check, first
+    from gpu_cluster_gym.traces._column_type import Column
+    from gpu_cluster_gym.traces._columns import COLUMNS
+    from gpu_cluster_gym.traces._fill_missing import ERRORS, MOST_LOSS, WORKER_CORES, fill, runs
+    from gpu_cluster_gym.traces._profiles import NO_MODEL, STATISTICS, models, speed_on
+    from gpu_cluster_gym.traces._streams import seed_from, stream
+    from gpu_cluster_gym.traces._table import TraceError, check, first
 
 __all__ = [
     "COLUMNS",
@@ -49,7 +52,7 @@ __all__ = [
 ]
 
 VERSION = 2
-"""Of all that is drawn, that of `GPUCluster-v1`: raised whenever the same seed comes to give other results."""
+"""Of all that is drawn, that of `GPUCluster-v2`: raised whenever the same seed comes to give other results."""
 
 _LATER = (
     dict.fromkeys(("ERRORS", "MOST_LOSS", "WORKER_CORES", "fill", "runs"), "_fill_missing")
@@ -65,7 +68,7 @@ if not TYPE_CHECKING:  # else a checker would believe in any name
         """Import what is heavy when it is first asked for."""
         if name not in _LATER:
             raise AttributeError(f"module 'traces' has no attribute {name!r}")
-        return getattr(import_module(f"traces.{_LATER[name]}"), name)
+        return getattr(import_module(f"gpu_cluster_gym.traces.{_LATER[name]}"), name)
 
 
 def names() -> list[str]:

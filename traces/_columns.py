@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from traces._column_type import Column
+from gpu_cluster_gym.traces._column_type import Column
 
 GPUS = "a whole number of GPUs from 1 to 1,000,000 (0 only where kind is cpu)"
 

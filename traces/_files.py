@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 
-from traces._table import TraceError
+from gpu_cluster_gym.traces._table import TraceError
 
 # Deflate packs at most 1,032 to 1 and job logs about 10 to 1. Past this a packed file is taken for a bomb.
 _FREE_BYTES = 16 * 2**20

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from traces._columns import COLUMNS
-from traces._filling import Filling as _Filling
-from traces._filling import profile as _profile
-from traces._profiles import NO_MODEL, STAND_IN, Floats, models
-from traces._restarts import load, pause, startup
-from traces._table import Origins
+from gpu_cluster_gym.traces._columns import COLUMNS
+from gpu_cluster_gym.traces._filling import Filling as _Filling
+from gpu_cluster_gym.traces._filling import profile as _profile
+from gpu_cluster_gym.traces._profiles import NO_MODEL, STAND_IN, Floats, models
+from gpu_cluster_gym.traces._restarts import load, pause, startup
+from gpu_cluster_gym.traces._table import Origins
 
 RUN_GAP_S = 60.0  # jobs of one run come at most so far apart (philly_statistics.json, batch_gap_60s)
 BATCH_SPREAD = 0.25  # deviation of the logarithm of a batch size about its model's default: our choice

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from traces._profiles import STAND_IN, Floats, models
-from traces._streams import stream
+from gpu_cluster_gym.traces._profiles import STAND_IN, Floats, models
+from gpu_cluster_gym.traces._streams import stream
 
 
 @dataclass(frozen=True)

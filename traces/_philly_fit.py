@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit, ndtr
 
-from traces._philly_parameters import Parameters
-from traces._profiles import STATISTICS
+from gpu_cluster_gym.traces._philly_parameters import Parameters
+from gpu_cluster_gym.traces._profiles import STATISTICS
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

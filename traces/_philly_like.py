@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from traces import _philly_parameters, _streams
-from traces._philly_fit import PROBE_VC, Floats, Ints, Philly, fit
-from traces._philly_parameters import Parameters
-from traces._table import check
+from gpu_cluster_gym.traces import _philly_parameters, _streams
+from gpu_cluster_gym.traces._philly_fit import PROBE_VC, Floats, Ints, Philly, fit
+from gpu_cluster_gym.traces._philly_parameters import Parameters
+from gpu_cluster_gym.traces._table import check
 
 _HOUR_S, _WEEK_H = 3600, 168
 _BEFORE_H = 2 * _WEEK_H  # the first job is any job of so long: most windows of a log begin in busy hours

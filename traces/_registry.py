@@ -6,10 +6,12 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
+PACKAGE = "gpu_cluster_gym"
+
 
 def modules(package: str) -> list[str]:
-    """Return the public modules of a package, without importing them."""
-    path = import_module(package).__path__
+    """Return the public modules of a package within `gpu_cluster_gym`, without importing them."""
+    path = import_module(f"{PACKAGE}.{package}").__path__
     public = (module for module in iter_modules(path) if not (module.ispkg or module.name.startswith("_")))
     return sorted(module.name for module in public)
 
@@ -22,7 +24,7 @@ def find(package: str, name: str, attribute: str, what: str = "") -> Any:
     known = modules(package)
     if name not in known:
         raise ValueError(unknown(what or attribute, name, known))
-    return getattr(import_module(f"{package}.{name}"), attribute)
+    return getattr(import_module(f"{PACKAGE}.{package}.{name}"), attribute)
 
 
 def unknown(what: str, name: str, known: Collection[str]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from traces._filling import Filling, profile
-from traces._profiles import LEAST_START_S, Floats, default
+from gpu_cluster_gym.traces._filling import Filling, profile
+from gpu_cluster_gym.traces._profiles import LEAST_START_S, Floats, default
 
 _NOISE = "preemption noise, lognormal sigma"
 _SPREAD = "preemption noise of mean 1, lognormal sigma"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from traces._column_type import LIMITS, Column
-from traces._columns import COLUMNS, GPUS
+from gpu_cluster_gym.traces._column_type import LIMITS, Column
+from gpu_cluster_gym.traces._columns import COLUMNS, GPUS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,9 +8,9 @@ from os import PathLike
 import numpy as np
 import pandas as pd
 
-from traces._columns import COLUMNS
-from traces._files import records
-from traces._table import TraceError, check, check_header, first, values
+from gpu_cluster_gym.traces._columns import COLUMNS
+from gpu_cluster_gym.traces._files import records
+from gpu_cluster_gym.traces._table import TraceError, check, check_header, first, values
 
 _ROWS_AT_ONCE = 65_536
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pandas as pd
 
-from traces._files import open_text, records
-from traces._table import TraceError, check, first, quote
+from gpu_cluster_gym.traces._files import open_text, records
+from gpu_cluster_gym.traces._table import TraceError, check, first, quote
 
 File = str | PathLike[str]
 
@@ -39,7 +39,7 @@ def trace(file: File | None = None, *, seed: int, jobs: int | None = None) -> pd
     the notes.
     """
     if file is None:
-        from traces._philly_like import generate
+        from gpu_cluster_gym.traces._philly_like import generate
 
         return generate(seed, jobs)
     notes: Counter[str] = Counter()

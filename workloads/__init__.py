@@ -6,19 +6,29 @@ invents them. Flags override the fields of a scenario.
 
 from __future__ import annotations
 
+if __name__ != "gpu_cluster_gym.workloads":
+    raise ImportError("workloads is part of a package: import gpu_cluster_gym.workloads, not workloads")
+
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from simulator.choice import changed
-from traces import did_you_mean, find, modules
-from workloads._files import kept
-from workloads._scenario import PARTS, WHOLE, Scenario, Split, Window
-from workloads._shifts import SHIFTS, VARIED, applicable, in_words, shifted
+from gpu_cluster_gym.simulator.choice import changed
+from gpu_cluster_gym.traces import did_you_mean, find, modules
+from gpu_cluster_gym.workloads._files import kept
+from gpu_cluster_gym.workloads._scenario import PARTS, WHOLE, Scenario, Split, Window
+from gpu_cluster_gym.workloads._shifts import SHIFTS, VARIED, applicable, in_words, shifted
 
 if TYPE_CHECKING:
-    from workloads._windows import ACCEPTANCE, ACCEPTED_RANGE, MOST_TRIED, accepted, up_to, windows
-    from workloads._workload import Workload, filled, load, prepare, seed_of_jobs, whole
+    from gpu_cluster_gym.workloads._windows import (
+        ACCEPTANCE,
+        ACCEPTED_RANGE,
+        MOST_TRIED,
+        accepted,
+        up_to,
+        windows,
+    )
+    from gpu_cluster_gym.workloads._workload import Workload, filled, load, prepare, seed_of_jobs, whole
 
 __all__ = [
     "ACCEPTANCE",
@@ -60,7 +70,7 @@ if not TYPE_CHECKING:  # else a checker would believe in any name
         """Import what needs pandas and the kernel when it is first asked for."""
         if name not in _LATER:
             raise AttributeError(f"module 'workloads' has no attribute {name!r}")
-        return getattr(import_module(f"workloads.{_LATER[name]}"), name)
+        return getattr(import_module(f"gpu_cluster_gym.workloads.{_LATER[name]}"), name)
 
 
 def names() -> list[str]:

@@ -5,7 +5,7 @@ from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from workloads._scenario import Scenario
+from gpu_cluster_gym.workloads._scenario import Scenario
 
 F = TypeVar("F", bound=Callable[..., Any])
 FILES = ("trace_file", "cluster", "history")

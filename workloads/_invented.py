@@ -6,7 +6,7 @@ from os import PathLike
 
 import pandas as pd
 
-from traces import TraceError, check
+from gpu_cluster_gym.traces import TraceError, check
 
 
 def count(file: str | PathLike[str] | None, jobs: int | None, usual: int) -> int:

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from simulator.choice import choice
-from simulator.kernel.cluster.parameters import Parameters
-from traces import did_you_mean
-from workloads._shifts import shift_expected
+from gpu_cluster_gym.simulator.choice import choice
+from gpu_cluster_gym.simulator.kernel.cluster.parameters import Parameters
+from gpu_cluster_gym.traces import did_you_mean
+from gpu_cluster_gym.workloads._shifts import shift_expected
 
 PARTS = (
     "memory",

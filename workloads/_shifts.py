@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from traces import did_you_mean
+from gpu_cluster_gym.traces import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workloads._scenario import Scenario
-    from workloads._workload import Workload
+    from gpu_cluster_gym.workloads._scenario import Scenario
+    from gpu_cluster_gym.workloads._workload import Workload
 
 Columns = Mapping[str, Any]
 NO_STRENGTH = 0.0
@@ -72,7 +72,7 @@ def misjudged(load: "Workload", strength: float) -> Columns:
     """Add an error to every estimate of a run time, drawn anew in each window; strength: deviation of its logarithm."""
     from numpy import exp  # what only tells flags loads no NumPy
 
-    from traces import stream
+    from gpu_cluster_gym.traces import stream
 
     draws = stream(load.scenario.seed, "shift of estimates", *load.window)
     noise = exp(strength * draws.standard_normal(len(load.table)))
@@ -198,7 +198,7 @@ def applicable(scenario: "Scenario", shifts: tuple[str, ...] = SHIFTS) -> tuple[
 
 def shifted(load: "Workload", shift: str) -> "Workload":
     """Return the same window with a shift; it keeps its number. ValueError where it would change nothing."""
-    from workloads._workload import prepare
+    from gpu_cluster_gym.workloads._workload import prepare
 
     kind, strength = parsed(shift)
     if not kind.applies(load.scenario):

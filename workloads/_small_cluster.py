@@ -28,8 +28,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from traces import ERRORS, MOST_LOSS, NO_MODEL, STATISTICS, fill, models, stream
-from workloads._invented import invented
+from gpu_cluster_gym.traces import ERRORS, MOST_LOSS, NO_MODEL, STATISTICS, fill, models, stream
+from gpu_cluster_gym.workloads._invented import invented
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

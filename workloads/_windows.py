@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from simulator.episode import run
-from simulator.policy import Ranking
-from traces import stream, unknown
-from workloads._scenario import EXCLUSIVE, Scenario, Split, Window
-from workloads._workload import Workload, generate, prepare, read
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.traces import stream, unknown
+from gpu_cluster_gym.workloads._scenario import EXCLUSIVE, Scenario, Split, Window
+from gpu_cluster_gym.workloads._workload import Workload, generate, prepare, read
 
 ACCEPTED_RANGE = (1.3, 2.5)
 ACCEPTANCE: dict[str, Any] = {

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-import traces
-from simulator import results
-from simulator.cluster import Cluster, cluster
-from simulator.episode import Episode, lay_out, misfits
-from simulator.history import History
-from simulator.history import read as read_history
-from simulator.jobs import gives_out_cores, jobs_array
-from simulator.kernel.cluster.layout import GPU_TYPES
-from simulator.physics import Physics, acting
-from simulator.speed_model import NUM_TERMS
-from workloads._files import kept
-from workloads._scenario import WHOLE, Scenario, Window
-from workloads._shifts import arriving, shifted
+from gpu_cluster_gym import traces
+from gpu_cluster_gym.simulator import results
+from gpu_cluster_gym.simulator.cluster import Cluster, cluster
+from gpu_cluster_gym.simulator.episode import Episode, lay_out, misfits
+from gpu_cluster_gym.simulator.history import History
+from gpu_cluster_gym.simulator.history import read as read_history
+from gpu_cluster_gym.simulator.jobs import gives_out_cores, jobs_array
+from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES
+from gpu_cluster_gym.simulator.physics import Physics, acting
+from gpu_cluster_gym.simulator.speed_model import NUM_TERMS
+from gpu_cluster_gym.workloads._files import kept
+from gpu_cluster_gym.workloads._scenario import WHOLE, Scenario, Window
+from gpu_cluster_gym.workloads._shifts import arriving, shifted
 
 FITTED = Path(__file__).parent / "history"
 ROWS_SHOWN = 10
@@ -265,7 +265,9 @@ def load(
     if trace is None or trace in traces.names():
         return traces.load(trace, file, seed=seed, jobs=jobs)
     invented = [
-        name for name in traces.modules("workloads") if hasattr(import_module(f"workloads.{name}"), "trace")
+        name
+        for name in traces.modules("workloads")
+        if hasattr(import_module(f"gpu_cluster_gym.workloads.{name}"), "trace")
     ]
     if trace not in invented:
         raise ValueError(traces.unknown("trace", trace, (*traces.names(), *invented)))

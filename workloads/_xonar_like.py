@@ -27,8 +27,8 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
-from traces import STATISTICS, stream
-from workloads._invented import invented
+from gpu_cluster_gym.traces import STATISTICS, stream
+from gpu_cluster_gym.workloads._invented import invented
 
 Floats = npt.NDArray[np.float64]
 

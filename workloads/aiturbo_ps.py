@@ -30,10 +30,10 @@ from os import PathLike
 import numpy as np
 import pandas as pd
 
-from simulator.cluster import cluster
-from traces import ERRORS, WORKER_CORES, stream
-from workloads._invented import count, invented
-from workloads._scenario import Scenario
+from gpu_cluster_gym.simulator.cluster import cluster
+from gpu_cluster_gym.traces import ERRORS, WORKER_CORES, stream
+from gpu_cluster_gym.workloads._invented import count, invented
+from gpu_cluster_gym.workloads._scenario import Scenario
 
 MACHINES = cluster("4x4-64c")
 JOBS = 120

@@ -21,11 +21,11 @@ import numpy as np
 import pandas as pd
 from scipy.signal import lfilter
 
-from simulator.cluster import cluster
-from traces import stream
-from workloads._invented import count
-from workloads._scenario import Scenario
-from workloads._small_cluster import PHYSICS, Floats, small_cluster
+from gpu_cluster_gym.simulator.cluster import cluster
+from gpu_cluster_gym.traces import stream
+from gpu_cluster_gym.workloads._invented import count
+from gpu_cluster_gym.workloads._scenario import Scenario
+from gpu_cluster_gym.workloads._small_cluster import PHYSICS, Floats, small_cluster
 
 MACHINES = cluster("3x8")
 JOBS = 512

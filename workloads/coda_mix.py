@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from simulator.cluster import cluster
-from traces import check, fill, first, models, stream
-from workloads._invented import count, invented
-from workloads._scenario import Scenario
+from gpu_cluster_gym.simulator.cluster import cluster
+from gpu_cluster_gym.traces import check, fill, first, models, stream
+from gpu_cluster_gym.workloads._invented import count, invented
+from gpu_cluster_gym.workloads._scenario import Scenario
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -19,12 +19,12 @@ from os import PathLike
 import numpy as np
 import pandas as pd
 
-from simulator.cluster import cluster
-from simulator.physics import CONTENTION_OF_EXCESS
-from traces import stream
-from workloads._invented import count
-from workloads._scenario import Scenario
-from workloads._small_cluster import PHYSICS, Floats, small_cluster
+from gpu_cluster_gym.simulator.cluster import cluster
+from gpu_cluster_gym.simulator.physics import CONTENTION_OF_EXCESS
+from gpu_cluster_gym.traces import stream
+from gpu_cluster_gym.workloads._invented import count
+from gpu_cluster_gym.workloads._scenario import Scenario
+from gpu_cluster_gym.workloads._small_cluster import PHYSICS, Floats, small_cluster
 
 MACHINES = cluster("4x8")
 JOBS = 240

@@ -1,5 +1,5 @@
 """The default: windows of 512 jobs of Philly's generator on 8 nodes of 8 GPUs, with every lever of jobs on GPUs."""
 
-from workloads._scenario import Scenario
+from gpu_cluster_gym.workloads._scenario import Scenario
 
 scenario = Scenario()

@@ -12,7 +12,7 @@ are not chosen: the measure by which they would be takes all GPUs to be alike. A
 a V100. Locality is off: the placement rules keep whatever fits a node on one, so that it would change little.
 """
 
-from workloads._scenario import Scenario
+from gpu_cluster_gym.workloads._scenario import Scenario
 
 scenario = Scenario(
     trace="philly",

@@ -7,9 +7,9 @@ from os import PathLike
 
 import pandas as pd
 
-from workloads import xonar_mix
-from workloads._invented import count
-from workloads._xonar_like import generate
+from gpu_cluster_gym.workloads import xonar_mix
+from gpu_cluster_gym.workloads._invented import count
+from gpu_cluster_gym.workloads._xonar_like import generate
 
 ABOVE_GIB = (
     8.0  # our choice: two such jobs overflow a GPU of 32 GiB in 36 % of pairs, against 12 % of any two

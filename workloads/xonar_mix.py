@@ -12,9 +12,9 @@ from os import PathLike
 
 import pandas as pd
 
-from workloads._invented import count
-from workloads._scenario import Scenario
-from workloads._xonar_like import ITERATIONS, STARTUP_S, generate, jobs_table
+from gpu_cluster_gym.workloads._invented import count
+from gpu_cluster_gym.workloads._scenario import Scenario
+from gpu_cluster_gym.workloads._xonar_like import ITERATIONS, STARTUP_S, generate, jobs_table
 
 __all__ = ["ITERATIONS", "JOBS", "LOSS", "STARTUP_S", "jobs_table", "scenario", "trace"]
 

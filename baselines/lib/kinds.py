@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.vocabulary import OPEN
+from gpu_cluster_gym.simulator.vocabulary import OPEN
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 
 class Kinds:

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.policy import Action, Wait
-from simulator.search import Joins
+from gpu_cluster_gym.simulator.policy import Action, Wait
+from gpu_cluster_gym.simulator.search import Joins
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 LARGEST_LOG = (
     7.0  # our choice; of the ratio of active to idle: the largest that Xonar's authors met is 852, e^6.7

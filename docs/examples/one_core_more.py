@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from simulator.policy import Action, Resize, Start, Wait
+from gpu_cluster_gym.simulator.policy import Action, Resize, Start, Wait
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 WINDOW_S = 60.0
 GAIN = 0.06  # what a core must add: two measured windows differ by about .03 by chance

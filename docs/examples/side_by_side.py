@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.policy import Action, Placement, Start, Wait
+from gpu_cluster_gym.simulator.policy import Action, Placement, Start, Wait
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 
 def policy(view: "View") -> Action:

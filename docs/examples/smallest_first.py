@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from simulator.policy import Action, Start, Wait
+from gpu_cluster_gym.simulator.policy import Action, Start, Wait
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 
 def policy(view: "View") -> Action:

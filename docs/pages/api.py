@@ -11,14 +11,14 @@ PAGES: dict[str, tuple[str, str, Sequence[str]]] = {
     ),
     "environments": (
         "Environments",
-        "`import envs` registers `GPUCluster-v1`; [the environment](../environment.md) says what it is.",
+        "`import gpu_cluster_gym` registers `GPUCluster-v2`; [the environment](../environment.md) says what it is.",
         (
             "envs.env.GPUClusterEnv",
             "envs.moves.MovesEnv",
             "envs.steer.SteerEnv",
-            "envs.making",
+            "envs.registration",
             "envs.vector.GPUClusterVectorEnv",
-            "envs.naming.Named",
+            "envs.observation_spec.Named",
             "envs.agent_policy",
         ),
     ),
@@ -43,7 +43,7 @@ PAGES: dict[str, tuple[str, str, Sequence[str]]] = {
         "Every number that is reported comes from `summarise`; comparisons are paired by window.",
         (
             "evaluation.results",
-            "evaluation.numbers",
+            "evaluation.metrics",
             "evaluation.report",
             "evaluation.comparison",
             "evaluation.record",
@@ -61,7 +61,7 @@ PAGES: dict[str, tuple[str, str, Sequence[str]]] = {
             "agents",
             "agents.learn",
             "agents.vec_env",
-            "agents.saved_agent",
+            "agents.checkpoint",
         ),
     ),
 }
@@ -80,6 +80,8 @@ def pages() -> dict[str, str]:
         "",
     ]
     return {"api/index.md": "\n".join(index)} | {
-        f"api/{name}.md": "\n\n".join([f"# {title}", said, *(f"::: {each}" for each in named), ""])
+        f"api/{name}.md": "\n\n".join(
+            [f"# {title}", said, *(f"::: gpu_cluster_gym.{each}" for each in named), ""]
+        )
         for name, (title, said, named) in PAGES.items()
     }

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from benchmarks.table import OTHERWISE, WINDOWS
 from docs.pages.markdown import table
-from evaluation.bars import intervals
-from evaluation.marks import filled
-from workloads import named, names, windows
+from gpu_cluster_gym.evaluation.gantt_bars import intervals
+from gpu_cluster_gym.evaluation.marks import filled
+from gpu_cluster_gym.workloads import named, names, windows
 
 PAGE = Path(__file__).parent.parent / "benchmark.md"
 

@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
-from agents.training import Training
 from docs.pages.markdown import table
 from docs.pages.policies import below_fields
-from evaluation.numbers import NUMBERS
-from evaluation.record import SEGMENTS, TIMELINE
-from simulator import results
-from simulator.columns import Entities
-from simulator.entities import Gpus, Jobs, Nodes
-from traces import COLUMNS
-from workloads import Scenario
+from gpu_cluster_gym.agents.training import Training
+from gpu_cluster_gym.evaluation.metrics import NUMBERS
+from gpu_cluster_gym.evaluation.record import SEGMENTS, TIMELINE
+from gpu_cluster_gym.simulator import results
+from gpu_cluster_gym.simulator.columns import Entities
+from gpu_cluster_gym.simulator.entities import Gpus, Jobs, Nodes
+from gpu_cluster_gym.traces import COLUMNS
+from gpu_cluster_gym.workloads import Scenario
 
 HEADING = """# Columns and numbers
 

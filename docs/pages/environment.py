@@ -13,12 +13,12 @@ from gymnasium.spaces import Box, Dict, Discrete
 
 from docs.pages.markdown import table
 from docs.pages.policies import said
-from envs.env import GPUClusterEnv
-from envs.making import ON_THE_RULE, make, make_vec
-from envs.naming import apart
-from evaluation.asked import about
-from evaluation.marks import filled
-from traces import find, modules
+from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.envs.observation_spec import apart
+from gpu_cluster_gym.envs.registration import ON_THE_RULE, make, make_vec
+from gpu_cluster_gym.evaluation.cli_info import about
+from gpu_cluster_gym.evaluation.marks import filled
+from gpu_cluster_gym.traces import find, modules
 
 PAGE = Path(__file__).parent.parent / "environment.md"
 COLUMNS_PAGE = PAGE.with_name("observations.md")
@@ -35,7 +35,7 @@ SHOWN: dict[str, dict[str, Any]] = {
 @cache
 def made(which: str) -> Any:
     """Return one of the environments whose spaces are shown, with one window."""
-    return gymnasium.make("envs:GPUCluster-v1", count=1, **SHOWN[which]).unwrapped
+    return gymnasium.make("gpu_cluster_gym:GPUCluster-v2", count=1, **SHOWN[which]).unwrapped
 
 
 def actions() -> str:
@@ -44,7 +44,11 @@ def actions() -> str:
     for which, keywords in SHOWN.items():
         space, kind = made(which).action_space, keywords["action"]
         of_rule = ON_THE_RULE.get(kind)
-        is_what = of_rule[0].__doc__ if of_rule else f"{find('envs.actions', kind, 'action').__doc__}"
+        is_what = (
+            of_rule[0].__doc__
+            if of_rule
+            else f"{find('gpu_cluster_gym.envs.actions', kind, 'action').__doc__}"
+        )
         shape = f"Discrete({space.n})" if isinstance(space, Discrete) else in_words(space)
         rows.append((f"`{kind}`", f"`{shape}`", cleandoc(is_what or "").partition("\n")[0].rstrip(".")))
     return table(("`action`", "space", "is"), rows)
@@ -90,7 +94,8 @@ def in_words(space: Box) -> str:
 def rewards() -> str:
     """Return the table of the rewards that there are modules of."""
     return table(
-        ("`reward`", "is"), ((f"`{name}`", about("envs.rewards", name)) for name in modules("envs.rewards"))
+        ("`reward`", "is"),
+        ((f"`{name}`", about("envs.rewards", name)) for name in modules("envs.rewards")),
     )
 
 
@@ -144,7 +149,7 @@ def presets() -> str:
     """Return the ids that are registered for named workloads, with what each workload is."""
     return table(
         ("id", "is"),
-        ((f"`GPUCluster-{name}-v1`", about("workloads", name)) for name in modules("workloads")),
+        ((f"`GPUCluster-{name}-v2`", about("workloads", name)) for name in modules("workloads")),
     )
 
 

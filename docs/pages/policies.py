@@ -15,9 +15,9 @@ from typing import Any
 
 import pandas as pd
 
-import baselines
 from docs.pages.markdown import table
-from simulator.policy import Ranking
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.simulator.policy import Ranking
 
 RESULTS = Path(__file__).parent.parent / "results.csv"
 HEADING = """# Policies
@@ -40,7 +40,7 @@ def pages() -> dict[str, str]:
 
 def page(name: str) -> str:
     """Return the page of a policy."""
-    module = import_module(f"baselines.{name}")
+    module = import_module(f"gpu_cluster_gym.baselines.{name}")
     body = inspect.cleandoc(module.__doc__ or "").partition("\n")[2].strip()
     policy = module.policy
     parts = (
@@ -58,7 +58,9 @@ def page(name: str) -> str:
 
 def summary(name: str) -> str:
     """Return the first line of a policy's docstring."""
-    return inspect.cleandoc(import_module(f"baselines.{name}").__doc__ or "").partition("\n")[0]
+    return inspect.cleandoc(import_module(f"gpu_cluster_gym.baselines.{name}").__doc__ or "").partition("\n")[
+        0
+    ]
 
 
 def settings(policy: Any, grid: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ does in the place of one of the others, in order: nothing where a start is only 
 episode)` carries that out; one that the kernel steps has a `stepper` instead, which makes a `Stepper`.
 """
 
-from envs.actions._legal import Legal
-from envs.actions._steppers import PickStepper, PrimitiveStepper, Stepper
+from gpu_cluster_gym.envs.actions._legal import Legal
+from gpu_cluster_gym.envs.actions._steppers import PickStepper, PrimitiveStepper, Stepper
 
 __all__ = ["Legal", "PickStepper", "PrimitiveStepper", "Stepper"]

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from envs.slots import PartialAction, Shape
-from simulator.columns import Entities
-from simulator.policy import Placement, Resize, Start
-from simulator.view import View
-from simulator.vocabulary import (
+from gpu_cluster_gym.envs.slots import PartialAction, Shape
+from gpu_cluster_gym.simulator.columns import Entities
+from gpu_cluster_gym.simulator.policy import Placement, Resize, Start
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.simulator.vocabulary import (
     LEAST_CORES,
     MOST_SERVERS,
     NOBODY,

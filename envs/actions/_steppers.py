@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from simulator.kernel.slots import stepping
+from gpu_cluster_gym.simulator.kernel.slots import stepping
 
 
 class Stepper(ABC):

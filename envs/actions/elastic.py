@@ -5,8 +5,8 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from envs.actions import Legal
-from envs.actions._room import (
+from gpu_cluster_gym.envs.actions import Legal
+from gpu_cluster_gym.envs.actions._room import (
     SHUT,
     Still,
     asked_cores,
@@ -17,10 +17,10 @@ from envs.actions._room import (
     shape_of,
     whole_action,
 )
-from envs.slots import PartialAction, Slots
-from simulator.episode import Episode
-from simulator.policy import Action, Preempt, Resize, Throttle
-from simulator.view import View
+from gpu_cluster_gym.envs.slots import PartialAction, Slots
+from gpu_cluster_gym.simulator.episode import Episode
+from gpu_cluster_gym.simulator.policy import Action, Preempt, Resize, Throttle
+from gpu_cluster_gym.simulator.view import View
 
 WINDOW_S = 60.0  # of the shorter wait, in which utilisation can be measured
 LEVEL = 0.1  # step of a throttle

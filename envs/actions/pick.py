@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from envs.actions import Legal, PickStepper
-from envs.slots import Slots
-from simulator.policy import Action
-from simulator.view import View
+from gpu_cluster_gym.envs.actions import Legal, PickStepper
+from gpu_cluster_gym.envs.slots import Slots
+from gpu_cluster_gym.simulator.policy import Action
+from gpu_cluster_gym.simulator.view import View
 
 
 class Pick:

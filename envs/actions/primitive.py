@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from envs.actions import Legal, PrimitiveStepper
-from envs.slots import Slots
-from simulator.kernel.cluster.layout import PLACEMENTS
-from simulator.kernel.slots.features import FITS
-from simulator.kernel.slots.stepping import RULES
-from simulator.policy import Action, Preempt, Start
-from simulator.view import View
+from gpu_cluster_gym.envs.actions import Legal, PrimitiveStepper
+from gpu_cluster_gym.envs.slots import Slots
+from gpu_cluster_gym.simulator.kernel.cluster.layout import PLACEMENTS
+from gpu_cluster_gym.simulator.kernel.slots.features import FITS
+from gpu_cluster_gym.simulator.kernel.slots.stepping import RULES
+from gpu_cluster_gym.simulator.policy import Action, Preempt, Start
+from gpu_cluster_gym.simulator.view import View
 
 
 class Primitive:

@@ -3,7 +3,7 @@
 import numpy as np
 from gymnasium.spaces import Box
 
-from simulator.kernel.slots.features import HIGHEST, LOWEST
+from gpu_cluster_gym.simulator.kernel.slots.features import HIGHEST, LOWEST
 
 
 def features(size: int) -> Box:

@@ -3,12 +3,12 @@
 import numpy as np
 from gymnasium.spaces import Box, Dict
 
-from envs.naming import Part
-from envs.observations import _bounds
-from envs.observations.tables import observation as tables
-from envs.slots import Slots
-from simulator.view import View
-from simulator.vocabulary import DOWN, GPU_TYPES, MAX_SHARE, MOST_SERVERS, NOBODY
+from gpu_cluster_gym.envs.observation_spec import Part
+from gpu_cluster_gym.envs.observations import _bounds
+from gpu_cluster_gym.envs.observations.tables import observation as tables
+from gpu_cluster_gym.envs.slots import Slots
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.simulator.vocabulary import DOWN, GPU_TYPES, MAX_SHARE, MOST_SERVERS, NOBODY
 
 SHAPE = ("workers", "servers", "gpus", "fewest_workers", "most_workers", "cpu_slowdown")
 SPEEDS = tuple(f"speed_on_{name}" for name in GPU_TYPES)

@@ -3,11 +3,11 @@
 import numpy as np
 from gymnasium.spaces import Box
 
-from envs.naming import Part, numbered
-from envs.observations import _bounds
-from envs.slots import Slots
-from simulator.kernel.slots.features import A_RANK, OWN_CHOICE, QUEUE_FEATURES, TOTALS
-from simulator.view import View
+from gpu_cluster_gym.envs.observation_spec import Part, numbered
+from gpu_cluster_gym.envs.observations import _bounds
+from gpu_cluster_gym.envs.slots import Slots
+from gpu_cluster_gym.simulator.kernel.slots.features import A_RANK, OWN_CHOICE, QUEUE_FEATURES, TOTALS
+from gpu_cluster_gym.simulator.view import View
 
 
 class Flat:

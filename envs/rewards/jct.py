@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from envs.rewards import Moment, Number
+from gpu_cluster_gym.envs.rewards import Moment, Number
 
 
 def reward(before: Moment, action: Number, after: Moment, rollout: Callable[[], Number]) -> Number:

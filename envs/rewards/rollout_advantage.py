@@ -8,7 +8,7 @@ used as any simulator uses it; no policy sees it.
 
 from collections.abc import Callable
 
-from envs.rewards import Moment, Number
+from gpu_cluster_gym.envs.rewards import Moment, Number
 
 
 def reward(before: Moment, action: Number, after: Moment, rollout: Callable[[], Number]) -> Number:

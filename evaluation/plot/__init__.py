@@ -1,1 +1,1 @@
-"""Pictures of a run: `python -m evaluation.plot RUN` draws figures, `evaluate.py --report` leaves a page."""
+"""Pictures of a run: `gpu-cluster-gym plot RUN` draws figures, `evaluate.py --report` leaves a page."""

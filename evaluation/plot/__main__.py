@@ -1,4 +1,4 @@
-"""Draw the pictures of runs for a paper: `python -m evaluation.plot RUN...`.
+"""Draw the pictures of runs for a paper: `gpu-cluster-gym plot RUN...`.
 
 A run is a folder of `evaluate.py`, or one of `train_agent.py`: of all those of the latter there is one picture, how
 their agents learned.
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from evaluation.plot import figures, frames, learning
-from evaluation.plot.style import IN_PRINT, INCHES, save, style
+from gpu_cluster_gym.evaluation.plot import figures, frames, learning
+from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, INCHES, save, style
 
 KINDS = ("png", "svg", "pdf")
 
@@ -28,14 +28,14 @@ def main(args: Sequence[str] | None = None) -> int:
             if folder not in learned:
                 draw(folder, chosen)
     except ValueError as error:
-        print(f"evaluation.plot: {error}", file=sys.stderr)
+        print(f"gpu-cluster-gym plot: {error}", file=sys.stderr)
         return 2
     return 0
 
 
 def parser() -> argparse.ArgumentParser:
     """Return what reads the arguments."""
-    found = argparse.ArgumentParser("python -m evaluation.plot", description=__doc__.splitlines()[0])
+    found = argparse.ArgumentParser("gpu-cluster-gym plot", description=__doc__.splitlines()[0])
     found.add_argument(
         "runs",
         nargs="+",

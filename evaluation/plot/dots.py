@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from evaluation.plot.style import BLUE, GREY, INCHES, RED
+from gpu_cluster_gym.evaluation.plot.style import BLUE, GREY, INCHES, RED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from envs.render import JOBS, LOADING, PAUSING
-from evaluation.plot import series
-from evaluation.plot.frames import SIZES, Run, of_window
-from evaluation.plot.series import Shares
-from evaluation.plot.style import (
+from gpu_cluster_gym.envs.render import JOBS, LOADING, PAUSING
+from gpu_cluster_gym.evaluation.plot import series
+from gpu_cluster_gym.evaluation.plot.frames import SIZES, Run, of_window
+from gpu_cluster_gym.evaluation.plot.series import Shares
+from gpu_cluster_gym.evaluation.plot.style import (
     BLUE,
     GREY,
     INCHES,

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evaluation.about import ABOUT
-from evaluation.bars import node_of_gpus
-from evaluation.comparison import Comparison
-from evaluation.record import SEGMENTS_FILE, TIMELINE_FILE, Record
-from evaluation.run_folder import CHOICES, JOBS, SUMMARY, folder_name
-from traces import unknown
-from workloads import Workload
+from gpu_cluster_gym.evaluation.comparison import Comparison
+from gpu_cluster_gym.evaluation.gantt_bars import node_of_gpus
+from gpu_cluster_gym.evaluation.provenance import ABOUT
+from gpu_cluster_gym.evaluation.record import SEGMENTS_FILE, TIMELINE_FILE, Record
+from gpu_cluster_gym.evaluation.run_folder import CHOICES, JOBS, SUMMARY, folder_name
+from gpu_cluster_gym.traces import unknown
+from gpu_cluster_gym.workloads import Workload
 
 SIZES = ("CPU only", "1 GPU", "2-4 GPUs", "5-8 GPUs", "9 or more")
 """The classes of jobs by the GPUs that they ask for."""

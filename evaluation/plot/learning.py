@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from evaluation.plot.style import BLUE, GREY, INCHES, INK, Width
-from evaluation.run_folder import CHOICES
+from gpu_cluster_gym.evaluation.plot.style import BLUE, GREY, INCHES, INK, Width
+from gpu_cluster_gym.evaluation.run_folder import CHOICES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

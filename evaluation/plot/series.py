@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from evaluation import bars
-from evaluation.plot.frames import SIZES, Run, of_window, size_classes
+from gpu_cluster_gym.evaluation import gantt_bars
+from gpu_cluster_gym.evaluation.plot.frames import SIZES, Run, of_window, size_classes
 
 POINTS = 300
 """Of a curve, at most; between two of them lie as many jobs each."""
@@ -54,7 +54,7 @@ def over_time(run: Run, policy: str, window: int, edges: np.ndarray) -> pd.DataF
     totals = of_window(run.timeline[policy], window)
     time_s = totals["time_s"].to_numpy()
     columns = ("held_gpus", "busy_gpus", "queued", "memory_gib")
-    means = {name: bars.binned(time_s, totals[name].to_numpy(float), edges) for name in columns}
+    means = {name: gantt_bars.binned(time_s, totals[name].to_numpy(float), edges) for name in columns}
     return pd.DataFrame({"from_s": edges[:-1], **means})
 
 
@@ -68,7 +68,7 @@ def gantt(run: Run, policy: str, window: int, *, most: int = MOST_BARS) -> "pd.D
     segments = of_window(run.segments[policy], window)
     if len(run.node_of_gpu) > MOST_GPUS or (segments["num_gpus"] > 0).sum() > 2 * most:
         return shares(run, segments, window)
-    found = bars.bars(segments, run.node_gpus)
+    found = gantt_bars.bars(segments, run.node_gpus)
     return found if len(found) <= most else shares(run, segments, window)
 
 
@@ -88,4 +88,4 @@ def shares(run: Run, segments: pd.DataFrame, window: int) -> Shares:
     else:
         group = -(-nodes // ROWS)
         rows, row = run.node_of_gpu // group, "node" if group == 1 else f"group of {group} nodes"
-    return Shares(bars.held_by_row(segments, rows, edges(run, window, COLUMNS)), row)
+    return Shares(gantt_bars.held_by_row(segments, rows, edges(run, window, COLUMNS)), row)

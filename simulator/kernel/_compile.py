@@ -27,11 +27,11 @@ import numba
 import numpy as np
 from numba.core import caching, config
 
-from simulator.kernel._pipeline import Pipeline
+from gpu_cluster_gym.simulator.kernel._pipeline import Pipeline
 
 LINKED = numba.__version__.startswith("0.68.")  # the series that `_linking` has been tested with
 if LINKED:
-    from simulator.kernel import _linking
+    from gpu_cluster_gym.simulator.kernel import _linking
 
 MONTH = 30 * 86_400.0
 HERE = Path(__file__).parent
@@ -69,8 +69,8 @@ class AllInOneFolder(caching.UserProvidedCacheLocator):
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
-        """Return no folder of a file's own."""
-        return ""
+        """Return a folder for each package, so that files of several packages may have the same name."""
+        return Path(py_file).parent.name
 
 
 CACHE = cache_folder()

@@ -20,7 +20,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompileResult, compile_result
 from numba.core.environment import lookup_environment
 
-from simulator.kernel._pipeline import Pipeline
+from gpu_cluster_gym.simulator.kernel._pipeline import Pipeline
 
 SHORT = 300  # instructions; of longer ones LLVM inlines next to none
 

@@ -5,9 +5,9 @@ jobs that hold something or have GPUs kept for them, now or then, and appends wh
 owns.
 """
 
-from simulator.kernel._compile import compiled, entry
-from simulator.kernel.cluster import events
-from simulator.kernel.cluster.layout import (
+from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster import events
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     CHARGED,
     LOADING,
     MAX_SHARE,
@@ -17,8 +17,8 @@ from simulator.kernel.cluster.layout import (
     RESTARTING,
     RUNNING,
 )
-from simulator.kernel.cluster.progress import refresh
-from simulator.kernel.rankings import scheduling
+from gpu_cluster_gym.simulator.kernel.cluster.progress import refresh
+from gpu_cluster_gym.simulator.kernel.rankings import scheduling
 
 ENDED, STUCK, FULL = range(3)  # how `run_rule` returns
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, QUEUED
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, QUEUED
 
 
 def _row(**fields: str) -> np.dtype:

@@ -6,12 +6,21 @@ one that is equal is compared field by field, at each call. Passing a record is 
 
 import numpy as np
 
-from simulator.kernel._compile import compiled, entry
-from simulator.kernel.cluster import actions, events, exchange, least, outages, pausing, shapes, speed
-from simulator.kernel.cluster.discounting import HORIZON, step_cost
-from simulator.kernel.cluster.layout import NOBODY, RUNNING
-from simulator.kernel.cluster.placement import place as place_job
-from simulator.kernel.cluster.queues import (
+from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster import (
+    actions,
+    events,
+    exchange,
+    least,
+    outages,
+    pausing,
+    shapes,
+    speed,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.discounting import HORIZON, step_cost
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.placement import place as place_job
+from gpu_cluster_gym.simulator.kernel.cluster.queues import (
     attained_now,
     loading_time,
     open_all,
@@ -19,7 +28,7 @@ from simulator.kernel.cluster.queues import (
     remaining_now,
     reorder,
 )
-from simulator.kernel.rankings import cost_aware, scheduling
+from gpu_cluster_gym.simulator.kernel.rankings import cost_aware, scheduling
 
 
 @entry

@@ -4,9 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.kernel import calls
-from simulator.kernel.cluster.layout import LEAST_CORES, MAX_LEVELS, MODULUS, NOBODY, state_dtype, tier
-from traces import stream
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
+    LEAST_CORES,
+    MAX_LEVELS,
+    MODULUS,
+    NOBODY,
+    state_dtype,
+    tier,
+)
+from gpu_cluster_gym.traces import stream
 
 USUAL = (
     ("min_workers", "num_gpus"),

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from simulator.policy import Action
-from simulator.speed_model import Speeds, seconds
-from simulator.vocabulary import MOST_SERVERS, NOBODY, QUEUED, RUNNING
+from gpu_cluster_gym.simulator.policy import Action
+from gpu_cluster_gym.simulator.speed_model import Speeds, seconds
+from gpu_cluster_gym.simulator.vocabulary import MOST_SERVERS, NOBODY, QUEUED, RUNNING
 from tests.accounts.shape_rounds import Rounds
 from tests.accounts.shapes import Now, Shape, Wish, active, held, smaller
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 GPU_SERVICE, CORES_SERVICE = 10.0, 5.0  # of a GPU, and of a server's or CPU worker's 5 cores (Aiturbo-vGPU)
 THRESHOLDS = (30.0, 180.0)  # points at which the next queue begins, for SCALE jobs (as there)

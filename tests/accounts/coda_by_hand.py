@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.policy import Action, Wait
+from gpu_cluster_gym.simulator.policy import Action, Wait
 from tests.accounts.shares_of_cores import Holders, divide, holders, resizes, start_on_cores
 from tests.accounts.throttling import throttling
 from tests.accounts.trial_of_cores import Tuner
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 
 @dataclass

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from simulator.episode import Episode
-from simulator.kernel import calls
-from simulator.kernel.cluster import laws
-from simulator.kernel.cluster.laws import Seat
-from simulator.kernel.cluster.layout import NOBODY, QUEUED, RUNNING
+from gpu_cluster_gym.simulator.episode import Episode
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster.laws import Seat
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, QUEUED, RUNNING
 
 MOST_TRIED = 150  # instants of an episode; after that the best so far stands
 

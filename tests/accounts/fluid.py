@@ -6,12 +6,12 @@ When nodes fail, and who fails where memory runs over, is drawn: of that the epi
 import math
 from collections import Counter
 
-from simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
+from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
+from gpu_cluster_gym.workloads import Workload
 from tests.accounts.formulas import fewest_cores, tasks
 from tests.accounts.lives import DOWN, HOLDING, OPEN, Ground, Life, shape_of
 from tests.accounts.outages import Outages
 from tests.accounts.paces import speeds_of
-from workloads import Workload
 
 ROUNDING = 1e-6  # s
 TINY = 1e-9

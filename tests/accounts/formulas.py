@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-import traces
-from simulator.cluster import GPU_MEMORY_GIB, Cluster
-from simulator.physics import Physics
-from workloads import Workload
+from gpu_cluster_gym import traces
+from gpu_cluster_gym.simulator.cluster import GPU_MEMORY_GIB, Cluster
+from gpu_cluster_gym.simulator.physics import Physics
+from gpu_cluster_gym.workloads import Workload
 
 CORES = 5.0  # of a parameter server on cores, and of a worker there
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from baselines.gavel import ROUND_S
-from baselines.lib.kinds import Kinds
-from baselines.lib.shares import NOTHING, Objective, Shares
-from simulator.kernel.rounds.glances import GLANCE_S
-from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
-from simulator.search import Room, displaceable, room_before
-from simulator.vocabulary import DONE, LOADING, NOBODY, RUNNING
+from gpu_cluster_gym.baselines.gavel import ROUND_S
+from gpu_cluster_gym.baselines.lib.kinds import Kinds
+from gpu_cluster_gym.baselines.lib.shares import NOTHING, Objective, Shares
+from gpu_cluster_gym.simulator.kernel.rounds.glances import GLANCE_S
+from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
+from gpu_cluster_gym.simulator.search import Room, displaceable, room_before
+from gpu_cluster_gym.simulator.vocabulary import DONE, LOADING, NOBODY, RUNNING
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 ROUNDING = 1e-6  # of sums of cores
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.policy import Action, Placement, Preempt, Start
-from simulator.vocabulary import NOBODY, PAUSING
+from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Start
+from gpu_cluster_gym.simulator.vocabulary import NOBODY, PAUSING
 from tests.accounts.room_by_hand import alone, cheapest
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 ROUNDING = 1e-6  # of sums of cores
 

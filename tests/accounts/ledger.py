@@ -6,13 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from simulator.episode import Episode, asking, discipline_of
-from simulator.kernel import calls
-from simulator.kernel.cluster import laws
-from simulator.kernel.cluster.layout import DONE, FUTURE, LOADING, PAUSING, QUEUED, RESERVED, RUNNING
-from simulator.next_moves import adopt
-from simulator.policy import Action, Policy, Ranking, Wait
-from simulator.source import Record
+from gpu_cluster_gym.simulator.episode import Episode, asking, discipline_of
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
+    DONE,
+    FUTURE,
+    LOADING,
+    PAUSING,
+    QUEUED,
+    RESERVED,
+    RUNNING,
+)
+from gpu_cluster_gym.simulator.next_moves import adopt
+from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking, Wait
+from gpu_cluster_gym.simulator.source import Record
 
 ROUNDING = 1e-9  # of sums of many times
 

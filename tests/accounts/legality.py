@@ -2,7 +2,7 @@
 
 import math
 
-from simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
+from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
 from tests.accounts.fluid import TINY, Fluid
 from tests.accounts.formulas import Shape, Task, fewest_cores
 from tests.accounts.lives import OPEN, Life, shape_of

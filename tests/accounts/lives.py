@@ -3,9 +3,9 @@
 import math
 from dataclasses import dataclass, field
 
-from simulator.cluster import Cluster
-from simulator.physics import Physics
-from simulator.policy import Placement
+from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.physics import Physics
+from gpu_cluster_gym.simulator.policy import Placement
 from tests.accounts.formulas import Shape, Task, exchange, reference_s, wanted_cores
 
 HOLDING = ("running", "loading", "pausing")

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.policy import Action
-from simulator.speed_model import Speeds
-from simulator.vocabulary import CLOSED, MOST_SERVERS, OPEN
+from gpu_cluster_gym.simulator.policy import Action
+from gpu_cluster_gym.simulator.speed_model import Speeds
+from gpu_cluster_gym.simulator.vocabulary import CLOSED, MOST_SERVERS, OPEN
 from tests.accounts.shape_rounds import Rounds
 from tests.accounts.shapes import Now, Shape, Wish, active, asked, cores_each, cores_feeding, smaller
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 
 class Claim(NamedTuple):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from simulator.physics import Physics
+from gpu_cluster_gym.simulator.physics import Physics
 from tests.accounts.lives import DOWN, DRAINING, OPEN
 
 ROUNDING, HOUR = 1e-6, 3600.0  # s

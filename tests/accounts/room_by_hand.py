@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.vocabulary import CLOSED, NOBODY
+from gpu_cluster_gym.simulator.vocabulary import CLOSED, NOBODY
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 
 ROUNDING = 1e-6  # of sums of cores

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from baselines.las import LIMITS
-from simulator.kernel.rounds.glances import GLANCE_S, MOST_GLANCES
-from simulator.policy import Action, Wait
-from simulator.rounds import ROUND_S, Wishes
-from simulator.search import grants, queued_or_running
-from simulator.view import View
-from simulator.vocabulary import QUEUED
+from gpu_cluster_gym.baselines.las import LIMITS
+from gpu_cluster_gym.simulator.kernel.rounds.glances import GLANCE_S, MOST_GLANCES
+from gpu_cluster_gym.simulator.policy import Action, Wait
+from gpu_cluster_gym.simulator.priority_rounds import ROUND_S, Wishes
+from gpu_cluster_gym.simulator.search import grants, queued_or_running
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.simulator.vocabulary import QUEUED
 
 
 class RoundsByHand:

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.rule import Rule
-from simulator.vocabulary import RUNNING
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.vocabulary import RUNNING
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
     from tests.accounts.rule_seats import Seats
 
 FIRST_GUESS, WATCH_S, MOST = 0.13, 600.0, 16

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
-from simulator.rule import Rule
-from simulator.vocabulary import PAUSING, QUEUED, RUNNING
+from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.vocabulary import PAUSING, QUEUED, RUNNING
 from tests.accounts.rule_across import Across
 from tests.accounts.rule_cores import Feeder
 from tests.accounts.rule_pauses import later_end_s, slow_offer, worthwhile, worthwhile_beyond
@@ -18,7 +18,7 @@ from tests.accounts.rule_types import Types
 from tests.accounts.throttling import throttling
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
     from tests.accounts.shares_of_cores import Holders
 
 TRIED = 8  # jobs that could gain by pauses, at most

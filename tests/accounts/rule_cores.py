@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.policy import Action
-from simulator.rule import Rule
+from gpu_cluster_gym.simulator.policy import Action
+from gpu_cluster_gym.simulator.rule import Rule
 from tests.accounts.rule_seats import Seats, between
 from tests.accounts.rule_shapes import Paces
 from tests.accounts.shares_of_cores import ROUNDING, Holders, divide, resizes, start_on_cores
 from tests.accounts.trial_of_cores import Tuner
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 WHOLE = 1.0  # CPU jobs keep all they ask for
 LEAST_GAIN = 1e-9

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.policy import Placement, Start
+from gpu_cluster_gym.simulator.policy import Placement, Start
 from tests.accounts.room_by_hand import alone, cheapest, make_room
 from tests.accounts.rule_places import Options
 from tests.accounts.rule_seats import Offer, Seats
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 
 class Swap(NamedTuple):

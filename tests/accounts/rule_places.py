@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.vocabulary import SERVER_CORES
+from gpu_cluster_gym.simulator.vocabulary import SERVER_CORES
 from tests.accounts.rule_across import first_node, second_node
 from tests.accounts.rule_seats import Offer, Seats
 from tests.accounts.rule_shapes import ROUNDING, Paces, Way, Ways
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 
 class Options(NamedTuple):

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.rule import Rule
-from simulator.vocabulary import DONE, LOADING, PAUSING, QUEUED, RUNNING
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.vocabulary import DONE, LOADING, PAUSING, QUEUED, RUNNING
 from tests.accounts.rule_across import Across
 from tests.accounts.rule_shapes import ROUNDING, Paces
 from tests.accounts.rule_types import Types
 from tests.accounts.sharing_by_hand import ALONE_AFTER
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 CONTENTION, LOSS_PER_JOB = 0.48, 0.04
 NOBODY = -1

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.speed_model import Speeds, seconds
-from simulator.vocabulary import MOST_SERVERS, SERVER_CORES
+from gpu_cluster_gym.simulator.speed_model import Speeds, seconds
+from gpu_cluster_gym.simulator.vocabulary import MOST_SERVERS, SERVER_CORES
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 WIDTHS = (1, 2, 4, 8, 16)  # and what a job asks for
 ROUNDING = 1e-6

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.source import source_of
+from gpu_cluster_gym.simulator.source import source_of
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 MOST_SPREAD = 16  # GPUs that a job asks for, if it is to be spread by choice
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from simulator.policy import Action, Preempt, Start, Wait
+from gpu_cluster_gym.simulator.policy import Action, Preempt, Start, Wait
 from tests.accounts.reference import Job, Node
 
 

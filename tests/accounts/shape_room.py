@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.vocabulary import LOADING, NOBODY, OPEN, PAUSING, RUNNING
+from gpu_cluster_gym.simulator.vocabulary import LOADING, NOBODY, OPEN, PAUSING, RUNNING
 from tests.accounts.shapes import Now, Shape, Wish, cores_each, cores_feeding, held
 
 ROUNDING = 1e-6  # of sums of cores

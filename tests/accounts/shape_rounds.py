@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.kernel.rounds.glances import GLANCE_S
-from simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
-from simulator.vocabulary import DONE, NOBODY, PAUSING, QUEUED
+from gpu_cluster_gym.simulator.kernel.rounds.glances import GLANCE_S
+from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
+from gpu_cluster_gym.simulator.vocabulary import DONE, NOBODY, PAUSING, QUEUED
 from tests.accounts.shape_room import ROUNDING, Grant, Room
 from tests.accounts.shapes import Now, Wish, asked, cores_each, held
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 
 class Rounds:

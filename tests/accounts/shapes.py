@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.vocabulary import DONE, SERVER_CORES, WORKER_CORES
+from gpu_cluster_gym.simulator.vocabulary import DONE, SERVER_CORES, WORKER_CORES
 
 if TYPE_CHECKING:
-    from simulator.columns import Entities
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.columns import Entities
+    from gpu_cluster_gym.simulator.view import View
 
 
 class Once:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.policy import Action, Placement, Resize, Start
-from simulator.vocabulary import OPEN
+from gpu_cluster_gym.simulator.policy import Action, Placement, Resize, Start
+from gpu_cluster_gym.simulator.vocabulary import OPEN
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 LEAST_SHARE = 0.5  # of the cores it asks for, that a CPU job keeps in any case; our choice
 ROUNDING = 1e-6

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.policy import Placement, Start
-from simulator.vocabulary import NOBODY
+from gpu_cluster_gym.simulator.policy import Placement, Start
+from gpu_cluster_gym.simulator.vocabulary import NOBODY
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 ALONE_AFTER = 3  # our choice; without an end to it two jobs could destroy each other's work for ever
 

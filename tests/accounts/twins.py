@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from simulator.episode import asking
-from simulator.kernel import calls
-from simulator.kernel.cluster import laws
-from simulator.kernel.cluster.layout import PHASES
-from simulator.policy import Action, Policy, Wait
+from gpu_cluster_gym.simulator.episode import asking
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster.layout import PHASES
+from gpu_cluster_gym.simulator.policy import Action, Policy, Wait
+from gpu_cluster_gym.workloads import Workload
 from tests.accounts.fluid import ROUNDING, Fluid
 from tests.accounts.legality import is_legal
 from tests.accounts.lives import CLOSED, DRAINING, HOLDING, Life, shape_of
-from workloads import Workload
 
 Columns = dict[str, tuple[Sequence[Any], Sequence[Any]]]  # what the episode says, and what the account says
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from agents import load_policy, saved_agent
-from agents.saved_agent import CHOICES, WEIGHTS, Agent
-from agents.steer_network import SteerNetwork
-from agents.training import STEER
-from simulator.kernel.rule.load import LOAD
-from simulator.rule import Rule
-from simulator.steered import Steered
+from gpu_cluster_gym.agents import checkpoint, load_policy
+from gpu_cluster_gym.agents.checkpoint import CHOICES, WEIGHTS, Agent
+from gpu_cluster_gym.agents.steer_network import SteerNetwork
+from gpu_cluster_gym.agents.training import STEER
+from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.steered import Steered
+from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import TINY, opinionated
-from workloads import Scenario
 
 SCENARIO = Scenario(cluster="2x8", jobs=40)
 
@@ -25,7 +25,7 @@ SCENARIO = Scenario(cluster="2x8", jobs=40)
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     """Return the folder of an agent."""
-    saved_agent.save(tmp_path / "agent", Agent(opinionated(), TINY, SCENARIO), about={"step": 7})
+    checkpoint.save(tmp_path / "agent", Agent(opinionated(), TINY, SCENARIO), about={"step": 7})
     return tmp_path / "agent"
 
 
@@ -36,7 +36,7 @@ def rewrite(folder: Path, change: dict[str, object]) -> None:
 
 
 def test_what_is_read_is_what_was_written(saved: Path) -> None:
-    agent = saved_agent.load(saved)
+    agent = checkpoint.load(saved)
     assert (agent.training, agent.scenario) == (TINY, SCENARIO)
     written, read = opinionated().state_dict(), agent.network.state_dict()
     assert written.keys() == read.keys()
@@ -44,7 +44,7 @@ def test_what_is_read_is_what_was_written(saved: Path) -> None:
 
 
 def test_nothing_else_is_left_in_the_folder(saved: Path) -> None:
-    saved_agent.save(saved, Agent(opinionated(seed=1), TINY, SCENARIO))
+    checkpoint.save(saved, Agent(opinionated(seed=1), TINY, SCENARIO))
     assert sorted(file.name for file in saved.iterdir()) == [CHOICES, WEIGHTS]
 
 
@@ -54,13 +54,13 @@ def test_a_failed_write_keeps_the_agent_before(saved: Path, monkeypatch: pytest.
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space"):
-        saved_agent.save(saved, Agent(opinionated(seed=1), TINY, SCENARIO))
-    kept = saved_agent.load(saved).network.state_dict()
+        checkpoint.save(saved, Agent(opinionated(seed=1), TINY, SCENARIO))
+    kept = checkpoint.load(saved).network.state_dict()
     assert all(torch.equal(kept[name], weights) for name, weights in opinionated().state_dict().items())
 
 
 def test_other_features_are_refused(saved: Path) -> None:
-    rewrite(saved, {"layout": saved_agent.LAYOUTS["pick"] | {"totals": ["free_share"]}})
+    rewrite(saved, {"layout": checkpoint.LAYOUTS["pick"] | {"totals": ["free_share"]}})
     with pytest.raises(ValueError, match="trained with other totals"):
         load_policy(saved)
 
@@ -71,8 +71,8 @@ def test_an_agent_that_steers_reads_the_load_by_name(tmp_path: Path) -> None:
     training = replace(STEER, weights=("price", "harm"), hidden=4)
     network = SteerNetwork(2, 4, reads)
     torch.nn.init.normal_(network.offsets.weight, generator=torch.Generator().manual_seed(0))
-    saved_agent.save(tmp_path / "agent", Agent(network, training, SCENARIO))
-    read = saved_agent.load(tmp_path / "agent").network
+    checkpoint.save(tmp_path / "agent", Agent(network, training, SCENARIO))
+    read = checkpoint.load(tmp_path / "agent").network
     assert isinstance(read, SteerNetwork)
     load = np.arange(len(LOAD), dtype=np.float32) / 10
     wanted = network(torch.from_numpy(np.array([load[LOAD.index(name)] for name in reads]))[None])[0]
@@ -86,15 +86,15 @@ def test_an_agent_that_steers_reads_the_load_by_name(tmp_path: Path) -> None:
 def test_an_agent_that_steers_begins_where_it_began_whatever_the_default_is_now(tmp_path: Path) -> None:
     training = replace(STEER, weights=("price",), hidden=4)
     begun = Agent(SteerNetwork(1, 4), training, SCENARIO, Rule(price=2.5, caution=0.5))
-    saved_agent.save(tmp_path / "agent", begun)
-    assert saved_agent.load(tmp_path / "agent").start == begun.start
+    checkpoint.save(tmp_path / "agent", begun)
+    assert checkpoint.load(tmp_path / "agent").start == begun.start
     policy = load_policy(tmp_path / "agent")
     assert isinstance(policy, Steered)
     assert policy.offsets.start == begun.start
     rewrite(
         tmp_path / "agent", {"layout": {"action": "steer", "load": list(LOAD)}}
     )  # as before there was a word
-    assert saved_agent.load(tmp_path / "agent").start == saved_agent.FORMER_START
+    assert checkpoint.load(tmp_path / "agent").start == checkpoint.FORMER_START
     for wrong in ({"price": -1}, {"luck": 1}, {"price": "dear"}, 7):
         rewrite(tmp_path / "agent", {"layout": {"action": "steer", "load": list(LOAD), "start": wrong}})
         with pytest.raises(ValueError, match="the rule with which it begins"):
@@ -127,7 +127,7 @@ def test_choices_that_cannot_be_are_refused(saved: Path, change: dict[str, objec
 
 def test_choices_by_names_of_before_are_read(saved: Path) -> None:
     rewrite(saved, {"scenario": {"jobs": 40, "node_mtbf": 7.0, "drain_length": 0.5}})
-    assert saved_agent.load(saved).scenario == Scenario(jobs=40, node_mtbf_h=7.0, drain_length_h=0.5)
+    assert checkpoint.load(saved).scenario == Scenario(jobs=40, node_mtbf_h=7.0, drain_length_h=0.5)
 
 
 @pytest.mark.parametrize("content", [b"", b"not JSON", b"[" * 100_000, b"\xff\xfe", b"null"])
@@ -179,7 +179,7 @@ def test_nothing_in_the_folder_is_executed(saved: Path, tmp_path: Path) -> None:
 
 def test_wider_weights_than_the_choices_say_are_refused(saved: Path, tmp_path: Path) -> None:
     wide = replace(TINY, hidden=48)
-    saved_agent.save(tmp_path / "wide", Agent(opinionated(wide), wide, SCENARIO))
+    checkpoint.save(tmp_path / "wide", Agent(opinionated(wide), wide, SCENARIO))
     (tmp_path / "wide" / WEIGHTS).replace(saved / WEIGHTS)
     with pytest.raises(ValueError, match="does not hold this agent's weights"):
         load_policy(saved)

@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 import torch
 
-from agents.learned import policy_of
-from agents.pick import play
-from agents.saved_agent import Agent
-from agents.slot_network import Observation
-from simulator.episode import run
+from gpu_cluster_gym.agents.checkpoint import Agent
+from gpu_cluster_gym.agents.learned import policy_of
+from gpu_cluster_gym.agents.pick import play
+from gpu_cluster_gym.agents.slot_network import Observation
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import TINY, batch_of, crowded, env_of, opinionated
-from workloads import Scenario
 
 
 @pytest.fixture(scope="module")

@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 import torch
 
-from agents import saved_agent
-from agents.beginning import held
-from agents.learn import learn, learner_of
-from agents.learned import policy_of
-from agents.moves import MovesLearner
-from agents.saved_agent import Agent
-from agents.shipping import SHIPPED
-from agents.steer import SteerLearner
-from agents.steer_network import SteerNetwork
-from agents.training import MOVES, PICK, STEER, Training
-from simulator.episode import run
-from simulator.kernel.rule.load import LOAD
-from simulator.rule import Rule
-from workloads import Scenario, named, windows
+from gpu_cluster_gym.agents import checkpoint
+from gpu_cluster_gym.agents.checkpoint import Agent
+from gpu_cluster_gym.agents.initialization import held
+from gpu_cluster_gym.agents.learn import learn, learner_of
+from gpu_cluster_gym.agents.learned import policy_of
+from gpu_cluster_gym.agents.moves import MovesLearner
+from gpu_cluster_gym.agents.pretrained import SHIPPED
+from gpu_cluster_gym.agents.steer import SteerLearner
+from gpu_cluster_gym.agents.steer_network import SteerNetwork
+from gpu_cluster_gym.agents.training import MOVES, PICK, STEER, Training
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.workloads import Scenario, named, windows
 
 FEW = replace(STEER, windows=2, environments=2, validation_windows=2, rollout_steps=4, batch=8, steps=8)
 
@@ -41,7 +41,7 @@ def earlier(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Pat
         network.offsets.weight.normal_(std=0.3)
     noted = {"offset_price": 0.5, "offset_harm": -0.5, "offset_growth": 0.25}
     agent = Agent(network, training, scenario, Rule(caution=2.0))
-    saved_agent.save(folder, agent, about={"validation": noted})
+    checkpoint.save(folder, agent, about={"validation": noted})
     return folder
 
 
@@ -51,7 +51,7 @@ def beginning_at(folder: Path, training: Training = FEW) -> Training:
 
 def test_what_steers_begins_as_the_agent(scenario: Scenario, earlier: Path) -> None:
     """Its weights, its width and how often it decides are the agent's, whatever is usual, and so is what it does."""
-    agent = saved_agent.load(earlier)
+    agent = checkpoint.load(earlier)
     learner = learner_of(scenario, beginning_at(earlier))
     assert isinstance(learner, SteerLearner)
     network = learner.network(learner.model())
@@ -70,8 +70,8 @@ def test_it_goes_on_from_there(scenario: Scenario, earlier: Path, tmp_path: Path
     learn(
         scenario, beginning_at(earlier, replace(FEW, steps=24, learning_rate=0.1, validate_every=8)), tmp_path
     )
-    last = max((tmp_path / "checkpoints").iterdir(), key=lambda each: saved_agent.about(each)["step"])
-    before, after = (saved_agent.load(folder).network.state_dict() for folder in (earlier, last))
+    last = max((tmp_path / "checkpoints").iterdir(), key=lambda each: checkpoint.about(each)["step"])
+    before, after = (checkpoint.load(folder).network.state_dict() for folder in (earlier, last))
     assert before.keys() == after.keys()
     moved = {name: float((after[name] - before[name]).abs().max()) for name in before}
     assert all(0 < each < 1 for each in moved.values()), moved
@@ -79,7 +79,7 @@ def test_it_goes_on_from_there(scenario: Scenario, earlier: Path, tmp_path: Path
 
 def test_an_agent_that_comes_with_the_project_may_go_on_elsewhere(scenario: Scenario) -> None:
     learner = learner_of(scenario, beginning_at(SHIPPED / "busy"))
-    shipped = saved_agent.load(SHIPPED / "busy")
+    shipped = checkpoint.load(SHIPPED / "busy")
     assert learner.training.hidden == shipped.training.hidden
     assert learner.begun.rule == shipped.start
 
@@ -88,7 +88,7 @@ def test_moves_begin_at_what_the_agent_does_on_average(scenario: Scenario, earli
     few = replace(MOVES, windows=1, environments=1, validation_windows=1, futures=1)
     learner = learner_of(scenario, beginning_at(earlier, few))
     assert isinstance(learner, MovesLearner)
-    average = held(saved_agent.load(earlier), saved_agent.about(earlier)["validation"])
+    average = held(checkpoint.load(earlier), checkpoint.about(earlier)["validation"])
     assert learner.begun.rule == average
     assert average.price != Rule().price
     assert average.caution == 2.0
@@ -110,6 +110,6 @@ def test_what_cannot_be_is_refused(scenario: Scenario, earlier: Path, tmp_path: 
     with pytest.raises(ValueError, match="normalize is for agents that begin anew"):
         learner_of(scenario, beginning_at(earlier, replace(FEW, normalize=True)))
     learner = learner_of(scenario, replace(MOVES, windows=1, environments=1))
-    saved_agent.save(tmp_path, Agent(learner.network(learner.model()), learner.training, scenario))
+    checkpoint.save(tmp_path, Agent(learner.network(learner.model()), learner.training, scenario))
     with pytest.raises(ValueError, match="expected an agent that steers, not one of action moves"):
         learner_of(scenario, beginning_at(tmp_path))

@@ -7,21 +7,21 @@ from functools import cache
 import numpy as np
 import pytest
 
-import baselines
-from agents.constants import Course, Searching, acting, first, rule_of, search
-from agents.learn import learner_of
-from agents.learned import policy_of
-from agents.saved_agent import Agent
-from agents.steer import SteerLearner
-from agents.training import PICK, STEER
-from envs.openings import Opening
-from envs.steer import Steering
-from simulator.episode import run
-from simulator.kernel.rule.load import LOAD
-from simulator.rule import RULE_PARAMETERS, Rule
-from simulator.steered import REACH, Offsets
-from workloads import Split, named, windows
-from workloads import names as workload_names
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.agents.checkpoint import Agent
+from gpu_cluster_gym.agents.constants import Course, Searching, acting, first, rule_of, search
+from gpu_cluster_gym.agents.learn import learner_of
+from gpu_cluster_gym.agents.learned import policy_of
+from gpu_cluster_gym.agents.steer import SteerLearner
+from gpu_cluster_gym.agents.training import PICK, STEER
+from gpu_cluster_gym.envs.openings import Opening
+from gpu_cluster_gym.envs.steer import Steering
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.rule import RULE_PARAMETERS, Rule
+from gpu_cluster_gym.simulator.steered import REACH, Offsets
+from gpu_cluster_gym.workloads import Split, named, windows
+from gpu_cluster_gym.workloads import names as workload_names
 
 FEW = 60  # jobs
 TWO = ("price", "exponent")

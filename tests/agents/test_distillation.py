@@ -9,16 +9,16 @@ import pytest
 from gymnasium.spaces import Box
 from stable_baselines3.common.logger import configure
 
-import baselines
-from agents.distillation import Distilled
-from agents.learn import learner_of
-from agents.steer import SteerLearner
-from agents.training import STEER
-from simulator.rule import Rule
-from simulator.steered import Offsets
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.agents.distillation import Distilled
+from gpu_cluster_gym.agents.learn import learner_of
+from gpu_cluster_gym.agents.steer import SteerLearner
+from gpu_cluster_gym.agents.training import STEER
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.steered import Offsets
+from gpu_cluster_gym.workloads import named
 from tests.cases.crowd import crowded
 from tests.cases.plain_vec_env import PlainVecEnv
-from workloads import named
 
 OFFSETS = np.array([[0.5, -0.25], [0.5, -0.25], [-0.75, 0.0], [-0.75, 0.0]])
 WEIGHTS = ("price", "harm")

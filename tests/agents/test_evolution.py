@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from agents import saved_agent
-from agents.callbacks import Validated
-from agents.evolution import Evolution, acts, ascent, groups_of_windows, mirrored
-from agents.learn import learn, learner_of
-from agents.steer import SteerLearner
-from agents.training import PICK, STEER
+from gpu_cluster_gym.agents import checkpoint
+from gpu_cluster_gym.agents.callbacks import Validated
+from gpu_cluster_gym.agents.evolution import Evolution, acts, ascent, groups_of_windows, mirrored
+from gpu_cluster_gym.agents.learn import learn, learner_of
+from gpu_cluster_gym.agents.steer import SteerLearner
+from gpu_cluster_gym.agents.training import PICK, STEER
+from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import crowded
-from workloads import Scenario
 
 FEW = replace(
     STEER,
@@ -125,7 +125,7 @@ def test_an_agent_is_learned_and_kept(scenario: Scenario, tmp_path: Path) -> Non
     best = learn(scenario, FEW, tmp_path / "first", validated=seen.append)
     assert seen[0].greedy.ratio == pytest.approx(1.0)
     assert seen[-1].greedy.ratio != seen[0].greedy.ratio
-    assert saved_agent.load(best).training.algorithm == "evolution"
+    assert checkpoint.load(best).training.algorithm == "evolution"
     again = learn(scenario, FEW, tmp_path / "again")
     for agent in (best, again):
         assert sorted(each.name for each in agent.iterdir()) == ["agent.json", "weights.safetensors"]

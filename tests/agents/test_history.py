@@ -7,15 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import baselines
-from agents.history import PROFILE, fit, written_down
 from benchmarks.history import judged, rms, uses
-from simulator.history import nearest
-from simulator.kernel.cluster.core_readings import GOOD
-from simulator.kernel.rule.history import PROFILE as WIDTH
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.agents.history import PROFILE, fit, written_down
+from gpu_cluster_gym.simulator.history import nearest
+from gpu_cluster_gym.simulator.kernel.cluster.core_readings import GOOD
+from gpu_cluster_gym.simulator.kernel.rule.history import PROFILE as WIDTH
+from gpu_cluster_gym.workloads import Scenario, named, whole, windows
+from gpu_cluster_gym.workloads._workload import FITTED, history_of
 from tests.cases import tiny
-from workloads import Scenario, named, whole, windows
-from workloads._workload import FITTED, history_of
 
 WITHIN, BETWEEN, GOOD_ERROR, BAD_ERROR = 0.3, 1.2, 0.2, 0.9
 NEEDS = {0: 1.5, 1: 3.0, 2: 6.0}  # cores, of three kinds of profile

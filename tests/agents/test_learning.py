@@ -14,18 +14,18 @@ from gymnasium.spaces import Box, Discrete
 from PIL import Image
 from stable_baselines3 import PPO
 
-from agents import saved_agent
-from agents.callbacks import Validated
-from agents.learn import learn, learner_of
-from agents.learner import Played, refuse_endless
-from agents.pick import PickLearner
-from agents.slot_ppo import TimedBuffer
-from agents.training import PICK, Training
-from agents.validation import Validation
-from envs.batch import BatchEnv
-from envs.render import JOBS
+from gpu_cluster_gym.agents import checkpoint
+from gpu_cluster_gym.agents.callbacks import Validated
+from gpu_cluster_gym.agents.learn import learn, learner_of
+from gpu_cluster_gym.agents.learner import Played, refuse_endless
+from gpu_cluster_gym.agents.pick import PickLearner
+from gpu_cluster_gym.agents.slot_ppo import TimedBuffer
+from gpu_cluster_gym.agents.training import PICK, Training
+from gpu_cluster_gym.agents.validation import Validation
+from gpu_cluster_gym.envs.batch import BatchEnv
+from gpu_cluster_gym.envs.render import JOBS
+from gpu_cluster_gym.workloads import Scenario, named
 from tests.cases.crowd import TINY, crowded
-from workloads import Scenario, named
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_the_same_seed_gives_the_same_weights(scenario: Scenario, tmp_path: Path
         training = replace(TINY, learning_seed=seed, steps=TINY.rollout * TINY.environments)
         learn(scenario, training, tmp_path / name)
         last = sorted((tmp_path / name / "checkpoints").iterdir())[-1]
-        return (last / saved_agent.WEIGHTS).read_bytes()
+        return (last / checkpoint.WEIGHTS).read_bytes()
 
     first = weights("first", 3)
     assert first == weights("second", 3)
@@ -134,7 +134,7 @@ def test_what_is_learned_does_not_depend_on_how_often_it_is_validated(
         out = tmp_path / str(validate_every)
         learn(scenario, replace(few, validate_every=validate_every), out)
         last: Path = max((out / "checkpoints").iterdir())
-        return (last / saved_agent.WEIGHTS).read_bytes()
+        return (last / checkpoint.WEIGHTS).read_bytes()
 
     assert weights(16) == weights(64)
 
@@ -155,7 +155,7 @@ def test_a_run_leaves_curves_checkpoints_and_the_best_agent(scenario: Scenario, 
     assert len(list(tmp_path.glob("events.out.tfevents.*"))) == 1
     ratios = [validated.greedy.ratio for validated in seen]
     assert min(ratios) == next(validated.greedy.ratio for validated in reversed(seen) if validated.best)
-    assert saved_agent.load(best).training == replace(training, learning_seed=0)
+    assert checkpoint.load(best).training == replace(training, learning_seed=0)
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -216,9 +216,9 @@ def test_what_is_learned_does_not_depend_on_the_images(
 ) -> None:
     few = replace(TINY, action="steer", search=0.0, steps=48)
     few = replace(few, environments=4, rollout_steps=4, batch=16, validate_every=16)
-    last = Path("checkpoints", "step-000000048", saved_agent.WEIGHTS)
+    last = Path("checkpoints", "step-000000048", checkpoint.WEIGHTS)
     learn(scenario, few, tmp_path / "seen")
-    monkeypatch.setattr("agents.callbacks.show_image", lambda *drawn: None)
+    monkeypatch.setattr("gpu_cluster_gym.agents.callbacks.show_image", lambda *drawn: None)
     learn(scenario, few, tmp_path / "unseen")
     assert (tmp_path / "seen" / last).read_bytes() == (tmp_path / "unseen" / last).read_bytes()
 

@@ -11,21 +11,21 @@ import pandas as pd
 import pytest
 import torch
 
-from agents import saved_agent
-from agents.callbacks import Validated, Validator
-from agents.learn import learn, learner_of
-from agents.learned import policy_of
-from agents.move_network import OWN, Listed, MoveNetwork, flat
-from agents.moves import MovesLearner, play
-from agents.saved_agent import Agent
-from agents.student import MARGINS, Student
-from agents.training import MOVE_KINDS, MOVES, STEER, Training
-from agents.vec_env import batch
-from envs.rule_batch import RuleVectorEnv
-from simulator.episode import run
-from simulator.kernel.moves.move_list import DIVIDE, FEATURES, KINDS
-from simulator.rule import Rule
-from workloads import named, windows
+from gpu_cluster_gym.agents import checkpoint
+from gpu_cluster_gym.agents.callbacks import Validated, Validator
+from gpu_cluster_gym.agents.checkpoint import Agent
+from gpu_cluster_gym.agents.learn import learn, learner_of
+from gpu_cluster_gym.agents.learned import policy_of
+from gpu_cluster_gym.agents.move_network import OWN, Listed, MoveNetwork, flat
+from gpu_cluster_gym.agents.moves import MovesLearner, play
+from gpu_cluster_gym.agents.student import MARGINS, Student
+from gpu_cluster_gym.agents.training import MOVE_KINDS, MOVES, STEER, Training
+from gpu_cluster_gym.agents.vec_env import batch
+from gpu_cluster_gym.envs.rule_batch import RuleVectorEnv
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.kernel.moves.move_list import DIVIDE, FEATURES, KINDS
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.workloads import named, windows
 
 FEW = replace(
     MOVES,
@@ -52,7 +52,7 @@ def environments(count: int = 2) -> RuleVectorEnv:
 def network_of(sure: float, training: Training = FEW, seed: int = 0) -> MoveNetwork:
     """Return a network whose scores are random, of a size."""
     torch.manual_seed(seed)
-    network = saved_agent.new_network(training)
+    network = checkpoint.new_network(training)
     assert isinstance(network, MoveNetwork)
     torch.nn.init.normal_(network.score.weight, std=sure)
     return network
@@ -139,8 +139,8 @@ def test_the_policy_is_the_environment_played_greedily() -> None:
 
 def test_a_saved_agent_answers_alike_and_keeps_its_rule(tmp_path: Path) -> None:
     start = Rule(caution=2.0, widening=0.0)
-    saved_agent.save(tmp_path, Agent(network_of(3.0), FEW, SCENARIO, start))
-    loaded = saved_agent.load(tmp_path)
+    checkpoint.save(tmp_path, Agent(network_of(3.0), FEW, SCENARIO, start))
+    loaded = checkpoint.load(tmp_path)
     vectors = some_lists(4)
     assert isinstance(loaded.network, MoveNetwork)
     assert loaded.network.forward_actor(vectors).tolist() == network_of(3.0).forward_actor(vectors).tolist()
@@ -149,11 +149,11 @@ def test_a_saved_agent_answers_alike_and_keeps_its_rule(tmp_path: Path) -> None:
 
 def test_an_agent_of_before_makes_moves_of_all_kinds(tmp_path: Path) -> None:
     """It says nothing of them."""
-    saved_agent.save(tmp_path, Agent(network_of(3.0), FEW, SCENARIO))
+    checkpoint.save(tmp_path, Agent(network_of(3.0), FEW, SCENARIO))
     choices = json.loads((tmp_path / "agent.json").read_text())
     assert choices["training"].pop("instead") == list(FEW.instead)
     (tmp_path / "agent.json").write_text(json.dumps(choices))
-    network: Any = saved_agent.load(tmp_path).network
+    network: Any = checkpoint.load(tmp_path).network
     seen = Listed.of(some_lists())
     assert torch.equal(network.others(seen), seen.legal & ~seen.own)
 
@@ -263,7 +263,7 @@ def test_an_agent_is_learned_and_kept(how: dict[str, Any], tmp_path: Path) -> No
     best = learn(SCENARIO, training, tmp_path / "first", validated=seen.append)
     assert seen[0].greedy.ratio == pytest.approx(1.0)
     assert seen[0].greedy.numbers["agreement_with_start"] == 1.0
-    last: Any = saved_agent.load(max((tmp_path / "first" / "checkpoints").iterdir())).network
+    last: Any = checkpoint.load(max((tmp_path / "first" / "checkpoints").iterdir())).network
     assert last.score.weight.abs().max() > 0.01
     again = learn(SCENARIO, training, tmp_path / "again")
     assert (best / "weights.safetensors").read_bytes() == (again / "weights.safetensors").read_bytes()

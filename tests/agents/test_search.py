@@ -11,15 +11,15 @@ from gymnasium.spaces import Box
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import configure
 
-from agents import saved_agent
-from agents.callbacks import Validated
-from agents.learn import learn, learner_of
-from agents.search import ENDLESS, TOGETHER, SearchFirst, side_by_side
-from agents.training import CONSTANTS, MOVES, PICK, STEER
-from simulator import old_names
+from gpu_cluster_gym.agents import checkpoint
+from gpu_cluster_gym.agents.callbacks import Validated
+from gpu_cluster_gym.agents.learn import learn, learner_of
+from gpu_cluster_gym.agents.search import ENDLESS, TOGETHER, SearchFirst, side_by_side
+from gpu_cluster_gym.agents.training import CONSTANTS, MOVES, PICK, STEER
+from gpu_cluster_gym.simulator import old_names
+from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import crowded
 from tests.cases.plain_vec_env import PlainVecEnv
-from workloads import Scenario
 
 TARGET = np.array([0.4, -0.6])
 STEPS = 3  # a window
@@ -196,7 +196,7 @@ def test_a_search_alone_leaves_constants(scenario: Scenario, tmp_path: Path) -> 
     seen: list[Validated] = []
     learn(scenario, replace(FEW, search=1.0), tmp_path, validated=seen.append)
     last = max((tmp_path / "checkpoints").iterdir())
-    network: Any = saved_agent.load(last).network
+    network: Any = checkpoint.load(last).network
     loads = torch.from_numpy(np.random.default_rng(0).normal(size=(5, len(network.reads))).astype(np.float32))
     with torch.no_grad():
         answers = network(loads).numpy()

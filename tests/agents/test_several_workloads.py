@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 from stable_baselines3.common.vec_env import VecNormalize
 
-from agents import load_policy, saved_agent
-from agents.callbacks import Validated
-from agents.learn import learn, learner_of
-from agents.side_by_side import SideBySide
-from agents.steer import SteerLearner, chosen
-from agents.training import PICK, STEER
-from agents.validation import Score
-from agents.vec_env import ClusterVecEnv, batch
-from envs.steer import WEIGHTS
-from simulator.choice import ChoiceError
-from simulator.kernel.rule.load import LOAD
-from simulator.steered import Steered
+from gpu_cluster_gym.agents import checkpoint, load_policy
+from gpu_cluster_gym.agents.callbacks import Validated
+from gpu_cluster_gym.agents.learn import learn, learner_of
+from gpu_cluster_gym.agents.side_by_side import SideBySide
+from gpu_cluster_gym.agents.steer import SteerLearner, chosen
+from gpu_cluster_gym.agents.training import PICK, STEER
+from gpu_cluster_gym.agents.validation import Score
+from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
+from gpu_cluster_gym.envs.steer import WEIGHTS
+from gpu_cluster_gym.simulator.choice import ChoiceError
+from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.steered import Steered
+from gpu_cluster_gym.workloads import VARIED, Scenario, applicable, in_words, named
 from tests.cases import tiny
 from tests.cases.crowd import crowded
-from workloads import VARIED, Scenario, applicable, in_words, named
 
 ALSO = ("xonar_mix", "aiturbo_ps")
 BOTH = replace(named("mixed"), jobs=40), named("xonar_mix")
@@ -83,7 +83,7 @@ def test_an_agent_learns_on_all_and_is_validated_on_each(scenario: Scenario, tmp
     assert set(first.on.values()) == {1.0}
     assert last.on["own"] != 1.0
     assert last.ratio == pytest.approx(np.mean(list(last.on.values())))
-    assert saved_agent.load(best).training.also == ALSO
+    assert checkpoint.load(best).training.also == ALSO
     rows = (tmp_path / "validation.csv").read_text().splitlines()
     assert {"greedy_ratio_on_own", "sampled_ratio_on_xonar_mix"} <= set(rows[0].split(","))
     policy = load_policy(best)

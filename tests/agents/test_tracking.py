@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from agents.learn import learn
-from agents.tracking import Tracker
+from gpu_cluster_gym.agents.learn import learn
+from gpu_cluster_gym.agents.tracking import Tracker
+from gpu_cluster_gym.train_agent import main
 from tests.cases.crowd import TINY, crowded
-from train_agent import main
 
 FEW = replace(TINY, steps=32, environments=4, rollout_steps=4, batch=16, validate_every=16)
 STEPS = [0, 16, 32]  # of validations

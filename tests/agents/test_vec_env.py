@@ -9,12 +9,12 @@ import pytest
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
-from agents.vec_env import ClusterVecEnv
-from envs.env import GPUClusterEnv
-from envs.vector import GPUClusterVectorEnv
+from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
+from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
+from gpu_cluster_gym.workloads import Scenario
 from tests.cases import tiny
 from tests.cases.crowd import crowded
-from workloads import Scenario
 
 COUNT, STEPS = 3, 400
 CHOICES: dict[str, Any] = {"action": "pick", "observation": "slots", "count": 4, "queue_slots": 8}

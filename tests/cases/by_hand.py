@@ -5,9 +5,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from simulator.cluster import Cluster
-from simulator.policy import Action, Placement, Wait
-from simulator.view import View
+from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.policy import Action, Placement, Wait
+from gpu_cluster_gym.simulator.view import View
 from tests.accounts.twins import Twins
 from tests.cases.mixed_jobs import table_of, workload
 

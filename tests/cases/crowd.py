@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import torch
 
-from agents.saved_agent import new_network
-from agents.slot_network import SlotNetwork
-from agents.training import PICK, Training
-from envs.env import GPUClusterEnv
-from envs.vector import GPUClusterVectorEnv
-from workloads import Scenario
+from gpu_cluster_gym.agents.checkpoint import new_network
+from gpu_cluster_gym.agents.slot_network import SlotNetwork
+from gpu_cluster_gym.agents.training import PICK, Training
+from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
+from gpu_cluster_gym.workloads import Scenario
 
 TINY = replace(
     PICK,

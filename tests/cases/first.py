@@ -17,17 +17,17 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-import baselines
-from evaluation.lower_bound import lower_bound
-from simulator.account import Account
-from simulator.cluster import philly
-from simulator.episode import Episode, run
-from simulator.kernel import calls
-from simulator.kernel._compile import CACHE
-from simulator.kernel._pipeline import say
-from simulator.kernel.cluster import laws
-from simulator.policy import Ranking, RunsWhole
-from simulator.source import source_of
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.evaluation.lower_bound import lower_bound
+from gpu_cluster_gym.simulator.account import Account
+from gpu_cluster_gym.simulator.cluster import philly
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel._compile import CACHE
+from gpu_cluster_gym.simulator.kernel._pipeline import say
+from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.policy import Ranking, RunsWhole
+from gpu_cluster_gym.simulator.source import source_of
 from tests.cases import tiny
 from tests.cases.mixed_jobs import OUTAGES, Whims, mixed_table, workload
 
@@ -92,7 +92,7 @@ def ask() -> None:
 def play_batch(action: str) -> None:
     """Take some steps of environments on the rule, with a policy that steers it beside them."""
     batch = gymnasium.make_vec(
-        "GPUCluster-mixed-v1", num_envs=2, action=action, count=2, scenario={"jobs": 40}
+        "GPUCluster-mixed-v2", num_envs=2, action=action, count=2, scenario={"jobs": 40}
     )
     batch.reset(seed=0)
     for _ in range(3):

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from simulator.cluster import Cluster
-from simulator.episode import Episode
-from simulator.jobs import add_turns
-from simulator.kernel.cluster.layout import JOB
-from simulator.physics import Physics
+from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.episode import Episode
+from gpu_cluster_gym.simulator.jobs import add_turns
+from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
+from gpu_cluster_gym.simulator.physics import Physics
 
 CLUSTERS = (
     Cluster("one GPU", (1,), (16.0,), (6,)),

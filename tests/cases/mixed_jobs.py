@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from simulator.cluster import Cluster
-from simulator.jobs import jobs_array
-from simulator.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
-from simulator.view import View
-from traces import COLUMNS
-from workloads import Scenario, Workload
+from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.jobs import jobs_array
+from gpu_cluster_gym.simulator.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.traces import COLUMNS
+from gpu_cluster_gym.workloads import Scenario, Workload
 
 SMALL = Cluster("small", (4, 2, 2), (16.0, 16.0, 24.0), (20, 10, 16), bandwidth_gbs=40.0)
 TYPES = replace(SMALL, node_types=("v100", "k80", "a100"))

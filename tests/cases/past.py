@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from simulator.history import History
-from simulator.kernel.rule.history import SIZES
+from gpu_cluster_gym.simulator.history import History
+from gpu_cluster_gym.simulator.kernel.rule.history import SIZES
+from gpu_cluster_gym.workloads import Scenario, Workload, whole
 from tests.cases import tiny
-from workloads import Scenario, Workload, whole
 
 LEVEL = tuple(5.0 + 0.1 * size for size in range(SIZES))
 HISTORY = History(good_error=0.25, bad_error=1.0, within=0.4, between=1.5, level=LEVEL)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.cluster import Cluster
-from simulator.episode import Episode, run
-from simulator.kernel.cluster.layout import JOB
-from simulator.policy import Action, Placement, Preempt, Ranking, Start, Wait
-from simulator.view import View
+from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
+from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Ranking, Start, Wait
+from gpu_cluster_gym.simulator.view import View
 from tests.accounts.reference import Job, Node, Outcome, Rules
 
 # Sizes of node that are powers of two, each with small and with large GPUs: 30 GPUs.

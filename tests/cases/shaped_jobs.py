@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from envs.actions._room import asked_cores, cores_beside, next_cores, shape_of
-from envs.slots import Shape
-from simulator.kernel.cluster.layout import PAUSING
-from simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
-from simulator.view import View
+from gpu_cluster_gym.envs.actions._room import asked_cores, cores_beside, next_cores, shape_of
+from gpu_cluster_gym.envs.slots import Shape
+from gpu_cluster_gym.simulator.kernel.cluster.layout import PAUSING
+from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Resize, Start, Throttle, Wait
+from gpu_cluster_gym.simulator.view import View
 from tests.cases import tiny
 from tests.cases.mixed_jobs import sensible
 

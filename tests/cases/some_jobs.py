@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-import traces
+from gpu_cluster_gym import traces
 
 
 def some_jobs(count: int = 500, **columns: Any) -> pd.DataFrame:

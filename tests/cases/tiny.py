@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import pandas as pd
 
-from envs.env import GPUClusterEnv
+from gpu_cluster_gym.envs.env import GPUClusterEnv
 
 COUNT = 32  # jobs
 
@@ -79,7 +79,7 @@ def scenario(folder: Path, table: pd.DataFrame | None = None, **fields: Any) -> 
 def make(chosen: dict[str, Any], **choices: Any) -> GPUClusterEnv:
     """Return the environment, without the wrappers of `gymnasium.make`; its slots hold all jobs unless said."""
     wanted = {"queue_slots": COUNT, "running_slots": COUNT} | choices
-    env = gymnasium.make("GPUCluster-v1", scenario=chosen, **wanted).unwrapped
+    env = gymnasium.make("GPUCluster-v2", scenario=chosen, **wanted).unwrapped
     assert isinstance(env, GPUClusterEnv)
     return env
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-import baselines
+from gpu_cluster_gym import baselines
 
 
 def in_turn(ways: Sequence[str]) -> list[Any]:

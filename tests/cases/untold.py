@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.kernel.cluster.layout import CHARGED, JOB, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.layout import CHARGED, JOB, RUNNING
 
 TOLD = {
     *("submit_s", "num_gpus", "servers", "min_workers", "max_workers", "user", "deadline_s", "request_class"),

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-import baselines
-from agents.constants import SEARCHED
 from benchmarks import evolve
-from simulator.rule import Rule
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.agents.constants import SEARCHED
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.train_agent import main
 from tests.cases.crowd import crowd
-from train_agent import main
 
 FEW = (
     *("--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "4", "--validation-windows", "2"),

@@ -12,20 +12,28 @@ from typing import Any, cast, get_args
 import numpy as np
 import pytest
 
-from agents.training import Training
-from evaluate import Evaluation
-from evaluation import choices, run_folder
-from simulator import old_names
-from simulator.choice import ChoiceError, changed, check, hints, names
-from simulator.cluster import cluster
-from simulator.kernel.cluster.layout import ANYONE, EXCESS, GROWER, NEWCOMER, TURNS, state_dtype, tier
-from simulator.kernel.cluster.parameters import PARAMETERS, Parameters, recorded
-from simulator.kernel.cluster.record import STATE
-from simulator.physics import Physics, acting
-from simulator.policy import Ranking
+from gpu_cluster_gym.agents.training import Training
+from gpu_cluster_gym.evaluate import Evaluation
+from gpu_cluster_gym.evaluation import choices, run_folder
+from gpu_cluster_gym.simulator import old_names
+from gpu_cluster_gym.simulator.choice import ChoiceError, changed, check, hints, names
+from gpu_cluster_gym.simulator.cluster import cluster
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
+    ANYONE,
+    EXCESS,
+    GROWER,
+    NEWCOMER,
+    TURNS,
+    state_dtype,
+    tier,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.parameters import PARAMETERS, Parameters, recorded
+from gpu_cluster_gym.simulator.kernel.cluster.record import STATE
+from gpu_cluster_gym.simulator.physics import Physics, acting
+from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.train_agent import Run
+from gpu_cluster_gym.workloads import PARTS, Scenario
 from tests.conftest import ROOT
-from train_agent import Run
-from workloads import PARTS, Scenario
 
 KINDS = (Scenario, Training, Evaluation, Run)
 NUMBERS = [(kind, name) for kind in KINDS for name, (hint, _) in hints(kind).items() if hint in (int, float)]

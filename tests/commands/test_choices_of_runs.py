@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from agents.training import MOVES, STEER
-from evaluate import Evaluation
-from evaluation import run_folder
-from train_agent import Run, read_choices
-from workloads import named
+from gpu_cluster_gym.agents.training import MOVES, STEER
+from gpu_cluster_gym.evaluate import Evaluation
+from gpu_cluster_gym.evaluation import run_folder
+from gpu_cluster_gym.train_agent import Run, read_choices
+from gpu_cluster_gym.workloads import named
 
 
 def again(folder: Path, *flags: str) -> Run:

@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import baselines
-from agents import saved_agent
-from agents.saved_agent import Agent
-from evaluate import Evaluation, chosen, main, read_choices
-from evaluation import choices, results
-from simulator.cluster import cluster
-from simulator.episode import run
-from simulator.results import COLUMNS
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.agents import checkpoint
+from gpu_cluster_gym.agents.checkpoint import Agent
+from gpu_cluster_gym.evaluate import Evaluation, chosen, main, read_choices
+from gpu_cluster_gym.evaluation import choices, results
+from gpu_cluster_gym.simulator.cluster import cluster
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.results import COLUMNS
+from gpu_cluster_gym.workloads import Scenario, whole, windows
 from tests.cases.crowd import TINY, opinionated
-from workloads import Scenario, whole, windows
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXACT = ("--physics", "none", "--whole")
@@ -126,7 +126,7 @@ def test_a_policy_is_never_in_the_table_twice() -> None:
 def test_two_agents_of_one_name_are_two_rows(tmp_path: Path) -> None:
     agents = [tmp_path / run / "mine" / "best" for run in ("one", "two")]
     for agent in agents:
-        saved_agent.save(agent, Agent(opinionated(), TINY, Scenario()))
+        checkpoint.save(agent, Agent(opinionated(), TINY, Scenario()))
     policies, reference = chosen(read_choices(["--policy", *map(str, agents)]))
     assert list(policies) == ["mine_best", str(agents[1])]
     assert reference == "mine_best"

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from agents.callbacks import Validated
-from agents.training import STEER
-from agents.validation import NEVER, Score
-from baselines import load
-from envs.agent_policy import ENDLESS
-from simulator.policy import Action, Policy
-from simulator.stuck import NeverEndsError
-from simulator.view import View
+from gpu_cluster_gym.agents.callbacks import Validated
+from gpu_cluster_gym.agents.training import STEER
+from gpu_cluster_gym.agents.validation import NEVER, Score
+from gpu_cluster_gym.baselines import load
+from gpu_cluster_gym.envs.agent_policy import ENDLESS
+from gpu_cluster_gym.simulator.errors import NeverEndsError
+from gpu_cluster_gym.simulator.policy import Action, Policy
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.train_agent import Run, score_on, together, train
 from tests.cases.crowd import crowded
-from train_agent import Run, score_on, together, train
 
 WHY = "job 7 has failed 1,000 times"
 
@@ -98,6 +98,6 @@ def test_where_no_validation_ends_there_is_no_agent_to_score(
         validated(Validated(0, never, never, best=False))
         return tmp_path / "best"
 
-    monkeypatch.setattr("agents.learn.learn", learned)
+    monkeypatch.setattr("gpu_cluster_gym.agents.learn.learn", learned)
     with pytest.raises(ValueError, match="no validation came to an end, so there is no agent to keep"):
         train(wanted, 0, tmp_path)

@@ -6,14 +6,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from agents import saved_agent
-from agents.named import BESIDE
-from agents.saved_agent import Agent
-from evaluate import chosen, main, read_choices
-from simulator.look_ahead import LookAhead
-from simulator.steered import Steered
+from gpu_cluster_gym.agents import checkpoint
+from gpu_cluster_gym.agents.checkpoint import Agent
+from gpu_cluster_gym.agents.resolve import BESIDE
+from gpu_cluster_gym.evaluate import chosen, main, read_choices
+from gpu_cluster_gym.simulator.look_ahead import LookAhead
+from gpu_cluster_gym.simulator.steered import Steered
+from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import TINY, opinionated
-from workloads import Scenario
 
 
 def test_what_looks_ahead_stands_beside_what_it_looks_ahead_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,7 +37,7 @@ def test_what_looks_ahead_stands_beside_what_it_looks_ahead_on(capsys: pytest.Ca
 def test_only_a_rule_over_moves_is_looked_ahead_on(on: str, tmp_path: Path) -> None:
     """Of ppo the agent of slots that is in the folder is meant."""
     if on == "ppo":
-        saved_agent.save(tmp_path / "best", Agent(opinionated(), TINY, Scenario()))
+        checkpoint.save(tmp_path / "best", Agent(opinionated(), TINY, Scenario()))
         on = str(tmp_path / "best")
     with pytest.raises(ValueError, match=f"lookahead:{on}: what looks ahead goes on by union"):
         chosen(read_choices(["--policy", f"lookahead:{on}", "--workload", "mixed"]))

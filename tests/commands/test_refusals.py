@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluate import main
+from gpu_cluster_gym.evaluate import main
 from tests.conftest import ROOT
 
 

@@ -7,20 +7,19 @@ from pathlib import Path
 
 import pytest
 
-import evaluate
-import train_agent
-from agents import named as policies
-from agents import saved_agent, shipping
-from agents.judging import all_candidates
-from agents.learn import learner_of
-from agents.training import STEER
-from evaluation import choices, run_folder
-from simulator.stuck import NeverEndsError
+from gpu_cluster_gym import evaluate, train_agent
+from gpu_cluster_gym.agents import checkpoint, pretrained
+from gpu_cluster_gym.agents import named as policies
+from gpu_cluster_gym.agents.learn import learner_of
+from gpu_cluster_gym.agents.protocol import all_candidates
+from gpu_cluster_gym.agents.training import STEER
+from gpu_cluster_gym.evaluation import choices, run_folder
+from gpu_cluster_gym.simulator.errors import NeverEndsError
+from gpu_cluster_gym.workloads import Scenario, named
 from tests.cases.crowd import crowd
-from workloads import Scenario, named
 
-MIXED = shipping.shipped_for("mixed").folder
-SEVERAL = shipping.shipped_for(None).folder
+MIXED = pretrained.shipped_for("mixed").folder
+SEVERAL = pretrained.shipped_for(None).folder
 FEW = (
     *("--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "2", "--validation-windows", "2"),
     *("--test-windows", "2", "--steps", "24", "--validate-every", "24", "--environments", "4"),
@@ -45,7 +44,7 @@ def five(tmp_path: Path) -> Path:
 
 
 def test_agents_are_judged_on_what_they_learned_on_with_what_flags_change(tmp_path: Path) -> None:
-    learned = saved_agent.load(MIXED).scenario
+    learned = checkpoint.load(MIXED).scenario
     assert judged_on(str(MIXED)) == learned
     assert judged_on(str(MIXED), "--seed", "1", "--tick", "60") == replace(learned, seed=1, tick=60.0)
     assert judged_on(str(MIXED), "--workload", "busy", "--seed", "1") == replace(named("busy"), seed=1)
@@ -56,7 +55,7 @@ def test_agents_are_judged_on_what_they_learned_on_with_what_flags_change(tmp_pa
 
 def test_what_a_flag_or_a_file_names_holds_also_where_it_is_usual(tmp_path: Path) -> None:
     """Elsewhere than in Philly the usual is a choice like any other."""
-    learned = saved_agent.load(MIXED).scenario
+    learned = checkpoint.load(MIXED).scenario
     usual = Scenario()
     assert judged_on(str(MIXED), "--physics", usual.physics) == replace(learned, physics=usual.physics)
     assert learned.physics != usual.physics
@@ -145,8 +144,8 @@ def test_a_scenario_with_the_name_of_another_that_is_learned_on_keeps_its_table(
         return {}
 
     monkeypatch.setattr(train_agent, "score_on", scored)
-    monkeypatch.setattr("agents.table.in_table", lambda *what: {})
-    monkeypatch.setattr("agents.table.verdicts", lambda *what: [])
+    monkeypatch.setattr("gpu_cluster_gym.agents.table.in_table", lambda *what: {})
+    monkeypatch.setattr("gpu_cluster_gym.agents.table.verdicts", lambda *what: [])
     own = replace(named("xonar_mix"), jobs=9)
     training = replace(STEER, also=("xonar_mix",))
     wanted = train_agent.Run(own, training, workload="xonar_mix")

@@ -9,24 +9,23 @@ from pathlib import Path
 
 import pytest
 
-import baselines
-import evaluate
-from agents import load_policy, saved_agent, shipping
-from agents.judging import Candidate, learned_on
-from agents.saved_agent import Agent
-from baselines import load
 from benchmarks import ship
 from benchmarks.look_ahead import play, rule_of, told
-from envs.agent_policy import MovesAgent
-from evaluation import choices, protocol
-from simulator.look_ahead import LookAhead
-from simulator.rule import Rule
-from simulator.steered import Steered
+from gpu_cluster_gym import baselines, evaluate
+from gpu_cluster_gym.agents import checkpoint, load_policy, pretrained
+from gpu_cluster_gym.agents.checkpoint import Agent
+from gpu_cluster_gym.agents.protocol import Candidate, learned_on
+from gpu_cluster_gym.baselines import load
+from gpu_cluster_gym.envs.agent_policy import MovesAgent
+from gpu_cluster_gym.evaluation import choices, protocol
+from gpu_cluster_gym.simulator.look_ahead import LookAhead
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.steered import Steered
+from gpu_cluster_gym.train_agent import main as train
+from gpu_cluster_gym.workloads import Scenario, named, names, windows
 from tests.cases.crowd import TINY, crowd, opinionated
-from train_agent import main as train
-from workloads import Scenario, named, names, windows
 
-SHIPPED = shipping.shipped()
+SHIPPED = pretrained.shipped()
 FEW = (
     *("--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "2", "--validation-windows", "2"),
     *("--test-windows", "2", "--steps", "48", "--validate-every", "24", "--environments", "4"),
@@ -41,7 +40,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ship")
     trace = crowd(folder / "jobs.csv")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("agents.callbacks.show_image", lambda *drawn: None)
+        patch.setattr("gpu_cluster_gym.agents.callbacks.show_image", lambda *drawn: None)
         assert train(["--trace-file", trace, *FEW, "--out", str(folder / "run")]) == 0
     return folder / "run"
 
@@ -49,17 +48,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def shipped(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Ship one of them, into a folder of the test."""
-    for module in (shipping, ship):
+    for module in (pretrained, ship):
         monkeypatch.setattr(module, "SHIPPED", tmp_path)
     ship.main([str(run), "--name", "all"])
     return tmp_path / "all"
 
 
 def test_the_best_on_validation_windows_is_shipped_with_its_card(run: Path, shipped: Path) -> None:
-    card = (shipped / shipping.CARD).read_text(encoding="utf-8")
+    card = (shipped / pretrained.CARD).read_text(encoding="utf-8")
     seeds = ship.seeds_of(run)
     best = min(seeds, key=lambda seed: seed.validation)
-    assert saved_agent.load(shipped).training == saved_agent.load(best.folder / "best").training
+    assert checkpoint.load(shipped).training == checkpoint.load(best.folder / "best").training
     assert f"{best.validation:.4f} (this one)" in card
     for seed in seeds:
         assert f"{seed.validation:.4f}" in card
@@ -73,13 +72,13 @@ def test_a_students_card_tells_which_moves_it_may_make(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has no mean action that could be held."""
-    monkeypatch.setattr("agents.callbacks.show_image", lambda *drawn: None)
-    for module in (shipping, ship):
+    monkeypatch.setattr("gpu_cluster_gym.agents.callbacks.show_image", lambda *drawn: None)
+    for module in (pretrained, ship):
         monkeypatch.setattr(module, "SHIPPED", tmp_path / "shipped")
     student = ("--action", "moves", "--instead", "start", "move", "--out", str(tmp_path / "run"))
     assert train(["--trace-file", crowd(tmp_path / "jobs.csv"), *FEW, *student]) == 0
     ship.main([str(tmp_path / "run"), "--name", "all"])
-    card = (tmp_path / "shipped" / "all" / shipping.CARD).read_text(encoding="utf-8")
+    card = (tmp_path / "shipped" / "all" / pretrained.CARD).read_text(encoding="utf-8")
     assert "\nA student of look-ahead on the rule `union`: " in card
     assert "in the place of the rule's own move it may make `start`, `move`." in card
     assert "It chooses among some moves" in card
@@ -94,7 +93,7 @@ def test_what_has_no_card_replaces_no_shipped_agent(
     shutil.copytree(run, tmp_path / "picks")
     for seed in ship.seeds_of(tmp_path / "picks"):
         shutil.rmtree(seed.folder / "best")
-        saved_agent.save(seed.folder / "best", Agent(opinionated(), TINY, Scenario()))
+        checkpoint.save(seed.folder / "best", Agent(opinionated(), TINY, Scenario()))
     with pytest.raises(SystemExit):
         ship.main([str(tmp_path / "picks"), "--name", "all"])
     assert "agents that steer and for students" in capsys.readouterr().err
@@ -110,19 +109,19 @@ def test_policy_ppo_is_the_agent_shipped_for_the_workload_or_for_all(
     assert "ppo: the agent trained on several workloads" in out
     assert re.search(r"^ppo +[\d,]+ ", out, re.MULTILINE)
     shipped.rename(shipped.with_name("quick"))
-    assert shipping.shipped_for("quick").folder.name == "quick"
+    assert pretrained.shipped_for("quick").folder.name == "quick"
     with pytest.raises(ValueError, match="no agent comes with the project for mixed"):
-        shipping.shipped_for("mixed")
+        pretrained.shipped_for("mixed")
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_what_is_shipped_can_be_read_and_is_told_of(name: str) -> None:
-    assert name == shipping.FOR_ALL or name in names()
-    found = shipping.shipped_for(name)
-    agent = saved_agent.load(found.folder)
+    assert name == pretrained.FOR_ALL or name in names()
+    found = pretrained.shipped_for(name)
+    agent = checkpoint.load(found.folder)
     kind = {"steer": Steered, "moves": MovesAgent}[agent.training.action]
     assert isinstance(load_policy(found.folder), kind)
-    card = (found.folder / shipping.CARD).read_text(encoding="utf-8")
+    card = (found.folder / pretrained.CARD).read_text(encoding="utf-8")
     assert "commit" in card
     levers = agent.training.instead if agent.training.action == "moves" else agent.training.weights
     assert levers
@@ -237,7 +236,7 @@ def test_a_judgement_takes_policies_as_a_table_does(
 
 
 def test_a_judgement_says_which_agent_stands_beside_the_judged(capsys: pytest.CaptureFixture[str]) -> None:
-    folder = shipping.shipped_for("mixed").folder
+    folder = pretrained.shipped_for("mixed").folder
     asked = ["--protocol", str(folder), "--policy", "ppo", "--workload", "busy"]
     evaluate.judgement(*evaluate.candidates_of(evaluate.read_choices(asked), {"workload": "busy"}))
     assert capsys.readouterr().out.count("ppo: the agent trained on busy; see ") == 1
@@ -245,11 +244,11 @@ def test_a_judgement_says_which_agent_stands_beside_the_judged(capsys: pytest.Ca
 
 def test_one_may_look_ahead_on_top_of_an_agent() -> None:
     """Held, the rule is what the agent does on average: that of its start but for the weights that it steers."""
-    folder, untaught = shipping.shipped_for("mixed").folder, {"constants": False, "taught": False}
+    folder, untaught = pretrained.shipped_for("mixed").folder, {"constants": False, "taught": False}
     assert isinstance(rule_of("mixed", folder, None, **untaught), Steered)
     rule = rule_of("mixed", None, folder, **untaught)
     assert isinstance(rule, Rule)
-    agent = saved_agent.load(shipping.shipped_for("mixed").folder)
+    agent = checkpoint.load(pretrained.shipped_for("mixed").folder)
     changed = {name for name, value in asdict(rule).items() if value != getattr(agent.start, name)}
     assert changed
     assert changed <= set(agent.training.weights)

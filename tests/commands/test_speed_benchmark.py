@@ -12,8 +12,8 @@ import pytest
 from benchmarks import speed_table, timing, yardsticks
 from benchmarks.timed_rankings import one_gpu_jobs, ranking
 from benchmarks.timing import Contest, Measured, Row, Setting, SkippedError, Work, measure
-from simulator.cluster import cluster
-from simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.cluster import cluster
+from gpu_cluster_gym.simulator.episode import Episode, run
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Textbook = Callable[[Sequence[yardsticks.Job], int], list[float]]

@@ -15,14 +15,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import evaluate
-from agents.named import load
-from agents.table import verdicts, words
-from agents.training import Training
-from evaluation.comparison import Comparison
+from gpu_cluster_gym import evaluate
+from gpu_cluster_gym.agents.resolve import load
+from gpu_cluster_gym.agents.table import verdicts, words
+from gpu_cluster_gym.agents.training import Training
+from gpu_cluster_gym.evaluation.comparison import Comparison
+from gpu_cluster_gym.train_agent import main
+from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import crowd
-from train_agent import main
-from workloads import Scenario
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Command = Callable[..., tuple[int, str, str]]
@@ -50,7 +50,7 @@ STEER = (
 def patient() -> Iterator[None]:
     """Let nothing be told of what takes long: how long it does is the machine's."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("evaluation.command.PATIENCE_S", 1e6)
+        patch.setattr("gpu_cluster_gym.evaluation.command.PATIENCE_S", 1e6)
         yield
 
 

@@ -13,15 +13,13 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-import baselines
-import evaluate
-import train_agent
-from evaluation import asked, command, report, run_folder
-from evaluation.footnotes import LEVERS
+from gpu_cluster_gym import baselines, evaluate, train_agent
+from gpu_cluster_gym.evaluation import cli_info, command, report, run_folder
+from gpu_cluster_gym.evaluation.table_notes import LEVERS
+from gpu_cluster_gym.traces import modules
 from tests.cases import tiny
 from tests.cases.crowd import crowd
 from tests.conftest import ROOT
-from traces import modules
 
 MAINS = {"evaluate.py": evaluate.main, "train_agent.py": train_agent.main}
 
@@ -131,11 +129,11 @@ def test_every_lever_is_one_that_a_scenario_can_have() -> None:
 
 @pytest.mark.parametrize("name", MAINS)
 def test_what_there_is_is_listed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for kind, package in asked.LISTS.items():
+    for kind, package in cli_info.LISTS.items():
         code, out, error = told(capsys, ["--list", kind], MAINS[name])
         assert (code, error) == (0, "")
         wanted = [each for each in modules(package) if each != "generic"]
-        besides = asked.BESIDES.get(package, {})
+        besides = cli_info.BESIDES.get(package, {})
         assert re.findall(r"^([\w:]+)  +\S", out, re.MULTILINE) == [*wanted, *besides]
         assert max(map(len, out.splitlines())) <= 80
     code, _, error = told(capsys, ["--list", "polices"], MAINS[name])
@@ -194,7 +192,7 @@ def test_without_a_terminal_a_line_is_told_each_tenth(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("evaluation.command.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("gpu_cluster_gym.evaluation.command.time.monotonic", lambda: now[0])
     with command.progress("simulating", 200) as moved:
         for _ in range(200):
             now[0] += 2.0

@@ -21,7 +21,7 @@ class Hiding:
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Hiding
 
-import evaluation.command
+import gpu_cluster_gym.evaluation.command
 
 evaluation.command.PATIENCE_S = 1e6  # what takes long is not told of: how long it does is the machine's
 """

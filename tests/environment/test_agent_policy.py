@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from pandas.testing import assert_frame_equal
 
-from envs.agent_policy import AgentPolicy, SlotAgent
-from evaluate import main
-from evaluation import record
-from simulator.episode import run
-from simulator.rule import Rule
+from gpu_cluster_gym.envs.agent_policy import AgentPolicy, SlotAgent
+from gpu_cluster_gym.evaluate import main
+from gpu_cluster_gym.evaluation import record
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.workloads import Scenario, whole
 from tests.cases import tiny
-from workloads import Scenario, whole
 
 KINDS: dict[str, dict[str, Any]] = {
     "pick": {"action": "pick", "observation": "slots", "queue_slots": 5, "margin": 1.0},
@@ -64,7 +64,7 @@ def test_a_policy_does_what_its_agent_does_in_the_environment(
 ) -> None:
     chosen, keywords = scenario(tmp_path, physics, 4 if kind == "elastic" else FEW), KINDS[kind]
     predict = PREDICT.get(kind, by_chance)
-    env: Any = gymnasium.make("GPUCluster-v1", scenario=chosen, **keywords).unwrapped
+    env: Any = gymnasium.make("GPUCluster-v2", scenario=chosen, **keywords).unwrapped
     seen, info = env.reset(options={"window": 0})
     over = False
     while not over:
@@ -125,7 +125,7 @@ def test_an_agent_that_never_lets_jobs_end_is_stopped(
     restless = AgentPolicy(
         lambda seen, mask: int(np.flatnonzero(mask[:waits])[-1]) if mask[:waits].any() else waits
     )
-    monkeypatch.setattr("envs.agent_policy.MOST_INSTANTS", 20)
+    monkeypatch.setattr("gpu_cluster_gym.envs.agent_policy.MOST_INSTANTS", 20)
     with pytest.raises(RuntimeError, match="pauses and restarts jobs again and again"):
         run(restless, load.episode())
 

@@ -10,9 +10,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-from simulator.kernel.moves.move_list import FEATURES
-from simulator.kernel.rule.load import LOAD
-from simulator.kernel.rule.steering import CRITIC
+from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES
+from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.kernel.rule.steering import CRITIC
 from tests.cases import tiny
 from tests.conftest import ROOT
 
@@ -29,7 +29,7 @@ PAGE = ROOT / "docs" / "observations.md"
 
 def made(folder: Path, **keywords: Any) -> Any:
     chosen = tiny.scenario(folder, tiny.mixed(0), physics="all")
-    return gymnasium.make("GPUCluster-v1", scenario=chosen, **keywords).unwrapped
+    return gymnasium.make("GPUCluster-v2", scenario=chosen, **keywords).unwrapped
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -84,7 +84,7 @@ def test_of_the_moves_listed_one_is_the_rules_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", VECTORS)
 def test_a_batch_is_taken_apart_alike(kind: str, tmp_path: Path) -> None:
     chosen = tiny.scenario(tmp_path, tiny.mixed(0), physics="all")
-    batch: Any = gymnasium.make_vec("GPUCluster-v1", 3, scenario=chosen, **VECTORS[kind])
+    batch: Any = gymnasium.make_vec("GPUCluster-v2", 3, scenario=chosen, **VECTORS[kind])
     seen, _ = batch.reset(seed=0)
     assert {name: part.shape for name, part in batch.parts(seen).items()} == {
         name: (3, *shape) for name, shape in batch.shapes.items()
@@ -98,7 +98,7 @@ def test_a_batch_is_taken_apart_alike(kind: str, tmp_path: Path) -> None:
 def test_what_an_info_tells_of_a_window_begins_it_again(kind: str, tmp_path: Path) -> None:
     table = tiny.jobs(6 * tiny.COUNT)
     chosen = tiny.scenario(tmp_path, table, whole=False, all_windows=True, jobs=tiny.COUNT)
-    env: Any = gymnasium.make("GPUCluster-v1", scenario=chosen, count=3, **KINDS[kind]).unwrapped
+    env: Any = gymnasium.make("GPUCluster-v2", scenario=chosen, count=3, **KINDS[kind]).unwrapped
     first, info = env.reset(seed=3)
     assert info["split"] == "train"
     assert info["window"] in env.windows
@@ -115,7 +115,7 @@ def test_what_an_info_tells_of_a_window_begins_it_again(kind: str, tmp_path: Pat
 def test_of_a_batch_it_is_told_alike(tmp_path: Path) -> None:
     chosen = tiny.scenario(tmp_path, tiny.mixed(0), physics="all")
     for keywords in VECTORS.values():
-        batch = gymnasium.make_vec("GPUCluster-v1", 2, scenario=chosen, **keywords)
+        batch = gymnasium.make_vec("GPUCluster-v2", 2, scenario=chosen, **keywords)
         _, info = batch.reset(seed=0)
         named = {name: info[name].tolist() for name in ("split", "window")}
         assert named == {"split": ["whole", "whole"], "window": [0, 0]}
@@ -132,7 +132,7 @@ def test_of_a_batch_it_is_told_alike(tmp_path: Path) -> None:
 )
 def test_an_unknown_keyword_is_answered_with_the_nearest(wrong: dict[str, Any], nearest: str) -> None:
     with pytest.raises(TypeError, match=f"there is no keyword .* did you mean '{nearest}'"):
-        gymnasium.make("GPUCluster-v1", **wrong)
+        gymnasium.make("GPUCluster-v2", **wrong)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_an_unknown_keyword_is_answered_with_the_nearest(wrong: dict[str, Any], 
 )
 def test_what_does_not_go_is_said(wrong: dict[str, Any], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
-        gymnasium.make("GPUCluster-v1", **wrong)
+        gymnasium.make("GPUCluster-v2", **wrong)
 
 
 @pytest.mark.parametrize(
@@ -163,11 +163,11 @@ def test_what_does_not_go_is_said(wrong: dict[str, Any], error: type[Exception],
 )
 def test_what_a_batch_does_not_take_is_said(wrong: dict[str, Any], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
-        gymnasium.make_vec("GPUCluster-v1", **({"num_envs": 2} | wrong))
+        gymnasium.make_vec("GPUCluster-v2", **({"num_envs": 2} | wrong))
 
 
 def test_a_batch_takes_an_action_for_each_environment() -> None:
-    batch = gymnasium.make_vec("GPUCluster-v1", 3, action="pick", count=1, workload="quick")
+    batch = gymnasium.make_vec("GPUCluster-v2", 3, action="pick", count=1, workload="quick")
     batch.reset(seed=0)
     with pytest.raises(ValueError, match="2 actions for 3 environments"):
         batch.step(np.zeros(2, int))

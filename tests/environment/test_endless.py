@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from envs.moves import Choosing
-from envs.openings import Opening
-from envs.rule_batch import RuleBatch
-from envs.steer import Steering
-from workloads import named, windows
+from gpu_cluster_gym.envs.moves import Choosing
+from gpu_cluster_gym.envs.openings import Opening
+from gpu_cluster_gym.envs.rule_batch import RuleBatch
+from gpu_cluster_gym.envs.steer import Steering
+from gpu_cluster_gym.workloads import named, windows
 
 
 @pytest.mark.parametrize("kind", [Choosing, Steering])

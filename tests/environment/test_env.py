@@ -16,11 +16,11 @@ from stable_baselines3.common import env_checker as sb3_checker
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-import workloads
-from envs.env import GPUClusterEnv
-from envs.task import WITH_PICK
+from gpu_cluster_gym import workloads
+from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.envs.task import WITH_PICK
+from gpu_cluster_gym.traces import modules
 from tests.cases import tiny
-from traces import modules
 
 KINDS = ("observation", "action", "reward")
 ALL = [
@@ -94,7 +94,7 @@ def test_an_unknown_kind_is_answered_with_the_nearest(
 
 def test_an_unknown_field_of_the_scenario_is_answered_with_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"no choice 'trce' among trace, .*; did you mean 'trace'\?"):
-        gymnasium.make("GPUCluster-v1", scenario={"trce": "philly"})
+        gymnasium.make("GPUCluster-v2", scenario={"trce": "philly"})
 
 
 @pytest.mark.parametrize("action", ["primitive", "steer"])
@@ -109,41 +109,41 @@ def test_an_unknown_field_of_the_scenario_is_answered_with_the_nearest() -> None
 )
 def test_a_workload_in_place_of_fields_is_told_its_keyword(wrong: Any, said: str, action: str) -> None:
     with pytest.raises(ValueError, match=said):
-        gymnasium.make("GPUCluster-v1", scenario=wrong, action=action)
+        gymnasium.make("GPUCluster-v2", scenario=wrong, action=action)
 
 
 def test_weights_to_start_at_are_a_dict() -> None:
     with pytest.raises(ValueError, match="'price': expected a dict of fields of Rule"):
-        gymnasium.make("GPUCluster-v1", action="steer", start="price")
+        gymnasium.make("GPUCluster-v2", action="steer", start="price")
 
 
 def test_a_field_with_a_new_name_is_answered_with_it() -> None:
     with pytest.raises(ValueError, match="node_mtbf is now node_mtbf_h, in hours"):
-        gymnasium.make("GPUCluster-v1", scenario={"node_mtbf": 5.0})
+        gymnasium.make("GPUCluster-v2", scenario={"node_mtbf": 5.0})
 
 
 def test_a_scenario_that_cannot_be_is_refused() -> None:
     with pytest.raises(ValueError, match="jobs 0: expected at least 1"):
-        gymnasium.make("GPUCluster-v1", scenario={"jobs": 0})
+        gymnasium.make("GPUCluster-v2", scenario={"jobs": 0})
 
 
 # Made by name.
 
 
 def test_it_is_made_from_anywhere(tmp_path: Path) -> None:
-    env = gymnasium.make("envs:GPUCluster-v1", scenario=tiny.scenario(tmp_path))
+    env = gymnasium.make("gpu_cluster_gym:GPUCluster-v2", scenario=tiny.scenario(tmp_path))
     env.reset(seed=0)
     assert env.get_wrapper_attr("action_masks")().any()
 
 
 @pytest.mark.filterwarnings("ignore:.*is out of date")
 def test_the_version_before_says_that_results_differ() -> None:
-    with pytest.raises(ValueError, match="the version is GPUCluster-v1, whose results differ"):
+    with pytest.raises(ValueError, match="the version is GPUCluster-v2, whose results differ"):
         gymnasium.make("GPUCluster-v0")
 
 
 def test_its_specification_is_json(tmp_path: Path) -> None:
-    env = gymnasium.make("GPUCluster-v1", scenario=tiny.scenario(tmp_path), tau_s=None, action="pick")
+    env = gymnasium.make("GPUCluster-v2", scenario=tiny.scenario(tmp_path), tau_s=None, action="pick")
     assert env.spec is not None
     again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
     assert json.loads(env.spec.to_json())["kwargs"]["action"] == "pick"
@@ -254,20 +254,20 @@ def test_an_illegal_action_may_be_forgiven(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", workloads.names())
 def test_each_workload_has_an_id_of_its_own(name: str) -> None:
-    spec = gymnasium.spec(f"GPUCluster-{name}-v1")
+    spec = gymnasium.spec(f"GPUCluster-{name}-v2")
     assert spec.kwargs == {"workload": name}
-    assert json.loads(spec.to_json())["vector_entry_point"] == "envs.making:make_vec"
+    assert json.loads(spec.to_json())["vector_entry_point"] == "gpu_cluster_gym.envs.registration:make_vec"
 
 
 def test_an_id_of_a_workload_stands_for_its_scenario() -> None:
     few = {"jobs": 40, "all_windows": True}
     wanted = replace(workloads.named("xion_small"), jobs=40, all_windows=True)
-    env = gymnasium.make("GPUCluster-xion_small-v1", scenario=few, count=1).unwrapped
+    env = gymnasium.make("GPUCluster-xion_small-v2", scenario=few, count=1).unwrapped
     assert isinstance(env, GPUClusterEnv)
     env.reset(seed=0)
     assert env.workload.scenario == wanted
     with pytest.raises(ValueError, match="did you mean 'mixed'"):
-        gymnasium.make("GPUCluster-v1", workload="mixd")
+        gymnasium.make("GPUCluster-v2", workload="mixd")
 
 
 def test_a_window_keeps_its_number_where_others_are_refused() -> None:

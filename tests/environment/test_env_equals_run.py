@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
-import baselines
-from envs.env import GPUClusterEnv
-from simulator.episode import run
-from simulator.kernel.cluster.layout import BEST_FIT
-from simulator.kernel.slots.stepping import RULES
-from simulator.policy import Ranking
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.kernel.cluster.layout import BEST_FIT
+from gpu_cluster_gym.simulator.kernel.slots.stepping import RULES
+from gpu_cluster_gym.simulator.policy import Ranking
 from tests.cases import tiny
 
 PHYSICS = ("all", "none", "memory,preemption", "estimates")

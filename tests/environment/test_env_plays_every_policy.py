@@ -7,14 +7,24 @@ from typing import Any
 import pytest
 from pandas.testing import assert_frame_equal
 
-import baselines
-from envs.actions._room import asked_cores, next_cores, shape_of
-from envs.actions.elastic import CHANGES, LEVEL, TURNS, WINDOW_S, Elastic, Numbers
-from envs.env import GPUClusterEnv
-from envs.slots import Shape
-from simulator.episode import Episode, asking, discipline_of, run
-from simulator.policy import Action, Placement, Policy, Preempt, Ranking, Resize, Start, Throttle, Wait
-from simulator.view import View
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.envs.actions._room import asked_cores, next_cores, shape_of
+from gpu_cluster_gym.envs.actions.elastic import CHANGES, LEVEL, TURNS, WINDOW_S, Elastic, Numbers
+from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.envs.slots import Shape
+from gpu_cluster_gym.simulator.episode import Episode, asking, discipline_of, run
+from gpu_cluster_gym.simulator.policy import (
+    Action,
+    Placement,
+    Policy,
+    Preempt,
+    Ranking,
+    Resize,
+    Start,
+    Throttle,
+    Wait,
+)
+from gpu_cluster_gym.simulator.view import View
 from tests.cases import tiny
 from tests.cases.shaped_jobs import TROUBLES, Whims, shaped
 from tests.cases.turns import in_turn

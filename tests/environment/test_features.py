@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from envs.env import GPUClusterEnv
-from simulator.kernel.slots import features
-from simulator.kernel.slots.features import QUEUE_FEATURES, RUNNING_FEATURES, TOTALS
-from simulator.policy import Placement, Start
+from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.simulator.kernel.slots import features
+from gpu_cluster_gym.simulator.kernel.slots.features import QUEUE_FEATURES, RUNNING_FEATURES, TOTALS
+from gpu_cluster_gym.simulator.policy import Placement, Start
 from tests.cases import tiny
 
 YES_OR_NO = {"present", "predictable", "fits", "has_victims", "may_pause"}

@@ -7,8 +7,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from envs.agent_policy import AgentPolicy
-from envs.batch import BatchEnv
+from gpu_cluster_gym.envs.agent_policy import AgentPolicy
+from gpu_cluster_gym.envs.batch import BatchEnv
 from tests.cases import tiny
 
 FEW: dict[str, Any] = {"workload": "quick", "count": 2, "scenario": {"jobs": 20, "all_windows": True}}
@@ -45,7 +45,7 @@ FEW: dict[str, Any] = {"workload": "quick", "count": 2, "scenario": {"jobs": 20,
 )
 def test_what_cannot_be_is_refused_in_a_sentence(action: Any, wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        gymnasium.make_vec("GPUCluster-v1", **({"num_envs": 1, "action": action} | FEW | wrong))
+        gymnasium.make_vec("GPUCluster-v2", **({"num_envs": 1, "action": action} | FEW | wrong))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_nor_do_they_make_a_policy_of_an_agent(action: str, wrong: dict[str, Any
 
 def batch(action: str, num_envs: int = 3) -> BatchEnv:
     """Return a batch that begins nothing anew by itself."""
-    made = gymnasium.make_vec("GPUCluster-v1", num_envs=num_envs, action=action, autoreset="Disabled", **FEW)
+    made = gymnasium.make_vec("GPUCluster-v2", num_envs=num_envs, action=action, autoreset="Disabled", **FEW)
     assert isinstance(made.unwrapped, BatchEnv)
     return made.unwrapped
 
@@ -104,7 +104,7 @@ def test_numpys_numbers_are_seeds() -> None:
 
 @pytest.mark.parametrize("action", ["primitive", "moves", "steer"])
 def test_so_they_are_of_one_environment(action: str) -> None:
-    env = gymnasium.make("GPUCluster-v1", action=action, disable_env_checker=True, **FEW).unwrapped
+    env = gymnasium.make("GPUCluster-v2", action=action, disable_env_checker=True, **FEW).unwrapped
     seeds: list[Any] = [3, np.int64(3)]
     windows = [env.reset(seed=seed)[1]["window"] for seed in seeds]
     assert windows[0] == windows[1]
@@ -117,7 +117,7 @@ def test_a_trace_file_that_has_changed_is_read_anew(action: str, tmp_path: Path)
         table = tiny.jobs(8)
         table.assign(duration_s=longer * table["duration_s"]).to_csv(file, index=False)
         scenario = {"trace_file": str(file), "whole": True, "physics": "exclusive", "cluster": "2x8"}
-        env = gymnasium.make("GPUCluster-v1", action=action, scenario=scenario)
+        env = gymnasium.make("GPUCluster-v2", action=action, scenario=scenario)
         env.reset(seed=0)
         inside: Any = env.unwrapped
         jobs = (inside.batch.found[0] if action == "steer" else inside).workload.jobs["duration_s"]

@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from envs.env import GPUClusterEnv
-from envs.task import SCRATCH
-from simulator.kernel import calls
-from simulator.kernel.cluster import laws
-from simulator.kernel.rankings.clearing import LEAST_RUN
-from simulator.kernel.slots.stepping import RULES
-from simulator.policy import Preempt, Start, Wait
+from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.envs.task import SCRATCH
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.rankings.clearing import LEAST_RUN
+from gpu_cluster_gym.simulator.kernel.slots.stepping import RULES
+from gpu_cluster_gym.simulator.policy import Preempt, Start, Wait
 from tests.cases import tiny
 
 KINDS = ("primitive", "pick")

@@ -10,16 +10,24 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from envs.moves import Choosing, Move, MovesEnv
-from envs.openings import Opening
-from simulator.episode import run
-from simulator.kernel.cluster import laws
-from simulator.kernel.moves import labels
-from simulator.kernel.moves.move_list import DISPLACE, KINDS, MOVE, NAMED, PLACED, SEATED, START
-from simulator.look_ahead import LookAhead, futures
-from simulator.rule import Rule
-from simulator.vocabulary import DONE, LOADING, NOBODY, PAUSING, QUEUED, RESERVED, RUNNING
-from workloads import Workload, named, windows
+from gpu_cluster_gym.envs.moves import Choosing, Move, MovesEnv
+from gpu_cluster_gym.envs.openings import Opening
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.moves import labels
+from gpu_cluster_gym.simulator.kernel.moves.move_list import (
+    DISPLACE,
+    KINDS,
+    MOVE,
+    NAMED,
+    PLACED,
+    SEATED,
+    START,
+)
+from gpu_cluster_gym.simulator.look_ahead import LookAhead, futures
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.vocabulary import DONE, LOADING, NOBODY, PAUSING, QUEUED, RESERVED, RUNNING
+from gpu_cluster_gym.workloads import Workload, named, windows
 
 FEW = 60  # jobs
 STARTED = (RESERVED, LOADING, RUNNING, DONE)
@@ -248,8 +256,8 @@ def test_sizes_bound_the_list() -> None:
 def test_make_vec_is_make_one_by_one(action: str) -> None:
     """Observations, rewards, ends and infos of three environments over two windows each, with the same seeds."""
     choices: dict[str, Any] = {"workload": "mixed", "scenario": {"jobs": 20}, "count": 3, "action": action}
-    many = gymnasium.make_vec("GPUCluster-v1", 3, autoreset="SameStep", **choices)
-    singles = [gymnasium.make("GPUCluster-v1", **choices) for _ in range(3)]
+    many = gymnasium.make_vec("GPUCluster-v2", 3, autoreset="SameStep", **choices)
+    singles = [gymnasium.make("GPUCluster-v2", **choices) for _ in range(3)]
     seen, info = many.reset(seed=5)
     alone = [env.reset(seed=5 + i) for i, env in enumerate(singles)]
     ended = np.zeros(3, int)
@@ -280,7 +288,7 @@ def assert_same(seen: Any, i: int, alone: Any) -> None:
 
 
 def test_an_illegal_action_may_be_forgiven() -> None:
-    env = gymnasium.make("GPUCluster-mixed-v1", action="moves", scenario={"jobs": 20}, illegal="first_legal")
+    env = gymnasium.make("GPUCluster-mixed-v2", action="moves", scenario={"jobs": 20}, illegal="first_legal")
     _, info = env.reset(seed=0)
     assert info["illegal"] == 0
     _, _, _, _, info = env.step(39)
@@ -329,7 +337,7 @@ def test_to_imagine_leaves_no_trace() -> None:
 
 def test_a_step_may_be_paid_what_its_move_is_believed_to_win() -> None:
     choices: Any = {"scenario": asdict(opening("mixed").workload.scenario), "action": "moves", "futures": 2}
-    env: Any = gymnasium.make("GPUCluster-v1", reward="rollout_advantage", count=1, **choices).unwrapped
+    env: Any = gymnasium.make("GPUCluster-v2", reward="rollout_advantage", count=1, **choices).unwrapped
     env.reset(seed=0)
     paid: list[float] = []
     ended = False

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from envs.agent_policy import AgentPolicy
-from envs.moves import Choosing
-from envs.openings import Opening
-from simulator.episode import run
-from simulator.kernel.cluster import laws
-from simulator.kernel.cluster.decided import CORES, THROTTLE
-from simulator.vocabulary import RUNNING
+from gpu_cluster_gym.envs.agent_policy import AgentPolicy
+from gpu_cluster_gym.envs.moves import Choosing
+from gpu_cluster_gym.envs.openings import Opening
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster.decided import CORES, THROTTLE
+from gpu_cluster_gym.simulator.vocabulary import RUNNING
+from gpu_cluster_gym.workloads import named, windows
 from tests.environment.test_moves import FEW, choose, one, opening
-from workloads import named, windows
 
 CORE_MOVES = {"divide", "more_cores", "fewer_cores", "throttle", "release"}
 STEPS = {"more_cores": 1.0, "fewer_cores": -1.0, "throttle": -0.1, "release": 0.1}

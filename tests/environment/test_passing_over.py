@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from envs.actions.primitive import action as primitive
-from envs.env import GPUClusterEnv
-from envs.slots import Slots
-from envs.task import SCRATCH
-from simulator.episode import Episode
-from simulator.kernel import calls
-from simulator.kernel.cluster import listing
+from gpu_cluster_gym.envs.actions.primitive import action as primitive
+from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.envs.slots import Slots
+from gpu_cluster_gym.envs.task import SCRATCH
+from gpu_cluster_gym.simulator.episode import Episode
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster import listing
 from tests.cases import tiny
 
 COUNT = 150

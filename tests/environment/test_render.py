@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import RecordVideo
 
-from envs import render
-from simulator.policy import Placement, Start
+from gpu_cluster_gym.envs import render
+from gpu_cluster_gym.simulator.policy import Placement, Start
+from gpu_cluster_gym.workloads import Scenario, whole
 from tests.cases import tiny
-from workloads import Scenario, whole
 
 SHAPE = (render.HEIGHT, render.WIDTH, 3)
 MOST_STEPS = 40  # small steps name GPUs one after another before a job starts
@@ -21,7 +21,7 @@ ACTIONS = ("primitive", "pick", "elastic", "steer", "moves")
 
 
 def made(folder: Path, mode: str, action: str = "primitive") -> gymnasium.Env[Any, Any]:
-    return gymnasium.make("GPUCluster-v1", scenario=tiny.scenario(folder), action=action, render_mode=mode)
+    return gymnasium.make("GPUCluster-v2", scenario=tiny.scenario(folder), action=action, render_mode=mode)
 
 
 def coloured(image: np.ndarray) -> float:

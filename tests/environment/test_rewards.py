@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from envs.env import GPUClusterEnv
-from envs.task import SCRATCH
-from simulator.episode import run
-from simulator.kernel import calls
-from simulator.kernel.cluster.layout import NOBODY
+from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.envs.task import SCRATCH
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
+from gpu_cluster_gym.traces import modules
 from tests.cases import tiny
-from traces import modules
 
 PHYSICS = ("all", "none")
 FEW = 3  # slots that are far too few

@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-import envs  # noqa: F401 - registers the environments
+import gpu_cluster_gym  # noqa: F401 - registers the environments
 
 MANY, MOST_BYTES = 1_024, 2e9
 FEW, MORE = 8, 24
@@ -18,7 +18,7 @@ def allocated(count: int, **choices: Any) -> int:
     mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
 
     def made() -> Any:
-        batch = gymnasium.make_vec("GPUCluster-v1", count, vectorization_mode=mode, count=2, **choices)
+        batch = gymnasium.make_vec("GPUCluster-v2", count, vectorization_mode=mode, count=2, **choices)
         batch.reset(seed=0)
         if "reward" in choices:
             batch.step(np.zeros(count, int))  # imagines futures

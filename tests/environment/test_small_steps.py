@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from envs.actions._room import asked_cores, shape_of, whole_action
-from envs.actions.elastic import CHANGES, TURNS, Elastic, turned
-from envs.env import GPUClusterEnv
-from envs.slots import PartialAction, Shape
-from simulator.kernel.cluster import laws
-from simulator.kernel.cluster.layout import MOST_SERVERS, SERVER_CORES
-from simulator.policy import Preempt, Wait
-from simulator.view import View
+from gpu_cluster_gym.envs.actions._room import asked_cores, shape_of, whole_action
+from gpu_cluster_gym.envs.actions.elastic import CHANGES, TURNS, Elastic, turned
+from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.envs.slots import PartialAction, Shape
+from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MOST_SERVERS, SERVER_CORES
+from gpu_cluster_gym.simulator.policy import Preempt, Wait
+from gpu_cluster_gym.simulator.view import View
 from tests.cases import tiny
 from tests.cases.shaped_jobs import TROUBLES, shaped
 

@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from envs.openings import Opening
-from envs.steer import TRUSTS, WEIGHTS, SteerEnv, Steering
-from simulator.episode import run
-from simulator.kernel.rule.load import LOAD
-from simulator.rule import RULE_PARAMETERS, Rule
-from simulator.steered import HIGHEST, Offsets, Steered, choosing_times
+from gpu_cluster_gym.envs.openings import Opening
+from gpu_cluster_gym.envs.steer import TRUSTS, WEIGHTS, SteerEnv, Steering
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.rule import RULE_PARAMETERS, Rule
+from gpu_cluster_gym.simulator.steered import HIGHEST, Offsets, Steered, choosing_times
+from gpu_cluster_gym.workloads import named, windows
 from tests.cases import tiny
-from workloads import named, windows
 
 FEW = 60  # jobs
 SCENARIO = replace(named("mixed"), jobs=FEW)
@@ -230,7 +230,7 @@ def test_long_jobs_that_queue_are_not_cut_for_the_ticks_that_pass(tmp_path: Path
     """Three jobs of four days on one GPU, and a tick every five minutes while one of them waits."""
     table = pd.DataFrame({"job_id": list("abc"), "submit_s": 0.0, "num_gpus": 1, "duration_s": 320_000.0})
     env = gymnasium.make(
-        "GPUCluster-v1", action="steer", scenario=tiny.scenario(tmp_path, table, cluster="1x1")
+        "GPUCluster-v2", action="steer", scenario=tiny.scenario(tmp_path, table, cluster="1x1")
     )
     env.reset(seed=0)
     *_, ended, cut, _ = env.step(np.zeros(len(WEIGHTS), np.float32))

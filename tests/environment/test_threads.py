@@ -15,7 +15,7 @@ COUNT = 5
 
 def batch(scenario: dict[str, Any], action: str, threads: int) -> Any:
     choices: dict[str, Any] = {"scenario": scenario, "action": action, "threads": threads, "queue_slots": 8}
-    return gymnasium.make_vec("GPUCluster-v1", COUNT, autoreset="SameStep", **choices)
+    return gymnasium.make_vec("GPUCluster-v2", COUNT, autoreset="SameStep", **choices)
 
 
 def played(env: Any, steps: int) -> list[bytes]:

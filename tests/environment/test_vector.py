@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from envs.rule_batch import one_of
-from envs.vector import GPUClusterVectorEnv
-from simulator.kernel.slots.stepping import BEGIN
+from gpu_cluster_gym.envs.rule_batch import one_of
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
+from gpu_cluster_gym.simulator.kernel.slots.stepping import BEGIN
 from tests.cases import tiny
 from tests.cases.uncompiled import with_the_compiler_off
 
@@ -144,7 +144,7 @@ def test_single_environments_begin_anew_by_a_mask_as_in_gymnasium(scenario: dict
     """With autoreset disabled: those of the mask, with their own seeds, and the others go on."""
     ours = batch(scenario, autoreset="Disabled")
     theirs: Any = gymnasium.make_vec(
-        "GPUCluster-v1",
+        "GPUCluster-v2",
         num_envs=COUNT,
         vectorization_mode="sync",
         vector_kwargs={"autoreset_mode": AutoresetMode.DISABLED},
@@ -168,7 +168,7 @@ def test_single_environments_begin_anew_by_a_mask_as_in_gymnasium(scenario: dict
 
 
 def test_it_is_made_by_name(scenario: dict[str, Any]) -> None:
-    many = gymnasium.make_vec("GPUCluster-v1", num_envs=2, scenario=scenario, **CHOICES)
+    many = gymnasium.make_vec("GPUCluster-v2", num_envs=2, scenario=scenario, **CHOICES)
     assert isinstance(many.unwrapped, GPUClusterVectorEnv)
     seen, info = many.reset(seed=0)
     assert seen in many.observation_space

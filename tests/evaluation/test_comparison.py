@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from evaluation.comparison import RESAMPLES, compare, compare_agents, two_level
+from gpu_cluster_gym.evaluation.comparison import RESAMPLES, compare, compare_agents, two_level
 
 
 def summary(*jcts: float, seed: int = 0) -> pd.DataFrame:

@@ -6,15 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import baselines
-import traces
-from evaluate import main
-from evaluation.results import summarise
-from simulator.episode import run
-from simulator.policy import Policy
+from gpu_cluster_gym import baselines, traces
+from gpu_cluster_gym.evaluate import main
+from gpu_cluster_gym.evaluation.results import summarise
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Policy
+from gpu_cluster_gym.workloads import Scenario, Workload, whole
 from tests.cases import tiny
 from tests.cases.some_jobs import some_jobs
-from workloads import Scenario, Workload, whole
 
 
 def three_jobs(folder: Path, **columns: object) -> Workload:

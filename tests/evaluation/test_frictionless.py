@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from benchmarks.frictionless import Jobs, compared, finish_s, left_of
-from simulator.kernel.rule import rule_over_moves
-from simulator.rule import Rule, memory_of
-from workloads import named, windows
+from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
+from gpu_cluster_gym.simulator.rule import Rule, memory_of
+from gpu_cluster_gym.workloads import named, windows
 
 
 def jobs(submit_s: list[float], duration_s: list[float], most: int = 1, loss: float = 0.0) -> Jobs:

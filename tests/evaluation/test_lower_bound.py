@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluation import lower_bound as module
-from evaluation.lower_bound import gap_closed, lower_bound
-from simulator import least_work
-from simulator.cluster import Cluster, uniform
-from simulator.episode import Episode
-from simulator.kernel import calls
-from simulator.physics import Physics
+from gpu_cluster_gym.evaluation import lower_bound as module
+from gpu_cluster_gym.evaluation.lower_bound import gap_closed, lower_bound
+from gpu_cluster_gym.simulator import least_work
+from gpu_cluster_gym.simulator.cluster import Cluster, uniform
+from gpu_cluster_gym.simulator.episode import Episode
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.physics import Physics
 from tests.accounts.every_schedule import Search
 from tests.cases.levers import some, work
 

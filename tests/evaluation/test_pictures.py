@@ -15,11 +15,11 @@ import pandas as pd
 import pytest
 from matplotlib import image
 
-from evaluate import main, read_choices
-from evaluation import record
-from evaluation.plot import __main__ as plot
-from evaluation.plot import figures, frames, learning, page, series
-from evaluation.plot.style import IN_PRINT, INCHES, apart, style
+from gpu_cluster_gym.evaluate import main, read_choices
+from gpu_cluster_gym.evaluation import html_report, record
+from gpu_cluster_gym.evaluation.plot import __main__ as plot
+from gpu_cluster_gym.evaluation.plot import figures, frames, learning, series
+from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, INCHES, apart, style
 from tests.cases import tiny
 from tests.conftest import ROOT
 
@@ -109,8 +109,8 @@ def test_the_page_tells_where_it_comes_from(folder: Path, text: str) -> None:
 def test_a_run_that_was_not_recorded_has_no_empty_pictures(tmp_path: Path) -> None:
     run = frames.read(ran(tmp_path, tiny.jobs(8), "--policy", "fifo"))
     assert not run.recorded
-    assert "episodes" not in data_of(page.text(run))
-    assert "was not recorded" in page.text(run)
+    assert "episodes" not in data_of(html_report.text(run))
+    assert "was not recorded" in html_report.text(run)
 
 
 def test_the_script_is_one_that_a_browser_runs(folder: Path) -> None:
@@ -145,8 +145,8 @@ def test_many_bars_become_shares_that_add_up_to_the_same(folder: Path) -> None:
 def test_a_page_of_too_many_bars_says_what_it_shows_instead(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page, "MOST_BARS", 100)
-    text = page.text(frames.read(folder))
+    monkeypatch.setattr(html_report, "MOST_BARS", 100)
+    text = html_report.text(frames.read(folder))
     assert "the share of GPUs held is drawn instead" in text
     kinds = [set(each) - {"timeline"} for each in data_of(text)["episodes"]["0"].values()]
     assert {"row", "shares"} in kinds

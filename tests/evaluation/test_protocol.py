@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation import protocol
-from evaluation.protocol import LEVELS, holm, interquartile, judged, p_value
+from gpu_cluster_gym.evaluation import protocol
+from gpu_cluster_gym.evaluation.protocol import LEVELS, holm, interquartile, judged, p_value
 
 
 def summary(mean_jct_s: list[float]) -> pd.DataFrame:

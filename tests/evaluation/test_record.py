@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import baselines
-from evaluate import main
-from evaluation import perfetto, record, report
-from evaluation.bars import bars, binned, held_by_row, intervals, numbers_of, places
-from evaluation.record import JOBSET, SEGMENTS, TIMELINE, Record
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.evaluate import main
+from gpu_cluster_gym.evaluation import perfetto, record, report
+from gpu_cluster_gym.evaluation.gantt_bars import bars, binned, held_by_row, intervals, numbers_of, places
+from gpu_cluster_gym.evaluation.record import JOBSET, SEGMENTS, TIMELINE, Record
+from gpu_cluster_gym.workloads import Workload
 from tests.cases import tiny
 from tests.simulator.test_laws_physics import twins_of
-from workloads import Workload
 
 WAITING, OVERHEAD = ("queued", "reserved", "restarting"), ("loading", "pausing")
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from evaluation import about, footnotes, report, results, run_folder
-from simulator.policy import Ranking
+from gpu_cluster_gym.evaluation import provenance, report, results, run_folder, table_notes
+from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.traces import fill
+from gpu_cluster_gym.workloads import Scenario, Window, Workload, named, prepare, windows
 from tests.cases.some_jobs import some_jobs
-from traces import fill
-from workloads import Scenario, Window, Workload, named, prepare, windows
 
 FIFO, SRTF = Ranking("submit"), Ranking("remaining", "by_order")
 
@@ -120,7 +120,7 @@ def test_the_gap_closed_is_told(workloads: list[Workload], tables: dict[str, pd.
     summaries, bounds = report.score(tables, workloads), report.bounds(workloads)
     fifo, srtf, least = (each["mean_jct_s"] for each in (summaries["fifo"], summaries["srtf"], bounds))
     share = (1 - (srtf / fifo).mean()) / (1 - (least / fifo).mean())
-    lines = footnotes.footnotes(workloads, summaries, {"fifo": FIFO, "srtf": SRTF}, "fifo", bounds)
+    lines = table_notes.footnotes(workloads, summaries, {"fifo": FIFO, "srtf": SRTF}, "fifo", bounds)
     assert 0 < share < 1
     assert any(
         line.endswith(
@@ -135,24 +135,24 @@ def test_a_lone_policy_has_no_ratio(workloads: list[Workload], tables: dict[str,
     summaries = report.score({"fifo": tables["fifo"]}, workloads)
     out = printed(
         report.table(summaries, report.bounds(workloads), "fifo"),
-        *footnotes.footnotes(workloads, summaries, {"fifo": FIFO}, "fifo", report.bounds(workloads)),
+        *table_notes.footnotes(workloads, summaries, {"fifo": FIFO}, "fifo", report.bounds(workloads)),
     )
     assert "fifo's" not in out
 
 
 def test_exact_estimates_are_said_at_the_top(workloads: list[Workload]) -> None:
-    assert "estimates: exact" in footnotes.heading(workloads)
+    assert "estimates: exact" in table_notes.heading(workloads)
 
 
 def test_that_finished_jobs_teach_is_said_at_the_top() -> None:
     taught = windows(replace(named("mixed"), history="mixed", jobs=20), "train", 1)
     line = "taught by finished jobs, every policy alike: history mixed"
-    assert line in footnotes.heading(taught)
-    assert not any("taught" in each for each in footnotes.heading(windows(named("xonar_mix"), "train", 1)))
+    assert line in table_notes.heading(taught)
+    assert not any("taught" in each for each in table_notes.heading(windows(named("xonar_mix"), "train", 1)))
 
 
 def test_columns_without_effect_are_not_listed(workloads: list[Workload]) -> None:
-    lines = "\n".join(footnotes.origins(workloads[0].table, Scenario(physics="memory")))
+    lines = "\n".join(table_notes.origins(workloads[0].table, Scenario(physics="memory")))
     assert "gpu_memory_gib" in lines
     assert "pause_s" not in lines
     assert "Measured: submit_s, num_gpus, duration_s." in lines
@@ -160,13 +160,13 @@ def test_columns_without_effect_are_not_listed(workloads: list[Workload]) -> Non
 
 def test_what_was_drawn_is_named_in_a_sentence_and_how_is_kept(workloads: list[Workload]) -> None:
     scenario = Scenario(physics="memory")
-    measured, drawn = footnotes.origins_in_short(workloads[0].table, scenario)
+    measured, drawn = table_notes.origins_in_short(workloads[0].table, scenario)
     assert measured == "Measured: submit_s, num_gpus, duration_s."
     said, _, named = drawn.partition(": ")
     assert said == "Drawn, not measured (about.json in the run folder says how)"
     assert "gpu_memory_gib" in named.removesuffix(".").split(", ")
-    how = about.about(workloads, [], [])["origins"]
-    assert how == footnotes.origins(workloads[0].table, workloads[0].scenario)
+    how = provenance.about(workloads, [], [])["origins"]
+    assert how == table_notes.origins(workloads[0].table, workloads[0].scenario)
 
 
 def test_jobs_dropped_are_summed_over_windows() -> None:
@@ -175,7 +175,7 @@ def test_jobs_dropped_are_summed_over_windows() -> None:
     table.attrs["notes"] = ["columns ignored: 'a'"]
     loads = [prepare(table, scenario, window=Window("test", number)) for number in (0, 1)]
     dropped = 2 * int((table["num_gpus"] > 4).sum())
-    assert footnotes._notes(loads) == [
+    assert table_notes._notes(loads) == [
         "Note: columns ignored: 'a'.",
         f"Note: jobs larger than the cluster dropped: {dropped}.",
     ]

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.numbers import NUMBERS
-from evaluation.results import pool, summarise
-from simulator.results import COLUMNS, table
+from gpu_cluster_gym.evaluation.metrics import NUMBERS
+from gpu_cluster_gym.evaluation.results import pool, summarise
+from gpu_cluster_gym.simulator.results import COLUMNS, table
 
 
 def episode(**changed: Any) -> dict[str, Any]:

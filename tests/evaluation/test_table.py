@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import baselines
-from baselines import _tuned
 from benchmarks import table
 from benchmarks.table import ABOUT, TABLE, Cell, Row
-from evaluation import search
-from evaluation.plot.dots import dots
-from simulator.policy import Ranking
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.baselines import _tuned
+from gpu_cluster_gym.evaluation import search
+from gpu_cluster_gym.evaluation.plot.dots import dots
+from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.workloads import named, windows
+from gpu_cluster_gym.workloads import names as workload_names
 from tests.conftest import ROOT
-from workloads import named, windows
-from workloads import names as workload_names
 
 README, RESULTS = ROOT / "README.md", ROOT / "docs" / "results.md"
 SMALL = named("xonar_mix")

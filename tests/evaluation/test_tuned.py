@@ -11,17 +11,17 @@ from typing import Any
 import pandas as pd
 import pytest
 
-import baselines
-from baselines import _tuned
 from benchmarks import tune
-from evaluate import main, read_choices
-from evaluation import search
-from evaluation.choices import workload_like
-from evaluation.search import Outcome, candidates
-from simulator.policy import Policy, Ranking
-from traces import VERSION
-from workloads import Scenario, Window, Workload, named, prepare, whole, windows
-from workloads import names as workload_names
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.baselines import _tuned
+from gpu_cluster_gym.evaluate import main, read_choices
+from gpu_cluster_gym.evaluation import search
+from gpu_cluster_gym.evaluation.choices import workload_like
+from gpu_cluster_gym.evaluation.search import Outcome, candidates
+from gpu_cluster_gym.simulator.policy import Policy, Ranking
+from gpu_cluster_gym.traces import VERSION
+from gpu_cluster_gym.workloads import Scenario, Window, Workload, named, prepare, whole, windows
+from gpu_cluster_gym.workloads import names as workload_names
 
 SMALL = named("xion_small")
 MARGINS = {"margin": (0.5, 2.0, 8.0, 1e9)}
@@ -167,7 +167,7 @@ def test_the_command_makes_no_test_window(tmp_path: Path, monkeypatch: pytest.Mo
         seen.append(prepare(table, scenario, window=window))
         return seen[-1]
 
-    monkeypatch.setattr("workloads._windows.prepare", watched)
+    monkeypatch.setattr("gpu_cluster_gym.workloads._windows.prepare", watched)
     tune.main(["--workload", "xonar_mix", "--policy", "las", "--budget", "500", "--out", str(tmp_path)])
     assert {load.window.split for load in seen} == {"train", "validation"}
 

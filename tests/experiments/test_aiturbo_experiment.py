@@ -13,19 +13,18 @@ from matplotlib.image import imread
 from pandas.testing import assert_frame_equal
 from scipy import stats
 
-import traces
-import workloads
-from baselines.aiturbo import Aiturbo
-from baselines.tiresias import Tiresias
-from evaluate import main
-from experiments import aiturbo
-from experiments._trials import changed, drawn
-from simulator.cluster import cluster
-from simulator.episode import run
-from simulator.policy import Policy
+from gpu_cluster_gym import traces, workloads
+from gpu_cluster_gym.baselines.aiturbo import Aiturbo
+from gpu_cluster_gym.baselines.tiresias import Tiresias
+from gpu_cluster_gym.evaluate import main
+from gpu_cluster_gym.experiments import aiturbo
+from gpu_cluster_gym.experiments._trials import changed, drawn
+from gpu_cluster_gym.simulator.cluster import cluster
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Policy
+from gpu_cluster_gym.workloads import Workload, aiturbo_ps, filled, named, prepare
+from gpu_cluster_gym.workloads.aiturbo_ps import all_predictable, none_predictable, with_load, with_restart
 from tests.experiments.test_experiments import Run
-from workloads import Workload, aiturbo_ps, filled, named, prepare
-from workloads.aiturbo_ps import all_predictable, none_predictable, with_load, with_restart
 
 JOBS = 40_000
 UNLIKELY = 4.0  # standard errors: one in 16,000 for what is drawn right

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
-import workloads
-from baselines.aiturbo import Aiturbo
-from experiments import _aiturbo_lab, aiturbo
-from experiments._trials import drawn
-from workloads import Workload
+from gpu_cluster_gym import workloads
+from gpu_cluster_gym.baselines.aiturbo import Aiturbo
+from gpu_cluster_gym.experiments import _aiturbo_lab, aiturbo
+from gpu_cluster_gym.experiments._trials import drawn
+from gpu_cluster_gym.workloads import Workload
 
 
 def test_bursty_arrivals_bring_the_same_jobs_over_the_same_time() -> None:

@@ -4,16 +4,16 @@ from functools import cache
 
 import numpy as np
 
-import experiments
-from baselines.coda import Coda
-from experiments import Found, Setting, _coda_needs, coda
-from experiments._trials import by_default, drawn
-from simulator.cluster import uniform
-from simulator.episode import Episode, run
-from simulator.kernel.cluster.layout import JOB
-from simulator.physics import Physics
-from workloads import Workload
-from workloads.coda_mix import MODELS
+from gpu_cluster_gym import experiments
+from gpu_cluster_gym.baselines.coda import Coda
+from gpu_cluster_gym.experiments import Found, Setting, _coda_needs, coda
+from gpu_cluster_gym.experiments._trials import by_default, drawn
+from gpu_cluster_gym.simulator.cluster import uniform
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
+from gpu_cluster_gym.simulator.physics import Physics
+from gpu_cluster_gym.workloads import Workload
+from gpu_cluster_gym.workloads.coda_mix import MODELS
 
 ASKED = ((1, 1), (1, 2), (1, 4), (2, 2))  # nodes, GPUs: those of which something is said here
 

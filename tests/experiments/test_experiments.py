@@ -14,18 +14,18 @@ import pandas as pd
 import pytest
 from matplotlib.image import imread
 
-import experiments
-from evaluate import main, read_choices
-from evaluation import report
-from evaluation.comparison import Estimate, estimate
-from evaluation.numbers import NUMBERS
-from evaluation.plot.style import apart
-from experiments import Found, Setting, _tables, coda, xion, xonar
-from experiments._claims import Claim, Needs
-from experiments._trials import by_default, changed, drawn
-from traces import modules
-from workloads import Scenario
-from workloads.coda_mix import HEAVY_SHARE
+from gpu_cluster_gym import experiments
+from gpu_cluster_gym.evaluate import main, read_choices
+from gpu_cluster_gym.evaluation import report
+from gpu_cluster_gym.evaluation.comparison import Estimate, estimate
+from gpu_cluster_gym.evaluation.metrics import NUMBERS
+from gpu_cluster_gym.evaluation.plot.style import apart
+from gpu_cluster_gym.experiments import Found, Setting, _tables, coda, xion, xonar
+from gpu_cluster_gym.experiments._claims import Claim, Needs
+from gpu_cluster_gym.experiments._trials import by_default, changed, drawn
+from gpu_cluster_gym.traces import modules
+from gpu_cluster_gym.workloads import Scenario
+from gpu_cluster_gym.workloads.coda_mix import HEAVY_SHARE
 
 COLUMNS = ["claim", "paper", "measured", "low", "high", "verdict"]
 UNKNOWN = math.nan

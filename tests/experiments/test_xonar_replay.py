@@ -2,13 +2,13 @@
 
 import pytest
 
-import experiments
-from baselines.packed_fifo import PackedFifo
-from baselines.xonar import Xonar
-from experiments import Found, _xonar_replay
-from simulator.episode import run
-from simulator.policy import Policy
-from workloads.xonar_mix import STARTUP_S
+from gpu_cluster_gym import experiments
+from gpu_cluster_gym.baselines.packed_fifo import PackedFifo
+from gpu_cluster_gym.baselines.xonar import Xonar
+from gpu_cluster_gym.experiments import Found, _xonar_replay
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Policy
+from gpu_cluster_gym.workloads.xonar_mix import STARTUP_S
 
 
 @pytest.fixture(scope="module")

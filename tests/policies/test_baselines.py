@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from baselines import load, make, names
-from baselines.xion import Xion
-from baselines.xion_threshold import threshold
-from simulator.cluster import Cluster, uniform
-from simulator.episode import Episode, run
-from simulator.kernel.cluster import laws
-from simulator.kernel.cluster.layout import JOB
-from simulator.policy import Policy, Ranking, RunsWhole
+from gpu_cluster_gym.baselines import load, make, names
+from gpu_cluster_gym.baselines.xion import Xion
+from gpu_cluster_gym.baselines.xion_threshold import threshold
+from gpu_cluster_gym.simulator.cluster import Cluster, uniform
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
+from gpu_cluster_gym.simulator.policy import Policy, Ranking, RunsWhole
 from tests.accounts.room_by_hand import cheapest
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "baselines"

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from baselines.aiturbo import Aiturbo
-from baselines.gavel import Gavel
-from baselines.optimus import Optimus
-from simulator.episode import Episode, run
-from simulator.policy import Action, Policy, Preempt, Resize, Start, Wait
+from gpu_cluster_gym.baselines.aiturbo import Aiturbo
+from gpu_cluster_gym.baselines.gavel import Gavel
+from gpu_cluster_gym.baselines.optimus import Optimus
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Resize, Start, Wait
+from gpu_cluster_gym.workloads import Scenario, whole
 from tests.accounts.aiturbo_by_hand import AiturboByHand
 from tests.accounts.gavel_by_hand import GavelByHand
 from tests.accounts.optimus_by_hand import OptimusByHand
@@ -23,7 +24,6 @@ from tests.cases import tiny
 from tests.cases.shaped_jobs import TROUBLES, shaped
 from tests.policies.test_elastic_policies import lively
 from tests.simulator.test_rule import one_window
-from workloads import Scenario, whole
 
 Pair = tuple[Callable[[], Policy], Callable[[], Policy]]
 

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines import load, make
-from baselines.coda import Coda
-from baselines.drf import dominant_shares
-from baselines.fitgpp import FitGpp
-from baselines.fixed_cores import FixedCores
-from simulator.cluster import uniform
-from simulator.core_sharing import CoreSharing
-from simulator.episode import Episode, run
-from simulator.kernel.cluster import laws
-from simulator.kernel.cluster.layout import JOB
-from simulator.kernel.cluster.noise import BUSY_ERROR_S
-from simulator.physics import Physics
-from simulator.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
-from simulator.view import View
+from gpu_cluster_gym.baselines import load, make
+from gpu_cluster_gym.baselines.coda import Coda
+from gpu_cluster_gym.baselines.drf import dominant_shares
+from gpu_cluster_gym.baselines.fitgpp import FitGpp
+from gpu_cluster_gym.baselines.fixed_cores import FixedCores
+from gpu_cluster_gym.simulator.cluster import uniform
+from gpu_cluster_gym.simulator.core_sharing import CoreSharing
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
+from gpu_cluster_gym.simulator.kernel.cluster.noise import BUSY_ERROR_S
+from gpu_cluster_gym.simulator.physics import Physics
+from gpu_cluster_gym.simulator.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
+from gpu_cluster_gym.simulator.view import View
 from tests.accounts.trial_of_cores import Curve
 
 EPS, DROP, WINDOW_S = 0.04, 0.1, 60.0

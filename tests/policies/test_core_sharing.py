@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from baselines.coda import Coda
-from simulator.core_sharing import CoreSharing
-from simulator.episode import Episode, run
-from simulator.policy import Action, Resize, Start, Throttle
-from simulator.view import View
+from gpu_cluster_gym.baselines.coda import Coda
+from gpu_cluster_gym.simulator.core_sharing import CoreSharing
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.policy import Action, Resize, Start, Throttle
+from gpu_cluster_gym.simulator.view import View
 from tests.accounts.coda_by_hand import CodaByHand
 from tests.policies.test_core_policies import episode, jobs, on_cpu
 from tests.simulator.test_rule import one_window

@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.aiturbo import Aiturbo
-from baselines.optimus import Optimus
-from simulator.cluster import Cluster
-from simulator.episode import Episode, run
-from simulator.kernel.cluster.layout import RUNNING
-from simulator.policy import Placement, Policy, Resize, Start, Wait
+from gpu_cluster_gym.baselines.aiturbo import Aiturbo
+from gpu_cluster_gym.baselines.optimus import Optimus
+from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel.cluster.layout import RUNNING
+from gpu_cluster_gym.simulator.policy import Placement, Policy, Resize, Start, Wait
+from gpu_cluster_gym.workloads import Workload
 from tests.accounts.aiturbo_by_hand import AiturboByHand, rank
 from tests.accounts.shape_room import Grant, Room
 from tests.accounts.shapes import Now, Shape, Wish, smaller
 from tests.cases.mixed_jobs import table_of, workload
-from workloads import Workload
 
 FOUR = Cluster("four", (4,), (16.0,), (64,))
 ALONE = {"duration_s": 10_000.0, "scaling_loss": 0.0, "max_workers": 4, "cpu_cores": 1}
@@ -119,7 +119,7 @@ SURE, UNSURE = {"predictable_from": 0.0}, {"predictable_from": 1.0}
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let profilers measure without error."""
-    monkeypatch.setattr("simulator.measurements.PROFILE_ERROR", 0.0)
+    monkeypatch.setattr("gpu_cluster_gym.simulator.measurements.PROFILE_ERROR", 0.0)
 
 
 @pytest.mark.usefixtures("exact")

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.gavel import ROUND_S, Gavel
-from baselines.lib.shares import Objective, Shares, alike, has_room_for_all, program
-from simulator.cluster import Cluster, cluster
-from simulator.episode import Episode, run
-from simulator.kernel.cluster.layout import GPU_TYPES
-from simulator.physics import Physics
-from simulator.policy import Action, Preempt, Resize, Start
-from simulator.view import View
+from gpu_cluster_gym.baselines.gavel import ROUND_S, Gavel
+from gpu_cluster_gym.baselines.lib.shares import Objective, Shares, alike, has_room_for_all, program
+from gpu_cluster_gym.simulator.cluster import Cluster, cluster
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES
+from gpu_cluster_gym.simulator.physics import Physics
+from gpu_cluster_gym.simulator.policy import Action, Preempt, Resize, Start
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.workloads import named, windows
 from tests.cases.mixed_jobs import table_of, workload
 from tests.policies.test_baselines import finishes, jobs
-from workloads import named, windows
 
 A, B, C, D = range(4)
 HALF, TENTH = 0.5, 0.1  # speeds on a K80

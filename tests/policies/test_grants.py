@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator.cluster import Cluster, uniform
-from simulator.episode import Episode, run
-from simulator.kernel.cluster import laws
-from simulator.physics import Physics
-from simulator.policy import Action, Placement, Preempt, Start, Wait
-from simulator.rounds import Rounds, Wishes, by
-from simulator.search import grants, queued_or_running
-from simulator.view import View
+from gpu_cluster_gym.simulator.cluster import Cluster, uniform
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.physics import Physics
+from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Start, Wait
+from gpu_cluster_gym.simulator.priority_rounds import Rounds, Wishes, by
+from gpu_cluster_gym.simulator.search import grants, queued_or_running
+from gpu_cluster_gym.simulator.view import View
 from tests.policies.test_baselines import jobs, named
 
 A, B, C, D, E = range(5)

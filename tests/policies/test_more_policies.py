@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.gittins import STEPS, Gittins, indices
-from baselines.qssf import Qssf
-from baselines.themis import Themis
-from baselines.tiresias import Tiresias
-from simulator.cluster import uniform
-from simulator.policy import Policy
+from gpu_cluster_gym.baselines.gittins import STEPS, Gittins, indices
+from gpu_cluster_gym.baselines.qssf import Qssf
+from gpu_cluster_gym.baselines.themis import Themis
+from gpu_cluster_gym.baselines.tiresias import Tiresias
+from gpu_cluster_gym.simulator.cluster import uniform
+from gpu_cluster_gym.simulator.policy import Policy
 from tests.policies.test_baselines import finishes, jobs, mean_jct, named, play
 
 A, B, C, D = range(4)

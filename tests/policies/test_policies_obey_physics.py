@@ -2,9 +2,9 @@
 
 import pytest
 
-import baselines
-from simulator.episode import discipline_of
-from simulator.policy import Ranking
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.simulator.episode import discipline_of
+from gpu_cluster_gym.simulator.policy import Ranking
 from tests.accounts.twins import Twins
 from tests.cases.turns import in_turn
 from tests.simulator.test_laws_physics import twins_of

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from baselines.gittins import Gittins
-from baselines.tiresias import Tiresias
-from simulator.episode import Episode, run
-from simulator.policy import Action, Policy, Preempt, Start
-from simulator.rounds import Levels, Rounds
-from simulator.view import View
+from gpu_cluster_gym.baselines.gittins import Gittins
+from gpu_cluster_gym.baselines.tiresias import Tiresias
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Start
+from gpu_cluster_gym.simulator.priority_rounds import Levels, Rounds
+from gpu_cluster_gym.simulator.view import View
 from tests.accounts.rounds_by_hand import LevelsByHand, RoundsByHand
 from tests.simulator.test_rule import one_window
 

@@ -9,12 +9,12 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from simulator import search
-from simulator.cluster import Cluster
-from simulator.episode import Episode, run
-from simulator.physics import Physics
-from simulator.policy import Action, Placement, Preempt, Start, Wait
-from simulator.view import View
+from gpu_cluster_gym.simulator import search
+from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.physics import Physics
+from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Start, Wait
+from gpu_cluster_gym.simulator.view import View
 from tests.accounts import grants_by_hand, room_by_hand, sharing_by_hand
 from tests.policies.test_baselines import jobs
 

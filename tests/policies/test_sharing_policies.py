@@ -11,23 +11,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines import load, make
-from baselines.fifo_blind import FifoBlind
-from baselines.gandiva import Gandiva
-from baselines.lucid import Lucid
-from baselines.muri import Muri
-from baselines.packed_fifo import PackedFifo
-from baselines.xonar import Xonar
-from simulator.cluster import Cluster, uniform
-from simulator.episode import Episode, run
-from simulator.kernel.cluster import laws
-from simulator.kernel.cluster.layout import JOB
-from simulator.physics import Physics
-from simulator.policy import Action, Policy, Start
-from simulator.view import View
-from workloads import Window, Workload, prepare
-from workloads._workload import generate
-from workloads.xonar_memory import scenario
+from gpu_cluster_gym.baselines import load, make
+from gpu_cluster_gym.baselines.fifo_blind import FifoBlind
+from gpu_cluster_gym.baselines.gandiva import Gandiva
+from gpu_cluster_gym.baselines.lucid import Lucid
+from gpu_cluster_gym.baselines.muri import Muri
+from gpu_cluster_gym.baselines.packed_fifo import PackedFifo
+from gpu_cluster_gym.baselines.xonar import Xonar
+from gpu_cluster_gym.simulator.cluster import Cluster, uniform
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
+from gpu_cluster_gym.simulator.physics import Physics
+from gpu_cluster_gym.simulator.policy import Action, Policy, Start
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.workloads import Window, Workload, prepare
+from gpu_cluster_gym.workloads._workload import generate
+from gpu_cluster_gym.workloads.xonar_memory import scenario
 
 New = Callable[[], Policy]
 SHARING: dict[str, New] = {

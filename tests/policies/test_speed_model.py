@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.cluster import Cluster
-from simulator.kernel import calls
-from simulator.speed_model import NUM_TERMS, Speeds, fit, mean_error, seconds
-from simulator.view import View
+from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.speed_model import NUM_TERMS, Speeds, fit, mean_error, seconds
+from gpu_cluster_gym.simulator.view import View
 from tests.policies.test_elastic_policies import begin
 
 SHAPES = st.tuples(st.integers(1, 64), st.integers(0, 10), st.integers(0, 1))

@@ -7,15 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from baselines.union import GRID
-from simulator.cluster import Cluster, uniform
-from simulator.episode import Episode, run
-from simulator.kernel.cluster.layout import JOB
-from simulator.physics import Physics
-from simulator.policy import Action, Placement, Resize, Start, Wait
-from simulator.rule import Rule
-from simulator.view import View
-from workloads import named, windows
+from gpu_cluster_gym.baselines.union import GRID
+from gpu_cluster_gym.simulator.cluster import Cluster, uniform
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
+from gpu_cluster_gym.simulator.physics import Physics
+from gpu_cluster_gym.simulator.policy import Action, Placement, Resize, Start, Wait
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.workloads import named, windows
 
 SCENARIO = replace(named("mixed"), jobs=60)
 

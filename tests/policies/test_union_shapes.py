@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from simulator.cluster import Cluster, uniform
-from simulator.episode import Episode, run
-from simulator.physics import Physics
-from simulator.policy import Action, Resize, Start
-from simulator.rule import Rule
-from simulator.view import View
-from simulator.vocabulary import GPU_TYPES
+from gpu_cluster_gym.simulator.cluster import Cluster, uniform
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.physics import Physics
+from gpu_cluster_gym.simulator.policy import Action, Resize, Start
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.simulator.vocabulary import GPU_TYPES
 from tests.policies.test_union import jobs
 
 K80 = GPU_TYPES.index("k80")

@@ -14,19 +14,31 @@ from typing import Any, NamedTuple, NoReturn
 
 import pytest
 
-import evaluate
-import train_agent
-from agents.shipping import FOR_ALL, SHIPPED
-from evaluation.plot.__main__ import main as plot
+from gpu_cluster_gym import evaluate, train_agent
+from gpu_cluster_gym.agents.pretrained import FOR_ALL, SHIPPED
+from gpu_cluster_gym.evaluation.plot.__main__ import main as plot
 from tests.cases.crowd import crowd
 from tests.conftest import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-PROGRAMS = {"python", "python3", "make", "pip", "tensorboard", "git", ".", "cd", "jupyter", "bash", "sh"}
+PROGRAMS = {
+    "python",
+    "python3",
+    "make",
+    "pip",
+    "tensorboard",
+    "git",
+    ".",
+    "cd",
+    "jupyter",
+    "gpu-cluster-gym",
+    "bash",
+    "sh",
+}
 
 SMALL = {
     "evaluate.py": "--windows 1 --jobs 12 --all-windows --processes 1",
-    "evaluation.plot": "--kind png",
+    "plot": "--kind png",
     "train_agent.py": "--jobs 12 --all-windows --windows 2 --validation-windows 1 --test-windows 1 --seeds 1 "
     "--environments 2 --steps 24 --rollout-steps 12 --validate-every 24 --batch 24 --processes 1",
 }
@@ -173,8 +185,8 @@ def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
             return evaluate.main(small(args, "evaluate.py"))
         case ["train_agent.py", *args]:
             return train_agent.main(small(args, "train_agent.py"))
-        case ["-m", "evaluation.plot", *args]:
-            return plot(small(args, "evaluation.plot"))
+        case ["plot", *args]:
+            return plot(small(args, "plot"))
         case ["-m", module, *args]:
             monkeypatch.setattr(sys, "argv", [module, *(str(min(int(steps), STEPS)) for steps in args)])
             forget()
@@ -242,5 +254,5 @@ def test_nothing_is_excused_without_need() -> None:
     assert {word for word in READ_ONLY if not any(word in each for each in said)} == set()
     pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert {text for text in SMALLER if text not in pages} == set()
-    assert {each.words[0] for each in ALL} <= {"python", "make", *NOT_TRIED}
+    assert {each.words[0] for each in ALL} <= {"python", "make", "gpu-cluster-gym", *NOT_TRIED}
     assert len(ALL) > 60

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-import baselines
-from evaluate import main
-from simulator.episode import run
-from simulator.policy import Action, Ranking, Resize, Wait
-from simulator.view import View
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.evaluate import main
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Action, Ranking, Resize, Wait
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.workloads import Scenario, Workload, whole
 from tests.cases import tiny
 from tests.conftest import ROOT
-from workloads import Scenario, Workload, whole
 
 DOCUMENT = ROOT / "docs" / "your_own_policy.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")

@@ -12,9 +12,9 @@ from typing import Any
 import gymnasium
 import pytest
 
-import baselines
 from docs.pages import api, benchmark, columns, environment, policies
-from evaluation.marks import filled
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.evaluation.marks import filled
 from tests.cases import tiny
 from tests.conftest import ROOT
 
@@ -70,7 +70,7 @@ def test_the_page_has_every_entry_of_an_info(kind: str, tmp_path: Path) -> None:
     documented = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (.*?) \|", page, re.MULTILINE))))
     keywords = environment.SHOWN[kind] | ({} if kind == 'action="steer"' else {"illegal": "first_legal"})
     chosen = tiny.scenario(tmp_path, tiny.mixed(0).head(8), physics="all")
-    env: Any = gymnasium.make("envs:GPUCluster-v1", scenario=chosen, **keywords)
+    env: Any = gymnasium.make("gpu_cluster_gym:GPUCluster-v2", scenario=chosen, **keywords)
     _, info = env.reset(seed=0)
     told, over = set(info), False
     while not over:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from simulator.episode import run
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.workloads import Scenario, named, whole, windows
 from tests.cases import tiny
 from tests.conftest import ROOT
-from workloads import Scenario, named, whole, windows
 
 FOLDER = ROOT / "docs" / "examples" / "train"
 PAGE = ROOT / "docs" / "train_and_score.md"
@@ -81,7 +81,7 @@ def test_what_an_agent_does_on_average_stands_beside_it(
 def played(action: np.ndarray) -> Any:
     """Return the results of an environment with this window where the action is always the same."""
     choices: dict[str, Any] = {"workload": "mixed", "scenario": {"jobs": 40}, "count": 1}
-    env: Any = gymnasium.make("GPUCluster-v1", action="steer", **choices).unwrapped
+    env: Any = gymnasium.make("GPUCluster-v2", action="steer", **choices).unwrapped
     env.reset(options={"window": env.windows[0]})
     over = False
     while not over:
@@ -94,10 +94,15 @@ def test_what_is_scored_is_what_the_environment_plays(
 ) -> None:
     module = example("one_file", chosen, monkeypatch)
     network = module.Network(
-        *(gymnasium.make("envs:GPUCluster-v1", **module.WINDOWS, **module.CHOICES).reset()[0].shape), 17
+        *(
+            gymnasium.make("gpu_cluster_gym:GPUCluster-v2", **module.WINDOWS, **module.CHOICES)
+            .reset()[0]
+            .shape
+        ),
+        17,
     )
     monkeypatch.setattr(module, "trained", lambda: network)
-    env: Any = gymnasium.make("envs:GPUCluster-v1", **module.WINDOWS, **module.CHOICES).unwrapped
+    env: Any = gymnasium.make("gpu_cluster_gym:GPUCluster-v2", **module.WINDOWS, **module.CHOICES).unwrapped
     (seen, _), over = env.reset(options={"window": 0}), False
     while not over:
         seen, _, over, _, _ = env.step(module.predict(seen, env.action_masks()))

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from simulator.kernel.cluster import exchange, queues, speed
-from simulator.kernel.cluster.layout import DONE, MAX_SHARE, NOBODY, RUNNING, TURNS
+from gpu_cluster_gym.simulator.kernel.cluster import exchange, queues, speed
+from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, MAX_SHARE, NOBODY, RUNNING, TURNS
 
 MUTANTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from simulator.kernel.cluster.layout import (
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     CLOSED,
     DRAINING,
     GROWER,

@@ -11,18 +11,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import baselines
-from simulator.account import HOLDINGS, LIVED, OVER_TIME, SEGMENTS, Account
-from simulator.episode import Episode, discipline_of, run
-from simulator.kernel.cluster.layout import PHASES
-from simulator.policy import Action, Policy, Preempt, Start, Wait
-from simulator.view import View
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.simulator.account import HOLDINGS, LIVED, OVER_TIME, SEGMENTS, Account
+from gpu_cluster_gym.simulator.episode import Episode, discipline_of, run
+from gpu_cluster_gym.simulator.kernel.cluster.layout import PHASES
+from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Start, Wait
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.workloads import Workload
 from tests.cases.by_hand import ONE, Lines, Script, job, on
 from tests.cases.mixed_jobs import Whims, table_of, workload
 from tests.cases.uncompiled import with_the_compiler_off
 from tests.conftest import ROOT
 from tests.simulator.test_laws_physics import RANKINGS, twins_of
-from workloads import Workload
 
 HELD = ("loading", "running", "pausing")
 OTHERS = ("whims", "union", "xonar", "aiturbo", "gavel")

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from simulator.account import Account
-from simulator.cluster import Cluster
-from simulator.episode import run
-from simulator.policy import Policy, Preempt, Ranking, Resize, Start, Throttle
+from gpu_cluster_gym.simulator.account import Account
+from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Policy, Preempt, Ranking, Resize, Start, Throttle
 from tests.cases.by_hand import CORES, FED, ONE, SHARED, SUDDEN, Lines, Script, at, job, on
 from tests.cases.mixed_jobs import table_of, workload
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator.kernel._compile import entry
-from simulator.kernel.cluster.layout import DONE
-from simulator.kernel.rule import history, trust
-from simulator.policy import Wait
-from simulator.rule import Rule
-from simulator.source import source_of
-from simulator.view import View
-from workloads import Scenario, named, windows
+from gpu_cluster_gym.simulator.kernel._compile import entry
+from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE
+from gpu_cluster_gym.simulator.kernel.rule import history, trust
+from gpu_cluster_gym.simulator.policy import Wait
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.source import source_of
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.workloads import Scenario, named, windows
 
 FEW = 60  # jobs
 FAILING = replace(named("mixed"), physics="all", node_mtbf_h=10.0, drain_every_h=30.0)

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-import baselines
-from simulator.episode import Episode
-from simulator.kernel import calls
-from simulator.kernel.cluster.bounds import most_left
-from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, RUNNING
-from simulator.next_moves import adopt
-from simulator.policy import Ranking
-from workloads import named, windows
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.simulator.episode import Episode
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster.bounds import most_left
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, RUNNING
+from gpu_cluster_gym.simulator.next_moves import adopt
+from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.workloads import named, windows
 
 ROUNDING = 1e-6  # s
 BOUND = getattr(most_left, "py_func", most_left)  # as plain Python, compiled or not

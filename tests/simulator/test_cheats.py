@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-import baselines
-from evaluate import main
-from simulator import search
-from simulator.core_sharing import CoreSharing
-from simulator.episode import Episode, run
-from simulator.kernel.cluster.layout import JOB
-from simulator.kernel.cluster.record import STATE
-from simulator.policy import Action, Placement, Ranking, Start, Wait
-from simulator.source import source_of
-from simulator.view import View
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.evaluate import main
+from gpu_cluster_gym.simulator import search
+from gpu_cluster_gym.simulator.core_sharing import CoreSharing
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
+from gpu_cluster_gym.simulator.kernel.cluster.record import STATE
+from gpu_cluster_gym.simulator.policy import Action, Placement, Ranking, Start, Wait
+from gpu_cluster_gym.simulator.source import source_of
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.traces import COLUMNS
+from gpu_cluster_gym.workloads import Scenario, Workload, named, prepare, whole, windows
 from tests.cases import tiny
-from traces import COLUMNS
-from workloads import Scenario, Workload, named, prepare, whole, windows
 
 HIDDEN = [column.name for column in COLUMNS if column.simulated and not column.shown]
 HIDDEN += ["type_speed", "iteration_s", "ideal_iteration_s", "input_core_s"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.cluster import cluster
+from gpu_cluster_gym.simulator.cluster import cluster
 
 
 @pytest.mark.parametrize("memory", ["inf", "nan", "0", "-16", "1e999"])

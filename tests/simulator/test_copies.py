@@ -10,17 +10,17 @@ import gymnasium
 import numpy as np
 import pytest
 
-import baselines
-from envs.env import GPUClusterEnv
-from simulator.episode import Episode, asking, run
-from simulator.kernel.cluster.layout import JOB
-from simulator.kernel.rule.load import LOAD
-from simulator.policy import Action, Wait
-from simulator.rule import Rule
-from simulator.source import source_of
-from simulator.steered import Offsets, Steered
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.simulator.episode import Episode, asking, run
+from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
+from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.policy import Action, Wait
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.source import source_of
+from gpu_cluster_gym.simulator.steered import Offsets, Steered
+from gpu_cluster_gym.workloads import Scenario, Workload, whole
 from tests.cases import tiny
-from workloads import Scenario, Workload, whole
 
 KINDS = (
     {"observation": "tables", "action": "primitive", "reward": "jct"},
@@ -72,7 +72,7 @@ def test_a_copied_environment_goes_on_alike(
 def test_so_does_one_in_its_wrappers_and_its_next_window(
     duplicate: Callable[[Any], Any], tmp_path: Path
 ) -> None:
-    env = gymnasium.make("GPUCluster-v1", scenario=tiny.scenario(tmp_path), action="pick", reward="jct")
+    env = gymnasium.make("GPUCluster-v2", scenario=tiny.scenario(tmp_path), action="pick", reward="jct")
     env.reset(seed=3)
     taken(env, np.random.default_rng(0), STEPS)
     other = duplicate(env)

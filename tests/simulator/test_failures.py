@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator.cluster import Cluster
-from simulator.episode import run
-from simulator.policy import Action, Policy, Preempt, Ranking, Resize, Start, Wait
-from simulator.view import View
+from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Ranking, Resize, Start, Wait
+from gpu_cluster_gym.simulator.view import View
 from tests.accounts.twins import Twins
 from tests.cases.by_hand import FED, ONE, TWO, Lines, Script, at, booked, ends, job, on, played
 from tests.cases.mixed_jobs import OUTAGES, TYPES, Whims, mixed_table, table_of, workload

@@ -12,16 +12,16 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-import baselines
-from simulator.episode import Episode, asking
-from simulator.history import LIKE, MOST_LIKE, History, batches, read
-from simulator.policy import Action, Wait
-from simulator.source import Source
-from simulator.view import View
-from simulator.vocabulary import DONE
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.simulator.episode import Episode, asking
+from gpu_cluster_gym.simulator.history import LIKE, MOST_LIKE, History, batches, read
+from gpu_cluster_gym.simulator.policy import Action, Wait
+from gpu_cluster_gym.simulator.source import Source
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.simulator.vocabulary import DONE
+from gpu_cluster_gym.workloads import Scenario, whole
 from tests.cases import tiny
 from tests.cases.past import HISTORY, LEVEL, kept, load_of, with_cells
-from workloads import Scenario, whole
 
 
 def like_jobs(seed: int) -> pd.DataFrame:

@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from simulator.episode import Episode
-from simulator.kernel.cluster.core_readings import GOOD, LEAST_READ_S
-from simulator.kernel.cluster.noise import BUSY_ERROR_S
-from simulator.policy import Resize, Start, Wait
-from simulator.vocabulary import DONE
+from gpu_cluster_gym.simulator.episode import Episode
+from gpu_cluster_gym.simulator.kernel.cluster.core_readings import GOOD, LEAST_READ_S
+from gpu_cluster_gym.simulator.kernel.cluster.noise import BUSY_ERROR_S
+from gpu_cluster_gym.simulator.policy import Resize, Start, Wait
+from gpu_cluster_gym.simulator.vocabulary import DONE
+from gpu_cluster_gym.workloads import Workload
 from tests.cases.by_hand import on
 from tests.cases.past import load_of, with_cells
-from workloads import Workload
 
 MANY_ERRORS = 5  # deviations of a reading
 NEED = 4 * GOOD

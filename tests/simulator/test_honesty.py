@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import baselines
-from envs.env import GPUClusterEnv
-from simulator.episode import Episode, asking, discipline_of, run
-from simulator.history import History
-from simulator.kernel.rule.history import SIZES
-from simulator.policy import Action, Policy, Ranking
-from simulator.view import View
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.simulator.episode import Episode, asking, discipline_of, run
+from gpu_cluster_gym.simulator.history import History
+from gpu_cluster_gym.simulator.kernel.rule.history import SIZES
+from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.workloads import Scenario, whole
 from tests.cases import tiny
-from workloads import Scenario, whole
 
 KINDS = [
     {"observation": "tables", "action": "primitive"},
@@ -60,7 +60,7 @@ def moments(env: GPUClusterEnv, seed: int) -> Iterator[Moment]:
 
 def moments_on_the_rule(chosen: dict[str, Any], action: str) -> Iterator[Moment]:
     """Yield the same of an agent that chooses moves of the rule, or steers it."""
-    env: Any = gymnasium.make("GPUCluster-v1", scenario=chosen, action=action, disable_env_checker=True)
+    env: Any = gymnasium.make("GPUCluster-v2", scenario=chosen, action=action, disable_env_checker=True)
     env, rng = env.unwrapped, np.random.default_rng(0)
     seen, info = env.reset(seed=0)
     over = False

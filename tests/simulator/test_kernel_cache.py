@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from simulator.kernel import _compile, _pipeline
+from gpu_cluster_gym.simulator.kernel import _compile, _pipeline
 
 CALLEE = "from tiny._compile import compiled\n\n\n@compiled\ndef grown(x):\n    return x + {step}\n"
 CALLER = """import numpy as np
@@ -89,7 +89,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     for name in OWN:
         text = (Path(_compile.__file__).parent / name).read_text()
-        (folder / name).write_text(text.replace("simulator.kernel", "tiny"))
+        (folder / name).write_text(text.replace("gpu_cluster_gym.simulator.kernel", "tiny"))
     (folder / "__init__.py").touch()
     (folder / "callee.py").write_text(CALLEE.format(step=1))
     (folder / "caller.py").write_text(CALLER)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from simulator.episode import run
-from simulator.policy import Ranking
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Ranking
 from tests.accounts import reference
 from tests.accounts.reference import Job, Outcome, Rules
 from tests.cases.scenarios import MIXED, compiled, episode_of, outcomes, random_jobs

@@ -12,14 +12,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from baselines import load, make, names
-from simulator.episode import Episode, discipline_of
-from simulator.kernel import calls
-from simulator.kernel.cluster.layout import DONE, JOB
-from simulator.next_moves import next_move
-from simulator.policy import Action, Placement, Preempt, Ranking, Start, Wait
-from simulator.source import Source, source_of
-from simulator.view import View
+from gpu_cluster_gym.baselines import load, make, names
+from gpu_cluster_gym.simulator.episode import Episode, discipline_of
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, JOB
+from gpu_cluster_gym.simulator.next_moves import next_move
+from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Ranking, Start, Wait
+from gpu_cluster_gym.simulator.source import Source, source_of
+from gpu_cluster_gym.simulator.view import View
 from tests.accounts.ledger import Ledger
 from tests.accounts.reference import Job, Node, Rules
 from tests.cases.scenarios import MIXED, Restless, episode_of, random_jobs

@@ -6,18 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.cluster import Cluster
-from simulator.columns import Column, Reading
-from simulator.entities import Jobs
-from simulator.episode import Episode, run
-from simulator.policy import Action, Preempt, Wait
-from simulator.view import View
+from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.columns import Column, Reading
+from gpu_cluster_gym.simulator.entities import Jobs
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.policy import Action, Preempt, Wait
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.workloads import Scenario, Workload, whole
 from tests.cases import tiny
 from tests.cases.by_hand import ends, job
 from tests.cases.mixed_jobs import table_of, workload
 from tests.cases.shaped_jobs import TROUBLES, shaped
 from tests.policies.test_elastic_policies import lively
-from workloads import Scenario, Workload, whole
 
 NAMES = sorted(name for name, value in vars(Jobs).items() if isinstance(value, Column | Reading))
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from simulator.policy import Preempt, Start, Wait
+from gpu_cluster_gym.simulator.policy import Preempt, Start, Wait
 from tests.cases.by_hand import EVERYTHING, FED, ONE, TWO, Lines, at, ends, job, on, played
 from tests.cases.mixed_jobs import table_of, workload
 

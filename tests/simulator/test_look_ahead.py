@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from simulator.cluster import uniform
-from simulator.episode import Episode, run
-from simulator.kernel.cluster.layout import JOB
-from simulator.kernel.moves.move_list import FEATURES
-from simulator.kernel.rule import rule_over_moves
-from simulator.look_ahead import Labels, LookAhead, carried_out, label
-from simulator.policy import Policy, Wait
-from simulator.rule import Rule, memory_of
-from simulator.steered import Choose, Offsets, Steered
+from gpu_cluster_gym.simulator.cluster import uniform
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
+from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES
+from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
+from gpu_cluster_gym.simulator.look_ahead import Labels, LookAhead, carried_out, label
+from gpu_cluster_gym.simulator.policy import Policy, Wait
+from gpu_cluster_gym.simulator.rule import Rule, memory_of
+from gpu_cluster_gym.simulator.steered import Choose, Offsets, Steered
+from gpu_cluster_gym.workloads import Scenario, Workload, named, whole, windows
 from tests.cases import tiny, untold
-from workloads import Scenario, Workload, named, whole, windows
 
 FEW = 30  # jobs
 QUICK = LookAhead(draws=4, finalists=2)

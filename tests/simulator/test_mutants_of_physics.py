@@ -12,9 +12,18 @@ from typing import Any
 
 import pytest
 
-from simulator import kernel
-from simulator.kernel.cluster import actions, holding, machines, memory, outages, progress, shapes, speed
-from simulator.kernel.cluster.layout import DONE, LOADING, MAX_SHARE, NOBODY, RUNNING
+from gpu_cluster_gym.simulator import kernel
+from gpu_cluster_gym.simulator.kernel.cluster import (
+    actions,
+    holding,
+    machines,
+    memory,
+    outages,
+    progress,
+    shapes,
+    speed,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, LOADING, MAX_SHARE, NOBODY, RUNNING
 from tests.cases.mixed_jobs import Whims
 from tests.cases.uncompiled import with_the_compiler_off
 from tests.simulator.mutants_of_speed import MUTANTS, instead_of, running_on

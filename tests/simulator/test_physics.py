@@ -6,9 +6,9 @@ A is the first job of the list.
 import numpy as np
 import pytest
 
-from simulator.cluster import Cluster
-from simulator.episode import run
-from simulator.policy import Preempt, Ranking, Resize, Start, Throttle, Wait
+from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Preempt, Ranking, Resize, Start, Throttle, Wait
 from tests.accounts.twins import Twins
 from tests.cases.by_hand import (
     CORES,

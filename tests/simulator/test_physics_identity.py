@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from simulator.episode import run
-from simulator.policy import Ranking
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.workloads import PARTS, Workload
 from tests.accounts import reference
 from tests.accounts.reference import Job, Outcome, Rules
 from tests.cases.mixed_jobs import OUTAGES, SMALL, TYPES, Whims, mixed_table, workload
 from tests.cases.scenarios import MIXED, cluster_of, outcomes, random_jobs, ranking_of
-from workloads import PARTS, Workload
 
 USUAL = "memory,preemption,estimates"
 OFF = ("sharing", "locality", "cores", "bandwidth", "elastic", "gpu_types", "failures")

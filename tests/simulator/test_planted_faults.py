@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator.kernel import calls
-from simulator.kernel.cluster import laws
-from simulator.kernel.cluster.layout import DONE, LOADING, NOBODY, PAUSING, QUEUED, RESERVED
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, LOADING, NOBODY, PAUSING, QUEUED, RESERVED
 from tests.accounts.ledger import Ledger
 from tests.accounts.reference import Rules
 from tests.cases.scenarios import MIXED, Restless, episode_of, random_jobs

@@ -25,8 +25,8 @@ from benchmarks.public_simulators import (
     ties,
     workload,
 )
-from simulator.cluster import uniform
-from simulator.kernel.cluster.layout import JOB
+from gpu_cluster_gym.simulator.cluster import uniform
+from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
 from tests.policies.test_baselines import finishes, jobs, named
 
 HELIOS, COSTLY, TIRESIAS = ROWS[0], ROWS[5], ROWS[6]

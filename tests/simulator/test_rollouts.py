@@ -6,18 +6,18 @@ from functools import cache
 import numpy as np
 import pytest
 
-from simulator.episode import Episode, run
-from simulator.kernel.cluster import laws
-from simulator.kernel.cluster.core_readings import GOOD
-from simulator.kernel.rule import rule_over_moves
-from simulator.policy import Action, Policy, Wait
-from simulator.rule import Rollouts, Rule, memory_of
-from simulator.source import source_of
-from simulator.view import View
-from simulator.vocabulary import DONE
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster.core_readings import GOOD
+from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
+from gpu_cluster_gym.simulator.policy import Action, Policy, Wait
+from gpu_cluster_gym.simulator.rule import Rollouts, Rule, memory_of
+from gpu_cluster_gym.simulator.source import source_of
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.simulator.vocabulary import DONE
+from gpu_cluster_gym.workloads import Workload, named, windows
 from tests.accounts.rule_by_hand import RuleByHand
 from tests.cases import untold
-from workloads import Workload, named, windows
 
 FEW = 60  # jobs
 MANY_ERRORS = 5  # standard errors

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator.episode import Episode, run
-from simulator.kernel.cluster.layout import NOBODY
-from simulator.kernel.rule import rule_over_moves
-from simulator.policy import Action, Policy, Resize, Start
-from simulator.rule import RULE_PARAMETERS, Rule, memory_of
-from simulator.view import View
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
+from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
+from gpu_cluster_gym.simulator.policy import Action, Policy, Resize, Start
+from gpu_cluster_gym.simulator.rule import RULE_PARAMETERS, Rule, memory_of
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.workloads import Workload, named, names, windows
 from tests.accounts.rule_by_hand import RuleByHand
-from workloads import Workload, named, names, windows
 
 FEW = 30  # jobs
 FEWER = 16  # where the plain rule takes long

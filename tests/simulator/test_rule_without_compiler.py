@@ -10,12 +10,12 @@ import gymnasium
 import numpy as np
 import pytest
 
-import envs  # noqa: F401 - registers the environments
-from simulator.episode import run
-from simulator.look_ahead import LookAhead
-from simulator.rule import Rule
+import gpu_cluster_gym  # noqa: F401 - registers the environments
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.look_ahead import LookAhead
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.workloads import named, windows
 from tests.cases.uncompiled import with_the_compiler_off
-from workloads import named, windows
 
 JOBS, STEPS = 7, 8
 FEW = replace(named("mixed"), jobs=JOBS, history="mixed")
@@ -30,7 +30,7 @@ def figures() -> dict[str, list[float]]:
         for name, policy in (("rule", Rule()), ("look-ahead", QUICK))
     }
     env = gymnasium.make(
-        "GPUCluster-v1", scenario=asdict(FEW), count=1, action="moves", reward="rollout_advantage", futures=1
+        "GPUCluster-v2", scenario=asdict(FEW), count=1, action="moves", reward="rollout_advantage", futures=1
     )
     rng = np.random.default_rng(0)
     seen, info = env.reset(seed=0)

@@ -8,11 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-import traces
-from simulator.cluster import Cluster
-from simulator.episode import run
-from simulator.policy import Action, Placement, Preempt, Ranking, Resize, Start, Throttle, Wait
-from simulator.view import View
+from gpu_cluster_gym import traces
+from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import (
+    Action,
+    Placement,
+    Preempt,
+    Ranking,
+    Resize,
+    Start,
+    Throttle,
+    Wait,
+)
+from gpu_cluster_gym.simulator.view import View
 from tests.accounts.twins import Twins
 from tests.cases.by_hand import FED, Lines, Script, at, booked, ends, job, on, played
 from tests.cases.mixed_jobs import table_of, workload

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator.policy import Preempt, Start, Wait
+from gpu_cluster_gym.simulator.policy import Preempt, Start, Wait
 from tests.accounts.twins import Twins
 from tests.cases import by_hand
 from tests.cases.by_hand import BUSY, ONE, SHARED, TWO, Lines, booked, ends, job, on

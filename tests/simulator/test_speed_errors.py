@@ -12,7 +12,7 @@ from benchmarks.measured_links import links_of
 from benchmarks.measured_pairs import slowdowns
 from benchmarks.measured_repeats import spread_of
 from benchmarks.measured_speeds import SPEEDS, iterations
-from simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.cluster import Cluster
 
 SCHEMA = (
     "model,dataset,gpu,gpus,nodes,gpus_per_node,batch_per_gpu,precision,cores_per_gpu,throughput_samples_per_s,"

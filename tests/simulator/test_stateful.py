@@ -12,8 +12,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from simulator.kernel.cluster.layout import PHASES
-from simulator.policy import Action, Placement, Preempt, Start, Wait
+from gpu_cluster_gym.simulator.kernel.cluster.layout import PHASES
+from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Start, Wait
 from tests.accounts.ledger import Ledger
 from tests.accounts.reference import Job, Node, Rules
 from tests.accounts.shadow import Shadow

@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from simulator.episode import Episode
-from simulator.kernel import calls
-from simulator.next_moves import adopt
-from simulator.policy import Action, Placement, Ranking, Start
+from gpu_cluster_gym.simulator.episode import Episode
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.next_moves import adopt
+from gpu_cluster_gym.simulator.policy import Action, Placement, Ranking, Start
 from tests.accounts.ledger import Ledger
 from tests.accounts.reference import Job, Node, Outcome, Rules
 from tests.cases.scenarios import MIXED, Restless, compiled, episode_of, outcomes, random_jobs

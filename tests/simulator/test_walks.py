@@ -2,10 +2,10 @@
 
 import pytest
 
-from simulator.cluster import Cluster
-from simulator.episode import run
-from simulator.policy import Action, Preempt, Ranking, Start, Wait
-from simulator.view import View
+from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Action, Preempt, Ranking, Start, Wait
+from gpu_cluster_gym.simulator.view import View
 from tests.cases.by_hand import CORES, ends, job, on
 from tests.cases.mixed_jobs import table_of, workload
 

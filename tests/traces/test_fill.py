@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import traces
+from gpu_cluster_gym import traces
 from tests.cases.bad_input import HEADER
 from tests.cases.some_jobs import some_jobs
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import traces
+from gpu_cluster_gym import traces
+from gpu_cluster_gym.traces import philly
 from tests.cases.bad_input import BAD_LOG, BAD_MACHINES, JOB, Bad
-from traces import philly
 
 
 def read(folder: Path, *jobs: dict[str, Any]) -> pd.DataFrame:

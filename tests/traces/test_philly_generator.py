@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import traces
 from benchmarks.fitted_batches import block, fitted
 from benchmarks.philly_fidelity import BUCKETS, batches, burstiness, members, of_log
-from traces import _philly_parameters
-from workloads import Scenario
-from workloads._windows import in_range, list_file
+from gpu_cluster_gym import traces
+from gpu_cluster_gym.traces import _philly_parameters
+from gpu_cluster_gym.workloads import Scenario
+from gpu_cluster_gym.workloads._windows import in_range, list_file
 
 STATISTICS = json.loads((Path(traces.__file__).parent / "data" / "philly_statistics.json").read_text())
 JOBS = 40_000

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import traces
 from benchmarks import old_streams
-from evaluation import report
-from simulator.policy import Ranking
+from gpu_cluster_gym import traces
+from gpu_cluster_gym.evaluation import report
+from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.traces import _fill_missing as _fill
+from gpu_cluster_gym.traces import _streams, seed_from, stream
+from gpu_cluster_gym.workloads import Scenario, Split, Window, prepare, seed_of_jobs, whole, windows
 from tests.cases.some_jobs import some_jobs
 from tests.project.test_architecture import product as product_sources
-from traces import _fill_missing as _fill
-from traces import _streams, seed_from, stream
-from workloads import Scenario, Split, Window, prepare, seed_of_jobs, whole, windows
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAMES = st.lists(st.text(max_size=3) | st.integers(-9, 99), max_size=3).map(tuple)

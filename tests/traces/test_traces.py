@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import traces
-from simulator.vocabulary import MOST_SERVERS
+from gpu_cluster_gym import traces
+from gpu_cluster_gym.simulator.vocabulary import MOST_SERVERS
 from tests.cases.bad_input import BAD_CSV, GOOD, HEADER, Bad
 from tests.cases.some_jobs import some_jobs
 

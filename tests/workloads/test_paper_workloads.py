@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
-import traces
-import workloads
-from simulator.cluster import cluster
-from simulator.episode import run
-from simulator.policy import Ranking
-from workloads import coda_mix, named, windows, xion_small
+from gpu_cluster_gym import traces, workloads
+from gpu_cluster_gym.simulator.cluster import cluster
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.workloads import coda_mix, named, windows, xion_small
 
 NAMES = ("coda_mix", "xion_small", "xonar_memory", "xonar_mix")
 DAYS = 8  # of coda_mix, drawn by as many seeds

@@ -7,10 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator.choice import ChoiceError
-from simulator.episode import run
-from simulator.rule import Rule
-from workloads import SHIFTS, VARIED, Scenario, Workload, applicable, in_words, named, shifted, windows
+from gpu_cluster_gym.simulator.choice import ChoiceError
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.workloads import (
+    SHIFTS,
+    VARIED,
+    Scenario,
+    Workload,
+    applicable,
+    in_words,
+    named,
+    shifted,
+    windows,
+)
 
 SMALL = replace(named("mixed"), jobs=40)
 TIMES = {"submit_s", "duration_s", "profiled_duration_s", "predicted_duration_s"}

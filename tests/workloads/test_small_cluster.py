@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
-import workloads
-from simulator.cluster import cluster
-from simulator.episode import run
-from simulator.rule import Rule
-from workloads import Split, _small_cluster, busy, filled, mixed, named, windows
+from gpu_cluster_gym import workloads
+from gpu_cluster_gym.simulator.cluster import cluster
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.workloads import Split, _small_cluster, busy, filled, mixed, named, windows
 
 WORKLOADS = {"mixed": mixed, "busy": busy}
 JOBS = 9_600  # in all the training episodes that are looked at

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from simulator.episode import run
-from simulator.policy import Ranking
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.workloads import ACCEPTED_RANGE, Scenario, Split, Workload, up_to, windows
+from gpu_cluster_gym.workloads import _windows as chosen
+from gpu_cluster_gym.workloads._windows import GAP_S, kept_list, write_list
 from tests.cases import tiny
-from workloads import ACCEPTED_RANGE, Scenario, Split, Workload, up_to, windows
-from workloads import _windows as chosen
-from workloads._windows import GAP_S, kept_list, write_list
 
 SPLITS: tuple[Split, ...] = get_args(Split)
 MOST: dict[Split, int] = {"train": 80, "validation": 15, "test": 4}  # nearly all that the month has

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
-from simulator.episode import run
-from simulator.policy import Ranking
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.workloads import PARTS, WHOLE, Scenario, Workload, whole, windows
 from tests.cases import tiny
-from workloads import PARTS, WHOLE, Scenario, Workload, whole, windows
 
 FIFO = Ranking("submit")
 

@@ -15,8 +15,8 @@ import torch
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.vec_env import VecMonitor
 
-from agents.vec_env import ClusterVecEnv
-from envs.agent_policy import AgentPolicy
+from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
+from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "mixed"}
 CHOICES: dict[str, Any] = {"action": "moves"}
@@ -28,7 +28,7 @@ ENVIRONMENTS = 16
 def train(steps: int) -> None:
     """Learn on training windows, many at once, and save; the masks are found by themselves."""
     batch: Any = gymnasium.make_vec(
-        "envs:GPUCluster-v1", ENVIRONMENTS, autoreset="Disabled", **WINDOWS, **CHOICES
+        "gpu_cluster_gym:GPUCluster-v2", ENVIRONMENTS, autoreset="Disabled", **WINDOWS, **CHOICES
     )
     rollout = max(2, min(128, steps // ENVIRONMENTS))
     model = MaskablePPO("MultiInputPolicy", VecMonitor(ClusterVecEnv(batch)), n_steps=rollout, device="cpu")

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Categorical
 
-from envs.agent_policy import AgentPolicy
+from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
 CHOICES: dict[str, Any] = {"action": "pick", "observation": "slots"}
@@ -42,7 +42,7 @@ def train(steps: int) -> None:
     """Learn on training windows, and save."""
     torch.manual_seed(0)
     batch: Any = gymnasium.make_vec(
-        "envs:GPUCluster-v1", ENVIRONMENTS, autoreset="SameStep", **WINDOWS, **CHOICES
+        "gpu_cluster_gym:GPUCluster-v2", ENVIRONMENTS, autoreset="SameStep", **WINDOWS, **CHOICES
     )
     network = Network(batch.single_observation_space.shape[0], int(batch.single_action_space.n))
     optimiser = torch.optim.Adam(network.parameters(), lr=RATE)

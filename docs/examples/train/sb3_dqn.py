@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from stable_baselines3 import DQN
 
-import envs  # noqa: F401 - registers GPUCluster-v1
-from envs.agent_policy import AgentPolicy
+import gpu_cluster_gym  # noqa: F401 - registers GPUCluster-v2
+from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
 CHOICES: dict[str, Any] = {"action": "primitive", "observation": "tables", "illegal": "first_legal"}
@@ -24,7 +24,7 @@ FILE = "runs/sb3_dqn.zip"
 
 def train(steps: int) -> None:
     """Learn on training windows, and save; `tables` is a dictionary, which the policy must be made for."""
-    env = gymnasium.make("GPUCluster-v1", **WINDOWS, **CHOICES)
+    env = gymnasium.make("GPUCluster-v2", **WINDOWS, **CHOICES)
     model = DQN(
         "MultiInputPolicy", env, learning_starts=min(1000, steps // 2), buffer_size=20_000, device="cpu"
     )

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from stable_baselines3 import PPO
 
-import envs  # noqa: F401 - registers GPUCluster-v1
-from envs.agent_policy import AgentPolicy
+import gpu_cluster_gym  # noqa: F401 - registers GPUCluster-v2
+from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
 CHOICES: dict[str, Any] = {"action": "pick", "observation": "slots", "illegal": "first_legal"}
@@ -25,7 +25,7 @@ FILE = "runs/sb3_ppo.zip"
 
 def train(steps: int) -> None:
     """Learn on training windows, and save."""
-    env = gymnasium.make("GPUCluster-v1", **WINDOWS, **CHOICES)
+    env = gymnasium.make("GPUCluster-v2", **WINDOWS, **CHOICES)
     model = PPO("MlpPolicy", env, n_steps=min(2048, steps), batch_size=min(256, steps), device="cpu")
     model.learn(steps)
     model.save(FILE)

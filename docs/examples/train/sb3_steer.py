@@ -18,10 +18,10 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecMonitor
 
-import envs  # noqa: F401 - registers GPUCluster-v1
-from agents.vec_env import ClusterVecEnv
-from envs.agent_policy import AgentPolicy
-from simulator.policy import Policy
+import gpu_cluster_gym  # noqa: F401 - registers GPUCluster-v2
+from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
+from gpu_cluster_gym.envs.agent_policy import AgentPolicy
+from gpu_cluster_gym.simulator.policy import Policy
 
 WINDOWS: dict[str, Any] = {"workload": "busy"}
 CHOICES: dict[str, Any] = {"action": "steer"}
@@ -35,7 +35,7 @@ ENVIRONMENTS, ROLLOUT, VALIDATION = 64, 12, 20  # decisions between updates; val
 
 def train(steps: int, seed: int = 0) -> None:
     """Learn on training windows, and save; on validation windows find what it does on average."""
-    batch: Any = gymnasium.make_vec("GPUCluster-v1", ENVIRONMENTS, autoreset="Disabled", **WINDOWS, **CHOICES)
+    batch: Any = gymnasium.make_vec("GPUCluster-v2", ENVIRONMENTS, autoreset="Disabled", **WINDOWS, **CHOICES)
     model = PPO(
         "MlpPolicy",
         VecMonitor(ClusterVecEnv(batch)),
@@ -61,7 +61,7 @@ def train(steps: int, seed: int = 0) -> None:
 
 def average(model: PPO) -> np.ndarray:
     """Return the mean action on validation windows."""
-    env: Any = gymnasium.make("GPUCluster-v1", split="validation", count=VALIDATION, **WINDOWS, **CHOICES)
+    env: Any = gymnasium.make("GPUCluster-v2", split="validation", count=VALIDATION, **WINDOWS, **CHOICES)
     taken: list[np.ndarray] = []
     for window in env.unwrapped.windows:
         seen, _ = env.reset(options={"window": window})

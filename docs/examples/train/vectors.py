@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-import envs  # noqa: F401 - registers GPUCluster-v1
+import gpu_cluster_gym  # noqa: F401 - registers GPUCluster-v2
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
 CHOICES: dict[str, Any] = {"action": "pick", "observation": "slots"}
@@ -22,7 +22,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 def play(mode: str, steps: int, count: int = 2) -> np.ndarray:
     """Take the first legal action in each environment, so many times; return what is seen last, a row each."""
-    vector: Any = gymnasium.make_vec("GPUCluster-v1", count, **MODES[mode], **WINDOWS, **CHOICES)
+    vector: Any = gymnasium.make_vec("GPUCluster-v2", count, **MODES[mode], **WINDOWS, **CHOICES)
     seen, info = vector.reset(seed=0)
     for _ in range(steps):
         seen, _, _, _, info = vector.step(np.stack(info["action_mask"]).argmax(axis=1))

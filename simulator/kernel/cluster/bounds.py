@@ -8,10 +8,22 @@ promise.
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, REMAINING, RUNNING, TRUE_REMAINING, WEIGHTED
-from simulator.kernel.cluster.machines import mark_node
-from simulator.kernel.cluster.queues import LEAST_SECONDS, LEAST_SHARE, attained_now, estimate_now
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
+    MAX_SHARE,
+    NOBODY,
+    REMAINING,
+    RUNNING,
+    TRUE_REMAINING,
+    WEIGHTED,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.machines import mark_node
+from gpu_cluster_gym.simulator.kernel.cluster.queues import (
+    LEAST_SECONDS,
+    LEAST_SHARE,
+    attained_now,
+    estimate_now,
+)
 
 HAIR = 1e-3  # s; more than rounding makes of any time of an episode
 

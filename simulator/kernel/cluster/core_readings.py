@@ -9,9 +9,9 @@ between nodes, are asked for more than they give, which monitors of these would 
 
 import math
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import DONE, LEAST_CORES, RUNNING
-from simulator.kernel.cluster.noise import BUSY, BUSY_ERROR_S, error_at, error_of
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, LEAST_CORES, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.noise import BUSY, BUSY_ERROR_S, error_at, error_of
 
 GOOD = 0.96  # busy share that cores are to reach, over the best: as CODA's tuner here
 LEAST_READ_S = 60.0  # of having GPUs alone: the tuner's window

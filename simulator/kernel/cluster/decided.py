@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from simulator.kernel._compile import allocating, compiled
-from simulator.kernel.cluster import actions, pausing, shapes
-from simulator.kernel.cluster.layout import Tier
+from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled
+from gpu_cluster_gym.simulator.kernel.cluster import actions, pausing, shapes
+from gpu_cluster_gym.simulator.kernel.cluster.layout import Tier
 
 WAIT, START, PAUSE, MOVE, CORES, THROTTLE = range(6)  # kinds of moves
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster import events
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster import events
 
 HORIZON = 4.0  # rollouts are cut after so many time constants
 

@@ -2,12 +2,26 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.holding import book_overhead, fall_back, fill, join_queue, release, start_ready
-from simulator.kernel.cluster.layout import DONE, GROWING, LOADING, PAUSING, RESTARTING, RUNNING
-from simulator.kernel.cluster.outages import change_nodes
-from simulator.kernel.cluster.pausing import end_pause
-from simulator.kernel.cluster.progress import (
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.holding import (
+    book_overhead,
+    fall_back,
+    fill,
+    join_queue,
+    release,
+    start_ready,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
+    DONE,
+    GROWING,
+    LOADING,
+    PAUSING,
+    RESTARTING,
+    RUNNING,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.outages import change_nodes
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import end_pause
+from gpu_cluster_gym.simulator.kernel.cluster.progress import (
     crash_time,
     finish_time,
     grow_time,
@@ -18,7 +32,7 @@ from simulator.kernel.cluster.progress import (
     rise_time,
     run,
 )
-from simulator.kernel.cluster.speed import bank
+from gpu_cluster_gym.simulator.kernel.cluster.speed import bank
 
 
 @compiled

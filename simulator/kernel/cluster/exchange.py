@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel._compile import compiled
 
 PLENTY_OF_CORES = 1e9  # cores
 

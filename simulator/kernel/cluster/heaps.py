@@ -4,7 +4,7 @@ A heap is a stretch of an array: `heap[start : start + size]`. `place[job]` is t
 which makes removal from the middle cost as little as from the top. Sizes are kept by the caller.
 """
 
-from simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel._compile import compiled
 
 
 @compiled

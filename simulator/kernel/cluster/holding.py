@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import (
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     CLOSED,
     GROWING,
     LEAST_CORES,
@@ -18,7 +18,7 @@ from simulator.kernel.cluster.layout import (
     ROUNDING,
     RUNNING,
 )
-from simulator.kernel.cluster.machines import (
+from gpu_cluster_gym.simulator.kernel.cluster.machines import (
     available_cores,
     count_cores,
     count_free,
@@ -29,11 +29,11 @@ from simulator.kernel.cluster.machines import (
     take_cores,
     tidy_cores,
 )
-from simulator.kernel.cluster.memory import charge, grows_later, victim_on
-from simulator.kernel.cluster.progress import run, schedule
-from simulator.kernel.cluster.queues import enqueue, loading_time
-from simulator.kernel.cluster.shapes import ask_again, plan_shape, take_shape
-from simulator.kernel.cluster.speed import bank, cores_of_servers
+from gpu_cluster_gym.simulator.kernel.cluster.memory import charge, grows_later, victim_on
+from gpu_cluster_gym.simulator.kernel.cluster.progress import run, schedule
+from gpu_cluster_gym.simulator.kernel.cluster.queues import enqueue, loading_time
+from gpu_cluster_gym.simulator.kernel.cluster.shapes import ask_again, plan_shape, take_shape
+from gpu_cluster_gym.simulator.kernel.cluster.speed import bank, cores_of_servers
 
 
 @compiled

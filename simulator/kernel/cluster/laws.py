@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.kernel._compile import allocating, compiled, entry
-from simulator.kernel.cluster.actions import must_wait_for
-from simulator.kernel.cluster.layout import (
+from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster.actions import must_wait_for
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     CHARGED,
     CLOSED,
     DONE,
@@ -22,9 +22,9 @@ from simulator.kernel.cluster.layout import (
     ROUNDING,
     RUNNING,
 )
-from simulator.kernel.cluster.machines import available_cores
-from simulator.kernel.cluster.shapes import cores_asked, is_rigid, is_shape, meant
-from simulator.kernel.cluster.speed import cores_of_servers
+from gpu_cluster_gym.simulator.kernel.cluster.machines import available_cores
+from gpu_cluster_gym.simulator.kernel.cluster.shapes import cores_asked, is_rigid, is_shape, meant
+from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
 
 
 class Seat(NamedTuple):

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.kernel.cluster.parameters import MAX_SHARE as MAX_SHARE
-from simulator.kernel.cluster.record import MAX_LEVELS as MAX_LEVELS
-from simulator.kernel.cluster.record import STATE
-from traces import COLUMNS
+from gpu_cluster_gym.simulator.kernel.cluster.parameters import MAX_SHARE as MAX_SHARE
+from gpu_cluster_gym.simulator.kernel.cluster.record import MAX_LEVELS as MAX_LEVELS
+from gpu_cluster_gym.simulator.kernel.cluster.record import STATE
+from gpu_cluster_gym.traces import COLUMNS
 
 # Phases of a job. A paused job is QUEUED again. A RESERVED job has been given GPUs of which some are still held by
 # jobs that pause for it: it starts when the last is free. A RESTARTING job has failed: it is queued again after a

@@ -5,11 +5,11 @@ Each is the least over all shapes, types of GPU and numbers of nodes, with all c
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.exchange import PLENTY_OF_CORES, Burden, Setting
-from simulator.kernel.cluster.layout import LEAST_CORES, MOST_SERVERS, TURNS
-from simulator.kernel.cluster.shapes import cores_asked
-from simulator.kernel.cluster.speed import crowding, iteration_on_cpu, iteration_time
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.exchange import PLENTY_OF_CORES, Burden, Setting
+from gpu_cluster_gym.simulator.kernel.cluster.layout import LEAST_CORES, MOST_SERVERS, TURNS
+from gpu_cluster_gym.simulator.kernel.cluster.shapes import cores_asked
+from gpu_cluster_gym.simulator.kernel.cluster.speed import crowding, iteration_on_cpu, iteration_time
 
 
 @compiled

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from simulator.kernel._compile import allocating, compiled, entry
-from simulator.kernel.cluster import events
-from simulator.kernel.cluster.layout import RUNNING
-from simulator.kernel.cluster.pausing import may_pause
-from simulator.kernel.cluster.placement import place
+from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster import events
+from gpu_cluster_gym.simulator.kernel.cluster.layout import RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
+from gpu_cluster_gym.simulator.kernel.cluster.placement import place
 
 
 @allocating

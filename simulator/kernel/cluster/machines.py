@@ -1,7 +1,7 @@
 """What jobs hold: GPUs and their slots, memory, and CPU cores."""
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import (
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     CHARGED,
     CLOSED,
     LOADS,

@@ -1,7 +1,7 @@
 """GPU memory: when jobs take it, and which job fails where it runs over."""
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import (
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     ANYONE,
     CHARGED,
     GROWER,
@@ -11,7 +11,7 @@ from simulator.kernel.cluster.layout import (
     NOBODY,
     ROUNDING,
 )
-from simulator.kernel.cluster.machines import is_alone
+from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
 
 
 @compiled

@@ -6,7 +6,7 @@ Nothing is drawn one after the other: each number is a hash of what it belongs t
 
 import numpy as np
 
-from simulator.kernel._compile import compiled, entry
+from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
 
 BUSY, DRAWN = range(2)  # readings: how busy GPUs were, what is drawn from host memory
 READINGS = ("busy_s", "drawn_gbs")

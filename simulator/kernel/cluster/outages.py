@@ -6,10 +6,18 @@ closes a node to new jobs with notice, then takes it down; nodes are drained in 
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.holding import fall_back, give_up, start_ready
-from simulator.kernel.cluster.layout import CLOSED, DOWN, DRAINING, MODULUS, MULTIPLIER, NOBODY, OPEN
-from simulator.kernel.cluster.machines import count_free, is_on, tidy_cores
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.holding import fall_back, give_up, start_ready
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
+    CLOSED,
+    DOWN,
+    DRAINING,
+    MODULUS,
+    MULTIPLIER,
+    NOBODY,
+    OPEN,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.machines import count_free, is_on, tidy_cores
 
 
 @compiled

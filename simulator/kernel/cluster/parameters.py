@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
-from simulator.choice import ChoiceError, Wrong, check, choice, hints
+from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong, check, choice, hints
 
 MAX_SHARE = 4  # slots a GPU: slot k of GPU g is number MAX_SHARE * g + k
 CONTENTION = 0.62

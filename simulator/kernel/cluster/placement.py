@@ -1,7 +1,7 @@
 """Which GPUs a job gets: the placement rules, over whatever GPUs a pass may allocate."""
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import BEST_FIT, FIRST_FIT, NOBODY, ROUNDING
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import BEST_FIT, FIRST_FIT, NOBODY, ROUNDING
 
 
 @compiled

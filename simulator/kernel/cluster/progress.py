@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster import heaps
-from simulator.kernel.cluster.bounds import note_pace
-from simulator.kernel.cluster.core_readings import bank_readings
-from simulator.kernel.cluster.layout import LOADS, MAX_SHARE, NOBODY, RUNNING, UNCHANGED
-from simulator.kernel.cluster.machines import note_coming_or_going
-from simulator.kernel.cluster.shapes import is_rigid
-from simulator.kernel.cluster.speed import (
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster import heaps
+from gpu_cluster_gym.simulator.kernel.cluster.bounds import note_pace
+from gpu_cluster_gym.simulator.kernel.cluster.core_readings import bank_readings
+from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADS, MAX_SHARE, NOBODY, RUNNING, UNCHANGED
+from gpu_cluster_gym.simulator.kernel.cluster.machines import note_coming_or_going
+from gpu_cluster_gym.simulator.kernel.cluster.shapes import is_rigid
+from gpu_cluster_gym.simulator.kernel.cluster.speed import (
     bank,
     demand_on,
     links_busy_on,

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster import heaps
-from simulator.kernel.cluster.layout import (
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster import heaps
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     ESTIMATE,
     LEVEL,
     LOADING,

@@ -1,9 +1,16 @@
 """What a monitor reads of running jobs, each reading with its error: busy GPUs, bandwidth drawn from host memory."""
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, RUNNING
-from simulator.kernel.cluster.noise import BANDWIDTH_ERROR, BUSY, BUSY_ERROR_S, DRAWN, LARGEST_ERROR, error_of
-from simulator.kernel.cluster.speed import demand_on, drawn_by_each
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.noise import (
+    BANDWIDTH_ERROR,
+    BUSY,
+    BUSY_ERROR_S,
+    DRAWN,
+    LARGEST_ERROR,
+    error_of,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.speed import demand_on, drawn_by_each
 
 
 @compiled

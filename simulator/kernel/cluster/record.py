@@ -3,7 +3,7 @@
 They lie one behind the other in this order; no name is in two groups, so that code reads `s.phase[job]`.
 """
 
-from simulator.kernel.cluster.parameters import FIELDS
+from gpu_cluster_gym.simulator.kernel.cluster.parameters import FIELDS
 
 MOST_BLOCKED = 64  # request classes of which the first job may be remembered as blocked
 MAX_LEVELS = 8  # distinct GPU memory sizes of a cluster, and limits of a ranking by level

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel._compile import compiled
 
 
 @compiled

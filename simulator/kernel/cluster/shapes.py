@@ -1,8 +1,8 @@
 """The shapes a job can have: how many workers and parameter servers, on GPUs or on CPU cores."""
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import MOST_SERVERS, SERVER_CORES, WORKER_CORES
-from simulator.kernel.cluster.speed import cores_of_servers
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MOST_SERVERS, SERVER_CORES, WORKER_CORES
+from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
 
 
 @compiled

@@ -18,9 +18,9 @@ The formula and its figures are fitted to public measurements; `benchmarks/speed
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.core_readings import bank_readings
-from simulator.kernel.cluster.exchange import (
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.core_readings import bank_readings
+from gpu_cluster_gym.simulator.kernel.cluster.exchange import (
     PLENTY_OF_CORES,
     UNDISTURBED,
     Burden,
@@ -29,9 +29,9 @@ from simulator.kernel.cluster.exchange import (
     through_host,
     transfer_time,
 )
-from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, RUNNING, SERVER_CORES, TURNS
-from simulator.kernel.cluster.machines import is_on
-from simulator.kernel.cluster.placement import largest_node, place
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, RUNNING, SERVER_CORES, TURNS
+from gpu_cluster_gym.simulator.kernel.cluster.machines import is_on
+from gpu_cluster_gym.simulator.kernel.cluster.placement import largest_node, place
 
 
 @compiled

@@ -4,8 +4,8 @@ from functools import cache
 
 import numpy as np
 
-from simulator.kernel.cluster.decided import LIST_FIELDS, Fields, dtype_of
-from simulator.kernel.cluster.layout import Tier
+from gpu_cluster_gym.simulator.kernel.cluster.decided import LIST_FIELDS, Fields, dtype_of
+from gpu_cluster_gym.simulator.kernel.cluster.layout import Tier
 
 MOST_TRIED = 16  # numbers of cores that are remembered of a job; the one watched least makes room for another
 

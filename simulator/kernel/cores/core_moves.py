@@ -8,17 +8,29 @@ from functools import cache
 
 import numpy as np
 
-from simulator.kernel._compile import allocating, compiled, entry
-from simulator.kernel.cluster import events
-from simulator.kernel.cluster.decided import START, WAIT, Fields, carry_out_next, dtype_of, propose
-from simulator.kernel.cluster.layout import LOADING, NOBODY, RUNNING, Tier
-from simulator.kernel.cluster.listing import list_queued, note_wait
-from simulator.kernel.cluster.speed import cores_of_servers
-from simulator.kernel.cores.core_memory import CORE_FIELDS, OWN_FIELDS
-from simulator.kernel.cores.core_sharing import read, share_anew, start_first_on_cores, watch_on
-from simulator.kernel.cores.cores import LEAST_SHARE
-from simulator.kernel.cores.throttling import throttle_one
-from simulator.kernel.rankings.first_fit import place_first
+from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster import events
+from gpu_cluster_gym.simulator.kernel.cluster.decided import (
+    START,
+    WAIT,
+    Fields,
+    carry_out_next,
+    dtype_of,
+    propose,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, NOBODY, RUNNING, Tier
+from gpu_cluster_gym.simulator.kernel.cluster.listing import list_queued, note_wait
+from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
+from gpu_cluster_gym.simulator.kernel.cores.core_memory import CORE_FIELDS, OWN_FIELDS
+from gpu_cluster_gym.simulator.kernel.cores.core_sharing import (
+    read,
+    share_anew,
+    start_first_on_cores,
+    watch_on,
+)
+from gpu_cluster_gym.simulator.kernel.cores.cores import LEAST_SHARE
+from gpu_cluster_gym.simulator.kernel.cores.throttling import throttle_one
+from gpu_cluster_gym.simulator.kernel.rankings.first_fit import place_first
 
 FIRST_CORES = 1.0  # for each GPU, beside those of servers
 NARROW, MIDDLING = 1, 4  # GPUs of the widest job of an array; from memory, not checked against the paper

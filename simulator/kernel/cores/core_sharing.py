@@ -1,9 +1,14 @@
 """What a policy asks that divides CPU cores: readings, moves of CPU jobs and cores, throttles; proposed, not made."""
 
-from simulator.kernel._compile import compiled, entry
-from simulator.kernel.cores.cores import change_cores, divide, note_wishes, start_beside_reserves
-from simulator.kernel.cores.throttling import any_throttled, throttle_one
-from simulator.kernel.cores.tuning import begin_windows, know, list_running, watch
+from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
+from gpu_cluster_gym.simulator.kernel.cores.cores import (
+    change_cores,
+    divide,
+    note_wishes,
+    start_beside_reserves,
+)
+from gpu_cluster_gym.simulator.kernel.cores.throttling import any_throttled, throttle_one
+from gpu_cluster_gym.simulator.kernel.cores.tuning import begin_windows, know, list_running, watch
 
 
 @compiled

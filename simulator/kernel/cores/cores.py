@@ -7,11 +7,11 @@ GPUs when a CPU job comes, the CPU job that came last when a job with GPUs needs
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.decided import CORES, START, propose
-from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, OPEN
-from simulator.kernel.cluster.speed import cores_of_servers
-from simulator.kernel.cores.tuning import between, is_known, wanted_by_trial
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.decided import CORES, START, propose
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, OPEN
+from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
+from gpu_cluster_gym.simulator.kernel.cores.tuning import between, is_known, wanted_by_trial
 
 WHOLE = 1.0  # of the cores a CPU job asks for: it keeps all
 LEAST_SHARE = 0.5  # of them, that it keeps where another CPU job comes; our choice

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.decided import THROTTLE, propose
-from simulator.kernel.cluster.layout import NOBODY
-from simulator.kernel.cluster.readings import drawn_read, read_bandwidth
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.decided import THROTTLE, propose
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
+from gpu_cluster_gym.simulator.kernel.cluster.readings import drawn_read, read_bandwidth
 
 LEVELS = 10  # of Intel's memory bandwidth allocation, in steps of 10 %; from memory, not checked against the manual
 RELAXED = 0.95  # share of a node's bandwidth below which a CPU job is released

@@ -10,11 +10,11 @@ import math
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import RUNNING
-from simulator.kernel.cluster.readings import busy_read, is_short_of_bandwidth, read_bandwidth
-from simulator.kernel.cluster.speed import cores_of_servers
-from simulator.kernel.cores.core_memory import MOST_TRIED
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.readings import busy_read, is_short_of_bandwidth, read_bandwidth
+from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
+from gpu_cluster_gym.simulator.kernel.cores.core_memory import MOST_TRIED
 
 GROWTH = 1.5  # at least, from one number of cores to the next; our choice
 

@@ -13,21 +13,21 @@ import math
 
 import numpy as np
 
-from simulator.kernel._compile import compiled, entry
-from simulator.kernel.cluster.core_readings import GOOD
-from simulator.kernel.cluster.layout import CHARGED, DONE, DOWN, MODULUS, RUNNING
-from simulator.kernel.cluster.machines import note_change_around
-from simulator.kernel.cluster.noise import BANDWIDTH_ERROR, DRAWN, error_of, mixed
-from simulator.kernel.cluster.outages import find_next
-from simulator.kernel.cluster.placement import largest_node
-from simulator.kernel.cluster.progress import plan
-from simulator.kernel.cluster.queues import attained_now, estimate_now
-from simulator.kernel.cluster.speed import set_iteration
-from simulator.kernel.cores.tuning import wanted_by_trial
-from simulator.kernel.rule.history import run_time
-from simulator.kernel.rule.spanning import FIRST_GUESS
-from simulator.kernel.rule.trust import need_now
-from simulator.kernel.rule.ways import duty_of, seconds_of
+from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster.core_readings import GOOD
+from gpu_cluster_gym.simulator.kernel.cluster.layout import CHARGED, DONE, DOWN, MODULUS, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.machines import note_change_around
+from gpu_cluster_gym.simulator.kernel.cluster.noise import BANDWIDTH_ERROR, DRAWN, error_of, mixed
+from gpu_cluster_gym.simulator.kernel.cluster.outages import find_next
+from gpu_cluster_gym.simulator.kernel.cluster.placement import largest_node
+from gpu_cluster_gym.simulator.kernel.cluster.progress import plan
+from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now, estimate_now
+from gpu_cluster_gym.simulator.kernel.cluster.speed import set_iteration
+from gpu_cluster_gym.simulator.kernel.cores.tuning import wanted_by_trial
+from gpu_cluster_gym.simulator.kernel.rule.history import run_time
+from gpu_cluster_gym.simulator.kernel.rule.spanning import FIRST_GUESS
+from gpu_cluster_gym.simulator.kernel.rule.trust import need_now
+from gpu_cluster_gym.simulator.kernel.rule.ways import duty_of, seconds_of
 
 GOOD_ERROR, BAD_ERROR = 0.25, 1.0  # deviations of the logarithm of an estimate, as where a trace is filled in
 USUAL_VARIANCE, USUAL_WEIGHT = (

@@ -1,16 +1,23 @@
 """Cores and throttles as moves of their own, where they are to be chosen: one job, one core or level at a time."""
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster import decided
-from simulator.kernel.cluster.laws import may_resize
-from simulator.kernel.cluster.layout import NOBODY, RUNNING
-from simulator.kernel.cluster.readings import drawn_read
-from simulator.kernel.cores.cores import servers_of
-from simulator.kernel.cores.throttling import LEVELS
-from simulator.kernel.moves.move_features import describe_move
-from simulator.kernel.moves.move_list import DIVIDE, FEWER_CORES, MORE_CORES, RELEASE, THROTTLE, add
-from simulator.kernel.rule.rule_memory import insert_best
-from simulator.kernel.rule.trust import cores_wanted
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster import decided
+from gpu_cluster_gym.simulator.kernel.cluster.laws import may_resize
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.readings import drawn_read
+from gpu_cluster_gym.simulator.kernel.cores.cores import servers_of
+from gpu_cluster_gym.simulator.kernel.cores.throttling import LEVELS
+from gpu_cluster_gym.simulator.kernel.moves.move_features import describe_move
+from gpu_cluster_gym.simulator.kernel.moves.move_list import (
+    DIVIDE,
+    FEWER_CORES,
+    MORE_CORES,
+    RELEASE,
+    THROTTLE,
+    add,
+)
+from gpu_cluster_gym.simulator.kernel.rule.rule_memory import insert_best
+from gpu_cluster_gym.simulator.kernel.rule.trust import cores_wanted
 
 MOST_AT_ONCE = 32  # such moves at an instant, so that it ends
 FULL_MEMORY = 8.0  # cores that a CPU job's drawing all of its node's memory bandwidth counts as

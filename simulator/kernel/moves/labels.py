@@ -1,13 +1,13 @@
 """What each listed move wins in imagined futures (`look_ahead`), for who learns it."""
 
-from simulator.kernel._compile import entry
-from simulator.kernel.cluster.decided import carry_out_next
-from simulator.kernel.moves.look_ahead import NOW, forget_tries, try_moves
-from simulator.kernel.moves.move_list import MOST_MOVES, clear
-from simulator.kernel.moves.move_options import list_moves
-from simulator.kernel.moves.move_steps import put_own_choice
-from simulator.kernel.rule.levers import find_moves
-from simulator.kernel.rule.rule_over_moves import is_legal
+from gpu_cluster_gym.simulator.kernel._compile import entry
+from gpu_cluster_gym.simulator.kernel.cluster.decided import carry_out_next
+from gpu_cluster_gym.simulator.kernel.moves.look_ahead import NOW, forget_tries, try_moves
+from gpu_cluster_gym.simulator.kernel.moves.move_list import MOST_MOVES, clear
+from gpu_cluster_gym.simulator.kernel.moves.move_options import list_moves
+from gpu_cluster_gym.simulator.kernel.moves.move_steps import put_own_choice
+from gpu_cluster_gym.simulator.kernel.rule.levers import find_moves
+from gpu_cluster_gym.simulator.kernel.rule.rule_over_moves import is_legal
 
 
 @entry

@@ -15,20 +15,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.kernel._compile import compiled, entry
-from simulator.kernel.cluster import events
-from simulator.kernel.cluster.decided import START, carry_out_next
-from simulator.kernel.cluster.decided import WAIT as NOTHING
-from simulator.kernel.cluster.discounting import HORIZON, discounted, step_cost
-from simulator.kernel.cluster.noise import WORD, mixed
-from simulator.kernel.moves.beliefs import believe_all
-from simulator.kernel.moves.move_list import MOST_MOVES, WAIT, clear
-from simulator.kernel.moves.move_options import list_moves
-from simulator.kernel.moves.move_steps import choose, close_instant, put_own_choice
-from simulator.kernel.rule.levers import drop_moves, feed, find_moves
-from simulator.kernel.rule.rule_over_moves import act, is_legal, note_wait, wait
-from simulator.kernel.rule.rule_sight import look
-from simulator.kernel.rule.steering import MOST_INSTANTS
+from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster import events
+from gpu_cluster_gym.simulator.kernel.cluster.decided import START, carry_out_next
+from gpu_cluster_gym.simulator.kernel.cluster.decided import WAIT as NOTHING
+from gpu_cluster_gym.simulator.kernel.cluster.discounting import HORIZON, discounted, step_cost
+from gpu_cluster_gym.simulator.kernel.cluster.noise import WORD, mixed
+from gpu_cluster_gym.simulator.kernel.moves.beliefs import believe_all
+from gpu_cluster_gym.simulator.kernel.moves.move_list import MOST_MOVES, WAIT, clear
+from gpu_cluster_gym.simulator.kernel.moves.move_options import list_moves
+from gpu_cluster_gym.simulator.kernel.moves.move_steps import choose, close_instant, put_own_choice
+from gpu_cluster_gym.simulator.kernel.rule.levers import drop_moves, feed, find_moves
+from gpu_cluster_gym.simulator.kernel.rule.rule_over_moves import act, is_legal, note_wait, wait
+from gpu_cluster_gym.simulator.kernel.rule.rule_sight import look
+from gpu_cluster_gym.simulator.kernel.rule.steering import MOST_INSTANTS
 
 NEVER_S = 1e9
 BASE, GOES_ON = range(2)  # records of a room: a future as it begins, and as it goes on

@@ -2,15 +2,23 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, QUEUED, RUNNING
-from simulator.kernel.cluster.queues import attained_now
-from simulator.kernel.cluster.scales import as_time, largest_memory
-from simulator.kernel.moves.move_list import DISPLACE, FEATURES, MOVE, NAMED, PAUSE, START, servers_of
-from simulator.kernel.rule.seats import crowded, harm_s
-from simulator.kernel.rule.trust import cores_wanted
-from simulator.kernel.rule.type_speeds import left_at_best, slow_on
-from simulator.kernel.rule.ways import duty_of, pace_of
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, QUEUED, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now
+from gpu_cluster_gym.simulator.kernel.cluster.scales import as_time, largest_memory
+from gpu_cluster_gym.simulator.kernel.moves.move_list import (
+    DISPLACE,
+    FEATURES,
+    MOVE,
+    NAMED,
+    PAUSE,
+    START,
+    servers_of,
+)
+from gpu_cluster_gym.simulator.kernel.rule.seats import crowded, harm_s
+from gpu_cluster_gym.simulator.kernel.rule.trust import cores_wanted
+from gpu_cluster_gym.simulator.kernel.rule.type_speeds import left_at_best, slow_on
+from gpu_cluster_gym.simulator.kernel.rule.ways import duty_of, pace_of
 
 (OWN, KIND) = (0, 1)
 ON_CORES, GPUS, WORKERS, OWNED, TAKES, AS_ASKED, SLOWDOWN, PACE, COST, WON, HARM, RELIEF, PRICE = range(

@@ -4,8 +4,8 @@ from functools import cache
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.rule.rule_memory import MOST_GPUS
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.rule.rule_memory import MOST_GPUS
 
 MOST_MOVES = 40
 (NAMED, PLACED, SEATED) = range(3)

@@ -7,23 +7,31 @@ with more workers or without those beside it; fewer workers; a pause. To wait fo
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster import events, laws
-from simulator.kernel.cluster.layout import LEAST_CORES, MAX_SHARE, NOBODY, OPEN
-from simulator.kernel.cluster.shapes import cores_asked
-from simulator.kernel.cores.cores import servers_of, spread
-from simulator.kernel.moves.choosing_cores import add_core_moves
-from simulator.kernel.moves.move_features import describe_move
-from simulator.kernel.moves.move_list import DISPLACE, MOVE, PAUSE, START, WAIT, WAIT_A_MINUTE, add
-from simulator.kernel.rule.displacements import best_displacement
-from simulator.kernel.rule.levers import needs_as_asked
-from simulator.kernel.rule.offers import best_move_of, cost_there, may_move
-from simulator.kernel.rule.places import count_empty, finds_cores, list_gpus, num_places
-from simulator.kernel.rule.rule_memory import MOST_GPUS, copy, insert_best
-from simulator.kernel.rule.rule_sight import divides
-from simulator.kernel.rule.seats import look_for, rank_gpus, relief_s
-from simulator.kernel.rule.slow_types import begin_slowly
-from simulator.kernel.rule.ways import EPS, find_ways, seconds_of
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster import events, laws
+from gpu_cluster_gym.simulator.kernel.cluster.layout import LEAST_CORES, MAX_SHARE, NOBODY, OPEN
+from gpu_cluster_gym.simulator.kernel.cluster.shapes import cores_asked
+from gpu_cluster_gym.simulator.kernel.cores.cores import servers_of, spread
+from gpu_cluster_gym.simulator.kernel.moves.choosing_cores import add_core_moves
+from gpu_cluster_gym.simulator.kernel.moves.move_features import describe_move
+from gpu_cluster_gym.simulator.kernel.moves.move_list import (
+    DISPLACE,
+    MOVE,
+    PAUSE,
+    START,
+    WAIT,
+    WAIT_A_MINUTE,
+    add,
+)
+from gpu_cluster_gym.simulator.kernel.rule.displacements import best_displacement
+from gpu_cluster_gym.simulator.kernel.rule.levers import needs_as_asked
+from gpu_cluster_gym.simulator.kernel.rule.offers import best_move_of, cost_there, may_move
+from gpu_cluster_gym.simulator.kernel.rule.places import count_empty, finds_cores, list_gpus, num_places
+from gpu_cluster_gym.simulator.kernel.rule.rule_memory import MOST_GPUS, copy, insert_best
+from gpu_cluster_gym.simulator.kernel.rule.rule_sight import divides
+from gpu_cluster_gym.simulator.kernel.rule.seats import look_for, rank_gpus, relief_s
+from gpu_cluster_gym.simulator.kernel.rule.slow_types import begin_slowly
+from gpu_cluster_gym.simulator.kernel.rule.ways import EPS, find_ways, seconds_of
 
 
 @compiled

@@ -7,14 +7,14 @@ what the rule does.
 
 import numpy as np
 
-from simulator.kernel._compile import compiled, entry
-from simulator.kernel.cluster import decided, events
-from simulator.kernel.cluster.decided import carry_out_next
-from simulator.kernel.cluster.layout import NOBODY
-from simulator.kernel.cluster.placement import place
-from simulator.kernel.moves.choosing_cores import is_division, propose_cores, put_division
-from simulator.kernel.moves.move_features import describe_move
-from simulator.kernel.moves.move_list import (
+from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster import decided, events
+from gpu_cluster_gym.simulator.kernel.cluster.decided import carry_out_next
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
+from gpu_cluster_gym.simulator.kernel.cluster.placement import place
+from gpu_cluster_gym.simulator.kernel.moves.choosing_cores import is_division, propose_cores, put_division
+from gpu_cluster_gym.simulator.kernel.moves.move_features import describe_move
+from gpu_cluster_gym.simulator.kernel.moves.move_list import (
     DISPLACE,
     DIVIDE,
     MOVE,
@@ -29,9 +29,9 @@ from simulator.kernel.moves.move_list import (
     clear,
     servers_of,
 )
-from simulator.kernel.moves.move_options import list_moves
-from simulator.kernel.rule.giving_way import displace_for, find_room_beyond
-from simulator.kernel.rule.levers import (
+from gpu_cluster_gym.simulator.kernel.moves.move_options import list_moves
+from gpu_cluster_gym.simulator.kernel.rule.giving_way import displace_for, find_room_beyond
+from gpu_cluster_gym.simulator.kernel.rule.levers import (
     drop_moves,
     feed,
     find_moves,
@@ -40,12 +40,12 @@ from simulator.kernel.rule.levers import (
     propose_placed,
     sit,
 )
-from simulator.kernel.rule.offers import best_move_of, best_seats, fill_placement
-from simulator.kernel.rule.rule_memory import MOST_GPUS
-from simulator.kernel.rule.rule_over_moves import is_legal, note_wait, wait
-from simulator.kernel.rule.rule_sight import look
-from simulator.kernel.rule.slow_types import find_slow_start
-from simulator.kernel.rule.steering import NEVER_ENDS, job_seconds, tell
+from gpu_cluster_gym.simulator.kernel.rule.offers import best_move_of, best_seats, fill_placement
+from gpu_cluster_gym.simulator.kernel.rule.rule_memory import MOST_GPUS
+from gpu_cluster_gym.simulator.kernel.rule.rule_over_moves import is_legal, note_wait, wait
+from gpu_cluster_gym.simulator.kernel.rule.rule_sight import look
+from gpu_cluster_gym.simulator.kernel.rule.slow_types import find_slow_start
+from gpu_cluster_gym.simulator.kernel.rule.steering import NEVER_ENDS, job_seconds, tell
 
 MINUTE = 60.0
 

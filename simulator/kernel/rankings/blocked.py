@@ -9,12 +9,12 @@ a finding about them holds for `LOOK_AHEAD` only.
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.bounds import HAIR, is_by_time
-from simulator.kernel.cluster.layout import NOBODY, RUNNING, STRICT
-from simulator.kernel.cluster.placement import can_hold, largest_node
-from simulator.kernel.cluster.queues import LEAST_SHARE, attained_now, remaining_now
-from simulator.kernel.cluster.record import MOST_BLOCKED
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.bounds import HAIR, is_by_time
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING, STRICT
+from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold, largest_node
+from gpu_cluster_gym.simulator.kernel.cluster.queues import LEAST_SHARE, attained_now, remaining_now
+from gpu_cluster_gym.simulator.kernel.cluster.record import MOST_BLOCKED
 
 LOOK_AHEAD = 300.0  # s
 

@@ -1,10 +1,10 @@
 """Clear GPUs of a node: mark the jobs on it that would have to be paused."""
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import NOBODY
-from simulator.kernel.cluster.machines import is_alone
-from simulator.kernel.cluster.pausing import may_pause
-from simulator.kernel.cluster.queues import remaining_now
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
+from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
+from gpu_cluster_gym.simulator.kernel.cluster.queues import remaining_now
 
 LEAST_RUN = 60.0  # s a job has run before it may be displaced, against thrashing
 

@@ -7,15 +7,26 @@ free; an infinite margin never preempts.
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.actions import start, start_on, start_placed
-from simulator.kernel.cluster.bounds import most_left, overhead_of, tighten
-from simulator.kernel.cluster.layout import NOBODY, QUEUED, ROUNDING, RUNNING
-from simulator.kernel.cluster.pausing import pause
-from simulator.kernel.cluster.placement import can_hold, largest_node, place
-from simulator.kernel.cluster.queues import cost_to_finish, first_open, open_all, remaining_now
-from simulator.kernel.cluster.speed import cores_of_servers
-from simulator.kernel.rankings.clearing import clear, gpus_on, list_gpus, note_who_may_be_displaced, unmark
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.actions import start, start_on, start_placed
+from gpu_cluster_gym.simulator.kernel.cluster.bounds import most_left, overhead_of, tighten
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, QUEUED, ROUNDING, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import pause
+from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold, largest_node, place
+from gpu_cluster_gym.simulator.kernel.cluster.queues import (
+    cost_to_finish,
+    first_open,
+    open_all,
+    remaining_now,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
+from gpu_cluster_gym.simulator.kernel.rankings.clearing import (
+    clear,
+    gpus_on,
+    list_gpus,
+    note_who_may_be_displaced,
+    unmark,
+)
 
 SHUT, IN_VAIN = (
     1,

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster import heaps
-from simulator.kernel.cluster.actions import start, start_placed
-from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY
-from simulator.kernel.cluster.placement import choose_nodes, place
-from simulator.kernel.cluster.queues import estimate_now, first_open, open_all
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster import heaps
+from gpu_cluster_gym.simulator.kernel.cluster.actions import start, start_placed
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY
+from gpu_cluster_gym.simulator.kernel.cluster.placement import choose_nodes, place
+from gpu_cluster_gym.simulator.kernel.cluster.queues import estimate_now, first_open, open_all
 
 
 @compiled

@@ -1,9 +1,9 @@
 """The first job of an order that fits where the placement rule puts it."""
 
-from simulator.kernel._compile import compiled, entry
-from simulator.kernel.cluster.layout import NOBODY
-from simulator.kernel.cluster.placement import place
-from simulator.kernel.cluster.speed import cores_of_servers
+from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
+from gpu_cluster_gym.simulator.kernel.cluster.placement import place
+from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
 
 
 @compiled

@@ -6,14 +6,14 @@ else the fewest jobs that come after it are paused, the last in order of equally
 
 import numpy as np
 
-from simulator.kernel._compile import allocating, compiled, entry
-from simulator.kernel.cluster.laws import Seat, why_no_start
-from simulator.kernel.cluster.layout import NOBODY, PAUSING, QUEUED
-from simulator.kernel.cluster.machines import is_alone
-from simulator.kernel.cluster.pausing import may_pause
-from simulator.kernel.cluster.placement import place
-from simulator.kernel.cluster.shapes import cores_asked, meant
-from simulator.kernel.rankings.room import Pool, find_room, holding_nodes, is_offered
+from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster.laws import Seat, why_no_start
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, PAUSING, QUEUED
+from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
+from gpu_cluster_gym.simulator.kernel.cluster.placement import place
+from gpu_cluster_gym.simulator.kernel.cluster.shapes import cores_asked, meant
+from gpu_cluster_gym.simulator.kernel.rankings.room import Pool, find_room, holding_nodes, is_offered
 
 NOTHING, PLACED, MADE = range(
     3

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from simulator.kernel._compile import allocating, compiled, entry
-from simulator.kernel.cluster.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, SERVER_CORES
-from simulator.kernel.cluster.machines import is_alone
-from simulator.kernel.cluster.pausing import may_pause
-from simulator.kernel.cluster.placement import can_hold
-from simulator.kernel.cluster.queues import loading_time, remaining_now
-from simulator.kernel.rankings.room import (
+from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, SERVER_CORES
+from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
+from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold
+from gpu_cluster_gym.simulator.kernel.cluster.queues import loading_time, remaining_now
+from gpu_cluster_gym.simulator.kernel.rankings.room import (
     EPS,
     Pool,
     find_room,

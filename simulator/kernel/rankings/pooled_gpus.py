@@ -1,12 +1,12 @@
 """Preemptive rankings where node borders do not matter: the same walk by counts alone."""
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster import heaps
-from simulator.kernel.cluster.actions import start
-from simulator.kernel.cluster.layout import NOBODY, PAUSING, RUNNING, STRICT
-from simulator.kernel.cluster.pausing import pause
-from simulator.kernel.cluster.queues import dequeue, enqueue, first_open, open_all
-from simulator.kernel.rankings.rivals import gather_rivals
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster import heaps
+from gpu_cluster_gym.simulator.kernel.cluster.actions import start
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, PAUSING, RUNNING, STRICT
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import pause
+from gpu_cluster_gym.simulator.kernel.cluster.queues import dequeue, enqueue, first_open, open_all
+from gpu_cluster_gym.simulator.kernel.rankings.rivals import gather_rivals
 
 
 @compiled

@@ -1,16 +1,16 @@
 """Rankings carried out: one scheduling pass over the jobs in key order at each instant."""
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster import heaps
-from simulator.kernel.cluster.actions import start, start_on
-from simulator.kernel.cluster.holding import can_serve
-from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, PAUSING, ROUNDING, STRICT
-from simulator.kernel.cluster.machines import is_free
-from simulator.kernel.cluster.pausing import pause
-from simulator.kernel.cluster.placement import choose_for_cpu_job, choose_nodes, largest_node
-from simulator.kernel.cluster.queues import dequeue, enqueue, first_open, open_all
-from simulator.kernel.rankings.blocked import is_blocked
-from simulator.kernel.rankings.rivals import gather_rivals
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster import heaps
+from gpu_cluster_gym.simulator.kernel.cluster.actions import start, start_on
+from gpu_cluster_gym.simulator.kernel.cluster.holding import can_serve
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, PAUSING, ROUNDING, STRICT
+from gpu_cluster_gym.simulator.kernel.cluster.machines import is_free
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import pause
+from gpu_cluster_gym.simulator.kernel.cluster.placement import choose_for_cpu_job, choose_nodes, largest_node
+from gpu_cluster_gym.simulator.kernel.cluster.queues import dequeue, enqueue, first_open, open_all
+from gpu_cluster_gym.simulator.kernel.rankings.blocked import is_blocked
+from gpu_cluster_gym.simulator.kernel.rankings.rivals import gather_rivals
 
 # Stages of a grant: on free GPUs, on those that pauses in flight will free too, on all that are not granted.
 FREE, IN_FLIGHT, DISPLACING = 1, 2, 3

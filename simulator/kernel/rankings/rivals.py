@@ -1,12 +1,12 @@
 """Rivals of the queue: the running jobs that a pass of a preemptive ranking may displace."""
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster import heaps
-from simulator.kernel.cluster.bounds import is_by_time, most_left, tighten
-from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY
-from simulator.kernel.cluster.machines import is_alone, is_on_closed
-from simulator.kernel.cluster.pausing import may_pause
-from simulator.kernel.cluster.queues import order_of
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster import heaps
+from gpu_cluster_gym.simulator.kernel.cluster.bounds import is_by_time, most_left, tighten
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY
+from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone, is_on_closed
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
+from gpu_cluster_gym.simulator.kernel.cluster.queues import order_of
 
 
 @compiled

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.kernel._compile import allocating, compiled
-from simulator.kernel.cluster.knapsack import cheapest
-from simulator.kernel.cluster.layout import NOBODY, PAUSING
-from simulator.kernel.cluster.placement import can_hold
+from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled
+from gpu_cluster_gym.simulator.kernel.cluster.knapsack import cheapest
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, PAUSING
+from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold
 
 EPS = 1e-6  # of sums of cores
 

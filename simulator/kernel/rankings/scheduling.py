@@ -1,13 +1,13 @@
 """The active ranking: take it on, carry it out at an instant, and run it to the end of an episode."""
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.events import advance
-from simulator.kernel.cluster.layout import BY_ORDER, EASY, IF_IT_PAYS
-from simulator.kernel.cluster.queues import reorder
-from simulator.kernel.rankings.cost_aware import walk_paying
-from simulator.kernel.rankings.easy import walk_easy
-from simulator.kernel.rankings.pooled_gpus import walk_pool
-from simulator.kernel.rankings.rankings import walk_all, walk_queue
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.events import advance
+from gpu_cluster_gym.simulator.kernel.cluster.layout import BY_ORDER, EASY, IF_IT_PAYS
+from gpu_cluster_gym.simulator.kernel.cluster.queues import reorder
+from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import walk_paying
+from gpu_cluster_gym.simulator.kernel.rankings.easy import walk_easy
+from gpu_cluster_gym.simulator.kernel.rankings.pooled_gpus import walk_pool
+from gpu_cluster_gym.simulator.kernel.rankings.rankings import walk_all, walk_queue
 
 
 @compiled

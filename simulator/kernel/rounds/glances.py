@@ -5,11 +5,11 @@ Such a policy looks again every GLANCE_S, counted from the last event. Its memor
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster import events
-from simulator.kernel.cluster.layout import DONE, NOBODY, QUEUED
-from simulator.kernel.cluster.placement import place
-from simulator.kernel.rankings.granting import place_on
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster import events
+from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, NOBODY, QUEUED
+from gpu_cluster_gym.simulator.kernel.cluster.placement import place
+from gpu_cluster_gym.simulator.kernel.rankings.granting import place_on
 
 GLANCE_S = 60.0  # our choice; the shorter wait that agents have too
 MOST_GLANCES = 64  # that are left out at once

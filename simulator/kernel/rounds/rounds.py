@@ -8,9 +8,9 @@ from functools import cache
 
 import numpy as np
 
-from simulator.kernel._compile import allocating, compiled, entry
-from simulator.kernel.cluster import events, laws
-from simulator.kernel.cluster.decided import (
+from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster import events, laws
+from gpu_cluster_gym.simulator.kernel.cluster.decided import (
     MOVE_FIELDS,
     PAUSE,
     START,
@@ -20,12 +20,17 @@ from simulator.kernel.cluster.decided import (
     carry_out,
     dtype_of,
 )
-from simulator.kernel.cluster.layout import MAX_LEVELS, NOBODY, PAUSING, QUEUED, RUNNING, Tier
-from simulator.kernel.cluster.listing import list_queued_or_running, may_start, note_wait, waits_for_gpus
-from simulator.kernel.cluster.pausing import may_pause
-from simulator.kernel.cluster.queues import ran_now
-from simulator.kernel.rankings.granting import GPUS, VICTIMS, find_grant, note_who_runs
-from simulator.kernel.rounds.glances import GLANCE_S, MOST_GLANCES
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_LEVELS, NOBODY, PAUSING, QUEUED, RUNNING, Tier
+from gpu_cluster_gym.simulator.kernel.cluster.listing import (
+    list_queued_or_running,
+    may_start,
+    note_wait,
+    waits_for_gpus,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
+from gpu_cluster_gym.simulator.kernel.cluster.queues import ran_now
+from gpu_cluster_gym.simulator.kernel.rankings.granting import GPUS, VICTIMS, find_grant, note_who_runs
+from gpu_cluster_gym.simulator.kernel.rounds.glances import GLANCE_S, MOST_GLANCES
 
 ORDER = THROTTLE + 1  # beside the kinds of moves: the order is to be told
 TOLD, BY_LEVEL = range(2)  # where the order comes from

@@ -7,10 +7,10 @@ those larger than any node are spread where one node has no room.
 
 import numpy as np
 
-from simulator.kernel._compile import allocating, compiled
-from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, OPEN
-from simulator.kernel.cluster.placement import can_hold, largest_node
-from simulator.kernel.rounds.shape_memory import (
+from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, OPEN
+from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold, largest_node
+from gpu_cluster_gym.simulator.kernel.rounds.shape_memory import (
     FIRST,
     MOST_REFUSED,
     NEITHER,
@@ -21,8 +21,8 @@ from simulator.kernel.rounds.shape_memory import (
     is_same,
     nth_form,
 )
-from simulator.kernel.rounds.shape_room import AWAITED, FREE, HELD, ROUNDING, place_of
-from simulator.kernel.rule.ways import seconds_of
+from gpu_cluster_gym.simulator.kernel.rounds.shape_room import AWAITED, FREE, HELD, ROUNDING, place_of
+from gpu_cluster_gym.simulator.kernel.rule.ways import seconds_of
 
 
 @compiled

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.decided import MOVE_FIELDS, THROTTLE, Fields, dtype_of, tier_of
-from simulator.kernel.cluster.layout import (
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.decided import MOVE_FIELDS, THROTTLE, Fields, dtype_of, tier_of
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     LOADING,
     PAUSING,
     RESERVED,

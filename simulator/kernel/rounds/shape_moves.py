@@ -6,14 +6,14 @@ no other job is touched. CPU jobs start where they fit.
 
 import numpy as np
 
-from simulator.kernel._compile import compiled, entry
-from simulator.kernel.cluster import events, laws
-from simulator.kernel.cluster.decided import MOVE, PAUSE, START, WAIT, carry_out
-from simulator.kernel.cluster.layout import NOBODY
-from simulator.kernel.cluster.listing import note_wait
-from simulator.kernel.rounds.glances import find_anything, next_on_cores
-from simulator.kernel.rounds.shape_memory import PROFILE, STEPS, Form, cores_for
-from simulator.kernel.rounds.shape_plan import (
+from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster import events, laws
+from gpu_cluster_gym.simulator.kernel.cluster.decided import MOVE, PAUSE, START, WAIT, carry_out
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
+from gpu_cluster_gym.simulator.kernel.cluster.listing import note_wait
+from gpu_cluster_gym.simulator.kernel.rounds.glances import find_anything, next_on_cores
+from gpu_cluster_gym.simulator.kernel.rounds.shape_memory import PROFILE, STEPS, Form, cores_for
+from gpu_cluster_gym.simulator.kernel.rounds.shape_plan import (
     GLANCED,
     LOOKED,
     ON_CORES,
@@ -29,8 +29,8 @@ from simulator.kernel.rounds.shape_plan import (
     nothing_new,
     plan,
 )
-from simulator.kernel.rounds.shape_room import ROUNDING
-from simulator.kernel.rounds.shape_steps import note_shapes
+from gpu_cluster_gym.simulator.kernel.rounds.shape_room import ROUNDING
+from gpu_cluster_gym.simulator.kernel.rounds.shape_steps import note_shapes
 
 
 @compiled

@@ -7,22 +7,28 @@ looks again every GLANCE_S, counted from the last event; where nothing has happe
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster import events
-from simulator.kernel.cluster.layout import LOADING, NOBODY, PAUSING, QUEUED, RUNNING
-from simulator.kernel.cluster.pausing import may_pause
-from simulator.kernel.rounds.glances import (
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster import events
+from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, NOBODY, PAUSING, QUEUED, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
+from gpu_cluster_gym.simulator.kernel.rounds.glances import (
     GLANCE_S,
     list_present,
     may_start_now,
     wait_for_event,
     wait_for_glance,
 )
-from simulator.kernel.rounds.shape_grants import grant
-from simulator.kernel.rounds.shape_memory import STEPS, first_form, form_now, is_same, is_unfitted
-from simulator.kernel.rounds.shape_room import open_room
-from simulator.kernel.rounds.shape_shares import divide, order_by_shares, wish_shares
-from simulator.kernel.rounds.shape_steps import (
+from gpu_cluster_gym.simulator.kernel.rounds.shape_grants import grant
+from gpu_cluster_gym.simulator.kernel.rounds.shape_memory import (
+    STEPS,
+    first_form,
+    form_now,
+    is_same,
+    is_unfitted,
+)
+from gpu_cluster_gym.simulator.kernel.rounds.shape_room import open_room
+from gpu_cluster_gym.simulator.kernel.rounds.shape_shares import divide, order_by_shares, wish_shares
+from gpu_cluster_gym.simulator.kernel.rounds.shape_steps import (
     is_adjusted,
     may_use_cores,
     order_by_votes,

@@ -6,9 +6,9 @@ which no other job has a share, and that are kept for none.
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import LOADING, NOBODY, PAUSING, RUNNING
-from simulator.kernel.rounds.shape_memory import cores_for, cores_now, form_now
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, NOBODY, PAUSING, RUNNING
+from gpu_cluster_gym.simulator.kernel.rounds.shape_memory import cores_for, cores_now, form_now
 
 ROUNDING = 1e-6  # of sums of cores
 NOT_OPEN, FREE, AWAITED, HELD = range(4)

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import CLOSED, MOST_SERVERS, OPEN, SERVER_CORES
-from simulator.kernel.cluster.queues import remaining_now
-from simulator.kernel.rounds.shape_memory import NEITHER, feeding_of
-from simulator.kernel.rule.ways import seconds_of
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import CLOSED, MOST_SERVERS, OPEN, SERVER_CORES
+from gpu_cluster_gym.simulator.kernel.cluster.queues import remaining_now
+from gpu_cluster_gym.simulator.kernel.rounds.shape_memory import NEITHER, feeding_of
+from gpu_cluster_gym.simulator.kernel.rule.ways import seconds_of
 
 NOTHING, WORKER, SERVER = range(3)  # what a job may be offered one more of
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from simulator.kernel._compile import allocating, compiled
-from simulator.kernel.cluster.layout import MOST_SERVERS, NOBODY, QUEUED, RUNNING
-from simulator.kernel.cluster.queues import remaining_now
-from simulator.kernel.rounds.shape_memory import (
+from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MOST_SERVERS, NOBODY, QUEUED, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.queues import remaining_now
+from gpu_cluster_gym.simulator.kernel.rounds.shape_memory import (
     AS_TOLD,
     FIRST,
     LAST,
@@ -16,7 +16,7 @@ from simulator.kernel.rounds.shape_memory import (
     gpus_now,
     since_banked,
 )
-from simulator.kernel.rule.ways import seconds_of
+from gpu_cluster_gym.simulator.kernel.rule.ways import seconds_of
 
 GPU_SERVICE, CORES_SERVICE = 10.0, 5.0  # of a GPU, and of a server's or CPU worker's 5 cores (Aiturbo-vGPU)
 STEPS = ((1, 0), (0, 1), (-1, 0), (0, -1))  # of workers and servers

@@ -4,8 +4,8 @@ from functools import cache
 
 import numpy as np
 
-from simulator.kernel.cluster.decided import MOVE_FIELDS, THROTTLE, Fields, dtype_of, tier_of
-from simulator.kernel.cluster.layout import GPU_TYPES, Tier
+from gpu_cluster_gym.simulator.kernel.cluster.decided import MOVE_FIELDS, THROTTLE, Fields, dtype_of, tier_of
+from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES, Tier
 
 SHARE = THROTTLE + 1  # beside the kinds of moves: the shares are to be found anew
 MOST_KINDS = len(GPU_TYPES) + 1  # of GPUs: their types, and all together

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from simulator.kernel._compile import allocating, compiled
-from simulator.kernel.cluster.layout import NOBODY
-from simulator.kernel.cluster.machines import is_free
-from simulator.kernel.cluster.placement import can_hold
-from simulator.kernel.rankings.granting import make_room, place_on
-from simulator.kernel.rankings.room import EPS
+from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
+from gpu_cluster_gym.simulator.kernel.cluster.machines import is_free
+from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold
+from gpu_cluster_gym.simulator.kernel.rankings.granting import make_room, place_on
+from gpu_cluster_gym.simulator.kernel.rankings.room import EPS
 
 
 @compiled

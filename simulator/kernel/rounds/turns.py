@@ -7,14 +7,14 @@ runs on. Between rounds what fits starts where it has a share, and no job is pau
 
 import numpy as np
 
-from simulator.kernel._compile import allocating, compiled, entry
-from simulator.kernel.cluster import events, laws
-from simulator.kernel.cluster.decided import MOVE, PAUSE, START, WAIT, carry_out
-from simulator.kernel.cluster.layout import LOADING, NOBODY, QUEUED, RUNNING
-from simulator.kernel.cluster.listing import may_start, note_wait
-from simulator.kernel.cluster.machines import is_alone
-from simulator.kernel.cluster.pausing import may_pause
-from simulator.kernel.rounds.glances import (
+from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster import events, laws
+from gpu_cluster_gym.simulator.kernel.cluster.decided import MOVE, PAUSE, START, WAIT, carry_out
+from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, NOBODY, QUEUED, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.listing import may_start, note_wait
+from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
+from gpu_cluster_gym.simulator.kernel.rounds.glances import (
     GLANCE_S,
     find_anything,
     list_present,
@@ -23,8 +23,8 @@ from simulator.kernel.rounds.glances import (
     wait_for_event,
     wait_for_glance,
 )
-from simulator.kernel.rounds.turn_memory import SHARE
-from simulator.kernel.rounds.turn_room import find, is_hopeless
+from gpu_cluster_gym.simulator.kernel.rounds.turn_memory import SHARE
+from gpu_cluster_gym.simulator.kernel.rounds.turn_room import find, is_hopeless
 
 NOTHING_S = 1e-6  # of time received that is but rounding
 SHARING, TURNS, VICTIMS, ON_CORES, ENDED = range(5)  # what comes next at an instant

@@ -9,11 +9,11 @@ of one that has ended, once.
 
 import math
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.core_readings import reading, tells
-from simulator.kernel.cluster.decided import Fields
-from simulator.kernel.cluster.layout import DONE, NOBODY
-from simulator.kernel.rule.history import (
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.core_readings import reading, tells
+from gpu_cluster_gym.simulator.kernel.cluster.decided import Fields
+from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, NOBODY
+from gpu_cluster_gym.simulator.kernel.rule.history import (
     log_estimate,
     middle_beyond,
     told,

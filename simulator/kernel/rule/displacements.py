@@ -2,15 +2,21 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.bounds import HAIR
-from simulator.kernel.cluster.knapsack import cheapest, cheapest_in
-from simulator.kernel.cluster.layout import NOBODY, RUNNING
-from simulator.kernel.rule.places import list_gpus, num_places
-from simulator.kernel.rule.rule_memory import MOST_GPUS, copy
-from simulator.kernel.rule.seats import look_for, may_be_evicted, may_make_room, must_be_alone, open_gpu
-from simulator.kernel.rule.type_speeds import left_anew, slow_on
-from simulator.kernel.rule.ways import find_ways
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.bounds import HAIR
+from gpu_cluster_gym.simulator.kernel.cluster.knapsack import cheapest, cheapest_in
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
+from gpu_cluster_gym.simulator.kernel.rule.places import list_gpus, num_places
+from gpu_cluster_gym.simulator.kernel.rule.rule_memory import MOST_GPUS, copy
+from gpu_cluster_gym.simulator.kernel.rule.seats import (
+    look_for,
+    may_be_evicted,
+    may_make_room,
+    must_be_alone,
+    open_gpu,
+)
+from gpu_cluster_gym.simulator.kernel.rule.type_speeds import left_anew, slow_on
+from gpu_cluster_gym.simulator.kernel.rule.ways import find_ways
 
 
 @compiled

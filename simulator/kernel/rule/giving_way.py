@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from simulator.kernel._compile import allocating, compiled
-from simulator.kernel.cluster.decided import PAUSE, propose
-from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, PAUSING, QUEUED
-from simulator.kernel.cluster.machines import is_alone
-from simulator.kernel.rankings.pausing_for import cores_of_servers_now, cores_to_serve
-from simulator.kernel.rankings.room import Pool, find_room, holding_nodes
-from simulator.kernel.rule.displacements import (
+from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled
+from gpu_cluster_gym.simulator.kernel.cluster.decided import PAUSE, propose
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, PAUSING, QUEUED
+from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
+from gpu_cluster_gym.simulator.kernel.rankings.pausing_for import cores_of_servers_now, cores_to_serve
+from gpu_cluster_gym.simulator.kernel.rankings.room import Pool, find_room, holding_nodes
+from gpu_cluster_gym.simulator.kernel.rule.displacements import (
     best_displacement,
     cost_of_pause,
     hold_counted,
@@ -16,10 +16,10 @@ from simulator.kernel.rule.displacements import (
     loss_s,
     note_displacement,
 )
-from simulator.kernel.rule.rule_memory import copy
-from simulator.kernel.rule.seats import may_be_evicted
-from simulator.kernel.rule.slow_types import later_end
-from simulator.kernel.rule.ways import is_beyond_a_node
+from gpu_cluster_gym.simulator.kernel.rule.rule_memory import copy
+from gpu_cluster_gym.simulator.kernel.rule.seats import may_be_evicted
+from gpu_cluster_gym.simulator.kernel.rule.slow_types import later_end
+from gpu_cluster_gym.simulator.kernel.rule.ways import is_beyond_a_node
 
 TRIED = 8  # jobs, where types differ, of those that could gain by pauses, for which these are looked for; our choice
 

@@ -25,10 +25,10 @@ from functools import cache
 
 import numpy as np
 
-from simulator.kernel._compile import compiled, entry
-from simulator.kernel.cluster.core_readings import reading, tells
-from simulator.kernel.cluster.layout import DONE, NOBODY
-from simulator.kernel.cluster.queues import attained_now, estimate_now, remaining_now
+from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster.core_readings import reading, tells
+from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, NOBODY
+from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now, estimate_now, remaining_now
 
 SIZES = 24  # classes of GPUs: 0, 1, 2-3, 4-7 and so on
 MOST_CELLS = 512  # kinds of profile

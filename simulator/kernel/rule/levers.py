@@ -6,19 +6,25 @@ What is decided in one go (pauses for a job, cores given up for a start) is put 
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster import events
-from simulator.kernel.cluster.decided import MOVE, START, propose
-from simulator.kernel.cluster.layout import NOBODY, RUNNING
-from simulator.kernel.cluster.placement import place
-from simulator.kernel.cores.cores import WHOLE, change_cores, divide, start_beside_reserves
-from simulator.kernel.cores.throttling import throttle_one
-from simulator.kernel.rule.giving_way import displace, is_still_held, takes_kept
-from simulator.kernel.rule.offers import best_move_of, best_seats, fill_placement, is_any_empty, worth_moving
-from simulator.kernel.rule.rule_memory import copy
-from simulator.kernel.rule.rule_sight import divides, look
-from simulator.kernel.rule.slow_types import find_slow_start
-from simulator.kernel.rule.ways import EPS, is_beyond_a_node
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster import events
+from gpu_cluster_gym.simulator.kernel.cluster.decided import MOVE, START, propose
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.placement import place
+from gpu_cluster_gym.simulator.kernel.cores.cores import WHOLE, change_cores, divide, start_beside_reserves
+from gpu_cluster_gym.simulator.kernel.cores.throttling import throttle_one
+from gpu_cluster_gym.simulator.kernel.rule.giving_way import displace, is_still_held, takes_kept
+from gpu_cluster_gym.simulator.kernel.rule.offers import (
+    best_move_of,
+    best_seats,
+    fill_placement,
+    is_any_empty,
+    worth_moving,
+)
+from gpu_cluster_gym.simulator.kernel.rule.rule_memory import copy
+from gpu_cluster_gym.simulator.kernel.rule.rule_sight import divides, look
+from gpu_cluster_gym.simulator.kernel.rule.slow_types import find_slow_start
+from gpu_cluster_gym.simulator.kernel.rule.ways import EPS, is_beyond_a_node
 
 
 @compiled

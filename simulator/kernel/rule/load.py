@@ -6,11 +6,11 @@ length.
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import LOADING, PAUSING, RUNNING
-from simulator.kernel.cluster.queues import remaining_now
-from simulator.kernel.cluster.scales import as_time
-from simulator.kernel.rule.ways import duty_of, pace_of
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, PAUSING, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.queues import remaining_now
+from gpu_cluster_gym.simulator.kernel.cluster.scales import as_time
+from gpu_cluster_gym.simulator.kernel.rule.ways import duty_of, pace_of
 
 LOAD = (
     "jobs_queued",  # jobs with GPUs, log1p / 6

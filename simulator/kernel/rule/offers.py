@@ -6,15 +6,27 @@ as many workers as make its own time and what it costs others least. All times a
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import NOBODY, RUNNING
-from simulator.kernel.cluster.machines import count_on, is_alone
-from simulator.kernel.rule.places import can_serve, count_empty, finds_cores, list_gpus, num_places
-from simulator.kernel.rule.rule_memory import MOST_GPUS
-from simulator.kernel.rule.seats import harm_s, look_for, rank_gpus, relief_s
-from simulator.kernel.rule.spanning import choose_across, choose_home, is_across, may_span, slow_across
-from simulator.kernel.rule.type_speeds import left_at_best, slow_on
-from simulator.kernel.rule.ways import find_ways, may_spread, pace_of
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.machines import count_on, is_alone
+from gpu_cluster_gym.simulator.kernel.rule.places import (
+    can_serve,
+    count_empty,
+    finds_cores,
+    list_gpus,
+    num_places,
+)
+from gpu_cluster_gym.simulator.kernel.rule.rule_memory import MOST_GPUS
+from gpu_cluster_gym.simulator.kernel.rule.seats import harm_s, look_for, rank_gpus, relief_s
+from gpu_cluster_gym.simulator.kernel.rule.spanning import (
+    choose_across,
+    choose_home,
+    is_across,
+    may_span,
+    slow_across,
+)
+from gpu_cluster_gym.simulator.kernel.rule.type_speeds import left_at_best, slow_on
+from gpu_cluster_gym.simulator.kernel.rule.ways import find_ways, may_spread, pace_of
 
 
 @compiled

@@ -1,9 +1,9 @@
 """Places: the GPUs among which those of a job must be, a node's or, where it may be spread, those of several nodes."""
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.machines import count_on
-from simulator.kernel.cluster.shapes import cores_asked
-from simulator.kernel.rule.ways import EPS, may_spread
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.machines import count_on
+from gpu_cluster_gym.simulator.kernel.cluster.shapes import cores_asked
+from gpu_cluster_gym.simulator.kernel.rule.ways import EPS, may_spread
 
 
 @compiled

@@ -4,13 +4,13 @@ from functools import cache
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.decided import Fields, dtype_of, tier_of
-from simulator.kernel.cluster.layout import GPU_TYPES, Tier
-from simulator.kernel.cores.core_memory import CORE_FIELDS, forget
-from simulator.kernel.rule.batches import BATCH_FIELDS
-from simulator.kernel.rule.history import HISTORY
-from simulator.kernel.rule.rule_parameters import RULE_PARAMETERS
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.decided import Fields, dtype_of, tier_of
+from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES, Tier
+from gpu_cluster_gym.simulator.kernel.cores.core_memory import CORE_FIELDS, forget
+from gpu_cluster_gym.simulator.kernel.rule.batches import BATCH_FIELDS
+from gpu_cluster_gym.simulator.kernel.rule.history import HISTORY
+from gpu_cluster_gym.simulator.kernel.rule.rule_parameters import RULE_PARAMETERS
 
 MOST_GPUS = 16  # of a move that names its GPUs
 

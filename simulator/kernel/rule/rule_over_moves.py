@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled, entry
-from simulator.kernel.cluster import events, laws, pausing
-from simulator.kernel.cluster.decided import CORES, MOVE, PAUSE, START, WAIT, carry_out_next
-from simulator.kernel.cluster.layout import RUNNING
-from simulator.kernel.cores.throttling import LEVELS, any_throttled
-from simulator.kernel.cores.tuning import begin_windows
-from simulator.kernel.rule.levers import drop_moves, find_moves
-from simulator.kernel.rule.rule_sight import divides
+from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster import events, laws, pausing
+from gpu_cluster_gym.simulator.kernel.cluster.decided import CORES, MOVE, PAUSE, START, WAIT, carry_out_next
+from gpu_cluster_gym.simulator.kernel.cluster.layout import RUNNING
+from gpu_cluster_gym.simulator.kernel.cores.throttling import LEVELS, any_throttled
+from gpu_cluster_gym.simulator.kernel.cores.tuning import begin_windows
+from gpu_cluster_gym.simulator.kernel.rule.levers import drop_moves, find_moves
+from gpu_cluster_gym.simulator.kernel.rule.rule_sight import divides
 
 
 @compiled

@@ -2,18 +2,18 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import NOBODY, QUEUED, RUNNING
-from simulator.kernel.cluster.queues import loading_time
-from simulator.kernel.cores.cores import insert_by_key, note_wishes
-from simulator.kernel.cores.tuning import list_running, watch
-from simulator.kernel.rule.batches import news_of
-from simulator.kernel.rule.offers import is_any_empty, may_move
-from simulator.kernel.rule.rule_memory import copy
-from simulator.kernel.rule.seats import see
-from simulator.kernel.rule.trust import hear, learn_cores, learns_times
-from simulator.kernel.rule.type_speeds import left_anew, left_at_best, sort_by_freeing
-from simulator.kernel.rule.ways import duty_of
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, QUEUED, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.queues import loading_time
+from gpu_cluster_gym.simulator.kernel.cores.cores import insert_by_key, note_wishes
+from gpu_cluster_gym.simulator.kernel.cores.tuning import list_running, watch
+from gpu_cluster_gym.simulator.kernel.rule.batches import news_of
+from gpu_cluster_gym.simulator.kernel.rule.offers import is_any_empty, may_move
+from gpu_cluster_gym.simulator.kernel.rule.rule_memory import copy
+from gpu_cluster_gym.simulator.kernel.rule.seats import see
+from gpu_cluster_gym.simulator.kernel.rule.trust import hear, learn_cores, learns_times
+from gpu_cluster_gym.simulator.kernel.rule.type_speeds import left_anew, left_at_best, sort_by_freeing
+from gpu_cluster_gym.simulator.kernel.rule.ways import duty_of
 
 HOUR = 3600.0
 

@@ -7,12 +7,12 @@ its worst GPU. A seat is a share slot.
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, RUNNING
-from simulator.kernel.cluster.machines import count_on
-from simulator.kernel.rule.spanning import is_across, slow_across, watch_across
-from simulator.kernel.rule.type_speeds import left_at_best, look_up_machines, slow_on
-from simulator.kernel.rule.ways import duty_of, pace_of
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.machines import count_on
+from gpu_cluster_gym.simulator.kernel.rule.spanning import is_across, slow_across, watch_across
+from gpu_cluster_gym.simulator.kernel.rule.type_speeds import left_at_best, look_up_machines, slow_on
+from gpu_cluster_gym.simulator.kernel.rule.ways import duty_of, pace_of
 
 CONTENTION, LOSS_PER_JOB = 0.48, 0.04
 ALONE_AFTER = 3  # times that a job ran out of memory, after which it gets GPUs of its own; our choice

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster import laws
-from simulator.kernel.cluster.layout import NOBODY, QUEUED, RUNNING
-from simulator.kernel.rule.offers import fill_placement, slowest_chosen
-from simulator.kernel.rule.places import list_gpus, num_places
-from simulator.kernel.rule.seats import look_for
-from simulator.kernel.rule.type_speeds import note_types, waits_s
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, QUEUED, RUNNING
+from gpu_cluster_gym.simulator.kernel.rule.offers import fill_placement, slowest_chosen
+from gpu_cluster_gym.simulator.kernel.rule.places import list_gpus, num_places
+from gpu_cluster_gym.simulator.kernel.rule.seats import look_for
+from gpu_cluster_gym.simulator.kernel.rule.type_speeds import note_types, waits_s
 
 
 @compiled

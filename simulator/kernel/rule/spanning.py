@@ -5,12 +5,12 @@ out that it is no faster for it, it goes back. The first guess is the median of 
 generator lose on sixteen of two nodes, against sixteen of one (training windows 0 to 11); our choice.
 """
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, RUNNING
-from simulator.kernel.cluster.machines import count_on
-from simulator.kernel.cluster.queues import attained_now
-from simulator.kernel.rule.rule_memory import MOST_GPUS
-from simulator.kernel.rule.ways import most_on_a_node, pace_of
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.machines import count_on
+from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now
+from gpu_cluster_gym.simulator.kernel.rule.rule_memory import MOST_GPUS
+from gpu_cluster_gym.simulator.kernel.rule.ways import most_on_a_node, pace_of
 
 FIRST_GUESS = 0.13  # of what is lost across nodes
 WATCH_S = 600.0  # at least, for which a job is measured

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.kernel._compile import compiled, entry
-from simulator.kernel.cluster import events
-from simulator.kernel.rule.load import describe_load
-from simulator.kernel.rule.rule_over_moves import act
-from simulator.kernel.rule.seats import see
+from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster import events
+from gpu_cluster_gym.simulator.kernel.rule.load import describe_load
+from gpu_cluster_gym.simulator.kernel.rule.rule_over_moves import act
+from gpu_cluster_gym.simulator.kernel.rule.seats import see
 
 CRITIC = ("progress", "default_present", "present", "gap")
 """What a critic may see besides: the share of jobs that have arrived, jobs present in the default run and here (log1p /

@@ -9,12 +9,18 @@ as fast as it computes: fewer where jobs beside it slow it down, others where th
 
 import math
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.queues import attained_now, remaining_now
-from simulator.kernel.cores.tuning import between, wanted_by_trial
-from simulator.kernel.rule.batches import ask_all, expected_left, expected_need, forget_readings, news_of
-from simulator.kernel.rule.history import catch_up
-from simulator.kernel.rule.ways import pace_of
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now, remaining_now
+from gpu_cluster_gym.simulator.kernel.cores.tuning import between, wanted_by_trial
+from gpu_cluster_gym.simulator.kernel.rule.batches import (
+    ask_all,
+    expected_left,
+    expected_need,
+    forget_readings,
+    news_of,
+)
+from gpu_cluster_gym.simulator.kernel.rule.history import catch_up
+from gpu_cluster_gym.simulator.kernel.rule.ways import pace_of
 
 LEAST_LEFT_S = 1.0
 

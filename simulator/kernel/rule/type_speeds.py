@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, QUEUED
-from simulator.kernel.rule.trust import left_now
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, QUEUED
+from gpu_cluster_gym.simulator.kernel.rule.trust import left_now
 
 
 @compiled

@@ -1,8 +1,8 @@
 """What profiles tell of a job: how busy it keeps GPUs, and how long an iteration takes in the shapes it can have."""
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import MOST_SERVERS, NOBODY, SERVER_CORES
-from simulator.kernel.rule.rule_memory import MOST_GPUS
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MOST_SERVERS, NOBODY, SERVER_CORES
+from gpu_cluster_gym.simulator.kernel.rule.rule_memory import MOST_GPUS
 
 WIDTHS = (1, 2, 4, 8, 16)  # numbers of workers that are considered beside what a job asks for
 EPS = 1e-6  # of sums of cores

@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.bounds import overhead_of
-from simulator.kernel.cluster.layout import LOADING, NOBODY, PAUSING, RUNNING
-from simulator.kernel.cluster.pausing import may_pause
-from simulator.kernel.cluster.queues import attained_now, estimate_now, remaining_now
-from simulator.kernel.cluster.scales import as_time, largest_memory
-from simulator.kernel.rankings.clearing import LEAST_RUN
-from simulator.kernel.rankings.cost_aware import worth
-from simulator.kernel.slots.displacing import AS_IT_IS, CANNOT
-from simulator.kernel.slots.features import (
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.bounds import overhead_of
+from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, NOBODY, PAUSING, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
+from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now, estimate_now, remaining_now
+from gpu_cluster_gym.simulator.kernel.cluster.scales import as_time, largest_memory
+from gpu_cluster_gym.simulator.kernel.rankings.clearing import LEAST_RUN
+from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import worth
+from gpu_cluster_gym.simulator.kernel.slots.displacing import AS_IT_IS, CANNOT
+from gpu_cluster_gym.simulator.kernel.slots.features import (
     A_RANK,
     AGE,
     BINS,
@@ -38,7 +38,7 @@ from simulator.kernel.slots.features import (
     WAIT_LOGIT,
     WAITS,
 )
-from simulator.kernel.slots.sight import STANDING, wait_for
+from gpu_cluster_gym.simulator.kernel.slots.sight import STANDING, wait_for
 
 
 @compiled

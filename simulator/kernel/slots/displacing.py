@@ -2,14 +2,20 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster import bounds
-from simulator.kernel.cluster.actions import start
-from simulator.kernel.cluster.layout import NOBODY, QUEUED, ROUNDING
-from simulator.kernel.cluster.placement import can_hold, choose_nodes, largest_node, place, surely_no_room
-from simulator.kernel.cluster.queues import cost_to_finish
-from simulator.kernel.rankings.clearing import list_gpus, unmark
-from simulator.kernel.rankings.cost_aware import (
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster import bounds
+from gpu_cluster_gym.simulator.kernel.cluster.actions import start
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, QUEUED, ROUNDING
+from gpu_cluster_gym.simulator.kernel.cluster.placement import (
+    can_hold,
+    choose_nodes,
+    largest_node,
+    place,
+    surely_no_room,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.queues import cost_to_finish
+from gpu_cluster_gym.simulator.kernel.rankings.clearing import list_gpus, unmark
+from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import (
     displace,
     fewest_victims,
     find_victims,
@@ -18,7 +24,7 @@ from simulator.kernel.rankings.cost_aware import (
     pays,
     worth,
 )
-from simulator.kernel.slots.sight import (
+from gpu_cluster_gym.simulator.kernel.slots.sight import (
     FITS,
     LACKS_CORES,
     LACKS_GPUS,

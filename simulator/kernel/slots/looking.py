@@ -1,14 +1,25 @@
 """What is seen in the slots: the first queued jobs and how they can be picked, the longest running ones."""
 
-from simulator.kernel._compile import compiled, entry
-from simulator.kernel.cluster import heaps
-from simulator.kernel.cluster.layout import NOBODY, QUEUED, RUNNING
-from simulator.kernel.cluster.queues import first_open, open_all
-from simulator.kernel.slots.describing import describe, describe_running, describe_way
-from simulator.kernel.slots.displacing import CANNOT, note_least_effort, rule_would, ways_to_pick
-from simulator.kernel.slots.features import HIGHEST, LOWEST, MAY_PAUSE, NUM_FEATURES, NUM_RUNNING
-from simulator.kernel.slots.sight import forget_all, sort_ends
-from simulator.kernel.slots.standing import know_all
+from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster import heaps
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, QUEUED, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.queues import first_open, open_all
+from gpu_cluster_gym.simulator.kernel.slots.describing import describe, describe_running, describe_way
+from gpu_cluster_gym.simulator.kernel.slots.displacing import (
+    CANNOT,
+    note_least_effort,
+    rule_would,
+    ways_to_pick,
+)
+from gpu_cluster_gym.simulator.kernel.slots.features import (
+    HIGHEST,
+    LOWEST,
+    MAY_PAUSE,
+    NUM_FEATURES,
+    NUM_RUNNING,
+)
+from gpu_cluster_gym.simulator.kernel.slots.sight import forget_all, sort_ends
+from gpu_cluster_gym.simulator.kernel.slots.standing import know_all
 
 
 @compiled

@@ -2,17 +2,29 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster import bounds
-from simulator.kernel.cluster.events import next_event, next_tick
-from simulator.kernel.cluster.layout import QUEUED, ROUNDING, RUNNING, WEIGHTED
-from simulator.kernel.cluster.placement import can_hold, largest_node
-from simulator.kernel.cluster.queues import LEAST_SECONDS, LEAST_SHARE, attained_now
-from simulator.kernel.rankings.clearing import LEAST_RUN, clear, note_who_may_be_displaced, unmark
-from simulator.kernel.rankings.cost_aware import fewest_of, may_pay, widest_running, worth
-from simulator.kernel.slots.displacing import clear_best_listed, fits, gang_may_find
-from simulator.kernel.slots.sight import FITS, LACKS_CORES, UNKNOWN, forget, list_holders, sort_ends
-from simulator.kernel.slots.standing import effort_of
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster import bounds
+from gpu_cluster_gym.simulator.kernel.cluster.events import next_event, next_tick
+from gpu_cluster_gym.simulator.kernel.cluster.layout import QUEUED, ROUNDING, RUNNING, WEIGHTED
+from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold, largest_node
+from gpu_cluster_gym.simulator.kernel.cluster.queues import LEAST_SECONDS, LEAST_SHARE, attained_now
+from gpu_cluster_gym.simulator.kernel.rankings.clearing import (
+    LEAST_RUN,
+    clear,
+    note_who_may_be_displaced,
+    unmark,
+)
+from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import fewest_of, may_pay, widest_running, worth
+from gpu_cluster_gym.simulator.kernel.slots.displacing import clear_best_listed, fits, gang_may_find
+from gpu_cluster_gym.simulator.kernel.slots.sight import (
+    FITS,
+    LACKS_CORES,
+    UNKNOWN,
+    forget,
+    list_holders,
+    sort_ends,
+)
+from gpu_cluster_gym.simulator.kernel.slots.standing import effort_of
 
 CLOSE = 1e-3  # s; times nearer than this may change their order by rounding
 

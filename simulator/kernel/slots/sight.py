@@ -4,13 +4,13 @@ from functools import cache
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, RESTARTING
-from simulator.kernel.cluster.machines import is_alone
-from simulator.kernel.cluster.pausing import may_pause
-from simulator.kernel.cluster.queues import attained_now, left_of, whole_time
-from simulator.kernel.rankings.clearing import LEAST_RUN
-from simulator.kernel.slots.features import NUM_RUNNING
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, RESTARTING
+from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
+from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now, left_of, whole_time
+from gpu_cluster_gym.simulator.kernel.rankings.clearing import LEAST_RUN
+from gpu_cluster_gym.simulator.kernel.slots.features import NUM_RUNNING
 
 MOMENT = 5  # numbers that are others after any change of a record
 STANDING = 13  # features of a queued job that come first, of which only its age changes while it waits

@@ -2,12 +2,17 @@
 
 import numpy as np
 
-from simulator.kernel._compile import compiled
-from simulator.kernel.cluster.bounds import overhead_of
-from simulator.kernel.cluster.layout import QUEUED
-from simulator.kernel.cluster.queues import attained_now, cost_to_finish, estimate_now, remaining_now
-from simulator.kernel.cluster.scales import as_time, largest_memory
-from simulator.kernel.slots.features import (
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.bounds import overhead_of
+from gpu_cluster_gym.simulator.kernel.cluster.layout import QUEUED
+from gpu_cluster_gym.simulator.kernel.cluster.queues import (
+    attained_now,
+    cost_to_finish,
+    estimate_now,
+    remaining_now,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.scales import as_time, largest_memory
+from gpu_cluster_gym.simulator.kernel.slots.features import (
     ATTAINED,
     CORES,
     ESTIMATE,

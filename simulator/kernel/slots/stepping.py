@@ -6,17 +6,23 @@ primitive starts a job by a placement rule, or pauses one.
 
 import numpy as np
 
-from simulator.kernel._compile import compiled, entry
-from simulator.kernel.cluster.actions import start
-from simulator.kernel.cluster.events import advance, instants_that_count, next_event
-from simulator.kernel.cluster.layout import BEST_FIT, FIRST_FIT, SPREAD
-from simulator.kernel.cluster.pausing import pause
-from simulator.kernel.slots.describing import describe
-from simulator.kernel.slots.displacing import pick
-from simulator.kernel.slots.features import FITS, MAY_PAUSE, NUM_FEATURES, NUM_RUNNING, NUM_TOTALS
-from simulator.kernel.slots.looking import look, show_running
-from simulator.kernel.slots.no_choice import quiet_until, surely_no_choice
-from simulator.kernel.slots.sight import forget, forget_all, note_room
+from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
+from gpu_cluster_gym.simulator.kernel.cluster.actions import start
+from gpu_cluster_gym.simulator.kernel.cluster.events import advance, instants_that_count, next_event
+from gpu_cluster_gym.simulator.kernel.cluster.layout import BEST_FIT, FIRST_FIT, SPREAD
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import pause
+from gpu_cluster_gym.simulator.kernel.slots.describing import describe
+from gpu_cluster_gym.simulator.kernel.slots.displacing import pick
+from gpu_cluster_gym.simulator.kernel.slots.features import (
+    FITS,
+    MAY_PAUSE,
+    NUM_FEATURES,
+    NUM_RUNNING,
+    NUM_TOTALS,
+)
+from gpu_cluster_gym.simulator.kernel.slots.looking import look, show_running
+from gpu_cluster_gym.simulator.kernel.slots.no_choice import quiet_until, surely_no_choice
+from gpu_cluster_gym.simulator.kernel.slots.sight import forget, forget_all, note_room
 
 OUTCOME = ("now", "job_seconds", "own_choice", "queued", "instants", "done", "endless")
 """What is told of a step: the clock and the integral of jobs present (s) after it, the number of the action that the

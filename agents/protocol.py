@@ -10,20 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-import baselines
-from agents import saved_agent
-from agents.beginning import held
-from agents.learned import policy_of
-from evaluation import protocol, report
-from evaluation.choices import workload_like
-from evaluation.comparison import Comparison, compare_agents
-from evaluation.footnotes import FULL_WINDOWS, lever_off
-from evaluation.protocol import LEVELS, Judgement
-from evaluation.run_folder import BEST, agent_folder
-from simulator.episode import run
-from simulator.policy import Policy
-from simulator.rule import Rule
-from workloads import Scenario, Workload, applicable, in_words, shifted, up_to, windows
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.agents import checkpoint
+from gpu_cluster_gym.agents.initialization import held
+from gpu_cluster_gym.agents.learned import policy_of
+from gpu_cluster_gym.evaluation import protocol, report
+from gpu_cluster_gym.evaluation.choices import workload_like
+from gpu_cluster_gym.evaluation.comparison import Comparison, compare_agents
+from gpu_cluster_gym.evaluation.protocol import LEVELS, Judgement
+from gpu_cluster_gym.evaluation.run_folder import BEST, agent_folder
+from gpu_cluster_gym.evaluation.table_notes import FULL_WINDOWS, lever_off
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Policy
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.workloads import Scenario, Workload, applicable, in_words, shifted, up_to, windows
 
 LADDER = (
     "fifo",
@@ -85,7 +85,7 @@ def candidates(name: str | Path) -> list[Candidate]:
 
 def of_folder(folder: Path) -> Candidate:
     """Return the agent of a folder."""
-    agent, noted = saved_agent.load(folder), saved_agent.about(folder)
+    agent, noted = checkpoint.load(folder), checkpoint.about(folder)
     on_average = held(agent, noted.get("validation", {}))
     return Candidate(partial(policy_of, agent), on_average, agent.scenario, agent.training.also, folder)
 

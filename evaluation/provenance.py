@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workloads import Workload
+    from gpu_cluster_gym.workloads import Workload
 
 ABOUT = "about.json"
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,7 +27,9 @@ LIBRARIES = (
 
 def about(workloads: "Sequence[Workload]", heading: Sequence[str], notes: Sequence[str]) -> dict[str, Any]:
     """Return where results come from, as plain JSON; heading, notes: what is said above and below their table."""
-    from evaluation.footnotes import origins  # it loads what takes long, which --version is not to wait for
+    from gpu_cluster_gym.evaluation.table_notes import (
+        origins,  # it loads what takes long, which --version is not to wait for
+    )
 
     machines = workloads[0].cluster
     return {

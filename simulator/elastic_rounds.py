@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator import measurements
-from simulator.decided import written_down
-from simulator.keeping import Keeps
-from simulator.kernel.cluster.layout import Tier
-from simulator.kernel.rounds import shape_moves
-from simulator.kernel.rounds.shape_memory import (
+from gpu_cluster_gym.simulator import measurements
+from gpu_cluster_gym.simulator.compiled_policy import Keeps
+from gpu_cluster_gym.simulator.decided import written_down
+from gpu_cluster_gym.simulator.kernel.cluster.layout import Tier
+from gpu_cluster_gym.simulator.kernel.rounds import shape_moves
+from gpu_cluster_gym.simulator.kernel.rounds.shape_memory import (
     AS_TOLD,
     EVERY_JOB,
     NO_JOB,
@@ -25,12 +25,12 @@ from simulator.kernel.rounds.shape_memory import (
     fresh_shapes,
     shape_dtype,
 )
-from simulator.policy import Action
-from simulator.source import source_of
-from simulator.speed_model import fit
+from gpu_cluster_gym.simulator.policy import Action
+from gpu_cluster_gym.simulator.source import source_of
+from gpu_cluster_gym.simulator.speed_model import fit
 
 if TYPE_CHECKING:
-    from simulator.view import View
+    from gpu_cluster_gym.simulator.view import View
 
 __all__ = ["AS_TOLD", "EVERY_JOB", "NO_JOB", "SHARES", "STEPS", "Shaping"]
 

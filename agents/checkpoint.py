@@ -12,18 +12,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load as read_tensors
 from safetensors.torch import save as tensor_bytes
 
-from agents.move_network import MoveNetwork
-from agents.slot_network import SlotNetwork
-from agents.steer_network import SteerNetwork
-from agents.training import MOVE_KINDS, Training, usual
-from evaluation.run_folder import BEST
-from simulator import old_names
-from simulator.choice import changed
-from simulator.kernel.moves.move_list import FEATURES
-from simulator.kernel.rule.load import LOAD
-from simulator.kernel.slots.features import QUEUE_FEATURES, TOTALS
-from simulator.rule import Rule
-from workloads import Scenario
+from gpu_cluster_gym.agents.move_network import MoveNetwork
+from gpu_cluster_gym.agents.slot_network import SlotNetwork
+from gpu_cluster_gym.agents.steer_network import SteerNetwork
+from gpu_cluster_gym.agents.training import MOVE_KINDS, Training, usual
+from gpu_cluster_gym.evaluation.run_folder import BEST
+from gpu_cluster_gym.simulator import old_names
+from gpu_cluster_gym.simulator.choice import changed
+from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES
+from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.kernel.slots.features import QUEUE_FEATURES, TOTALS
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.workloads import Scenario
 
 CHOICES, WEIGHTS = "agent.json", "weights.safetensors"
 FORMAT = 1

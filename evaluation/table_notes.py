@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
-import baselines
-from evaluation import report, results
-from evaluation.numbers import SLOWDOWN_THRESHOLD_S
-from simulator.policy import Policy, Ranking
-from traces import COLUMNS
-from workloads import ACCEPTANCE, ACCEPTED_RANGE, PARTS, Scenario, in_words
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.evaluation import report, results
+from gpu_cluster_gym.evaluation.metrics import SLOWDOWN_THRESHOLD_S
+from gpu_cluster_gym.simulator.policy import Policy, Ranking
+from gpu_cluster_gym.traces import COLUMNS
+from gpu_cluster_gym.workloads import ACCEPTANCE, ACCEPTED_RANGE, PARTS, Scenario, in_words
 
 if TYPE_CHECKING:
-    from workloads import Workload
+    from gpu_cluster_gym.workloads import Workload
 
 USED = {part: tuple(column.name for column in COLUMNS if part in column.parts) for part in PARTS}
 """The columns that each part of physics reads, beside those that a trace must have."""

@@ -1,6 +1,7 @@
 """One page of a run to look at in a browser: table, pictures and where they come from, in one file without a network.
 
-`page.html` is its frame and `page.js` draws; what is drawn is in the page as numbers, as coarse as a screen shows.
+`html_report.html` is its frame and `html_report.js` draws; what is drawn is in the page as numbers, as coarse as a screen
+shows.
 """
 
 import json
@@ -12,12 +13,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from envs import render
-from evaluation import report, results
-from evaluation.comparison import compare
-from evaluation.plot import series, style
-from evaluation.plot.frames import SIZES, Run, read
-from evaluation.plot.series import Shares
+from gpu_cluster_gym.envs import render
+from gpu_cluster_gym.evaluation import report, results
+from gpu_cluster_gym.evaluation.comparison import compare
+from gpu_cluster_gym.evaluation.plot import series, style
+from gpu_cluster_gym.evaluation.plot.frames import SIZES, Run, read
+from gpu_cluster_gym.evaluation.plot.series import Shares
 
 PAGE = "report.html"
 SHOWN = 8
@@ -47,10 +48,10 @@ def text(run: Run) -> str:
         "GANTT": _gantt_note(data),
         "UNRECORDED": "" if run.recorded else _paragraphs(["Who held which GPU was not recorded."], ""),
         "PROVENANCE": _provenance(run),
-        "SCRIPT": (HERE / "page.js").read_text(encoding="utf-8"),
+        "SCRIPT": (HERE / "html_report.js").read_text(encoding="utf-8"),
         "DATA": data,
     }
-    page = (HERE / "page.html").read_text(encoding="utf-8")
+    page = (HERE / "html_report.html").read_text(encoding="utf-8")
     for name, part in parts.items():  # data and script come last: what they hold is not looked at again
         page = page.replace(f"@{name}@", part)
     return page
@@ -62,7 +63,7 @@ def _title(run: Run) -> str:
 
 
 def _data(run: Run) -> dict[str, Any]:
-    """Return what `page.js` draws."""
+    """Return what `html_report.js` draws."""
     found: dict[str, Any] = {
         "policies": run.policies,
         "shown": _shown(run),

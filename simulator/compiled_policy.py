@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from simulator.kernel.cluster.decided import tier_of
-from simulator.kernel.cluster.layout import Tier
-from simulator.source import Record
+from gpu_cluster_gym.simulator.kernel.cluster.decided import tier_of
+from gpu_cluster_gym.simulator.kernel.cluster.layout import Tier
+from gpu_cluster_gym.simulator.source import Record
 
 
 class Keeps(ABC):

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from traces import VERSION, modules, unknown
+from gpu_cluster_gym.traces import VERSION, modules, unknown
 
 LISTS = {"policies": "baselines", "workloads": "workloads", "traces": "traces", "papers": "experiments"}
 BESIDES = {
@@ -66,7 +66,7 @@ def listed(found: Mapping[str, str]) -> str:
 
 def about(package: str, name: str) -> str:
     """Return the first sentence of a module's docstring, without importing it."""
-    spec = find_spec(f"{package}.{name}")
+    spec = find_spec(f"gpu_cluster_gym.{package}.{name}")
     assert spec
     assert spec.origin
     text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""

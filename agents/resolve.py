@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import baselines
-from agents import load_policy, shipped_policy
-from agents.shipping import shipped_for
-from evaluation import run_folder
-from evaluation.choices import workload_like
-from traces import unknown
-from workloads import Scenario
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.agents import load_policy, shipped_policy
+from gpu_cluster_gym.agents.pretrained import shipped_for
+from gpu_cluster_gym.evaluation import run_folder
+from gpu_cluster_gym.evaluation.choices import workload_like
+from gpu_cluster_gym.traces import unknown
+from gpu_cluster_gym.workloads import Scenario
 
 if TYPE_CHECKING:
-    from simulator.policy import Policy
+    from gpu_cluster_gym.simulator.policy import Policy
 
 ALL, PPO = "all", "ppo"
 AHEAD = "lookahead:"
@@ -112,9 +112,9 @@ def folder_of(policy: str) -> Path:
 
 def looking_ahead(name: str, policy: "Policy | type") -> "Policy":
     """Return `lookahead` on top of a policy; ValueError where that is no rule over moves, and steers none."""
-    from simulator.look_ahead import LookAhead
-    from simulator.rule import Rule
-    from simulator.steered import Steered
+    from gpu_cluster_gym.simulator.look_ahead import LookAhead
+    from gpu_cluster_gym.simulator.rule import Rule
+    from gpu_cluster_gym.simulator.steered import Steered
 
     if not isinstance(policy, Rule | Steered):
         raise ValueError(

@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.decided import written_down
-from simulator.keeping import Keeps
-from simulator.kernel.cluster.decided import tier_of
-from simulator.kernel.cluster.layout import MAX_LEVELS, Tier
-from simulator.kernel.rounds import rounds
-from simulator.policy import Action, RunsWhole
-from simulator.source import Source, source_of
-from simulator.view import View
-from traces import stream
+from gpu_cluster_gym.simulator.compiled_policy import Keeps
+from gpu_cluster_gym.simulator.decided import written_down
+from gpu_cluster_gym.simulator.kernel.cluster.decided import tier_of
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_LEVELS, Tier
+from gpu_cluster_gym.simulator.kernel.rounds import rounds
+from gpu_cluster_gym.simulator.policy import Action, RunsWhole
+from gpu_cluster_gym.simulator.source import Source, source_of
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.traces import stream
 
 ROUND_S = 240.0  # Tiresias' interval in AITurbo's code
 

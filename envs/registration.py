@@ -7,12 +7,12 @@ from typing import Any
 import gymnasium
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from envs.env import GPUClusterEnv
-from envs.moves import Choosing, MovesEnv
-from envs.rule_batch import RuleVectorEnv
-from envs.steer import SteerEnv, Steering
-from envs.vector import GPUClusterVectorEnv
-from traces import modules, unknown
+from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.envs.moves import Choosing, MovesEnv
+from gpu_cluster_gym.envs.rule_batch import RuleVectorEnv
+from gpu_cluster_gym.envs.steer import SteerEnv, Steering
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
+from gpu_cluster_gym.traces import modules, unknown
 
 ON_THE_RULE: dict[str, tuple[type[SteerEnv | MovesEnv], type[Steering | Choosing]]] = {
     "steer": (SteerEnv, Steering),

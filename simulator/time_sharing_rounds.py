@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from simulator.decided import written_down
-from simulator.keeping import Keeps
-from simulator.kernel.cluster.layout import Tier
-from simulator.kernel.rounds import turns
-from simulator.kernel.rounds.turn_memory import SHARE, fresh_turns, turn_dtype
-from simulator.policy import Action
-from simulator.source import Source, source_of
-from simulator.view import View
-from traces import stream
+from gpu_cluster_gym.simulator.compiled_policy import Keeps
+from gpu_cluster_gym.simulator.decided import written_down
+from gpu_cluster_gym.simulator.kernel.cluster.layout import Tier
+from gpu_cluster_gym.simulator.kernel.rounds import turns
+from gpu_cluster_gym.simulator.kernel.rounds.turn_memory import SHARE, fresh_turns, turn_dtype
+from gpu_cluster_gym.simulator.policy import Action
+from gpu_cluster_gym.simulator.source import Source, source_of
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.traces import stream
 
 Divide = Callable[[View, np.ndarray], np.ndarray]
 """Finds the shares of time, (jobs, kinds), of some jobs."""

@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-import baselines
-from agents import saved_agent
-from agents.saved_agent import Agent
-from agents.steer_network import SteerNetwork
-from agents.training import CONSTANTS, UNION, Training
-from evaluation.choices import workload_like
-from evaluation.run_folder import agent_folder
-from simulator.kernel.rule.load import LOAD
-from simulator.rule import Rule
-from simulator.steered import Offsets
-from workloads import Scenario
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.agents import checkpoint
+from gpu_cluster_gym.agents.checkpoint import Agent
+from gpu_cluster_gym.agents.steer_network import SteerNetwork
+from gpu_cluster_gym.agents.training import CONSTANTS, UNION, Training
+from gpu_cluster_gym.evaluation.choices import workload_like
+from gpu_cluster_gym.evaluation.run_folder import agent_folder
+from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.steered import Offsets
+from gpu_cluster_gym.workloads import Scenario
 
 
 class Beginning(NamedTuple):
@@ -69,7 +69,7 @@ def read(begin: str) -> tuple[Agent, Rule | None]:
             f"begin {begin}: expected {UNION}, {CONSTANTS}, or the folder of an agent that steers"
         )
     folder = agent_folder(Path(begin))
-    agent = saved_agent.load(folder)
+    agent = checkpoint.load(folder)
     network = agent.network
     if not isinstance(network, SteerNetwork):
         raise ValueError(
@@ -79,7 +79,7 @@ def read(begin: str) -> tuple[Agent, Rule | None]:
         raise ValueError(
             f"begin {begin}: this agent sees less of the load than there is to see now: train it anew"
         )
-    return agent, held(agent, saved_agent.about(folder).get("validation", {}))
+    return agent, held(agent, checkpoint.about(folder).get("validation", {}))
 
 
 def like_its_agent(training: Training) -> Training:

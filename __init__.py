@@ -1,0 +1,26 @@
+"""An environment for scheduling GPU clusters: simulator, heuristics, reinforcement learning.
+
+Importing it registers `GPUCluster-v2` with Gymnasium, and `GPUCluster-NAME-v2` for each named workload, such as
+`GPUCluster-mixed-v2`.
+"""
+
+from pathlib import Path
+from pkgutil import iter_modules
+
+import gymnasium
+
+
+def _register(id: str, **keywords: str) -> None:
+    gymnasium.register(
+        id=id,
+        entry_point="gpu_cluster_gym.envs.registration:make",
+        vector_entry_point="gpu_cluster_gym.envs.registration:make_vec",
+        kwargs=keywords,
+    )
+
+
+if __name__ == "gpu_cluster_gym":  # pytest imports this file under another name too
+    _register("GPUCluster-v2")
+    for _module in iter_modules([str(Path(__file__).with_name("workloads"))]):
+        if not _module.name.startswith("_"):
+            _register(f"GPUCluster-{_module.name}-v2", workload=_module.name)

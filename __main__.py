@@ -1,0 +1,32 @@
+"""Run a command: `gpu-cluster-gym train`, `gpu-cluster-gym evaluate` or `gpu-cluster-gym plot`."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+COMMANDS = {
+    "train": ("gpu_cluster_gym.train_agent", "train an agent by reinforcement learning"),
+    "evaluate": ("gpu_cluster_gym.evaluate", "score scheduling policies on the same workloads"),
+    "plot": ("gpu_cluster_gym.evaluation.plot.__main__", "draw figures of a run folder"),
+}
+"""The module of each command, and its purpose."""
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command that the first argument names; return its exit code, 2 if there is no such command."""
+    name, *rest = (sys.argv[1:] if args is None else args) or ["--help"]
+    if name in COMMANDS:
+        code: int = import_module(COMMANDS[name][0]).main(rest)
+        return code
+    is_help = name in ("-h", "--help")
+    out = sys.stdout if is_help else sys.stderr
+    if not is_help:
+        print(f"gpu-cluster-gym: unknown command {name!r}", file=out)
+    print("usage: gpu-cluster-gym COMMAND [--help]\n", file=out)
+    for command, (_, purpose) in COMMANDS.items():
+        print(f"  {command:10}{purpose}", file=out)
+    return 0 if is_help else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
