@@ -41,8 +41,8 @@ test: $(installed)
 
 nightly: $(installed)
 	$(python) -m pytest --numprocesses auto -m slow
-	$(python) benchmarks/per_window.py
-	$(python) benchmarks/per_window.py --parts-off
+	$(python) -m benchmarks.per_window
+	$(python) -m benchmarks.frozen_runs
 
 docs: $(installed_docs)
 	NO_MKDOCS_2_WARNING=1 $(python) -m mkdocs --quiet build --strict

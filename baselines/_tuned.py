@@ -92,7 +92,7 @@ def constants(workload: str, *, taught: bool = False) -> Constants:
     if workload not in known:
         raise ValueError(
             f"no constants were searched for workload {workload!r}: there are those of {', '.join(known) or 'none'}; "
-            "python benchmarks/evolve.py --workload NAME searches some"
+            "python -m benchmarks.evolve --workload NAME searches some"
         )
     searched_taught = taught and (CONSTANTS / f"{workload}{TAUGHT}.json").exists()
     found = _constants(workload + TAUGHT * searched_taught)
@@ -140,7 +140,7 @@ def _read(workload: str) -> dict[str, Any]:
     if workload not in _workloads():
         raise ValueError(
             f"nothing is tuned for workload {workload!r}: there are {', '.join(_workloads()) or 'none'}; "
-            "python benchmarks/tune.py --workload NAME tunes for it"
+            "python -m benchmarks.tune --workload NAME tunes for it"
         )
     found: dict[str, Any] = json.loads((FOLDER / f"{workload}.json").read_text(encoding="utf-8"))
     return found

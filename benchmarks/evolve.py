@@ -1,4 +1,4 @@
-"""Search the weights of the rule over moves for a workload: `python benchmarks/evolve.py --workload NAME`.
+"""Search the weights of the rule over moves for a workload: `python -m benchmarks.evolve --workload NAME`.
 
 What is found on training windows and chosen on validation windows is compared with the default rule on further
 validation windows, and kept in `baselines/constants/NAME.json`, from where `evaluate.py --policy constants` takes it.
@@ -79,7 +79,7 @@ def command(chosen: argparse.Namespace, found: Found) -> str:
     flags |= {"generations": found.generations}
     words = [f"--{name.replace('_', '-')} {value}" for name, value in flags.items()]
     words += ["--history"] if chosen.history else []
-    return f"python benchmarks/evolve.py --workload {' '.join(chosen.workload)} {' '.join(words)}"
+    return f"python -m benchmarks.evolve --workload {' '.join(chosen.workload)} {' '.join(words)}"
 
 
 def keep(chosen: argparse.Namespace, searching: Searching, found: Found, ratios: Floats) -> None:

@@ -1,6 +1,6 @@
 """Compare shipped agents and environment steps with frozen results, to the last digit.
 
-`python benchmarks/frozen_runs.py [--agents] [--steps] [--write]` runs each shipped agent on the first ten test windows
+`python -m benchmarks.frozen_runs [--agents] [--steps] [--write]` runs each shipped agent on the first ten test windows
 of its workload, and takes 200 random legal steps with each action kind, in a single environment and in a batch of two.
 It compares mean JCTs and digests with `frozen_runs.csv` and exits with code 1 where one differs. `--write` replaces the
 file. `per_window.py` does the same for policies.

@@ -1,4 +1,4 @@
-"""What is gained by what finished jobs teach: `python benchmarks/history.py [--workload NAME ...] [--write]`.
+"""What is gained by what finished jobs teach: `python -m benchmarks.history [--workload NAME ...] [--write]`.
 
 Errors on validation windows, none of which is fitted on: of the run time left, as estimated today and as expected (the
 root mean square of log of what is told over the truth, at shares of the run that are done), and of the cores that a

@@ -1,4 +1,4 @@
-"""What each lever is worth where all count: `python benchmarks/levers.py [--windows 20] [--seed 0] [--processes 1]`.
+"""What each lever is worth where all count: `python -m benchmarks.levers [--windows 20] [--seed 0] [--processes 1]`.
 
 On test windows of the workload `mixed`: `union`, the same with each lever taken away, the papers' policies, which pull
 one lever each, and some that are widely known. A ratio is that of mean JCT to union's in the same window, averaged; its

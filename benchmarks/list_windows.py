@@ -1,4 +1,4 @@
-"""Simulate and list which windows of the generator are accepted: `python benchmarks/list_windows.py`.
+"""Simulate and list which windows of the generator are accepted: `python -m benchmarks.list_windows`.
 
 The lists in workloads/accepted are made by this, once; a test simulates some of their windows again.
 """

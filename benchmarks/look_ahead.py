@@ -1,6 +1,6 @@
 """What looking ahead wins over the rule, what it costs, and which moves it makes instead.
 
-`python benchmarks/look_ahead.py --workload mixed --first 64 --windows 36 [--set draws=16 tau_s=1800 ...]`
+`python -m benchmarks.look_ahead --workload mixed --first 64 --windows 36 [--set draws=16 tau_s=1800 ...]`
 plays `lookahead`, its own rule and `union` on windows of a workload, of training unless others are named. The rule
 is `union`'s, with `--constants` that found for the workload, with `--agent FOLDER` as a steering agent sets it, with
 `--held FOLDER` as it does on average, always; with `--history NAME` all are taught by finished jobs.

@@ -1,4 +1,4 @@
-"""Search the settings of policies: `python benchmarks/tune.py [--workload NAME ...] [--policy NAME ...]`.
+"""Search the settings of policies: `python -m benchmarks.tune [--workload NAME ...] [--policy NAME ...]`.
 
 Every policy of `baselines/` with a `GRID` beside it is tried on training windows of each workload, all with the same
 budget of simulated events; validation windows choose among the best few; no test window is made. What is found goes
@@ -22,7 +22,7 @@ from gpu_cluster_gym.traces import VERSION
 from gpu_cluster_gym.workloads import MOST_TRIED, Workload, accepted, named, windows
 from gpu_cluster_gym.workloads import names as workload_names
 
-COMMAND = "python benchmarks/tune.py"
+COMMAND = "python -m benchmarks.tune"
 FOLDER = Path(baselines.__file__).parent / "tuned"
 BUDGET = 100_000  # simulated events
 RUNS = 12  # of FIFO on all training windows would use the budget up: so many windows there are

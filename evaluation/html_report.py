@@ -1,7 +1,7 @@
 """One page of a run to look at in a browser: table, pictures and where they come from, in one file without a network.
 
-`html_report.html` is its frame and `html_report.js` draws; what is drawn is in the page as numbers, as coarse as a screen
-shows.
+`html_report.html` is its frame and `html_report.js` draws; what is drawn is in the page as numbers, as coarse as a
+screen shows.
 """
 
 import json

@@ -44,11 +44,7 @@ def actions() -> str:
     for which, keywords in SHOWN.items():
         space, kind = made(which).action_space, keywords["action"]
         of_rule = ON_THE_RULE.get(kind)
-        is_what = (
-            of_rule[0].__doc__
-            if of_rule
-            else f"{find('gpu_cluster_gym.envs.actions', kind, 'action').__doc__}"
-        )
+        is_what = of_rule[0].__doc__ if of_rule else f"{find('envs.actions', kind, 'action').__doc__}"
         shape = f"Discrete({space.n})" if isinstance(space, Discrete) else in_words(space)
         rows.append((f"`{kind}`", f"`{shape}`", cleandoc(is_what or "").partition("\n")[0].rstrip(".")))
     return table(("`action`", "space", "is"), rows)

@@ -90,15 +90,17 @@ def test_several_policies_make_one_table(
     command: Command, crowded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    names = ("las", "--policy", "baselines.easy:policy", "--policy=sjf")
+    names = ("las", "--policy", "gpu_cluster_gym.baselines.easy:policy", "--policy=sjf")
     code, out, error = command("--policy", *names, *windows_of(crowded, tmp_path / "out"))
     assert (code, error) == (0, "")
     rows = re.findall(r"^([\w.:]+) +[\d,.]+ ", out, re.MULTILINE)
-    assert rows == 2 * ["las", "baselines.easy:policy", "sjf"], "a line has no room for all columns"
+    assert rows == 2 * ["las", "gpu_cluster_gym.baselines.easy:policy", "sjf"], (
+        "a line has no room for all columns"
+    )
     kept = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert kept["reference"] == "las"
     again = read_choices(["--config", str(tmp_path / "out")])
-    assert again.policy == ("las", "baselines.easy:policy", "sjf")
+    assert again.policy == ("las", "gpu_cluster_gym.baselines.easy:policy", "sjf")
 
 
 QUICK = [name for name in baselines.names() if name != "lookahead"]
@@ -111,9 +113,9 @@ def test_what_takes_long_is_in_the_table_of_all_if_it_is_named() -> None:
 
 
 def test_all_with_one_of_ones_own_is_one_table() -> None:
-    asked = read_choices(["--policy", "all", "baselines.easy:policy", "las"])
+    asked = read_choices(["--policy", "all", "gpu_cluster_gym.baselines.easy:policy", "las"])
     policies, reference = chosen(asked)
-    assert list(policies) == [*QUICK, "baselines.easy:policy"]
+    assert list(policies) == [*QUICK, "gpu_cluster_gym.baselines.easy:policy"]
     assert reference == "fifo"
 
 
@@ -214,7 +216,8 @@ def test_somebodys_own_policy(
     command: Command, crowded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine_for_a_test.py").write_text(
-        "from simulator.policy import Ranking\nlongest = Ranking('submit')\n", encoding="utf-8"
+        "from gpu_cluster_gym.simulator.policy import Ranking\nlongest = Ranking('submit')\n",
+        encoding="utf-8",
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])

@@ -23,7 +23,7 @@ from tests.conftest import ROOT
         (("--policy", "fifo", "--trace-file", "missing.csv"), ("missing.csv",)),
         (("--policy", "fifo", "--config", "missing.json"), ("missing.json",)),
         (("--policy", "nowhere_to_be_found:policy"), ("no module 'nowhere_to_be_found'",)),
-        (("--policy", "baselines.fifo:polcy"), ("'polcy'",)),
+        (("--policy", "gpu_cluster_gym.baselines.fifo:polcy"), ("'polcy'",)),
         (("--policy", "fifo", "--windows", "many"), ("--windows",)),
         (("--policy", "fifo", "--windows", "0"), ("--windows 0", "at least 1")),
         (("--policy", "fifo", "--seed", "-1"), ("--seed -1", "at least 0")),

@@ -9,7 +9,7 @@ import pytest
 
 from gpu_cluster_gym import evaluate, train_agent
 from gpu_cluster_gym.agents import checkpoint, pretrained
-from gpu_cluster_gym.agents import named as policies
+from gpu_cluster_gym.agents import resolve as policies
 from gpu_cluster_gym.agents.learn import learner_of
 from gpu_cluster_gym.agents.protocol import all_candidates
 from gpu_cluster_gym.agents.training import STEER

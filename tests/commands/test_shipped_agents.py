@@ -175,7 +175,8 @@ def test_agents_of_another_library_are_judged_one_a_seed(
 ) -> None:
     monkeypatch.setattr(protocol, "RESAMPLES", 100)
     (tmp_path / "theirs.py").write_text(
-        "from baselines import load\nseed_0, seed_1 = load('srtf'), load('fifo')\n", encoding="utf-8"
+        "from gpu_cluster_gym.baselines import load\nseed_0, seed_1 = load('srtf'), load('fifo')\n",
+        encoding="utf-8",
     )
     monkeypatch.chdir(tmp_path)  # where a user's own module lies
     monkeypatch.setattr(sys, "path", [each for each in sys.path if each])

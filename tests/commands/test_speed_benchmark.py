@@ -1,4 +1,4 @@
-"""`benchmarks/speed.py` measures against yardsticks that do the same work, and tells what it found."""
+"""`benchmarks/speed.py` measures against yardsticks that do the same work, and reports each figure."""
 
 import json
 import subprocess
@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import speed_table, timing, yardsticks
-from benchmarks.timed_rankings import one_gpu_jobs, ranking
+from benchmarks import speed, timing, yardsticks
+from benchmarks.speed_rows import one_gpu_jobs, ranking
 from benchmarks.timing import Contest, Measured, Row, Setting, SkippedError, Work, measure
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import Episode, run
@@ -79,20 +79,21 @@ def test_a_comparison_takes_the_speed_of_the_machine_out() -> None:
         ],
     }
     now = [Measured("time", "", "s", 6.0), Measured("rate", "", "/s", 5.0), Measured("ratio", "", "x", 3.0)]
-    assert speed_table.compared(now, 2.0, old) == {"time": 1.0, "rate": 1.0, "ratio": 1.5}
+    assert speed.compared(now, 2.0, old) == {"time": 1.0, "rate": 1.0, "ratio": 1.5}
 
 
-def test_it_runs_from_any_folder_and_writes_what_it_prints(tmp_path: Path) -> None:
+def test_it_writes_the_figures_that_it_prints(tmp_path: Path) -> None:
     line = [
         sys.executable,
-        str(ROOT / "benchmarks/speed.py"),
+        "-m",
+        "benchmarks.speed",
         "--quick",
         "--rows",
         "fifo_po,batch_pi",
         "--json",
-        "new",
+        str(tmp_path / "new"),
     ]
-    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True)
     written = json.loads((tmp_path / "new").read_text())
     rows = {row["name"]: row for row in written["rows"]}
     assert rows["fifo_pool"]["faster"] > 1
@@ -103,6 +104,6 @@ def test_it_runs_from_any_folder_and_writes_what_it_prints(tmp_path: Path) -> No
 
 @pytest.mark.slow  # two minutes: a small case of every row
 def test_every_row_can_be_measured(tmp_path: Path) -> None:
-    assert speed_table.main(["--quick", "--json", str(tmp_path / "all.json")]) == 0
+    assert speed.main(["--quick", "--json", str(tmp_path / "all.json")]) == 0
     rows = json.loads((tmp_path / "all.json").read_text())["rows"]
     assert [row["name"] for row in rows if row["figure"] is None and not row["skipped"]] == []

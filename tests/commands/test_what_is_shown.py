@@ -164,7 +164,7 @@ def test_help_has_examples_first_and_physics_last(
 def test_a_bar_on_the_terminal_takes_nothing_from_a_file() -> None:
     """What is printed meanwhile stays in the standard output, and the bar tells the time left."""
     code = (
-        "from evaluation.command import progress\n"
+        "from gpu_cluster_gym.evaluation.command import progress\n"
         "with progress('learning', 4) as moved:\n"
         "    for _ in range(4): moved(1); print('validated')"
     )

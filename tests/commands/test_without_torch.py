@@ -23,13 +23,13 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Hiding
 
 import gpu_cluster_gym.evaluation.command
 
-evaluation.command.PATIENCE_S = 1e6  # what takes long is not told of: how long it does is the machine's
+gpu_cluster_gym.evaluation.command.PATIENCE_S = 1e6  # what takes long is not told of: how long it does is the machine's
 """
 
 
 def without_torch(command: str, *args: object) -> subprocess.CompletedProcess[str]:
     """Run a command where nothing of what learns can be imported."""
-    code = f"{HIDE}\nimport {command}\nsys.exit({command}.main(sys.argv[1:]))"
+    code = f"{HIDE}\nfrom gpu_cluster_gym import {command}\nsys.exit({command}.main(sys.argv[1:]))"
     words = [sys.executable, "-c", code, *map(str, args)]
     return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
 

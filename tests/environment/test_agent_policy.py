@@ -134,7 +134,7 @@ def test_the_command_scores_it_beside_heuristics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "my_agent.py").write_text(
-        "from envs.agent_policy import AgentPolicy\n"
+        "from gpu_cluster_gym.envs.agent_policy import AgentPolicy\n"
         "policy = AgentPolicy(lambda seen, mask: int(mask.argmax()), action='pick', observation='slots')\n"
     )
     monkeypatch.chdir(tmp_path)

@@ -273,7 +273,7 @@ DOCUMENT = (ROOT / "docs" / "pictures.md").read_text(encoding="utf-8")
 
 
 def test_the_documents_commands_are_such_that_there_are() -> None:
-    lines = re.findall(r"^    python (-m evaluation\.plot|evaluate\.py) (.*)$", DOCUMENT, re.MULTILINE)
+    lines = re.findall(r"^    (?:python )?(gpu-cluster-gym plot|evaluate\.py) (.*)$", DOCUMENT, re.MULTILINE)
     assert len(lines) == 5
     for command, text in lines:
         words = shlex.split(text)

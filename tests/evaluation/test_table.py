@@ -235,7 +235,7 @@ def test_the_command_writes_between_the_marks_the_same_each_time(
     assert text.endswith("\nAfter \\1.\n")
     assert len(between(root / "README.md")) <= len(between(root / "docs" / "results.md"))
     said = "\n".join(between(root / "docs" / "results.md"))
-    assert "Made by `python benchmarks/table.py --windows 2 --workload xonar_mix`." in said
+    assert "Made by `python -m benchmarks.table --windows 2 --workload xonar_mix`." in said
     assert "drawn for Xonar's experiment" in "\n".join(between(root / "docs" / "results.md", ABOUT))
     assert [cell.policy for cell in table.kept_cells(root)][:3] == FEW
     assert "2 windows in" in capsys.readouterr().out

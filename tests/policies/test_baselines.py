@@ -86,7 +86,8 @@ def test_a_file_has_one_policy_and_is_short(name: str) -> None:
 
 
 def test_names_are_had_without_the_compiler() -> None:
-    code = "import baselines, sys; baselines.names(); print({'numba', 'numpy', 'pandas'} & set(sys.modules))"
+    code = "import sys\nfrom gpu_cluster_gym import baselines\nbaselines.names()\n"
+    code += "print({'numba', 'pandas'} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=FOLDER.parent, capture_output=True, text=True, check=True
     )
@@ -108,7 +109,7 @@ def test_somebodys_own_policy_is_named_by_module_and_attribute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "their_lab.py").write_text(
-        "from simulator.policy import Ranking\nmine = Ranking('estimate')\nnumber = 3\n"
+        "from gpu_cluster_gym.simulator.policy import Ranking\nmine = Ranking('estimate')\nnumber = 3\n"
     )
     (tmp_path / "their_broken.py").write_text("import no_such_library\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -103,7 +103,7 @@ def test_the_first_page_leads_to_every_other() -> None:
 
 def test_the_api_names_what_there_is() -> None:
     for _, _, named in api.PAGES.values():
-        for name in named:
+        for name in (f"gpu_cluster_gym.{each}" for each in named):
             module, _, attribute = name.rpartition(".")
             try:
                 import_module(name)

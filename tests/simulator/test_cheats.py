@@ -196,7 +196,7 @@ def test_the_command_refuses_it_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "harmless_lab.py").write_text(
-        "from simulator.policy import Ranking\n\ndef policy():\n    pass\n\n"
+        "from gpu_cluster_gym.simulator.policy import Ranking\n\ndef policy():\n    pass\n\n"
         "class Made:\n    def __new__(cls):\n        return Ranking('true_remaining', 'by_order')\n"
     )
     monkeypatch.chdir(tmp_path)

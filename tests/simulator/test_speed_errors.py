@@ -1,4 +1,4 @@
-"""`benchmarks/speed_errors.py` asks the kernel, and finds no error where measurements obey the formula."""
+"""`benchmarks/calibration.py` asks the kernel, and finds no error where measurements obey the formula."""
 
 import re
 from pathlib import Path
@@ -7,11 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.measured_errors import error, main, verdicts
-from benchmarks.measured_links import links_of
-from benchmarks.measured_pairs import slowdowns
-from benchmarks.measured_repeats import spread_of
-from benchmarks.measured_speeds import SPEEDS, iterations
+from benchmarks.calibration import SPEEDS, error, iterations, links_of, main, slowdowns, spread_of, verdicts
 from gpu_cluster_gym.simulator.cluster import Cluster
 
 SCHEMA = (

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.fitted_batches import block, fitted
+from benchmarks.philly_batches import block, fitted
 from benchmarks.philly_fidelity import BUCKETS, batches, burstiness, members, of_log
 from gpu_cluster_gym import traces
 from gpu_cluster_gym.traces import _philly_parameters

@@ -73,7 +73,8 @@ def test_a_bomb_is_refused_within_memory(tmp_path: Path) -> None:
             stream.write(b"1,0,1,1\n" * 125_000)
     assert bomb.stat().st_size < 1_000_000
     code = f"""
-import resource, traces
+import resource
+from gpu_cluster_gym import traces
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 try:
     traces.load(file={str(bomb)!r}, seed=0)
@@ -235,6 +236,7 @@ def test_a_trace_without_generator_asks_for_a_file() -> None:
 
 
 def test_names_are_told_without_waiting_for_pandas() -> None:
-    code = "import sys, traces; traces.names(); print('pandas' in sys.modules, 'scipy' in sys.modules)"
+    code = "import sys\nfrom gpu_cluster_gym import traces\ntraces.names()\n"
+    code += "print('pandas' in sys.modules, 'scipy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]

@@ -13,7 +13,7 @@ X * h * pressure / (c w / N), or 2 traffic * h * pressure / c with servers, h be
 A worker without GPU computes for t_gpu * work * slowdown instead of the maximum. A running job makes progress at the
 rate t_iter at the reference (V100s, alone, in the shape and with the cores asked, as close together as can be) over
 t_iter now.
-The formula and its figures are fitted to public measurements; `benchmarks/speed_errors.py` prints how well it does.
+The formula and its figures are fitted to public measurements; `benchmarks/calibration.py` prints how well it does.
 """
 
 import numpy as np

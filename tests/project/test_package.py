@@ -1,0 +1,66 @@
+"""The checkout is one package, `gpu_cluster_gym`: installed or not, and never imported twice under other names.
+
+`.ci/wheel` tests the built wheel outside the checkout.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.project.test_architecture import RANK
+
+FOLDERS = sorted(room for room in RANK if (ROOT / room).is_dir())
+SITE_PACKAGES = sysconfig.get_path("purelib")
+
+
+def python(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in the checkout with these arguments."""
+    line = [sys.executable, *map(str, words)]
+    return subprocess.run(
+        line, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folder_is_not_imported_by_its_bare_name(folder: str) -> None:
+    """It would be a second copy of every class, so that `isinstance` fails."""
+    done = python("-c", f"import {folder}")
+    assert f"import gpu_cluster_gym.{folder}, not {folder}" in done.stderr.splitlines()[-1]
+
+
+def test_a_command_runs_where_only_the_dependencies_are_installed() -> None:
+    """`-S` leaves out site-packages, through which the editable install is found; the path brings the rest back."""
+    assert "No module named" in python("-S", "-c", "import gpu_cluster_gym", PYTHONPATH=SITE_PACKAGES).stderr
+    done = python("-S", "evaluate.py", "--list", "policies", PYTHONPATH=SITE_PACKAGES)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "xion_threshold" in done.stdout
+
+
+def test_a_command_runs_the_checkout_that_it_lies_in(tmp_path: Path) -> None:
+    """Another checkout is installed here; its code must not run instead."""
+    copy = tmp_path / "copy"
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in tracked.splitlines():
+        if name.endswith(".py") and name.split("/")[0] not in ("tests", "docs", "benchmarks"):
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, copy / name)
+    (copy / ".typing").mkdir()
+    (copy / ".typing" / "gpu_cluster_gym").symlink_to("..")
+    (copy / "baselines" / "only_here.py").write_text('"""A policy of the copy."""\n')
+    done = python(copy / "evaluate.py", "--list", "policies")
+    assert "A policy of the copy." in done.stdout
+
+
+def test_the_module_names_its_commands() -> None:
+    assert python("-m", "gpu_cluster_gym").stdout.startswith("usage: gpu-cluster-gym COMMAND")
+    wrong = python("-m", "gpu_cluster_gym", "evaluat")
+    assert (wrong.returncode, wrong.stderr.splitlines()[0]) == (
+        2,
+        "gpu-cluster-gym: unknown command 'evaluat'",
+    )
