@@ -34,7 +34,7 @@ def in_table(names: Sequence[str], scenario: Scenario, workload: str | None = No
     found = each_once(names, scenario, workload)
     if ALL in names:
         return found, BESIDE[0]
-    if len(names) > 1 or scenario.whole:
+    if len(names) > 1 or scenario.full_trace:
         return found, next(iter(found))
     others = (*made_of(names[0], scenario, workload), *BESIDE)
     beside = dict(load(name, scenario, workload) for name in others)

@@ -14,7 +14,7 @@ from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB, JOB_TIERS
 from gpu_cluster_gym.simulator.policy import Ranking
-from gpu_cluster_gym.workloads import Scenario, Workload, whole
+from gpu_cluster_gym.workloads import Scenario, Workload, full_trace
 
 POLICIES = ("fifo", "sjf", "easy", "las", "srtf", "xion_threshold")
 BARS_S = {"fifo": 0.15, "sjf": 0.1, "easy": 0.2, "las": 0.2, "srtf": 0.3, "xion_threshold": 0.5}
@@ -47,14 +47,14 @@ def workload(flow: Flow) -> Workload:
     """Return the workload of a flow."""
     scenario = Scenario(
         trace="philly",
-        whole=True,
+        full_trace=True,
         jobs=flow.jobs,
         cluster=flow.cluster,
         physics=flow.physics,
         target_load=flow.load,
         drop_too_large=True,
     )
-    made = whole(scenario)
+    made = full_trace(scenario)
     if not flow.steady:
         return made
     jobs = made.jobs[np.random.default_rng(0).permutation(len(made.jobs))]

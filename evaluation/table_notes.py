@@ -93,7 +93,7 @@ def _trace(scenario: Scenario) -> str:
 
 def _extent(workloads: Sequence["Workload"]) -> str:
     scenario, jobs = workloads[0].scenario, sum(len(load.table) for load in workloads)
-    if scenario.whole:
+    if scenario.full_trace:
         return f"{jobs:,} jobs as one episode"
     low, high = ACCEPTED_RANGE
     which = (

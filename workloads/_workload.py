@@ -21,7 +21,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES
 from gpu_cluster_gym.simulator.physics import Physics, acting
 from gpu_cluster_gym.simulator.speed_model import NUM_TERMS
 from gpu_cluster_gym.workloads._files import kept
-from gpu_cluster_gym.workloads._scenario import WHOLE, Scenario, Window
+from gpu_cluster_gym.workloads._scenario import FULL_TRACE, Scenario, Window
 from gpu_cluster_gym.workloads._shifts import arriving, shifted
 
 FITTED = Path(__file__).parent / "history"
@@ -38,7 +38,7 @@ class Workload:
     jobs: np.ndarray
     cluster: Cluster
     scenario: Scenario
-    window: Window = WHOLE
+    window: Window = FULL_TRACE
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Workload":
         """Return itself: it never changes."""
@@ -139,8 +139,12 @@ def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFram
         own |= {"duty_error": 0.0, "memory_error": 0.0}
     own |= {"seed": seed, "largest_gpu_gib": machines.largest_gpu_gib}
     own |= {"cores_per_gpu": max(1, int(machines.cores_per_gpu))}
-    whole = traces.fill(table, **own)
-    return started_apart(whole) if "startup" in scenario.parts and "startup_s" not in table else whole
+    filled_table = traces.fill(table, **own)
+    return (
+        started_apart(filled_table)
+        if "startup" in scenario.parts and "startup_s" not in table
+        else filled_table
+    )
 
 
 def started_apart(table: pd.DataFrame) -> pd.DataFrame:
@@ -155,7 +159,7 @@ def started_apart(table: pd.DataFrame) -> pd.DataFrame:
     return apart
 
 
-def prepare(table: pd.DataFrame, scenario: Scenario, *, window: Window = WHOLE) -> Workload:
+def prepare(table: pd.DataFrame, scenario: Scenario, *, window: Window = FULL_TRACE) -> Workload:
     """Return a filled job table as a workload.
 
     ValueError lists the jobs that the empty cluster could never hold, unless they are to be dropped.
@@ -294,7 +298,7 @@ def generate(scenario: Scenario, window: Window) -> pd.DataFrame:
     return filled(table, scenario, seed=seed)
 
 
-def whole(scenario: Scenario) -> Workload:
+def full_trace(scenario: Scenario) -> Workload:
     """Return everything as one workload, on the trace's own cluster or the one named."""
-    table = read(scenario) if scenario.trace_file else generate(scenario, WHOLE)
+    table = read(scenario) if scenario.trace_file else generate(scenario, FULL_TRACE)
     return prepare(table, scenario)

@@ -13,7 +13,7 @@ from gpu_cluster_gym.agents.history import PROFILE, fit, written_down
 from gpu_cluster_gym.simulator.history import nearest
 from gpu_cluster_gym.simulator.kernel.cluster.core_readings import GOOD
 from gpu_cluster_gym.simulator.kernel.rule.history import PROFILE as WIDTH
-from gpu_cluster_gym.workloads import Scenario, named, whole, windows
+from gpu_cluster_gym.workloads import Scenario, full_trace, named, windows
 from gpu_cluster_gym.workloads._workload import FITTED, history_of
 from tests.cases import tiny
 
@@ -74,7 +74,7 @@ def test_where_cores_do_not_matter_there_are_no_cells() -> None:
 
 
 def test_it_is_written_down_what_a_view_shows(tmp_path: Path) -> None:
-    load = whole(Scenario(**tiny.scenario(tmp_path, physics="all")))
+    load = full_trace(Scenario(**tiny.scenario(tmp_path, physics="all")))
     rows = written_down(load, baselines.make(baselines.load("srtf")))
     assert np.exp(rows["run"]).to_numpy() == pytest.approx(load.jobs["duration_s"])
     assert np.exp(rows["first"]).to_numpy() == pytest.approx(load.jobs["profiled_duration_s"])

@@ -196,7 +196,7 @@ def test_agents_of_another_library_are_judged_one_a_seed(
     ):
         assert evaluate.main(["--protocol", *wrong, *few]) == 2
         assert why in capsys.readouterr().err
-    assert evaluate.main(["--protocol", "theirs:seed_0", "--whole"]) == 2
+    assert evaluate.main(["--protocol", "theirs:seed_0", "--full-trace"]) == 2
     assert "judges on windows" in capsys.readouterr().err
 
 

@@ -38,8 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ran(place: Path, table: pd.DataFrame, *more: str) -> Path:
     """Run the command on a table of jobs, and return the folder that it fills."""
     chosen = tiny.scenario(place, table, physics="memory,preemption,estimates,sharing,cores,cpu_jobs")
-    flags = [f"--{flag.replace('_', '-')}={value}" for flag, value in chosen.items() if flag != "whole"]
-    assert main([*more, *flags, "--whole", "--out", str(place / "out")]) == 0
+    flags = [f"--{flag.replace('_', '-')}={value}" for flag, value in chosen.items() if flag != "full_trace"]
+    assert main([*more, *flags, "--full-trace", "--out", str(place / "out")]) == 0
     return place / "out"
 
 
