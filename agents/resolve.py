@@ -149,7 +149,7 @@ def searched(policy: str, scenario: Scenario, workload: str | None = None) -> "b
         raise ValueError(f"--policy {kind}: policies are tuned for workloads; name one with --workload")
     if kind == "tuned":
         return baselines.tuned(workload, name or None)
-    return baselines.constants(workload, taught=scenario.taught)
+    return baselines.constants(workload, with_history=scenario.with_history)
 
 
 def look_in_this_folder() -> None:

@@ -106,9 +106,9 @@ class Rules:
     """Deviation of the log odds of a profiled duty, where profiles is on and a trace has no profiles."""
     memory_error: float = choice(MEMORY_ERROR, least=0)
     """Deviation of the logarithm of a profiled memory, likewise."""
-    history: str | None = None
-    """Fitted file of what finished jobs teach: a name in workloads/history, or a JSON file. Without one, what a view
-    expects of run times and cores is what jobs are estimated to take, and ask for."""
+    run_time_predictor: str | None = None
+    """Predictor of run times and core demands from finished jobs: a name in workloads/run_time_predictors, or a JSON
+    file. Without one, policies get the estimates and the requested cores."""
     restart_cost: Literal["measured", "dear"] = "measured"
     """What a pause and a load take where a trace does not tell: measured, as all public measurements together; dear, as
     in Sia's alone, some four times as long."""
@@ -134,9 +134,9 @@ class Scenario(Parameters, Rules):
         return self.cluster or own
 
     @property
-    def taught(self) -> bool:
+    def with_history(self) -> bool:
         """Whether finished jobs teach."""
-        return self.history is not None
+        return self.run_time_predictor is not None
 
     @property
     def parts(self) -> frozenset[str]:

@@ -24,7 +24,7 @@ from gpu_cluster_gym.workloads._files import kept
 from gpu_cluster_gym.workloads._scenario import FULL_TRACE, Scenario, Window
 from gpu_cluster_gym.workloads._shifts import arriving, shifted
 
-FITTED = Path(__file__).parent / "history"
+FITTED = Path(__file__).parent / "run_time_predictors"
 ROWS_SHOWN = 10
 RUN_TIMES = ("duration_s", "profiled_duration_s", "predicted_duration_s")
 ROUNDING = 1e-9  # of times, in seconds and as a share
@@ -68,7 +68,7 @@ class Workload:
             rows=rows,
             physics=self.physics,
             fits=self.fits,
-            history=history_of(scenario.history),
+            history=history_of(scenario.run_time_predictor),
         )
 
     @cached_property
@@ -109,7 +109,7 @@ def kept_history(name: str) -> History:
     """Return the figures of a file of `FITTED`, read once; ValueError if there is none of this name."""
     known = sorted(file.stem for file in FITTED.glob("*.json"))
     if name not in known:
-        raise ValueError(f"{traces.unknown('history', name, known)}, or a file that ends in .json")
+        raise ValueError(f"{traces.unknown('run-time predictor', name, known)}, or a file that ends in .json")
     return read_history(FITTED / f"{name}.json")
 
 

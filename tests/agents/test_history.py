@@ -92,7 +92,7 @@ def test_what_is_kept_is_of_a_workload_and_can_be_read(name: str) -> None:
 
 
 def test_what_is_kept_of_mixed_tells_more_than_estimates_and_what_is_asked_for() -> None:
-    told = judged(windows(replace(named("mixed"), history="mixed"), "validation", 2))
+    told = judged(windows(replace(named("mixed"), run_time_predictor="mixed"), "validation", 2))
     begun = told[told["share"].between(0.05, 0.6)]
     assert rms(begun["expected"], begun["left"]) < 0.75 * rms(begun["estimated"], begun["left"])
     trained = told[told["gpus"] > 0]
@@ -100,7 +100,7 @@ def test_what_is_kept_of_mixed_tells_more_than_estimates_and_what_is_asked_for()
 
 
 def test_every_use_of_what_is_told_runs_to_the_end() -> None:
-    scenario = replace(named("mixed"), history="mixed", jobs=80)
+    scenario = replace(named("mixed"), run_time_predictor="mixed", jobs=80)
     shown = uses(windows(scenario, "validation", 2))
     assert shown.row_count == 6
     ratios = [float(str(cell)) for cell in shown.columns[2].cells]

@@ -24,7 +24,9 @@ def kept(folder: Path, history: History) -> str:
 
 
 def load_of(folder: Path, table: pd.DataFrame, history: History | None = HISTORY, **fields: Any) -> Workload:
-    chosen = tiny.scenario(folder, table, history=None if history is None else kept(folder, history))
+    chosen = tiny.scenario(
+        folder, table, run_time_predictor=None if history is None else kept(folder, history)
+    )
     return full_trace(Scenario(**chosen | fields))
 
 

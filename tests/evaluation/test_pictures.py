@@ -297,7 +297,10 @@ def trained(place: Path, *agents: dict[str, Any], workload: str) -> Path:
         own = place / f"seed-{number}" if len(agents) > 1 else place
         own.mkdir(parents=True)
         pd.DataFrame(each).to_csv(own / learning.CURVE, index=False)
-    choices = {"workload": workload, "scenario": {"trace": None, "trace_file": None, "history": None}}
+    choices = {
+        "workload": workload,
+        "scenario": {"trace": None, "trace_file": None, "run_time_predictor": None},
+    }
     (place / "choices.json").write_text(json.dumps(choices), encoding="utf-8")
     return place
 

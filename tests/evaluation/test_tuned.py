@@ -333,4 +333,4 @@ def test_a_scenario_is_known_for_the_workload_that_it_is(name: str) -> None:
     chosen = read_choices(["--policy", "fifo", "--workload", name, "--seed", "3"]).scenario
     assert workload_like(chosen) == name
     assert workload_like(read_choices(["--policy", "fifo", "--trace", "philly"]).scenario) == "philly"
-    assert workload_like(replace(chosen, history="mixed")) == name
+    assert workload_like(replace(chosen, run_time_predictor="mixed")) == name

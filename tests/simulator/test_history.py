@@ -228,8 +228,8 @@ def test_what_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_a_history_that_there_is_not_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no history 'nosuch' among"):
-        full_trace(Scenario(**tiny.scenario(tmp_path), history="nosuch")).episode()
+    with pytest.raises(ValueError, match="no run-time predictor 'nosuch' among"):
+        full_trace(Scenario(**tiny.scenario(tmp_path), run_time_predictor="nosuch")).episode()
     (tmp_path / "bad.txt").write_text("{}")
     with pytest.raises(ValueError, match="is no history of finished jobs"):
         read(tmp_path / "bad.txt")

@@ -250,10 +250,12 @@ def learned(folder: Path) -> str:
 def test_what_is_expected_does_not_tell_true_durations(physics: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     table, history = tiny.jobs(seed=2).assign(crash_at=1.0), learned(tmp_path)
-    before = beliefs(tiny.scenario(tmp_path, table, physics=physics, history=history))
+    before = beliefs(tiny.scenario(tmp_path, table, physics=physics, run_time_predictor=history))
     for last in some(rng, before):
         changed = other_truth(table, before[last], rng)
-        after = beliefs(tiny.scenario(tmp_path, changed, physics=physics, history=history), last + 1)
+        after = beliefs(
+            tiny.scenario(tmp_path, changed, physics=physics, run_time_predictor=history), last + 1
+        )
         assert [at.seen for at in after] == [at.seen for at in before[: last + 1]]
     assert len({at.seen for at in before}) > len(before) // 2
 
