@@ -73,7 +73,7 @@ NOTES = {
     "Gavel tells no utilisation: its jobs have their profiles'.",
     "restart": "Seconds that a restart, or a first start, takes: means over jobs like those measured, or quantiles. "
     "Left out: how much of its data a start opens again, or the constant, one for all, is fitted to the other sources; "
-    "the noise is TACC's. Sia's are what dear costs were fitted to; Salus's start-ups are in the profiles.",
+    "the noise is TACC's. The high costs were fitted to Sia's; Salus's start-ups are in the profiles.",
 }
 
 

@@ -48,7 +48,7 @@ def preemption(folder: Path) -> Points:
     """
     found = [row for cells in pd.read_csv(folder / PAUSES).to_dict("records") if (row := told(cells))]
     points = pd.DataFrame({"what": [row.what for row in found], "measured": [row.seconds for row in found]})
-    for cost in ("dear", "measured"):
+    for cost in ("high", "measured"):
         points[f"{cost}\nas filled"] = [as_filled(row, cost) for row in found]
     by_share = np.array(
         [

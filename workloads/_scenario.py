@@ -109,9 +109,9 @@ class Rules:
     run_time_predictor: str | None = None
     """Predictor of run times and core demands from finished jobs: a name in workloads/run_time_predictors, or a JSON
     file. Without one, policies get the estimates and the requested cores."""
-    restart_cost: Literal["measured", "dear"] = "measured"
-    """What a pause and a load take where a trace does not tell: measured, as all public measurements together; dear, as
-    in Sia's alone, some four times as long."""
+    restart_cost: Literal["measured", "high"] = "measured"
+    """Duration of pauses and loads that a trace lacks: measured, fitted to all public measurements; high, to Sia's
+    alone, about four times as long."""
     drop_too_large: bool = False
     """Drop jobs that the empty cluster could never hold, and count them, instead of stopping."""
     seed: int = choice(0, least=0)

@@ -29,7 +29,7 @@ ACCEPTANCE: dict[str, Any] = {
     "placement": "best_fit",
     "discipline": "greedy",
     "tick": 300.0,
-    "restart_cost": "dear",
+    "restart_cost": "high",
     "shift": None,
 }
 """Fields of the scenario in which windows are accepted, whatever is chosen or usual for the policies there."""

@@ -233,7 +233,7 @@ def test_a_list_is_for_the_jobs_it_was_made_of(generated: Scenario, no_lists: Pa
 
 
 KEPT = [
-    Scenario(cluster=cluster, jobs=jobs, restart_cost="dear", physics="exclusive")
+    Scenario(cluster=cluster, jobs=jobs, restart_cost="high", physics="exclusive")
     for cluster, jobs in (("4x8", 256), ("8x8", 512), ("12x8", 1024))
 ]
 # Half a minute for the last: above 512 jobs the kernel is compiled once more.
