@@ -32,7 +32,7 @@ EXAMPLES = """Examples:
   python evaluate.py --policy xion                   beside fifo, sjf, srtf, las
   python evaluate.py --policy all --workload quick   all, on a named workload
   python evaluate.py --policy mylab.mine:policy      one of your own
-  python evaluate.py --policy srtf --whole --trace-file jobs.csv --cluster 4x8
+  python evaluate.py --policy srtf --full-trace --trace-file jobs.csv --cluster 4x8
   python evaluate.py --paper xonar                   a paper's claims
 --list policies, workloads, traces or papers: what there is; --version"""
 WINDOWS = 20
@@ -114,9 +114,9 @@ def read_choices(args: Sequence[str]) -> Evaluation:
         )
     if evaluation.records and (evaluation.protocol or not evaluation.policy):
         raise ValueError("--record, --report and --perfetto go with --policy alone: leave them out")
-    if evaluation.scenario.whole and (evaluation.windows or evaluation.protocol):
+    if evaluation.scenario.full_trace and (evaluation.windows or evaluation.protocol):
         other = "--windows" if evaluation.windows else "--protocol, which judges on windows"
-        raise ValueError(f"--whole replays everything as one episode: leave out it or {other}")
+        raise ValueError(f"--full-trace replays everything as one episode: leave out it or {other}")
     usual = Scenario(seed=evaluation.scenario.seed)
     if evaluation.paper and evaluation.scenario != usual:
         changed = [name for name, value in vars(usual).items() if getattr(evaluation.scenario, name) != value]
@@ -216,11 +216,11 @@ def tell_notes(evaluation: Evaluation) -> None:
 
 def made(evaluation: Evaluation) -> "list[Workload]":
     """Return the workloads: one if it is the whole trace, else the first windows of its test part."""
-    from gpu_cluster_gym.workloads import up_to, whole, windows
+    from gpu_cluster_gym.workloads import full_trace, up_to, windows
 
     scenario, count = evaluation.scenario, evaluation.windows
-    if scenario.whole:
-        return [whole(scenario)]
+    if scenario.full_trace:
+        return [full_trace(scenario)]
     return windows(scenario, "test", count) if count else up_to(scenario, "test", WINDOWS)
 
 
@@ -246,7 +246,7 @@ def evaluate(
     run_folder.write_run(folder, results, report.document(summaries, bounds, reference))
     out.print("", report.table(summaries, bounds, reference), "")
     learned = any(Path(policy).is_dir() for policy in {*evaluation.policy} - {*baselines.names()})
-    if evaluation.scenario.whole and evaluation.scenario.trace_file and learned:
+    if evaluation.scenario.full_trace and evaluation.scenario.trace_file and learned:
         out.print("The agent may have learned on the first part of this trace.")
     notes = table_notes.footnotes(workloads, summaries, policies, reference, bounds)
     of = evaluation.scenario, evaluation.workload

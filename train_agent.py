@@ -95,8 +95,8 @@ def read_choices(args: Sequence[str]) -> Run:
     wanted = choices.read(
         Run, args, command="train_agent.py", about=f"{__doc__}\n\n{EXAMPLES}", presets=PRESETS
     )
-    if wanted.scenario.whole:
-        raise ValueError("--whole leaves nothing to test on: an agent learns on windows of a trace")
+    if wanted.scenario.full_trace:
+        raise ValueError("--full-trace leaves nothing to test on: an agent learns on windows of a trace")
     return wanted
 
 

@@ -48,7 +48,7 @@ def beginning(scenario: Scenario, training: Training) -> Beginning:
 def searched(scenario: Scenario) -> Rule | None:
     """Return the rule with the constants that a search found for a scenario; None where there are none."""
     workload = workload_like(scenario)
-    known = baselines.best_constants([workload], taught=scenario.taught) if workload else None
+    known = baselines.best_constants([workload], with_history=scenario.with_history) if workload else None
     return found_for(scenario) if known else None
 
 
@@ -59,7 +59,7 @@ def found_for(scenario: Scenario) -> Rule:
         raise ValueError(
             "begin constants: this scenario is none of the workloads, for which some were searched"
         )
-    return replace(Rule(), **baselines.constants(workload, taught=scenario.taught).settings)
+    return replace(Rule(), **baselines.constants(workload, with_history=scenario.with_history).settings)
 
 
 def read(begin: str) -> tuple[Agent, Rule | None]:

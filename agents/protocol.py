@@ -139,7 +139,7 @@ class Judging:
             f"held_{k}": partial(baselines.make, each.held) for k, each in enumerate(found) if each.held
         }
         others = {name: baselines.load(name) for name in LADDER if not lever_off(name, workloads)}
-        for each in baselines.found_for(workload_like(scenario), taught=scenario.taught):
+        for each in baselines.found_for(workload_like(scenario), with_history=scenario.with_history):
             others[each.label] = baselines.load(each)
         self.others: Made = {
             name: partial(baselines.make, other) for name, other in (others | dict(besides)).items()

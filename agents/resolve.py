@@ -34,7 +34,7 @@ def in_table(names: Sequence[str], scenario: Scenario, workload: str | None = No
     found = each_once(names, scenario, workload)
     if ALL in names:
         return found, BESIDE[0]
-    if len(names) > 1 or scenario.whole:
+    if len(names) > 1 or scenario.full_trace:
         return found, next(iter(found))
     others = (*made_of(names[0], scenario, workload), *BESIDE)
     beside = dict(load(name, scenario, workload) for name in others)
@@ -149,7 +149,7 @@ def searched(policy: str, scenario: Scenario, workload: str | None = None) -> "b
         raise ValueError(f"--policy {kind}: policies are tuned for workloads; name one with --workload")
     if kind == "tuned":
         return baselines.tuned(workload, name or None)
-    return baselines.constants(workload, taught=scenario.taught)
+    return baselines.constants(workload, with_history=scenario.with_history)
 
 
 def look_in_this_folder() -> None:

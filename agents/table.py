@@ -48,9 +48,9 @@ def in_table(
     found[START] = learner.start
     if training.begin not in ("union", CONSTANTS):
         found[BEGAN] = policy_of(learner.begun.agent) if learner.begun.agent else learner.begun.rule
-    if training.action == "steer" and scenario.history:
+    if training.action == "steer" and scenario.run_time_predictor:
         found[UNTAUGHT] = baselines.vary(baselines.load("union"), **dict.fromkeys(TRUSTS, 0.0))
-    known = baselines.best_constants(learned_on, taught=scenario.taught)
+    known = baselines.best_constants(learned_on, with_history=scenario.with_history)
     if known and (training.action == "steer" or training.begin == CONSTANTS):
         found[CONSTANTS] = baselines.load(known)
     return found | {name: baselines.load(name) for name in BESIDE}

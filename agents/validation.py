@@ -78,7 +78,7 @@ class ValidationWindows:
         policies = {START: learner.start} | {name: baselines.load(name) for name in HEURISTICS}
         learned_on = scenarios_of(learner.scenario, learner.training).values()
         workloads_of = [workload_like(each) for each in learned_on]
-        if found := baselines.best_constants(workloads_of, taught=scenario.taught):
+        if found := baselines.best_constants(workloads_of, with_history=scenario.with_history):
             policies[CONSTANTS] = baselines.load(found)
         makers = {name: lambda policy=policy: baselines.make(policy) for name, policy in policies.items()}
         tables = report.simulate(makers, workloads, processes=learner.threads)

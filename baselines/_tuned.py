@@ -15,7 +15,7 @@ from gpu_cluster_gym.workloads import named
 FOLDER = Path(__file__).parent / "tuned"
 CONSTANTS = Path(__file__).parent / "constants"
 TOGETHER = "together"  # the file of constants for several workloads at once
-TAUGHT = "-taught"  # ends the name of a file of those that were found where finished jobs teach
+WITH_HISTORY = "-with-history"  # suffix of files of constants searched with a run-time predictor
 EARLIER = ", searched on windows of an earlier version"
 
 
@@ -80,13 +80,13 @@ def tuned(workload: str, policy: str | None = None) -> Tuned:
 def with_constants() -> list[str]:
     """Return the names of the workloads for which weights were searched."""
     files = sorted(file.stem for file in CONSTANTS.glob("*.json"))
-    return [name for name in files if name != TOGETHER and not name.endswith(TAUGHT)]
+    return [name for name in files if name != TOGETHER and not name.endswith(WITH_HISTORY)]
 
 
-def constants(workload: str, *, taught: bool = False) -> Constants:
+def constants(workload: str, *, with_history: bool = False) -> Constants:
     """Return `union` with the weights found for a workload; ValueError names the workloads for which there are some.
 
-    taught: whether finished jobs teach there, for which others are kept where they were searched.
+    with_history: whether run times are predicted from finished jobs; such weights were searched for some workloads.
     """
     known = with_constants()
     if workload not in known:
@@ -94,26 +94,29 @@ def constants(workload: str, *, taught: bool = False) -> Constants:
             f"no constants were searched for workload {workload!r}: there are those of {', '.join(known) or 'none'}; "
             "python -m benchmarks.evolve --workload NAME searches some"
         )
-    searched_taught = taught and (CONSTANTS / f"{workload}{TAUGHT}.json").exists()
-    found = _constants(workload + TAUGHT * searched_taught)
+    searched_with_history = with_history and (CONSTANTS / f"{workload}{WITH_HISTORY}.json").exists()
+    found = _constants(workload + WITH_HISTORY * searched_with_history)
     under = f" under --physics {found['physics']}" if found["physics"] != named(workload).physics else ""
-    with_history = " with what finished jobs teach" * searched_taught
-    source = f"found on training windows of {workload}{under}{with_history} in {found['episodes']:,} simulated episodes"
+    predicted = " with predicted run times" * searched_with_history
+    source = f"found on training windows of {workload}{under}{predicted} in {found['episodes']:,} simulated episodes"
     return Constants("union", found["weights"], source + EARLIER * (found["streams"] != VERSION))
 
 
-def found_for(workload: str | None, *, taught: bool = False) -> list[Tuned]:
+def found_for(workload: str | None, *, with_history: bool = False) -> list[Tuned]:
     """Return what searches found for a workload: the best policy as tuned, and constants; none for None."""
     best = [tuned(workload)] if workload in _workloads() else []
-    return [*best, *([constants(workload, taught=taught)] if workload in with_constants() else [])]
+    return [
+        *best,
+        *([constants(workload, with_history=with_history)] if workload in with_constants() else []),
+    ]
 
 
-def best_constants(workloads: Collection[str | None], *, taught: bool = False) -> Constants | None:
+def best_constants(workloads: Collection[str | None], *, with_history: bool = False) -> Constants | None:
     """Return `union` with the weights found for a workload, or for just these at once; None if there is no such."""
     if len(workloads) > 1:
         return _constants_together(workloads)
     (only,) = workloads
-    return constants(only, taught=taught) if only in with_constants() else None
+    return constants(only, with_history=with_history) if only in with_constants() else None
 
 
 def _constants_together(workloads: Collection[str | None]) -> Constants | None:

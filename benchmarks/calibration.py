@@ -507,7 +507,7 @@ def preemption(folder: Path) -> Points:
     """
     found = [row for cells in pd.read_csv(folder / PAUSES).to_dict("records") if (row := told(cells))]
     points = pd.DataFrame({"what": [row.what for row in found], "measured": [row.seconds for row in found]})
-    for cost in ("dear", "measured"):
+    for cost in ("high", "measured"):
         points[f"{cost}\nas filled"] = [as_filled(row, cost) for row in found]
     by_share = np.array(
         [
@@ -634,7 +634,7 @@ NOTES = {
     "Gavel tells no utilisation: its jobs have their profiles'.",
     "restart": "Seconds that a restart, or a first start, takes: means over jobs like those measured, or quantiles. "
     "Left out: how much of its data a start opens again, or the constant, one for all, is fitted to the other sources; "
-    "the noise is TACC's. Sia's are what dear costs were fitted to; Salus's start-ups are in the profiles.",
+    "the noise is TACC's. The high costs were fitted to Sia's; Salus's start-ups are in the profiles.",
 }
 
 

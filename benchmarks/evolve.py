@@ -3,9 +3,9 @@
 What is found on training windows and chosen on validation windows is compared with the default rule on further
 validation windows, and kept in `baselines/constants/NAME.json`, from where `evaluate.py --policy constants` takes it.
 Several names search one rule for all of these workloads, with as many windows of each, and keep it in `together.json`.
-With `--history` finished jobs teach, and what is found is kept in `NAME-taught.json`. `--begin FILE` goes on from the
-weights of such a file. With `--hidden N` a network that sets the weights by the load is searched, from the constants
-kept, and compared with them. Test windows are not looked at.
+With `--with-history` run times are predicted from finished jobs, and the result goes to `NAME-with-history.json`.
+`--begin FILE` starts from the weights of such a file. With `--hidden N` a network that sets the weights by the load is
+searched, from the constants kept, and compared with them. Test windows are not looked at.
 """
 
 import argparse
@@ -37,7 +37,9 @@ def searched(chosen: argparse.Namespace, searching: Searching) -> tuple[Found, l
 
     def of(name: str, split: Split, count: int) -> tuple[Opening, ...]:
         scenario = {"physics": chosen.physics} if chosen.physics else {}
-        return opened(scenario | ({"history": name} if chosen.history else {}), name, split, count)
+        return opened(
+            scenario | ({"run_time_predictor": name} if chosen.with_history else {}), name, split, count
+        )
 
     training = [each for name in chosen.workload for each in of(name, "train", chosen.training)]
     both = [of(name, "validation", chosen.choosing + chosen.fresh) for name in chosen.workload]
@@ -54,7 +56,7 @@ def searched(chosen: argparse.Namespace, searching: Searching) -> tuple[Found, l
 
 def kept(chosen: argparse.Namespace) -> Floats:
     """Return the constants kept for the workload, as `offsets` does."""
-    return offsets(baselines.constants(*chosen.workload, taught=chosen.history).settings)
+    return offsets(baselines.constants(*chosen.workload, with_history=chosen.with_history).settings)
 
 
 def offsets_of(file: Path) -> Floats:
@@ -78,7 +80,7 @@ def command(chosen: argparse.Namespace, found: Found) -> str:
     flags |= {"begin": chosen.begin} if chosen.begin else {}
     flags |= {"generations": found.generations}
     words = [f"--{name.replace('_', '-')} {value}" for name, value in flags.items()]
-    words += ["--history"] if chosen.history else []
+    words += ["--with-history"] if chosen.with_history else []
     return f"python -m benchmarks.evolve --workload {' '.join(chosen.workload)} {' '.join(words)}"
 
 
@@ -91,7 +93,7 @@ def keep(chosen: argparse.Namespace, searching: Searching, found: Found, ratios:
         "command": command(chosen, found),
         **of,
         "physics": chosen.physics or (None if several else named(one).physics),
-        "history": chosen.history,
+        "with_history": chosen.with_history,
         "seed": searching.seed,
         "streams": VERSION,
         "commit": chosen.commit,
@@ -107,7 +109,7 @@ def keep(chosen: argparse.Namespace, searching: Searching, found: Found, ratios:
     folder = Path(chosen.out)
     folder.mkdir(parents=True, exist_ok=True)
     name = baselines.TOGETHER if several else one
-    run_folder.write_json(folder / f"{name}{baselines.TAUGHT * chosen.history}.json", document)
+    run_folder.write_json(folder / f"{name}{baselines.WITH_HISTORY * chosen.with_history}.json", document)
 
 
 def compare(what: str, ratios: Floats) -> None:
@@ -149,7 +151,7 @@ def flags() -> argparse.ArgumentParser:
     )
     parser.add_argument("--workload", choices=names(), nargs="+", required=True)
     parser.add_argument("--physics", help="other parts of physics than the workload's")
-    parser.add_argument("--history", action="store_true", help="with what its finished jobs teach")
+    parser.add_argument("--with-history", action="store_true", help="with what its finished jobs teach")
     parser.add_argument("--begin", type=Path, help="file of weights at which to begin, in place of union's")
     for name in (*FIELDS, "generations"):
         kind = type(getattr(usual, name))
@@ -169,8 +171,8 @@ def main(args: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(args)
     if chosen.hidden and len(chosen.workload) > 1:
         parser.error("--hidden: a network is searched for one workload")
-    if len(chosen.workload) > 1 and chosen.history:
-        parser.error("--history: of constants for one workload")
+    if len(chosen.workload) > 1 and chosen.with_history:
+        parser.error("--with-history: of constants for one workload")
     if chosen.hidden and chosen.begin:
         parser.error("--begin: a network begins at the constants kept")
     chosen.commit = commit()
@@ -183,7 +185,8 @@ def main(args: Sequence[str] | None = None) -> None:
     print(f"{episodes:,} episodes in {found.minutes:.1f} min, {episodes / found.minutes / 60:.1f} a second")
     if searching.hidden:
         np.save(
-            Path(chosen.out) / f"{chosen.workload[0]}{baselines.TAUGHT * chosen.history}-network.npy",
+            Path(chosen.out)
+            / f"{chosen.workload[0]}{baselines.WITH_HISTORY * chosen.with_history}-network.npy",
             found.vector,
         )
         return hold_against_constants(kept(chosen), searching, found, fresh)

@@ -5,7 +5,7 @@ root mean square of log of what is told over the truth, at shares of the run tha
 GPU needs, as asked, as the first guess of CODA's tuner, and as expected. The truth is read here, to judge, alone.
 Then whether it is of use: mean JCT of an order by one and by the other, on the same windows.
 
---write fits again, on training windows, what `workloads/history` keeps, and prints the figures.
+--write fits again, on training windows, what `workloads/run_time_predictors` keeps, and prints the figures.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from gpu_cluster_gym.simulator.search import queued_or_running
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.workloads import Scenario, Workload, named, windows
 
-FITTED = Path(__file__).parent.parent / "workloads" / "history"
+FITTED = Path(__file__).parent.parent / "workloads" / "run_time_predictors"
 WORKLOADS = {
     "mixed": named("mixed"),
     "busy": named("busy"),
@@ -245,7 +245,7 @@ def main(args: Sequence[str] | None = None) -> None:
     for name in chosen.workload:
         if chosen.write:
             out.print(write(name, WORKLOADS[name], chosen.windows or TRAINING[name]).round(3).to_string())
-        scenario = replace(WORKLOADS[name], history=name)
+        scenario = replace(WORKLOADS[name], run_time_predictor=name)
         loads = windows(scenario, "validation", chosen.windows or VALIDATION[name])
         told = judged(loads)
         shown = [cores(told)] if is_exact(scenario) else [times(told), cores(told)]

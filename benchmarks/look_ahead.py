@@ -3,7 +3,7 @@
 `python -m benchmarks.look_ahead --workload mixed --first 64 --windows 36 [--set draws=16 tau_s=1800 ...]`
 plays `lookahead`, its own rule and `union` on windows of a workload, of training unless others are named. The rule
 is `union`'s, with `--constants` that found for the workload, with `--agent FOLDER` as a steering agent sets it, with
-`--held FOLDER` as it does on average, always; with `--history NAME` all are taught by finished jobs.
+`--held FOLDER` as it does on average, always; with `--run-time-predictor NAME` all are taught by finished jobs.
 A ratio is that of mean JCTs in the same window, averaged; its interval is the paired bootstrap. Milliseconds a decision
 are those of the process's own time, over the decisions at which moves were compared.
 """
@@ -114,7 +114,7 @@ def setting(text: str) -> tuple[str, Any]:
 
 
 def rule_of(
-    workload: str, agent: Path | None, held: Path | None, *, constants: bool, taught: bool
+    workload: str, agent: Path | None, held: Path | None, *, constants: bool, with_history: bool
 ) -> Rule | Steered:
     """Return the rule on which to look ahead; ValueError where there is no such."""
     if agent:
@@ -127,7 +127,7 @@ def rule_of(
         if average is None:
             raise ValueError(f"{held}: it is not known what the agent does on average")
         return average
-    return Rule(**(baselines.constants(workload, taught=taught).settings if constants else {}))
+    return Rule(**(baselines.constants(workload, with_history=with_history).settings if constants else {}))
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -135,7 +135,7 @@ def main(args: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workload", default="mixed")
     parser.add_argument("--physics")
-    parser.add_argument("--history")
+    parser.add_argument("--run-time-predictor")
     of_rule = parser.add_mutually_exclusive_group()
     of_rule.add_argument("--constants", action="store_true")
     of_rule.add_argument("--agent", type=Path)
@@ -146,11 +146,13 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--set", nargs="*", type=setting, default=[])
     parser.add_argument("--processes", type=int, default=1)
     chosen = parser.parse_args(args)
-    how = {"constants": chosen.constants, "taught": chosen.history is not None}
+    how = {"constants": chosen.constants, "with_history": chosen.run_time_predictor is not None}
     rule = rule_of(chosen.workload, chosen.agent, chosen.held, **how)
     policy = LookAhead(rule, **dict(chosen.set))
     scenario = named(chosen.workload)
-    scenario = replace(scenario, physics=chosen.physics or scenario.physics, history=chosen.history)
+    scenario = replace(
+        scenario, physics=chosen.physics or scenario.physics, run_time_predictor=chosen.run_time_predictor
+    )
     loads = windows(scenario, chosen.split, chosen.first + chosen.windows)[chosen.first :]
     tasks = (delayed(play)(policy, load, chosen.first + at) for at, load in enumerate(loads))
     found: list[Played] = Parallel(chosen.processes, batch_size=1)(tasks)

@@ -36,7 +36,7 @@ from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Ranking, Start, Wait
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.traces import stream
-from gpu_cluster_gym.workloads import Scenario, Workload, prepare, whole
+from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, prepare
 
 NODES, SIZE, CLUSTER = 8, 8, "8x8"  # each of so many GPUs, the only size that Helios places on
 LOAD, LONGEST_S, DIFFERS = 1.3, 4 * 3600.0, "DIFFERS"
@@ -216,8 +216,8 @@ ROWS = (
 
 def workload(jobs: int, seed: int) -> Workload:
     """Return Philly's jobs as both simulators can run them, coming faster than 64 GPUs can serve them."""
-    plain = Scenario(trace="philly", whole=True, jobs=jobs, seed=seed, cluster=CLUSTER, physics="none")
-    table = whole(replace(plain, drop_too_large=True)).table
+    plain = Scenario(trace="philly", full_trace=True, jobs=jobs, seed=seed, cluster=CLUSTER, physics="none")
+    table = full_trace(replace(plain, drop_too_large=True)).table
     drawn = LONGEST_S * stream(seed, "public simulators").uniform(0.5, 1.0, len(table))
     run_s = table["duration_s"].where(table["duration_s"] <= LONGEST_S, drawn)
     span_s = (run_s * table["num_gpus"]).sum() / (LOAD * NODES * SIZE)

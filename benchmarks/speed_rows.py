@@ -24,7 +24,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB, JOB_TIERS
 from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.simulator.rule import Rollouts, Rule, memory_of
-from gpu_cluster_gym.workloads import Scenario, Workload, named, whole, windows
+from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, named, windows
 
 POLICIES = ("fifo", "sjf", "easy", "las", "srtf", "xion_threshold")
 BARS_S = {"fifo": 0.15, "sjf": 0.1, "easy": 0.2, "las": 0.2, "srtf": 0.3, "xion_threshold": 0.5}
@@ -57,14 +57,14 @@ def workload(flow: Flow) -> Workload:
     """Return the workload of a flow."""
     scenario = Scenario(
         trace="philly",
-        whole=True,
+        full_trace=True,
         jobs=flow.jobs,
         cluster=flow.cluster,
         physics=flow.physics,
         target_load=flow.load,
         drop_too_large=True,
     )
-    made = whole(scenario)
+    made = full_trace(scenario)
     if not flow.steady:
         return made
     jobs = made.jobs[np.random.default_rng(0).permutation(len(made.jobs))]

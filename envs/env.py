@@ -69,7 +69,7 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
 
     ## Arguments
     workload: a named workload, whose scenario is taken; Philly's windows without one. scenario: fields of
-    `workloads.Scenario` that differ from it. split: `train`, `validation` or `test`; a `whole` trace is the same
+    `workloads.Scenario` that differ from it. split: `train`, `validation` or `test`; a `full_trace` is the same
     episode in every split. count: how many windows of the split, the first ones. observation: what is shown. action:
     what is chosen. reward: what is paid, `gain` or a module of `envs/rewards`. queue_slots: K. running_slots: R.
     exponent, margin: of the base policy, see `baselines.xion_threshold`. tau_s: time constant of rollouts, s; None for

@@ -10,7 +10,7 @@ from gpu_cluster_gym.envs.validation import weights, whole_number, word
 from gpu_cluster_gym.simulator.choice import changed
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.rule import Rule, memory_of
-from gpu_cluster_gym.workloads import Scenario, Split, Workload, chosen, kept, whole, windows
+from gpu_cluster_gym.workloads import Scenario, Split, Workload, chosen, full_trace, kept, windows
 
 DEFAULT = Rule()
 """What actions begin as unless other weights are named: `union`."""
@@ -50,7 +50,7 @@ class Opening:
 @kept(8)
 def openings(scenario: Scenario, split: Split, count: int, rule: Rule = DEFAULT) -> tuple[Opening, ...]:
     """Return windows that all environments of a process share; the whole trace as the only one if so chosen."""
-    found = (whole(scenario),) if scenario.whole else windows(scenario, split, count)
+    found = (full_trace(scenario),) if scenario.full_trace else windows(scenario, split, count)
     return tuple(Opening(workload, rule) for workload in found)
 
 

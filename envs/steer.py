@@ -43,7 +43,7 @@ DECISIONS = 12  # a window
 
 def usual_weights(*scenarios: Scenario) -> tuple[str, ...]:
     """Return the weights that are steered in all of these scenarios unless others are named."""
-    return (*WEIGHTS, *TRUSTS) if all(each.taught for each in scenarios) else WEIGHTS
+    return (*WEIGHTS, *TRUSTS) if all(each.with_history for each in scenarios) else WEIGHTS
 
 
 class Steering(RuleBatch):

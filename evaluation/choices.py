@@ -41,11 +41,15 @@ def workload_like(scenario: Scenario) -> str | None:
 
 
 def _spelt_out(scenario: Scenario) -> Scenario:
-    return replace(scenario, trace=scenario.trace_name, cluster=scenario.cluster_name, seed=0, history=None)
+    return replace(
+        scenario, trace=scenario.trace_name, cluster=scenario.cluster_name, seed=0, run_time_predictor=None
+    )
 
 
 WORKLOAD = {
-    "workload": Preset("scenario", named, old_names.NAMED_BEFORE, workload_like, keeps=("seed", "history"))
+    "workload": Preset(
+        "scenario", named, old_names.NAMED_BEFORE, workload_like, keeps=("seed", "run_time_predictor")
+    )
 }
 
 

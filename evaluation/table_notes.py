@@ -73,8 +73,10 @@ def heading(workloads: Sequence["Workload"]) -> list[str]:
         lines.append(f"arrivals scaled to a load of {scenario.target_load:g} (run times capped at the span)")
     if scenario.shift is not None:
         lines.append(f"shifted: {in_words(scenario.shift)}; the windows are those without it")
-    if scenario.taught:
-        lines.append(f"taught by finished jobs, every policy alike: history {scenario.history}")
+    if scenario.with_history:
+        lines.append(
+            f"taught by finished jobs, every policy alike: run-time predictor {scenario.run_time_predictor}"
+        )
     if scenario.max_duration is not None:
         lines.append(f"run times capped at {scenario.max_duration:,g} s")
     return lines
@@ -93,7 +95,7 @@ def _trace(scenario: Scenario) -> str:
 
 def _extent(workloads: Sequence["Workload"]) -> str:
     scenario, jobs = workloads[0].scenario, sum(len(load.table) for load in workloads)
-    if scenario.whole:
+    if scenario.full_trace:
         return f"{jobs:,} jobs as one episode"
     low, high = ACCEPTED_RANGE
     which = (

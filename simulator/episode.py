@@ -99,7 +99,7 @@ class Episode:
             **physics.fields(cluster),
         )
         self.state = self.states[0]
-        refuse_misfits(self.states, self.jobs, cluster)
+        refuse_infeasible_jobs(self.states, self.jobs, cluster)
         self.set_levels(levels)
         self.histories = records_of(history, self.jobs, self.states)
         self.view = View(Source(self.states, self.jobs, stream(seed, "view"), self.histories))
@@ -244,15 +244,15 @@ def lay_out(
     )
 
 
-def misfits(states: np.ndarray, jobs: np.ndarray) -> np.ndarray:
+def infeasible_jobs(states: np.ndarray, jobs: np.ndarray) -> np.ndarray:
     """Return the jobs that the empty cluster of fresh records could never hold."""
     found = np.empty(len(jobs), np.int64)
-    return found[: calls.misfits(states, 0, jobs, found)]
+    return found[: calls.infeasible_jobs(states, 0, jobs, found)]
 
 
-def refuse_misfits(states: np.ndarray, jobs: np.ndarray, cluster: Cluster) -> None:
+def refuse_infeasible_jobs(states: np.ndarray, jobs: np.ndarray, cluster: Cluster) -> None:
     """Raise ValueError where the empty cluster of fresh records could never hold a job."""
-    if len(wrong := misfits(states, jobs)):
+    if len(wrong := infeasible_jobs(states, jobs)):
         raise ValueError(f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}")
 
 

@@ -42,7 +42,7 @@ def remaining_s(source: Source) -> np.ndarray:
 def expected_s(source: Source) -> np.ndarray:
     """Run time of a job, expected from its estimate and the like jobs of its batch; of one that has ended, its own.
 
-    The estimate, or what has come in its place, where the scenario names no `history`; see
+    The estimate, or what has come in its place, where the scenario names no `run_time_predictor`; see
     `simulator.kernel.rule.history`.
     """
     seconds: np.ndarray = source.believed[0].copy()
@@ -50,7 +50,7 @@ def expected_s(source: Source) -> np.ndarray:
 
 
 def expected_remaining_s(source: Source) -> np.ndarray:
-    """Seconds of run time left, expected likewise; `remaining_s` where the scenario names no `history`."""
+    """Seconds of run time left, expected likewise; `remaining_s` where the scenario names no `run_time_predictor`."""
     seconds: np.ndarray = source.believed[1].copy()
     return seconds
 
@@ -58,7 +58,7 @@ def expected_remaining_s(source: Source) -> np.ndarray:
 def expected_cores(source: Source) -> np.ndarray:
     """Cores that each GPU of a job needs, expected from earlier jobs of like profile, its batch and its own readings.
 
-    Those it asks for where the scenario names no `history`, or where it has no GPUs.
+    Those it asks for where the scenario names no `run_time_predictor`, or where it has no GPUs.
     """
     cores: np.ndarray = source.believed[2].copy()
     return cores

@@ -28,7 +28,7 @@ BEFORE: dict[str, Any] = {
     "pressure_from": 1.0,
     "pressure_at_full": 1.0,
     "contention_form": "excess",
-    "restart_cost": "dear",
+    "restart_cost": "high",
 }
 """What was simulated before these choices had a name, where that is not what they are by default."""
 NAMED_BEFORE = frozenset({"max_share", "oom_victim", "restart_delay", "contention", "contention_loss"})

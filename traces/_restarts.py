@@ -12,7 +12,10 @@ _SPREAD = "preemption noise of mean 1, lognormal sigma"
 _STORAGE = "checkpoint storage bandwidth, shared NFS"
 TEARDOWN_S = 2.0  # a pause ends processes as well as writing a checkpoint: our choice
 REOPENED = default("share of data_reopen_s in a restart")
-RESTART_S = (LEAST_START_S, 600.0)  # least of a dear restart, and most of any, but for rounding: our choice
+RESTART_S = (
+    LEAST_START_S,
+    600.0,
+)  # minimum of a high-cost restart, maximum of any (up to rounding): our choice
 
 
 def pause(job: Filling) -> Floats:
@@ -33,11 +36,11 @@ def startup(job: Filling) -> Floats:
 
 
 def _restart(job: Filling) -> tuple[Floats, Floats]:
-    """Draw the seconds that a pause and a load take: as measured, or where `restart_cost` is dear as by Sia alone.
+    """Draw the seconds that a pause and a load take: as measured, or where `restart_cost` is high as by Sia alone.
 
     As measured the load is the start-up and the checkpoint's read, the pause its write and a teardown.
     """
-    if job.choices.get("restart_cost") == "dear":
+    if job.choices.get("restart_cost") == "high":
         return _dear_restart(job)
     start, noise = _start(job)
     transfer = np.rint(_write(job) * noise)

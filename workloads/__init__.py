@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gpu_cluster_gym.simulator.choice import changed
 from gpu_cluster_gym.traces import did_you_mean, find, modules
 from gpu_cluster_gym.workloads._files import kept
-from gpu_cluster_gym.workloads._scenario import PARTS, WHOLE, Scenario, Split, Window
+from gpu_cluster_gym.workloads._scenario import FULL_TRACE, PARTS, Scenario, Split, Window
 from gpu_cluster_gym.workloads._shifts import SHIFTS, VARIED, applicable, in_words, shifted
 
 if TYPE_CHECKING:
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
         up_to,
         windows,
     )
-    from gpu_cluster_gym.workloads._workload import Workload, filled, load, prepare, seed_of_jobs, whole
+    from gpu_cluster_gym.workloads._workload import Workload, filled, full_trace, load, prepare, seed_of_jobs
 
 __all__ = [
     "ACCEPTANCE",
     "ACCEPTED_RANGE",
+    "FULL_TRACE",
     "MOST_TRIED",
     "PARTS",
     "SHIFTS",
     "VARIED",
-    "WHOLE",
     "Scenario",
     "Split",
     "Window",
@@ -46,6 +46,7 @@ __all__ = [
     "applicable",
     "chosen",
     "filled",
+    "full_trace",
     "in_words",
     "kept",
     "load",
@@ -55,13 +56,12 @@ __all__ = [
     "seed_of_jobs",
     "shifted",
     "up_to",
-    "whole",
     "windows",
 ]
 
 _LATER = dict.fromkeys(
     ("ACCEPTANCE", "MOST_TRIED", "ACCEPTED_RANGE", "accepted", "up_to", "windows"), "_windows"
-) | (dict.fromkeys(("Workload", "filled", "load", "prepare", "seed_of_jobs", "whole"), "_workload"))
+) | (dict.fromkeys(("Workload", "filled", "load", "prepare", "seed_of_jobs", "full_trace"), "_workload"))
 
 
 if not TYPE_CHECKING:  # else a checker would believe in any name

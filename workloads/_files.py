@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from gpu_cluster_gym.workloads._scenario import Scenario
 
 F = TypeVar("F", bound=Callable[..., Any])
-FILES = ("trace_file", "cluster", "history")
+FILES = ("trace_file", "cluster", "run_time_predictor")
 """Fields of a scenario that may name a file."""
 
 

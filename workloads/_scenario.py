@@ -52,17 +52,17 @@ def parts_expected(physics: str) -> str | None:
 
 
 class Window(NamedTuple):
-    """A window: the part of the trace that it is of, and its number there; a whole trace is `WHOLE`."""
+    """A window: the part of the trace that it is of, and its number there; a whole trace is `FULL_TRACE`."""
 
     split: Literal[Split, "whole"]
     number: int
 
     def __str__(self) -> str:
         """Say which, as `test 3`."""
-        return "the whole trace" if self == WHOLE else f"{self.split} {self.number}"
+        return "the whole trace" if self == FULL_TRACE else f"{self.split} {self.number}"
 
 
-WHOLE = Window("whole", 0)
+FULL_TRACE = Window("whole", 0)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Rules:
     """File to read by that trace's reader; without a name, a CSV with the columns of the job table."""
     cluster: str | None = None
     """NxG (nodes x GPUs), or more exactly 4x8-k80, 1x2-32gb, 10x8-40c, joined by +; philly; or a CSV of nodes. 8x8, or
-    Philly's own for its trace under --whole."""
+    Philly's own for its trace under --full-trace."""
     placement: Literal["first_fit", "best_fit", "spread", "pooled"] = "best_fit"
     """Which node a job gets; pooled ignores node borders."""
     discipline: Literal["greedy", "strict", "easy"] = "greedy"
@@ -86,8 +86,8 @@ class Rules:
     estimates), all, none, or, joined by commas: memory, preemption, estimates, sharing, locality, cores, bandwidth,
     cpu_jobs, elastic, gpu_types, failures, startup, links, exchange, profiles."""
     jobs: int = choice(512, least=1)
-    """Consecutive jobs of a window; with --whole, jobs of a generator."""
-    whole: bool = False
+    """Consecutive jobs of a window; with --full-trace, jobs of a generator."""
+    full_trace: bool = False
     """Replay everything as one episode instead of windows."""
     all_windows: bool = False
     """Take every window; else only those where jobs queue but not without end, by mean JCT / mean run time."""
@@ -106,12 +106,12 @@ class Rules:
     """Deviation of the log odds of a profiled duty, where profiles is on and a trace has no profiles."""
     memory_error: float = choice(MEMORY_ERROR, least=0)
     """Deviation of the logarithm of a profiled memory, likewise."""
-    history: str | None = None
-    """Fitted file of what finished jobs teach: a name in workloads/history, or a JSON file. Without one, what a view
-    expects of run times and cores is what jobs are estimated to take, and ask for."""
-    restart_cost: Literal["measured", "dear"] = "measured"
-    """What a pause and a load take where a trace does not tell: measured, as all public measurements together; dear, as
-    in Sia's alone, some four times as long."""
+    run_time_predictor: str | None = None
+    """Predictor of run times and core demands from finished jobs: a name in workloads/run_time_predictors, or a JSON
+    file. Without one, policies get the estimates and the requested cores."""
+    restart_cost: Literal["measured", "high"] = "measured"
+    """Duration of pauses and loads that a trace lacks: measured, fitted to all public measurements; high, to Sia's
+    alone, about four times as long."""
     drop_too_large: bool = False
     """Drop jobs that the empty cluster could never hold, and count them, instead of stopping."""
     seed: int = choice(0, least=0)
@@ -130,13 +130,13 @@ class Scenario(Parameters, Rules):
     @property
     def cluster_name(self) -> str:
         """The cluster's name once defaults are applied."""
-        own = "philly" if self.whole and self.trace_name == "philly" else "8x8"
+        own = "philly" if self.full_trace and self.trace_name == "philly" else "8x8"
         return self.cluster or own
 
     @property
-    def taught(self) -> bool:
+    def with_history(self) -> bool:
         """Whether finished jobs teach."""
-        return self.history is not None
+        return self.run_time_predictor is not None
 
     @property
     def parts(self) -> frozenset[str]:

@@ -29,7 +29,7 @@ ACCEPTANCE: dict[str, Any] = {
     "placement": "best_fit",
     "discipline": "greedy",
     "tick": 300.0,
-    "restart_cost": "dear",
+    "restart_cost": "high",
     "shift": None,
 }
 """Fields of the scenario in which windows are accepted, whatever is chosen or usual for the policies there."""
@@ -82,7 +82,7 @@ def _too_few(found: int, scenario: Scenario, split: Split, count: int) -> str:
         wanted += f", which has {max(0, end - begin):,} jobs{after}"
     return (
         f"only {found} of {count} windows of {scenario.jobs} jobs were found in the {split} part{wanted}: "
-        f"ask for fewer, for smaller ones (--jobs){instead}, or the whole trace (--whole)"
+        f"ask for fewer, for smaller ones (--jobs){instead}, or the whole trace (--full-trace)"
     )
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from gpu_cluster_gym import traces
 from gpu_cluster_gym.simulator import results
 from gpu_cluster_gym.simulator.cluster import Cluster, cluster
-from gpu_cluster_gym.simulator.episode import Episode, lay_out, misfits
+from gpu_cluster_gym.simulator.episode import Episode, infeasible_jobs, lay_out
 from gpu_cluster_gym.simulator.history import History
 from gpu_cluster_gym.simulator.history import read as read_history
 from gpu_cluster_gym.simulator.jobs import gives_out_cores, jobs_array
@@ -21,10 +21,10 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES
 from gpu_cluster_gym.simulator.physics import Physics, acting
 from gpu_cluster_gym.simulator.speed_model import NUM_TERMS
 from gpu_cluster_gym.workloads._files import kept
-from gpu_cluster_gym.workloads._scenario import WHOLE, Scenario, Window
+from gpu_cluster_gym.workloads._scenario import FULL_TRACE, Scenario, Window
 from gpu_cluster_gym.workloads._shifts import arriving, shifted
 
-FITTED = Path(__file__).parent / "history"
+FITTED = Path(__file__).parent / "run_time_predictors"
 ROWS_SHOWN = 10
 RUN_TIMES = ("duration_s", "profiled_duration_s", "predicted_duration_s")
 ROUNDING = 1e-9  # of times, in seconds and as a share
@@ -38,7 +38,7 @@ class Workload:
     jobs: np.ndarray
     cluster: Cluster
     scenario: Scenario
-    window: Window = WHOLE
+    window: Window = FULL_TRACE
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Workload":
         """Return itself: it never changes."""
@@ -68,7 +68,7 @@ class Workload:
             rows=rows,
             physics=self.physics,
             fits=self.fits,
-            history=history_of(scenario.history),
+            history=history_of(scenario.run_time_predictor),
         )
 
     @cached_property
@@ -109,7 +109,7 @@ def kept_history(name: str) -> History:
     """Return the figures of a file of `FITTED`, read once; ValueError if there is none of this name."""
     known = sorted(file.stem for file in FITTED.glob("*.json"))
     if name not in known:
-        raise ValueError(f"{traces.unknown('history', name, known)}, or a file that ends in .json")
+        raise ValueError(f"{traces.unknown('run-time predictor', name, known)}, or a file that ends in .json")
     return read_history(FITTED / f"{name}.json")
 
 
@@ -139,8 +139,12 @@ def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFram
         own |= {"duty_error": 0.0, "memory_error": 0.0}
     own |= {"seed": seed, "largest_gpu_gib": machines.largest_gpu_gib}
     own |= {"cores_per_gpu": max(1, int(machines.cores_per_gpu))}
-    whole = traces.fill(table, **own)
-    return started_apart(whole) if "startup" in scenario.parts and "startup_s" not in table else whole
+    filled_table = traces.fill(table, **own)
+    return (
+        started_apart(filled_table)
+        if "startup" in scenario.parts and "startup_s" not in table
+        else filled_table
+    )
 
 
 def started_apart(table: pd.DataFrame) -> pd.DataFrame:
@@ -155,7 +159,7 @@ def started_apart(table: pd.DataFrame) -> pd.DataFrame:
     return apart
 
 
-def prepare(table: pd.DataFrame, scenario: Scenario, *, window: Window = WHOLE) -> Workload:
+def prepare(table: pd.DataFrame, scenario: Scenario, *, window: Window = FULL_TRACE) -> Workload:
     """Return a filled job table as a workload.
 
     ValueError lists the jobs that the empty cluster could never hold, unless they are to be dropped.
@@ -183,7 +187,7 @@ def without_too_large(
 ) -> pd.DataFrame:
     """Return the jobs that the empty cluster could hold; ValueError lists the others unless they are to be dropped."""
     meeting = physics_of(jobs, machines, scenario)
-    too_large = misfits(lay_out(jobs, machines, scenario.placement, **meeting.fields(machines)), jobs)
+    too_large = infeasible_jobs(lay_out(jobs, machines, scenario.placement, **meeting.fields(machines)), jobs)
     if not len(too_large):
         return table
     if not scenario.drop_too_large:
@@ -294,7 +298,7 @@ def generate(scenario: Scenario, window: Window) -> pd.DataFrame:
     return filled(table, scenario, seed=seed)
 
 
-def whole(scenario: Scenario) -> Workload:
+def full_trace(scenario: Scenario) -> Workload:
     """Return everything as one workload, on the trace's own cluster or the one named."""
-    table = read(scenario) if scenario.trace_file else generate(scenario, WHOLE)
+    table = read(scenario) if scenario.trace_file else generate(scenario, FULL_TRACE)
     return prepare(table, scenario)

@@ -6,7 +6,7 @@ source of each). The jobs are those of `workloads/_small_cluster.py`; here is wh
 - arrivals: a rate that swings by 60 % once (from the mean, the busiest and quietest hours are 2.0 and 0.5 times it in
   Philly, 1.7 and 0.2 in Venus); submissions are spread so that every episode is offered the same load, which counts
   both on GPUs that are not shared;
-- restarts: dear ones.
+- restarts: at high cost.
 
 Two jobs slow each other down as Gavel measured it on V100s, and by a fixed 4 % per co-located job (Lucid's pairs: 3 to
 5 %). Nothing fails, for that is no lever.
@@ -36,7 +36,7 @@ scenario = Scenario(
     cluster=MACHINES.name,
     physics=PHYSICS,
     max_share=2,
-    restart_cost="dear",
+    restart_cost="high",
     contention_form="excess",
     contention=CONTENTION_OF_EXCESS,
     contention_loss=0.04,

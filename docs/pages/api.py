@@ -30,7 +30,7 @@ PAGES: dict[str, tuple[str, str, Sequence[str]]] = {
             "workloads.named",
             "workloads.names",
             "workloads.windows",
-            "workloads.whole",
+            "workloads.full_trace",
             "workloads.Workload",
             "simulator.episode.run",
             "simulator.episode.Episode",

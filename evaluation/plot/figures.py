@@ -218,7 +218,7 @@ def _draw_shares(axes: "Axes", found: Shares, span_s: float) -> None:
 
 def _named(run: Run, window: int) -> str:
     """Return how a window is called in a title."""
-    return "the whole trace" if run.choices["scenario"]["whole"] else f"window {window}"
+    return "the whole trace" if run.choices["scenario"]["full_trace"] else f"window {window}"
 
 
 def _phases(figure: "Figure", title: str, *, is_bars: bool) -> None:

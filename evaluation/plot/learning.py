@@ -34,7 +34,7 @@ def title(folder: Path) -> str:
         raise ValueError(f"{folder} has no choices that can be read: {error}") from None
     scenario = choices["scenario"]
     found = choices.get("workload") or scenario["trace"] or scenario["trace_file"] or "philly"
-    taught = ", taught by finished jobs" if scenario.get("history") else ""
+    taught = ", taught by finished jobs" if scenario.get("run_time_predictor") else ""
     return f"{found}{taught}"
 
 

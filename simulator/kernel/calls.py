@@ -292,7 +292,7 @@ def startable(states, e, jobs, out):
 
 
 @entry
-def misfits(states, e, jobs, out):
+def infeasible_jobs(states, e, jobs, out):
     """List the jobs that this record, all of whose GPUs are free, could never hold; return their number."""
     s = states[e]
     open_all(s)

@@ -122,14 +122,14 @@ def test_a_search_that_finds_nothing_keeps_its_beginning() -> None:
 @pytest.mark.parametrize("workload", KEPT)
 def test_constants_that_are_kept_are_a_rule_and_say_where_they_are_from(workload: str) -> None:
     kept = json.loads((baselines.CONSTANTS / f"{workload}.json").read_text(encoding="utf-8"))
-    name = workload.removesuffix(baselines.TAUGHT)
+    name = workload.removesuffix(baselines.WITH_HISTORY)
     of = kept["workloads"] if name == baselines.TOGETHER else [name]
     assert set(of) <= set(workload_names())
     assert (len(of) > 1) == (name == baselines.TOGETHER)
-    assert kept.get("history", False) == (name != workload)
-    found = baselines.best_constants(of, taught=name != workload)
+    assert kept.get("with_history", False) == (name != workload)
+    found = baselines.best_constants(of, with_history=name != workload)
     assert found
-    assert (" with what finished jobs teach" in found.source) == (name != workload)
+    assert (" with predicted run times" in found.source) == (name != workload)
     rule = baselines.vary(Rule(), **found.settings)
     assert rule != Rule()
     assert kept["choosing"] < 1

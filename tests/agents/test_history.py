@@ -13,7 +13,7 @@ from gpu_cluster_gym.agents.history import PROFILE, fit, written_down
 from gpu_cluster_gym.simulator.history import nearest
 from gpu_cluster_gym.simulator.kernel.cluster.core_readings import GOOD
 from gpu_cluster_gym.simulator.kernel.rule.history import PROFILE as WIDTH
-from gpu_cluster_gym.workloads import Scenario, named, whole, windows
+from gpu_cluster_gym.workloads import Scenario, full_trace, named, windows
 from gpu_cluster_gym.workloads._workload import FITTED, history_of
 from tests.cases import tiny
 
@@ -74,7 +74,7 @@ def test_where_cores_do_not_matter_there_are_no_cells() -> None:
 
 
 def test_it_is_written_down_what_a_view_shows(tmp_path: Path) -> None:
-    load = whole(Scenario(**tiny.scenario(tmp_path, physics="all")))
+    load = full_trace(Scenario(**tiny.scenario(tmp_path, physics="all")))
     rows = written_down(load, baselines.make(baselines.load("srtf")))
     assert np.exp(rows["run"]).to_numpy() == pytest.approx(load.jobs["duration_s"])
     assert np.exp(rows["first"]).to_numpy() == pytest.approx(load.jobs["profiled_duration_s"])
@@ -92,7 +92,7 @@ def test_what_is_kept_is_of_a_workload_and_can_be_read(name: str) -> None:
 
 
 def test_what_is_kept_of_mixed_tells_more_than_estimates_and_what_is_asked_for() -> None:
-    told = judged(windows(replace(named("mixed"), history="mixed"), "validation", 2))
+    told = judged(windows(replace(named("mixed"), run_time_predictor="mixed"), "validation", 2))
     begun = told[told["share"].between(0.05, 0.6)]
     assert rms(begun["expected"], begun["left"]) < 0.75 * rms(begun["estimated"], begun["left"])
     trained = told[told["gpus"] > 0]
@@ -100,7 +100,7 @@ def test_what_is_kept_of_mixed_tells_more_than_estimates_and_what_is_asked_for()
 
 
 def test_every_use_of_what_is_told_runs_to_the_end() -> None:
-    scenario = replace(named("mixed"), history="mixed", jobs=80)
+    scenario = replace(named("mixed"), run_time_predictor="mixed", jobs=80)
     shown = uses(windows(scenario, "validation", 2))
     assert shown.row_count == 6
     ratios = [float(str(cell)) for cell in shown.columns[2].cells]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from gpu_cluster_gym.simulator.history import History
 from gpu_cluster_gym.simulator.kernel.rule.history import SIZES
-from gpu_cluster_gym.workloads import Scenario, Workload, whole
+from gpu_cluster_gym.workloads import Scenario, Workload, full_trace
 from tests.cases import tiny
 
 LEVEL = tuple(5.0 + 0.1 * size for size in range(SIZES))
@@ -24,8 +24,10 @@ def kept(folder: Path, history: History) -> str:
 
 
 def load_of(folder: Path, table: pd.DataFrame, history: History | None = HISTORY, **fields: Any) -> Workload:
-    chosen = tiny.scenario(folder, table, history=None if history is None else kept(folder, history))
-    return whole(Scenario(**chosen | fields))
+    chosen = tiny.scenario(
+        folder, table, run_time_predictor=None if history is None else kept(folder, history)
+    )
+    return full_trace(Scenario(**chosen | fields))
 
 
 def with_cells(cores: float) -> History:

@@ -72,7 +72,7 @@ def scenario(folder: Path, table: pd.DataFrame | None = None, **fields: Any) -> 
     """Write a table as a trace file and return the scenario that replays it whole on two nodes of eight."""
     file = folder / f"{sum(1 for _ in folder.iterdir())}.csv"  # tables are kept by the name of their file
     (jobs() if table is None else table).to_csv(file, index=False)
-    usual = {"trace_file": str(file), "cluster": "2x8", "whole": True, "physics": "exclusive"}
+    usual = {"trace_file": str(file), "cluster": "2x8", "full_trace": True, "physics": "exclusive"}
     return usual | fields
 
 

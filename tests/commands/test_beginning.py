@@ -50,12 +50,12 @@ def test_constants_are_kept_with_where_they_are_from(tmp_path: Path) -> None:
     few = ("--population", "4", "--windows", "2", "--training", "2", "--choosing", "2", "--fresh", "2")
     begin = tmp_path / "begin.json"
     begin.write_text(json.dumps({"weights": {"price": 3.0}}), encoding="utf-8")
-    args = ["--workload", "mixed", "--generations", "2", *few, "--history", "--begin", str(begin)]
+    args = ["--workload", "mixed", "--generations", "2", *few, "--with-history", "--begin", str(begin)]
     evolve.main([*args, "--out", str(tmp_path)])
-    kept = json.loads((tmp_path / f"mixed{baselines.TAUGHT}.json").read_text(encoding="utf-8"))
-    assert kept["history"] is True
+    kept = json.loads((tmp_path / f"mixed{baselines.WITH_HISTORY}.json").read_text(encoding="utf-8"))
+    assert kept["with_history"] is True
     assert f"--begin {begin}" in kept["command"]
-    assert "--history" in kept["command"]
+    assert "--with-history" in kept["command"]
     assert set(kept["weights"]) < set(Rule.__dataclass_fields__)
     assert not (tmp_path / "mixed.json").exists()
 

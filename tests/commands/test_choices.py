@@ -83,9 +83,9 @@ def test_no_number_may_be_what_is_none(kind: Any, name: str, value: object) -> N
     "given",
     [
         {"trace": 3},
-        {"whole": 1},
-        {"whole": "true"},
-        {"whole": None},
+        {"full_trace": 1},
+        {"full_trace": "true"},
+        {"full_trace": None},
         {"seed": 1.5},
         {"seed": -1},
         {"jobs": None},
@@ -216,7 +216,9 @@ def test_a_file_may_name_its_workload(tmp_path: Path) -> None:
 
 
 def test_choices_come_back_from_a_run_folder(tmp_path: Path) -> None:
-    scenario = Scenario(cluster="4x8", whole=True, target_load=1.5, node_mtbf_h=0.1 + 0.2, physics="none")
+    scenario = Scenario(
+        cluster="4x8", full_trace=True, target_load=1.5, node_mtbf_h=0.1 + 0.2, physics="none"
+    )
     folder = run_folder.open_run_folder(
         "test", Choices(scenario, policy=("a", "b"), steps=7), tmp_path / "out"
     )
@@ -302,9 +304,11 @@ def test_what_is_no_choices_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_one_may_write_flags_in_several_ways() -> None:
-    one = read("--trace_file=a=b.csv", "--policy", "x", "y", "--target-load", "None", "--tick=1e2", "--whole")
+    one = read(
+        "--trace_file=a=b.csv", "--policy", "x", "y", "--target-load", "None", "--tick=1e2", "--full-trace"
+    )
     assert one.policy == ("x", "y")
-    assert (one.scenario.trace_file, one.scenario.tick, one.scenario.whole) == ("a=b.csv", 100.0, True)
+    assert (one.scenario.trace_file, one.scenario.tick, one.scenario.full_trace) == ("a=b.csv", 100.0, True)
 
 
 def test_an_unknown_choice_is_answered_with_the_nearest() -> None:

@@ -19,11 +19,11 @@ from gpu_cluster_gym.evaluation import choices, results
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.results import COLUMNS
-from gpu_cluster_gym.workloads import Scenario, whole, windows
+from gpu_cluster_gym.workloads import Scenario, full_trace, windows
 from tests.cases.crowd import TINY, opinionated
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-EXACT = ("--physics", "none", "--whole")
+EXACT = ("--physics", "none", "--full-trace")
 Command = Callable[..., tuple[int, str, str]]
 
 
@@ -169,9 +169,11 @@ def test_every_digit_of_a_direct_run_is_kept(
 ) -> None:
     few = tmp_path / "few.csv"  # as many as the smallest record holds
     pd.read_csv(crowded)[:500].to_csv(few, index=False)
-    load = whole(Scenario(trace_file=str(few), cluster="2x2", whole=True))
+    load = full_trace(Scenario(trace_file=str(few), cluster="2x2", full_trace=True))
     direct = load.results(run(baselines.make(baselines.load(policy)), load.episode()))
-    command("--policy", policy, "--trace-file", few, "--cluster", "2x2", "--whole", "--out", tmp_path / "out")
+    command(
+        "--policy", policy, "--trace-file", few, "--cluster", "2x2", "--full-trace", "--out", tmp_path / "out"
+    )
     kept = jobs_of(tmp_path / "out", policy)
     columns = [name for name in COLUMNS if name != "status"]
     assert kept[columns].to_dict("list") == direct[columns].to_dict("list")
@@ -233,14 +235,14 @@ def test_without_out_every_run_has_a_folder_of_its_own(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
-        assert command("--policy", "fifo", "--trace-file", tiny, "--whole")[0] == 0
+        assert command("--policy", "fifo", "--trace-file", tiny, "--full-trace")[0] == 0
     folders = list((tmp_path / "runs").iterdir())
     assert len(folders) == 2
     assert all(re.match(r"evaluate-\d{8}-\d{6}-[0-9a-f]{6}", folder.name) for folder in folders)
 
 
 def test_a_bare_csv_says_that_it_uses_8x8(command: Command, tiny: Path, tmp_path: Path) -> None:
-    told = command("--policy", "fifo", "--trace-file", tiny, "--whole", "--out", tmp_path / "out")[1]
+    told = command("--policy", "fifo", "--trace-file", tiny, "--full-trace", "--out", tmp_path / "out")[1]
     assert "on 8x8 (8 nodes, 64 GPUs, since none was named)" in " ".join(told.split())
 
 
@@ -262,7 +264,7 @@ def test_jobs_that_can_never_run_are_dropped_if_asked(command: Command, tiny: Pa
 
 
 def test_a_run_is_never_written_over(command: Command, tiny: Path, tmp_path: Path) -> None:
-    args = ("--policy", "fifo", "--trace-file", tiny, "--whole", "--out", tmp_path / "out")
+    args = ("--policy", "fifo", "--trace-file", tiny, "--full-trace", "--out", tmp_path / "out")
     command(*args)
     before = (tmp_path / "out" / "summary.json").stat().st_mtime_ns
     code, _, error = command(*args)
@@ -333,6 +335,6 @@ def test_a_policy_that_is_no_module_is_refused(policy: str, capsys: pytest.Captu
 
 
 def test_whole_generated_traces_are_no_window_that_agents_learn_on() -> None:
-    one = whole(Scenario(whole=True, cluster="8x8", physics="exclusive"))
+    one = full_trace(Scenario(full_trace=True, cluster="8x8", physics="exclusive"))
     another = windows(Scenario(all_windows=True), "train", 1)[0]
     assert not one.table["duration_s"].equals(another.table["duration_s"])

@@ -197,7 +197,7 @@ def test_agents_of_another_library_are_judged_one_a_seed(
     ):
         assert evaluate.main(["--protocol", *wrong, *few]) == 2
         assert why in capsys.readouterr().err
-    assert evaluate.main(["--protocol", "theirs:seed_0", "--whole"]) == 2
+    assert evaluate.main(["--protocol", "theirs:seed_0", "--full-trace"]) == 2
     assert "judges on windows" in capsys.readouterr().err
 
 
@@ -245,16 +245,17 @@ def test_a_judgement_says_which_agent_stands_beside_the_judged(capsys: pytest.Ca
 
 def test_one_may_look_ahead_on_top_of_an_agent() -> None:
     """Held, the rule is what the agent does on average: that of its start but for the weights that it steers."""
-    folder, untaught = pretrained.shipped_for("mixed").folder, {"constants": False, "taught": False}
-    assert isinstance(rule_of("mixed", folder, None, **untaught), Steered)
-    rule = rule_of("mixed", None, folder, **untaught)
+    folder = pretrained.shipped_for("mixed").folder
+    without_history = {"constants": False, "with_history": False}
+    assert isinstance(rule_of("mixed", folder, None, **without_history), Steered)
+    rule = rule_of("mixed", None, folder, **without_history)
     assert isinstance(rule, Rule)
     agent = checkpoint.load(pretrained.shipped_for("mixed").folder)
     changed = {name for name, value in asdict(rule).items() if value != getattr(agent.start, name)}
     assert changed
     assert changed <= set(agent.training.weights)
-    assert rule_of("mixed", None, None, **untaught) == Rule()
-    assert rule_of("mixed", None, None, constants=True, taught=False) == Rule(
+    assert rule_of("mixed", None, None, **without_history) == Rule()
+    assert rule_of("mixed", None, None, constants=True, with_history=False) == Rule(
         **baselines.constants("mixed").settings
     )
 

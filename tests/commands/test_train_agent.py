@@ -232,7 +232,7 @@ def test_fewer_windows_than_asked_for_are_enough(command: Command, trace: str, t
         (["--clip", "nan"], "--clip nan: expected a finite number"),
         (["--reward", "Jct"], "did you mean 'jct'?"),
         (["--batch", "2048", "--batch", "512"], "--batch is given twice, as 2048 and as 512: give it once"),
-        (["--whole"], "--whole leaves nothing"),
+        (["--full-trace"], "--full-trace leaves nothing"),
         (["--trace", "philli"], "philly"),
         (["--trace-file", "missing.csv"], "missing.csv"),
     ],

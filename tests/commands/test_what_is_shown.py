@@ -28,8 +28,8 @@ MAINS = {"evaluate.py": evaluate.main, "train_agent.py": train_agent.main}
 def flags(tmp_path: Path) -> list[str]:
     """Return the flags of a few jobs, and of a folder for the run."""
     chosen = tiny.scenario(tmp_path, tiny.jobs(12))
-    return [f"--{name.replace('_', '-')}={it}" for name, it in chosen.items() if name != "whole"] + [
-        "--whole",
+    return [f"--{name.replace('_', '-')}={it}" for name, it in chosen.items() if name != "full_trace"] + [
+        "--full-trace",
         "--out",
         str(tmp_path / "run"),
     ]
@@ -251,7 +251,7 @@ def test_a_run_folder_says_that_it_did_not(
         broken.setattr(report, "simulate", stopped)
         assert told(capsys, ["--policy", "fifo", *flags])[0] == code
     assert run_folder.status_of(tmp_path / "run") == status
-    again = ["--config", str(tmp_path / "run"), "--whole", "--out", str(tmp_path / "again")]
+    again = ["--config", str(tmp_path / "run"), "--full-trace", "--out", str(tmp_path / "again")]
     _, _, error = told(capsys, again)
     assert str(run_folder.unfinished(tmp_path / "run")) in error
     ended, _, error = told(capsys, ["--policy", "fifo", *flags])

@@ -16,7 +16,7 @@ from gpu_cluster_gym.evaluate import main
 from gpu_cluster_gym.evaluation import record
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.rule import Rule
-from gpu_cluster_gym.workloads import Scenario, whole
+from gpu_cluster_gym.workloads import Scenario, full_trace
 from tests.cases import tiny
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -72,7 +72,7 @@ def test_a_policy_does_what_its_agent_does_in_the_environment(
         seen, _, over, truncated, info = env.step(predict(seen, mask))
         assert not truncated
     own: dict[str, Any] = {"jobs": FEW} if kind == "steer" else {}
-    load = whole(Scenario(**chosen))
+    load = full_trace(Scenario(**chosen))
     table = load.results(run(AgentPolicy(predict, **keywords, **own), load.episode()))
     assert_frame_equal(table, env.results(), check_exact=True)
     rule = load.results(run(Rule(), load.episode()))
@@ -93,14 +93,14 @@ WRONG = [
 def test_an_answer_that_is_no_action_is_refused(
     keywords: dict[str, Any], predict: Any, said: str, tmp_path: Path
 ) -> None:
-    load = whole(Scenario(**scenario(tmp_path, "exclusive")))
+    load = full_trace(Scenario(**scenario(tmp_path, "exclusive")))
     with pytest.raises(ValueError, match=said):
         run(AgentPolicy(predict, **keywords), load.episode())
 
 
 @pytest.mark.parametrize("kind", ["pick", "moves"])
 def test_the_first_legal_action_takes_its_place_if_asked(kind: str, tmp_path: Path) -> None:
-    load = whole(Scenario(**scenario(tmp_path, "exclusive")))
+    load = full_trace(Scenario(**scenario(tmp_path, "exclusive")))
     first, wrong = (
         load.results(run(AgentPolicy(predict, illegal="first_legal", **KINDS[kind]), load.episode()))
         for predict in (lambda seen, mask: int(mask.argmax()), lambda seen, mask: 10**6)
@@ -120,7 +120,7 @@ def test_an_agent_that_never_lets_jobs_end_is_stopped(
 ) -> None:
     """Two jobs, one GPU, pauses for nothing: whoever runs is paused at once."""
     table = tiny.jobs(2).assign(submit_s=0.0, num_gpus=16, pause_s=0.0, load_s=0.0, duration_s=1e6)
-    load = whole(Scenario(**tiny.scenario(tmp_path, table, tick=1.0)))
+    load = full_trace(Scenario(**tiny.scenario(tmp_path, table, tick=1.0)))
     waits = 3 * 16 + 16
     restless = AgentPolicy(
         lambda seen, mask: int(np.flatnonzero(mask[:waits])[-1]) if mask[:waits].any() else waits
@@ -141,8 +141,8 @@ def test_the_command_scores_it_beside_heuristics(
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
     monkeypatch.delitem(sys.modules, "my_agent", raising=False)
     chosen = scenario(tmp_path, "exclusive")
-    flags = [f"--{name.replace('_', '-')}={it}" for name, it in chosen.items() if name != "whole"]
-    args = ["--policy", "my_agent:policy", "fifo", *flags, "--whole", "--out", "out"]
+    flags = [f"--{name.replace('_', '-')}={it}" for name, it in chosen.items() if name != "full_trace"]
+    args = ["--policy", "my_agent:policy", "fifo", *flags, "--full-trace", "--out", "out"]
     assert main(args) == 0
     assert "\nmy_agent:policy " in capsys.readouterr().out
 
@@ -150,7 +150,7 @@ def test_the_command_scores_it_beside_heuristics(
 @pytest.mark.parametrize("kind", ["pick", "moves", "steer"])
 def test_what_it_does_can_be_recorded(kind: str, tmp_path: Path) -> None:
     """The times of a job's segments, submission to end, are its JCT; what it held are the GPUs that results count."""
-    load = whole(Scenario(**scenario(tmp_path, "all")))
+    load = full_trace(Scenario(**scenario(tmp_path, "all")))
     policy = AgentPolicy(PREDICT.get(kind, by_chance), **KINDS[kind])
     plain, told = load.results(run(policy, load.episode())), record.one(lambda: policy, load)
     assert_frame_equal(told.results, plain, check_exact=True)
@@ -168,14 +168,14 @@ def test_what_it_does_can_be_recorded(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["pick", "moves", "steer"])
 def test_it_may_be_sent_to_another_process(kind: str, tmp_path: Path) -> None:
     policy = AgentPolicy(PREDICT.get(kind, by_chance), **KINDS[kind])
-    load = whole(Scenario(**scenario(tmp_path, "exclusive")))
+    load = full_trace(Scenario(**scenario(tmp_path, "exclusive")))
     sent = cloudpickle.loads(cloudpickle.dumps(policy))
     one, other = (load.results(run(each, load.episode())) for each in (policy, sent))
     assert_frame_equal(one, other, check_exact=True)
 
 
 def test_of_the_jobs_it_keeps_nothing_between_episodes(tmp_path: Path) -> None:
-    load = whole(Scenario(**scenario(tmp_path, "all", 3)))
+    load = full_trace(Scenario(**scenario(tmp_path, "all", 3)))
     policy = AgentPolicy(mostly_starting, **KINDS["elastic"])
     assert isinstance(policy, SlotAgent)
     left = load.episode()

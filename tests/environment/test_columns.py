@@ -95,7 +95,7 @@ def test_a_batch_is_taken_apart_alike(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["tables", "moves"])
 def test_what_an_info_tells_of_a_window_begins_it_again(kind: str, tmp_path: Path) -> None:
     table = tiny.jobs(6 * tiny.COUNT)
-    chosen = tiny.scenario(tmp_path, table, whole=False, all_windows=True, jobs=tiny.COUNT)
+    chosen = tiny.scenario(tmp_path, table, full_trace=False, all_windows=True, jobs=tiny.COUNT)
     env: Any = gymnasium.make("GPUCluster-v2", scenario=chosen, count=3, **KINDS[kind]).unwrapped
     first, info = env.reset(seed=3)
     assert info["split"] == "train"

@@ -44,7 +44,7 @@ def steps(kinds: dict[str, str]) -> int:
 def windows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return a scenario of several windows; the first jobs of some are submitted together."""
     folder, table = tmp_path_factory.mktemp("windows"), tiny.jobs(8 * tiny.COUNT)
-    return tiny.scenario(folder, table, whole=False, all_windows=True, jobs=tiny.COUNT)
+    return tiny.scenario(folder, table, full_trace=False, all_windows=True, jobs=tiny.COUNT)
 
 
 # The checkers.

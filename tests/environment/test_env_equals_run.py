@@ -86,7 +86,7 @@ def test_so_it_is_under_other_rules_of_placement(placement: str, tmp_path: Path)
 
 def test_so_it_is_window_by_window(tmp_path: Path) -> None:
     table = tiny.jobs(6 * tiny.COUNT)
-    chosen = tiny.scenario(tmp_path, table, whole=False, all_windows=True, jobs=tiny.COUNT)
+    chosen = tiny.scenario(tmp_path, table, full_trace=False, all_windows=True, jobs=tiny.COUNT)
     env = tiny.make(chosen, count=3, action="pick", observation="slots")
     for window in (2, 0, 1, 2):
         played = driven(env, by_the_base_policy, window)

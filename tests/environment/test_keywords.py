@@ -116,7 +116,7 @@ def test_a_trace_file_that_has_changed_is_read_anew(action: str, tmp_path: Path)
     for longer in (1.0, 2.0):
         table = tiny.jobs(8)
         table.assign(duration_s=longer * table["duration_s"]).to_csv(file, index=False)
-        scenario = {"trace_file": str(file), "whole": True, "physics": "exclusive", "cluster": "2x8"}
+        scenario = {"trace_file": str(file), "full_trace": True, "physics": "exclusive", "cluster": "2x8"}
         env = gymnasium.make("GPUCluster-v2", action=action, scenario=scenario)
         env.reset(seed=0)
         inside: Any = env.unwrapped

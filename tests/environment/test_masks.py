@@ -136,7 +136,9 @@ def test_what_is_sampled_is_legal(tmp_path: Path) -> None:
 def test_what_is_sampled_after_seeding_is_legal_at_a_start_too(tmp_path: Path) -> None:
     """The checkers of Gymnasium seed, sample, and only then reset."""
     table = tiny.jobs(8 * tiny.COUNT)
-    env = tiny.make(tiny.scenario(tmp_path, table, whole=False, all_windows=True, jobs=tiny.COUNT), count=4)
+    env = tiny.make(
+        tiny.scenario(tmp_path, table, full_trace=False, all_windows=True, jobs=tiny.COUNT), count=4
+    )
     for window in range(4):
         env.reset(options={"window": window})
     for _ in range(20):

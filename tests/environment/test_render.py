@@ -12,7 +12,7 @@ from gymnasium.wrappers import RecordVideo
 
 from gpu_cluster_gym.envs import render
 from gpu_cluster_gym.simulator.policy import Placement, Start
-from gpu_cluster_gym.workloads import Scenario, whole
+from gpu_cluster_gym.workloads import Scenario, full_trace
 from tests.cases import tiny
 
 SHAPE = (render.HEIGHT, render.WIDTH, 3)
@@ -51,7 +51,7 @@ def test_a_start_colours_as_many_gpus_as_it_takes(tmp_path: Path) -> None:
     table = tiny.jobs(2).assign(submit_s=0.0, num_gpus=[4, 1], gpu_memory_gib=4.0, duration_s=500.0)
     table = table.assign(startup_s=0.0)
     chosen = tiny.scenario(tmp_path, table, physics="memory,sharing", max_share=2)
-    episode = whole(Scenario(**chosen)).episode()
+    episode = full_trace(Scenario(**chosen)).episode()
     episode.advance()
     picture = render.Picture(shows=False)
     cells = [render._cells(episode.view)]

@@ -173,7 +173,7 @@ def test_a_steered_policy_is_the_environment_played(
     cluster: str | None, history: str | None, weights: tuple[str, ...]
 ) -> None:
     """Whole inside the kernel, step by step, and in the environment: to the digit, also beyond the bounds of it."""
-    load = windows(replace(SCENARIO, cluster=cluster, history=history), "train", 1)[0]
+    load = windows(replace(SCENARIO, cluster=cluster, run_time_predictor=history), "train", 1)[0]
     begun = [Opening(load)]
     batch = Steering(begun, 1, weights=weights)
     direction = np.random.default_rng(0).normal(size=(len(LOAD), len(weights)))

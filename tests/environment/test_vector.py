@@ -33,7 +33,7 @@ ONLY_AFTER_A_STEP = {"elapsed", "agrees"}
 @pytest.fixture(scope="module")
 def scenario(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder, table = tmp_path_factory.mktemp("windows"), tiny.jobs(4 * tiny.COUNT)
-    return tiny.scenario(folder, table, whole=False, all_windows=True, jobs=tiny.COUNT, physics="all")
+    return tiny.scenario(folder, table, full_trace=False, all_windows=True, jobs=tiny.COUNT, physics="all")
 
 
 def batch(scenario: dict[str, Any], count: int = COUNT, **choices: Any) -> GPUClusterVectorEnv:

@@ -11,7 +11,7 @@ from gpu_cluster_gym.evaluate import main
 from gpu_cluster_gym.evaluation.results import summarise
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Policy
-from gpu_cluster_gym.workloads import Scenario, Workload, whole
+from gpu_cluster_gym.workloads import Scenario, Workload, full_trace
 from tests.cases import tiny
 from tests.cases.some_jobs import some_jobs
 
@@ -19,7 +19,7 @@ from tests.cases.some_jobs import some_jobs
 def three_jobs(folder: Path, **columns: object) -> Workload:
     """Return three jobs of a whole GPU, there at once: 100, 200 and 300 s."""
     jobs = {"job_id": list("abc"), "submit_s": 0.0, "num_gpus": 1, "duration_s": [100.0, 200.0, 300.0]}
-    return whole(
+    return full_trace(
         Scenario(**tiny.scenario(folder, pd.DataFrame(jobs | columns), cluster="1x1", physics="none"))
     )
 

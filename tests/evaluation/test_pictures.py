@@ -38,8 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ran(place: Path, table: pd.DataFrame, *more: str) -> Path:
     """Run the command on a table of jobs, and return the folder that it fills."""
     chosen = tiny.scenario(place, table, physics="memory,preemption,estimates,sharing,cores,cpu_jobs")
-    flags = [f"--{flag.replace('_', '-')}={value}" for flag, value in chosen.items() if flag != "whole"]
-    assert main([*more, *flags, "--whole", "--out", str(place / "out")]) == 0
+    flags = [f"--{flag.replace('_', '-')}={value}" for flag, value in chosen.items() if flag != "full_trace"]
+    assert main([*more, *flags, "--full-trace", "--out", str(place / "out")]) == 0
     return place / "out"
 
 
@@ -297,7 +297,10 @@ def trained(place: Path, *agents: dict[str, Any], workload: str) -> Path:
         own = place / f"seed-{number}" if len(agents) > 1 else place
         own.mkdir(parents=True)
         pd.DataFrame(each).to_csv(own / learning.CURVE, index=False)
-    choices = {"workload": workload, "scenario": {"trace": None, "trace_file": None, "history": None}}
+    choices = {
+        "workload": workload,
+        "scenario": {"trace": None, "trace_file": None, "run_time_predictor": None},
+    }
     (place / "choices.json").write_text(json.dumps(choices), encoding="utf-8")
     return place
 

@@ -206,8 +206,8 @@ def test_slices_of_a_thread_never_overlap_and_each_has_a_name(work: Workload, to
 
 def test_the_command_keeps_what_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = tiny.scenario(tmp_path)
-    flags = [f"--{flag.replace('_', '-')}={value}" for flag, value in chosen.items() if flag != "whole"]
-    asked = ["--policy", "srtf", "fifo", *flags, "--whole"]
+    flags = [f"--{flag.replace('_', '-')}={value}" for flag, value in chosen.items() if flag != "full_trace"]
+    asked = ["--policy", "srtf", "fifo", *flags, "--full-trace"]
     assert main([*asked, "--out", str(tmp_path / "plain")]) == 0
     assert main([*asked, "--out", str(tmp_path / "kept"), "--record", "--perfetto"]) == 0
     capsys.readouterr()

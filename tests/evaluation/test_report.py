@@ -145,8 +145,8 @@ def test_exact_estimates_are_said_at_the_top(workloads: list[Workload]) -> None:
 
 
 def test_that_finished_jobs_teach_is_said_at_the_top() -> None:
-    taught = windows(replace(named("mixed"), history="mixed", jobs=20), "train", 1)
-    line = "taught by finished jobs, every policy alike: history mixed"
+    taught = windows(replace(named("mixed"), run_time_predictor="mixed", jobs=20), "train", 1)
+    line = "taught by finished jobs, every policy alike: run-time predictor mixed"
     assert line in table_notes.heading(taught)
     assert not any("taught" in each for each in table_notes.heading(windows(named("xonar_mix"), "train", 1)))
 

@@ -20,7 +20,7 @@ from gpu_cluster_gym.evaluation.choices import workload_like
 from gpu_cluster_gym.evaluation.search import Outcome, candidates
 from gpu_cluster_gym.simulator.policy import Policy, Ranking
 from gpu_cluster_gym.traces import VERSION
-from gpu_cluster_gym.workloads import Scenario, Window, Workload, named, prepare, whole, windows
+from gpu_cluster_gym.workloads import Scenario, Window, Workload, full_trace, named, prepare, windows
 from gpu_cluster_gym.workloads import names as workload_names
 
 SMALL = named("xion_small")
@@ -75,8 +75,8 @@ def test_validation_chooses_among_the_default_and_the_best_few(found: Outcome) -
     assert len(found.training) == 1 + 4
     assert found.training[0].settings == found.validation[0].settings == {}
     assert found.best == min(found.validation, key=lambda trial: trial.score).settings
-    whole = [trial for trial in found.training[1:] if len(trial.ratios) == 3]
-    few = sorted(whole, key=lambda trial: trial.score)[: search.FINALISTS]
+    complete = [trial for trial in found.training[1:] if len(trial.ratios) == 3]
+    few = sorted(complete, key=lambda trial: trial.score)[: search.FINALISTS]
     assert [trial.settings for trial in found.validation[1:]] == [trial.settings for trial in few]
 
 
@@ -154,7 +154,9 @@ def test_a_search_refuses_to_train_on_other_windows(split: Any, validation: list
 
 
 def test_a_search_refuses_test_windows_and_whole_traces_for_validation(training: list[Workload]) -> None:
-    everything = whole(Scenario(whole=True, trace="xion_small", cluster="1x2", jobs=20, physics="exclusive"))
+    everything = full_trace(
+        Scenario(full_trace=True, trace="xion_small", cluster="1x2", jobs=20, physics="exclusive")
+    )
     for wrong in (windows(SMALL, "test", 1), [everything]):
         with pytest.raises(ValueError, match="no window of the validation part"):
             search.search(threshold, MARGINS, training, wrong, budget=10**6)
@@ -331,4 +333,4 @@ def test_a_scenario_is_known_for_the_workload_that_it_is(name: str) -> None:
     chosen = read_choices(["--policy", "fifo", "--workload", name, "--seed", "3"]).scenario
     assert workload_like(chosen) == name
     assert workload_like(read_choices(["--policy", "fifo", "--trace", "philly"]).scenario) == "philly"
-    assert workload_like(replace(chosen, history="mixed")) == name
+    assert workload_like(replace(chosen, run_time_predictor="mixed")) == name

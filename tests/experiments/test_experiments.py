@@ -168,11 +168,14 @@ def imagined(settings: Sequence[Setting]) -> Found:
 def test_nobody_depends_on_what_running_out_of_memory_costs_if_nobody_does() -> None:
     """Xonar is not run again where only that cost changes."""
     usual = drawn("xonar_memory", 2, seed=0)
-    dear = changed(usual, restart_delay=600.0, peak_at=0.5, oom_victim="newcomer")
+    costly = changed(usual, restart_delay=600.0, peak_at=0.5, oom_victim="newcomer")
     found = experiments.simulate(
-        [Setting(name, loads, by_default("xonar")) for name, loads in {"usual": usual, "dear": dear}.items()]
+        [
+            Setting(name, loads, by_default("xonar"))
+            for name, loads in {"usual": usual, "costly": costly}.items()
+        ]
     )
-    assert found.other_ends(("usual", "xonar"), ("dear", "xonar")).mean == 0
+    assert found.other_ends(("usual", "xonar"), ("costly", "xonar")).mean == 0
 
 
 def test_the_first_places_of_the_sweeps_are_the_workloads_own() -> None:

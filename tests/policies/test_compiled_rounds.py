@@ -16,7 +16,7 @@ from gpu_cluster_gym.baselines.gavel import Gavel
 from gpu_cluster_gym.baselines.optimus import Optimus
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Resize, Start, Wait
-from gpu_cluster_gym.workloads import Scenario, whole
+from gpu_cluster_gym.workloads import Scenario, full_trace
 from tests.accounts.aiturbo_by_hand import AiturboByHand
 from tests.accounts.gavel_by_hand import GavelByHand
 from tests.accounts.optimus_by_hand import OptimusByHand
@@ -80,7 +80,7 @@ def test_moves_are_those_of_the_plain_form(new: Any, plain: Any, seed: int) -> N
 def test_they_are_on_small_nodes_that_fail(tmp_path: Path, new: Any, plain: Any, seed: int) -> None:
     """Jobs crash, run out of memory, share nothing, and nodes of two types close."""
     chosen = tiny.scenario(tmp_path, shaped(seed), physics="all", seed=seed, **TROUBLES)
-    load = whole(Scenario(**chosen))
+    load = full_trace(Scenario(**chosen))
     assert moves(new(), load.episode()) == moves(plain(), load.episode())
 
 
@@ -112,7 +112,7 @@ def ended(policy: Policy, episode: Episode, *, step_by_step: bool) -> tuple[int,
 @pytest.mark.parametrize("new", [Aiturbo, partial(Aiturbo, servers_on_gpus=True, predictable="all"), Gavel])
 def test_inside_the_kernel_they_do_as_they_do_move_by_move(tmp_path: Path, new: Any) -> None:
     """On eight GPUs, and on small nodes of two types that fail."""
-    load = whole(Scenario(**tiny.scenario(tmp_path, shaped(0), physics="all", **TROUBLES)))
+    load = full_trace(Scenario(**tiny.scenario(tmp_path, shaped(0), physics="all", **TROUBLES)))
     for episode in (partial(lively, 0), load.episode):
         inside = ended(new(), episode(), step_by_step=False)
         assert inside == ended(new(), episode(), step_by_step=True)

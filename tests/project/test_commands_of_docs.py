@@ -59,7 +59,7 @@ READ_ONLY = {
     "--protocol": "nine shifts beside the windows",
     "--vary": "an environment for each shift, and its windows to validate on",
     "--config agents/shipped/all": "twelve workloads, with their windows to validate on",
-    "--policy all --whole": "all are run for the README",
+    "--policy all --full-trace": "all are run for the README",
     "--policy all runs/": "the same",
     "docs.examples.train.vectors": "test_training_examples runs it",
 }

@@ -14,7 +14,7 @@ from gpu_cluster_gym.evaluate import main
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Action, Ranking, Resize, Wait
 from gpu_cluster_gym.simulator.view import View
-from gpu_cluster_gym.workloads import Scenario, Workload, whole
+from gpu_cluster_gym.workloads import Scenario, Workload, full_trace
 from tests.cases import tiny
 from tests.conftest import ROOT
 
@@ -39,7 +39,7 @@ def blocks() -> list[tuple[str, str]]:
 
 def workload(folder: Path, **fields: Any) -> Workload:
     """Return the tiny jobs as a workload: two nodes of eight GPUs."""
-    return whole(Scenario(**tiny.scenario(folder, **fields)))
+    return full_trace(Scenario(**tiny.scenario(folder, **fields)))
 
 
 def policy_of(name: str) -> Any:
@@ -70,9 +70,9 @@ def test_an_example_runs_by_the_command(
     name: str, physics: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chosen = tiny.scenario(tmp_path, physics=physics)
-    flags = [f"--{flag.replace('_', '-')}={value}" for flag, value in chosen.items() if flag != "whole"]
+    flags = [f"--{flag.replace('_', '-')}={value}" for flag, value in chosen.items() if flag != "full_trace"]
     policy = f"docs.examples.{name}:policy"
-    code = main(["--policy", policy, *flags, "--whole", "--out", str(tmp_path / "out")])
+    code = main(["--policy", policy, *flags, "--full-trace", "--out", str(tmp_path / "out")])
     assert (code, capsys.readouterr().err) == (0, "")
     summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
     assert summary["mean_over_windows"][policy]["jobs"] == tiny.COUNT

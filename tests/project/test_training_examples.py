@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.workloads import Scenario, named, whole, windows
+from gpu_cluster_gym.workloads import Scenario, full_trace, named, windows
 from tests.cases import tiny
 from tests.conftest import ROOT
 
@@ -48,7 +48,7 @@ def test_an_example_learns_and_is_a_policy(
         monkeypatch.setattr(module, size, 4)
     module.train(STEPS)
     assert Path(module.FILE.format(0)).exists()
-    load = whole(Scenario(**chosen))
+    load = full_trace(Scenario(**chosen))
     table = load.results(run(module.policy, load.episode()))
     assert table["finish_s"].notna().all()
 
@@ -106,7 +106,7 @@ def test_what_is_scored_is_what_the_environment_plays(
     (seen, _), over = env.reset(options={"window": 0}), False
     while not over:
         seen, _, over, _, _ = env.step(module.predict(seen, env.action_masks()))
-    load = whole(Scenario(**chosen))
+    load = full_trace(Scenario(**chosen))
     assert load.results(run(module.policy, load.episode())).equals(env.results())
 
 

@@ -48,7 +48,7 @@ def held_together(view: View, rng: np.random.Generator) -> np.ndarray:
 
 @pytest.mark.parametrize("scenario", [named("mixed"), FAILING], ids=["mixed", "failing"])
 def test_what_is_kept_is_what_is_found_anew(scenario: Scenario) -> None:
-    taught = replace(scenario, history="mixed", jobs=FEW)
+    taught = replace(scenario, run_time_predictor="mixed", jobs=FEW)
     episode, rule = windows(taught, "train", 1)[0].episode(), Rule(trust_cores=1, trust_times=1)
     rng, told = np.random.default_rng(0), 0
     while not episode.done and episode.advance():

@@ -20,7 +20,7 @@ from gpu_cluster_gym.simulator.policy import Action, Placement, Ranking, Start, 
 from gpu_cluster_gym.simulator.source import source_of
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.traces import COLUMNS
-from gpu_cluster_gym.workloads import Scenario, Workload, named, prepare, whole, windows
+from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, named, prepare, windows
 from tests.cases import tiny
 
 HIDDEN = [column.name for column in COLUMNS if column.simulated and not column.shown]
@@ -30,7 +30,7 @@ DEEP = 6  # attributes from the view
 
 @pytest.fixture
 def load(tmp_path: Path) -> Workload:
-    return whole(Scenario(**tiny.scenario(tmp_path, tiny.mixed(1), physics="all")))
+    return full_trace(Scenario(**tiny.scenario(tmp_path, tiny.mixed(1), physics="all")))
 
 
 def halfway(load: Workload, instants: int = 12) -> Episode:

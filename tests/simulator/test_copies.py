@@ -19,7 +19,7 @@ from gpu_cluster_gym.simulator.policy import Action, Wait
 from gpu_cluster_gym.simulator.rule import Rule
 from gpu_cluster_gym.simulator.source import source_of
 from gpu_cluster_gym.simulator.steered import Offsets, Steered
-from gpu_cluster_gym.workloads import Scenario, Workload, whole
+from gpu_cluster_gym.workloads import Scenario, Workload, full_trace
 from tests.cases import tiny
 
 KINDS = (
@@ -101,7 +101,7 @@ def go_on(episode: Episode, ask: Callable[[], Action], instants: int) -> None:
 @WAYS
 @pytest.mark.parametrize("name", ["srtf", "random", "coda", "xonar", "union"])
 def test_a_copied_episode_ends_alike(name: str, duplicate: Callable[[Any], Any], tmp_path: Path) -> None:
-    load = whole(Scenario(**tiny.scenario(tmp_path, tiny.mixed(3), physics="all")))
+    load = full_trace(Scenario(**tiny.scenario(tmp_path, tiny.mixed(3), physics="all")))
     episode, ask = begun(load, name)
     other = duplicate(episode)
     asks = ask(other), ask(episode)
@@ -117,7 +117,7 @@ def test_a_policy_that_steers_keeps_nothing_of_an_episode(
     duplicate: Callable[[Any], Any], tmp_path: Path
 ) -> None:
     """One and the same object goes on in a copy, then in the original: each ends as where nobody interrupts."""
-    load = whole(Scenario(**tiny.scenario(tmp_path, tiny.mixed(3), physics="all")))
+    load = full_trace(Scenario(**tiny.scenario(tmp_path, tiny.mixed(3), physics="all")))
     direction = np.random.default_rng(0).normal(size=(len(LOAD), 1))
     steered = Steered(Offsets(Rule(), ("price",)), 3, lambda seen: np.sin(9 * seen @ direction))
     episode, alone = load.episode(), run(steered, load.episode())
@@ -131,7 +131,7 @@ def test_a_policy_that_steers_keeps_nothing_of_an_episode(
 
 def test_policies_that_steer_do_not_take_one_anothers_weights(tmp_path: Path) -> None:
     """Asked in turn about one episode, each chooses its own, though only what chooses differs."""
-    episode = whole(Scenario(**tiny.scenario(tmp_path, tiny.mixed(3), physics="all"))).episode()
+    episode = full_trace(Scenario(**tiny.scenario(tmp_path, tiny.mixed(3), physics="all"))).episode()
 
     def always(offset: float) -> Steered:
         return Steered(Offsets(Rule(), ("price",)), 3, lambda seen: np.array([offset]))
@@ -150,7 +150,7 @@ def test_policies_that_steer_do_not_take_one_anothers_weights(tmp_path: Path) ->
 def test_a_copy_in_the_middle_of_an_instant_keeps_the_moves_that_are_left(
     duplicate: Callable[[Any], Any], tmp_path: Path
 ) -> None:
-    load = whole(Scenario(**tiny.scenario(tmp_path)))
+    load = full_trace(Scenario(**tiny.scenario(tmp_path)))
     episode, ranking = load.episode(), baselines.load("fifo")
     ask = asking(ranking, episode)
     while len(source_of(episode.view).moves) < 2:
@@ -167,7 +167,7 @@ def test_a_copy_in_the_middle_of_an_instant_keeps_the_moves_that_are_left(
 def test_a_copy_has_the_very_types_that_the_kernel_knows(
     duplicate: Callable[[Any], Any], tmp_path: Path
 ) -> None:
-    episode = whole(Scenario(**tiny.scenario(tmp_path))).episode()
+    episode = full_trace(Scenario(**tiny.scenario(tmp_path))).episode()
     other = duplicate(episode)
     assert other.jobs.dtype is JOB
     assert other.states.dtype is episode.states.dtype
@@ -175,7 +175,7 @@ def test_a_copy_has_the_very_types_that_the_kernel_knows(
 
 
 def test_a_shallow_copy_shares_no_record_either(tmp_path: Path) -> None:
-    episode = whole(Scenario(**tiny.scenario(tmp_path))).episode()
+    episode = full_trace(Scenario(**tiny.scenario(tmp_path))).episode()
     other = copy.copy(episode)
     for mine, its in (
         (episode.jobs, other.jobs),

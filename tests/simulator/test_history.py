@@ -19,7 +19,7 @@ from gpu_cluster_gym.simulator.policy import Action, Wait
 from gpu_cluster_gym.simulator.source import Source
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.simulator.vocabulary import DONE
-from gpu_cluster_gym.workloads import Scenario, whole
+from gpu_cluster_gym.workloads import Scenario, full_trace
 from tests.cases import tiny
 from tests.cases.past import HISTORY, LEVEL, kept, load_of, with_cells
 
@@ -228,8 +228,8 @@ def test_what_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_a_history_that_there_is_not_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no history 'nosuch' among"):
-        whole(Scenario(**tiny.scenario(tmp_path), history="nosuch")).episode()
+    with pytest.raises(ValueError, match="no run-time predictor 'nosuch' among"):
+        full_trace(Scenario(**tiny.scenario(tmp_path), run_time_predictor="nosuch")).episode()
     (tmp_path / "bad.txt").write_text("{}")
     with pytest.raises(ValueError, match="is no history of finished jobs"):
         read(tmp_path / "bad.txt")

@@ -18,7 +18,7 @@ from gpu_cluster_gym.simulator.history import History
 from gpu_cluster_gym.simulator.kernel.rule.history import SIZES
 from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking
 from gpu_cluster_gym.simulator.view import View
-from gpu_cluster_gym.workloads import Scenario, whole
+from gpu_cluster_gym.workloads import Scenario, full_trace
 from tests.cases import tiny
 
 KINDS = [
@@ -184,7 +184,7 @@ class Recorder:
 
 def actions(name: str, chosen: dict[str, Any], most: int | None = None) -> list[Moment]:
     """Return every action of a policy, or the first so many, move by move."""
-    episode = whole(Scenario(**chosen)).episode()
+    episode = full_trace(Scenario(**chosen)).episode()
     policy = baselines.make(baselines.load(name))
     if isinstance(policy, Ranking):
         episode.set_levels(policy.levels)
@@ -219,7 +219,7 @@ def test_an_oracle_does(tmp_path: Path) -> None:
 
 def beliefs(chosen: dict[str, Any], count: int | None = None) -> list[Moment]:
     """Return what a view expects of jobs at each instant under SRTF, or at the first so many."""
-    episode = whole(Scenario(**chosen)).episode()
+    episode = full_trace(Scenario(**chosen)).episode()
     policy = Ranking("remaining", "by_order")
     seen: list[Moment] = []
     episode.set_levels(policy.levels)
@@ -250,10 +250,12 @@ def learned(folder: Path) -> str:
 def test_what_is_expected_does_not_tell_true_durations(physics: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     table, history = tiny.jobs(seed=2).assign(crash_at=1.0), learned(tmp_path)
-    before = beliefs(tiny.scenario(tmp_path, table, physics=physics, history=history))
+    before = beliefs(tiny.scenario(tmp_path, table, physics=physics, run_time_predictor=history))
     for last in some(rng, before):
         changed = other_truth(table, before[last], rng)
-        after = beliefs(tiny.scenario(tmp_path, changed, physics=physics, history=history), last + 1)
+        after = beliefs(
+            tiny.scenario(tmp_path, changed, physics=physics, run_time_predictor=history), last + 1
+        )
         assert [at.seen for at in after] == [at.seen for at in before[: last + 1]]
     assert len({at.seen for at in before}) > len(before) // 2
 

@@ -12,7 +12,7 @@ from gpu_cluster_gym.simulator.entities import Jobs
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.policy import Action, Preempt, Wait
 from gpu_cluster_gym.simulator.view import View
-from gpu_cluster_gym.workloads import Scenario, Workload, whole
+from gpu_cluster_gym.workloads import Scenario, Workload, full_trace
 from tests.cases import tiny
 from tests.cases.by_hand import ends, job
 from tests.cases.mixed_jobs import table_of, workload
@@ -27,7 +27,7 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Workload:
     """Jobs of all shapes, that fail, share and run on cores."""
     folder: Path = tmp_path_factory.mktemp("jobs")
     chosen = tiny.scenario(folder, shaped(0), physics="all", **TROUBLES)
-    return whole(Scenario(**chosen))
+    return full_trace(Scenario(**chosen))
 
 
 def moments(load: Workload) -> Iterator[View]:

@@ -18,7 +18,7 @@ from gpu_cluster_gym.simulator.look_ahead import Labels, LookAhead, carried_out,
 from gpu_cluster_gym.simulator.policy import Policy, Wait
 from gpu_cluster_gym.simulator.rule import Rule, memory_of
 from gpu_cluster_gym.simulator.steered import Choose, Offsets, Steered
-from gpu_cluster_gym.workloads import Scenario, Workload, named, whole, windows
+from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, named, windows
 from tests.cases import tiny, untold
 
 FEW = 30  # jobs
@@ -117,7 +117,7 @@ def queueing(folder: Path, longer: float) -> Workload:
     run_s = longer * np.array([2000.0, 4000.0, 3000.0, 1500.0])
     table = pd.DataFrame({"job_id": list("abcd"), "submit_s": 0.0, "num_gpus": 1, "duration_s": run_s})
     free = table.assign(pause_s=0.0, load_s=0.0, profiled_duration_s=run_s)
-    return whole(Scenario(**tiny.scenario(folder, free, cluster="1x2")))
+    return full_trace(Scenario(**tiny.scenario(folder, free, cluster="1x2")))
 
 
 def test_what_is_won_of_long_jobs_is_no_more_than_they_are_long(tmp_path: Path) -> None:

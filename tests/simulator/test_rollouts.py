@@ -27,7 +27,7 @@ RULE = Rule(price=3.0, growth=2.0)
 @cache
 def window(workload: str = "mixed", history: str | None = None) -> Workload:
     """Return a training window of a few jobs."""
-    chosen = replace(named(workload), jobs=FEW, all_windows=True, history=history)
+    chosen = replace(named(workload), jobs=FEW, all_windows=True, run_time_predictor=history)
     return windows(chosen, "train", 1)[0]
 
 

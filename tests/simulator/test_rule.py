@@ -95,7 +95,7 @@ def test_any_weights_move_by_move_with_what_finished_jobs_teach(workload: str, s
     rng = np.random.default_rng(100 + seed)
     rule = replace(any_rule(rng, 0.5), cores=1.0, trust_cores=(1.0, 0.5)[seed % 2], trust_times=1.0)
     physics = {"physics": STANDARD} if workload == "philly" else {}
-    load = one_window(workload, seed % 2, **physics | {"jobs": FEWER}, history=workload)
+    load = one_window(workload, seed % 2, **physics | {"jobs": FEWER}, run_time_predictor=workload)
     learns = bool(load.episode().histories[0].num_cells)
     assert learns
     expected = finishes(beside(RuleByHand(rule, learns=learns), rule), load)
@@ -160,7 +160,7 @@ def played_on(load: Workload, former: Rule, later: Rule, *, afresh: bool) -> lis
     ],
 )
 def test_nothing_that_follows_from_former_weights_is_kept(name: str, former: float, later: float) -> None:
-    load = one_window("busy", jobs=240, history="mixed")
+    load = one_window("busy", jobs=240, run_time_predictor="mixed")
     before, after = (Rule(cores=0, **{name: value}) for value in (former, later))
     assert played_on(load, before, after, afresh=False) == played_on(load, before, after, afresh=True)
     assert played_on(load, before, after, afresh=False) != played_on(load, before, before, afresh=False)

@@ -17,7 +17,7 @@ from gpu_cluster_gym.evaluation import report
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.traces import _fill_missing as _fill
 from gpu_cluster_gym.traces import _streams, stream
-from gpu_cluster_gym.workloads import Scenario, Split, Window, prepare, seed_of_jobs, whole, windows
+from gpu_cluster_gym.workloads import Scenario, Split, Window, full_trace, prepare, seed_of_jobs, windows
 from tests.cases.some_jobs import some_jobs
 from tests.project.test_architecture import product as product_sources
 
@@ -98,9 +98,9 @@ def test_no_two_windows_share_a_seed() -> None:
 
 
 def test_a_whole_trace_shares_no_seed_with_a_window() -> None:
-    chosen = Scenario(trace="xion_small", cluster="1x2", jobs=8, whole=True)
+    chosen = Scenario(trace="xion_small", cluster="1x2", jobs=8, full_trace=True)
     first = windows(Scenario(trace="xion_small", cluster="1x2", jobs=8, all_windows=True), "train", 1)
-    assert not whole(chosen).table["duration_s"].equals(first[0].table["duration_s"])
+    assert not full_trace(chosen).table["duration_s"].equals(first[0].table["duration_s"])
 
 
 def test_one_table_holds_windows_of_one_split() -> None:

@@ -69,7 +69,9 @@ def test_parts_are_shares_of_the_traces_time(month: Scenario) -> None:
 
 
 def test_a_trace_of_days_has_no_validation_part(tmp_path: Path) -> None:
-    scenario = Scenario(**tiny.scenario(tmp_path, tiny.jobs(256), whole=False, jobs=16, all_windows=True))
+    scenario = Scenario(
+        **tiny.scenario(tmp_path, tiny.jobs(256), full_trace=False, jobs=16, all_windows=True)
+    )
     assert len(windows(scenario, "train", 4)) == 4
     with pytest.raises(ValueError, match="only 0 of 1 windows of 16 jobs were found in the validation part"):
         windows(scenario, "validation", 1)
@@ -155,7 +157,7 @@ def test_rules_do_not_choose_windows(month: Scenario) -> None:
 
 def test_a_job_may_be_too_large_for_the_usual_rules(tmp_path: Path) -> None:
     table = tiny.month().assign(gpu_memory_gib=[20.0, 4.0] * 600)
-    scenario = Scenario(**tiny.scenario(tmp_path, table, whole=False, jobs=32))
+    scenario = Scenario(**tiny.scenario(tmp_path, table, full_trace=False, jobs=32))
     with pytest.raises(ValueError, match="16 jobs can never run"):
         windows(scenario, "train", 4)
     found = windows(replace(scenario, physics="none"), "train", 4)
@@ -231,7 +233,7 @@ def test_a_list_is_for_the_jobs_it_was_made_of(generated: Scenario, no_lists: Pa
 
 
 KEPT = [
-    Scenario(cluster=cluster, jobs=jobs, restart_cost="dear", physics="exclusive")
+    Scenario(cluster=cluster, jobs=jobs, restart_cost="high", physics="exclusive")
     for cluster, jobs in (("4x8", 256), ("8x8", 512), ("12x8", 1024))
 ]
 # Half a minute for the last: above 512 jobs the kernel is compiled once more.

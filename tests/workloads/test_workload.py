@@ -10,14 +10,14 @@ from pandas.testing import assert_frame_equal
 
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Ranking
-from gpu_cluster_gym.workloads import PARTS, WHOLE, Scenario, Workload, whole, windows
+from gpu_cluster_gym.workloads import FULL_TRACE, PARTS, Scenario, Workload, full_trace, windows
 from tests.cases import tiny
 
 FIFO = Ranking("submit")
 
 
 def made(folder: Path, table: pd.DataFrame | None = None, **fields: Any) -> Workload:
-    return whole(Scenario(**tiny.scenario(folder, table, **fields)))
+    return full_trace(Scenario(**tiny.scenario(folder, table, **fields)))
 
 
 def load_of(work: Workload) -> float:
@@ -36,7 +36,7 @@ def test_the_whole_is_every_job_as_it_is(tmp_path: Path) -> None:
     table = tiny.jobs()
     work = made(tmp_path, table)
     assert_frame_equal(work.table[table.columns], table, check_dtype=False)
-    assert work.window == WHOLE
+    assert work.window == FULL_TRACE
 
 
 def test_results_are_a_row_a_job(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_an_unfinished_episode_has_no_results(tmp_path: Path) -> None:
 
 
 def test_a_generator_replays_as_many_jobs_as_asked() -> None:
-    work = whole(Scenario(jobs=50, whole=True, physics="exclusive"))
+    work = full_trace(Scenario(jobs=50, full_trace=True, physics="exclusive"))
     assert len(work.table) == 50
     assert work.cluster.num_gpus == 2490
 
@@ -78,7 +78,7 @@ def test_only_the_gaps_are_scaled(tmp_path: Path) -> None:
 
 
 def test_each_window_has_the_load_asked_for(tmp_path: Path) -> None:
-    fields = {"whole": False, "jobs": 32, "all_windows": True, "target_load": 0.8}
+    fields = {"full_trace": False, "jobs": 32, "all_windows": True, "target_load": 0.8}
     scenario = Scenario(**tiny.scenario(tmp_path, tiny.month(), **fields))
     assert [load_of(window) for window in windows(scenario, "train", 5)] == pytest.approx([0.8] * 5, rel=1e-6)
 
