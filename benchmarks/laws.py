@@ -13,7 +13,7 @@ import numpy as np
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.next_moves import adopt
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.workloads import Scenario, windows
@@ -27,7 +27,7 @@ def violations(episode: Episode, ranking: Ranking) -> int:
     while not episode.done:
         episode.advance()
         calls.walk(episode.states, 0, episode.jobs)
-        broken += laws.check(episode.states, 0, episode.jobs) + (state.clock < before)
+        broken += legality.check(episode.states, 0, episode.jobs) + (state.clock < before)
         before = float(state.clock)
     count = len(episode.jobs)
     total = float((state.finish_s[:count] - episode.jobs["submit_s"]).sum())
