@@ -13,7 +13,7 @@ from scipy.cluster.vq import kmeans2
 
 from gpu_cluster_gym.simulator.episode import Episode, asking, discipline_of, run
 from gpu_cluster_gym.simulator.history import History, batches, nearest, profiles
-from gpu_cluster_gym.simulator.kernel.cluster.core_readings import GOOD
+from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
 from gpu_cluster_gym.simulator.kernel.rule.history import MOST_CELLS, SIZES
 from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking
 from gpu_cluster_gym.simulator.view import View

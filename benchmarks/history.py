@@ -24,7 +24,7 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.baselines.lib.order import cores_for_each
 from gpu_cluster_gym.evaluation import report
 from gpu_cluster_gym.simulator.episode import Episode, asking, run
-from gpu_cluster_gym.simulator.kernel.cluster.core_readings import GOOD
+from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
 from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking, Start, Wait
 from gpu_cluster_gym.simulator.priority_rounds import Rounds, Wishes, by
 from gpu_cluster_gym.simulator.rule import Rule

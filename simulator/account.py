@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.simulator.kernel import account
-from gpu_cluster_gym.simulator.kernel.account_layout import Kept, room_for, with_more_room
+from gpu_cluster_gym.simulator.kernel.account import Kept, room_for, with_more_room
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, PHASES
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gpu_cluster_gym.simulator.kernel.cluster import laws, listing
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
 from gpu_cluster_gym.simulator.policy import Placement, Preempt, Resize, Start, Throttle, Wait
 from gpu_cluster_gym.simulator.source import Source
@@ -23,7 +23,7 @@ REASONS = {
 }
 
 
-def seat_of(placement: Placement | None) -> laws.Seat:
+def seat_of(placement: Placement | None) -> legality.Seat:
     """Return a placement as the kernel reads it; cores that make no sense are -1.
 
     None, which `View.place` gives where a job does not fit, is a placement on nothing.
@@ -35,7 +35,7 @@ def seat_of(placement: Placement | None) -> laws.Seat:
     node = NOBODY if placement.node is None else int(placement.node)
     workers = 0 if placement.workers is None else max(int(placement.workers), -1) or -1
     servers = -1 if placement.servers is None else max(int(placement.servers), 0)
-    return laws.Seat(gpus, cores if sound else -1.0, node, workers, servers)
+    return legality.Seat(gpus, cores if sound else -1.0, node, workers, servers)
 
 
 def why_not(source: Source, action: object) -> str | None:
@@ -50,16 +50,16 @@ def why_not(source: Source, action: object) -> str | None:
         case Start(job) | Preempt(job) | Resize(job) | Throttle(job) if not 0 <= job < len(phase):
             return f"job {job} has not arrived"
         case Start(job, placement):
-            reason = laws.legal_start(states, 0, jobs, job, seat_of(placement))
+            reason = legality.legal_start(states, 0, jobs, job, seat_of(placement))
             return f"job {job} cannot start: {REASONS[reason]}" if reason else None
         case Preempt(job):
             legal = phase[job] == RUNNING and job in source.preemptible
             return None if legal else f"job {job} cannot be paused"
         case Resize(job, None, placement) if placement is not None:
-            reason = laws.legal_move(states, 0, jobs, job, seat_of(placement))
+            reason = legality.legal_move(states, 0, jobs, job, seat_of(placement))
             return f"job {job} cannot be resized: {REASONS[reason]}" if reason else None
         case Resize(job, cores, None) if cores is not None:
-            legal = laws.legal_resize(states, 0, jobs, job, float(cores))
+            legal = legality.legal_resize(states, 0, jobs, job, float(cores))
             return None if legal else f"job {job} cannot have {cores} cores"
         case Resize(job):
             return f"resizing job {job} is illegal: give cores or a placement, one of the two"
@@ -75,7 +75,7 @@ def wait(source: Source, seconds: float | None) -> bool:
     if seconds is not None and not seconds > 0:
         return False
     longest = np.nan if seconds is None else float(seconds)
-    return bool(listing.wait(source.states, 0, source.jobs, longest))
+    return bool(legality.wait(source.states, 0, source.jobs, longest))
 
 
 def _why_no_wait(source: Source, wait: Wait) -> str | None:

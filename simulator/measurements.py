@@ -14,7 +14,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     RUNNING,
     SERVER_CORES,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.noise import BANDWIDTH_ERROR, BUSY_ERROR_S
+from gpu_cluster_gym.simulator.kernel.cluster.readings import BANDWIDTH_ERROR, BUSY_ERROR_S
 from gpu_cluster_gym.simulator.source import Source
 from gpu_cluster_gym.traces import stream
 

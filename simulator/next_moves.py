@@ -14,7 +14,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     RESERVED,
     SERVER_CORES,
 )
-from gpu_cluster_gym.simulator.kernel.rankings import first_fit
+from gpu_cluster_gym.simulator.kernel.rankings import granting
 from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Ranking, Start, Wait
 from gpu_cluster_gym.simulator.source import Source
 from gpu_cluster_gym.traces import unknown
@@ -63,7 +63,7 @@ def picked(source: Source, job: int) -> list[Action]:
 
 def start_first(source: Source, order: Sequence[int] | np.ndarray, cores: float | None) -> Start | None:
     """Return the start of the first of these queued jobs that fits where the rule puts it; see `View.start_first`."""
-    job = int(first_fit.first_that_fits(source.states, 0, source.jobs, source.known(order), cores or 0.0))
+    job = int(granting.first_that_fits(source.states, 0, source.jobs, source.known(order), cores or 0.0))
     if job == NOBODY:
         return None
     count = int(source.jobs["num_gpus"][job])

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpu_cluster_gym.simulator.kernel.cluster import listing
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
-from gpu_cluster_gym.simulator.kernel.rankings import granting, pausing_for
+from gpu_cluster_gym.simulator.kernel.rankings import granting, room
 from gpu_cluster_gym.simulator.kernel.rounds import groups
 from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Start
 from gpu_cluster_gym.simulator.source import Source, source_of
@@ -94,20 +94,20 @@ def queued_or_running(view: View) -> np.ndarray:
     """Return the jobs that are queued or run, by (submit, job)."""
     source = source_of(view)
     jobs = np.empty(int(source.state.num_queued) + int(source.state.num_active), np.int64)
-    return jobs[: listing.queued_or_running(source.states, 0, jobs)]
+    return jobs[: legality.queued_or_running(source.states, 0, jobs)]
 
 
 def may_any_start(view: View) -> bool:
     """Tell whether the scenario's placement rule could start a queued job now."""
     source = source_of(view)
-    return bool(listing.may_any_start(source.states, 0, source.jobs))
+    return bool(legality.may_any_start(source.states, 0, source.jobs))
 
 
 def displaceable(view: View) -> np.ndarray:
     """Return the running jobs whose pause would free GPUs: not started at this instant, and sharing none."""
     source = source_of(view)
     jobs = np.empty(int(source.state.num_active), np.int64)
-    return jobs[: pausing_for.displaceable(source.states, 0, source.jobs, jobs)]
+    return jobs[: room.displaceable(source.states, 0, source.jobs, jobs)]
 
 
 def by_effort(view: View, jobs: np.ndarray) -> np.ndarray:
@@ -115,7 +115,7 @@ def by_effort(view: View, jobs: np.ndarray) -> np.ndarray:
     source = source_of(view)
     some = source.known(jobs)
     order = np.empty_like(some)
-    pausing_for.by_effort(source.states, 0, source.jobs, some, order)
+    room.by_effort(source.states, 0, source.jobs, some, order)
     return order
 
 
@@ -125,14 +125,14 @@ def first_blocked(view: View, some: np.ndarray) -> Blocked | None:
     None if there is none, or one that comes before it has GPUs kept.
     """
     source = source_of(view)
-    found = Blocked(*pausing_for.first_blocked(source.states, 0, source.jobs, source.known(some)))
+    found = Blocked(*room.first_blocked(source.states, 0, source.jobs, source.known(some)))
     return None if found.job == NOBODY else found
 
 
 def all_cost(view: View) -> bool:
     """Tell whether it takes time to pause and load each of the `displaceable` jobs."""
     source = source_of(view)
-    return bool(pausing_for.all_cost(source.states, 0, source.jobs))
+    return bool(room.all_cost(source.states, 0, source.jobs))
 
 
 def wait_for_room(view: View, job: int) -> float:
@@ -142,7 +142,7 @@ def wait_for_room(view: View, job: int) -> float:
     """
     source = source_of(view)
     source.check(job)
-    return float(pausing_for.wait_for_room(source.states, 0, source.jobs, job))
+    return float(room.wait_for_room(source.states, 0, source.jobs, job))
 
 
 def room_for(view: View, job: int, candidates: np.ndarray, cost: np.ndarray) -> Room | None:
@@ -154,7 +154,7 @@ def room_for(view: View, job: int, candidates: np.ndarray, cost: np.ndarray) -> 
     source = source_of(view)
     source.check(job)
     able, gpus = source.known(candidates), np.empty(int(source.jobs["num_gpus"][job]), np.int32)
-    count, memory = pausing_for.room_for(source.states, 0, source.jobs, job, able, cost, gpus)
+    count, memory = room.room_for(source.states, 0, source.jobs, job, able, cost, gpus)
     return None if count < 0 else Room(source.state.victims[:count].tolist(), tuple(gpus.tolist()), memory)
 
 
@@ -166,7 +166,7 @@ def room_by_one(view: View, order: np.ndarray, candidates: np.ndarray) -> tuple[
     source = source_of(view)
     gpus = np.empty(int(source.state.num_gpus), np.int32)
     tried, able = source.known(order), source.known(candidates)
-    job, victim = pausing_for.room_by_one(source.states, 0, source.jobs, tried, able, gpus)
+    job, victim = room.room_by_one(source.states, 0, source.jobs, tried, able, gpus)
     if job == NOBODY:
         return None
     chosen = tuple(gpus[: source.jobs["num_gpus"][job]].tolist())

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.history import records_of
 from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.kernel.cluster import listing, noise
+from gpu_cluster_gym.simulator.kernel.cluster import legality, readings
 from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY
 from gpu_cluster_gym.simulator.kernel.rule import history as kernel_history
 from gpu_cluster_gym.simulator.policy import Action
@@ -151,7 +151,7 @@ class Source:
     def known(self, order: Sequence[int] | np.ndarray) -> np.ndarray:
         """Return jobs as an array of integers; ValueError if one of them has not arrived."""
         jobs = np.ascontiguousarray(order, np.int64)
-        if (strange := listing.first_unknown(jobs, self.arrived)) < len(jobs):
+        if (strange := legality.first_unknown(jobs, self.arrived)) < len(jobs):
             self.check(int(jobs[strange]))
         return jobs
 
@@ -170,7 +170,7 @@ class Source:
     @property
     def queue(self) -> np.ndarray:
         """The queued jobs by (submit, job)."""
-        return self._list[: listing.queued(self.states, 0, self._list)].copy()
+        return self._list[: legality.queued(self.states, 0, self._list)].copy()
 
     @property
     def startable(self) -> np.ndarray:
@@ -179,12 +179,12 @@ class Source:
 
     def active(self, phase: int) -> np.ndarray:
         """Return the active jobs in a phase."""
-        return self._list[: listing.active(self.states, 0, phase, self._list)].copy()
+        return self._list[: legality.active(self.states, 0, phase, self._list)].copy()
 
     @property
     def preemptible(self) -> np.ndarray:
         """The running jobs that were not started at this very instant."""
-        return self._list[: listing.preemptible(self.states, 0, self._list)].copy()
+        return self._list[: legality.preemptible(self.states, 0, self._list)].copy()
 
     def gpus_of(self, job: int) -> list[int]:
         """Return the GPUs an active job holds."""
@@ -207,7 +207,7 @@ class Source:
         instant, errors = self._errors.get(reading, (-1, np.empty(0)))
         if instant != self.instant:
             errors = np.empty(self.arrived)
-            noise.errors(self.states, 0, noise.READINGS.index(reading), errors)
+            readings.errors(self.states, 0, readings.READINGS.index(reading), errors)
             self._errors[reading] = self.instant, errors
         return errors
 

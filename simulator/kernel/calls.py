@@ -7,17 +7,8 @@ one that is equal is compared field by field, at each call. Passing a record is 
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster import (
-    actions,
-    events,
-    exchange,
-    least,
-    outages,
-    pausing,
-    shapes,
-    speed,
-)
-from gpu_cluster_gym.simulator.kernel.cluster.discounting import HORIZON, step_cost
+from gpu_cluster_gym.simulator.kernel.cluster import actions, bounds, events, pausing, speed
+from gpu_cluster_gym.simulator.kernel.cluster.events import HORIZON, step_cost
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.placement import place as place_job
 from gpu_cluster_gym.simulator.kernel.cluster.queues import (
@@ -28,7 +19,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.queues import (
     remaining_now,
     reorder,
 )
-from gpu_cluster_gym.simulator.kernel.rankings import cost_aware, scheduling
+from gpu_cluster_gym.simulator.kernel.rankings import cost_aware, rankings
 
 
 @entry
@@ -37,7 +28,7 @@ def begin(states, e, jobs):
     s = states[e]
     speed.set_iterations(s, jobs)
     reorder(s, jobs)
-    outages.lay_out_outages(s)
+    events.lay_out_outages(s)
 
 
 @entry
@@ -61,32 +52,32 @@ def next_event(states, e, jobs):
 @entry
 def walk(states, e, jobs):
     """Carry out the active ranking at this instant."""
-    scheduling.walk(states[e], jobs)
+    rankings.walk(states[e], jobs)
 
 
 @entry
 def adopt(states, e, jobs, key, exponent, margin, preempt):
     """Take on another rule."""
-    scheduling.adopt(states[e], jobs, key, exponent, margin, preempt)
+    rankings.adopt(states[e], jobs, key, exponent, margin, preempt)
 
 
 @entry
 def run_rule(states, e, jobs):
     """Carry out the active ranking to the end; tell whether every job ended."""
-    return scheduling.run_rule(states[e], jobs)
+    return rankings.run_rule(states[e], jobs)
 
 
 @compiled
 def cost_from(s, jobs, origin, tau):
     """Carry out the active ranking from this instant on; return the discounted job-seconds from here."""
     cost = 0.0
-    scheduling.walk(s, jobs)
+    rankings.walk(s, jobs)
     while s.num_done < s.num_jobs and s.clock - origin < HORIZON * tau:
         step = step_cost(s, jobs, origin, tau)
         if step < 0:
             break
         cost += step
-        scheduling.walk(s, jobs)
+        rankings.walk(s, jobs)
     return cost
 
 
@@ -138,8 +129,8 @@ def place(states, e, jobs, job, gpus, cores):
 @entry
 def cores_asked(states, e, jobs, job, count, workers, servers):
     """Return the cores a GPU, or as a whole without GPUs, that a job asks for in a shape."""
-    workers, servers = shapes.meant(jobs, job, count, workers, servers)
-    return shapes.cores_asked(jobs, job, count, workers, servers)
+    workers, servers = speed.meant(jobs, job, count, workers, servers)
+    return speed.cores_asked(jobs, job, count, workers, servers)
 
 
 @entry
@@ -162,9 +153,9 @@ def move(states, e, jobs, job, seat):
 def meant(s, jobs, job, seat):
     """Return workers, servers and cores of a seat, where it leaves them open, and cores where none are allocated."""
     gpus, cores = len(seat.gpus), seat.cores
-    workers, servers = shapes.meant(jobs, job, gpus, seat.workers, seat.servers)
+    workers, servers = speed.meant(jobs, job, gpus, seat.workers, seat.servers)
     if cores == 0 or not s.cpu_limited:
-        cores = shapes.cores_asked(jobs, job, gpus, workers, servers)
+        cores = speed.cores_asked(jobs, job, gpus, workers, servers)
     return workers, servers, cores
 
 
@@ -180,16 +171,16 @@ def iterations(states, e, jobs, job, shapes, out):
         if shapes[k, 2]:
             out[k] = speed.iteration_on_cpu(s, jobs, job, workers, servers)
         else:
-            fed = exchange.Setting(workers, servers, 1, exchange.PLENTY_OF_CORES)
-            out[k] = speed.iteration_time(s, jobs, job, fed, exchange.UNDISTURBED)
+            fed = speed.Setting(workers, servers, 1, speed.PLENTY_OF_CORES)
+            out[k] = speed.iteration_time(s, jobs, job, fed, speed.UNDISTURBED)
 
 
 @entry
 def fastest(states, e, jobs, out):
     """Write the seconds that each job needs at least: to start up, and to run at the greatest speed of any shape."""
-    room = least.room_of(states[e])
+    room = bounds.room_of(states[e])
     for job in range(states[e].num_jobs):
-        rate = least.greatest_rate(states[e], jobs, job, room)
+        rate = bounds.greatest_rate(states[e], jobs, job, room)
         out[job] = jobs[job].startup_s + jobs[job].duration_s / rate
 
 
@@ -211,20 +202,20 @@ def least_seconds(states, e, jobs, slowdown, on_gpus, on_cores, without_gpus):
     of one with GPUs, and of one without them; infinite where it must have some, or cannot.
     """
     s = states[e]
-    room = least.room_of(s)
+    room = bounds.room_of(s)
     for job in range(s.num_jobs):
         alone = np.inf
         for kind in range(on_gpus.shape[1]):
             by_type = 1.0 / jobs[job].type_speed[kind] if s.typed else 1.0
-            on_gpus[job, kind] = least.least_gpu_seconds(s, jobs, job, slowdown * by_type, room)
-            alone = min(alone, least.least_gpu_seconds(s, jobs, job, by_type, room))
-        on_cores[job], without_gpus[job] = least.least_core_seconds(s, jobs, job, alone)
+            on_gpus[job, kind] = bounds.least_gpu_seconds(s, jobs, job, slowdown * by_type, room)
+            alone = min(alone, bounds.least_gpu_seconds(s, jobs, job, by_type, room))
+        on_cores[job], without_gpus[job] = bounds.least_core_seconds(s, jobs, job, alone)
 
 
 @entry
 def greatest_total(states, e, base, by_duty, duty, waits, slowdown):
     """Return the most that a GPU can give at once to jobs that count `base + by_duty x duty`."""
-    return least.greatest_total(states[e], base, by_duty, duty, waits, slowdown)
+    return bounds.greatest_total(states[e], base, by_duty, duty, waits, slowdown)
 
 
 @entry

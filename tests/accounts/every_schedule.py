@@ -8,9 +8,9 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.kernel.cluster import laws
-from gpu_cluster_gym.simulator.kernel.cluster.laws import Seat
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, QUEUED, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.legality import Seat
 
 MOST_TRIED = 150  # instants of an episode; after that the best so far stands
 
@@ -68,9 +68,9 @@ class Search:
         before = self.states[0].copy()
         ways: list[tuple[Callable[..., int] | None, Callable[..., None], tuple[Any, ...]]] = []
         if before.phase[job] == QUEUED:
-            ways += [(laws.legal_start, calls.start_as, (seat,)) for seat in self.seats[job]]
+            ways += [(legality.legal_start, calls.start_as, (seat,)) for seat in self.seats[job]]
         if before.phase[job] == RUNNING and self.jobs["num_gpus"][job] > 0:
-            ways += [(laws.legal_move, calls.move, (seat,)) for seat in self.seats[job]]
+            ways += [(legality.legal_move, calls.move, (seat,)) for seat in self.seats[job]]
             ways += [(None, calls.pause, ())] if before.num_queued else []
         for why_not, act, chosen in ways:
             if not (why_not and why_not(self.states, 0, self.jobs, job, *chosen)):

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.episode import Episode, asking, discipline_of
 from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     DONE,
     FUTURE,
@@ -129,7 +129,7 @@ class Ledger:
 
 
 def own_check_of_the_core_finds_nothing(ledger: Ledger) -> Any:
-    return int(laws.check(ledger.episode.states, 0, ledger.jobs)) == 0
+    return int(legality.check(ledger.episode.states, 0, ledger.jobs)) == 0
 
 
 def clock_never_runs_back(ledger: Ledger) -> Any:

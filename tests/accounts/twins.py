@@ -8,7 +8,7 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.episode import asking
 from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import PHASES
 from gpu_cluster_gym.simulator.policy import Action, Policy, Wait
 from gpu_cluster_gym.workloads import Workload
@@ -114,7 +114,7 @@ class Twins:
         """Note where the accounts differ, the first time that they do."""
         if self.differences:
             return
-        if laws.check(self.episode.states, 0, self.episode.jobs):
+        if legality.check(self.episode.states, 0, self.episode.jobs):
             self.differences.append(f"at {self.fluid.clock!r}: the core's own laws are broken")
         for name, (seen, expected) in (self.of_jobs() | self.of_machines()).items():
             if seen == expected:

@@ -11,7 +11,7 @@ from benchmarks.history import judged, rms, uses
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents.history import PROFILE, fit, written_down
 from gpu_cluster_gym.simulator.history import nearest
-from gpu_cluster_gym.simulator.kernel.cluster.core_readings import GOOD
+from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
 from gpu_cluster_gym.simulator.kernel.rule.history import PROFILE as WIDTH
 from gpu_cluster_gym.workloads import Scenario, full_trace, named, windows
 from gpu_cluster_gym.workloads._workload import FITTED, history_of

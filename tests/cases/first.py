@@ -25,7 +25,7 @@ from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel._compile import CACHE
 from gpu_cluster_gym.simulator.kernel._pipeline import say
-from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.policy import Ranking, RunsWhole
 from gpu_cluster_gym.simulator.source import source_of
 from tests.cases import tiny
@@ -65,7 +65,7 @@ def play_whims() -> None:
     """Make every kind of move, without sense, and hold the record against its laws."""
     chosen = episode()
     run(Whims(lambda action: chosen.why_not(action) is None, seed=0, moves=250), chosen, account=Account())
-    assert laws.check(chosen.states, 0, chosen.jobs) == 0
+    assert legality.check(chosen.states, 0, chosen.jobs) == 0
 
 
 def play_agent(observation: str, action: str, reward: str) -> None:

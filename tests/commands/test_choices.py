@@ -23,12 +23,12 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     EXCESS,
     GROWER,
     NEWCOMER,
+    STATE,
     TURNS,
     state_dtype,
     tier,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.parameters import PARAMETERS, Parameters, recorded
-from gpu_cluster_gym.simulator.kernel.cluster.record import STATE
 from gpu_cluster_gym.simulator.physics import Physics, acting
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.train_agent import Run

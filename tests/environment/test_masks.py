@@ -8,8 +8,8 @@ import pytest
 from gpu_cluster_gym.envs.env import GPUClusterEnv
 from gpu_cluster_gym.envs.task import SCRATCH
 from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.kernel.cluster import laws
-from gpu_cluster_gym.simulator.kernel.rankings.clearing import LEAST_RUN
+from gpu_cluster_gym.simulator.kernel.cluster import legality
+from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import LEAST_RUN
 from gpu_cluster_gym.simulator.kernel.slots.stepping import RULES
 from gpu_cluster_gym.simulator.policy import Preempt, Start, Wait
 from tests.cases import tiny
@@ -39,7 +39,7 @@ def may_pick(env: GPUClusterEnv, job: int) -> bool:
     states = env.episode.states
     states[SCRATCH] = states[0]
     picked = bool(calls.pick(states, SCRATCH, env.episode.jobs, job))
-    assert laws.check(states, SCRATCH, env.episode.jobs) == 0
+    assert legality.check(states, SCRATCH, env.episode.jobs) == 0
     phase = states["phase"][:, job]
     assert picked != (phase[SCRATCH] == phase[0])
     return picked
@@ -92,7 +92,7 @@ def test_what_is_not_masked_does_not_raise(kind: str, physics: str, tmp_path: Pa
         before = env.episode.states.copy()
         for action in np.flatnonzero(seen.mask):
             env.step(action)
-            assert laws.check(env.episode.states, 0, env.episode.jobs) == 0
+            assert legality.check(env.episode.states, 0, env.episode.jobs) == 0
             assert env.episode.states[0].tobytes() != before[0].tobytes() or env.episode.done
             env.episode.states[:] = before
             env._pass_over()

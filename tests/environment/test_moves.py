@@ -13,7 +13,7 @@ from gymnasium.utils.env_checker import check_env
 from gpu_cluster_gym.envs.moves import Choosing, Move, MovesEnv
 from gpu_cluster_gym.envs.openings import Opening
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.moves import labels
 from gpu_cluster_gym.simulator.kernel.moves.move_list import (
     DISPLACE,
@@ -151,7 +151,7 @@ def test_every_listed_move_can_be_made_and_the_laws_hold(workload: str, seed: in
         choose(batch, place)
         won += batch.gain[0]
         assert is_done(batch, moves[place], before), moves[place]
-        assert laws.check(batch.states, 0, batch.jobs[0]) == 0
+        assert legality.check(batch.states, 0, batch.jobs[0]) == 0
         seen.add(moves[place].kind)
         if not batch.more[0]:
             assert won == pytest.approx(1 - batch.told_at_the_end(0)[1])

@@ -9,7 +9,7 @@ from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 from gpu_cluster_gym.envs.moves import Choosing
 from gpu_cluster_gym.envs.openings import Opening
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.decided import CORES, THROTTLE
 from gpu_cluster_gym.simulator.vocabulary import RUNNING
 from gpu_cluster_gym.workloads import named, windows
@@ -32,7 +32,7 @@ def test_cores_are_moves_where_they_are_asked_for(workload: str, seed: int) -> N
         move, before = moves[place], batch.states[0].copy()
         choose(batch, place)
         s = batch.states[0]
-        assert laws.check(batch.states, 0, batch.jobs[0]) == 0
+        assert legality.check(batch.states, 0, batch.jobs[0]) == 0
         if not batch.more[0]:
             break
         if move.kind in STEPS and s.instant == before["instant"] and s.num_on_cores == before["num_on_cores"]:

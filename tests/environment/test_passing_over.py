@@ -12,7 +12,7 @@ from gpu_cluster_gym.envs.slots import Slots
 from gpu_cluster_gym.envs.task import SCRATCH
 from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.kernel.cluster import listing
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from tests.cases import tiny
 
 COUNT = 150
@@ -22,7 +22,7 @@ WAIT = COUNT
 def may_pick_any(env: GPUClusterEnv, states: np.ndarray) -> bool:
     """Try to pick each queued job on a copy, by the plain search for victims."""
     jobs, queued = env.episode.jobs, np.empty(COUNT, np.int64)
-    for job in queued[: listing.queued(states, 0, queued)].tolist():
+    for job in queued[: legality.queued(states, 0, queued)].tolist():
         states[SCRATCH] = states[0]
         if calls.pick(states, SCRATCH, jobs, job):
             return True

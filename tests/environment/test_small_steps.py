@@ -14,7 +14,7 @@ from gpu_cluster_gym.envs.actions._room import asked_cores, shape_of, whole_acti
 from gpu_cluster_gym.envs.actions.elastic import CHANGES, TURNS, Elastic, turned
 from gpu_cluster_gym.envs.env import GPUClusterEnv
 from gpu_cluster_gym.envs.slots import PartialAction, Shape
-from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import MOST_SERVERS, SERVER_CORES
 from gpu_cluster_gym.simulator.policy import Preempt, Wait
 from gpu_cluster_gym.simulator.view import View
@@ -180,7 +180,7 @@ def test_what_is_masked_raises_and_changes_nothing_and_the_rest_does_not(
                 env.step(number)
         assert env.episode.states.tobytes() == before
         assert env._slots.partial == partial
-        assert laws.check(env.episode.states, 0, env.episode.jobs) == 0
+        assert legality.check(env.episode.states, 0, env.episode.jobs) == 0
 
 
 def test_random_steps_come_to_an_end(tmp_path: Path) -> None:

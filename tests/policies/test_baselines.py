@@ -20,7 +20,7 @@ from gpu_cluster_gym.baselines.xion import Xion
 from gpu_cluster_gym.baselines.xion_threshold import threshold
 from gpu_cluster_gym.simulator.cluster import Cluster, uniform
 from gpu_cluster_gym.simulator.episode import Episode, run
-from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
 from gpu_cluster_gym.simulator.policy import Policy, Ranking, RunsWhole
 from tests.accounts.room_by_hand import cheapest
@@ -145,7 +145,7 @@ def test_every_job_ends(name: str, physics: str, placement: str) -> None:
     episode = Episode(work, cluster, exact=physics == "none", placement=placement, levels=levels)
     run(policy, episode, oracle=True)
     assert episode.done
-    assert laws.check(episode.states, 0, episode.jobs) == 0
+    assert legality.check(episode.states, 0, episode.jobs) == 0
 
 
 # What each is for.

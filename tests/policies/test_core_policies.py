@@ -18,9 +18,9 @@ from gpu_cluster_gym.baselines.fixed_cores import FixedCores
 from gpu_cluster_gym.simulator.cluster import uniform
 from gpu_cluster_gym.simulator.core_sharing import CoreSharing
 from gpu_cluster_gym.simulator.episode import Episode, run
-from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
-from gpu_cluster_gym.simulator.kernel.cluster.noise import BUSY_ERROR_S
+from gpu_cluster_gym.simulator.kernel.cluster.readings import BUSY_ERROR_S
 from gpu_cluster_gym.simulator.physics import Physics
 from gpu_cluster_gym.simulator.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
 from gpu_cluster_gym.simulator.view import View
@@ -263,7 +263,7 @@ def gained(policy: Any, needs: list[float]) -> float:
     for seed in range(2):
         work = mix(seed, needs)
         played, other = (run(who, episode(work, (2, 4, 20))) for who in (make(policy), FixedCores()))
-        assert laws.check(played.states, 0, played.jobs) == 0
+        assert legality.check(played.states, 0, played.jobs) == 0
         gains.append(100 * (effective(played) - effective(other)))
     return float(np.mean(gains))
 

@@ -11,7 +11,7 @@ import pytest
 
 from gpu_cluster_gym.simulator.cluster import Cluster, uniform
 from gpu_cluster_gym.simulator.episode import Episode, run
-from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.physics import Physics
 from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Start, Wait
 from gpu_cluster_gym.simulator.priority_rounds import Rounds, Wishes, by
@@ -42,7 +42,7 @@ def granted(episode: Episode, order: Sequence[int], pausing: bool = True) -> lis
     for move in grants(episode.view, jobs, episode.view.jobs.num_gpus[jobs], pausing=pausing):
         episode.apply(move)
         made.append(move)
-    assert laws.check(episode.states, 0, episode.jobs) == 0
+    assert legality.check(episode.states, 0, episode.jobs) == 0
     return made
 
 
@@ -187,7 +187,7 @@ def test_any_order_is_carried_out_lawfully(seed: int, pause: float) -> None:
     )
     run(shuffled, episode)
     assert episode.done
-    assert laws.check(episode.states, 0, episode.jobs) == 0
+    assert legality.check(episode.states, 0, episode.jobs) == 0
     assert shuffled.unjust == []
     assert shuffled.pending == []
     assert episode.state.num_pauses > 20

@@ -20,7 +20,7 @@ from gpu_cluster_gym.baselines.packed_fifo import PackedFifo
 from gpu_cluster_gym.baselines.xonar import Xonar
 from gpu_cluster_gym.simulator.cluster import Cluster, uniform
 from gpu_cluster_gym.simulator.episode import Episode, run
-from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
 from gpu_cluster_gym.simulator.physics import Physics
 from gpu_cluster_gym.simulator.policy import Action, Policy, Start
@@ -119,7 +119,7 @@ def checked(policy: Policy, episode: Episode) -> Policy:
     """Return the policy with a check of the ledger each time it is asked."""
 
     def ask(view: View) -> Action:
-        assert laws.check(episode.states, 0, episode.jobs) == 0
+        assert legality.check(episode.states, 0, episode.jobs) == 0
         return policy(view)
 
     return ask

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_cluster_gym.simulator.kernel.cluster import exchange, queues, speed
+from gpu_cluster_gym.simulator.kernel.cluster import queues, speed
 from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, MAX_SHARE, NOBODY, RUNNING, TURNS
 
 MUTANTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
@@ -70,26 +70,26 @@ def the_strong_wait_for_the_weak(s, jobs, gpu, victim, sound=speed.crowding_on):
     return found
 
 
-@instead_of(exchange.sync_time)
-def links_are_those_of_one_node(s, jobs, job, setting, burden, sound=exchange.sync_time):
+@instead_of(speed.sync_time)
+def links_are_those_of_one_node(s, jobs, job, setting, burden, sound=speed.sync_time):
     return sound(s, jobs, job, setting._replace(nodes=1), burden)
 
 
-@instead_of(exchange.sync_time)
-def distance_costs_no_time(s, jobs, job, setting, burden, sound=exchange.sync_time):
+@instead_of(speed.sync_time)
+def distance_costs_no_time(s, jobs, job, setting, burden, sound=speed.sync_time):
     found, nodes = sound(s, jobs, job, setting, burden), setting.nodes
     if setting.servers or not found:
         return found
     return found - s.intra_s * (setting.workers / nodes - 1) - s.inter_s * (nodes - 1)
 
 
-@instead_of(exchange.sync_time)
-def servers_exchange_as_a_ring(s, jobs, job, setting, burden, sound=exchange.sync_time):
+@instead_of(speed.sync_time)
+def servers_exchange_as_a_ring(s, jobs, job, setting, burden, sound=speed.sync_time):
     return sound(s, jobs, job, setting._replace(servers=0), burden)
 
 
-@instead_of(exchange.sync_time)
-def one_server_is_as_good_as_many(s, jobs, job, setting, burden, sound=exchange.sync_time):
+@instead_of(speed.sync_time)
+def one_server_is_as_good_as_many(s, jobs, job, setting, burden, sound=speed.sync_time):
     return sound(s, jobs, job, setting._replace(servers=min(setting.servers, 1)), burden)
 
 
@@ -98,7 +98,7 @@ def input_is_not_brought_meanwhile(s, jobs, job, setting, burden):
     row = jobs[job]
     bringing = row.input_core_s * row.num_gpus / setting.workers * burden.pressure / setting.cores
     computing = row.gpu_s * speed.work_of_each(jobs, job, setting.workers) * burden.slowdown
-    return computing + bringing + exchange.sync_time(s, jobs, job, setting, burden)
+    return computing + bringing + speed.sync_time(s, jobs, job, setting, burden)
 
 
 @instead_of(speed.iteration_time)
@@ -106,7 +106,7 @@ def input_is_the_same_for_few_workers(s, jobs, job, setting, burden):
     row = jobs[job]
     computing = row.gpu_s * speed.work_of_each(jobs, job, setting.workers) * burden.slowdown
     bringing = row.input_core_s * burden.pressure / setting.cores
-    return max(computing, bringing) + exchange.sync_time(s, jobs, job, setting, burden)
+    return max(computing, bringing) + speed.sync_time(s, jobs, job, setting, burden)
 
 
 @instead_of(speed.iteration_time)
@@ -114,13 +114,13 @@ def no_gpu_job_waits_for_bandwidth(s, jobs, job, setting, burden, sound=speed.it
     return sound(s, jobs, job, setting, burden._replace(pressure=1.0))
 
 
-@instead_of(exchange.sync_time)
-def a_link_is_there_for_each(s, jobs, job, setting, burden, sound=exchange.sync_time):
+@instead_of(speed.sync_time)
+def a_link_is_there_for_each(s, jobs, job, setting, burden, sound=speed.sync_time):
     return sound(s, jobs, job, setting, burden._replace(crossing=1.0))
 
 
-@instead_of(exchange.sync_time)
-def what_is_exchanged_goes_round_memory(s, jobs, job, setting, burden, sound=exchange.sync_time):
+@instead_of(speed.sync_time)
+def what_is_exchanged_goes_round_memory(s, jobs, job, setting, burden, sound=speed.sync_time):
     return sound(s, jobs, job, setting, burden._replace(pressure=1.0))
 
 
@@ -129,8 +129,8 @@ def a_gang_needs_its_links_all_the_time(s, jobs, job, sound=speed.link_share):
     return float(sound(s, jobs, job) > 0)
 
 
-@instead_of(exchange.through_host)
-def hosts_of_a_wide_gang_carry_all_of_it_each(jobs, job, setting, sound=exchange.through_host):
+@instead_of(speed.through_host)
+def hosts_of_a_wide_gang_carry_all_of_it_each(jobs, job, setting, sound=speed.through_host):
     return sound(jobs, job, setting._replace(nodes=setting.workers) if setting.nodes > 1 else setting)
 
 

@@ -14,8 +14,7 @@ from gpu_cluster_gym.evaluate import main
 from gpu_cluster_gym.simulator import search
 from gpu_cluster_gym.simulator.core_sharing import CoreSharing
 from gpu_cluster_gym.simulator.episode import Episode, run
-from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
-from gpu_cluster_gym.simulator.kernel.cluster.record import STATE
+from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB, STATE
 from gpu_cluster_gym.simulator.policy import Action, Placement, Ranking, Start, Wait
 from gpu_cluster_gym.simulator.source import source_of
 from gpu_cluster_gym.simulator.view import View

@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from gpu_cluster_gym.simulator.episode import Episode
-from gpu_cluster_gym.simulator.kernel.cluster.core_readings import GOOD, LEAST_READ_S
-from gpu_cluster_gym.simulator.kernel.cluster.noise import BUSY_ERROR_S
+from gpu_cluster_gym.simulator.kernel.cluster.readings import BUSY_ERROR_S, GOOD, LEAST_READ_S
 from gpu_cluster_gym.simulator.policy import Resize, Start, Wait
 from gpu_cluster_gym.simulator.vocabulary import DONE
 from gpu_cluster_gym.workloads import Workload

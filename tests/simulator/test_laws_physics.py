@@ -10,7 +10,7 @@ import pytest
 
 from gpu_cluster_gym.simulator.episode import Episode, discipline_of, run
 from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.next_moves import adopt
 from gpu_cluster_gym.simulator.policy import Action, Preempt, Ranking, Resize, Start, Throttle, Wait
 from tests.accounts.lives import OPEN
@@ -222,6 +222,6 @@ def test_a_clone_goes_on_as_the_original(config: str) -> None:
     for row in (2, 0, 3):
         adopt(states, row, jobs, Ranking("remaining", "by_order"))
         assert calls.run_rule(states, row, jobs)
-        assert laws.check(states, row, jobs) == 0
+        assert legality.check(states, row, jobs) == 0
     for name in ("finish_s", "wait_s", "attained_s", "lost_s", "overhead_s", "oom_restarts", "dice"):
         assert states[0][name].tobytes() == states[2][name].tobytes() == states[3][name].tobytes(), name

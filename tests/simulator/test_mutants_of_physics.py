@@ -13,16 +13,7 @@ from typing import Any
 import pytest
 
 from gpu_cluster_gym.simulator import kernel
-from gpu_cluster_gym.simulator.kernel.cluster import (
-    actions,
-    holding,
-    machines,
-    memory,
-    outages,
-    progress,
-    shapes,
-    speed,
-)
+from gpu_cluster_gym.simulator.kernel.cluster import actions, events, holding, machines, progress, speed
 from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, LOADING, MAX_SHARE, NOBODY, RUNNING
 from tests.cases.mixed_jobs import Whims
 from tests.cases.uncompiled import with_the_compiler_off
@@ -54,13 +45,13 @@ def servers_may_starve(s, gpus, workers, servers):
     return True
 
 
-@instead_of(shapes.cores_asked)
-def every_shape_asks_for_the_same_cores(jobs, job, count, workers, servers, sound=shapes.cores_asked):
+@instead_of(speed.cores_asked)
+def every_shape_asks_for_the_same_cores(jobs, job, count, workers, servers, sound=speed.cores_asked):
     return jobs[job].cores_each if count else sound(jobs, job, count, workers, servers)
 
 
-@instead_of(outages.first_on)
-def workers_on_cores_outlive_their_node(s, node, sound=outages.first_on):
+@instead_of(events.first_on)
+def workers_on_cores_outlive_their_node(s, node, sound=events.first_on):
     kept = s.node_of.copy()
     s.node_of[s.workers > 0] = NOBODY
     job = sound(s, node)
@@ -141,12 +132,12 @@ def memory_grows_with_time(s, jobs, job):
     return math.inf if s.charged[job] else s.banked[job] + max(rest, 0.0)
 
 
-@instead_of(memory.grows_later)
+@instead_of(holding.grows_later)
 def a_peak_is_taken_at_once(s, jobs, job):
     return False
 
 
-@instead_of(memory.victim_on)
+@instead_of(holding.victim_on)
 def the_oldest_fails(s, gpu, grower):
     return min(
         (job for job in running_on(s, gpu, *range(DONE)) if s.charged[job] == 1), key=lambda job: s.began[job]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, LOADING, NOBODY, PAUSING, QUEUED, RESERVED
 from tests.accounts.ledger import Ledger
 from tests.accounts.reference import Rules
@@ -173,7 +173,7 @@ def time_stands_still_in_the_end(now, before, jobs):
 
 def plant(monkeypatch: pytest.MonkeyPatch, call: str, fault: Fault) -> None:
     """Let a call do what it does, and then the fault."""
-    module = laws if call == "legal_start" else calls
+    module = legality if call == "legal_start" else calls
     sound = getattr(module, call)
 
     def faulty(states, e, jobs, *passed):

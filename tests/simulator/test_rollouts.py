@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym.simulator.episode import Episode, run
-from gpu_cluster_gym.simulator.kernel.cluster import laws
-from gpu_cluster_gym.simulator.kernel.cluster.core_readings import GOOD
+from gpu_cluster_gym.simulator.kernel.cluster import legality
+from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
 from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
 from gpu_cluster_gym.simulator.policy import Action, Policy, Wait
 from gpu_cluster_gym.simulator.rule import Rollouts, Rule, memory_of
@@ -107,7 +107,7 @@ def test_what_is_imagined_knows_no_truth(workload: str, history: str | None) -> 
         untold.change(room.jobs[:FEW], episode.state, factor)
         room.imagine(seed=3)
         costs.append(room.run())
-        assert laws.check(room.states, 0, room.jobs) == 0
+        assert legality.check(room.states, 0, room.jobs) == 0
         assert room.states[0].num_done == episode.state.num_arrived
     assert costs[0] == costs[1] > 0
 

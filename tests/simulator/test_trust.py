@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym.simulator.episode import Episode, run
-from gpu_cluster_gym.simulator.kernel.cluster.core_readings import GOOD
+from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
 from gpu_cluster_gym.simulator.policy import Wait
 from gpu_cluster_gym.simulator.rule import Rule
 from tests.cases.past import HISTORY, load_of, with_cells

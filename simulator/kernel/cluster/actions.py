@@ -1,14 +1,14 @@
 """The things a policy can do to a job but for pausing it: start it, reserve GPUs for it, move it, change its cores."""
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster.core_readings import bank_readings
 from gpu_cluster_gym.simulator.kernel.cluster.holding import begin, reserve, start_ready
 from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, PAUSING, RESERVED
 from gpu_cluster_gym.simulator.kernel.cluster.machines import count_cores, note_change_around, take_cores
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import save
 from gpu_cluster_gym.simulator.kernel.cluster.placement import place
 from gpu_cluster_gym.simulator.kernel.cluster.queues import dequeue
-from gpu_cluster_gym.simulator.kernel.cluster.shapes import take_shape
+from gpu_cluster_gym.simulator.kernel.cluster.readings import bank_readings
+from gpu_cluster_gym.simulator.kernel.cluster.speed import take_shape
 
 
 @compiled

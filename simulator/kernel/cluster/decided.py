@@ -3,8 +3,9 @@
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled
-from gpu_cluster_gym.simulator.kernel.cluster import actions, pausing, shapes
+from gpu_cluster_gym.simulator.kernel.cluster import actions, pausing, speed
 from gpu_cluster_gym.simulator.kernel.cluster.layout import Tier
+from gpu_cluster_gym.simulator.kernel.cluster.layout import dtype_of as dtype_of
 
 WAIT, START, PAUSE, MOVE, CORES, THROTTLE = range(6)  # kinds of moves
 
@@ -37,16 +38,6 @@ LIST_FIELDS: Fields = (
 )
 
 
-def dtype_of(fields: Fields, size: Tier) -> np.dtype:
-    """Return the record type of some fields at one tier."""
-    sizes: dict[str | int, int] = {"jobs": size.jobs, "nodes": size.nodes, "gpus": size.gpus}
-    shaped = [
-        (name, kind, tuple(sizes.get(side, side) for side in shape[0]) if shape else ())
-        for name, kind, *shape in fields
-    ]
-    return np.dtype((np.record, np.dtype(shaped, align=True)))
-
-
 def tier_of(states: np.ndarray) -> Tier:
     """Return the tier of some records."""
     return Tier(states["phase"].shape[1], states["node_gpus"].shape[1], states["first_owner"].shape[1])
@@ -73,9 +64,9 @@ def make(s, jobs, m, kind, job, value):
     else:
         gpus = m.gpus[: m.num_gpus]
         gpus.sort()
-        workers, servers = shapes.meant(jobs, job, m.num_gpus, m.workers, m.servers)
+        workers, servers = speed.meant(jobs, job, m.num_gpus, m.workers, m.servers)
         named = value > 0 and s.cpu_limited
-        cores = value if named else shapes.cores_asked(jobs, job, m.num_gpus, workers, servers)
+        cores = value if named else speed.cores_asked(jobs, job, m.num_gpus, workers, servers)
         if kind == START:
             actions.start_as(s, jobs, job, gpus, workers, servers, cores, m.node)
         else:

@@ -6,12 +6,11 @@ it runs (`holding.begin`). Both are booked as overhead (`holding.book_overhead`)
 """
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster.bounds import note_pace
 from gpu_cluster_gym.simulator.kernel.cluster.holding import join_queue, release, start_ready
 from gpu_cluster_gym.simulator.kernel.cluster.layout import PAUSING, RESERVED, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.machines import note_coming_or_going
-from gpu_cluster_gym.simulator.kernel.cluster.progress import keep, retire, schedule
-from gpu_cluster_gym.simulator.kernel.cluster.speed import bank
+from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import note_pace
+from gpu_cluster_gym.simulator.kernel.cluster.progress import bank, keep, retire, schedule
 
 
 @compiled

@@ -3,15 +3,14 @@
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster import heaps
-from gpu_cluster_gym.simulator.kernel.cluster.bounds import note_pace
-from gpu_cluster_gym.simulator.kernel.cluster.core_readings import bank_readings
+from gpu_cluster_gym.simulator.kernel.cluster import queues
 from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADS, MAX_SHARE, NOBODY, RUNNING, UNCHANGED
 from gpu_cluster_gym.simulator.kernel.cluster.machines import note_coming_or_going
-from gpu_cluster_gym.simulator.kernel.cluster.shapes import is_rigid
+from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import note_pace
+from gpu_cluster_gym.simulator.kernel.cluster.readings import bank_readings
 from gpu_cluster_gym.simulator.kernel.cluster.speed import (
-    bank,
     demand_on,
+    is_rigid,
     links_busy_on,
     pressure_on,
     set_speed,
@@ -26,17 +25,17 @@ def schedule(s, job, time):
     s.event_at[job] = time
     if known:
         at = s.place_in_events[job]
-        heaps.rise(s.events, 0, s.place_in_events, s.event_at, at)
-        heaps.sink(s.events, 0, s.num_active, s.place_in_events, s.event_at, s.place_in_events[job])
+        queues.rise(s.events, 0, s.place_in_events, s.event_at, at)
+        queues.sink(s.events, 0, s.num_active, s.place_in_events, s.event_at, s.place_in_events[job])
     else:
-        heaps.push(s.events, 0, s.num_active, s.place_in_events, s.event_at, job)
+        queues.push(s.events, 0, s.num_active, s.place_in_events, s.event_at, job)
         s.num_active += 1
 
 
 @compiled
 def retire(s, job):
     """Take a job out of the events: it holds nothing any more."""
-    heaps.remove(s.events, 0, s.num_active, s.place_in_events, s.event_at, job)
+    queues.remove(s.events, 0, s.num_active, s.place_in_events, s.event_at, job)
     s.num_active -= 1
     s.place_in_events[job] = NOBODY
 
@@ -115,6 +114,23 @@ def run(s, jobs, job):
     set_speed(s, jobs, job)
     note_coming_or_going(s, job, True)
     plan(s, jobs, job)
+
+
+@compiled
+def bank(s, job):
+    """Bank what a running job has done so far at its present rate."""
+    bank_readings(s, job)
+    spent = s.clock - s.banked[job]
+    s.attained_s[job] += s.rate[job] * spent
+    s.delay_s[job] += (1.0 - s.rate[job]) * spent
+    s.busy_s[job] += s.efficiency[job] * spent
+    s.busy_gpu_s[job] += (
+        s.width[job] * s.efficiency[job] * max(min(s.clock, s.busy_until) - s.banked[job], 0.0)
+    )
+    s.shared_s[job] += s.shared_fraction[job] * spent
+    s.shared_gpu_s[job] += s.width[job] * s.shared_fraction[job] * spent
+    s.run_gpu_s[job] += s.width[job] * spent
+    s.banked[job] = s.clock
 
 
 @compiled

@@ -1,9 +1,12 @@
-"""The queue: a heap for each request_class, in the order of the active ranking."""
+"""Indexed binary heaps of jobs, smallest key first and equal keys by job.
+
+A heap is a stretch of an array: `heap[start : start + size]`. `place[job]` is the job's offset in its heap,
+which makes removal from the middle cost as little as from the top. Sizes are kept by the caller.
+"""
 
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster import heaps
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     ESTIMATE,
     LEVEL,
@@ -15,6 +18,71 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     SUBMIT,
     TRUE_REMAINING,
 )
+
+
+@compiled
+def before(key, a, b):
+    """Tell whether job `a` comes before job `b`."""
+    return key[a] < key[b] or (key[a] == key[b] and a < b)
+
+
+@compiled
+def rise(heap, start, place, key, at):
+    """Move the job at offset `at` up to where it belongs."""
+    job = heap[start + at]
+    while at > 0:
+        parent = (at - 1) // 2
+        other = heap[start + parent]
+        if not before(key, job, other):
+            break
+        heap[start + at] = other
+        place[other] = at
+        at = parent
+    heap[start + at] = job
+    place[job] = at
+
+
+@compiled
+def sink(heap, start, size, place, key, at):
+    """Move the job at offset `at` down to where it belongs."""
+    job = heap[start + at]
+    child = 2 * at + 1
+    while child < size:
+        if child + 1 < size and before(key, heap[start + child + 1], heap[start + child]):
+            child += 1
+        other = heap[start + child]
+        if not before(key, other, job):
+            break
+        heap[start + at] = other
+        place[other] = at
+        at = child
+        child = 2 * at + 1
+    heap[start + at] = job
+    place[job] = at
+
+
+@compiled
+def push(heap, start, size, place, key, job):
+    """Put `job` into a heap of `size` jobs."""
+    heap[start + size] = job
+    rise(heap, start, place, key, size)
+
+
+@compiled
+def remove(heap, start, size, place, key, job):
+    """Take `job` out of a heap of `size` jobs, wherever it stands."""
+    at = place[job]
+    last = heap[start + size - 1]
+    if last == job:
+        return
+    heap[start + at] = last
+    rise(heap, start, place, key, at)
+    sink(heap, start, size - 1, place, key, place[last])
+
+
+# FROM simulator/kernel/cluster/queues.py
+# The queue: a heap for each request_class, in the order of the active ranking.
+
 
 LEAST_SHARE = 0.2  # of what was attained, in the estimate of what remains
 LEAST_SECONDS = 15.0
@@ -101,9 +169,7 @@ def enqueue(s, jobs, job):
     """Put a job into the queue of its request_class."""
     request_class = jobs[job].request_class
     s.order[job] = order_of(s, jobs, job)
-    heaps.push(
-        s.queue, s.queue_start[request_class], s.queue_size[request_class], s.place_in_queue, s.order, job
-    )
+    push(s.queue, s.queue_start[request_class], s.queue_size[request_class], s.place_in_queue, s.order, job)
     s.queue_size[request_class] += 1
 
 
@@ -111,9 +177,7 @@ def enqueue(s, jobs, job):
 def dequeue(s, jobs, job):
     """Take a job out of the queue of its request_class."""
     request_class = jobs[job].request_class
-    heaps.remove(
-        s.queue, s.queue_start[request_class], s.queue_size[request_class], s.place_in_queue, s.order, job
-    )
+    remove(s.queue, s.queue_start[request_class], s.queue_size[request_class], s.place_in_queue, s.order, job)
     s.queue_size[request_class] -= 1
 
 
@@ -126,7 +190,7 @@ def reorder(s, jobs):
         for size in range(s.queue_size[request_class]):
             job = s.queue[start + size]
             s.order[job] = order_of(s, jobs, job)
-            heaps.rise(s.queue, start, s.place_in_queue, s.order, size)
+            rise(s.queue, start, s.place_in_queue, s.order, size)
 
 
 @compiled
@@ -143,6 +207,6 @@ def first_open(s):
     for request_class in range(s.num_classes):
         if s.queue_size[request_class] > 0 and not s.exhausted[request_class]:
             job = s.queue[s.queue_start[request_class]]
-            if first == NOBODY or heaps.before(s.order, job, first):
+            if first == NOBODY or before(s.order, job, first):
                 first = job
     return first

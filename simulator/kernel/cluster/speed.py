@@ -16,20 +16,20 @@ t_iter now.
 The formula and its figures are fitted to public measurements; `benchmarks/calibration.py` prints how well it does.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster.core_readings import bank_readings
-from gpu_cluster_gym.simulator.kernel.cluster.exchange import (
-    PLENTY_OF_CORES,
-    UNDISTURBED,
-    Burden,
-    Setting,
-    sync_time,
-    through_host,
-    transfer_time,
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
+    MAX_SHARE,
+    MOST_SERVERS,
+    NOBODY,
+    RUNNING,
+    SERVER_CORES,
+    TURNS,
+    WORKER_CORES,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, RUNNING, SERVER_CORES, TURNS
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_on
 from gpu_cluster_gym.simulator.kernel.cluster.placement import largest_node, place
 
@@ -232,23 +232,6 @@ def shared_fraction_of(s, jobs, job):
 
 
 @compiled
-def bank(s, job):
-    """Bank what a running job has done so far at its present rate."""
-    bank_readings(s, job)
-    spent = s.clock - s.banked[job]
-    s.attained_s[job] += s.rate[job] * spent
-    s.delay_s[job] += (1.0 - s.rate[job]) * spent
-    s.busy_s[job] += s.efficiency[job] * spent
-    s.busy_gpu_s[job] += (
-        s.width[job] * s.efficiency[job] * max(min(s.clock, s.busy_until) - s.banked[job], 0.0)
-    )
-    s.shared_s[job] += s.shared_fraction[job] * spent
-    s.shared_gpu_s[job] += s.width[job] * s.shared_fraction[job] * spent
-    s.run_gpu_s[job] += s.width[job] * spent
-    s.banked[job] = s.clock
-
-
-@compiled
 def drawn_by_each(s, jobs, job):
     """GB/s that an active job on GPUs draws from host memory for each: for its input, and for what it exchanges."""
     drawn = jobs[job].gbs_each
@@ -307,3 +290,143 @@ def set_iteration(s, jobs, job, nodes):
     fed = Setting(workers, servers, nodes, PLENTY_OF_CORES)
     jobs[job].iteration_s = iteration_time(s, jobs, job, asked, UNDISTURBED)
     jobs[job].ideal_iteration_s = iteration_time(s, jobs, job, fed, UNDISTURBED)
+
+
+# FROM simulator/kernel/cluster/exchange.py
+# What workers exchange at the end of each iteration, and how long that takes; the formula is told in `speed`.
+
+
+PLENTY_OF_CORES = 1e9  # cores
+
+
+class Setting(NamedTuple):
+    """In what a job runs: workers, parameter servers, the nodes on which they lie, and the cores that feed a worker."""
+
+    workers: int
+    servers: int
+    nodes: int
+    cores: float
+
+
+class Burden(NamedTuple):
+    """How many times longer it takes than undisturbed to compute, to go through memory, and to cross between nodes."""
+
+    slowdown: float
+    pressure: float
+    crossing: float
+
+
+UNDISTURBED = Burden(1.0, 1.0, 1.0)
+
+
+@compiled
+def transfer_time(s, jobs, job, setting):
+    """Seconds of an iteration in which links carry what workers exchange, if no other job crosses them."""
+    k, servers, traffic = setting.workers, setting.servers, jobs[job].sync_gb
+    if servers > 0:
+        return 2 * traffic * k / servers / s.inter_gbs
+    speed = s.intra_gbs if setting.nodes == 1 else s.inter_gbs
+    return 2 * (k - 1) / k * traffic / speed
+
+
+@compiled
+def through_host(jobs, job, setting):
+    """GB of an iteration that the host of each worker takes in and gives out: none where GPUs exchange directly."""
+    k, nodes = setting.workers, setting.nodes
+    if setting.servers > 0:
+        return 2 * jobs[job].sync_gb
+    return 2 * (k - 1) / k * jobs[job].sync_gb * nodes / k if nodes > 1 else 0.0
+
+
+@compiled
+def sync_time(s, jobs, job, setting, burden):
+    """Seconds of an iteration in which workers exchange what they have learned."""
+    k, servers, nodes = setting.workers, setting.servers, setting.nodes
+    if jobs[job].sync_gb == 0 or (
+        servers == 0 and k < 2
+    ):  # what exchanges nothing does not wait for links either
+        return 0.0
+    transfer = transfer_time(s, jobs, job, setting)
+    if nodes > 1:
+        transfer *= burden.crossing
+    if s.exchange_core_s > 0:
+        host = through_host(jobs, job, setting) * s.exchange_core_s * burden.pressure / setting.cores
+        transfer = max(transfer, host)
+    if servers > 0:
+        return transfer
+    return transfer + (s.intra_s * (k / nodes - 1) + s.inter_s * (nodes - 1))
+
+
+# FROM simulator/kernel/cluster/shapes.py
+# The shapes a job can have: how many workers and parameter servers, on GPUs or on CPU cores.
+
+
+@compiled
+def meant(jobs, job, count, workers, servers):
+    """Return the workers and servers of a placement on so many GPUs that may leave them open (0 and -1)."""
+    if workers == 0:
+        workers = count if count > 0 else jobs[job].num_gpus
+    return workers, jobs[job].servers if servers < 0 else servers
+
+
+@compiled
+def is_rigid(jobs, job):
+    """Tell whether a job always holds as many GPUs as it asks for."""
+    return (
+        jobs[job].min_workers == jobs[job].max_workers
+        and jobs[job].servers == 0
+        and jobs[job].cpu_slowdown == 0
+    )
+
+
+@compiled
+def is_shape(jobs, job, count, workers, servers):
+    """Tell whether a job can run with so many GPUs, workers and servers."""
+    row = jobs[job]
+    if row.num_gpus == 0:
+        return count == 0 and workers == 0 and servers == 0
+    if (
+        not row.min_workers <= workers <= row.max_workers
+        or servers > MOST_SERVERS
+        or (servers > 0) != (row.servers > 0)
+    ):
+        return False
+    if count == 0:
+        return row.cpu_slowdown > 0
+    return count == workers or count == workers + servers
+
+
+@compiled
+def cores_asked(jobs, job, count, workers, servers):
+    """Cores a GPU that a job asks for in a shape, those of its servers included; as a whole without GPUs."""
+    row = jobs[job]
+    if row.num_gpus == 0 or (count == row.num_gpus == workers and servers == row.servers):
+        return row.cores_each
+    if count == 0:
+        return WORKER_CORES * workers + SERVER_CORES * servers
+    fed = row.cores_each - cores_of_servers(row.servers, row.num_gpus, row.num_gpus)
+    return fed + cores_of_servers(servers, workers, count)
+
+
+@compiled
+def take_shape(s, job, count, workers, servers):
+    """Give a job a shape."""
+    s.width[job] = count
+    s.workers[job] = workers
+    s.servers[job] = servers
+
+
+@compiled
+def ask_again(s, jobs, job):
+    """Give a job that holds nothing the shape it asks for."""
+    take_shape(s, job, jobs[job].num_gpus, jobs[job].num_gpus, jobs[job].servers)
+
+
+@compiled
+def plan_shape(s, job, count, workers, servers, cores, node):
+    """Write down what a job will have that waits for GPUs."""
+    s.next_width[job] = count
+    s.next_workers[job] = workers
+    s.next_servers[job] = servers
+    s.next_cores[job] = cores
+    s.next_node[job] = node

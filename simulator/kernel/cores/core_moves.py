@@ -19,7 +19,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.decided import (
     propose,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, NOBODY, RUNNING, Tier
-from gpu_cluster_gym.simulator.kernel.cluster.listing import list_queued, note_wait
+from gpu_cluster_gym.simulator.kernel.cluster.legality import list_queued, note_wait
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
 from gpu_cluster_gym.simulator.kernel.cores.core_memory import CORE_FIELDS, OWN_FIELDS
 from gpu_cluster_gym.simulator.kernel.cores.core_sharing import (
@@ -30,7 +30,7 @@ from gpu_cluster_gym.simulator.kernel.cores.core_sharing import (
 )
 from gpu_cluster_gym.simulator.kernel.cores.cores import LEAST_SHARE
 from gpu_cluster_gym.simulator.kernel.cores.throttling import throttle_one
-from gpu_cluster_gym.simulator.kernel.rankings.first_fit import place_first
+from gpu_cluster_gym.simulator.kernel.rankings.granting import place_first
 
 FIRST_CORES = 1.0  # for each GPU, beside those of servers
 NARROW, MIDDLING = 1, 4  # GPUs of the widest job of an array; from memory, not checked against the paper

@@ -14,14 +14,13 @@ import math
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster.core_readings import GOOD
+from gpu_cluster_gym.simulator.kernel.cluster.events import find_next
 from gpu_cluster_gym.simulator.kernel.cluster.layout import CHARGED, DONE, DOWN, MODULUS, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.machines import note_change_around
-from gpu_cluster_gym.simulator.kernel.cluster.noise import BANDWIDTH_ERROR, DRAWN, error_of, mixed
-from gpu_cluster_gym.simulator.kernel.cluster.outages import find_next
 from gpu_cluster_gym.simulator.kernel.cluster.placement import largest_node
 from gpu_cluster_gym.simulator.kernel.cluster.progress import plan
 from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now, estimate_now
+from gpu_cluster_gym.simulator.kernel.cluster.readings import BANDWIDTH_ERROR, DRAWN, GOOD, error_of, mixed
 from gpu_cluster_gym.simulator.kernel.cluster.speed import set_iteration
 from gpu_cluster_gym.simulator.kernel.cores.tuning import wanted_by_trial
 from gpu_cluster_gym.simulator.kernel.rule.history import run_time

@@ -2,8 +2,8 @@
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster import decided
-from gpu_cluster_gym.simulator.kernel.cluster.laws import may_resize
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.legality import may_resize
 from gpu_cluster_gym.simulator.kernel.cluster.readings import drawn_read
 from gpu_cluster_gym.simulator.kernel.cores.cores import servers_of
 from gpu_cluster_gym.simulator.kernel.cores.throttling import LEVELS

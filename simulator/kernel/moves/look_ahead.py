@@ -19,8 +19,8 @@ from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
 from gpu_cluster_gym.simulator.kernel.cluster import events
 from gpu_cluster_gym.simulator.kernel.cluster.decided import START, carry_out_next
 from gpu_cluster_gym.simulator.kernel.cluster.decided import WAIT as NOTHING
-from gpu_cluster_gym.simulator.kernel.cluster.discounting import HORIZON, discounted, step_cost
-from gpu_cluster_gym.simulator.kernel.cluster.noise import WORD, mixed
+from gpu_cluster_gym.simulator.kernel.cluster.events import HORIZON, discounted, step_cost
+from gpu_cluster_gym.simulator.kernel.cluster.readings import WORD, mixed
 from gpu_cluster_gym.simulator.kernel.moves.beliefs import believe_all
 from gpu_cluster_gym.simulator.kernel.moves.move_list import MOST_MOVES, WAIT, clear
 from gpu_cluster_gym.simulator.kernel.moves.move_options import list_moves

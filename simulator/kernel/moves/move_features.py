@@ -5,7 +5,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, QUEUED, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now
-from gpu_cluster_gym.simulator.kernel.cluster.scales import as_time, largest_memory
+from gpu_cluster_gym.simulator.kernel.cluster.readings import as_time, largest_memory
 from gpu_cluster_gym.simulator.kernel.moves.move_list import (
     DISPLACE,
     FEATURES,

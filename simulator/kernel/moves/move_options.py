@@ -8,9 +8,9 @@ with more workers or without those beside it; fewer workers; a pause. To wait fo
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster import events, laws
+from gpu_cluster_gym.simulator.kernel.cluster import events, legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import LEAST_CORES, MAX_SHARE, NOBODY, OPEN
-from gpu_cluster_gym.simulator.kernel.cluster.shapes import cores_asked
+from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_asked
 from gpu_cluster_gym.simulator.kernel.cores.cores import servers_of, spread
 from gpu_cluster_gym.simulator.kernel.moves.choosing_cores import add_core_moves
 from gpu_cluster_gym.simulator.kernel.moves.move_features import describe_move
@@ -68,7 +68,7 @@ def add_start(s, jobs, m, v, job, way, gpus, most):
     if not can_be_fed(s, m, gpus):
         return
     servers = m.way_servers[way]
-    if servers > 0 and laws.why_no_start(s, jobs, job, laws.Seat(gpus, 0.0, NOBODY, 0, servers)) > 0:
+    if servers > 0 and legality.why_no_start(s, jobs, job, legality.Seat(gpus, 0.0, NOBODY, 0, servers)) > 0:
         return
     k = add(v, START, job, gpus, most)
     if k >= 0:
@@ -187,7 +187,7 @@ def add_moves_of_running(s, jobs, m, v, count, most):
 @compiled
 def add_move(s, jobs, m, v, job, gpus, won, most):
     """List the move of a running job to these GPUs, with the servers noted, if it is legal."""
-    if laws.why_no_move(s, jobs, job, laws.Seat(gpus, 0.0, NOBODY, 0, m.servers)) > 0:
+    if legality.why_no_move(s, jobs, job, legality.Seat(gpus, 0.0, NOBODY, 0, m.servers)) > 0:
         return
     k = add(v, MOVE, job, gpus, most)
     if k >= 0:

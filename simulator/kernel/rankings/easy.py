@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster import heaps
+from gpu_cluster_gym.simulator.kernel.cluster import queues
 from gpu_cluster_gym.simulator.kernel.cluster.actions import start, start_placed
 from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY
 from gpu_cluster_gym.simulator.kernel.cluster.placement import choose_nodes, place
@@ -42,12 +42,12 @@ def find_shadow(s, jobs, head):
         s.candidates[k] = s.events[k]
         s.order[s.events[k]] = projected_end(s, jobs, s.events[k])
     for k in range(count):
-        heaps.push(s.candidates, 0, k, s.place_in_queue, s.order, s.candidates[k])
+        queues.push(s.candidates, 0, k, s.place_in_queue, s.order, s.candidates[k])
     while count > 0:
         shadow = s.order[s.candidates[0]]
         while count > 0 and s.order[s.candidates[0]] == shadow:
             job = s.candidates[0]
-            heaps.remove(s.candidates, 0, count, s.place_in_queue, s.order, job)
+            queues.remove(s.candidates, 0, count, s.place_in_queue, s.order, job)
             count -= 1
             add_what_it_holds(s, room, cores, job)
         if choose_nodes(s, jobs, head, room, cores):
@@ -94,7 +94,7 @@ def first_harmless(s, jobs, head, shadow):
         for at in range(begin, begin + size):
             job = s.queue[at]
             harmless = spare or s.clock + estimate_now(s, jobs, job) <= shadow
-            if harmless and (best == NOBODY or heaps.before(s.order, job, best)):
+            if harmless and (best == NOBODY or queues.before(s.order, job, best)):
                 best = job
     return best
 

@@ -1,16 +1,89 @@
-"""Rankings carried out: one scheduling pass over the jobs in key order at each instant."""
+"""The active ranking: take it on, carry it out at an instant, and run it to the end of an episode."""
+
+import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster import heaps
+from gpu_cluster_gym.simulator.kernel.cluster import queues
 from gpu_cluster_gym.simulator.kernel.cluster.actions import start, start_on
+from gpu_cluster_gym.simulator.kernel.cluster.events import advance
 from gpu_cluster_gym.simulator.kernel.cluster.holding import can_serve
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, PAUSING, ROUNDING, STRICT
-from gpu_cluster_gym.simulator.kernel.cluster.machines import is_free
-from gpu_cluster_gym.simulator.kernel.cluster.pausing import pause
-from gpu_cluster_gym.simulator.kernel.cluster.placement import choose_for_cpu_job, choose_nodes, largest_node
-from gpu_cluster_gym.simulator.kernel.cluster.queues import dequeue, enqueue, first_open, open_all
-from gpu_cluster_gym.simulator.kernel.rankings.blocked import is_blocked
-from gpu_cluster_gym.simulator.kernel.rankings.rivals import gather_rivals
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
+    BY_ORDER,
+    EASY,
+    IF_IT_PAYS,
+    MAX_SHARE,
+    MOST_BLOCKED,
+    NOBODY,
+    PAUSING,
+    ROUNDING,
+    RUNNING,
+    STRICT,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone, is_free, is_on_closed
+from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import HAIR, is_by_time, most_left, tighten
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause, pause
+from gpu_cluster_gym.simulator.kernel.cluster.placement import (
+    can_hold,
+    choose_for_cpu_job,
+    choose_nodes,
+    largest_node,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.queues import (
+    LEAST_SHARE,
+    attained_now,
+    dequeue,
+    enqueue,
+    first_open,
+    open_all,
+    order_of,
+    remaining_now,
+    reorder,
+)
+from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import walk_paying
+from gpu_cluster_gym.simulator.kernel.rankings.easy import walk_easy
+
+
+@compiled
+def walk(s, jobs):
+    """Carry out the active ranking at this instant."""
+    if s.num_queued == 0:
+        return
+    if s.preempt == IF_IT_PAYS:
+        walk_paying(s, jobs)
+    elif s.preempt == BY_ORDER:
+        if s.pooled:
+            walk_pool(s, jobs)
+        else:
+            walk_all(s, jobs)
+    elif s.discipline == EASY:
+        walk_easy(s, jobs)
+    else:
+        walk_queue(s, jobs)
+
+
+@compiled
+def adopt(s, jobs, key, exponent, margin, preempt):
+    """Take on another rule."""
+    s.key = key
+    s.exponent = exponent
+    s.margin = margin
+    s.preempt = preempt
+    reorder(s, jobs)
+
+
+@compiled
+def run_rule(s, jobs):
+    """Carry out the active ranking from here until every job is done."""
+    while s.num_done < s.num_jobs:
+        if not advance(s, jobs):
+            return False
+        walk(s, jobs)
+    return True
+
+
+# FROM simulator/kernel/rankings/rankings.py
+# Rankings carried out: one scheduling pass over the jobs in key order at each instant.
+
 
 # Stages of a grant: on free GPUs, on those that pauses in flight will free too, on all that are not granted.
 FREE, IN_FLIGHT, DISPLACING = 1, 2, 3
@@ -179,7 +252,7 @@ def grant(s, jobs, job, given):
 def add_victim(s, job, first, num_victims):
     """List a victim, in order among those from `first` on; return the number of all."""
     at = num_victims
-    while at > first and heaps.before(s.order, job, s.victims[at - 1]):
+    while at > first and queues.before(s.order, job, s.victims[at - 1]):
         s.victims[at] = s.victims[at - 1]
         at -= 1
     s.victims[at] = job
@@ -196,7 +269,7 @@ def settle_before(s, job, num_candidates, num_victims):
     left = 0
     for k in range(num_candidates):
         rival = s.candidates[k]
-        if not heaps.before(s.order, rival, job):
+        if not queues.before(s.order, rival, job):
             s.candidates[left] = rival
             left += 1
         elif not keeps_its_gpus(s, rival):
@@ -314,3 +387,231 @@ def walk_all(s, jobs):
     open_gpus(s, num_candidates)
     num_granted, num_victims = walk_grants(s, jobs, num_candidates)
     carry_out(s, jobs, num_granted, num_victims)
+
+
+# FROM simulator/kernel/rankings/rivals.py
+# Rivals of the queue: the running jobs that a pass of a preemptive ranking may displace.
+
+
+@compiled
+def is_rival(s, jobs, head, job):
+    """Tell whether an active job comes after `head` and may be paused for it; its key is written down."""
+    if not may_pause(s, job) or s.width[job] == 0 or not is_alone(s, job):
+        return False
+    if s.failing and is_on_closed(s, job):
+        return False
+    s.order[job] = order_of(s, jobs, job)
+    return queues.before(s.order, head, job)
+
+
+@compiled
+def gather_on(s, jobs, head, node, count):
+    """Add the rivals whose first GPU is on a node to the candidates; return their number."""
+    before = count
+    for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
+        job = s.first_owner[gpu]
+        if job != NOBODY and s.first_slot[job] // MAX_SHARE == gpu and is_rival(s, jobs, head, job):
+            s.candidates[count] = job
+            count += 1
+    if count == before:
+        tighten(s, jobs, node)
+    return count
+
+
+@compiled
+def gather_rivals(s, jobs, head):
+    """Collect the running jobs that come after `head`, the first in the queue; return their number.
+
+    Those before it keep their GPUs whatever happens, as does a loading job, one beside another, one on a node that is
+    closed, one without GPUs, and one that was started at this very instant.
+    """
+    count = 0
+    if is_by_time(s) and not s.pooled:
+        for node in range(s.num_nodes):
+            if most_left(s, node) >= s.order[head]:
+                count = gather_on(s, jobs, head, node, count)
+        return count
+    for k in range(s.num_active):
+        if is_rival(s, jobs, head, s.events[k]):
+            s.candidates[count] = s.events[k]
+            count += 1
+    return count
+
+
+# FROM simulator/kernel/rankings/blocked.py
+# Heads of the queue for which a pass has found no room, and would find none again.
+#
+# Under a ranking by remaining time a queued job's key is constant, and those of running jobs fall. So a job that found
+# too few GPUs on every node, counting all that are not held by a job that comes before it, waits until a node changes: a
+# job releases GPUs there, begins to pause, or has another pace. Nodes are stamped when that happens (`mark_node`), and
+# only those with a new stamp are looked at again. Estimates that have been exceeded rise with what was attained, so that
+# a finding about them holds for `LOOK_AHEAD` only.
+
+
+LOOK_AHEAD = 300.0  # s
+
+
+@compiled
+def is_remembered(s, jobs, job):
+    """Tell whether what is found about a queued job may be remembered: it wants GPUs, and cores do not count."""
+    return (
+        is_by_time(s)
+        and not s.cpu_limited
+        and s.discipline != STRICT
+        and jobs[job].request_class < MOST_BLOCKED
+        and jobs[job].num_gpus > 0
+    )
+
+
+@compiled
+def comes_before(s, jobs, job, key):
+    """Tell whether a running job surely comes before one with this key, now and for the time to look ahead."""
+    left = remaining_now(s, jobs, job)
+    if not s.exact:
+        left = max(left, LEAST_SHARE * (attained_now(s, job) + s.rate[job] * LOOK_AHEAD))
+    return left + HAIR < key
+
+
+@compiled
+def room_on(s, jobs, job, node):
+    """Count the GPUs of a node that a queued job may get at most: all but those of jobs that come before it."""
+    count = 0
+    if not can_hold(s, jobs, job, node):
+        return count
+    for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
+        holder = s.first_owner[gpu]
+        if holder == NOBODY or s.phase[holder] != RUNNING or not comes_before(s, jobs, holder, s.order[job]):
+            count += 1
+    return count
+
+
+@compiled
+def node_may_have_room(s, jobs, job, since):
+    """Tell whether a node that has changed since a stamp may have room for a gang that fits one node."""
+    wanted = jobs[job].num_gpus
+    for node in range(s.num_nodes):
+        if (
+            s.node_stamp[node] > since
+            and s.node_gpus[node] >= wanted
+            and room_on(s, jobs, job, node) >= wanted
+        ):
+            return True
+    return False
+
+
+@compiled
+def nodes_may_have_room(s, jobs, job):
+    """Tell whether there may be room for a gang that takes whole nodes, and a part of one more."""
+    whole = 0
+    part = 0
+    for node in range(s.num_nodes):
+        count = room_on(s, jobs, job, node)
+        if count == s.node_gpus[node]:
+            whole += count
+        else:
+            part = max(part, count)
+    return whole + part >= jobs[job].num_gpus
+
+
+@compiled
+def is_blocked(s, jobs, job):
+    """Tell whether the first queued job of its class surely gets no GPUs in this pass; remember it if so."""
+    if not is_remembered(s, jobs, job):
+        return False
+    at = jobs[job].request_class
+    known = s.blocked_job[at] == job and s.blocked_key[at] == s.order[job] and s.clock <= s.blocked_until[at]
+    since = s.blocked_stamp[at] if known else -1
+    if since == s.stamp:
+        return True
+    if jobs[job].num_gpus <= largest_node(s, jobs, job):
+        may = node_may_have_room(s, jobs, job, since)
+    else:
+        may = nodes_may_have_room(s, jobs, job)
+    if may:
+        s.blocked_job[at] = NOBODY
+        return False
+    if not known:
+        s.blocked_job[at] = job
+        s.blocked_key[at] = s.order[job]
+        s.blocked_until[at] = np.inf if s.exact else s.clock + LOOK_AHEAD
+    s.blocked_stamp[at] = s.stamp
+    return True
+
+
+# FROM simulator/kernel/rankings/pooled_gpus.py
+# Preemptive rankings where node borders do not matter: the same walk by counts alone.
+
+
+@compiled
+def not_granted_yet(s, jobs, num_rivals):
+    """GPUs that are free, in flight, or held by preemption candidates."""
+    count = s.num_free
+    for k in range(s.num_active):
+        if s.phase[s.events[k]] == PAUSING:
+            count += s.width[s.events[k]]
+    for k in range(num_rivals):
+        count += s.width[s.candidates[k]]
+    return count
+
+
+@compiled
+def next_in_order(s, num_rivals):
+    """Return the next job of the pass, queued or a rival, or NOBODY; the rivals are a heap."""
+    job = first_open(s)
+    if num_rivals > 0 and (job == NOBODY or queues.before(s.order, s.candidates[0], job)):
+        return s.candidates[0]
+    return job
+
+
+@compiled
+def walk_counts(s, jobs, num_rivals):
+    """Grant counts of GPUs in key order; return how many queued jobs were granted and how many must pause."""
+    left = not_granted_yet(s, jobs, num_rivals)
+    for k in range(num_rivals):
+        queues.push(s.candidates, 0, k, s.place_in_queue, s.order, s.candidates[k])
+    num_granted = 0
+    num_victims = 0
+    closed = False
+    job = next_in_order(s, num_rivals)
+    while job != NOBODY:
+        wanted = s.width[job]
+        running = s.phase[job] == RUNNING
+        granted = wanted <= left and (running or not closed)
+        if granted:
+            left -= wanted
+        if running:
+            queues.remove(s.candidates, 0, num_rivals, s.place_in_queue, s.order, job)
+            num_rivals -= 1
+            if not granted:
+                s.victims[num_victims] = job
+                num_victims += 1
+        elif granted:
+            dequeue(s, jobs, job)
+            s.granted[num_granted] = job
+            num_granted += 1
+        else:
+            s.exhausted[jobs[job].request_class] = 1
+        if not granted and s.discipline == STRICT:
+            closed = True
+        job = next_in_order(s, num_rivals)
+    return num_granted, num_victims
+
+
+@compiled
+def walk_pool(s, jobs):
+    """One walk of a preemptive ranking over a pool of GPUs."""
+    open_all(s)
+    head = first_open(s)
+    if head == NOBODY:
+        return
+    num_granted, num_victims = walk_counts(s, jobs, gather_rivals(s, jobs, head))
+    for k in range(num_granted):
+        enqueue(s, jobs, s.granted[k])
+    for k in range(num_victims):
+        pause(s, jobs, s.victims[k])
+    budget = s.num_free
+    for k in range(num_granted):
+        job = s.granted[k]
+        budget -= jobs[job].num_gpus
+        if budget >= 0:
+            start(s, jobs, job)

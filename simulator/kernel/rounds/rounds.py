@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster import events, laws
+from gpu_cluster_gym.simulator.kernel.cluster import events, legality
 from gpu_cluster_gym.simulator.kernel.cluster.decided import (
     MOVE_FIELDS,
     PAUSE,
@@ -21,7 +21,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.decided import (
     dtype_of,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_LEVELS, NOBODY, PAUSING, QUEUED, RUNNING, Tier
-from gpu_cluster_gym.simulator.kernel.cluster.listing import (
+from gpu_cluster_gym.simulator.kernel.cluster.legality import (
     list_queued_or_running,
     may_start,
     note_wait,
@@ -204,7 +204,8 @@ def may_begin(s, jobs, m):
     gpus = m.gpus[: m.num_gpus]
     return (
         m.num_victims == 0
-        or laws.why_no_start(s, jobs, m.move_job, laws.Seat(gpus, 0.0, m.node, m.workers, m.servers)) == 0
+        or legality.why_no_start(s, jobs, m.move_job, legality.Seat(gpus, 0.0, m.node, m.workers, m.servers))
+        == 0
     )
 
 

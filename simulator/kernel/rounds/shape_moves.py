@@ -7,10 +7,10 @@ no other job is touched. CPU jobs start where they fit.
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster import events, laws
+from gpu_cluster_gym.simulator.kernel.cluster import events, legality
 from gpu_cluster_gym.simulator.kernel.cluster.decided import MOVE, PAUSE, START, WAIT, carry_out
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
-from gpu_cluster_gym.simulator.kernel.cluster.listing import note_wait
+from gpu_cluster_gym.simulator.kernel.cluster.legality import note_wait
 from gpu_cluster_gym.simulator.kernel.rounds.glances import find_anything, next_on_cores
 from gpu_cluster_gym.simulator.kernel.rounds.shape_memory import PROFILE, STEPS, Form, cores_for
 from gpu_cluster_gym.simulator.kernel.rounds.shape_plan import (
@@ -68,10 +68,10 @@ def has_cores(s, jobs, m, job):
 @compiled
 def may_begin(s, jobs, m, job):
     """Tell whether a job may start, or for a running one go on, with what has been written down."""
-    seat = laws.Seat(m.gpus[: m.num_gpus], 0.0, m.node, m.workers, m.servers)
+    seat = legality.Seat(m.gpus[: m.num_gpus], 0.0, m.node, m.workers, m.servers)
     if m.may_move[job]:
-        return laws.why_no_move(s, jobs, job, seat) == 0
-    return laws.why_no_start(s, jobs, job, seat) == 0
+        return legality.why_no_move(s, jobs, job, seat) == 0
+    return legality.why_no_start(s, jobs, job, seat) == 0
 
 
 @compiled

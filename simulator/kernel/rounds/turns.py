@@ -8,10 +8,10 @@ runs on. Between rounds what fits starts where it has a share, and no job is pau
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster import events, laws
+from gpu_cluster_gym.simulator.kernel.cluster import events, legality
 from gpu_cluster_gym.simulator.kernel.cluster.decided import MOVE, PAUSE, START, WAIT, carry_out
 from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, NOBODY, QUEUED, RUNNING
-from gpu_cluster_gym.simulator.kernel.cluster.listing import may_start, note_wait
+from gpu_cluster_gym.simulator.kernel.cluster.legality import may_start, note_wait
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
 from gpu_cluster_gym.simulator.kernel.rounds.glances import (
@@ -165,10 +165,10 @@ def begin_pass(s, jobs, m):
 @compiled
 def may_begin(s, jobs, m):
     """Tell whether the move that has been found may be made."""
-    job, seat = m.move_job, laws.Seat(m.gpus[: m.num_gpus], 0.0, NOBODY, 0, -1)
+    job, seat = m.move_job, legality.Seat(m.gpus[: m.num_gpus], 0.0, NOBODY, 0, -1)
     if m.waits[job]:
-        return laws.why_no_start(s, jobs, job, seat) == 0
-    return laws.why_no_move(s, jobs, job, seat) == 0
+        return legality.why_no_start(s, jobs, job, seat) == 0
+    return legality.why_no_move(s, jobs, job, seat) == 0
 
 
 @compiled

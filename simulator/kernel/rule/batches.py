@@ -10,9 +10,9 @@ of one that has ended, once.
 import math
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster.core_readings import reading, tells
 from gpu_cluster_gym.simulator.kernel.cluster.decided import Fields
 from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, NOBODY
+from gpu_cluster_gym.simulator.kernel.cluster.readings import reading, tells
 from gpu_cluster_gym.simulator.kernel.rule.history import (
     log_estimate,
     middle_beyond,

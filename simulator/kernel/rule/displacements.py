@@ -3,9 +3,9 @@
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster.bounds import HAIR
-from gpu_cluster_gym.simulator.kernel.cluster.knapsack import cheapest, cheapest_in
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import HAIR
+from gpu_cluster_gym.simulator.kernel.rankings.room import cheapest, cheapest_in
 from gpu_cluster_gym.simulator.kernel.rule.places import list_gpus, num_places
 from gpu_cluster_gym.simulator.kernel.rule.rule_memory import MOST_GPUS, copy
 from gpu_cluster_gym.simulator.kernel.rule.seats import (

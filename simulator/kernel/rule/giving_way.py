@@ -6,8 +6,13 @@ from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled
 from gpu_cluster_gym.simulator.kernel.cluster.decided import PAUSE, propose
 from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, PAUSING, QUEUED
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
-from gpu_cluster_gym.simulator.kernel.rankings.pausing_for import cores_of_servers_now, cores_to_serve
-from gpu_cluster_gym.simulator.kernel.rankings.room import Pool, find_room, holding_nodes
+from gpu_cluster_gym.simulator.kernel.rankings.room import (
+    Pool,
+    cores_of_servers_now,
+    cores_to_serve,
+    find_room,
+    holding_nodes,
+)
 from gpu_cluster_gym.simulator.kernel.rule.displacements import (
     best_displacement,
     cost_of_pause,

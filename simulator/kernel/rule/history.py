@@ -16,7 +16,7 @@ the mean of d, which the few long ones rule (`benchmarks/history.py` prints how 
 
 The logarithm of the cores a GPU needs is normal likewise: its level is the mean over earlier jobs of like profile,
 those of training windows (the fitted file) and those that have ended here, by their readings
-(`simulator.kernel.cluster.core_readings`) and those of the batch; a reading that says only that no more are needed
+(`simulator.kernel.cluster.readings`) and those of the batch; a reading that says only that no more are needed
 counts where it is below what is believed without it.
 """
 
@@ -26,9 +26,9 @@ from functools import cache
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster.core_readings import reading, tells
 from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, NOBODY
 from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now, estimate_now, remaining_now
+from gpu_cluster_gym.simulator.kernel.cluster.readings import reading, tells
 
 SIZES = 24  # classes of GPUs: 0, 1, 2-3, 4-7 and so on
 MOST_CELLS = 512  # kinds of profile

@@ -9,7 +9,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, PAUSING, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.queues import remaining_now
-from gpu_cluster_gym.simulator.kernel.cluster.scales import as_time
+from gpu_cluster_gym.simulator.kernel.cluster.readings import as_time
 from gpu_cluster_gym.simulator.kernel.rule.ways import duty_of, pace_of
 
 LOAD = (

@@ -2,7 +2,7 @@
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.machines import count_on
-from gpu_cluster_gym.simulator.kernel.cluster.shapes import cores_asked
+from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_asked
 from gpu_cluster_gym.simulator.kernel.rule.ways import EPS, may_spread
 
 

@@ -125,7 +125,7 @@ MEMORY: Fields = (
     ("offers_gpus", "i4", ("gpus",)),
     ("offers_cost", "f8", ("gpus",)),
     ("offers_left_s", "f8", ("gpus",)),
-    ("best_sets", "f8", (MOST_GPUS + 1, 3)),  # see `simulator.kernel.cluster.knapsack`
+    ("best_sets", "f8", (MOST_GPUS + 1, 3)),  # see `simulator.kernel.rankings.room`
     ("sets", "i4", (MOST_GPUS + 1, MOST_GPUS)),
     # scratch: nodes
     ("empties", "i4", ("nodes",)),  # GPUs that are empty

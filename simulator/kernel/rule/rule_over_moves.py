@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster import events, laws, pausing
+from gpu_cluster_gym.simulator.kernel.cluster import events, legality, pausing
 from gpu_cluster_gym.simulator.kernel.cluster.decided import CORES, MOVE, PAUSE, START, WAIT, carry_out_next
 from gpu_cluster_gym.simulator.kernel.cluster.layout import RUNNING
 from gpu_cluster_gym.simulator.kernel.cores.throttling import LEVELS, any_throttled
@@ -16,15 +16,15 @@ from gpu_cluster_gym.simulator.kernel.rule.rule_sight import divides
 def is_legal(s, jobs, m, at):
     """Tell whether a move of the list may be made now."""
     kind, job, value = m.move_kind[at], m.move_job[at], m.move_value[at]
-    seat = laws.Seat(m.gpus[: m.num_gpus], value, m.node, 0, m.servers)
+    seat = legality.Seat(m.gpus[: m.num_gpus], value, m.node, 0, m.servers)
     if kind == START:
-        return laws.why_no_start(s, jobs, job, seat) == 0
+        return legality.why_no_start(s, jobs, job, seat) == 0
     if kind == MOVE:
-        return laws.why_no_move(s, jobs, job, seat) == 0
+        return legality.why_no_move(s, jobs, job, seat) == 0
     if kind == PAUSE:
         return pausing.may_pause(s, job)
     if kind == CORES:
-        return laws.may_resize(s, jobs, job, value)
+        return legality.may_resize(s, jobs, job, value)
     return s.phase[job] == RUNNING and jobs[job].num_gpus == 0 and 1.0 / LEVELS <= value <= 1.0
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster import laws
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, QUEUED, RUNNING
 from gpu_cluster_gym.simulator.kernel.rule.offers import fill_placement, slowest_chosen
 from gpu_cluster_gym.simulator.kernel.rule.places import list_gpus, num_places
@@ -63,7 +63,9 @@ def begin_slowly(s, jobs, m, job, ahead):
         if ends < least:
             least, found = ends, True
             fill_placement(jobs, m, job, m.chosen[:wanted], jobs[job].servers)
-    return found and laws.why_no_start(s, jobs, job, laws.Seat(m.gpus[:wanted], 0.0, NOBODY, 0, -1)) == 0
+    return (
+        found and legality.why_no_start(s, jobs, job, legality.Seat(m.gpus[:wanted], 0.0, NOBODY, 0, -1)) == 0
+    )
 
 
 @compiled

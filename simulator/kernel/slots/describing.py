@@ -3,13 +3,12 @@
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster.bounds import overhead_of
 from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, NOBODY, PAUSING, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import overhead_of
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
 from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now, estimate_now, remaining_now
-from gpu_cluster_gym.simulator.kernel.cluster.scales import as_time, largest_memory
-from gpu_cluster_gym.simulator.kernel.rankings.clearing import LEAST_RUN
-from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import worth
+from gpu_cluster_gym.simulator.kernel.cluster.readings import as_time, largest_memory
+from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import LEAST_RUN, worth
 from gpu_cluster_gym.simulator.kernel.slots.displacing import AS_IT_IS, CANNOT
 from gpu_cluster_gym.simulator.kernel.slots.features import (
     A_RANK,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster import bounds
+from gpu_cluster_gym.simulator.kernel.cluster import node_bounds
 from gpu_cluster_gym.simulator.kernel.cluster.actions import start
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, QUEUED, ROUNDING
 from gpu_cluster_gym.simulator.kernel.cluster.placement import (
@@ -14,14 +14,15 @@ from gpu_cluster_gym.simulator.kernel.cluster.placement import (
     surely_no_room,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.queues import cost_to_finish
-from gpu_cluster_gym.simulator.kernel.rankings.clearing import list_gpus, unmark
 from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import (
     displace,
     fewest_victims,
     find_victims,
     leaves_cores,
+    list_gpus,
     most_gain,
     pays,
+    unmark,
     worth,
 )
 from gpu_cluster_gym.simulator.kernel.slots.sight import (
@@ -202,7 +203,7 @@ def gains(s, jobs, effort, num_victims):
     """
     for k in range(num_victims):
         victim = s.victims[k]
-        if effort < s.left[victim] - s.margin * bounds.overhead_of(jobs, victim):
+        if effort < s.left[victim] - s.margin * node_bounds.overhead_of(jobs, victim):
             return True
     return effort < most_gain(s, jobs)
 

@@ -1,7 +1,7 @@
 """What is seen in the slots: the first queued jobs and how they can be picked, the longest running ones."""
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster import heaps
+from gpu_cluster_gym.simulator.kernel.cluster import queues
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, QUEUED, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.queues import first_open, open_all
 from gpu_cluster_gym.simulator.kernel.slots.describing import describe, describe_running, describe_way
@@ -26,7 +26,7 @@ from gpu_cluster_gym.simulator.kernel.slots.standing import know_all
 def insert(s, listed, count, most, job):
     """Insert a job by its key into a sorted list of at most `most`; return the new length."""
     k = count
-    while k > 0 and heaps.before(s.order, job, listed[k - 1]):
+    while k > 0 and queues.before(s.order, job, listed[k - 1]):
         if k < most:
             listed[k] = listed[k - 1]
         k -= 1

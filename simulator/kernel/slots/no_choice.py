@@ -3,18 +3,21 @@
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster import bounds
+from gpu_cluster_gym.simulator.kernel.cluster import node_bounds
 from gpu_cluster_gym.simulator.kernel.cluster.events import next_event, next_tick
 from gpu_cluster_gym.simulator.kernel.cluster.layout import QUEUED, ROUNDING, RUNNING, WEIGHTED
 from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold, largest_node
 from gpu_cluster_gym.simulator.kernel.cluster.queues import LEAST_SECONDS, LEAST_SHARE, attained_now
-from gpu_cluster_gym.simulator.kernel.rankings.clearing import (
+from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import (
     LEAST_RUN,
     clear,
+    fewest_of,
+    may_pay,
     note_who_may_be_displaced,
     unmark,
+    widest_running,
+    worth,
 )
-from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import fewest_of, may_pay, widest_running, worth
 from gpu_cluster_gym.simulator.kernel.slots.displacing import clear_best_listed, fits, gang_may_find
 from gpu_cluster_gym.simulator.kernel.slots.sight import (
     FITS,
@@ -51,7 +54,7 @@ def longest_left(s):
     """Seconds of run time that any running job has left at most."""
     longest = 0.0
     for node in range(s.num_nodes):
-        longest = max(longest, bounds.most_left(s, node))
+        longest = max(longest, node_bounds.most_left(s, node))
     return longest
 
 
@@ -139,7 +142,7 @@ def may_displace_any(s, jobs, sight, job, effort):
             continue
         fewest = (wanted - s.free[node] + widest - 1) // widest
         least = fewest * effort
-        if bounds.most_left(s, node) > least and pays_on(s, jobs, sight, job, node, effort, least):
+        if node_bounds.most_left(s, node) > least and pays_on(s, jobs, sight, job, node, effort, least):
             return True
     return False
 
@@ -158,7 +161,7 @@ def pays_on(s, jobs, sight, job, node, effort, least):
         if worth(s, jobs, effort, 0.0, 0, end) > 1.0:
             return True
     if sight.tight_at[node] != s.node_stamp[node]:
-        bounds.tighten(s, jobs, node)
+        node_bounds.tighten(s, jobs, node)
         sight.tight_at[node] = s.node_stamp[node]
     return False
 
@@ -174,8 +177,8 @@ def all_hopeless(s, jobs, sight):
     for node in range(s.num_nodes):
         if sight.tight_at[node] == s.node_stamp[node]:
             continue
-        if bounds.most_left(s, node) > longest_holder(s, sight, node) + bounds.HAIR:
-            bounds.tighten(s, jobs, node)
+        if node_bounds.most_left(s, node) > longest_holder(s, sight, node) + node_bounds.HAIR:
+            node_bounds.tighten(s, jobs, node)
             sight.tight_at[node] = s.node_stamp[node]
     return True
 

@@ -9,7 +9,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, MAX_SHARE, 
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
 from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now, left_of, whole_time
-from gpu_cluster_gym.simulator.kernel.rankings.clearing import LEAST_RUN
+from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import LEAST_RUN
 from gpu_cluster_gym.simulator.kernel.slots.features import NUM_RUNNING
 
 MOMENT = 5  # numbers that are others after any change of a record

@@ -3,15 +3,15 @@
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster.bounds import overhead_of
 from gpu_cluster_gym.simulator.kernel.cluster.layout import QUEUED
+from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import overhead_of
 from gpu_cluster_gym.simulator.kernel.cluster.queues import (
     attained_now,
     cost_to_finish,
     estimate_now,
     remaining_now,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.scales import as_time, largest_memory
+from gpu_cluster_gym.simulator.kernel.cluster.readings import as_time, largest_memory
 from gpu_cluster_gym.simulator.kernel.slots.features import (
     ATTAINED,
     CORES,
