@@ -79,9 +79,10 @@ class Learner(ABC):
     def ppo(self) -> dict[str, Any]:
         """Return the keywords of PPO that all actions share."""
         training = self.training
-        rate = training.step_size if training.evolves else training.learning_rate
         return {
-            "learning_rate": lambda left: rate * max(left, 0.0),  # the last rollout runs over
+            "learning_rate": lambda left: (
+                training.learning_rate * max(left, 0.0)
+            ),  # the last rollout runs over
             "n_steps": training.rollout,
             "batch_size": min(training.batch, training.rollout * training.environments),
             "n_epochs": training.epochs,

@@ -208,8 +208,8 @@ def test_a_search_alone_leaves_constants(scenario: Scenario, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "choices",
-    [{"search": 0.0}, {"algorithm": "evolution"}, {"begin": "runs/an-agent"}],
-    ids=["no share", "evolution", "a network that has learned"],
+    [{"search": 0.0}, {"begin": "runs/an-agent"}],
+    ids=["no share", "a network that has learned"],
 )
 def test_what_begins_without_a_search(choices: dict[str, Any]) -> None:
     assert replace(STEER, **choices).first_phase == 0
