@@ -17,8 +17,7 @@ from gpu_cluster_gym.agents.training import Training, usual
 from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
 from gpu_cluster_gym.evaluation.command import progress
 from gpu_cluster_gym.simulator.choice import check, choice
-from gpu_cluster_gym.simulator.errors import NeverEndsError
-from gpu_cluster_gym.simulator.old_names import LEARNED_BEFORE as OF_A_RUN
+from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.workloads import Scenario, Split
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ EXAMPLES = """Examples:
   python train_agent.py --action pick --physics exclusive    which job is next
 --list workloads or traces: what there is; --version"""
 OWN = "own"
-ACTION = choices.Preset("training", usual, OF_A_RUN, lambda training: training.action, ("learning_seed",))
+ACTION = choices.Preset("training", usual, lambda training: training.action, ("learning_seed",))
 PRESETS = choices.WORKLOAD | {"action": ACTION}
 
 
@@ -84,7 +83,7 @@ def work(args: Sequence[str]) -> None:
     try:
         with run_folder.noting(folder):
             score(wanted, [train(wanted, number, folder) for number in range(wanted.seeds)], folder)
-    except NeverEndsError as error:
+    except StalledEpisodeError as error:
         raise ValueError(f"{error}; what was learned so far is in {folder}") from error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; the best agent so far is in {folder}") from None

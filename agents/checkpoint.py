@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -15,9 +15,8 @@ from safetensors.torch import save as tensor_bytes
 from gpu_cluster_gym.agents.move_network import MoveNetwork
 from gpu_cluster_gym.agents.slot_network import SlotNetwork
 from gpu_cluster_gym.agents.steer_network import SteerNetwork
-from gpu_cluster_gym.agents.training import MOVE_KINDS, Training, usual
+from gpu_cluster_gym.agents.training import Training, usual
 from gpu_cluster_gym.evaluation.run_folder import BEST
-from gpu_cluster_gym.simulator import old_names
 from gpu_cluster_gym.simulator.choice import changed
 from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES
 from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
@@ -26,7 +25,6 @@ from gpu_cluster_gym.simulator.rule import Rule
 from gpu_cluster_gym.workloads import Scenario
 
 CHOICES, WEIGHTS = "agent.json", "weights.safetensors"
-FORMAT = 1
 C = TypeVar("C", Training, Scenario)
 MOST_SLOTS, MOST_HIDDEN = 4096, 4096  # a file that asks for more would only fill the memory
 LAYOUTS: dict[str, dict[str, object]] = {
@@ -37,22 +35,6 @@ LAYOUTS: dict[str, dict[str, object]] = {
 """What the network of each action reads and answers; one on the rule over moves may read less of the load."""
 Network = SlotNetwork | SteerNetwork | MoveNetwork
 ON_THE_RULE = SteerNetwork | MoveNetwork
-FORMER_START = Rule(
-    exponent=0.5,
-    price=4.0,
-    shared_price=0.0,
-    harm=1.0,
-    most_busy=2.0,
-    caution=0.25,
-    backlog=0.0,
-    contenders=1.0,
-    widening=0.0,
-    trust_cores=0.0,
-    trust_times=0.0,
-)
-"""Where agents begin that steer and do not say so: the rule with the default weights of then."""
-BEFORE = {"widening": 0.0, "trust_cores": 0.0, "trust_times": 0.0}
-"""Weights that an agent of before may not name, as they were then in effect."""
 
 
 class Agent(NamedTuple):
@@ -83,7 +65,6 @@ def save(folder: Path, agent: Agent, *, about: Mapping[str, object] | None = Non
     folder.mkdir(parents=True, exist_ok=True)
     libraries = {name: version(name) for name in ("torch", "stable-baselines3", "numpy")}
     choices = {
-        "format": FORMAT,
         "layout": layout_of(agent),
         "training": asdict(agent.training),
         "scenario": asdict(agent.scenario),
@@ -110,12 +91,11 @@ def load(folder: str | Path) -> Agent:
         raise ValueError(
             f"{folder} holds no agent that can be read ({CHOICES}, {WEIGHTS}): {error}"
         ) from None
-    if not isinstance(choices, dict) or choices.get("format") != FORMAT:
-        raise ValueError(f"{folder / CHOICES}: expected the choices of an agent, format {FORMAT}")
+    if not isinstance(choices, dict):
+        raise ValueError(f"{folder / CHOICES}: expected the choices of an agent")
     layout = _check_layout(folder, choices.get("layout"))
     action: Any = layout["action"]
-    unlimited = replace(usual(action), instead=MOVE_KINDS)  # as one was that does not say so
-    training = _read(unlimited, choices.get("training"), folder)
+    training = _read(usual(action), choices.get("training"), folder)
     scenario = _read(Scenario(), choices.get("scenario"), folder)
     if not (0 < training.queue_slots <= MOST_SLOTS and 0 < training.hidden <= MOST_HIDDEN):
         raise ValueError(f"{folder / CHOICES}: a network of absurd size")
@@ -153,8 +133,8 @@ def _start(folder: Path, layout: Mapping[str, Any]) -> Rule:
     if layout["action"] == "pick":
         return Rule()
     try:
-        return Rule(**BEFORE | layout["start"]) if "start" in layout else FORMER_START
-    except (TypeError, ValueError) as error:
+        return Rule(**layout["start"])
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{folder / CHOICES}: the rule with which it begins: {error}") from None
 
 
@@ -180,13 +160,13 @@ def _check_layout(folder: Path, layout: object) -> dict[str, object]:
 
 
 def _read(usual: C, content: object, folder: Path) -> C:
-    """Return choices with those of JSON in their place, by their names of now; what cannot be is refused."""
+    """Return choices with those of JSON in their place; what cannot be is refused."""
     kind = type(usual).__name__
     if not isinstance(content, dict):
         raise ValueError(f"{folder / CHOICES}: these are not the choices of a {kind}: {content!r:.200}")
     try:
-        given = old_names.current(content)
-        return changed(usual, {name: tuple(it) if isinstance(it, list) else it for name, it in given.items()})
+        given = {name: tuple(it) if isinstance(it, list) else it for name, it in content.items()}
+        return changed(usual, given)
     except ValueError as error:
         raise ValueError(f"{folder / CHOICES}: these are not the choices of a {kind}: {error}") from None
 

@@ -25,7 +25,7 @@ from gpu_cluster_gym.workloads import Scenario, named
 LEARNERS: dict[Action, type[Learner]] = {"steer": SteerLearner, "moves": MovesLearner, "pick": PickLearner}
 
 ALGORITHMS: dict[Action, tuple[Algorithm, ...]] = {
-    "steer": ("ppo", "evolution", "distillation"),
+    "steer": ("ppo", "distillation"),
     "moves": ("student", "ppo"),
     "pick": ("ppo",),
 }

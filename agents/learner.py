@@ -13,7 +13,7 @@ from gpu_cluster_gym.agents.checkpoint import Network
 from gpu_cluster_gym.agents.initialization import beginning
 from gpu_cluster_gym.agents.training import Training
 from gpu_cluster_gym.envs.batch import BatchEnv
-from gpu_cluster_gym.simulator.errors import NeverEndsError
+from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.traces import stream
 from gpu_cluster_gym.workloads import VARIED, Scenario, applicable, in_words, named
@@ -64,7 +64,7 @@ class Learner(ABC):
     def play(self, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
         """Play environment i on its window i to the end, by the most likely actions or by sampled ones.
 
-        NeverEndsError where jobs would never come to theirs.
+        StalledEpisodeError where jobs would never come to theirs.
         """
 
     def held(self, numbers: dict[str, float]) -> Policy | None:
@@ -79,9 +79,10 @@ class Learner(ABC):
     def ppo(self) -> dict[str, Any]:
         """Return the keywords of PPO that all actions share."""
         training = self.training
-        rate = training.step_size if training.evolves else training.learning_rate
         return {
-            "learning_rate": lambda left: rate * max(left, 0.0),  # the last rollout runs over
+            "learning_rate": lambda left: (
+                training.learning_rate * max(left, 0.0)
+            ),  # the last rollout runs over
             "n_steps": training.rollout,
             "batch_size": min(training.batch, training.rollout * training.environments),
             "n_epochs": training.epochs,
@@ -114,8 +115,8 @@ def seed_of(scenario: Scenario, training: Training) -> int:
 
 
 def refuse_endless(cut: np.ndarray, number: int) -> None:
-    """Raise NeverEndsError where an environment was cut: an agent that cannot bring jobs to their end."""
+    """Raise StalledEpisodeError where an environment was cut: an agent that cannot bring jobs to their end."""
     if cut.any():
-        raise NeverEndsError(
+        raise StalledEpisodeError(
             f"window {number} does not end: the agent pauses and restarts jobs again and again"
         )

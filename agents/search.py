@@ -16,7 +16,6 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from gpu_cluster_gym.agents.constants import Searching, evolution_of
-from gpu_cluster_gym.agents.evolution import groups_of_windows
 from gpu_cluster_gym.agents.sb3 import TwoPhases
 from gpu_cluster_gym.simulator.steered import REACH
 from gpu_cluster_gym.traces import stream
@@ -116,3 +115,13 @@ def side_by_side(env: VecEnv) -> int:
     """Return how many candidates can play at once, so that each plays as often on each workload."""
     of_workload = (len(list(each)) for _, each in groupby(env.get_attr("batch"), key=id))
     return math.gcd(TOGETHER, *of_workload)
+
+
+def groups_of_windows(env: VecEnv, rng: np.random.Generator, size: int) -> list[int]:
+    """Return a random window for each environment, shared by each `size` neighbours that have the same windows."""
+    numbers: list[int] = []
+    every = env.get_attr("windows")
+    for i, windows in enumerate(every):
+        alike = i % size > 0 and windows == every[i - 1]
+        numbers.append(numbers[-1] if alike else int(rng.choice(windows)))
+    return numbers

@@ -14,7 +14,6 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize
 
 from gpu_cluster_gym.agents.distillation import Distilled
-from gpu_cluster_gym.agents.evolution import Evolution
 from gpu_cluster_gym.agents.initialization import searched
 from gpu_cluster_gym.agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
 from gpu_cluster_gym.agents.search import SearchFirst
@@ -53,9 +52,7 @@ class SteerLearner(Learner):
         """Return the algorithm with its environments, nothing learned yet."""
         training = self.training
         algorithm: Callable[..., PPO] = PPO
-        if training.evolves:
-            algorithm = partial(Evolution, deviation=training.deviation)
-        elif training.algorithm == "distillation":
+        if training.algorithm == "distillation":
             algorithm = partial(Distilled, first=training.first_phase, offsets=self.taught())
         elif training.first_phase:
             algorithm = partial(SearchFirst, first=training.first_phase, sigma=training.sigma)
@@ -89,11 +86,9 @@ class SteerLearner(Learner):
     def environments(self) -> VecEnv:
         """Return the environments to learn in, an equal share of each workload; ValueError for fewer than workloads."""
         training, count = self.training, len(self.scenarios)
-        each = self.at_once if count > 1 else 1
-        if training.environments < each * count:
-            few = "two" if each > 1 else "one"
+        if training.environments < count:
             raise ValueError(
-                f"environments {training.environments}: expected {few} a workload, {each * count}, or more"
+                f"environments {training.environments}: expected one a workload, {count}, or more"
             )
         parts: list[VecEnv] = [
             VecMonitor(ClusterVecEnv(batch(share, scenario, count=training.windows, **self.environment())))
@@ -109,16 +104,9 @@ class SteerLearner(Learner):
 
     @property
     def shares(self) -> list[int]:
-        """How many environments each workload has; of mirrored pairs both, and what is left over the last."""
-        count, size = len(self.scenarios), self.at_once
-        groups, over = divmod(self.training.environments, size)
-        each, more = divmod(groups, count)
-        return [size * (each + (k < more)) + over * (k == count - 1) for k in range(count)]
-
-    @property
-    def at_once(self) -> int:
-        """How many environments have to be of one workload: mirrored pairs play the same window."""
-        return 2 if self.training.evolves else 1
+        """How many environments each workload has."""
+        each, more = divmod(self.training.environments, len(self.scenarios))
+        return [each + (k < more) for k in range(len(self.scenarios))]
 
     def taught(self) -> np.ndarray:
         """Return the offsets of each environment's constants, (N, weights): 0 where no search found any.

@@ -15,7 +15,7 @@ from gpu_cluster_gym.evaluation import report
 from gpu_cluster_gym.evaluation.comparison import Comparison, compare_agents
 from gpu_cluster_gym.evaluation.report import Maker
 from gpu_cluster_gym.evaluation.table_notes import FULL_WINDOWS
-from gpu_cluster_gym.simulator.errors import NeverEndsError
+from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.workloads import Scenario, Workload
 
@@ -61,12 +61,12 @@ def those_that_end(
 ) -> tuple[dict[str, pd.DataFrame], dict[str, str]]:
     """Return the results of policies under which all jobs end, and of the others why they do not.
 
-    NeverEndsError where they do under none. how: as for `report.episodes`.
+    StalledEpisodeError where they do under none. how: as for `report.episodes`.
     """
     tried = report.episodes(one_or_why, makers, workloads, **how)
     why = {name: next((each for each in found if isinstance(each, str)), "") for name, found in tried.items()}
     if all(why.values()):
-        raise NeverEndsError(f"jobs never end under any policy: {next(iter(why.values()))}")
+        raise StalledEpisodeError(f"jobs never end under any policy: {next(iter(why.values()))}")
     ended = {name: pd.concat(found, ignore_index=True) for name, found in tried.items() if not why[name]}
     return ended, {name: said for name, said in why.items() if said}
 
@@ -75,7 +75,7 @@ def one_or_why(make: Maker, workload: Workload, *, oracle: bool = False) -> pd.D
     """Return the results table of a new policy on a workload, or why jobs never end under it."""
     try:
         return report.one(make, workload, oracle=oracle)
-    except NeverEndsError as error:
+    except StalledEpisodeError as error:
         return str(error)
 
 

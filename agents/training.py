@@ -10,7 +10,7 @@ from gpu_cluster_gym.workloads import names
 
 UNION, CONSTANTS = "union", "constants"  # where learning may begin, or at an agent
 Action = Literal["steer", "moves", "pick"]
-Algorithm = Literal["ppo", "evolution", "distillation", "student"]
+Algorithm = Literal["ppo", "distillation", "student"]
 MOVE_KINDS = ("wait", "start", "displace", "move", "pause", "wait_a_minute")
 """Kinds of moves that are listed while cores and throttles follow by the rule: the first of the kernel's `KINDS`."""
 
@@ -35,8 +35,7 @@ class Training:
     of its moves; or pick the job to start, beginning as the threshold heuristic. It also sets the defaults of
     the choices below."""
     algorithm: Algorithm = "ppo"
-    """ppo; of what steers evolution: whole windows are played by pairs of networks whose weights differ; or
-    distillation: one network is taught the constants that were searched for each workload, by what it sees; of moves
+    """ppo; of what steers distillation: one network is taught the constants that were searched for each workload, by what it sees; of moves
     student: the network learns what each move wins in imagined futures."""
     steps: int = choice(81_920, least=1)
     """Decisions to learn from, rounded up to whole rollouts."""
@@ -98,10 +97,6 @@ class Training:
     which the network is taught, before PPO."""
     sigma: float = choice(0.5, above=0)
     """search: deviation of the first constants that are tried, in units of the weights' scales."""
-    deviation: float = choice(0.1, above=0)
-    """evolution: of the weights of the networks that are tried."""
-    step_size: float = choice(0.03, above=0)
-    """evolution: of Adam, in the place of the learning rate."""
     reward: Literal["rollout_advantage", "jct"] = "rollout_advantage"
     """pick, moves: by how much an action beats the base policy's own, of moves in imagined futures; or minus the time
     that jobs spend in the system, of moves over that of the rule's own run."""
@@ -125,11 +120,6 @@ class Training:
     def __post_init__(self) -> None:
         """Refuse numbers with which nothing can be learned; ChoiceError names each."""
         check(self)
-
-    @property
-    def evolves(self) -> bool:
-        """Whether networks are tried in pairs, in the place of PPO."""
-        return self.algorithm == "evolution"
 
     @property
     def first_phase(self) -> int:

@@ -14,7 +14,7 @@ from gpu_cluster_gym.envs.task import shared_windows
 from gpu_cluster_gym.evaluation import report, results
 from gpu_cluster_gym.evaluation.choices import workload_like
 from gpu_cluster_gym.evaluation.comparison import Comparison, compare
-from gpu_cluster_gym.simulator.errors import NeverEndsError
+from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.workloads import Scenario
 
 HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion_threshold")
@@ -85,7 +85,7 @@ class ValidationWindows:
         self.others = {name: self._summary(table) for name, table in tables.items()}
 
     def play(self, model: PPO, *, sampled: bool) -> tuple[pd.DataFrame, dict[str, float]]:
-        """Let the agent play every window; return the summary, and what is told besides. NeverEndsError as `play`."""
+        """Let the agent play every window; return the summary, and what is told besides. StalledEpisodeError as `play`."""
         played = self._learner.play(model, self._envs, sampled=sampled)
         return self._summary(played.table), played.numbers
 
@@ -122,7 +122,7 @@ class Validation:
         """
         try:
             played = {name: windows.play(model, sampled=sampled) for name, windows in self._each.items()}
-        except NeverEndsError:
+        except StalledEpisodeError:
             return Score(dict.fromkeys(SHOWN, math.inf), dict.fromkeys(self._others, NEVER), {})
         summary = pd.concat([each for each, _ in played.values()], ignore_index=True)
         told = {

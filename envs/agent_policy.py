@@ -15,7 +15,7 @@ from gpu_cluster_gym.envs.slots import PartialAction, Slots
 from gpu_cluster_gym.envs.steer import DECISIONS, WEIGHTS
 from gpu_cluster_gym.envs.task import MOST_INSTANTS, base_policy, forgives, seen_and_done, why_illegal
 from gpu_cluster_gym.simulator.choice import changed
-from gpu_cluster_gym.simulator.errors import NeverEndsError
+from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.moves import move_steps
 from gpu_cluster_gym.simulator.kernel.moves.move_list import MOST_MOVES, list_dtype
@@ -88,7 +88,7 @@ class SlotAgent:
     def _count(self, view: View) -> None:
         self._pauses += 1
         if self._pauses > MOST_INSTANTS * len(view.jobs.phase):
-            raise NeverEndsError(ENDLESS)
+            raise StalledEpisodeError(ENDLESS)
 
     def _decide(self, view: View) -> list[Action]:
         """Return what the agent does next; nothing where it has only put a start together."""
@@ -167,7 +167,7 @@ class MovesAgent(RunsWhole):
                 if not more[0]:
                     break
                 if states["instant"][0] - states["ticks"][0] >= MOST_INSTANTS * states["num_jobs"][0]:
-                    raise NeverEndsError(ENDLESS)
+                    raise StalledEpisodeError(ENDLESS)
                 seen = one_of(shown(lists, told.load, self.most), 0)
                 mask = seen["mask"].astype(bool)
                 chosen[0] = allowed(self.predict(seen, mask), mask, forgiven=self._forgives)

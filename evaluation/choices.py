@@ -10,7 +10,6 @@ from gpu_cluster_gym.evaluation import help
 from gpu_cluster_gym.evaluation.cli_info import FLAGS
 from gpu_cluster_gym.evaluation.command import tell
 from gpu_cluster_gym.evaluation.run_folder import CHOICES, unfinished
-from gpu_cluster_gym.simulator import old_names
 from gpu_cluster_gym.simulator.choice import changed, flag, hints, names, what
 from gpu_cluster_gym.traces import unknown
 from gpu_cluster_gym.workloads import Scenario, named
@@ -22,13 +21,12 @@ C = TypeVar("C")
 class Preset(NamedTuple):
     """A choice that brings the usual values of a group of others, as the name of a workload brings a scenario.
 
-    whole: fields of the group that the file of a run names, which names them all. is_like: tells the name by which a
-    group has its values, if there is one. keeps: fields of the group that no name decides.
+    is_like: returns the name by which a group has its values, if there is one. keeps: fields of the group that no name
+    decides.
     """
 
     group: str
     usual: Callable[[str], Any]
-    whole: frozenset[str]
     is_like: Callable[[Any], str | None]
     keeps: tuple[str, ...]
 
@@ -46,11 +44,7 @@ def _spelt_out(scenario: Scenario) -> Scenario:
     )
 
 
-WORKLOAD = {
-    "workload": Preset(
-        "scenario", named, old_names.NAMED_BEFORE, workload_like, keeps=("seed", "run_time_predictor")
-    )
-}
+WORKLOAD = {"workload": Preset("scenario", named, workload_like, keeps=("seed", "run_time_predictor"))}
 
 
 def read(
@@ -114,7 +108,7 @@ def _replaced(preset: Preset, name: str, filed: Mapping[str, Any], kind: type) -
     """Return the choices of a file in whose place a preset by this name comes: those of a run that had another."""
     group = hints(kind)[preset.group][0]
     inside = {each: value for each, value in filed.items() if each in names(group)}
-    if not preset.whole <= inside.keys() or preset.is_like(changed(group(), inside)) == name:
+    if inside.keys() < set(names(group)) or preset.is_like(changed(group(), inside)) == name:
         return set()
     return inside.keys() - set(preset.keeps)
 
@@ -122,7 +116,7 @@ def _replaced(preset: Preset, name: str, filed: Mapping[str, Any], kind: type) -
 def given(args: Sequence[str], kind: type) -> dict[str, Any]:
     """Return what the flags choose, by the names of fields; a list of words adds up over several flags.
 
-    ValueError names an unknown flag and the nearest, one with a new name, or one that is given twice.
+    ValueError names an unknown flag and the nearest, or one that is given twice.
     """
     found: dict[str, Any] = {}
     for written, texts in _flags(args):
@@ -162,10 +156,7 @@ def _choice(written: str, texts: Sequence[str], kind: type) -> tuple[str, Any]:
             )
         return plain, plain == name
     if name not in known:
-        wanted = old_names.hint(name, as_flag=True) or unknown(
-            "flag", flag(name), (*flag_names(kind), *FLAGS)
-        )
-        raise ValueError(wanted)
+        raise ValueError(unknown("flag", flag(name), (*flag_names(kind), *FLAGS)))
     return name, _value(written, texts, name, kind)
 
 
@@ -203,7 +194,7 @@ def _flag_names(kind: type) -> Iterator[str]:
 
 
 def from_file(file: str | Path, kind: type) -> dict[str, Any]:
-    """Return the choices in a JSON file, or in a run folder, by their names of now.
+    """Return the choices in a JSON file, or in a run folder, by name.
 
     They are the fields by name, by themselves or in groups such as `scenario`. Of the run of another command, which
     has groups or a policy that `kind` lacks, the scenario alone is taken. ValueError if the file is no such thing; what
@@ -224,11 +215,11 @@ def from_file(file: str | Path, kind: type) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in content.items():
         flat |= value if isinstance(value, dict) else {name: value}
-    return {name: _of_json(name, value, kind) for name, value in old_names.current(flat).items()}
+    return {name: _of_json(name, value, kind) for name, value in flat.items()}
 
 
 def _of_json(name: str, value: Any, kind: type) -> Any:
-    """Return a value as its field has it: a list of words, which older files have as one word, is a tuple."""
+    """Return a value as its field has it: a list of words, or one word, is a tuple."""
     if name not in names(kind) or get_origin(_type(name, kind)) is not tuple:
         return value
     return tuple(value) if isinstance(value, list) else () if value is None else (value,)

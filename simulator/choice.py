@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from types import NoneType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from gpu_cluster_gym.simulator import old_names
 from gpu_cluster_gym.traces import did_you_mean, unknown
 
 C = TypeVar("C")
@@ -96,8 +95,6 @@ def fault(kind: type, name: str, value: object) -> str | None:
     hint, optional = hints(kind)[name]
     if value is None:
         return None if optional else what(hint)
-    if isinstance(value, str) and (now := old_names.word(name, value)) != value:
-        return f"{now!r}, as it is called now"
     if get_origin(hint) is Literal and value not in get_args(hint):
         return what(hint) + did_you_mean(str(value), get_args(hint))
     if not _is_of(hint, value):
@@ -180,7 +177,7 @@ def changed(choices: C, given: Mapping[str, Any]) -> C:
         raise ValueError(f"{given!r}: expected a dict of fields of {kind.__name__}")
     for name in given:
         if name not in names(kind):
-            raise ValueError(old_names.hint(name) or unknown("choice", name, names(kind)))
+            raise ValueError(unknown("choice", name, names(kind)))
     own = {name: value for name, value in given.items() if name in hints(kind)}
     for group in (name for name in hints(kind) if is_group(kind, name)):
         inside: Any = getattr(choices, group)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpu_cluster_gym.simulator.cluster import Cluster
-from gpu_cluster_gym.simulator.errors import NeverEndsError
+from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.history import History, records_of
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster.decided import tier_of
@@ -203,7 +203,7 @@ class Episode:
             ended = self.done
         self.fits[:] = self.jobs["fitted"]
         if not ended:
-            raise NeverEndsError(self.why_stuck("jobs are left that can never start"))
+            raise StalledEpisodeError(self.why_stuck("jobs are left that can never start"))
         return True
 
     def why_stuck(self, otherwise: str) -> str:
@@ -299,7 +299,7 @@ def run(
     while not episode.done:
         if not episode.advance(ticks=account is not None or waits.ticks):
             usual = "jobs are left, and the policy waits though nothing is pending"
-            raise NeverEndsError(episode.why_stuck(usual))
+            raise StalledEpisodeError(episode.why_stuck(usual))
         while not isinstance(action := ask(), Wait):
             episode.apply(action)
         episode.apply(waits := action)

@@ -91,10 +91,6 @@ def test_an_agent_that_steers_begins_where_it_began_whatever_the_default_is_now(
     policy = load_policy(tmp_path / "agent")
     assert isinstance(policy, Steered)
     assert policy.offsets.start == begun.start
-    rewrite(
-        tmp_path / "agent", {"layout": {"action": "steer", "load": list(LOAD)}}
-    )  # as before there was a word
-    assert checkpoint.load(tmp_path / "agent").start == checkpoint.FORMER_START
     for wrong in ({"price": -1}, {"luck": 1}, {"price": "dear"}, 7):
         rewrite(tmp_path / "agent", {"layout": {"action": "steer", "load": list(LOAD), "start": wrong}})
         with pytest.raises(ValueError, match="the rule with which it begins"):
@@ -104,7 +100,6 @@ def test_an_agent_that_steers_begins_where_it_began_whatever_the_default_is_now(
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": 99},
         {"training": {"no_such_choice": 1}},
         {"training": {"queue_slots": "many"}},
         {"training": {"queue_slots": 10**9}},
@@ -113,7 +108,7 @@ def test_an_agent_that_steers_begins_where_it_began_whatever_the_default_is_now(
         {"training": {"tau_s": -1}},
         {"training": {"reward": "fame"}},
         {"scenario": {"jobs": 0}},
-        {"scenario": {"node_mtbf": 1.0, "node_mtbf_h": 1.0}},
+        {"scenario": {"node_mtbf": 1.0}},
         {"training": None},
         {"scenario": [1, 2]},
     ],
@@ -123,11 +118,6 @@ def test_choices_that_cannot_be_are_refused(saved: Path, change: dict[str, objec
     rewrite(saved, change)
     with pytest.raises(ValueError, match=str(saved)):
         load_policy(saved)
-
-
-def test_choices_by_names_of_before_are_read(saved: Path) -> None:
-    rewrite(saved, {"scenario": {"jobs": 40, "node_mtbf": 7.0, "drain_length": 0.5}})
-    assert checkpoint.load(saved).scenario == Scenario(jobs=40, node_mtbf_h=7.0, drain_length_h=0.5)
 
 
 @pytest.mark.parametrize("content", [b"", b"not JSON", b"[" * 100_000, b"\xff\xfe", b"null"])

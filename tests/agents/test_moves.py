@@ -269,7 +269,7 @@ def test_an_agent_is_learned_and_kept(how: dict[str, Any], tmp_path: Path) -> No
     assert (best / "weights.safetensors").read_bytes() == (again / "weights.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize(("action", "algorithm"), [("moves", "evolution"), ("steer", "student")])
+@pytest.mark.parametrize(("action", "algorithm"), [("moves", "distillation"), ("steer", "student")])
 def test_what_an_action_is_not_learned_by_is_refused(action: str, algorithm: Any) -> None:
     training = {"moves": MOVES, "steer": STEER}[action]
     with pytest.raises(ValueError, match=f"algorithm {algorithm}: {action} is learned by"):

@@ -16,7 +16,6 @@ from gpu_cluster_gym.agents.callbacks import Validated
 from gpu_cluster_gym.agents.learn import learn, learner_of
 from gpu_cluster_gym.agents.search import ENDLESS, TOGETHER, SearchFirst, side_by_side
 from gpu_cluster_gym.agents.training import CONSTANTS, MOVES, PICK, STEER
-from gpu_cluster_gym.simulator import old_names
 from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import crowded
 from tests.cases.plain_vec_env import PlainVecEnv
@@ -209,8 +208,8 @@ def test_a_search_alone_leaves_constants(scenario: Scenario, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "choices",
-    [{"search": 0.0}, {"algorithm": "evolution"}, {"begin": "runs/an-agent"}],
-    ids=["no share", "evolution", "a network that has learned"],
+    [{"search": 0.0}, {"begin": "runs/an-agent"}],
+    ids=["no share", "a network that has learned"],
 )
 def test_what_begins_without_a_search(choices: dict[str, Any]) -> None:
     assert replace(STEER, **choices).first_phase == 0
@@ -221,10 +220,3 @@ def test_what_begins_without_a_search(choices: dict[str, Any]) -> None:
 def test_without_a_search_it_is_ppo_as_it_is(scenario: Scenario) -> None:
     assert not isinstance(learner_of(scenario, replace(FEW, search=0.0)).model(), SearchFirst)
     assert isinstance(learner_of(scenario, FEW).model(), SearchFirst)
-
-
-def test_files_of_runs_before_say_that_nothing_was_searched() -> None:
-    of_before = {"exploration": 0.135, "gae_lambda": 0.95, "clip": 0.3, "entropy": 0.0, "steps": 18_432}
-    assert old_names.current(of_before)["search"] == 0.0
-    assert old_names.current(of_before | {"search": 0.5})["search"] == 0.5
-    assert "search" not in old_names.current({"exploration": 0.1})  # by hand

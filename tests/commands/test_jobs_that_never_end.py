@@ -12,7 +12,7 @@ from gpu_cluster_gym.agents.training import STEER
 from gpu_cluster_gym.agents.validation import NEVER, Score
 from gpu_cluster_gym.baselines import load
 from gpu_cluster_gym.envs.agent_policy import ENDLESS
-from gpu_cluster_gym.simulator.errors import NeverEndsError
+from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.policy import Action, Policy
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.train_agent import Run, score_on, together, train
@@ -23,12 +23,12 @@ WHY = "job 7 has failed 1,000 times"
 
 def stuck(view: View) -> Action:
     """Be what jobs do not come to an end under."""
-    raise NeverEndsError(WHY)
+    raise StalledEpisodeError(WHY)
 
 
 def endless(view: View) -> Action:
     """Be an agent under which they do not."""
-    raise NeverEndsError(ENDLESS)
+    raise StalledEpisodeError(ENDLESS)
 
 
 def faulty(view: View) -> Action:
@@ -72,7 +72,7 @@ def test_the_others_have_their_table(
 
 def test_where_they_end_under_none_that_is_said(wanted: Run, tmp_path: Path) -> None:
     nobody = policies(agent=stuck, start=stuck, fifo=stuck)
-    with pytest.raises(NeverEndsError, match=f"jobs never end under any policy: {WHY}"):
+    with pytest.raises(StalledEpisodeError, match=f"jobs never end under any policy: {WHY}"):
         score_on(wanted, nobody, 1, tmp_path / "run")
 
 

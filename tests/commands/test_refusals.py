@@ -49,7 +49,7 @@ from tests.conftest import ROOT
         (("--policy", "fifo", "--seed", "1", "2"), ("--seed 1 2: expected one value",)),
         (("--policy", "fifo", "--seed"), ("--seed: expected a whole number",)),
         (("fifo",), ("'fifo' stands behind no flag",)),
-        (("--policy", "fifo", "--node-mtbf", "5"), ("--node-mtbf is now --node-mtbf-h, in hours",)),
+        (("--policy", "fifo", "--node-mtbf", "5"), ("did you mean '--node-mtbf-h'",)),
         (("--policy", "fifo", "--drain-every-h", "2"), ("--drain-every-h 2: expected more than",)),
         (("--policy", "fifo", "--max-share", "99"), ("--max-share 99: expected at least 1 and at most 4",)),
         ((), ("--policy", "--paper")),

@@ -14,7 +14,7 @@ from gpu_cluster_gym.agents.learn import learner_of
 from gpu_cluster_gym.agents.protocol import all_candidates
 from gpu_cluster_gym.agents.training import STEER
 from gpu_cluster_gym.evaluation import choices, run_folder
-from gpu_cluster_gym.simulator.errors import NeverEndsError
+from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.workloads import Scenario, named
 from tests.cases.crowd import crowd
 
@@ -123,7 +123,7 @@ def test_jobs_that_never_end_are_told_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def stuck(*what: object) -> None:
-        raise NeverEndsError("job 7 has failed 1,000 times")
+        raise StalledEpisodeError("job 7 has failed 1,000 times")
 
     monkeypatch.setattr(train_agent, "train", stuck)
     out = tmp_path / "run"
