@@ -10,13 +10,11 @@ from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
 from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
-from gpu_cluster_gym.simulator.policy import Action, Policy, Wait
+from gpu_cluster_gym.simulator.policy import Policy, Wait
 from gpu_cluster_gym.simulator.rule import Rollouts, Rule, memory_of
 from gpu_cluster_gym.simulator.source import source_of
-from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.simulator.vocabulary import DONE
 from gpu_cluster_gym.workloads import Workload, named, windows
-from tests.accounts.rule_by_hand import RuleByHand
 from tests.cases import untold
 
 FEW = 60  # jobs
@@ -70,19 +68,14 @@ def test_a_rollout_to_the_end_is_the_rest_of_the_run(workload: str, share: float
     assert (episode.states.tobytes(), memory.tobytes(), episode.jobs.tobytes()) == before
 
 
-def test_a_rollout_without_arrivals_is_what_the_plain_rule_does() -> None:
-    """Both forms are asked up to the middle; then no job comes any more, and each goes on alone."""
-    episode, plain = window().episode(), RuleByHand(RULE)
-
-    def both(view: View) -> Action:
-        plain(view)
-        return RULE(view)
-
-    play(both, episode, float(episode.jobs["submit_s"][FEW // 2]))
+def test_a_rollout_without_arrivals_equals_the_policy_step_by_step() -> None:
+    """From the middle on no job arrives; the rollout and the policy each continue from there."""
+    episode = window().episode()
+    play(RULE, episode, float(episode.jobs["submit_s"][FEW // 2]))
     episode.states["num_jobs"][0] = episode.state.num_arrived
     room = room_for(episode, source_of(episode.view).rule_memory)
     room.run()
-    play(plain, episode)
+    play(RULE, episode)
     found, expected = room.states[0].finish_s, episode.state.finish_s
     assert np.isfinite(expected).sum() == episode.state.num_arrived
     assert np.array_equal(found, expected, equal_nan=True)
