@@ -1,0 +1,40 @@
+"""Docstrings, comments and messages are in the field's plain English, as CONTRIBUTING.md asks."""
+
+import ast
+import re
+
+from tests.conftest import ROOT
+from tests.project.test_architecture import everything, tree
+
+OPENING = re.compile(r"\s*(What|How|Where|Which|Whose|Who|When|Those|That|Tell|Say)\b")
+DIALECT = re.compile(
+    r"\b(told|tells?|telling|anew|besides|taught|untaught|begun|of now|of then|so many|whoever|dear|mended|misfits?"
+    r"|handed on|there is no such|made by hand)\b",
+    re.IGNORECASE,
+)
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+SOURCES = [path for path in everything() if not path.startswith("tests/")]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+
+
+def test_docstrings_begin_with_a_noun_phrase_or_a_verb() -> None:
+    nodes = (
+        (path, node) for path in SOURCES for node in ast.walk(tree(path)) if isinstance(node, DOCUMENTED)
+    )
+    docs = ((path, ast.get_docstring(node) or "") for path, node in nodes)
+    assert [(path, text.partition("\n")[0]) for path, text in docs if OPENING.match(text)] == []
+
+
+def test_no_dialect_in_texts() -> None:
+    """Texts are string constants with a space in them, docstrings included, and comments."""
+    texts = [(path, str(node.value)) for path in SOURCES for node in ast.walk(tree(path)) if is_text(node)]
+    texts += [
+        (path, line) for path in SOURCES for line in re.findall(r"# .*", (ROOT / path).read_text("utf-8"))
+    ]
+    texts += [(page.name, line) for page in PAGES for line in page.read_text("utf-8").splitlines()]
+    found = [(path, match[0], text[:80]) for path, text in texts if (match := DIALECT.search(text))]
+    assert found == []
+
+
+def is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
