@@ -147,17 +147,6 @@ def test_a_saved_agent_answers_alike_and_keeps_its_rule(tmp_path: Path) -> None:
     assert loaded.start == start
 
 
-def test_an_agent_of_before_makes_moves_of_all_kinds(tmp_path: Path) -> None:
-    """It says nothing of them."""
-    checkpoint.save(tmp_path, Agent(network_of(3.0), FEW, SCENARIO))
-    choices = json.loads((tmp_path / "agent.json").read_text())
-    assert choices["training"].pop("instead") == list(FEW.instead)
-    (tmp_path / "agent.json").write_text(json.dumps(choices))
-    network: Any = checkpoint.load(tmp_path).network
-    seen = Listed.of(some_lists())
-    assert torch.equal(network.others(seen), seen.legal & ~seen.own)
-
-
 def test_a_student_learns_what_its_teacher_says() -> None:
     """Of a teacher for whom the more GPUs the better: after a while the widest moves are scored highest."""
     model, taught = student(learning_rate=0.01), FEATURES.index("gpus")

@@ -117,11 +117,6 @@ def test_weights_to_start_at_are_a_dict() -> None:
         gymnasium.make("GPUCluster-v2", action="steer", start="price")
 
 
-def test_a_field_with_a_new_name_is_answered_with_it() -> None:
-    with pytest.raises(ValueError, match="node_mtbf is now node_mtbf_h, in hours"):
-        gymnasium.make("GPUCluster-v2", scenario={"node_mtbf": 5.0})
-
-
 def test_a_scenario_that_cannot_be_is_refused() -> None:
     with pytest.raises(ValueError, match="jobs 0: expected at least 1"):
         gymnasium.make("GPUCluster-v2", scenario={"jobs": 0})

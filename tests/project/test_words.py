@@ -27,7 +27,7 @@ def test_docstrings_begin_with_a_noun_phrase_or_a_verb() -> None:
 
 def test_no_dialect_in_texts() -> None:
     """Texts are string constants with a space in them, docstrings included, and comments."""
-    texts = [(path, str(node.value)) for path in SOURCES for node in ast.walk(tree(path)) if is_text(node)]
+    texts = [(path, text) for path in SOURCES for text in strings(path)]
     texts += [
         (path, line) for path in SOURCES for line in re.findall(r"# .*", (ROOT / path).read_text("utf-8"))
     ]
@@ -36,5 +36,6 @@ def test_no_dialect_in_texts() -> None:
     assert found == []
 
 
-def is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
+def strings(path: str) -> list[str]:
+    constants = [node.value for node in ast.walk(tree(path)) if isinstance(node, ast.Constant)]
+    return [value for value in constants if isinstance(value, str) and " " in value]
