@@ -14,8 +14,8 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster import laws
-from gpu_cluster_gym.simulator.next_moves import adopt
 from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.simulator.source import adopt
 from gpu_cluster_gym.workloads import Scenario, windows
 
 

@@ -263,7 +263,7 @@ def test_what_is_expected_does_not_tell_true_durations(physics: str, tmp_path: P
 def test_what_is_expected_does_not_tell_what_a_job_needs_before_it_runs(tmp_path: Path) -> None:
     """The input of the jobs that have not begun is another; sooner or later that shows."""
     table, history = tiny.jobs(seed=2).assign(crash_at=1.0, input_core_s=0.3), learned(tmp_path)
-    chosen = {"physics": "estimates,cores", "history": history}
+    chosen = {"physics": "estimates,cores", "run_time_predictor": history}
     before = beliefs(tiny.scenario(tmp_path, table, **chosen))
     for last in (len(before) // 4, len(before) // 2):
         not_begun = before[last].attained_s == 0
