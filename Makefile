@@ -42,7 +42,6 @@ test: $(installed)
 nightly: $(installed)
 	$(python) -m pytest --numprocesses auto -m slow
 	$(python) benchmarks/per_window.py
-	$(python) benchmarks/per_window.py --parts-off
 
 docs: $(installed_docs)
 	NO_MKDOCS_2_WARNING=1 $(python) -m mkdocs --quiet build --strict

@@ -1,12 +1,12 @@
 """How like Philly the generated jobs are: figures of the log beside those of the generator.
 
-    python benchmarks/philly_fidelity.py [--file jobs.csv.gz] [--seed 0] [--seeds 5] [--former]
+    python benchmarks/philly_fidelity.py [--file jobs.csv.gz] [--seed 0] [--seeds 5]
 
 The file is a table with `submit_s, num_gpus, duration_s, vc, passed` (1 or 0) and, where it has
 `submitted_time`, is cut to the days that the generator was fitted on. Without it the log's side are the published
 statistics. Of several seeds the mean, the least and the greatest are
 printed: a busy day is chance. Windows are cut from each of these tables as from the log, and last, drawn with a seed
-each, as they are simulated. `--former` is the generator before (`traces/_philly_parameters.py`).
+each, as they are simulated.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import pandas as pd
 
 from gpu_cluster_gym import traces
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.traces import STATISTICS, _philly_parameters, runs
+from gpu_cluster_gym.traces import STATISTICS, runs
 from gpu_cluster_gym.workloads import Scenario, filled, prepare
 from gpu_cluster_gym.workloads._windows import ACCEPTANCE, SRTF, in_range
 
@@ -190,10 +190,7 @@ def main() -> None:
     flags.add_argument("--file", type=Path, help="the log's job table; the published statistics without it")
     flags.add_argument("--seed", type=int, default=0)
     flags.add_argument("--seeds", type=int, default=5, help="how many, from --seed on")
-    flags.add_argument("--former", action="store_true", help="the generator before")
     choices = flags.parse_args()
-    if choices.former:
-        _philly_parameters.in_force = _philly_parameters.FORMER
     log, jobs = published(), 82_163
     if choices.file:
         table = of_log(choices.file)

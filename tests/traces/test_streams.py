@@ -1,8 +1,6 @@
 """Randomness by name: no two things share their draws, and a draw more changes no other."""
 
 import hashlib
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -14,12 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import old_streams
 from gpu_cluster_gym import traces
 from gpu_cluster_gym.evaluation import report
 from gpu_cluster_gym.simulator.policy import Ranking
-from gpu_cluster_gym.traces import _fill_missing as _fill
-from gpu_cluster_gym.traces import _streams, seed_from, stream
+from gpu_cluster_gym.traces import _fill, _streams, stream
 from gpu_cluster_gym.workloads import Scenario, Split, Window, full_trace, prepare, seed_of_jobs, windows
 from tests.cases.some_jobs import some_jobs
 from tests.project.test_architecture import product as product_sources
@@ -135,25 +131,3 @@ def test_a_new_column_changes_no_other(place: int, monkeypatch: pytest.MonkeyPat
     assert "brand_new" in after
     for name in before:
         assert before[name].equals(after[name]), name
-
-
-# The old streams, for checking.
-
-
-def test_the_old_streams_draw_as_version_0_did(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_streams, "entropy", old_streams.entropy)
-    assert stream(3, "mixed hour").random() == np.random.default_rng([3, *b"mixed hour"]).random()
-    assert stream(3, "busy_s", 9).random() == np.random.default_rng((3, 9, 0)).random()
-    assert stream(3, "column", "model").random() == np.random.default_rng([3, 5]).random()
-    assert seed_from(2, "jobs", "test", 7) == 220_000_007
-    assert seed_from(2, "episode", "test", 7) == 20_000_009
-    with pytest.raises(ValueError, match="version 0 had no stream"):
-        stream(3, "something", "new")
-
-
-def test_nothing_but_the_streams_has_changed_since_version_0() -> None:
-    """The smallest part of what `benchmarks/per_window.py --old-streams` compares."""
-    args = ["--old-streams", "--policy", "srtf", "--workload", "aiturbo_ps", "xion_small"]
-    command = [sys.executable, "benchmarks/per_window.py", *args]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert found.stdout.endswith("8 of 8 cells are equal to the digit\n"), found.stdout + found.stderr
