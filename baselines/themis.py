@@ -21,8 +21,7 @@ from gpu_cluster_gym.simulator.search import queued_or_running
 from gpu_cluster_gym.simulator.vocabulary import RUNNING
 
 if TYPE_CHECKING:
-    from gpu_cluster_gym.simulator.entities import Jobs
-    from gpu_cluster_gym.simulator.view import View
+    from gpu_cluster_gym.simulator.view import Jobs, View
 
 LEASE_S = 1200.0
 

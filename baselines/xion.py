@@ -26,8 +26,7 @@ from gpu_cluster_gym.simulator import search
 from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Start, Wait
 
 if TYPE_CHECKING:
-    from gpu_cluster_gym.simulator.entities import Jobs
-    from gpu_cluster_gym.simulator.view import View
+    from gpu_cluster_gym.simulator.view import Jobs, View
 
 
 @dataclass

@@ -1,10 +1,10 @@
-"""Compare the results of every policy on every workload with frozen ones, window by window, to the last digit.
+"""Comparison of the simulator's results with those of an earlier commit, to the last digit.
 
 `python -m benchmarks.per_window [--policy NAME ...] [--workload NAME ...] [--processes P]` simulates the first four
-test windows of every workload under every policy but `lookahead`, and compares mean JCTs and a digest of all finish
-times with `per_window.csv`; the exit code is 1 where one differs. `--write` replaces the file, or only the rows of the
-policies and workloads named. A change that moves or renames code must leave the file as it is. A change to what is
-simulated writes it in the same commit and says so.
+test windows of every workload under every policy but `lookahead` and compares each mean JCT, and a digest of all finish
+times, with `per_window.csv`; exit code 1 where one differs. `--write` writes that file again, or only the rows of these
+policies and workloads. A change of the simulation writes it in the same commit and says so; whatever only moves or
+renames things must leave it unchanged.
 """
 
 import argparse
@@ -29,7 +29,7 @@ WINDOWS = 4
 
 
 class Cell(NamedTuple):
-    """What became of a window under a policy; floats as `repr` writes them, so that all their digits stand."""
+    """Result of a policy on a window; floats as written by `repr`, with all their digits."""
 
     workload: str
     window: str
@@ -39,10 +39,9 @@ class Cell(NamedTuple):
 
 
 def cell(workload: str, number: int, load: Workload, policy: str) -> Cell:
-    """Simulate a policy on a window; where it cannot run, the kind of error stands for the mean JCT."""
-    chosen = baselines.load(policy)
+    """Simulate a policy on a window; where it cannot run, the kind of error replaces the mean JCT."""
     try:
-        episode = run(baselines.make(chosen), load.episode())
+        episode = run(baselines.make(baselines.load(policy)), load.episode())
         table = load.results(episode)
     except (ValueError, RuntimeError) as error:
         return Cell(workload, str(number), policy, type(error).__name__, "")
@@ -53,8 +52,7 @@ def cell(workload: str, number: int, load: Workload, policy: str) -> Cell:
 
 def measured(workloads: Sequence[str], policies: Sequence[str], processes: int) -> list[Cell]:
     """Return every cell, in the order of the file."""
-    scenarios = {name: named(name) for name in workloads}
-    loads = {name: windows(scenario, "test", WINDOWS) for name, scenario in scenarios.items()}
+    loads = {name: windows(named(name), "test", WINDOWS) for name in workloads}
     tasks = [
         delayed(cell)(name, number, load, policy)
         for name in workloads
@@ -65,15 +63,15 @@ def measured(workloads: Sequence[str], policies: Sequence[str], processes: int) 
     return found
 
 
-def kept(file: Path) -> dict[tuple[str, ...], Cell]:
-    """Return the cells of a file by workload, window and policy."""
-    with file.open(newline="") as lines:
+def kept() -> dict[tuple[str, ...], Cell]:
+    """Return the cells of the file by workload, window and policy."""
+    with FILE.open(newline="") as lines:
         return {cell[:3]: cell for cell in (Cell(**row) for row in csv.DictReader(lines))}
 
 
 def with_others(cells: Sequence[Cell]) -> list[Cell]:
-    """Return these cells and those of the file that were not simulated, in the order of the file."""
-    known = kept(FILE) if FILE.is_file() else {}
+    """Return these cells, and the file's cells that were not simulated, in the order of the file."""
+    known = kept() if FILE.is_file() else {}
     whole = known | {cell[:3]: cell for cell in cells}
     keys = itertools.product(workload_names(), map(str, range(WINDOWS)), POLICIES)
     return [whole[key] for key in keys if key in whole]
@@ -91,24 +89,23 @@ def main(args: Sequence[str] | None = None) -> int:
     """Simulate, and write the file or compare with it; return the exit code."""
     known = workload_names()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--policy", nargs="+", choices=POLICIES, help="those of the file, if not given")
+    parser.add_argument("--policy", nargs="+", choices=POLICIES, help="default: all quick ones")
     parser.add_argument("--workload", nargs="+", choices=known, default=known)
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--write", action="store_true", help="replace the file")
+    parser.add_argument("--write", action="store_true")
     chosen = parser.parse_args(args)
     if not (chosen.write or FILE.is_file()):
-        parser.error(f"{FILE.name} does not exist: --write makes it")
-    before = {} if chosen.write else kept(FILE)
-    policies = chosen.policy or [
-        name for name in POLICIES if chosen.write or name in {key[2] for key in before}
-    ]
-    cells = measured(chosen.workload, policies, chosen.processes)
+        parser.error(f"{FILE.name} does not exist: write it with --write")
+    policies = chosen.policy or POLICIES
     if chosen.write:
-        write(with_others(cells))
+        write(with_others(measured(chosen.workload, policies, chosen.processes)))
         return 0
-    if missing := sorted(set(POLICIES) - {key[2] for key in before}):
-        print(f"{FILE.name} lacks {', '.join(missing)}: --write --policy NAME adds them")
+    before = kept()
+    wanted = itertools.product(chosen.workload, map(str, range(WINDOWS)), policies)
+    if missing := sorted({f"{cell[2]} on {cell[0]}" for cell in wanted if cell not in before}):
+        print(f"{FILE.name} lacks {', '.join(missing)}: add them with --write --policy NAME")
         return 1
+    cells = measured(chosen.workload, policies, chosen.processes)
     changed = [cell for cell in cells if before[cell[:3]] != cell]
     for now in changed:
         was = before[now[:3]]

@@ -5,7 +5,7 @@
 The file is a table with `submitted_time, submit_s, num_gpus, duration_s, vc, passed`; of it the days on which the
 generator was fitted are used. `--write` puts the blocks `batch_process` and `windows` into
 `traces/data/philly_statistics.json`. Without a file the former is read from there. Either way the parameters that fit
-it are printed; those of `traces/_philly_parameters.py` are these, rounded.
+it are printed; those of `traces/_philly_generator.py` are these, rounded.
 """
 
 import argparse

@@ -6,7 +6,7 @@ The file is a table with `submit_s, num_gpus, duration_s, vc, passed` (1 or 0) a
 `submitted_time`, is cut to the days that the generator was fitted on. Without it the log's side are the published
 statistics. Of several seeds the mean, the least and the greatest are
 printed: a busy day is chance. Windows are cut from each of these tables as from the log, and last, drawn with a seed
-each, as they are simulated. `--former` is the generator before (`traces/_philly_parameters.py`).
+each, as they are simulated.
 """
 
 import argparse

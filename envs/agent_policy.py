@@ -21,7 +21,6 @@ from gpu_cluster_gym.simulator.kernel.moves import move_steps
 from gpu_cluster_gym.simulator.kernel.moves.move_list import MOST_MOVES, list_dtype
 from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
 from gpu_cluster_gym.simulator.kernel.rule.steering import CRITIC, DefaultRun, Told
-from gpu_cluster_gym.simulator.next_moves import put_in_force
 from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Policy, Preempt, Resize, RunsWhole, Wait
 from gpu_cluster_gym.simulator.rule import Rule, memory_of
 from gpu_cluster_gym.simulator.source import source_of
@@ -94,7 +93,7 @@ class SlotAgent:
         """Return what the agent does next; nothing where it has only put a start together."""
         slots, action = self._slots, self._action
         source = source_of(view)
-        put_in_force(source, self._base_policy)
+        source.copy_under(self._base_policy)
         slots.refresh(source.states, 1, source.jobs)
         mask = action.mask(slots, view)
         wait = action.wait(slots, view)

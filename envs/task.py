@@ -8,8 +8,8 @@ import numpy as np
 
 from gpu_cluster_gym.envs.validation import finite, whole_number, word
 from gpu_cluster_gym.simulator.episode import Episode, run
-from gpu_cluster_gym.simulator.next_moves import adopt
 from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.simulator.source import adopt
 from gpu_cluster_gym.traces import find, unknown
 from gpu_cluster_gym.workloads import Scenario, Split, Workload, full_trace, kept, windows
 

@@ -217,7 +217,7 @@ def errors_of_fit(load: Workload) -> Iterator[dict[str, str | float]]:
     shapes = np.array(list(product(range(1, trace.MOST_WORKERS + 1), range(1, MOST_SERVERS + 1), (0, 1))))
     on_cpu, source = shapes[:, 2] == 1, source_of(episode.view)
     for job, model in enumerate(load.table["model"]):
-        profile = measurements.profile(source, job)
+        profile = measurements.profiled(source.states, source.jobs, job)
         predicted = seconds(fit(profile), *shapes.T)
         truth = np.empty(len(shapes))
         calls.iterations(episode.states, 0, episode.jobs, job, shapes, truth)

@@ -26,8 +26,6 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
 from gpu_cluster_gym.simulator.kernel.initial_state import fresh
 from gpu_cluster_gym.simulator.kernel.rule.history import history_dtype
 from gpu_cluster_gym.simulator.kernel.rule.rule_memory import memory_dtype
-from gpu_cluster_gym.simulator.legality import seat_of, wait
-from gpu_cluster_gym.simulator.next_moves import adopt, next_move
 from gpu_cluster_gym.simulator.physics import Physics
 from gpu_cluster_gym.simulator.policy import (
     Action,
@@ -40,7 +38,7 @@ from gpu_cluster_gym.simulator.policy import (
     Throttle,
     Wait,
 )
-from gpu_cluster_gym.simulator.source import Source, source_of
+from gpu_cluster_gym.simulator.source import Source, adopt, seat_of, source_of
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.traces import stream
 
@@ -168,7 +166,7 @@ class Episode:
 
     def apply(self, action: Action) -> None:
         """Carry out an action; ValueError says why it is illegal."""
-        if isinstance(action, Wait) and wait(source_of(self.view), action.seconds):
+        if isinstance(action, Wait) and source_of(self.view).wait(action.seconds):
             return
         if reason := self.why_not(action):
             raise ValueError(f"at {self.view.now:g} s: {reason}")
@@ -265,7 +263,7 @@ def discipline_of(ranking: Ranking, chosen: int) -> int:
 def asking(policy: Policy, episode: Episode) -> Callable[[], Action]:
     """Return what asks a policy for its next action; an oracle, which is a ranking, is told the truth."""
     if isinstance(policy, Ranking):
-        return partial(next_move, source_of(episode.view), policy)
+        return partial(source_of(episode.view).next_move, policy)
     return partial(policy, episode.view)
 
 
@@ -288,7 +286,7 @@ def run(
     if isinstance(policy, Ranking):
         if policy.is_oracle and not oracle:
             raise ValueError(
-                f"a ranking by {policy.key!r} is told the truth: the policy's name must end in _oracle"
+                f"a ranking by {policy.key!r} needs the truth: the policy's name must end in _oracle"
             )
         episode.set_levels(policy.levels)
         episode.state.discipline = discipline_of(policy, episode.discipline)

@@ -1,4 +1,4 @@
-"""What a view tells that no field says: what is measured, with its error, and what follows from several fields."""
+"""Measurements that a view shows, with their errors, and quantities derived from several fields."""
 
 from functools import cache
 
@@ -18,7 +18,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.readings import BANDWIDTH_ERROR, B
 from gpu_cluster_gym.simulator.source import Source
 from gpu_cluster_gym.traces import stream
 
-PROFILE_ERROR = 0.05  # deviation of the logarithm of a profiled iteration: our assumption
+PROFILE_ERROR = 0.05  # standard deviation of the log of a profiled iteration: our assumption
 
 
 def is_cpu_job(source: Source) -> np.ndarray:
@@ -28,97 +28,96 @@ def is_cpu_job(source: Source) -> np.ndarray:
 
 
 def attained_s(source: Source) -> np.ndarray:
-    """Seconds of progress of a job so far."""
+    """Seconds of progress so far."""
     attained: np.ndarray = source.progress[0].copy()
     return attained
 
 
 def remaining_s(source: Source) -> np.ndarray:
-    """Seconds of run time left: max(estimate - attained, 0.2 x attained, 15), exact with exact estimates."""
+    """Seconds of run time left: max(estimate - attained, 0.2 x attained, 15); exact with exact estimates."""
     remaining: np.ndarray = source.progress[1].copy()
     return remaining
 
 
 def expected_s(source: Source) -> np.ndarray:
-    """Run time of a job, expected from its estimate and the like jobs of its batch; of one that has ended, its own.
+    """Run time of a job, s, predicted from its estimate and similar jobs of its batch; the true one once it has ended.
 
-    The estimate, or what has come in its place, where the scenario names no `run_time_predictor`; see
-    `simulator.kernel.rule.history`.
+    Without a `run_time_predictor` it is the current estimate. See `simulator.kernel.rule.history`.
     """
-    seconds: np.ndarray = source.believed[0].copy()
+    seconds: np.ndarray = source.expected[0].copy()
     return seconds
 
 
 def expected_remaining_s(source: Source) -> np.ndarray:
-    """Seconds of run time left, expected likewise; `remaining_s` where the scenario names no `run_time_predictor`."""
-    seconds: np.ndarray = source.believed[1].copy()
+    """Predicted seconds of run time left; `remaining_s` without a `run_time_predictor`."""
+    seconds: np.ndarray = source.expected[1].copy()
     return seconds
 
 
 def expected_cores(source: Source) -> np.ndarray:
-    """Cores that each GPU of a job needs, expected from earlier jobs of like profile, its batch and its own readings.
+    """Cores that each GPU of a job needs, predicted from earlier jobs of similar profile, its batch and its readings.
 
-    Those it asks for where the scenario names no `run_time_predictor`, or where it has no GPUs.
+    Without a `run_time_predictor`, or without GPUs, it is the number of cores the job asks for.
     """
-    cores: np.ndarray = source.believed[2].copy()
+    cores: np.ndarray = source.expected[2].copy()
     return cores
 
 
 def busy_share_alone(source: Source) -> np.ndarray:
-    """Share of the time in which a job's GPUs were busy that were read for its need of cores; 0 where not for a minute.
+    """Busy share of a job's GPUs in the readings that show its need of cores; 0 with less than a minute of readings.
 
-    They are read where it has them alone, in the shape it asks for, and neither links nor bandwidth of host memory are
-    short: while they are busy for less than 96 %; where that was for less than a minute, while they are so for more.
+    Readings count while the job has its GPUs alone, in the shape it asks for, with enough link and host-memory
+    bandwidth: those below 96 % busy, or, with less than a minute of them, those above.
     """
     share: np.ndarray = source.readings[0].copy()
     return share
 
 
 def cores_when_busy(source: Source) -> np.ndarray:
-    """Cores that would keep a job's GPUs busy for 96 % of the time, by that reading; nan where there is none.
+    """Cores per GPU that would keep a job's GPUs busy for 96 % of the time by `busy_share_alone`; nan without readings.
 
-    It needs no more than these, and no less where `busy_share_alone` is lower.
+    The job needs no more than these cores, and no fewer where `busy_share_alone` is below 96 %.
     """
     cores: np.ndarray = source.readings[1].copy()
     return cores
 
 
 def is_predictable(source: Source) -> np.ndarray:
-    """Whether a job's estimate has become good; when it will is not told."""
+    """Whether a job's estimate has become accurate; when it will is hidden."""
     good: np.ndarray = source.present("predictable") > 0
     return good
 
 
 def estimate_s(source: Source) -> np.ndarray:
-    """Run time of a job in the shape it asks for, as profiled, or once it is predictable as predicted."""
+    """Estimated run time of a job in the shape it asks for: profiled, then predicted once the job is predictable."""
     later, first = source.declared("predicted_duration_s"), source.declared("profiled_duration_s")
     return np.where(is_predictable(source), later, first)
 
 
 def workers_now(source: Source) -> np.ndarray:
-    """Workers that a job has, or will have where it waits for GPUs, or else asks for."""
+    """Workers of a job: held, or promised while it waits for GPUs, or else asked for."""
     return _shape(source, "workers")
 
 
 def servers_now(source: Source) -> np.ndarray:
-    """Parameter servers that a job has, will have, or asks for."""
+    """Parameter servers of a job: held, promised, or else asked for."""
     return _shape(source, "servers")
 
 
 def gpus_now(source: Source) -> np.ndarray:
-    """GPUs that an active job holds, or one that waits for GPUs will; 0 for others."""
+    """GPUs that an active job holds, or is promised while it waits for them; 0 for other jobs."""
     phase = source.present("phase")
     return np.where((phase >= RESERVED) & (phase <= PAUSING), _shape(source, "width"), 0)
 
 
 def server_cores(source: Source) -> np.ndarray:
-    """Cores beside each GPU that are its job's parameter servers', of those it holds or else asks for."""
+    """Cores per GPU that a job's parameter servers take of those it holds, or else asks for."""
     workers, servers, gpus = (_shape(source, what) for what in ("workers", "servers", "width"))
     return np.where((gpus > 0) & (gpus == workers), SERVER_CORES * servers / np.maximum(gpus, 1), 0.0)
 
 
 def gpu_seconds(source: Source) -> np.ndarray:
-    """GPU-seconds that a job has run so far, in whatever shape."""
+    """GPU-seconds that a job has run so far, in any shape."""
     ran = source.present("run_gpu_s") + source.present("lost_gpu_s")
     served: np.ndarray = ran + source.present("width") * _since_banked(source)
     return served
@@ -132,7 +131,7 @@ def core_seconds(source: Source) -> np.ndarray:
 
 
 def duty(source: Source) -> np.ndarray:
-    """Share of its GPUs' time that a job alone keeps them busy, as profiled; 0 for a CPU job."""
+    """Duty cycle: profiled share of the time in which a job alone keeps its GPUs busy; 0 for a CPU job."""
     active_ms = source.declared("profiled_active_ms")
     whole = active_ms + source.declared("profiled_idle_ms")
     share: np.ndarray = active_ms / np.where(whole > 0, whole, 1.0)
@@ -140,29 +139,30 @@ def duty(source: Source) -> np.ndarray:
 
 
 def cores_now(source: Source) -> np.ndarray:
-    """CPU cores an active job holds for each GPU, or as a whole if it has none; 0 for others."""
+    """CPU cores an active job holds per GPU, or in total without GPUs; 0 for other jobs."""
     phase = source.present("phase")
     return np.where((phase >= LOADING) & (phase <= PAUSING), source.present("core_count"), 0.0)
 
 
 def ran_s(source: Source) -> np.ndarray:
-    """Seconds that a job has run since it last began from nothing, whatever its speed."""
+    """Seconds that a job has run since it last started from scratch, at any speed."""
     seconds = np.empty(len(source.listed))
     calls.ran(source.states, 0, source.listed, seconds)
     return seconds
 
 
 def busy_s(source: Source) -> np.ndarray:
-    """Seconds that a job's GPUs were busy with it so far, the mean over them, as a monitor reads it.
+    """Seconds that a job's GPUs were busy with it so far, mean over its GPUs, as read by a monitor.
 
-    The difference of two readings over the seconds between them is the utilisation in between; see BUSY_ERROR_S.
+    The difference of two readings over the seconds between them is the utilisation in between. The error of a reading
+    has a standard deviation of BUSY_ERROR_S.
     """
     busy: np.ndarray = source.present("busy_s") + source.present("efficiency") * _since_banked(source)
     return busy + BUSY_ERROR_S * source.errors("busy_s") * (busy > 0)
 
 
 def drawn_gbs(source: Source) -> np.ndarray:
-    """GB/s of host memory that a running job draws on each of its GPUs' behalf, as a whole if it has none."""
+    """GB/s of host memory that a running job draws per GPU, or in total without GPUs."""
     on_cpu = is_cpu_job(source)
     asked = np.maximum(source.declared("cores_each"), 1e-9)
     cores = np.where(on_cpu, source.present("core_count") / asked, 1.0)
@@ -175,25 +175,25 @@ def drawn_gbs(source: Source) -> np.ndarray:
 
 
 def loading_s(source: Source) -> np.ndarray:
-    """Seconds that a job holds GPUs without progress when it starts: it loads what was saved, or starts up."""
+    """Seconds without progress at a job's start: it loads its checkpoint, or starts up."""
     seconds = np.empty(len(source.listed))
     calls.loading(source.states, 0, source.jobs, source.listed, seconds)
     return seconds
 
 
 def must_load(source: Source) -> np.ndarray:
-    """Whether a pause has saved progress of a job, so that it must load when it starts again."""
+    """Whether a pause has saved a job's progress, so that it must load it at its next start."""
     saved: np.ndarray = source.present("saved") > 0
     return saved
 
 
 def jobs_on_gpus(source: Source) -> np.ndarray:
-    """Jobs on each GPU, one in each of `max_share` slots, -1 where one is empty: (GPUs, slots)."""
+    """Jobs on each GPU in its `max_share` slots, -1 in empty ones: (GPUs, slots)."""
     return source.jobs_on_gpus.copy()
 
 
 def unclaimed_memory_gib(source: Source) -> np.ndarray:
-    """Memory of each GPU less what the jobs on it take as profiled, GiB."""
+    """Memory of each GPU less the profiled memory of the jobs on it, GiB."""
     here = source.jobs_on_gpus
     taken = np.where(here >= 0, source.declared("profiled_memory_gib")[here], 0.0).sum(axis=1)
     node = source.state.gpu_node[: source.state.num_gpus]
@@ -202,13 +202,13 @@ def unclaimed_memory_gib(source: Source) -> np.ndarray:
 
 
 def down_at_s(source: Source) -> np.ndarray:
-    """When a draining node goes down; infinite for others: how long a repair takes is not known."""
+    """Seconds on the clock at which a draining node goes down; infinite for other nodes. Repair times are not known."""
     nodes = source.state.num_nodes
     return np.where(source.state.closed[:nodes] == DRAINING, source.state.until[:nodes], np.inf)
 
 
 def node_drawn_gbs(source: Source) -> np.ndarray:
-    """GB/s that running jobs draw from the memory of each node, as they do when time goes on from here."""
+    """GB/s that running jobs draw from the memory of each node after the actions of this instant."""
     total = np.zeros(source.state.num_nodes)
     drawn, node = drawn_gbs(source), source.present("node_of")
     on_cpu = np.flatnonzero((node >= 0) & (drawn > 0))
@@ -220,6 +220,7 @@ def node_drawn_gbs(source: Source) -> np.ndarray:
 
 
 def _shape(source: Source, what: str) -> np.ndarray:
+    """Return a dimension of each job's shape: the promised one while it waits for GPUs, else the current one."""
     coming = (source.present("phase") == RESERVED) | (source.present("moves") > 0)
     return np.where(coming, source.present(f"next_{what}"), source.present(what))
 
@@ -230,13 +231,8 @@ def _since_banked(source: Source) -> np.ndarray:
     return np.where(running, source.state.clock - source.present("banked"), 0.0)
 
 
-def profile(source: Source, job: int) -> np.ndarray:
-    """Return what a profiler measured of a job; see `View.profile`."""
-    return profiled(source.states, source.jobs, job)
-
-
 def profiled(states: np.ndarray, jobs: np.ndarray, job: int) -> np.ndarray:
-    """Return what a profiler measured of a job of the first record; see `View.profile`."""
+    """Return a profiler's measurements of a job of the first record; see `View.profile`."""
     row = jobs[job]
     shapes = profiled_shapes(
         int(row["min_workers"]),

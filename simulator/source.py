@@ -1,4 +1,4 @@
-"""What a view looks at, kept apart from it: a policy that holds the view holds none of this."""
+"""Access to an episode's record, kept apart from the view: a policy that holds a view holds none of this."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,31 +9,71 @@ import numpy as np
 from gpu_cluster_gym.simulator.history import records_of
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster import legality, readings
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
+    KEYS,
+    NOBODY,
+    PAUSING,
+    PLACEMENTS,
+    QUEUED,
+    RESERVED,
+    RUNNING,
+    SERVER_CORES,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.parameters import MAX_SHARE
+from gpu_cluster_gym.simulator.kernel.rankings import granting
 from gpu_cluster_gym.simulator.kernel.rule import history as kernel_history
-from gpu_cluster_gym.simulator.policy import Action
+from gpu_cluster_gym.simulator.policy import (
+    Action,
+    Placement,
+    Preempt,
+    Ranking,
+    Resize,
+    Start,
+    Throttle,
+    Wait,
+)
+from gpu_cluster_gym.traces import unknown
+
+PLACEMENT_RULES = PLACEMENTS[:3]
+"""Rules that choose a node; `pooled`, the fourth, is a cluster without node borders."""
+PREEMPTIONS = ("never", "by_order", "cost_aware")
+MIN_THROTTLE = 0.1
+
+REASONS = {
+    1: "it is not queued",
+    2: "it was paused at this very instant",
+    3: "the placement has another number of GPUs than it asks for, or is None because it does not fit",
+    4: "a GPU of the placement is neither free, nor about to be freed, nor open to one more job",
+    5: "a GPU of the placement is too small for it",
+    6: "the placement names a GPU twice",
+    7: "it gets no GPU, and the placement names no node of the cluster that is open",
+    8: "the requested cores are not available",
+    9: "it cannot run with this number of workers and servers on this number of GPUs",
+    10: "it is a CPU job, or is not running",
+}
+"""Messages by the code that `kernel.cluster.laws` returns for an illegal action."""
 
 
 class Record:
-    """The fields of one of the kernel's records: arrays, which are never copied, and numbers, as they are now.
+    """The fields of one of the kernel's records: arrays, which are never copied, and current numbers.
 
-    It reads several times faster than the record itself, for which every name is looked up anew.
+    Reading is several times faster than through the record itself, which looks up each name at each access.
     """
 
     def __init__(self, states: np.ndarray, e: int) -> None:
-        """Take the record's place in `states`; it must stay where it is."""
+        """Read record `e` of `states`, which must not be moved."""
         self._states, self._e = states, e
         self._numbers: dict[str, np.ndarray] = {}
 
     def __getattr__(self, name: str) -> Any:
-        """Return a number, or an array the first time that it is asked for."""
+        """Return a number, or an array at its first access."""
         try:
             return self.__dict__["_numbers"][name][0]
         except KeyError:
             return self._found(name)
 
     def _found(self, name: str) -> Any:
-        """Find a field when it is first asked for, which most never are."""
+        """Look up a field at its first access; most fields are never read."""
         states = self.__dict__.get("_states")
         if states is None or name not in states.dtype.names:
             raise AttributeError(name) from None
@@ -44,7 +84,7 @@ class Record:
         return array
 
     def number(self, name: str) -> np.ndarray:
-        """Return a number as an array of one, which shows it as it is now."""
+        """Return a number as an array of one element, which follows the record."""
         if (found := self._numbers.get(name)) is None:
             found = self._numbers[name] = self._states[name][self._e : self._e + 1]
         return found
@@ -56,9 +96,12 @@ class Record:
 
 
 class Source:
-    """The records of an episode and its jobs, truths included, and what a view has already found at this instant.
+    """The records of an episode and its jobs, truth included, with caches of the current instant.
 
-    states: the episode's record, and a scratch record behind it. histories: records of what is believed.
+    states: (>= 2,) records; the first is the episode, the second is scratch
+    jobs: (N,) array of JOB, in order of submission
+    rng: the generator that policies draw from
+    histories: records of run-time predictions; None predicts nothing
     """
 
     def __init__(
@@ -68,28 +111,28 @@ class Source:
         rng: np.random.Generator,
         histories: np.ndarray | None = None,
     ) -> None:
-        """Look at the first of two records, the second being scratch; without histories nothing is learned."""
+        """Read these records."""
         self.states, self.jobs, self.rng = states, jobs, rng
         self.histories = records_of(None, jobs, states) if histories is None else histories
         self.state, self.after = Record(states, 0), Record(states, 1)
         self._instant, self._arrived = self.state.number("instant"), self.state.number("num_arrived")
         self._done, self._total = self.state.number("num_done"), self.state.number("num_jobs")
         self._list = np.empty(len(jobs), np.int64)
-        self.moves: list[Action] = []
-        self.moves_at = -1
-        self.rule: object = None  # what asks the rule over moves step by step, and what it keeps
-        self.rule_memory = np.empty(0)
-        self.room: object = None  # where it imagines futures, made again where it is not there
-        self.shown = -1  # how many jobs the view's arrays are of
-        self._errors: dict[str, tuple[int, np.ndarray]] = {}  # of the readings of an instant, by name
+        self.moves: list[Action] = []  # left of a ranking's pass, the next one last
+        self.moves_at = -1  # instant of that pass
+        self.rule: object = None  # the policy that asks the rule over moves step by step
+        self.rule_memory = np.empty(0)  # and its memory
+        self.room: object = None  # look-ahead's rollout buffers, created again where missing
+        self.shown = -1  # number of jobs in the view's arrays
+        self._errors: dict[str, tuple[int, np.ndarray]] = {}  # by reading: instant, errors
         self._progress_at = (-1, -1)
         self._progress = np.empty((2, 0))
-        self._believed_at = (-1, -1)
-        self._believed = np.empty((3, 0))
+        self._expected_at = (-1, -1)
+        self._expected = np.empty((3, 0))
 
     @property
     def instant(self) -> int:
-        """How many instants there have been."""
+        """Number of instants so far."""
         return int(self._instant.item())
 
     @property
@@ -99,18 +142,18 @@ class Source:
 
     @property
     def arrived(self) -> int:
-        """How many jobs have arrived."""
+        """Number of jobs that have arrived."""
         return int(self._arrived.item())
 
     @property
     def listed(self) -> np.ndarray:
-        """The jobs that are told of: those that have arrived."""
+        """Jobs that measurements cover: all that have arrived."""
         return np.arange(self.arrived)
 
     @property
     def progress(self) -> np.ndarray:
         """Attained and remaining seconds of each job that has arrived: (2, jobs)."""
-        moment = self.instant, int(self.state.num_begun)  # a start may make others lose their progress
+        moment = self.instant, int(self.state.num_begun)  # a start may cost other jobs their progress
         if self._progress_at != moment:
             self._progress = np.empty((2, self.arrived))
             calls.progress(self.states, 0, self.jobs, self.listed, *self._progress)
@@ -118,29 +161,29 @@ class Source:
         return self._progress
 
     @property
-    def believed(self) -> np.ndarray:
-        """Seconds of run time of each job that has arrived, those left, and cores a GPU, as expected: (3, jobs)."""
+    def expected(self) -> np.ndarray:
+        """Predicted run time, s, remaining run time, s, and cores per GPU of each arrived job: (3, jobs)."""
         moment = self.instant, int(self.state.num_begun)
-        if self._believed_at != moment:
-            self._believed = np.empty((3, self.arrived))
-            kernel_history.believed(self.states, 0, self.jobs, self.histories, self._believed)
-            self._believed_at = moment
-        return self._believed
+        if self._expected_at != moment:
+            self._expected = np.empty((3, self.arrived))
+            kernel_history.believed(self.states, 0, self.jobs, self.histories, self._expected)
+            self._expected_at = moment
+        return self._expected
 
     @property
     def readings(self) -> np.ndarray:
-        """How busy each job's GPUs were that it had alone, and cores a GPU that follow: (2, jobs)."""
+        """Busy share of each job's GPUs while it had them alone, and the cores per GPU it implies: (2, jobs)."""
         read = np.empty((2, self.arrived))
         kernel_history.readings(self.states, 0, self.jobs, read)
         return read
 
     def declared(self, field: str) -> np.ndarray:
-        """Return what is fixed about the jobs that have arrived."""
+        """Return a field of the jobs that never changes."""
         found: np.ndarray = self.jobs[field][: self.arrived]
         return found
 
     def present(self, field: str) -> np.ndarray:
-        """Return what has become of the jobs that have arrived."""
+        """Return a field of the record over jobs."""
         return self.state.array(field)[: self.arrived]
 
     def check(self, job: int) -> None:
@@ -149,32 +192,32 @@ class Source:
             raise ValueError(f"job {job} has not arrived: there are {self.arrived} jobs so far")
 
     def known(self, order: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Return jobs as an array of integers; ValueError if one of them has not arrived."""
+        """Return jobs as an array of integers; ValueError if one has not arrived."""
         jobs = np.ascontiguousarray(order, np.int64)
         if (strange := legality.first_unknown(jobs, self.arrived)) < len(jobs):
             self.check(int(jobs[strange]))
         return jobs
 
     @property
+    def nothing_pending(self) -> bool:
+        """Whether no event is due: no completion, no arrival."""
+        return bool(calls.next_event(self.states, 0, self.jobs) == np.inf)
+
+    @property
+    def queue(self) -> np.ndarray:
+        """Queued jobs by (submit, job)."""
+        return self._list[: legality.queued(self.states, 0, self._list)].copy()
+
+    @property
     def waiting(self) -> np.ndarray:
-        """The queued jobs that may start at this instant, by (submit, job)."""
+        """Queued jobs that may start at this instant, by (submit, job)."""
         queue = self.queue
         may: np.ndarray = queue[self.state.last_action_instant[queue] != self.state.instant]
         return may
 
     @property
-    def nothing_pending(self) -> bool:
-        """Whether nothing will happen by itself: no end, no arrival."""
-        return bool(calls.next_event(self.states, 0, self.jobs) == np.inf)
-
-    @property
-    def queue(self) -> np.ndarray:
-        """The queued jobs by (submit, job)."""
-        return self._list[: legality.queued(self.states, 0, self._list)].copy()
-
-    @property
     def startable(self) -> np.ndarray:
-        """The queued jobs that the placement rule could start now, by (submit, job)."""
+        """Queued jobs that the placement rule could start now, by (submit, job)."""
         return np.sort(self._list[: calls.startable(self.states, 0, self.jobs, self._list)])
 
     def active(self, phase: int) -> np.ndarray:
@@ -183,7 +226,7 @@ class Source:
 
     @property
     def preemptible(self) -> np.ndarray:
-        """The running jobs that were not started at this very instant."""
+        """Running jobs that did not start at this very instant."""
         return self._list[: legality.preemptible(self.states, 0, self._list)].copy()
 
     def gpus_of(self, job: int) -> list[int]:
@@ -197,13 +240,13 @@ class Source:
 
     @property
     def jobs_on_gpus(self) -> np.ndarray:
-        """The jobs on each GPU, -1 where a share slot is empty: (GPUs, slots)."""
+        """Jobs on each GPU, -1 in empty share slots: (GPUs, max_share)."""
         slots = self.state.job_in[: MAX_SHARE * self.state.num_gpus].reshape(-1, MAX_SHARE)
         here: np.ndarray = slots[:, : int(self.state.max_share)]
         return here
 
     def errors(self, reading: str) -> np.ndarray:
-        """Return standard normal errors of a reading at this instant, the same however often it is read."""
+        """Return standard normal errors of a reading at this instant; reading again does not change them."""
         instant, errors = self._errors.get(reading, (-1, np.empty(0)))
         if instant != self.instant:
             errors = np.empty(self.arrived)
@@ -211,63 +254,208 @@ class Source:
             self._errors[reading] = self.instant, errors
         return errors
 
+    def why_not(self, action: object) -> str | None:
+        """Return why an action is illegal now, or None."""
+        if isinstance(action, Wait):
+            return self._why_no_wait(action)
+        given: object = getattr(action, "placement", None)
+        if not isinstance(given, Placement | None):
+            return f"{given!r} is no Placement: pass one, as View.place returns, or Placement((0, 1)) of GPUs"
+        states, jobs, phase = self.states, self.jobs, self.present("phase")
+        match action:
+            case Start(job) | Preempt(job) | Resize(job) | Throttle(job) if not 0 <= job < len(phase):
+                return f"job {job} has not arrived"
+            case Start(job, placement):
+                reason = legality.legal_start(states, 0, jobs, job, seat_of(placement))
+                return f"job {job} cannot start: {REASONS[reason]}" if reason else None
+            case Preempt(job):
+                legal = phase[job] == RUNNING and job in self.preemptible
+                return None if legal else f"job {job} cannot be paused"
+            case Resize(job, None, placement) if placement is not None:
+                reason = legality.legal_move(states, 0, jobs, job, seat_of(placement))
+                return f"job {job} cannot be resized: {REASONS[reason]}" if reason else None
+            case Resize(job, cores, None) if cores is not None:
+                legal = legality.legal_resize(states, 0, jobs, job, float(cores))
+                return None if legal else f"job {job} cannot have {cores} cores"
+            case Resize(job):
+                return f"resizing job {job} is illegal: pass either cores or a placement"
+            case Throttle(job, level):
+                legal = phase[job] == RUNNING and jobs["num_gpus"][job] == 0 and MIN_THROTTLE <= level <= 1
+                return None if legal else f"job {job} cannot be throttled to {level}"
+            case _:
+                return f"{action!r} is no action: expected Start, Preempt, Resize, Throttle or Wait"
+
+    def _why_no_wait(self, wait: Wait) -> str | None:
+        if wait.seconds is not None and not wait.seconds > 0:
+            return f"waiting for {wait.seconds} s is illegal: time goes on"
+        stuck = self.nothing_pending and len(self.startable)
+        return "waiting is illegal: nothing is pending and a job could start" if stuck else None
+
+    def wait(self, seconds: float | None) -> bool:
+        """Wait until the next event, or for `seconds` if that is sooner; return whether that is legal."""
+        if seconds is not None and not seconds > 0:
+            return False
+        longest = np.nan if seconds is None else float(seconds)
+        return bool(legality.wait(self.states, 0, self.jobs, longest))
+
+    def copy_under(self, ranking: Ranking) -> None:
+        """Copy the state to the scratch record and put a ranking in force there."""
+        self.states[1] = self.states[0]
+        adopt(self.states, 1, self.jobs, ranking)
+
+    def next_move(self, ranking: Ranking) -> Action:
+        """Return the next action of a ranking's pass at this instant: preemptions first, then starts, then Wait."""
+        if self.moves_at != self.instant:
+            self.copy_under(ranking)
+            calls.walk(self.states, 1, self.jobs)
+            self.moves, self.moves_at = self._moves_made(), self.instant
+        return self.moves.pop() if self.moves else Wait()
+
+    def pick(self, job: int) -> list[Action]:
+        """Return the actions by which a queued job starts, the last first; see `View.pick`."""
+        if self.state.phase[job] != QUEUED:
+            raise ValueError(f"job {job} is not queued, so it cannot be picked")
+        self.states[1] = self.states[0]
+        calls.pick(self.states, 1, self.jobs, job)
+        return self._moves_made()
+
+    def _moves_made(self) -> list[Action]:
+        """Return the actions that lead from the state to the scratch record, the last first."""
+        state, after, seen = self.state, self.after, self.arrived
+        moved = np.flatnonzero(after.phase[:seen] != state.phase[:seen])
+        paused = moved[(after.phase[moved] == PAUSING) | (after.phase[moved] == QUEUED)]
+        started = np.setdiff1d(moved, paused)
+        # In order of their starts: an earlier one may take cores that a later one then lacks.
+        started = started[np.argsort(-after.began[started], kind="stable")]
+        starts: list[Action] = []
+        for job in started.tolist():
+            owner = after.reserved_for if after.phase[job] == RESERVED else after.first_owner
+            gpus = np.flatnonzero(owner[: after.num_gpus] == job)
+            node = int(after.node_of[job]) if after.node_of[job] != NOBODY else None
+            granted = after.next_cores if after.phase[job] == RESERVED else after.core_count
+            cores = float(granted[job]) if state.cpu_limited else None
+            starts.append(Start(job, Placement(tuple(gpus.tolist()), cores, node)))
+        return starts + [Preempt(job) for job in paused.tolist()]
+
+    def start_first(self, order: Sequence[int] | np.ndarray, cores: float | None) -> Start | None:
+        """Return the start of the first of these queued jobs that fits under the placement rule."""
+        job = int(granting.first_that_fits(self.states, 0, self.jobs, self.known(order), cores or 0.0))
+        if job == NOBODY:
+            return None
+        count = int(self.jobs["num_gpus"][job])
+        if count == 0:
+            return Start(job, Placement((), node=int(self.state.chosen_node[0])))
+        servers = SERVER_CORES * int(self.jobs["servers"][job]) / count
+        each = None if cores is None else cores + servers
+        return Start(job, Placement(tuple(self.state.gpus[:count].tolist()), each))
+
+    def place(
+        self, job: int, cores: float | None, gpus: int | None, rule: str | None = None
+    ) -> Placement | None:
+        """Return where a rule, by default the scenario's, would start a job on free GPUs; see `View.place`."""
+        if rule is not None:
+            if rule not in PLACEMENT_RULES:
+                raise ValueError(unknown("rule of placement", rule, PLACEMENT_RULES))
+            own = int(self.states["placement"][0])
+            self.states["placement"][0] = PLACEMENTS.index(rule)
+            try:
+                return self.place(job, cores, gpus)
+            finally:
+                self.states["placement"][0] = own
+        states, jobs = self.states, self.jobs
+        count = int(jobs["num_gpus"][job] if gpus is None else gpus)
+        asked = calls.cores_asked(states, 0, jobs, job, count, 0, -1)
+        if not calls.place(states, 0, jobs, job, count, float(asked if cores is None else cores)):
+            return None
+        if count == 0:
+            return Placement((), cores, node=int(self.state.chosen_node[0]))
+        return Placement(tuple(self.state.gpus[:count].tolist()), cores)
+
 
 class Part(Source):
-    """What a source tells of some jobs alone, at this instant."""
+    """Measurements of some of a source's jobs at this instant."""
 
-    def __init__(self, whole: Source, some: np.ndarray) -> None:
-        """Take the jobs, which have arrived."""
-        self.whole, self.some = whole, some
-        self.states, self.jobs, self.state = whole.states, whole.jobs, whole.state
+    def __init__(self, source: Source, some: np.ndarray) -> None:
+        """Cover these jobs, which must have arrived."""
+        self.source, self.some = source, some
+        self.states, self.jobs, self.state = source.states, source.jobs, source.state
 
     @property
     def listed(self) -> np.ndarray:
-        """The jobs that are told of."""
+        """Jobs that measurements cover."""
         return self.some
 
     @property
     def progress(self) -> np.ndarray:
-        """Attained and remaining seconds of each: (2, jobs)."""
+        """Attained and remaining seconds: (2, jobs)."""
         seconds = np.empty((2, len(self.some)))
         calls.progress(self.states, 0, self.jobs, self.some, *seconds)
         return seconds
 
     @property
-    def believed(self) -> np.ndarray:
-        """What is expected of each; see `Source.believed`."""
-        found: np.ndarray = self.whole.believed[:, self.some]
+    def expected(self) -> np.ndarray:
+        """Predictions; see `Source.expected`."""
+        found: np.ndarray = self.source.expected[:, self.some]
         return found
 
     @property
     def readings(self) -> np.ndarray:
-        """What is read of each; see `Source.readings`."""
-        found: np.ndarray = self.whole.readings[:, self.some]
+        """Readings of busy GPUs; see `Source.readings`."""
+        found: np.ndarray = self.source.readings[:, self.some]
         return found
 
     def declared(self, field: str) -> np.ndarray:
-        """Return what is fixed about them."""
+        """Return a field of the jobs that never changes."""
         found: np.ndarray = self.jobs[field][self.some]
         return found
 
     def present(self, field: str) -> np.ndarray:
-        """Return what has become of them."""
+        """Return a field of the record over jobs."""
         found: np.ndarray = self.state.array(field)[self.some]
         return found
 
     def errors(self, reading: str) -> np.ndarray:
-        """Return the errors of a reading of each."""
-        found: np.ndarray = self.whole.errors(reading)[self.some]
+        """Return the errors of a reading."""
+        found: np.ndarray = self.source.errors(reading)[self.some]
         return found
 
 
-_SOURCES: dict[ref[object], Source] = {}  # a plain dictionary reads twice as fast as one of weak keys
+_SOURCES: dict[ref[object], Source] = {}  # a plain dictionary reads twice as fast as WeakKeyDictionary
 
 
-def look(viewer: object, source: Source) -> None:
-    """Let a view, or a part of one, look at a source from now on."""
+def attach(viewer: object, source: Source) -> None:
+    """Let a view, or one of its tables, read from a source from now on."""
     _SOURCES[ref(viewer, _SOURCES.pop)] = source
 
 
 def source_of(viewer: object) -> Source:
-    """Return what a view, or a part of one, looks at."""
+    """Return the source that a view, or one of its tables, reads from."""
     return _SOURCES[ref(viewer)]
+
+
+def adopt(states: np.ndarray, e: int, jobs: np.ndarray, ranking: Ranking) -> None:
+    """Put a ranking in force on record `e`."""
+    calls.adopt(
+        states,
+        e,
+        jobs,
+        KEYS.index(ranking.key),
+        ranking.exponent,
+        ranking.margin,
+        PREEMPTIONS.index(ranking.preempt),
+    )
+
+
+def seat_of(placement: Placement | None) -> legality.Seat:
+    """Return a placement in the kernel's form; invalid cores become -1.
+
+    None, which `View.place` returns where a job does not fit, becomes a placement on nothing.
+    """
+    placement = placement or Placement(())
+    gpus = np.array(sorted(placement.gpus), np.int32)
+    cores = 0.0 if placement.cores is None else float(placement.cores)
+    sound = placement.cores is None or 0 < cores < np.inf
+    node = NOBODY if placement.node is None else int(placement.node)
+    workers = 0 if placement.workers is None else max(int(placement.workers), -1) or -1
+    servers = -1 if placement.servers is None else max(int(placement.servers), 0)
+    return legality.Seat(gpus, cores if sound else -1.0, node, workers, servers)

@@ -1,35 +1,207 @@
-"""What a scheduler could honestly know now, read-only."""
+"""A scheduler's read-only view of an episode: arrays over jobs, GPUs and nodes, without the future."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from gpu_cluster_gym.simulator import measurements
-from gpu_cluster_gym.simulator.entities import Gpus, Jobs, Nodes
 from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, PAUSING, RUNNING
-from gpu_cluster_gym.simulator.legality import why_not
-from gpu_cluster_gym.simulator.next_moves import next_move, picked, place, start_first
 from gpu_cluster_gym.simulator.policy import Action, Placement, Ranking, Start
-from gpu_cluster_gym.simulator.source import Part, Source, look, source_of
+from gpu_cluster_gym.simulator.source import Part, Source, attach, source_of
+from gpu_cluster_gym.traces import COLUMNS, did_you_mean
+
+
+class _Lender:
+    """The owner of a lent array's memory: it holds the address and nothing else."""
+
+    __slots__ = ("__array_interface__", "__weakref__")
+
+    __array_interface__: dict[str, Any]
+
+
+_LENT: WeakKeyDictionary[_Lender, np.ndarray] = WeakKeyDictionary()  # keeps lent arrays alive
+
+
+def lend(array: np.ndarray) -> np.ndarray:
+    """Return a read-only array on the same memory, whose base is no array.
+
+    This is the one place where the simulator's memory reaches a policy. An ordinary read-only array would lead to the
+    whole record by its `base`; this one leads nowhere.
+    """
+    lender = _Lender()
+    where = array.__array_interface__
+    lender.__array_interface__ = where | {"data": (where["data"][0], True)}
+    _LENT[lender] = array
+    return np.asarray(lender)
+
+
+class Entities:
+    """A table of arrays over the jobs that have arrived, over GPUs, or over nodes."""
+
+    count: str
+    """Field of the record that holds their number."""
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        """Refuse an unknown name; AttributeError lists the known ones."""
+        known = sorted(name for name in dir(type(self)) if not name.startswith("_"))
+        what = type(self).__name__.lower()
+        raise AttributeError(
+            f"{what} have no {name!r}: there are {', '.join(known)}{did_you_mean(name, known)}"
+        )
+
+
+class Column:
+    """A field of the jobs, or of the record over jobs, GPUs or nodes, shown as an array.
+
+    The array follows the simulator's memory, so it is made once for each table.
+    """
+
+    def __init__(self, origin: Literal["job", "state"], field: str, meaning: str) -> None:
+        """Show a field of the jobs (`job`) or of the record (`state`)."""
+        self.origin, self.field, self.name = origin, field, field
+        self.__doc__ = meaning
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Store the attribute's name."""
+        self.name = name
+
+    def __get__(self, entities: Entities | None, owner: type | None = None) -> Any:
+        """Return the array."""
+        if entities is None:
+            return self
+        source = source_of(entities)
+        if isinstance(source, Part):
+            return (source.declared if self.origin == "job" else source.present)(self.field)
+        field = source.jobs[self.field] if self.origin == "job" else source.state.array(self.field)
+        shown = lend(field[: getattr(source.state, entities.count)])
+        entities.__dict__[self.name] = shown
+        return shown
+
+
+class Reading:
+    """A measurement: an array that a function computes at each access."""
+
+    def __init__(self, function: Callable[[Source], np.ndarray]) -> None:
+        """Take the function, and its docstring."""
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, entities: Entities | None, owner: type | None = None) -> Any:
+        """Return the current array."""
+        return self if entities is None else self.function(source_of(entities))
+
+
+class Jobs(Entities):
+    """Arrays over the jobs that have arrived: their profile and request, their state, their measurements.
+
+    Profiles may be wrong and measurements have errors; both are the same for every policy. Every column of the job
+    table that policies may see (`traces.COLUMNS`) is here by its name.
+    """
+
+    count = "num_arrived"
+
+    user = Column("job", "user", "Number of its user; the same for all jobs where the trace has no users.")
+    cores_each = Column(
+        "job", "cores_each", "CPU cores asked for each GPU, servers included; as a whole without GPUs."
+    )
+    phase = Column("state", "phase", "Phase of a job, a number of `simulator.vocabulary`.")
+    phase_began_s = Column("state", "phase_began", "When a job's present phase began.")
+    preemptions = Column("state", "preemptions", "How often a job has been paused.")
+    oom_restarts = Column("state", "oom_restarts", "How often a job has run out of memory.")
+    resizes = Column("state", "resizes", "How often a job has been restarted to hold other GPUs.")
+    failures = Column("state", "failures", "How often a job has failed by itself or with a node.")
+    throttle = Column("state", "throttle", "Level of a CPU job; 1 is none.")
+    node = Column("state", "node_of", "Node of an active job that has no GPU, else -1.")
+    is_cpu_job = Reading(measurements.is_cpu_job)
+    is_predictable = Reading(measurements.is_predictable)
+    estimate_s = Reading(measurements.estimate_s)
+    attained_s = Reading(measurements.attained_s)
+    remaining_s = Reading(measurements.remaining_s)
+    expected_s = Reading(measurements.expected_s)
+    expected_remaining_s = Reading(measurements.expected_remaining_s)
+    expected_cores = Reading(measurements.expected_cores)
+    busy_share_alone = Reading(measurements.busy_share_alone)
+    cores_when_busy = Reading(measurements.cores_when_busy)
+    workers_now = Reading(measurements.workers_now)
+    servers_now = Reading(measurements.servers_now)
+    gpus_now = Reading(measurements.gpus_now)
+    cores_now = Reading(measurements.cores_now)
+    server_cores = Reading(measurements.server_cores)
+    gpu_seconds = Reading(measurements.gpu_seconds)
+    core_seconds = Reading(measurements.core_seconds)
+    duty = Reading(measurements.duty)
+    ran_s = Reading(measurements.ran_s)
+    busy_s = Reading(measurements.busy_s)
+    drawn_gbs = Reading(measurements.drawn_gbs)
+    loading_s = Reading(measurements.loading_s)
+    must_load = Reading(measurements.must_load)
+
+
+for _column in COLUMNS:
+    if _column.simulated and _column.shown:
+        setattr(
+            Jobs,
+            _column.name,
+            Column("job", _column.name, f"{_column.meaning[0].upper()}{_column.meaning[1:]}."),
+        )
+
+
+class Gpus(Entities):
+    """Arrays over the GPUs: node, jobs and free memory of each."""
+
+    count = "num_gpus"
+
+    node = Column("state", "gpu_node", "Node of each GPU.")
+    first_owner = Column("state", "first_owner", "Job that has held each GPU longest, or -1.")
+    num_jobs = Column("state", "num_jobs_on", "Number of jobs that hold each GPU.")
+    reserved_for = Column(
+        "state",
+        "reserved_for",
+        "Job that each GPU is reserved for; -1 for none, -2 where the node is closed.",
+    )
+    free_memory_gib = Column("state", "free_memory", "Measured free memory of each GPU, GiB.")
+    unclaimed_memory_gib = Reading(measurements.unclaimed_memory_gib)
+    jobs = Reading(measurements.jobs_on_gpus)
+
+
+class Nodes(Entities):
+    """Arrays over the nodes: GPUs and cores of each, and how many are free."""
+
+    count = "num_nodes"
+
+    num_gpus = Column("state", "node_gpus", "GPUs of each node.")
+    gpu_memory_gib = Column("state", "node_memory", "Memory of a GPU of each node, GiB.")
+    gpu_type = Column("state", "node_type", "Type of its GPUs, a number of `simulator.vocabulary.GPU_TYPES`.")
+    cores = Column("state", "node_cores", "CPU cores of each node.")
+    free_gpus = Column("state", "free", "GPUs of each node that are neither held nor reserved.")
+    free_cores = Column("state", "free_cores", "Free CPU cores of each node.")
+    unreserved_cores = Column(
+        "state", "unreserved_cores", "Free CPU cores less one for each GPU without a job."
+    )
+    closed = Column("state", "closed", "Whether jobs may start on a node: OPEN, DRAINING or DOWN.")
+    down_at_s = Reading(measurements.down_at_s)
+    drawn_gbs = Reading(measurements.node_drawn_gbs)
 
 
 class View:
-    """The present state of an episode, without the future: jobs that have arrived, GPUs, nodes, and the clock.
+    """The current state of an episode, without the future: jobs that have arrived, GPUs, nodes, and the clock.
 
-    `view.jobs.num_gpus[job]`, `view.gpus.free_memory_gib[gpu]`, `view.nodes.free_cores[node]`: arrays by entity, which
-    show the present and cannot be written. What is reached through attributes from here, the `base` of arrays included,
-    holds no truth and can change nothing; to search the interpreter's memory, or private names of the simulator's
-    modules, is not prevented.
+    `view.jobs.num_gpus[job]`, `view.gpus.free_memory_gib[gpu]`, `view.nodes.free_cores[node]` are read-only arrays that
+    follow the simulation. Nothing that attributes lead to from here, the `base` of arrays included, holds the truth or
+    can change the simulation. Searching the interpreter's memory, or private names of the simulator's modules, is not
+    prevented.
     """
 
     __slots__ = ("__weakref__", "_gpus", "_jobs", "_nodes")
 
     def __init__(self, source: Source) -> None:
-        """Look at a source."""
-        look(self, source)
+        """Read from a source."""
+        attach(self, source)
         self._gpus, self._nodes, self._jobs = Gpus(), Nodes(), Jobs()
         for entities in (self._gpus, self._nodes, self._jobs):
-            look(entities, source)
+            attach(entities, source)
 
     @property
     def jobs(self) -> Jobs:
@@ -37,13 +209,13 @@ class View:
         source = source_of(self)
         if source.shown != source.arrived:
             source.shown, self._jobs = source.arrived, Jobs()
-            look(self._jobs, source)
+            attach(self._jobs, source)
         return self._jobs
 
     def jobs_of(self, some: Sequence[int] | np.ndarray) -> Jobs:
-        """Return what `jobs` shows, of some jobs alone and as it is now; ValueError if one has not arrived."""
+        """Return copies of the arrays of `jobs` for some jobs; ValueError if one has not arrived."""
         source, jobs = source_of(self), Jobs()
-        look(jobs, Part(source, source.known(some)))
+        attach(jobs, Part(source, source.known(some)))
         return jobs
 
     @property
@@ -63,112 +235,114 @@ class View:
 
     @property
     def instant(self) -> int:
-        """How many instants there have been."""
+        """Number of instants so far."""
         return source_of(self).instant
 
     @property
     def rng(self) -> np.random.Generator:
-        """Random numbers for a policy that draws."""
+        """Random numbers for policies that draw."""
         return source_of(self).rng
 
     @property
     def nothing_pending(self) -> bool:
-        """Whether nothing will happen by itself: no end, no arrival."""
+        """Whether no event is due: no completion, no arrival."""
         return source_of(self).nothing_pending
 
     @property
     def max_share(self) -> int:
-        """How many jobs may hold a GPU at the same time."""
+        """Maximum number of jobs on a GPU."""
         return int(source_of(self).state.max_share)
 
     @property
     def cpu_limited(self) -> bool:
-        """Whether cores are allocated, so that they may be changed; else every job has those it asks for."""
+        """Whether cores are allocated and can be changed; else every job has the cores it asks for."""
         return bool(source_of(self).state.cpu_limited)
 
     @property
     def bandwidth_limit_gbs(self) -> float:
-        """GB/s that the memory of a node gives; infinite where bandwidth does not matter."""
+        """GB/s of a node's host memory; infinite where bandwidth does not matter."""
         state = source_of(self).state
         return float(state.node_gbs) if state.bandwidth_binds else float("inf")
 
     @property
     def queue(self) -> np.ndarray:
-        """The queued jobs by (submit, job)."""
+        """Queued jobs by (submit, job)."""
         return source_of(self).queue
 
     @property
     def waiting(self) -> np.ndarray:
-        """The queued jobs that were not paused, nor failed, at this very instant, by (submit, job)."""
+        """Queued jobs that were neither paused nor failed at this very instant, by (submit, job)."""
         return source_of(self).waiting
 
     @property
     def startable(self) -> np.ndarray:
-        """The queued jobs that the scenario's placement rule could start now, by (submit, job)."""
+        """Queued jobs that the scenario's placement rule could start now, by (submit, job)."""
         return source_of(self).startable
 
     @property
     def running(self) -> np.ndarray:
-        """The running jobs."""
+        """Running jobs."""
         return source_of(self).active(RUNNING)
 
     @property
     def loading(self) -> np.ndarray:
-        """The jobs that load before they run on."""
+        """Jobs that load a checkpoint, or start up, before they run."""
         return source_of(self).active(LOADING)
 
     @property
     def pausing(self) -> np.ndarray:
-        """The jobs that still hold GPUs while they pause."""
+        """Jobs that still hold GPUs while they pause."""
         return source_of(self).active(PAUSING)
 
     @property
     def preemptible(self) -> np.ndarray:
-        """The running jobs that were not started at this very instant."""
+        """Running jobs that did not start at this very instant."""
         return source_of(self).preemptible
 
     def type_speed(self, job: int) -> np.ndarray:
-        """Return how fast a job computes on the GPUs of each node, over a V100, as profiled; 1 where all are alike."""
+        """Return a job's profiled compute speed on the GPUs of each node relative to a V100; 1 where all are alike."""
         source = self._arrived(job)
         speed: np.ndarray = source.jobs["type_speed"][job][self.nodes.gpu_type]
         return np.where(speed > 0, speed, 1.0)
 
     def profile(self, job: int) -> np.ndarray:
-        """Return what a profiler measured of a job alone: rows of (workers, servers, on CPU, s of an iteration).
+        """Return a profiler's measurements of a job alone: rows of (workers, servers, on CPU, s per iteration).
 
-        A few shapes, each with a lognormal error of 5 % that is the same whenever it is read.
+        The rows cover a few shapes. Each has a lognormal error of 5 %, drawn once.
         """
-        return measurements.profile(self._arrived(job), job)
+        source = self._arrived(job)
+        return measurements.profiled(source.states, source.jobs, job)
 
     def place(
         self, job: int, cores: float | None = None, *, gpus: int | None = None, rule: str | None = None
     ) -> Placement | None:
         """Return where the scenario's rule would start a job on free GPUs, None if it does not fit.
 
-        cores: for each GPU, or as a whole for a CPU job, instead of those it asks for. gpus: instead of those. rule:
-        first_fit, best_fit or spread instead of the scenario's; ValueError for another.
+        cores: per GPU, or in total for a CPU job, in place of the cores it asks for
+        gpus: in place of the number of GPUs it asks for
+        rule: first_fit, best_fit or spread, in place of the scenario's; ValueError for another name
         """
-        return place(self._arrived(job), job, cores, gpus, rule)
+        return self._arrived(job).place(job, cores, gpus, rule)
 
     def start_first(self, order: Sequence[int] | np.ndarray, cores: float | None = None) -> Start | None:
-        """Return the start of the first of these queued jobs that fits where the scenario's rule puts it, or None.
+        """Return the start of the first of these queued jobs that fits under the scenario's rule, or None.
 
-        cores: to feed each GPU of a job that has some, instead of those it asks for; its servers' come on top.
+        cores: per GPU of a job that has GPUs, in place of the cores it asks for; its servers' cores are added.
         ValueError if a job has not arrived.
         """
-        return start_first(source_of(self), order, cores)
+        return source_of(self).start_first(order, cores)
 
     def just_paused(self, job: int) -> bool:
-        """Tell whether a queued job was paused, or failed, at this very instant, so that it may not start at it."""
+        """Return whether a queued job was paused, or failed, at this very instant and so may not start yet."""
         source = self._arrived(job)
         return bool(source.state.last_action_instant[job] == source.state.instant)
 
     def why_not(self, action: object) -> str | None:
         """Return why an action is illegal now, or None."""
-        return why_not(source_of(self), action)
+        return source_of(self).why_not(action)
 
     def can_hold(self, job: int) -> np.ndarray:
-        """Tell of each node whether its GPUs are large enough for a job alone; nothing else may be started there."""
+        """Return for each node whether its GPUs have the memory for a job alone; it may not start on others."""
         able: np.ndarray = self.nodes.gpu_memory_gib >= self._arrived(job).jobs["gpu_memory_gib"][job]
         return able
 
@@ -177,29 +351,29 @@ class View:
         return self._arrived(job).gpus_of(job)
 
     def next_move(self, ranking: Ranking) -> Action:
-        """Return what is left of a ranking's pass at this instant: its preemptions, then its starts, then Wait."""
-        return next_move(source_of(self), honest(ranking))
+        """Return the next action of a ranking's pass at this instant: preemptions first, then starts, then Wait."""
+        return source_of(self).next_move(_honest(ranking))
 
     def pick(self, job: int) -> list[Action]:
-        """Return the moves by which a queued job starts, victims paused for it if it needs them; the last first.
+        """Return the actions by which a queued job starts, preemptions for it included; the last first.
 
-        The victims are found as for `xion_threshold`; there are no moves where the job neither fits nor has victims.
+        Victims are chosen as by `xion_threshold`. The list is empty where the job neither fits nor has victims.
         ValueError if the job is not queued.
         """
-        return picked(self._arrived(job), job)
+        return self._arrived(job).pick(job)
 
     def _arrived(self, job: int) -> Source:
-        """Return the source if a job has arrived; else ValueError."""
+        """Return the source if a job has arrived; else raise ValueError."""
         source = source_of(self)
         source.check(job)
         return source
 
 
-def honest(ranking: Ranking) -> Ranking:
+def _honest(ranking: Ranking) -> Ranking:
     """Return a ranking that needs no truth; ValueError for one that does."""
     if ranking.is_oracle:
         raise ValueError(
-            f"a ranking by {ranking.key!r} is told the truth, which a view does not show: such a policy is a Ranking "
+            f"a ranking by {ranking.key!r} needs the truth, which a view does not show: make the policy a Ranking "
             "itself, in a module whose name ends in _oracle"
         )
     return ranking

@@ -1,25 +1,117 @@
-"""Every column of the job table, declared once: its unit and rules, how it is filled in, who reads it and who sees it.
+"""The columns of the job table, declared once: unit and rules, filling, readers, visibility.
 
-The checks of a file, the simulator's array of jobs, what a policy sees and the notes under a table are made from these
-rows. A column that is filled in is drawn by the function of its name in `traces._fill_missing`.
+The checks of a file, the simulator's array of jobs, the view of a policy and the notes under a table are derived from
+these declarations. A missing column is drawn by the function of its name in `traces._fill`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from gpu_cluster_gym.traces._column_type import Column
+MAX_SERVERS = 10  # parameter servers of a job, as in the simulator
+
+LIMITS = {
+    "s": 1e11,
+    "ms": 1e9,
+    "GiB": 1e6,
+    "GPUs": 1e6,
+    "cores": 1e6,
+    "share": 1.0,
+    "GB/s": 1e6,
+    "core-s": 1e9,
+    "GB": 1e6,
+    "workers": 1e6,
+    "servers": MAX_SERVERS,
+    "times": 1e6,
+}
+"""Largest value by unit."""
+
+_WORDS = {
+    "s": "a number of seconds",
+    "ms": "a number of milliseconds",
+    "GiB": "a number of GiB",
+    "GPUs": "a whole number of GPUs",
+    "cores": "a whole number of cores",
+    "share": "a share",
+    "GB/s": "a number of GB/s",
+    "core-s": "a number of core-seconds",
+    "GB": "a number of GB",
+    "workers": "a whole number of workers",
+    "servers": "a whole number of parameter servers",
+    "times": "a ratio",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the job table.
+
+    name: its name in tables, in a CSV file and in a view
+    dtype: str, int or float
+    unit: a key of LIMITS, or empty
+    meaning: a noun phrase for tables and documentation
+    required: whether a trace must have it
+    minimum, exclusive: smallest value, and whether that value itself is excluded
+    choices: the words allowed in a cell of text; empty for any
+    expects: the rule for a cell, in words, where it is not the usual one of the unit
+    filled: how it is drawn where a trace lacks it; empty for a column that cannot be drawn
+    parts: the parts of physics that use it
+    asked_by: the field of a scenario that has it drawn; otherwise it stays empty
+    simulated: whether JOB has a field of this name
+    always: whether the simulator reads it with none of its parts on; otherwise the field is `neutral`
+    neutral: a number, or the name of an earlier column
+    gpus_only: whether it is 0 for a CPU job
+    estimate_of: the column that it equals where estimates are exact
+    shown: whether policies see it
+    in_results: whether the results table has it too
+    """
+
+    name: str
+    dtype: type
+    unit: str
+    meaning: str
+    required: bool = False
+    minimum: float = 0.0
+    exclusive: bool = False
+    choices: tuple[str, ...] = ()
+    expects: str = ""
+    filled: str = ""
+    parts: tuple[str, ...] = ()
+    asked_by: str = ""
+    simulated: bool = False
+    always: bool = False
+    neutral: float | str = 0.0
+    gpus_only: bool = False
+    estimate_of: str = ""
+    shown: bool = False
+    in_results: bool = False
+
+    def expected(self, number: float = 0.0) -> str:
+        """Return the rule for a cell in words, for an error about `number`."""
+        if self.expects or self.choices:
+            return self.expects or " or ".join(self.choices)
+        if self.dtype is str:
+            return "printable text, not blank"
+        limit = LIMITS[self.unit]
+        if number > limit or self.unit == "share":
+            return f"{_WORDS[self.unit]} from {self.minimum:g} to {limit:,.0f}"
+        if self.minimum == -np.inf:
+            return _WORDS[self.unit]
+        return f"{_WORDS[self.unit]} {'>' if self.exclusive else '>='} {self.minimum:g}"
+
 
 GPUS = "a whole number of GPUs from 1 to 1,000,000 (0 only where kind is cpu)"
 
 COLUMNS: tuple[Column, ...] = (
-    Column("job_id", str, "", "the log's own name for the job, written back unchanged", required=True),
+    Column("job_id", str, "", "the job's name in the log, written back unchanged", required=True),
     Column("submit_s", float, "s", "submission", required=True, simulated=True, always=True, shown=True),
     Column(
         "num_gpus",
         int,
         "GPUs",
-        "GPUs asked for, all at once or none: a worker on each; 0 for a CPU job",
+        "GPUs asked for as a gang, one worker on each; 0 for a CPU job",
         required=True,
         expects=GPUS,
         simulated=True,
@@ -30,9 +122,9 @@ COLUMNS: tuple[Column, ...] = (
         "duration_s",
         float,
         "s",
-        "run time, alone on V100s as close as can be",
+        "run time alone on V100s that are as close together as possible",
         required=True,
-        above=True,
+        exclusive=True,
         simulated=True,
         always=True,
     ),
@@ -40,7 +132,7 @@ COLUMNS: tuple[Column, ...] = (
         "kind",
         str,
         "",
-        "what the job runs on",
+        "gpu or cpu job",
         choices=("gpu", "cpu"),
         filled="gpu where GPUs are asked for",
         parts=("cpu_jobs",),
@@ -49,8 +141,8 @@ COLUMNS: tuple[Column, ...] = (
         "model",
         str,
         "",
-        "the network that is trained, as named in models.csv",
-        filled="drawn from models that fit the largest GPU, one for each run of like jobs",
+        "network that is trained, by its name in models.csv",
+        filled="drawn from models that fit the largest GPU, one for each run of similar jobs",
         parts=("memory", "gpu_types"),
     ),
     Column(
@@ -58,7 +150,7 @@ COLUMNS: tuple[Column, ...] = (
         float,
         "GiB",
         "true peak on each GPU",
-        filled="the model's memory at a batch size drawn about its default",
+        filled="the model's memory at a batch size drawn around its default",
         parts=("memory",),
         simulated=True,
         gpus_only=True,
@@ -68,20 +160,20 @@ COLUMNS: tuple[Column, ...] = (
         int,
         "cores",
         "cores of the whole job",
-        least=1,
-        filled="what the model's input needs, at most the cluster's share for its GPUs",
+        minimum=1,
+        filled="the cores that the model's input needs, at most the cluster's share for its GPUs",
         parts=("cores",),
     ),
-    Column("user", str, "", "who submitted it"),
+    Column("user", str, "", "user who submitted it"),
     Column("vc", str, "", "virtual cluster it was submitted to"),
     Column("status", str, "", "how it ended in the log"),
-    Column("logged_start_s", float, "s", "its start in the log, on the clock of submit_s", least=-np.inf),
+    Column("logged_start_s", float, "s", "its start in the log, on the clock of submit_s", minimum=-np.inf),
     Column(
         "profiled_duration_s",
         float,
         "s",
         "estimate of duration_s that policies see",
-        above=True,
+        exclusive=True,
         filled="lognormal error, 0.25, or 1 where never predictable",
         parts=("estimates",),
         simulated=True,
@@ -152,7 +244,7 @@ COLUMNS: tuple[Column, ...] = (
         "checkpoint_gib",
         float,
         "GiB",
-        "what a pause writes and a resume reads",
+        "checkpoint that a pause writes and a resume reads",
         filled="the model's weights and optimiser state",
     ),
     Column(
@@ -160,7 +252,7 @@ COLUMNS: tuple[Column, ...] = (
         float,
         "s",
         "GPUs held, no progress, when paused",
-        filled="checkpoint to shared storage and a teardown, lognormal noise; to 600 s with load_s; see restart_cost",
+        filled="write to shared storage and a teardown, lognormal noise; at most 600 s with load_s; see restart_cost",
         parts=("preemption",),
         simulated=True,
         shown=True,
@@ -179,8 +271,8 @@ COLUMNS: tuple[Column, ...] = (
         "startup_s",
         float,
         "s",
-        "GPUs held, no progress, when it starts from nothing",
-        filled="a load without its checkpoint; taken out of the run times of a log",
+        "GPUs held, no progress, when it starts from scratch",
+        filled="a load without its checkpoint; subtracted from the run times of a log",
         parts=("startup",),
         simulated=True,
         gpus_only=True,
@@ -190,7 +282,7 @@ COLUMNS: tuple[Column, ...] = (
         "predictable_from",
         float,
         "share",
-        "share of progress from which the estimate is good; 1 = never",
+        "share of progress from which the estimate is accurate; 1 = never",
         filled="0 for 70 % of jobs, 1 for the others",
         parts=("estimates",),
         simulated=True,
@@ -200,14 +292,14 @@ COLUMNS: tuple[Column, ...] = (
         float,
         "GB/s",
         "host memory bandwidth of the whole job at full speed",
-        filled="what the model's samples move, with the cores asked; none for CPU jobs",
+        filled="traffic of the model's samples at the cores asked for; none for CPU jobs",
         parts=("bandwidth",),
     ),
     Column(
         "input_core_s",
         float,
         "core-s",
-        "core-seconds that the input of one iteration costs, a GPU",
+        "core-seconds per GPU for the input of one iteration",
         filled="the model's input at that batch size; none for CPU jobs",
         parts=("cores", "bandwidth"),
         simulated=True,
@@ -217,7 +309,7 @@ COLUMNS: tuple[Column, ...] = (
         "sync_gb",
         float,
         "GB",
-        "what each GPU exchanges in one iteration beyond what computation hides",
+        "data that each GPU exchanges in one iteration and computation does not hide",
         filled="the model's gradients, times the share of the transfer that is not hidden",
         parts=("locality", "elastic"),
         simulated=True,
@@ -238,7 +330,7 @@ COLUMNS: tuple[Column, ...] = (
         "min_workers",
         int,
         "workers",
-        "fewest workers with which it can run",
+        "minimum number of workers",
         filled="1",
         parts=("elastic",),
         simulated=True,
@@ -249,8 +341,8 @@ COLUMNS: tuple[Column, ...] = (
         "max_workers",
         int,
         "workers",
-        "most workers with which it can run",
-        filled="twice what is asked for",
+        "maximum number of workers",
+        filled="twice the GPUs asked for",
         parts=("elastic",),
         simulated=True,
         neutral="num_gpus",
@@ -270,8 +362,8 @@ COLUMNS: tuple[Column, ...] = (
         "cpu_slowdown",
         float,
         "times",
-        "a worker on 5 cores is so many times slower; 0 where it cannot run so",
-        filled="the model's step on five cores over that on a V100, where it was measured",
+        "slowdown of a worker on 5 cores; 0 where it cannot run on cores",
+        filled="the model's step time on five cores over that on a V100, where measured",
         parts=("elastic",),
         simulated=True,
         gpus_only=True,
@@ -282,7 +374,7 @@ COLUMNS: tuple[Column, ...] = (
         float,
         "s",
         "estimate of duration_s once it is predictable",
-        above=True,
+        exclusive=True,
         filled="lognormal error 0.25 where a job becomes predictable",
         simulated=True,
         always=True,
@@ -293,7 +385,7 @@ COLUMNS: tuple[Column, ...] = (
         float,
         "share",
         "share of its run at which it fails by itself, once; 1 = never",
-        filled="18.5 % of jobs of an hour or more, anywhere in their run",
+        filled="18.5 % of jobs of an hour or more, uniform over their run",
         parts=("failures",),
         simulated=True,
         neutral=1.0,
@@ -302,8 +394,8 @@ COLUMNS: tuple[Column, ...] = (
         "deadline_s",
         float,
         "s",
-        "when it should be done, on the clock of submit_s; 0 = no deadline",
-        filled="slack drawn evenly from 0 to twice deadline_slack, in estimated run times",
+        "deadline, on the clock of submit_s; 0 = none",
+        filled="slack drawn uniformly from 0 to twice deadline_slack, in estimated run times",
         asked_by="deadline_slack",
         simulated=True,
         always=True,

@@ -1,39 +1,73 @@
-"""A name on the command line is the name of a module: which there are, and what they define."""
+"""Names on the command line: a name is a module of its folder, or an entry point of an installed package."""
 
 from collections.abc import Collection
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
+from types import ModuleType
 from typing import Any
 
 PACKAGE = "gpu_cluster_gym"
+GROUPS = {"baselines": "policies", "traces": "traces", "workloads": "workloads"}
+"""Entry-point groups `gpu_cluster_gym.GROUP` by the folder whose names they extend."""
 
 
 def modules(package: str) -> list[str]:
-    """Return the public modules of a package within `gpu_cluster_gym`, without importing them."""
+    """Return the public modules of a folder of `gpu_cluster_gym`, without importing them."""
     path = import_module(f"{PACKAGE}.{package}").__path__
     public = (module for module in iter_modules(path) if not (module.ispkg or module.name.startswith("_")))
     return sorted(module.name for module in public)
 
 
-def find(package: str, name: str, attribute: str, what: str = "") -> Any:
-    """Return the attribute of a package's module; ValueError names those that exist and the nearest.
+def names(package: str) -> list[str]:
+    """Return the names of a folder's modules and of entry points that extend it, without importing any."""
+    return sorted({*modules(package), *_entry_points(package)})
 
-    what: how such a module is called; as the attribute, if it is not told.
+
+def load(package: str, name: str, what: str) -> Any:
+    """Return the folder's module of a name, or the object of an entry point.
+
+    A module of the folder takes precedence. ValueError for an unknown name lists the known ones and the nearest.
     """
-    known = modules(package)
-    if name not in known:
-        raise ValueError(unknown(what or attribute, name, known))
-    return getattr(import_module(f"{PACKAGE}.{package}.{name}"), attribute)
+    if name in modules(package):
+        return import_module(f"{PACKAGE}.{package}.{name}")
+    found = _entry_points(package)
+    if name not in found:
+        raise ValueError(unknown(what, name, names(package)))
+    try:
+        return found[name].load()
+    except (ImportError, AttributeError) as error:
+        raise ValueError(
+            f"{what} {name!r}: entry point {found[name].value!r} cannot be loaded ({error})"
+        ) from error
+
+
+def find(package: str, name: str, attribute: str, what: str = "") -> Any:
+    """Return an attribute of the module of a name, or the object that an entry point gives in its place.
+
+    what: the kind of thing in error messages; by default the attribute. ValueError for an unknown name lists the known
+    ones and the nearest.
+    """
+    found = load(package, name, what or attribute)
+    return getattr(found, attribute) if isinstance(found, ModuleType) else found
 
 
 def unknown(what: str, name: str, known: Collection[str]) -> str:
-    """Say that there is no such thing, which there are, and which of them was perhaps meant."""
+    """Return the message for an unknown name: the known ones, and the nearest."""
     return f"there is no {what} {name!r} among {', '.join(known)}{did_you_mean(name, known)}"
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
-    """Return a hint at the name nearest to this one, whatever its case; empty where none is near."""
+    """Return a hint at the nearest known name, ignoring case; empty where none is near."""
     folded = {each.casefold(): each for each in known}
     near = get_close_matches(str(name).casefold(), folded, n=1)
     return f"; did you mean {folded[near[0]]!r}?" if near else ""
+
+
+def _entry_points(package: str) -> dict[str, EntryPoint]:
+    """Return the entry points that extend a folder, by name; where packages share a name, the first one found."""
+    if package not in GROUPS:
+        return {}
+    found = entry_points(group=f"{PACKAGE}.{GROUPS[package]}")
+    return {each.name: each for each in reversed(tuple(found))}

@@ -1,29 +1,33 @@
-"""The job table: its columns, units and rules, and the one error that a trace file can give."""
+"""The job table: its checks, the text files it is read from, and the one error that a trace file can give."""
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import re
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_cluster_gym.traces._column_type import LIMITS, Column
-from gpu_cluster_gym.traces._columns import COLUMNS, GPUS
+from gpu_cluster_gym.traces._columns import COLUMNS, GPUS, LIMITS, Column
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 class TraceError(ValueError):
-    """A trace that cannot be read: where, what was found there, and what was expected."""
+    """An unreadable trace: file, line and column, what was found there and what was expected."""
 
     def __init__(
         self, file: str | PathLike[str], line: int | None, column: str | None, found: str, expected: str
     ) -> None:
-        super().__init__(file, line, column, found, expected)  # all five: such an error can be pickled
+        super().__init__(file, line, column, found, expected)  # all five, so that the error can be pickled
         self.file, self.line, self.column = file, line, column
         self.found, self.expected = found, expected
 
@@ -35,10 +39,10 @@ class TraceError(ValueError):
 
 
 class Origins(dict[str, str]):
-    """Where each column is from. It never changes, so tables share it that pandas makes of one another."""
+    """Origin of each column by name. It never changes, so derived tables share it."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Origins:
-        """Return itself: pandas copies deeply what is told of a table, with every column that is read."""
+        """Return itself: pandas deep-copies a table's attributes each time a column is read."""
         return self
 
 
@@ -47,8 +51,8 @@ def check(
 ) -> pd.DataFrame:
     """Return the job table: known columns in their dtypes, sorted stably by submission, rows numbered.
 
-    `line` is the line of `file` that each row came from (default: 2, 3, ...). `attrs["origin"]` says where a
-    column is from, `attrs["notes"]` what was changed. A TraceError names the first cell that breaks a rule.
+    `line` is the line of `file` that each row came from (default: 2, 3, ...). `attrs["origin"]` holds the origin of
+    each column, `attrs["notes"]` the changes that were made. A TraceError names the first cell that breaks a rule.
     """
     import pandas as pd
 
@@ -73,7 +77,7 @@ def check(
         checked.attrs["notes"].append(f"columns ignored, unknown to the job table: {', '.join(ignored)}")
     if not np.array_equal(order, np.arange(len(order))):
         early = int(np.sum(np.diff(columns["submit_s"]) < 0))
-        checked.attrs["notes"].append(f"sorted by submit_s: {early} times a job stood behind a later one")
+        checked.attrs["notes"].append(f"sorted by submit_s: jobs out of order at {early} places")
     return checked
 
 
@@ -96,15 +100,15 @@ def values(
     line: Sequence[int] | npt.NDArray[Any],
     file: str | PathLike[str],
 ) -> npt.NDArray[Any]:
-    """Return cells, text or numbers, in the column's dtype; the first to break its rule is a TraceError."""
+    """Return cells, text or numbers, in the column's dtype; TraceError for the first that breaks its rule."""
     if column.dtype is str:
         numbers, bad = _text(column, cells)
     else:
         numbers = np.asarray(cells, float) if _is_numeric(cells) else _parse(cells)
-        bad = ~(numbers >= column.least) | ~(numbers <= LIMITS[column.unit])  # NaN fails both
+        bad = ~(numbers >= column.minimum) | ~(numbers <= LIMITS[column.unit])  # NaN fails both
         bad |= (
-            (numbers == column.least)
-            if column.above
+            (numbers == column.minimum)
+            if column.exclusive
             else (column.dtype is int) & (np.floor(numbers) != numbers)
         )
     if bad.any():
@@ -115,17 +119,17 @@ def values(
 
 
 def first(table: pd.DataFrame, jobs: int | None) -> pd.DataFrame:
-    """Return the first `jobs` rows (None: all) with a note of how many were left out."""
+    """Return the first `jobs` rows (None: all), with a note on the rows left out."""
     if jobs is None or jobs >= len(table):
         return table
     if jobs < 1:
-        raise ValueError(f"{jobs} jobs were asked for; at least 1 is needed")
+        raise ValueError(f"jobs {jobs}: expected at least 1")
     table.attrs["notes"].append(f"the first {jobs:,} of {len(table):,} jobs are used")
     return table.iloc[:jobs].copy()
 
 
 def quote(cell: object) -> str:
-    """Return a cell as an error shows it: in quotes, printable, and not longer than a line."""
+    """Return a cell for an error message: quoted, printable, at most a line long."""
     text = f"{cell:.15g}" if isinstance(cell, float) else str(cell)
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
@@ -140,10 +144,10 @@ def _is_numeric(cells: Sequence[Any] | npt.NDArray[Any]) -> bool:
 def _parse(cells: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Return cells as floats, NaN where a cell is no plain decimal number."""
     try:
-        if not _NOT_IN_A_NUMBER.search("\n".join(cells)):  # float() alone would take '1_000' and 'inf'
+        if not _NOT_IN_A_NUMBER.search("\n".join(cells)):  # float() alone would accept '1_000' and 'inf'
             return np.fromiter(map(float, cells), float, len(cells))
     except (TypeError, ValueError):
-        pass  # some cell is not a number: find out which
+        pass  # some cell is not a number: find it below
     return np.array([_number(str(cell)) for cell in cells], float)
 
 
@@ -188,6 +192,72 @@ def _check_unique(ids: npt.NDArray[Any], line: npt.NDArray[Any], file: str | Pat
     for cell, at in zip(ids, line, strict=True):
         if cell in seen:
             raise TraceError(
-                file, int(at), "job_id", quote(cell), f"an id of its own (line {seen[cell]} has this one)"
+                file, int(at), "job_id", quote(cell), f"a unique id (line {seen[cell]} has this one)"
             )
         seen[cell] = int(at)
+
+
+# Deflate packs at most 1,032 to 1 and job logs about 10 to 1. A file beyond this limit is taken for a zip bomb.
+_FREE_BYTES = 16 * 2**20
+_BYTES_PER_PACKED_BYTE = 50
+
+
+def open_text(file: str | PathLike[str]) -> io.TextIOWrapper:
+    """Return a file's text as a stream, checked to be UTF-8; `.gz` is unpacked in memory."""
+    data = _read(file)
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise TraceError(file, line, None, f"the byte 0x{data[error.start]:02x}", "text in UTF-8") from None
+    return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
+
+
+def records(file: str | PathLike[str], *, skip_blanks: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """Yield each record of a CSV file, the header first, with the line it starts on.
+
+    All records are as wide as the header. `skip_blanks` drops the blanks after each comma.
+    """
+    reader = csv.reader(open_text(file), strict=True, skipinitialspace=skip_blanks)
+    line, blank, width = 1, 0, 0
+    while True:
+        try:
+            record = next(reader)
+        except StopIteration:
+            break
+        except csv.Error as error:
+            raise TraceError(file, line, None, str(error), "comma-separated values") from None
+        if not record:
+            blank = blank or line
+        elif blank:  # blank lines are allowed only at the end
+            raise TraceError(file, blank, None, "a blank line", "a job")
+        else:
+            width = width or len(record)
+            if len(record) != width:
+                raise TraceError(file, line, None, f"{len(record)} fields", f"{width}, as in the header")
+            yield line, record
+        line = reader.line_num + 1
+    if not width:
+        raise TraceError(file, 1, None, "an empty file", "a header")
+
+
+def _read(file: str | PathLike[str]) -> bytes:
+    try:
+        path = Path(file)
+        if path.exists() and not path.is_file():
+            raise TraceError(file, None, None, "no regular file", "a file")
+        if path.suffix != ".gz":
+            return path.read_bytes()
+        limit = _FREE_BYTES + _BYTES_PER_PACKED_BYTE * path.stat().st_size
+        with gzip.open(path) as stream:
+            data = stream.read(limit + 1)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise TraceError(file, None, None, str(error), "a complete gzip file") from None
+    except OSError as error:
+        raise TraceError(file, None, None, error.strerror or str(error), "a readable file") from None
+    if len(data) > limit:
+        expected = (
+            f"at most {_FREE_BYTES:,} + {_BYTES_PER_PACKED_BYTE} for each packed one (or unpack it first)"
+        )
+        raise TraceError(file, None, None, f"more than {limit:,} bytes when unpacked", expected)
+    return data

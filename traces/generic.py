@@ -1,4 +1,4 @@
-"""A CSV file in the job table's own columns: any cluster's log, without a module of its own."""
+"""A CSV file in the job table's own columns, for logs without a reader module."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.traces._columns import COLUMNS
-from gpu_cluster_gym.traces._files import records
-from gpu_cluster_gym.traces._table import TraceError, check, check_header, first, values
+from gpu_cluster_gym.traces._table import TraceError, check, check_header, first, records, values
 
 _ROWS_AT_ONCE = 65_536
 
 
 def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | None = None) -> pd.DataFrame:
-    """Read the job table from a CSV file (`.gz` too): columns in any order, times and ids as they are.
+    """Read the job table from a CSV file (also `.gz`): columns in any order, times and ids unchanged.
 
-    Unknown columns are named in the notes and left out. Whatever is malformed is a TraceError with its line.
-    `seed` is not needed: nothing here is drawn. `jobs` keeps the first so many.
+    Unknown columns are left out and named in the notes. TraceError with its line for the first malformed cell. `seed`
+    is unused, since nothing is drawn. `jobs` keeps only the first rows.
     """
     if file is None:
         raise TraceError(
-            "trace", None, None, "no file", "one with the job table's columns: --trace-file FILE"
+            "trace", None, None, "no file", "a file with the job table's columns (--trace-file FILE)"
         )
     rows = records(file)
     _, header = next(rows)
@@ -31,7 +30,7 @@ def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | Non
     known = [(header.index(column.name), column) for column in COLUMNS if column.name in header]
     parts: list[list[np.ndarray]] = []
     lines: list[int] = []
-    while chunk := list(islice(rows, _ROWS_AT_ONCE)):  # numbers take far less room than their text
+    while chunk := list(islice(rows, _ROWS_AT_ONCE)):  # numbers take far less memory than their text
         line, cells = zip(*chunk, strict=True)
         fields = list(zip(*cells, strict=True))
         parts.append([values(column, fields[place], line, file) for place, column in known])

@@ -15,8 +15,8 @@ from typing import Any
 
 import pandas as pd
 
-from gpu_cluster_gym.traces._files import open_text, records
-from gpu_cluster_gym.traces._table import TraceError, check, first, quote
+from gpu_cluster_gym.traces._philly_generator import generate
+from gpu_cluster_gym.traces._table import TraceError, check, first, open_text, quote, records
 
 File = str | PathLike[str]
 
@@ -24,7 +24,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 _EPOCH = datetime(1970, 1, 1)
 _NO_TIME = (None, "", "None")
 _BLANKS = re.compile(r"[ \t\r\n]*")
-_MACHINES = {  # the list's column: our column, its type, what a cell looks like, in a pattern and in words
+_MACHINES = {  # the list's column: our column, its type, the pattern of a cell, and that in words
     "machineId": ("machine_id", str, r"(\S+)", "a name"),
     "number of GPUs": ("num_gpus", int, r"(\d{1,4})", "a whole number"),
     "single GPU mem": ("gpu_memory_gib", float, r"(\d{1,4})GB", "gigabytes like 24GB"),
@@ -32,15 +32,12 @@ _MACHINES = {  # the list's column: our column, its type, what a cell looks like
 
 
 def trace(file: File | None = None, *, seed: int, jobs: int | None = None) -> pd.DataFrame:
-    """Return Philly's jobs: those of the log `file`, or `jobs` invented ones like them, decided by `seed`.
+    """Return Philly's jobs: those of the log `file`, or `jobs` generated ones, determined by `seed`.
 
-    `duration_s` is how long GPUs were held, summed over a job's attempts; `num_gpus` what its first attempt
-    held; `submit_s` counts from the first job kept. Jobs without a usable attempt are left out and counted in
-    the notes.
+    `duration_s` is the time GPUs were held, summed over a job's attempts; `num_gpus` are those of its first attempt;
+    `submit_s` counts from the first job kept. Jobs without a usable attempt are left out and counted in the notes.
     """
     if file is None:
-        from gpu_cluster_gym.traces._philly_like import generate
-
         return generate(seed, jobs)
     notes: Counter[str] = Counter()
     lines, rows = [], []
@@ -116,7 +113,9 @@ def _decode(
             file, line, None, "JSON nested too deeply", "a job, its attempts and their GPUs"
         ) from None
     except ValueError as error:  # a constant, or an integer of thousands of digits
-        raise TraceError(file, line, None, str(error), "a job as a JSON object of texts and lists") from None
+        raise TraceError(
+            file, line, None, str(error), "a job as a JSON object of strings and lists"
+        ) from None
 
 
 def _refuse(constant: str) -> None:
@@ -124,7 +123,7 @@ def _refuse(constant: str) -> None:
 
 
 def _row(job: dict[str, Any], notes: Counter[str], file: File, line: int) -> dict[str, Any] | None:
-    """One row of the job table, or nothing (and a note) if the job never held a GPU."""
+    """Return a row of the job table, or None (and count a note) if the job never held a GPU."""
     job_id, vc, user, status = (_get(job, key, str, file, line) for key in ("jobid", "vc", "user", "status"))
     submit_s = _time(job, "submitted_time", file, line)
     if submit_s is None:
@@ -154,7 +153,7 @@ def _row(job: dict[str, Any], notes: Counter[str], file: File, line: int) -> dic
 
 
 def _attempt(attempt: Any, file: File, line: int) -> tuple[int | None, int | None, int]:
-    """Start, end and number of GPUs of one attempt."""
+    """Return start, end and number of GPUs of an attempt."""
     if not isinstance(attempt, dict):
         raise TraceError(file, line, "attempts", quote(attempt), "objects")
     start, end = (_time(attempt, key, file, line) for key in ("start_time", "end_time"))
@@ -176,7 +175,7 @@ def _get(where: dict[str, Any], key: str, kind: type, file: File, line: int) -> 
 
 
 def _time(where: dict[str, Any], key: str, file: File, line: int) -> int | None:
-    """Seconds since 1970 on the log's clock; nothing for what the log writes where it knows none."""
+    """Return seconds since 1970 on the log's clock, or None where the log has no time."""
     found = where.get(key)
     if found in _NO_TIME:
         return None
@@ -184,5 +183,5 @@ def _time(where: dict[str, Any], key: str, file: File, line: int) -> int | None:
         if isinstance(found, str) and _TIME.fullmatch(found):
             return int((datetime.fromisoformat(found) - _EPOCH).total_seconds())
     except ValueError:
-        pass  # the 30th of February
+        pass  # no such day, such as the 30th of February
     raise TraceError(file, line, key, quote(found), "a time like 2017-10-10 08:00:00")

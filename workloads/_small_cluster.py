@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gpu_cluster_gym.traces import ERRORS, MOST_LOSS, NO_MODEL, STATISTICS, fill, models, stream
+from gpu_cluster_gym.traces import ERRORS, MAX_LOSS, NO_MODEL, STATISTICS, fill, models, stream
 from gpu_cluster_gym.workloads._invented import invented
 
 Floats = npt.NDArray[np.float64]
@@ -120,7 +120,7 @@ def _trained_fast(table: pd.DataFrame, seed: int) -> pd.DataFrame:
     fast = table.assign(
         active_ms=1000 * (alpha_s + batch_s) * busy,
         idle_ms=1000 * (alpha_s + batch_s) * (1 - busy),
-        scaling_loss=np.minimum(alpha_s / (alpha_s + batch_s * gpus), MOST_LOSS),
+        scaling_loss=np.minimum(alpha_s / (alpha_s + batch_s * gpus), MAX_LOSS),
     )
     return fast.join(fill(fast, seed=seed, largest_gpu_gib=GPU_GIB)[list(NEEDS)])
 

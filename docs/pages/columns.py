@@ -9,8 +9,7 @@ from gpu_cluster_gym.agents.training import Training
 from gpu_cluster_gym.evaluation.metrics import NUMBERS
 from gpu_cluster_gym.evaluation.record import SEGMENTS, TIMELINE
 from gpu_cluster_gym.simulator import results
-from gpu_cluster_gym.simulator.columns import Entities
-from gpu_cluster_gym.simulator.entities import Gpus, Jobs, Nodes
+from gpu_cluster_gym.simulator.view import Entities, Gpus, Jobs, Nodes
 from gpu_cluster_gym.traces import COLUMNS
 from gpu_cluster_gym.workloads import Scenario
 

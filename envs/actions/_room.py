@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from gpu_cluster_gym.envs.slots import PartialAction, Shape
-from gpu_cluster_gym.simulator.columns import Entities
 from gpu_cluster_gym.simulator.policy import Placement, Resize, Start
-from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.simulator.view import Entities, View
 from gpu_cluster_gym.simulator.vocabulary import (
     LEAST_CORES,
     MOST_SERVERS,

@@ -18,9 +18,8 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     RESERVED,
     RUNNING,
 )
-from gpu_cluster_gym.simulator.next_moves import adopt
 from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking, Wait
-from gpu_cluster_gym.simulator.source import Record
+from gpu_cluster_gym.simulator.source import Record, adopt
 
 ROUNDING = 1e-9  # of sums of many times
 

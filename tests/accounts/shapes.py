@@ -9,8 +9,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.vocabulary import DONE, SERVER_CORES, WORKER_CORES
 
 if TYPE_CHECKING:
-    from gpu_cluster_gym.simulator.columns import Entities
-    from gpu_cluster_gym.simulator.view import View
+    from gpu_cluster_gym.simulator.view import Entities, View
 
 
 class Once:

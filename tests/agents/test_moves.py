@@ -1,6 +1,5 @@
 """Agents that choose among moves begin as the rule, score all moves alike, and learn what look-ahead says of each."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

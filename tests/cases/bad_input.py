@@ -100,8 +100,8 @@ BAD_CSV = [
     Bad("UTF-16", GOOD.encode("utf-16"), 1, None, "UTF-8"),
     Bad("a zip file by another name", b"PK\x03\x04\xff\xfe\x00", 1, None, "UTF-8"),
     Bad("gzip not called so", GZIPPED, 1, None, "UTF-8"),
-    Bad("text called gzip", GOOD.encode(), None, None, "a whole gzip file", "jobs.csv.gz"),
-    Bad("gzip cut short", GZIPPED[:-20], None, None, "a whole gzip file", "jobs.csv.gz"),
+    Bad("text called gzip", GOOD.encode(), None, None, "a complete gzip file", "jobs.csv.gz"),
+    Bad("gzip cut short", GZIPPED[:-20], None, None, "a complete gzip file", "jobs.csv.gz"),
     Bad(
         "gzip with a wrong bit", GZIPPED[:40] + b"\xff\xff" + GZIPPED[42:], None, None, "gzip", "jobs.csv.gz"
     ),

@@ -84,7 +84,7 @@ def ask() -> None:
     chosen.advance()
     episode(cluster=philly())
     asked = source_of(chosen.view)
-    assert asked.believed.shape[1] == asked.readings.shape[1] == asked.arrived
+    assert asked.expected.shape[1] == asked.readings.shape[1] == asked.arrived
     assert calls.next_pick(chosen.states, 0, chosen.jobs) == 0
     assert calls.pick(chosen.states, 0, chosen.jobs, 0)
 

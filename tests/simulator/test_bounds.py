@@ -6,10 +6,11 @@ import pytest
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import most_left
-from gpu_cluster_gym.simulator.next_moves import adopt
+from gpu_cluster_gym.simulator.kernel.cluster.parameters import MAX_SHARE
 from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.simulator.source import adopt
 from gpu_cluster_gym.workloads import named, windows
 
 ROUNDING = 1e-6  # s

@@ -16,7 +16,6 @@ from gpu_cluster_gym.baselines import load, make, names
 from gpu_cluster_gym.simulator.episode import Episode, discipline_of
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, JOB
-from gpu_cluster_gym.simulator.next_moves import next_move
 from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Ranking, Start, Wait
 from gpu_cluster_gym.simulator.source import Source, source_of
 from gpu_cluster_gym.simulator.view import View
@@ -176,8 +175,8 @@ def test_nobody_acts_on_true_durations_or_future_jobs(ranking: Ranking) -> None:
         episode = halfway(seed)
         episode.state.discipline = discipline_of(ranking, 0)
         source = Source(episode.states.copy(), episode.jobs, np.random.default_rng(0))
-        action = next_move(source, ranking)
-        assert next_move(source_of(with_another_future(episode, seed)), ranking) == action
+        action = source.next_move(ranking)
+        assert source_of(with_another_future(episode, seed)).next_move(ranking) == action
         acted += action != Wait()
     assert acted
 
@@ -324,5 +323,5 @@ def test_a_job_that_could_never_start_is_refused_at_the_door(gpus: int, memory: 
 def test_what_is_no_placement_and_no_action_is_said() -> None:
     """As who names GPUs as they are, or returns nothing, would want to be told."""
     episode = small(ONE)
-    assert "(0,) is no Placement: give one, as View.place does" in (episode.why_not(Start(0, (0,))) or "")  # type: ignore[arg-type]
+    assert "(0,) is no Placement: pass one, as View.place returns" in (episode.why_not(Start(0, (0,))) or "")  # type: ignore[arg-type]
     assert "None is no action: expected Start, Preempt" in (episode.why_not(None) or "")

@@ -11,8 +11,8 @@ import pytest
 from gpu_cluster_gym.simulator.episode import Episode, discipline_of, run
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster import legality
-from gpu_cluster_gym.simulator.next_moves import adopt
 from gpu_cluster_gym.simulator.policy import Action, Preempt, Ranking, Resize, Start, Throttle, Wait
+from gpu_cluster_gym.simulator.source import adopt
 from tests.accounts.lives import OPEN
 from tests.accounts.twins import Twins
 from tests.cases.mixed_jobs import OUTAGES, SLOW, TYPES, Later, Whims, mixed_table, workload

@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym.simulator.cluster import Cluster
-from gpu_cluster_gym.simulator.columns import Column, Reading
-from gpu_cluster_gym.simulator.entities import Jobs
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.policy import Action, Preempt, Wait
-from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.simulator.view import Column, Jobs, Reading, View
 from gpu_cluster_gym.workloads import Scenario, Workload, full_trace
 from tests.cases import tiny
 from tests.cases.by_hand import ends, job

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.episode import Episode, run
-from gpu_cluster_gym.simulator.kernel.cluster import laws
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
 from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
 from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Wait
@@ -95,7 +95,7 @@ def one_window(workload: str, number: int = 0, **fields: object) -> Workload:
 def finishes(policy: Policy, load: Workload, *, step_by_step: bool = False) -> list[float]:
     """Return when each job ends, after a check of the final state."""
     episode: Episode = run(policy, load.episode(), step_by_step=step_by_step)
-    assert laws.check(episode.states, 0, episode.jobs) == 0
+    assert legality.check(episode.states, 0, episode.jobs) == 0
     ends: list[float] = episode.state.finish_s[: len(episode.jobs)].tolist()
     assert np.isfinite(ends).all()
     return ends

@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpu_cluster_gym.simulator.columns import Column, Reading
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Action
-from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.simulator.view import Column, Reading, View
 from tests.cases import tiny
 from tests.cases.mixed_jobs import Whims, mixed_table, sensible, workload
 

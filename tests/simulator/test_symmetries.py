@@ -8,8 +8,8 @@ import pytest
 
 from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.next_moves import adopt
 from gpu_cluster_gym.simulator.policy import Action, Placement, Ranking, Start
+from gpu_cluster_gym.simulator.source import adopt
 from tests.accounts.ledger import Ledger
 from tests.accounts.reference import Job, Node, Outcome, Rules
 from tests.cases.scenarios import MIXED, Restless, compiled, episode_of, outcomes, random_jobs

@@ -188,7 +188,7 @@ def test_a_job_with_cores_enough_moves_what_its_gpus_take() -> None:
 
 def test_an_unknown_model_borrows_a_profile_and_says_so() -> None:
     table = filled(some_jobs(3, model=["ours", "resnet50", "lstm"]))
-    assert table.attrs["notes"] == ["models without a profile, which borrow that of resnet50: ours"]
+    assert table.attrs["notes"] == ["models without a profile, simulated with that of resnet50: ours"]
     assert table["checkpoint_gib"][0] == table["checkpoint_gib"][1] != table["checkpoint_gib"][2]
 
 

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.philly_batches import block, fitted
 from benchmarks.philly_fidelity import BUCKETS, batches, burstiness, members, of_log
 from gpu_cluster_gym import traces
-from gpu_cluster_gym.traces import _philly_parameters
+from gpu_cluster_gym.traces import _philly_generator
 from gpu_cluster_gym.workloads import Scenario
 from gpu_cluster_gym.workloads._windows import in_range, list_file
 
@@ -185,18 +185,10 @@ def test_large_batches_are_as_many_and_as_large_as_the_logs(
 
 def test_the_parameters_are_those_that_fit_what_is_published() -> None:
     """But for the modulations of large batches, which were set by hand."""
-    found, used = fitted(STATISTICS["batch_process"]), _philly_parameters.TODAY
-    assert used.continues == pytest.approx(found["continues"], abs=0.005)
-    assert used.recent == pytest.approx(found["recent"], abs=0.005)
-    assert np.ravel(used.modulations[0]) == pytest.approx(np.ravel(found["modulations"][0]), abs=0.005)
-
-
-def test_the_generator_before_draws_its_jobs_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mean run times of test windows 0-2, as the list of accepted windows that was made with it has them."""
-    monkeypatch.setattr(_philly_parameters, "in_force", _philly_parameters.FORMER)
-    for number, listed_s in enumerate((3737.979, 2529.807, 16763.268)):
-        table = traces.load("philly", seed=traces.seed_from(0, "jobs", "test", number), jobs=512)
-        assert table["duration_s"].mean() == pytest.approx(listed_s, abs=1e-3)
+    found, used = fitted(STATISTICS["batch_process"]), vars(_philly_generator)
+    assert used["CONTINUES"] == pytest.approx(found["continues"], abs=0.005)
+    assert used["RECENT"] == pytest.approx(found["recent"], abs=0.005)
+    assert np.ravel(used["MODULATIONS"][0]) == pytest.approx(np.ravel(found["modulations"][0]), abs=0.005)
 
 
 def test_what_is_published_of_batches_is_the_logs(shared_data: Path) -> None:

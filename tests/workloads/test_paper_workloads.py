@@ -70,7 +70,7 @@ def test_filling_adds_what_lacks_and_leaves_the_rest(name: str) -> None:
 def test_an_invented_trace_reads_no_file(name: str) -> None:
     with pytest.raises(traces.TraceError, match="invented"):
         workloads.load(name, "jobs.csv", seed=0)
-    with pytest.raises(ValueError, match="0 jobs were asked for"):
+    with pytest.raises(ValueError, match="jobs 0: expected at least 1"):
         workloads.load(name, seed=0, jobs=0)
 
 
