@@ -32,7 +32,7 @@ from benchmarks.measured_speeds import (
     spread,
     synchronisation,
 )
-from gpu_cluster_gym.evaluation import report
+from gpu_cluster_gym.evaluation.table import MAX_WIDTH, console
 
 STATED = {
     "GPU: all, by setting": "17.2 (11.8)",
@@ -154,7 +154,7 @@ def main(args: list[str] | None = None) -> int:
     parts = {"GPU": single_gpu(speeds), "gang": synchronisation(many), "nodes": spread(many)}
     parts |= {"cores": cores(speeds), "pair": colocation(folder)}
     parts |= {"restart": preemption(folder)} if (folder / PAUSES).is_file() else {}
-    out = report.console(sys.stdout, report.WIDEST)
+    out = console(sys.stdout, MAX_WIDTH)
     for part, points in parts.items():
         out.print(NOTES[part], table(part, points), *verdicts(part, points), "", sep="\n")
     out.print(NOTES["repeats"], plain(repeats(folder)), sep="\n")

@@ -1,4 +1,4 @@
-"""What is called frictionless is: the shortest job runs at once, and a job has the GPUs that it can use."""
+"""Frictionless schedules: the shortest job runs at once, on all GPUs that it can use."""
 
 import numpy as np
 import pytest
@@ -10,31 +10,31 @@ from gpu_cluster_gym.workloads import named, windows
 
 
 def jobs(submit_s: list[float], duration_s: list[float], most: int = 1, loss: float = 0.0) -> Jobs:
-    """Return jobs that ask for one GPU each, whose estimates are exact."""
+    """Return jobs that request one GPU each, with exact estimates."""
     took = np.array(duration_s)
     ones = np.ones(len(took))
     return Jobs(np.array(submit_s), took, took, took, ones, np.full(len(took), most), loss * ones)
 
 
 def test_the_shortest_remaining_job_runs_at_once() -> None:
-    """A: 100 s from 0 on, paused at 1 for B, 30 s; all on one GPU."""
+    """A runs 100 s from 0, paused at 1 for B, which runs 30 s; all on one GPU."""
     assert finish_s(jobs([0.0, 1.0], [100.0, 30.0]), 1, 1.0, 1.0).tolist() == pytest.approx([130.0, 31.0])
 
 
-def test_a_job_alone_has_all_that_it_can_use() -> None:
-    """Half of its iteration does not scale: twice the GPUs make it 4 / 3 times as fast."""
+def test_a_single_job_gets_all_gpus_that_it_can_use() -> None:
+    """Half of its iteration does not scale, so twice the GPUs make it 4 / 3 times as fast."""
     assert finish_s(jobs([5.0], [100.0], most=2, loss=0.5), 4, 0.0, 1.0).tolist() == pytest.approx([80.0])
 
 
-def test_a_window_is_held_against_the_rule_from_both_points_in_time() -> None:
+def test_a_window_is_compared_with_the_rule_at_both_times() -> None:
     found = compared(windows(named("quick"), "train", 1)[0].episode(), Rule())
     assert found.rule_s[0] > found.rule_s[1] > 0
     assert (found.ratios[0] > 0.3).all()
     assert found.ratios[0, :, 1].mean() < found.ratios[0, :, 0].mean() * 1.05
 
 
-def test_what_a_running_job_has_done_so_far_counts() -> None:
-    """Between two instants too: as long as it runs undisturbed its work falls by a second a second."""
+def test_finished_work_of_a_running_job_counts() -> None:
+    """Also between events: the remaining work of an undisturbed job falls by one second per second."""
     episode = windows(named("quick"), "train", 1)[0].episode()
     jobs_there = episode.jobs
     memory = memory_of(Rule(), episode.states, jobs_there, episode.histories)
