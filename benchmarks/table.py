@@ -1,4 +1,4 @@
-"""Score all policies on all workloads: `python benchmarks/table.py [--windows N] [--processes P] [--policy NAME ...]`.
+"""Score all policies on all workloads: `python -m benchmarks.table [--windows N] [--processes P] [--policy NAME ...]`.
 
 Rows are the policies of `baselines/` with their default settings, where a search found other settings
 (`benchmarks/tune.py`) as tuned, and the agents that come with the project (`ppo`); columns are the workloads of
@@ -29,7 +29,7 @@ from gpu_cluster_gym.workloads import Workload, named, windows
 from gpu_cluster_gym.workloads import names as workload_names
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMAND = "python benchmarks/table.py"
+COMMAND = "python -m benchmarks.table"
 SEARCH = "python benchmarks/tune.py"
 REFERENCE = "fifo"
 TUNED = "tuned"  # the row of what did best on validation windows

@@ -82,7 +82,7 @@ def heading(workloads: Sequence["Workload"]) -> list[str]:
         )
     if scenario.taught:
         lines.append(
-            f"with history: run-time predictor fitted to finished jobs of {scenario.history}, for all policies"
+            f"with history, for all policies: run times predicted from finished jobs of {scenario.history}"
         )
     if scenario.max_duration is not None:
         lines.append(f"run times capped at {scenario.max_duration:,g} s")
@@ -134,9 +134,11 @@ def legend(
         f"{SLOWDOWN_THRESHOLD_S:g} s."
     ]
     if len(summaries) > 1:
-        pairing = ", mean of the windows' ratios with bootstrap interval" if windows > 1 else ""
-        narrow = f" (too narrow below {FULL_WINDOWS} windows)" if 1 < windows < FULL_WINDOWS else ""
-        lines.append(f"JCT / {reference}'s{pairing}{narrow}: below 1 is shorter than {reference}'s.")
+        mean = " averaged over windows" if windows > 1 else ""
+        narrow = (
+            f" Intervals are too narrow below {FULL_WINDOWS} windows." if 1 < windows < FULL_WINDOWS else ""
+        )
+        lines.append(f"JCT / {reference}'s{mean}: below 1 is shorter.{narrow}")
     summed = " Summed shares count a GPU once per co-located job." if table.shares_gpus(summaries) else ""
     return [*lines, f"Lower bound: no schedule has a shorter mean JCT.{summed}"]
 

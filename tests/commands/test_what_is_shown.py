@@ -112,7 +112,7 @@ def test_policies_without_their_lever_are_named(flags: list[str], capsys: pytest
     _, out, _ = told(capsys, ["--policy", "fifo", "coda", "xonar", "edf", "srtf", *flags])
     said = " ".join(out.split())
     assert "Identical to fifo in all windows: coda, xonar, edf." in said
-    assert "coda (no cores among the parts of physics); xonar (no sharing among the parts of physics)" in said
+    assert "coda (physics without cores); xonar (physics without sharing)" in said
     assert "edf (no deadlines)" in said
     _, out, _ = told(
         capsys, ["--policy", "fifo", "xonar", *flags[:-1], f"{flags[-1]}2", "--physics", "memory,sharing"]

@@ -110,7 +110,7 @@ def test_a_run_that_was_not_recorded_has_no_empty_pictures(tmp_path: Path) -> No
     run = run_tables.read(ran(tmp_path, tiny.jobs(8), "--policy", "fifo"))
     assert not run.recorded
     assert "episodes" not in data_of(html_report.text(run))
-    assert "was not recorded" in html_report.text(run)
+    assert "Schedules were not recorded" in html_report.text(run)
 
 
 def test_the_script_is_one_that_a_browser_runs(folder: Path) -> None:
@@ -250,7 +250,7 @@ def test_the_same_run_gives_the_same_files(folder: Path, tmp_path: Path) -> None
     ("more", "said"),
     [
         (("--policy", "srft"), "did you mean 'srtf'"),
-        (("--window", "7"), "has no window 7: 0"),
+        (("--window", "7"), "has no window 7; choose from 0"),
     ],
 )
 def test_unknown_policies_and_windows_are_refused(
@@ -271,11 +271,11 @@ DOCUMENT = (ROOT / "docs" / "pictures.md").read_text(encoding="utf-8")
 
 
 def test_the_documents_commands_are_valid() -> None:
-    lines = re.findall(r"^    python (-m evaluation\.plot|evaluate\.py) (.*)$", DOCUMENT, re.MULTILINE)
+    lines = re.findall(r"^    (gpu-cluster-gym plot|python evaluate\.py) (.*)$", DOCUMENT, re.MULTILINE)
     assert len(lines) == 5
     for command, text in lines:
         words = shlex.split(text)
-        if command == "evaluate.py":
+        if command == "python evaluate.py":
             assert read_choices(words).records
         else:
             assert plot.parser().parse_args(words).runs
