@@ -111,7 +111,7 @@ def timeline(run: Run, width: Width, window: int | None = None) -> "Figure":
             edges,
             color=BLUE,
             linewidth=0.9,
-            label="busy: running jobs' GPUs x relative speed",
+            label="busy: GPUs x relative speed",
         )
         above.axhline(gpus, color=GREY, linewidth=0.6, linestyle=":", label=f"cluster: {gpus:,} GPUs")
         above.set(title=policy, ylim=(0, 1.05 * busiest))
@@ -122,7 +122,7 @@ def timeline(run: Run, width: Width, window: int | None = None) -> "Figure":
         _outer(below, above, row, column, rows, len(frames), columns)
         if column == 0:
             above.set_ylabel("GPUs")
-            below.set_ylabel("Queued jobs" if width == "page" else "Queue")
+            below.set_ylabel("Queue")
     title = f"GPUs and queued jobs over time, {_window_name(run, chosen)}"
     _key(figure, figure.axes[0], title)
     return figure
