@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from gpu_cluster_gym.agents.protocol import Candidate
     from gpu_cluster_gym.evaluation.record import Record
-    from gpu_cluster_gym.evaluation.report import Maker
+    from gpu_cluster_gym.evaluation.runner import Maker
     from gpu_cluster_gym.experiments import Paper, Setting
     from gpu_cluster_gym.simulator.policy import Policy
     from gpu_cluster_gym.workloads import Workload
@@ -183,7 +183,7 @@ def judge(
 ) -> None:
     """Judge the agents of a run, print what came of it, and fill the run folder."""
     from gpu_cluster_gym.agents.protocol import Judging, document, lines, windows_for
-    from gpu_cluster_gym.evaluation import report, table_notes
+    from gpu_cluster_gym.evaluation import table, table_notes
 
     with working("preparing the jobs; the first run compiles the simulator"):
         workloads = windows_for(evaluation.scenario, evaluation.windows)
@@ -192,9 +192,9 @@ def judge(
         came = judging.judge(moved)
     run_folder.write_json(folder / "protocol.json", document(came))
     off, heading = table_notes.levers_off(others, workloads), table_notes.heading(workloads)
-    run_folder.write_json(folder / provenance.ABOUT, provenance.about(workloads, heading, off))
+    run_folder.write_json(folder / provenance.PROVENANCE, provenance.collect(workloads, heading, off))
     told = (*heading, *lines(came, len(found)), *off, f"Run folder: {folder}")
-    report.console(sys.stdout).print(*told, sep="\n")
+    table.console(sys.stdout).print(*told, sep="\n")
 
 
 def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
@@ -233,18 +233,18 @@ def evaluate(
 ) -> None:
     """Simulate, print the table, and fill the run folder."""
     from gpu_cluster_gym.agents.resolve import searched
-    from gpu_cluster_gym.evaluation import report, table_notes
+    from gpu_cluster_gym.evaluation import runner, table, table_notes
 
-    out, heading = report.console(sys.stdout), table_notes.heading(workloads)
+    out, heading = table.console(sys.stdout), table_notes.heading(workloads)
     out.print(*heading, sep="\n")
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     results, records = simulated(evaluation, makers, workloads)
-    bounds = report.bounds(workloads)
-    summaries = report.score(results, workloads, bounds)
+    bounds = runner.bounds(workloads)
+    summaries = runner.score(results, workloads, bounds)
     if "all" in evaluation.policy:
         summaries = dict(sorted(summaries.items(), key=lambda item: item[1]["mean_jct_s"].mean()))
-    run_folder.write_run(folder, results, report.document(summaries, bounds, reference))
-    out.print("", report.table(summaries, bounds, reference), "")
+    run_folder.write_run(folder, results, runner.document(summaries, bounds, reference))
+    out.print("", table.table(summaries, bounds, reference), "")
     learned = any(Path(policy).is_dir() for policy in {*evaluation.policy} - {*baselines.names()})
     if evaluation.scenario.full_trace and evaluation.scenario.trace_file and learned:
         out.print("The agent may have learned on the first part of this trace.")
@@ -253,7 +253,7 @@ def evaluate(
     found = (searched(policy, *of) for policy in evaluation.policy)
     of_searches = tuple(dict.fromkeys(each.told for each in found if each))
     run_folder.write_json(
-        folder / provenance.ABOUT, provenance.about(workloads, heading, (*of_searches, *notes))
+        folder / provenance.PROVENANCE, provenance.collect(workloads, heading, (*of_searches, *notes))
     )
     pictured = pictures(evaluation, folder, records, workloads)
     out.print(*of_searches, *notes, *pictured, f"Run folder: {folder}", sep="\n")
@@ -263,12 +263,12 @@ def simulated(
     evaluation: Evaluation, makers: "Mapping[str, Maker]", workloads: "Sequence[Workload]"
 ) -> "tuple[dict[str, pd.DataFrame], dict[str, Record]]":
     """Return every policy's results, and what happened if that is to be kept."""
-    from gpu_cluster_gym.evaluation import record, report
+    from gpu_cluster_gym.evaluation import record, runner
 
     with progress("simulating", len(makers) * len(workloads)) as moved:
         how: dict[str, Any] = {"processes": evaluation.processes, "done": partial(one_more, moved)}
         if not evaluation.records:
-            return report.simulate(makers, workloads, **how), {}
+            return runner.simulate(makers, workloads, **how), {}
         records = record.simulate(makers, workloads, **how)
     return {name: each.results for name, each in records.items()}, records
 
@@ -292,10 +292,10 @@ def pictures(
 
 def reproduce(evaluation: Evaluation, paper: "Paper", settings: "Sequence[Setting]", folder: Path) -> None:
     """Run a paper's experiment, print its tables and claims, and fill the run folder."""
-    from gpu_cluster_gym.evaluation import report
+    from gpu_cluster_gym.evaluation import table
     from gpu_cluster_gym.experiments import simulate, size
 
-    out = report.console(sys.stdout)
+    out = table.console(sys.stdout)
     for line in paper.heading(settings):
         out.print(line)
     with progress("simulating", size(settings)) as moved:

@@ -196,7 +196,7 @@ def score(wanted: Run, agents: "Sequence[Trained]", folder: Path) -> None:
     """Print and keep the table of the agents and the heuristics on test windows, one for each workload."""
     from gpu_cluster_gym.agents.learner import scenarios_of
     from gpu_cluster_gym.agents.table import in_table, verdicts
-    from gpu_cluster_gym.evaluation import report
+    from gpu_cluster_gym.evaluation import table
 
     own = wanted.workload or choices.workload_like(wanted.scenario) or OWN
     named = scenarios_of(wanted.scenario, wanted.training, OWN if own in wanted.training.also else own)
@@ -208,7 +208,7 @@ def score(wanted: Run, agents: "Sequence[Trained]", folder: Path) -> None:
         summaries.append(score_on(test, policies, len(agents), folder / name if several else folder))
     if len(named) > 1:
         print(f"\nOn all {len(named)} workloads together:")
-        report.console(sys.stdout).print(
+        table.console(sys.stdout).print(
             *verdicts(together(summaries), len(agents), wanted.training), sep="\n"
         )
     print(f"See how it learned: tensorboard --logdir {folder}")
@@ -238,7 +238,7 @@ def score_on(
 
     from gpu_cluster_gym.agents.table import START, those_that_end, verdicts
     from gpu_cluster_gym.envs.task import shared_windows
-    from gpu_cluster_gym.evaluation import report, table_notes
+    from gpu_cluster_gym.evaluation import runner, table, table_notes
 
     folder.mkdir(exist_ok=True)
     workloads = shared_windows(wanted.scenario, "test", wanted.test_windows)
@@ -246,16 +246,16 @@ def score_on(
     with progress("simulating", len(makers) * len(workloads)) as moved:
         how: dict[str, Any] = {"processes": processors(wanted), "done": lambda name, found: moved(1)}
         results, endless = those_that_end(makers, workloads, **how)
-    bounds = report.bounds(workloads)
-    summaries = report.score(results, workloads, bounds)
+    bounds = runner.bounds(workloads)
+    summaries = runner.score(results, workloads, bounds)
     reference = START if START in summaries else next(iter(summaries))
-    run_folder.write_run(folder, results, report.document(summaries, bounds, reference))
-    out, heading = report.console(sys.stdout), table_notes.heading(workloads)
+    run_folder.write_run(folder, results, runner.document(summaries, bounds, reference))
+    out, heading = table.console(sys.stdout), table_notes.heading(workloads)
     ended = {name: policies[name] for name in results}
     notes = [f"Left out: {name}, under which jobs never end: {why}." for name, why in endless.items()]
     notes += table_notes.footnotes(workloads, summaries, ended, reference, bounds)
-    run_folder.write_json(folder / provenance.ABOUT, provenance.about(workloads, heading, notes))
-    out.print("", *heading, "", report.table(summaries, bounds, reference), "", *notes, sep="\n")
+    run_folder.write_json(folder / provenance.PROVENANCE, provenance.collect(workloads, heading, notes))
+    out.print("", *heading, "", table.table(summaries, bounds, reference), "", *notes, sep="\n")
     out.print(*verdicts(summaries, count, wanted.training), sep="\n")
     return summaries
 

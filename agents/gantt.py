@@ -11,7 +11,7 @@ from gpu_cluster_gym.agents.learner import Learner
 from gpu_cluster_gym.agents.validation import START
 from gpu_cluster_gym.envs.task import shared_windows
 from gpu_cluster_gym.evaluation import record
-from gpu_cluster_gym.evaluation.plot import figures, frames
+from gpu_cluster_gym.evaluation.plot import figures, run_tables
 from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, pixels, style
 from gpu_cluster_gym.evaluation.record import Record
 from gpu_cluster_gym.simulator.policy import Policy
@@ -39,9 +39,9 @@ class Schedules:
             own = self._recorded(policy_of(agent))
         except RuntimeError:
             return None
-        run = frames.of_records({AGENT: own, START: self._start}, self._workload)
+        run = run_tables.from_records({AGENT: own, START: self._start}, self._workload)
         with style(IN_PRINT):
-            return pixels(figures.gantt(run, "column", most=MOST_BARS), DPI)
+            return pixels(figures.gantt(run, "column", max_bars=MOST_BARS), DPI)
 
     @cached_property
     def _workload(self) -> Workload:
@@ -49,4 +49,4 @@ class Schedules:
         return shared_windows(learner.scenario, "validation", learner.training.validation_windows)[0]
 
     def _recorded(self, policy: Policy) -> Record:
-        return record.one(partial(baselines.make, policy), self._workload)
+        return record.record_window(partial(baselines.make, policy), self._workload)

@@ -14,10 +14,15 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.initialization import held
 from gpu_cluster_gym.agents.learned import policy_of
-from gpu_cluster_gym.evaluation import protocol, report
+from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.choices import workload_like
-from gpu_cluster_gym.evaluation.comparison import Comparison, compare_agents
-from gpu_cluster_gym.evaluation.protocol import LEVELS, Judgement
+from gpu_cluster_gym.evaluation.comparison import (
+    PROFILE_RATIOS,
+    AgentComparison,
+    Comparison,
+    compare_agents,
+    compare_with_each,
+)
 from gpu_cluster_gym.evaluation.run_folder import BEST, agent_folder
 from gpu_cluster_gym.evaluation.table_notes import FULL_WINDOWS, lever_off
 from gpu_cluster_gym.simulator.episode import run
@@ -111,7 +116,7 @@ class Judged(NamedTuple):
     to_bound: the agents' mean JCT / the lower bound. closed: the share of `union`'s gap to it that each policy closes.
     """
 
-    against: dict[str, Judgement]
+    against: dict[str, AgentComparison]
     to_bound: Comparison
     closed: dict[str, float]
     shifts: dict[str, dict[str, tuple[float, float, float]]]
@@ -162,11 +167,11 @@ class Judging:
             in_words(shift): self._shift([shifted(each, shift) for each in few], moved)
             for shift in self.shifts
         }
-        bounds = report.bounds(workloads)
-        closed = report.gaps_closed(summaries, bounds, START)
+        bounds = runner.bounds(workloads)
+        closed = runner.gaps_closed(summaries, bounds, START)
         seconds = self._seconds(workloads[:TIMED])
         to_bound = compare_agents(ours, [bounds] * len(ours))
-        return Judged(protocol.judged(ours, others), to_bound, closed, shifts, seconds, summaries)
+        return Judged(compare_with_each(ours, others), to_bound, closed, shifts, seconds, summaries)
 
     @property
     def can_know(self) -> bool:
@@ -188,15 +193,15 @@ class Judging:
 
     @property
     def _on_shifts(self) -> Made:
-        return {name: made for name, made in self.others.items() if not report.is_oracle(name)}
+        return {name: made for name, made in self.others.items() if not runner.is_oracle(name)}
 
     def _play(
         self, makers: Made, workloads: Sequence[Workload], moved: Callable[[int], None]
     ) -> dict[str, pd.DataFrame]:
-        tables = report.simulate(
+        tables = runner.simulate(
             makers, workloads, processes=self.processes, done=lambda name, table: moved(1)
         )
-        return report.score(tables, workloads)
+        return runner.score(tables, workloads)
 
     def _shift(
         self, workloads: Sequence[Workload], moved: Callable[[int], None]
@@ -220,7 +225,7 @@ class Judging:
             spent = []
             for each in workloads:
                 episode, began = each.episode(), time.process_time()
-                run(make(), episode, oracle=report.is_oracle(name))
+                run(make(), episode, oracle=runner.is_oracle(name))
                 spent.append(time.process_time() - began)
             found[name] = float(np.mean(spent[1:] or spent))
         return found
@@ -250,7 +255,7 @@ def lines(found: Judged, count: int) -> Iterator[str]:
     yield f"{'against':<22}{'mean':>6} {'interval':>12} {'IQM':>6} {'interval':>12}{'wins':>6}{'p, Holm':>10}"
     for name, each in found.against.items():
         mean, iqm = (f"{it.ratio:6.3f} {it.low:6.3f}-{it.high:.3f}" for it in (each.mean, each.iqm))
-        yield f"{name:<22}{mean} {iqm}{each.wins:6d}{each.holm:10.2g}"
+        yield f"{name:<22}{mean} {iqm}{each.wins:6d}{each.p_holm:10.2g}"
     yield ""
     yield f"Mean JCT of {of} / a lower bound that no schedule beats: {told(found.to_bound)}"
     if found.closed:
@@ -258,7 +263,7 @@ def lines(found: Judged, count: int) -> Iterator[str]:
         yield from (f"{name:<22}{share:8.1%}" for name, share in found.closed.items() if share > 0)
     yield ""
     yield "Share of the agents' windows with a ratio of at most"
-    yield f"{'against':<22}" + "".join(f"{level:>8g}" for level in LEVELS)
+    yield f"{'against':<22}" + "".join(f"{level:>8g}" for level in PROFILE_RATIOS)
     for name, each in found.against.items():
         yield f"{name:<22}" + "".join(f"{share:8.2f}" for share in each.profile)
     yield ""
@@ -284,7 +289,7 @@ def document(found: Judged) -> dict[str, Any]:
         },
         "to_bound": found.to_bound._asdict(),
         "gap_closed": found.closed,
-        "profile_levels": LEVELS,
+        "profile_levels": PROFILE_RATIOS,
         "shifts": found.shifts,
         "seconds_a_window": found.seconds,
         "by_window": {name: each.to_dict("records") for name, each in found.summaries.items()},

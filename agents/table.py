@@ -11,9 +11,9 @@ from gpu_cluster_gym.agents.learn import learner_of
 from gpu_cluster_gym.agents.learned import policy_of
 from gpu_cluster_gym.agents.training import Training
 from gpu_cluster_gym.envs.steer import TRUSTS
-from gpu_cluster_gym.evaluation import report
+from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.comparison import Comparison, compare_agents
-from gpu_cluster_gym.evaluation.report import Maker
+from gpu_cluster_gym.evaluation.runner import Maker
 from gpu_cluster_gym.evaluation.table_notes import FULL_WINDOWS
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.policy import Policy
@@ -61,9 +61,9 @@ def those_that_end(
 ) -> tuple[dict[str, pd.DataFrame], dict[str, str]]:
     """Return the results of policies under which all jobs end, and of the others why they do not.
 
-    StalledEpisodeError where they do under none. how: as for `report.episodes`.
+    StalledEpisodeError where they do under none. how: as for `runner.run_all`.
     """
-    tried = report.episodes(one_or_why, makers, workloads, **how)
+    tried = runner.run_all(one_or_why, makers, workloads, **how)
     why = {name: next((each for each in found if isinstance(each, str)), "") for name, found in tried.items()}
     if all(why.values()):
         raise StalledEpisodeError(f"jobs never end under any policy: {next(iter(why.values()))}")
@@ -74,7 +74,7 @@ def those_that_end(
 def one_or_why(make: Maker, workload: Workload, *, oracle: bool = False) -> pd.DataFrame | str:
     """Return the results table of a new policy on a workload, or why jobs never end under it."""
     try:
-        return report.one(make, workload, oracle=oracle)
+        return runner.run_window(make, workload, oracle=oracle)
     except StalledEpisodeError as error:
         return str(error)
 

@@ -11,9 +11,10 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents.learner import Learner, scenarios_of
 from gpu_cluster_gym.agents.vec_env import batch
 from gpu_cluster_gym.envs.task import shared_windows
-from gpu_cluster_gym.evaluation import report, results
+from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.choices import workload_like
 from gpu_cluster_gym.evaluation.comparison import Comparison, compare
+from gpu_cluster_gym.evaluation.metrics import pool, summarise
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.workloads import Scenario
 
@@ -33,7 +34,7 @@ class Score(NamedTuple):
     """How an agent does on the validation windows."""
 
     numbers: dict[str, float]
-    """Means over windows of some numbers of `evaluation.results.summarise`, and what an action tells besides."""
+    """Means over windows of some numbers of `evaluation.metrics.summarise`, and what an action tells besides."""
     against: dict[str, Comparison]
     """Its mean JCT / that of each other, paired by window; its start among them."""
     on: dict[str, float]
@@ -81,7 +82,7 @@ class ValidationWindows:
         if found := baselines.best_constants(workloads_of, with_history=scenario.with_history):
             policies[CONSTANTS] = baselines.load(found)
         makers = {name: lambda policy=policy: baselines.make(policy) for name, policy in policies.items()}
-        tables = report.simulate(makers, workloads, processes=learner.threads)
+        tables = runner.simulate(makers, workloads, processes=learner.threads)
         self.others = {name: self._summary(table) for name, table in tables.items()}
 
     def play(self, model: PPO, *, sampled: bool) -> tuple[pd.DataFrame, dict[str, float]]:
@@ -90,7 +91,7 @@ class ValidationWindows:
         return self._summary(played.table), played.numbers
 
     def _summary(self, table: pd.DataFrame) -> pd.DataFrame:
-        summary = results.summarise(table, gpus=self._gpus)
+        summary = summarise(table, gpus=self._gpus)
         return summary.assign(window=summary["window"] + self._first)
 
 
@@ -131,7 +132,7 @@ class Validation:
         }
         on = {name: compare(each, self._each[name].others[START]).ratio for name, (each, _) in played.items()}
         return Score(
-            numbers={name: float(results.pool(summary)[name]) for name in SHOWN} | told,
+            numbers={name: float(pool(summary)[name]) for name in SHOWN} | told,
             against={name: compare(summary, other) for name, other in self._others.items()},
             on=on if len(on) > 1 else {},
         )

@@ -1,10 +1,11 @@
-"""Policies that do not learn, one module each: `policy` is a `Ranking`, a function of the view, or a class.
+"""Policies without learning, one module each: `policy` is a `Ranking`, a function of the view, or a class.
 
-`fifo` is `baselines/fifo.py`; what they share is in `lib`.
-Policies whose names end in `_oracle` use what no scheduler knows. A module may have, beside its policy, the
-`GRID` of settings among which `benchmarks/tune.py` searches: values by the name of a field. What it found is `tuned`.
-The `LEVER` of a module (a part of physics, `deadlines` or `users`) is what the policy pulls that a plain one does not:
-a table says where the scenario lacks it.
+`fifo` is `baselines/fifo.py`; shared code is in `lib`. Policies with a name ending in `_oracle` use information that no
+real scheduler has. In addition to its policy, a module may define:
+
+- `GRID`: values by field name, the settings among which `benchmarks/tune.py` searches; `tuned` returns the result.
+- `LEVER`: a part of physics, `deadlines` or `users`, without which the policy reduces to a simpler one; the notes on a
+  table name such policies.
 """
 
 if __name__ != "gpu_cluster_gym.baselines":
@@ -68,7 +69,7 @@ def quick_names() -> list[str]:
 def load(name: str | Tuned) -> "Policy | type":
     """Return a policy by its name here, with what a search found, or of another package by `package.module:attribute`.
 
-    A class is returned as it is: `make` turns it into an instance. ValueError if there is no such policy.
+    A class is returned as it is: `make` turns it into an instance. ValueError for an unknown name.
     """
     if isinstance(name, Tuned):
         return vary(load(name.policy), **name.settings)

@@ -1,7 +1,7 @@
-"""First in, first out, with backfilling: later jobs pass a blocked head if that does not delay it.
+"""First in, first out with EASY backfilling: later jobs pass a blocked head if that does not delay it.
 
-EASY (Lifka, JSSPP 1995): one reservation, the head's, by estimated ends; wrong estimates can still delay it. Inferred:
-head and reservation are found anew after each start.
+EASY (Lifka, JSSPP 1995): one reservation, for the head of the queue, at the estimated ends of running jobs; wrong
+estimates can still delay the head. Inferred: head and reservation are recomputed after each start.
 """
 
 from gpu_cluster_gym.simulator.policy import Ranking

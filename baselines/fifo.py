@@ -1,6 +1,7 @@
-"""First in, first out: by submission, no job is paused.
+"""First in, first out: start jobs in the order of submission, without preemption.
 
-General knowledge. Whether a head that does not fit blocks those behind it is the scenario's discipline.
+General knowledge. The discipline of the scenario decides whether a head of the queue that does not fit blocks later
+jobs.
 """
 
 from gpu_cluster_gym.simulator.policy import Ranking

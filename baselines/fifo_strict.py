@@ -1,6 +1,6 @@
-"""First in, first out, without exception: a head that does not fit blocks all behind it.
+"""First in, first out with head-of-line blocking: a head that does not fit blocks all later jobs.
 
-General knowledge; against `fifo` under the greedy discipline it shows what head-of-line blocking costs.
+General knowledge. Compared with `fifo` under the greedy discipline, it shows the cost of head-of-line blocking.
 """
 
 from gpu_cluster_gym.simulator.policy import Ranking

@@ -1,11 +1,14 @@
-"""The job likeliest to end soon for the service that takes: a Gittins index over sizes seen so far.
+"""Gittins index: the job most likely to finish soon for the service that it takes, given the sizes seen so far.
 
-Claim: where the distribution of sizes is known, but not each job's, order by the Gittins index of attained service a:
-the most, over d, of P(size - a <= d) / E[min(size - a, d)] among sizes beyond a (Gittins, JRSS B 1979; Tiresias-G, NSDI
-2019). Sizes and service are GPUs x time, in few steps, lest equal jobs take turns; from memory, not checked against the
-paper: d ends with a step. Our choice: steps at LAS' limits and then doubling, d to the end of one or beyond all; inside
-a step FIFO. Sizes are those of the jobs that have ended, once `enough` have, which are the shorter ones at first;
-before, the profiles of those that came. Steps that fewer than `fewest` pass come last. Rounds, victims: `tiresias`.
+Claim: if the distribution of job sizes is known but not each job's size, order jobs by the Gittins index of attained
+service a: the maximum over d of P(size - a <= d) / E[min(size - a, d)], among sizes larger than a (Gittins, JRSS B
+1979; Tiresias-G, NSDI 2019). Sizes and service are in GPUs x time and discretised, so that equal jobs do not preempt
+each other in turns. From memory, not checked against the paper: d ends with a step.
+
+Inferred: steps are the limits of `las` and then doublings; d reaches to the end of a step or beyond all; FIFO within a
+step. Sizes are those of finished jobs, of which the first to finish are short, once there are `enough`; before that,
+the profiles of all submitted jobs. Steps that fewer than `fewest` sizes exceed come last. Rounds and victims are those
+of `tiresias`.
 """
 
 from dataclasses import dataclass
@@ -21,14 +24,16 @@ from gpu_cluster_gym.simulator.vocabulary import DONE
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
 
-STEPS = np.array([*LIMITS, *(LIMITS[-1] * 2.0 ** np.arange(1, 13))])  # GPU-seconds at which an index changes
+STEPS = np.array([*LIMITS, *(LIMITS[-1] * 2.0 ** np.arange(1, 13))])  # GPU-seconds at which the index changes
 
 
 @dataclass
 class Gittins(InRounds):
-    """One episode of the policy.
+    """State of the policy in one episode.
 
-    enough: ended jobs whose sizes count; fewest: sizes beyond a step, else it comes last; round_s: between rounds.
+    enough: number of finished jobs from which their sizes are used.
+    fewest: minimum number of sizes beyond a step for it to have an index; other steps come last.
+    round_s: seconds between rounds.
     """
 
     enough: int = 30
@@ -47,11 +52,13 @@ class Gittins(InRounds):
 
 
 def indices(sizes: np.ndarray, fewest: int) -> np.ndarray:
-    """Return the index of a job at the beginning of each step, 0 where fewer sizes than `fewest` go beyond it."""
+    """Return the Gittins index at the start of each step; 0 if fewer than `fewest` sizes exceed it."""
     edges, index = np.array([0.0, *STEPS, np.inf]), np.zeros(len(STEPS) + 1)
     for step, begin in enumerate(edges[:-1]):
+        # remaining sizes, and each candidate d: the ends of this and all later steps, the last of them infinite
         left, spans = sizes[sizes > begin] - begin, edges[step + 1 :, None] - begin
         if len(left) >= max(fewest, 1):
+            # P(size - a <= d) / E[min(size - a, d)] for each d, a row per d
             index[step] = np.max((left <= spans).mean(axis=1) / np.minimum(left, spans).mean(axis=1))
     return index
 

@@ -1,12 +1,13 @@
-"""Least attained service: three queues by GPU-seconds, FIFO within each, no estimates (Tiresias, NSDI 2019).
+"""Least attained service: three queues by attained GPU-seconds, FIFO within each, without estimates.
 
-The limits are those in Tiresias' simulator. Our choice: which jobs to pause, as for every ranking (docs/rules.md). Left
-out: its way back to the top queue for jobs that starve.
+Claim: jobs with little attained service go first, in few queues, so that equal jobs do not preempt each other in turns
+(Tiresias, NSDI 2019). The limits of the queues are those in Tiresias' simulator. Inferred: the choice of the jobs to
+preempt, which is that of all rankings (docs/rules.md). Left out: the promotion of starving jobs to the top queue.
 """
 
 from gpu_cluster_gym.simulator.policy import Ranking
 
-LIMITS = (3250.0, 7200.0)  # attained GPU-seconds
+LIMITS = (3250.0, 7200.0)  # attained GPU-seconds at which a job moves to the next queue
 
 policy = Ranking("level", "by_order", levels=LIMITS)
 GRID = {

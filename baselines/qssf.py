@@ -1,10 +1,13 @@
-"""Quasi-shortest service first: by the GPU-time that a user's earlier jobs predict; no job is paused.
+"""Quasi-shortest service first: order by the GPU-time predicted from a user's earlier jobs, without preemption.
 
-Claim: users repeat themselves, so history orders the queue nearly as well as the true run times would (QSSF in Helios,
-SC 2021). From memory, not checked against the paper: priority is GPUs x a weighted sum of a learned prediction, in
-place of which the profile stands here, and of a rolling estimate over the user's like jobs that have ended, for a new
-user over all users'. Our choice: both are of logarithms, as run times differ by orders of magnitude; alike are jobs of
-as many GPUs, to a factor of two; without any history it is the profile alone. Left out: names, not told here.
+Claim: users repeat similar jobs, so history orders the queue nearly as well as true run times (QSSF in Helios, SC
+2021). From memory, not checked against the paper: the priority is GPUs x a weighted sum of a learned prediction, for
+which the profile is used here, and of a rolling estimate over the user's similar finished jobs; a new user takes the
+estimate over all users.
+
+Inferred: both are averaged as logarithms, since run times differ by orders of magnitude; jobs are similar if their
+numbers of GPUs have the same binary length; without history it is the profile alone. Left out: job names, which the
+view does not contain.
 """
 
 from dataclasses import dataclass
@@ -23,9 +26,10 @@ ANY_USER = -1
 
 @dataclass
 class Qssf:
-    """One episode of the policy.
+    """State of the policy in one episode.
 
-    history: weight of the rolling estimate against the profile. newest: weight of the last job to end in that estimate.
+    history: weight of the rolling estimate relative to the profile, from 0 to 1.
+    newest: weight of the most recently finished job in the rolling estimate.
     """
 
     history: float = 0.5
@@ -33,10 +37,10 @@ class Qssf:
 
     def __post_init__(self) -> None:
         self._seen = np.zeros(0, bool)
-        self._rolling: dict[tuple[int, int], float] = {}  # of user and class of size: logarithm of seconds
+        self._rolling: dict[tuple[int, int], float] = {}  # log seconds by user and size class
 
     def __call__(self, view: "View") -> Action:
-        """Start the job of least predicted GPU-time that fits, CPU jobs before it, or wait."""
+        """Start the job with the least predicted GPU-time that fits, CPU jobs first, or wait."""
         self._learn(view)
         queue = view.queue
         asked = np.column_stack([view.jobs.user, view.jobs.num_gpus, view.jobs.estimate_s])[queue].tolist()
@@ -44,11 +48,13 @@ class Qssf:
         return view.start_first(queue[np.argsort(service, kind="stable")]) or Wait()
 
     def _predicted_s(self, user: int, gpus: int, estimate_s: float) -> float:
+        """Return the weighted geometric mean of rolling estimate and profile, s."""
         size, profile = gpus.bit_length(), float(np.log(max(estimate_s, 1.0)))
         past = self._rolling.get((user, size), self._rolling.get((ANY_USER, size), profile))
         return float(np.exp(self.history * past + (1 - self.history) * profile))
 
     def _learn(self, view: "View") -> None:
+        """Update the rolling estimates with the jobs that have finished since the last call."""
         new = view.jobs.phase == DONE
         new[: len(self._seen)] &= ~self._seen
         self._seen = view.jobs.phase == DONE
@@ -56,6 +62,7 @@ class Qssf:
             size = int(view.jobs.num_gpus[job]).bit_length()
             ran = float(np.log(max(view.jobs.ran_s[job], 1.0)))
             for like in ((int(view.jobs.user[job]), size), (ANY_USER, size)):
+                # exponential moving average: newest * ran + (1 - newest) * previous, or ran if there is no previous
                 self._rolling[like] = ran + (1 - self.newest) * (self._rolling.get(like, ran) - ran)
 
 

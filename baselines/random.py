@@ -1,6 +1,6 @@
-"""Start what fits in uniformly random order and pause no job: a floor line.
+"""Random order: start fitting jobs in uniformly random order, without preemption; a lower baseline.
 
-Our own baseline. It never leaves a GPU idle that a waiting job could use, so a win over it comes from order alone.
+Our own baseline. It leaves no GPU idle that a queued job could use, so an advantage over it comes from order alone.
 """
 
 from typing import TYPE_CHECKING
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 def policy(view: "View") -> Action:
-    """Start one of the queued jobs that fit, each with equal chance, or wait."""
+    """Start a queued job that fits, chosen uniformly, or wait."""
     fitting = view.startable
     if not len(fitting):
         return Wait()
     job = int(view.rng.choice(fitting))
     placement = view.place(job)
-    assert placement is not None, "a startable job has a place"
+    assert placement is not None, "a startable job has a placement"
     return Start(job, placement)

@@ -1,6 +1,6 @@
-"""Shortest job first: by estimated run time, no job is paused.
+"""Shortest job first: start jobs in the order of estimated run time, without preemption.
 
-General knowledge. What selective preemption must beat where preemption overhead is high.
+General knowledge. With high preemption overhead it is the policy that selective preemption must beat.
 """
 
 from gpu_cluster_gym.simulator.policy import Ranking

@@ -1,6 +1,6 @@
-"""Start the job with fewest GPUs that fits and pause no job: a floor line.
+"""Fewest GPUs first: start the job with the fewest GPUs that fits, without preemption; a lower baseline.
 
-General knowledge. What a size alone, without any estimate, is good for; wide gangs wait. CPU jobs come first.
+General knowledge. It shows the value of the size alone, without estimates; wide gangs wait. CPU jobs come first.
 """
 
 from typing import TYPE_CHECKING
@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 
 def policy(view: "View") -> Action:
-    """Start the first that fits, by GPUs and then by submission, or wait."""
+    """Start the first job that fits, by GPUs and then by submission, or wait."""
     queue = view.queue
     return view.start_first(queue[np.argsort(view.jobs.num_gpus[queue], kind="stable")]) or Wait()

@@ -1,6 +1,6 @@
-"""Shortest remaining service first: by estimated remaining time x GPUs, pausing the jobs that come later.
+"""Shortest remaining service first: order by estimated remaining time x GPUs, and preempt later jobs for earlier ones.
 
-General knowledge; the name is Tiresias' (NSDI 2019). Blind to what pausing and loading cost.
+General knowledge; the name is from Tiresias (NSDI 2019). It ignores the cost of pausing and loading.
 """
 
 from gpu_cluster_gym.simulator.policy import Ranking

@@ -1,6 +1,6 @@
-"""Shortest remaining time first: by estimated remaining run time, pausing the jobs that come later.
+"""Shortest remaining time first: order by estimated remaining run time, and preempt later jobs for earlier ones.
 
-General knowledge. Blind to what pausing and loading cost: the order that Xion's abstract argues against.
+General knowledge. It ignores the cost of pausing and loading, for which Xion's abstract criticises it.
 """
 
 from gpu_cluster_gym.simulator.policy import Ranking

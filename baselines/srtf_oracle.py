@@ -1,6 +1,6 @@
-"""Shortest remaining time first, an oracle that uses the true remaining time: what perfect estimates would give SRTF.
+"""Oracle of shortest remaining time first: SRTF with true remaining times, as if estimates were perfect.
 
-General knowledge. No scheduler has this information, hence the name's ending. Blind to the cost of pauses.
+General knowledge. No real scheduler has this information, hence the suffix. It ignores the cost of pausing and loading.
 """
 
 from gpu_cluster_gym.simulator.policy import Ranking

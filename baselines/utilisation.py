@@ -1,7 +1,7 @@
-"""Start the job with most GPUs that fits and pause no job: GPUs are filled, whichever job waits; a floor line.
+"""Most GPUs first: start the job with the most GPUs that fits, without preemption; a lower baseline.
 
-General knowledge. It leaves as few GPUs idle now as a look at one job at a time can, and asks nothing else: the gap to
-other policies shows that idle GPUs are not what jobs wait for. CPU jobs come last.
+General knowledge. It fills as many GPUs as a policy can that considers one job at a time, and has no other goal. The
+gap to other policies shows that jobs do not wait because of idle GPUs. CPU jobs come last.
 """
 
 from typing import TYPE_CHECKING
@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 
 
 def policy(view: "View") -> Action:
-    """Start the first that fits, by GPUs downwards and then by submission, or wait."""
+    """Start the first job that fits, by descending GPUs and then by submission, or wait."""
     queue = view.queue
     return view.start_first(queue[np.argsort(-view.jobs.num_gpus[queue], kind="stable")]) or Wait()

@@ -1,20 +1,22 @@
-"""Preempt only when it pays, weighing what all jobs concerned gain and lose.
+"""Xion: preempt only when it pays, weighing the gains and losses of all jobs concerned.
 
-Claim: schedulers favour least remaining time, but pausing and loading a job take up to hundreds of seconds;
-then SRTF is ineffective and FIFO sometimes better; preempt only when that is beneficial (Xion, IEEE CLOUD
-2023, pp. 175-177). Only the abstract was at hand; it states no rule. Inferred, with R the estimated remaining
-time, P and L the seconds to pause and to load, g the GPUs, G those of the cluster:
+Claim: schedulers favour the least remaining time, but pausing and loading a job take up to hundreds of seconds; SRTF
+then becomes ineffective and FIFO is sometimes better; preempt only when that is beneficial (Xion, IEEE CLOUD 2023, pp.
+175-177). Only the abstract was available, and it states no rule.
 
-- order: E = R, + L if the job was paused before; queued jobs start in that order while they fit;
-- j, the first that does not fit, may displace running jobs V with R > E_j: the set that makes room for the
+Inferred, with R the estimated remaining time, P and L the seconds to pause and to load, g the GPUs of a job and G those
+of the cluster:
+
+- order: E = R, plus L if the job was preempted before; queued jobs start in this order as long as they fit;
+- the first job j that does not fit may displace running jobs V with R > E_j: the set that frees enough GPUs at the
   least cost, the sum of (P + L) g. No job is displaced while GPUs are being freed for j;
-- gain = t_w - t_p, the wait for natural ends less the slowest pause; loss = sum over V of t_p + E_j + L;
-  queue = cost / G x the number of others waiting whose memory fits those GPUs;
+- gain = t_w - t_p, the wait for natural ends minus the slowest pause; loss = sum over V of t_p + E_j + L;
+  queue = cost / G x the number of other queued jobs whose memory fits those GPUs;
 - j displaces V if gain - loss - queue > margin.
 
-So one victim that j waits for anyway must have R_v - E_j > 2 P_v + L_v + queue. The form often written,
-"remaining gap exceeds overhead" (`rule="gap"`; for several: mean R > sum of E_j + P + L), forgets that j
-waits for the pause. Where pausing is free the order alone decides, as in SRTF: added, for that limit.
+A single victim v for whose end j would wait is thus displaced if R_v - E_j > 2 P_v + L_v + queue. The common form
+"remaining gap exceeds overhead" (`rule="gap"`; for several victims: mean R > sum of E_j + P + L) neglects that j waits
+for the pause. If pausing is free, the order alone decides, as in SRTF; this limit was added.
 """
 
 from dataclasses import dataclass
@@ -31,10 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Xion:
-    """One episode of the policy.
+    """State of the policy in one episode.
 
-    rule: what is compared, see above. count_queue: whether overhead is charged to the jobs that wait as well.
-    q_min_s: seconds since its last start that a victim must have run. margin_s: seconds to be won at least.
+    rule: condition for preemption, see above. count_queue: whether queued jobs are charged for overhead.
+    q_min_s: minimum seconds that a victim has run since its last start. margin_s: minimum gain.
     """
 
     rule: Literal["derived", "gap"] = "derived"
@@ -44,11 +46,11 @@ class Xion:
 
     def __post_init__(self) -> None:
         self._instant = -1
-        self._displaced: list[int] = []  # at this instant
-        self._moves: list[Action] = []  # still to be made, the last first
+        self._displaced: list[int] = []  # jobs preempted at this instant, which do not start again at once
+        self._moves: list[Action] = []  # pending actions, in reverse order
 
     def __call__(self, view: "View") -> Action:
-        """Start what fits in order, then displace jobs where it pays, then wait."""
+        """Start jobs that fit in order, then displace running jobs if it pays, else wait."""
         if self._instant != view.instant:
             self._instant = view.instant
             self._displaced = []
@@ -62,20 +64,22 @@ class Xion:
         return self._displace(view, queue)
 
     def _displace(self, view: "View", queue: np.ndarray) -> Action:
+        """Preempt the cheapest victims for the first blocked job if that pays, else wait."""
         blocked = search.first_blocked(view, queue)
-        if blocked is None:  # or a pause for the first in order is in flight
+        if blocked is None:  # every job fits, or GPUs are being freed for the first in order
             return Wait()
         if not (room := self._worthwhile(view, blocked, queue)):
             return Wait()
         self._displaced += room.victims
+        # pause the victims first: they are popped from the end
         self._moves = [Start(blocked.job, Placement(room.gpus)), *map(Preempt, room.victims)]
         return self._moves.pop()
 
     def _worthwhile(self, view: "View", blocked: search.Blocked, queue: np.ndarray) -> search.Room | None:
-        """Return the room that pauses can make for a job if that pays."""
+        """Return the victims and GPUs with which a blocked job can start, None if preemption does not pay."""
         job, effort, wait = blocked
         if self.rule == "derived" and wait - effort <= self.margin_s and search.all_cost(view):
-            return None  # not even if the overhead were nothing; spares the search
+            return None  # would not pay even without overhead, so the search for victims can be skipped
         running = search.displaceable(view)
         jobs = view.jobs_of(running)
         able = running[(view.now - jobs.phase_began_s >= self.q_min_s) & (jobs.remaining_s > effort)]
@@ -84,24 +88,26 @@ class Xion:
         cost = (view.jobs.pause_s + view.jobs.load_s) * view.jobs.num_gpus
         room = search.room_for(view, job, able, cost)
         if room is None or not room.victims:
-            return None  # or it is not GPUs that it lacks
+            return None  # no set of victims is enough, or the job lacks something other than GPUs
         benefit = self._benefit(view, view.jobs_of(room.victims), effort, wait)
         if np.isinf(benefit):
             return room
         if self.count_queue:
+            # each other queued job that could use the GPUs waits for the overhead's share of the cluster
             queued = view.jobs_of(queue[view.jobs.num_gpus[queue] > 0])
             others = np.count_nonzero(queued.profiled_memory_gib <= room.memory_gib) - 1
             benefit -= others * cost[room.victims].sum() / len(view.gpus.first_owner)
         return room if benefit > self.margin_s else None
 
     def _benefit(self, view: "View", victims: "Jobs", effort: float, wait: float) -> float:
-        """Return the seconds won by a start instead of these victims; infinite where to pause them is free."""
+        """Return the net gain in seconds of a start in place of these victims; infinite if pausing them is free."""
         overhead = victims.pause_s + victims.load_s
         if not overhead.any():
             return np.inf
         if self.rule == "gap":
             return float(victims.remaining_s.mean() - (effort + overhead).sum())
-        pause = victims.pause_s.max()
+        pause = victims.pause_s.max()  # t_p: the start waits for the slowest victim
+        # gain - loss = (t_w - t_p) - sum over V of (t_p + E_j + L)
         return float(wait - pause - (pause + effort + victims.load_s).sum())
 
 

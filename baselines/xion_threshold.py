@@ -1,29 +1,34 @@
-"""Preempt only when it pays, as a threshold with one margin: Xion's claim, carried out whole in the kernel.
+"""Xion as a threshold with one margin: preempt if remaining times exceed the overhead, run entirely in compiled code.
 
-Claim: remaining time alone is a poor guide where pausing and loading take minutes; preempt only when that
-is beneficial (Xion, IEEE CLOUD 2023, pp. 175-177, abstract). It states no rule. Inferred: a queued job that does
+Claim: remaining time alone is a poor criterion when pausing and loading take minutes; preempt only when that is
+beneficial (Xion, IEEE CLOUD 2023, pp. 175-177, abstract). The abstract states no rule. Inferred: a queued job that does
 not fit displaces victims if
 
-    mean of their remaining time > sum over them of (its own remaining time + margin x their overhead)
+    mean of the victims' remaining times > sum over victims of (own remaining time + margin x overhead)
 
-with overhead = pause + load; the load of a job that was paused counts in its own time. Margin 1, the
-default, is the literal break-even, "the gap in remaining time exceeds the overhead". `threshold("srsf", 8)`
-(`simulator.policy.BASE_POLICY`, as which agents begin) is our choice, not the paper's, tuned on training windows with
-noisy estimates, where a gain of one overhead is often an error. `baselines.xion` weighs what all jobs concerned
-gain and lose instead.
+with overhead = pause + load; the load of a previously preempted job counts in its own remaining time. Margin 1, the
+default, is the literal break-even, "the gap in remaining time exceeds the overhead". `threshold("srsf", 8)`, the
+default base policy of agents (`simulator.policy.BASE_POLICY`), is our choice: it was tuned on training windows with
+noisy estimates, where a gain of one overhead is often an error. `baselines.xion` weighs the gains and losses of all jobs
+concerned instead.
 """
 
 from typing import Literal
 
 from gpu_cluster_gym.simulator.policy import Ranking
 
-EXPONENT = {"srtf": 0.0, "sqrt": 0.5, "srsf": 1.0}  # of the number of GPUs
+EXPONENT = {
+    "srtf": 0.0,
+    "sqrt": 0.5,
+    "srsf": 1.0,
+}  # of the number of GPUs, a factor of the order
 
 
 def threshold(order: Literal["srtf", "sqrt", "srsf"] = "srtf", margin: float = 1.0) -> Ranking:
-    """Return the policy with a margin in overheads; 0 ignores overheads, infinity never pauses a job.
+    """Return the policy with an order and a margin.
 
-    order: by remaining time (`srtf`), times the root of the job's GPUs (`sqrt`), or times its GPUs (`srsf`).
+    order: by remaining time (`srtf`), times the square root of the job's GPUs (`sqrt`), or times its GPUs (`srsf`).
+    margin: multiple of the overhead; 0 ignores overheads, infinity never preempts.
     """
     return Ranking("weighted", "cost_aware", exponent=EXPONENT[order], margin=margin)
 

@@ -24,7 +24,7 @@ from rich import box
 from rich.table import Table
 
 from gpu_cluster_gym import traces
-from gpu_cluster_gym.evaluation import report
+from gpu_cluster_gym.evaluation.table import MAX_WIDTH, console
 from gpu_cluster_gym.simulator.cluster import FIELDS, LINKS, Cluster, uniform
 from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.jobs import jobs_array
@@ -715,7 +715,7 @@ def main(args: list[str] | None = None) -> int:
     parts = {"GPU": single_gpu(speeds), "gang": synchronisation(many), "nodes": spread(many)}
     parts |= {"cores": cores(speeds), "pair": colocation(folder)}
     parts |= {"restart": preemption(folder)} if (folder / PAUSES).is_file() else {}
-    out = report.console(sys.stdout, report.WIDEST)
+    out = console(sys.stdout, MAX_WIDTH)
     for part, points in parts.items():
         out.print(NOTES[part], table(part, points), *verdicts(part, points), "", sep="\n")
     out.print(NOTES["repeats"], plain(repeats(folder)), sep="\n")

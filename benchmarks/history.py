@@ -22,7 +22,7 @@ from rich.table import Table
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.baselines.lib.order import cores_for_each
-from gpu_cluster_gym.evaluation import report
+from gpu_cluster_gym.evaluation.table import MAX_WIDTH, console
 from gpu_cluster_gym.simulator.episode import Episode, asking, run
 from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
 from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking, Start, Wait
@@ -241,7 +241,7 @@ def main(args: Sequence[str] | None = None) -> None:
     flags.add_argument("--windows", type=int, help="training windows if fitted, and validation windows")
     flags.add_argument("--write", action="store_true", help="fit again first")
     chosen = flags.parse_args(args)
-    out = report.console(sys.stdout, report.WIDEST)
+    out = console(sys.stdout, MAX_WIDTH)
     for name in chosen.workload:
         if chosen.write:
             out.print(write(name, WORKLOADS[name], chosen.windows or TRAINING[name]).round(3).to_string())

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpu_cluster_gym import baselines
-from gpu_cluster_gym.evaluation import report
+from gpu_cluster_gym.evaluation.table import MAX_WIDTH, console
 from gpu_cluster_gym.experiments import Found, Setting, simulate
 from gpu_cluster_gym.simulator.rule import Rule
 from gpu_cluster_gym.workloads import named, windows
@@ -21,7 +21,7 @@ from gpu_cluster_gym.workloads import named, windows
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gpu_cluster_gym.evaluation.report import Maker
+    from gpu_cluster_gym.evaluation.runner import Maker
 
 WORKLOAD, UNION = "mixed", "union"
 LEVERS: dict[str, Callable[[], Rule]] = {
@@ -93,7 +93,7 @@ def main(args: Sequence[str] | None = None) -> None:
     scenario = replace(named(WORKLOAD), seed=chosen.seed)
     setting = Setting(WORKLOAD, windows(scenario, "test", chosen.windows), policies())
     found = simulate([setting], processes=chosen.processes)
-    out = report.console(sys.stdout, report.WIDEST)
+    out = console(sys.stdout, MAX_WIDTH)
     out.print(table(found))
     for line in verdicts(found):
         out.print(line)

@@ -31,7 +31,7 @@ from rich import box
 from rich.table import Table
 
 from gpu_cluster_gym.baselines.las import LIMITS
-from gpu_cluster_gym.evaluation import report
+from gpu_cluster_gym.evaluation.table import MAX_WIDTH, console
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Ranking, Start, Wait
 from gpu_cluster_gym.simulator.view import View
@@ -341,7 +341,7 @@ def main(args: list[str] | None = None) -> int:
     for row in ROWS:
         seen = compared(their_ends(clones[row.simulator], row, jobs), our_ends(load, row), submit_s)
         found.append((row, seen, None if row.exponent is None else ties(load, row)))
-    report.console(sys.stdout, report.WIDEST).print(table(found))
+    console(sys.stdout, MAX_WIDTH).print(table(found))
     print(*(f"{row[0]} {row[1]} and {row.name}: {row.unlike}." for row in ROWS if row.unlike), sep="\n")
     return int(any(verdict(*each) == DIFFERS for each in found))
 

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 from joblib import Parallel, delayed
 
+from docs.pages.fill import filled
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import shipped_policy
 from gpu_cluster_gym.evaluation import search, table_notes
 from gpu_cluster_gym.evaluation.comparison import compare
-from gpu_cluster_gym.evaluation.marks import filled
-from gpu_cluster_gym.evaluation.plot.dots import dots
+from gpu_cluster_gym.evaluation.plot.figures import ratio_dots
 from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, save, style
 from gpu_cluster_gym.workloads import Workload, named, windows
 from gpu_cluster_gym.workloads import names as workload_names
@@ -340,7 +340,7 @@ def draw(root: Path) -> None:
     if columns:
         (root / "docs" / "images").mkdir(exist_ok=True)
         with style(IN_PRINT):
-            figure = dots(table, DRAWN_ROWS, columns, marked=AGENT)
+            figure = ratio_dots(table, DRAWN_ROWS, columns, marked=AGENT)
             save(figure, root / "docs" / "images", PICTURE, ("png",))
 
 

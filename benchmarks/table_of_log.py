@@ -17,8 +17,8 @@ import pandas as pd
 
 from benchmarks import table
 from benchmarks.table import OTHERWISE, REFERENCE, ROOT, Cell
+from docs.pages.fill import filled
 from gpu_cluster_gym.evaluation import table_notes
-from gpu_cluster_gym.evaluation.marks import filled
 from gpu_cluster_gym.workloads import named, windows
 
 MARK = "the real log"

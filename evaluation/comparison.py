@@ -1,7 +1,11 @@
-"""Comparisons: one policy against another on the same windows, with the uncertainty of the answer."""
+"""Paired comparisons of policies on the same windows: mean ratios with intervals, tests and profiles.
+
+Comparisons of trained agents follow rliable (Agarwal et al., NeurIPS 2021, arXiv 2108.13264): interquartile means and
+performance profiles beside means, with bootstrap intervals. Agents, one per training seed, and windows are resampled.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -9,14 +13,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-LEVEL = 0.95
+CONFIDENCE = 0.95
 """Share of resampled means inside an interval."""
 
 RESAMPLES = 9_999
 
 
 class Interval(NamedTuple):
-    """A mean ratio and the interval it lies in; the limits are NaN where there is nothing to resample."""
+    """A mean ratio and its 95 % interval; the limits are NaN for a single window or agent."""
 
     ratio: float
     low: float
@@ -24,7 +28,7 @@ class Interval(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A mean over windows and the interval it lies in; the limits are NaN where there is nothing to resample."""
+    """A mean over windows and its 95 % interval; the limits are NaN for a single window."""
 
     mean: float
     low: float
@@ -32,18 +36,19 @@ class Estimate(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """How one policy does against a reference, in ratios policy / reference: below 1 the policy is better.
+    """Comparison of a policy with a reference by ratios policy / reference: below 1 the policy is better.
 
-    `ratio` is the mean over windows of the windows' ratios and `low`, `high` its 95 % interval; `geometric`
-    is their geometric mean; `pooled` is the ratio of the two means over windows, in which windows with long
-    JCTs weigh more; `wins` counts the windows whose ratio is below 1.
+    ratio: mean over windows of each window's ratio. low, high: its 95 % interval.
+    geometric_mean: of the windows' ratios.
+    ratio_of_means: ratio of the two means over windows, in which windows with long JCTs weigh more.
+    wins: number of windows with a ratio below 1. windows: number of windows.
     """
 
     ratio: float
     low: float
     high: float
-    geometric: float
-    pooled: float
+    geometric_mean: float
+    ratio_of_means: float
     wins: int
     windows: int
 
@@ -51,12 +56,11 @@ class Comparison(NamedTuple):
 def compare(
     policy: pd.DataFrame, reference: pd.DataFrame, *, number: str = "mean_jct_s", seed: int = 0
 ) -> Comparison:
-    """Compare two summaries (see `evaluation.results.summarise`) window by window, on one of their numbers.
+    """Compare two summaries (see `evaluation.metrics.summarise`) window by window, on one of their numbers.
 
-    Several seeds of a window are paired seed by seed and their ratios averaged, since the window stays one
-    sample. The interval is the percentile bootstrap over windows; it is undefined (NaN) with one window and
-    some percent too narrow below twenty. Raises `ValueError` if the summaries do not hold the same windows
-    and seeds, each once.
+    Several seeds of a window are paired by seed and their ratios averaged, since a window is one sample. The interval
+    is the percentile bootstrap over windows. It is NaN for one window, and a few percent too narrow for fewer than 20.
+    ValueError unless both summaries have the same windows and seeds, each once.
     """
     ours, theirs, _ = pair = _paired(policy, reference, number)
     ratios = _ratios(pair)
@@ -65,8 +69,8 @@ def compare(
         ratio=float(ratios.mean()),
         low=low,
         high=high,
-        geometric=geometric_mean(ratios),
-        pooled=float(ours.mean() / theirs.mean()),
+        geometric_mean=geometric_mean(ratios),
+        ratio_of_means=float(ours.mean() / theirs.mean()),
         wins=int((ratios < 1).sum()),
         windows=len(ratios),
     )
@@ -75,10 +79,11 @@ def compare(
 def compare_agents(
     agents: Sequence[pd.DataFrame], references: Sequence[pd.DataFrame], *, seed: int = 0
 ) -> Comparison:
-    """Compare agents that were trained alike, each from its own seed, as one: means over agents, then as `compare`.
+    """Compare agents that differ only in their training seed as one policy: means over agents, then as `compare`.
 
-    references: one for each, the same or not. With several agents the interval is that of `two_level`: over agents and
-    windows. Raises `ValueError` as `compare`.
+    agents: a summary per agent. references: a summary per agent, which may be the same for all.
+
+    With several agents the interval is that of `two_level`, over agents and windows. ValueError as for `compare`.
     """
     if len(agents) == 1:
         return compare(agents[0], references[0], seed=seed)
@@ -91,25 +96,25 @@ def compare_agents(
         ratio=mean,
         low=low,
         high=high,
-        geometric=geometric_mean(ratios),
-        pooled=float(ours.mean() / theirs.mean()),
+        geometric_mean=geometric_mean(ratios),
+        ratio_of_means=float(ours.mean() / theirs.mean()),
         wins=int((each < 1).sum()),
         windows=len(each),
     )
 
 
 def paired_ratios(agents: Sequence[pd.DataFrame], references: Sequence[pd.DataFrame]) -> NDArray[np.float64]:
-    """Return each agent's mean JCT / its reference's, (agents, windows). Raises `ValueError` as `compare`."""
+    """Return each agent's mean JCT over its reference's, shape (agents, windows). ValueError as for `compare`."""
     pairs = [_paired(agent, other, "mean_jct_s") for agent, other in zip(agents, references, strict=True)]
     return np.array([_ratios(pair) for pair in pairs])
 
 
 def two_level(ratios: ArrayLike, *, seed: int = 0) -> Interval:
-    """Return the mean of ratios (training seeds x windows) and its interval over both.
+    """Return the mean of ratios, shape (training seeds, windows), and its interval over both.
 
-    Every agent is scored on the same windows, so seeds and windows are resampled each for itself, and a
-    resample is the block where they cross. With one seed or one window the limits are NaN: nothing is known
-    of how it would vary. Raises `ValueError` unless the ratios form a table without gaps.
+    All agents run on the same windows, so seeds and windows are resampled independently, and a resample is the block
+    of the drawn rows and columns. The limits are NaN for one seed or one window, whose spread is unknown.
+    ValueError unless the ratios are a complete two-dimensional table.
     """
     table = np.asarray(ratios, dtype=float)
     if table.ndim != 2 or not table.size or not np.isfinite(table).all():
@@ -119,7 +124,7 @@ def two_level(ratios: ArrayLike, *, seed: int = 0) -> Interval:
 
 
 def estimate(values: ArrayLike, *, seed: int = 0) -> Estimate:
-    """Return the mean of one value a window, such as a paired difference, and its interval over windows."""
+    """Return the mean of one value per window, such as a paired difference, and its interval over windows."""
     each = np.asarray(values, dtype=float)
     low, high = _limits(each[np.newaxis], seed) if len(each) > 1 else (math.nan, math.nan)
     return Estimate(float(each.mean()), low, high)
@@ -128,12 +133,12 @@ def estimate(values: ArrayLike, *, seed: int = 0) -> Estimate:
 def _paired(
     policy: pd.DataFrame, reference: pd.DataFrame, number: str
 ) -> tuple[pd.Series, pd.Series, NDArray[np.int64]]:
-    """Return a number of two summaries, whose windows and seeds must be the same, and the window of each."""
+    """Return a number of both summaries in the same order, and the window of each row."""
     (own, ours), (other, theirs) = _by_window(policy, number), _by_window(reference, number)
     if not np.array_equal(own, other):
         apart = sorted(map(str, set(map(tuple, own.tolist())) ^ set(map(tuple, other.tolist()))))
         raise ValueError(
-            "the two summaries hold different windows, (window, seed): only in one are "
+            "the two summaries have different windows; (window, seed) in a single summary: "
             + ", ".join(apart[:5])
             + (f" and {len(apart) - 5} more" if len(apart) > 5 else "")
         )
@@ -141,20 +146,20 @@ def _paired(
 
 
 def _by_window(summary: pd.DataFrame, number: str) -> tuple[NDArray[np.int64], pd.Series]:
-    """Return windows and seeds, (rows, 2), in ascending order, and the number of each."""
+    """Return windows and seeds in ascending order, shape (rows, 2), and the number of each row."""
     key = summary[["window", "seed"]].to_numpy()
     order = np.lexsort((key[:, 1], key[:, 0]))
     key = key[order]
     if (twice := (key[1:] == key[:-1]).all(axis=1)).any():
         raise ValueError(
-            f"a summary holds (window, seed) {tuple(key[1:][twice][0].tolist())} twice: "
-            "compare one policy's summary at a time"
+            f"the summary has (window, seed) {tuple(key[1:][twice][0].tolist())} twice: "
+            "compare the summary of a single policy"
         )
     return key, pd.Series(summary[number].to_numpy()[order])
 
 
 def _ratios(pair: tuple[pd.Series, pd.Series, NDArray[np.int64]]) -> NDArray[np.float64]:
-    """Return the ratio of each window, the mean over its seeds."""
+    """Return the ratio of each window, averaged over its seeds."""
     ours, theirs, windows = pair
     ratios = ours / theirs
     means = ratios.groupby(windows).mean() if (windows[1:] == windows[:-1]).any() else ratios
@@ -162,24 +167,118 @@ def _ratios(pair: tuple[pd.Series, pd.Series, NDArray[np.int64]]) -> NDArray[np.
 
 
 def _limits(ratios: NDArray[np.float64], seed: int) -> tuple[float, float]:
-    """Return the percentile limits of the mean when rows and columns are drawn anew, with replacement.
-
-    A resample is told by how often each row and column is drawn, so it is two products instead of a copied
-    table.
-    """
+    """Return the percentile limits of the mean over resamples of rows and columns, drawn with replacement."""
+    # A resample is represented by how often it draws each row and column (r and c). Its mean is r' ratios c / size, so
+    # two matrix products give the means of all resamples without copying the table.
     rows, columns = _draws(ratios.shape, seed)
     means = ((rows @ ratios) * columns).sum(axis=1) / ratios.size
-    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return float(low), float(high)
 
 
 @lru_cache(maxsize=4)
 def _draws(shape: tuple[int, ...], seed: int) -> tuple[NDArray[np.int64], ...]:
-    """Return, for each side of a table, how often each of its places is drawn in every resample."""
+    """Return, for each axis of a table, how often each of its indices is drawn, shape (resamples, size)."""
     rng = np.random.default_rng(seed)
     return tuple(rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES) for n in shape)
 
 
 def geometric_mean(ratios: np.ndarray) -> float:
-    """Return the geometric mean; 0 where a ratio is 0."""
+    """Return the geometric mean; 0 if a ratio is 0."""
     return float(np.exp(np.log(ratios).mean())) if (ratios > 0).all() else 0.0
+
+
+PROFILE_RATIOS = (0.7, 0.8, 0.9, 0.95, 1.0, 1.05)
+"""Ratios at which a performance profile is reported."""
+IQM_RESAMPLES = 2_000
+
+
+class AgentComparison(NamedTuple):
+    """Comparison of trained agents with one policy by ratios of mean JCT: below 1 the agents are better.
+
+    mean: mean ratio over agents and windows. iqm: interquartile mean, the mean of the middle half of all ratios, which
+    a few windows cannot decide. wins: windows in which the agents' mean ratio is below 1.
+    p_value: of Wilcoxon's two-sided signed-rank test over windows, on the agents' mean log ratio.
+    p_holm: the same after Holm's correction for the number of policies compared.
+    profile: share of all ratios that are at most each of `PROFILE_RATIOS`.
+    """
+
+    mean: Interval
+    iqm: Interval
+    geometric_mean: float
+    wins: int
+    windows: int
+    p_value: float
+    p_holm: float
+    profile: tuple[float, ...]
+
+
+def compare_with_each(
+    agents: Sequence[pd.DataFrame], others: Mapping[str, pd.DataFrame | Sequence[pd.DataFrame]]
+) -> dict[str, AgentComparison]:
+    """Compare agents with each of several policies.
+
+    agents: a summary per agent. others: by policy, one summary, or one per agent. ValueError as for `compare`.
+    """
+    several = {
+        name: [other] * len(agents) if isinstance(other, pd.DataFrame) else list(other)
+        for name, other in others.items()
+    }
+    tables = {name: paired_ratios(agents, other) for name, other in several.items()}
+    p_values = {name: signed_rank_p(ratios) for name, ratios in tables.items()}
+    corrected = holm(p_values)
+    found = {}
+    for name, ratios in tables.items():
+        overall = compare_agents(agents, several[name])
+        found[name] = AgentComparison(
+            mean=Interval(overall.ratio, overall.low, overall.high),
+            iqm=interquartile_mean(ratios),
+            geometric_mean=overall.geometric_mean,
+            wins=overall.wins,
+            windows=overall.windows,
+            p_value=p_values[name],
+            p_holm=corrected[name],
+            profile=tuple(float((ratios <= level).mean()) for level in PROFILE_RATIOS),
+        )
+    return found
+
+
+def interquartile_mean(ratios: NDArray[np.float64], *, seed: int = 0) -> Interval:
+    """Return the mean of the middle half of ratios, shape (agents, windows), and its interval over both.
+
+    The limits are NaN for one window.
+    """
+    from scipy.stats import trim_mean  # slow to import
+
+    mean = float(trim_mean(ratios, 0.25, axis=None))
+    if ratios.shape[1] < 2:
+        return Interval(mean, math.nan, math.nan)
+    rng = np.random.default_rng(seed)
+    rows, columns = (rng.integers(size, size=(IQM_RESAMPLES, size)) for size in ratios.shape)
+    resamples = [ratios[np.ix_(drawn, over)] for drawn, over in zip(rows, columns, strict=True)]
+    low, high = np.quantile([trim_mean(each, 0.25, axis=None) for each in resamples], [0.025, 0.975])
+    return Interval(mean, float(low), float(high))
+
+
+def signed_rank_p(ratios: NDArray[np.float64]) -> float:
+    """Return the p-value of Wilcoxon's signed-rank test over windows that agents and policy are equal; 1 if they are.
+
+    ratios: shape (agents, windows); the test is on the mean log ratio of each window.
+    """
+    from scipy.stats import wilcoxon  # slow to import
+
+    each = np.log(ratios).mean(axis=0)
+    return float(wilcoxon(each).pvalue) if np.any(each != 0) else 1.0
+
+
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """Return p-values corrected for multiple comparisons (Holm 1979).
+
+    The k-th smallest of n is multiplied by n - k + 1, and no corrected value is below that of a smaller one.
+    """
+    corrected: dict[str, float] = {}
+    largest = 0.0
+    for place, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
+        largest = max(largest, min(1.0, p_values[name] * (len(p_values) - place)))
+        corrected[name] = largest
+    return {name: corrected[name] for name in p_values}

@@ -1,23 +1,19 @@
 "use strict";
-// Draws the pictures of a run from the data in the page. Times are seconds; `page.py` says what is in the data.
+// Draws the pictures of a run from the data in the page, which html_report.py describes. Times are seconds.
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const shown = new Set(data.shown);
-let part = null; // of the time of a window, that the Gantt charts show: [from, to]
+let timeRange = null; // zoom of the Gantt charts: [from, to], or null for the whole window
 
-// Marks on axes.
+// Ticks of axes.
 const UNITS = [["days", 86400], ["hours", 3600], ["minutes", 60], ["s", 1]];
-const marksOf = (span, most) => data.steps.find((step) => span / step <= most) || span;
+const stepOf = (span, maxTicks) => data.steps.find((step) => span / step <= maxTicks) || span;
 const unitOf = (step) => UNITS.find(([, seconds]) => step >= seconds) || UNITS[3];
 const TIMES = [["1 s", 1], ["10 s", 10], ["1 min", 60], ["10 min", 600], ["1 h", 3600], ["10 h", 36000], ["1 d", 86400],
   ["10 d", 864000], ["100 d", 8640000], ["30 min", 1800], ["2 h", 7200], ["5 h", 18000], ["20 min", 1200], ["5 min", 300]];
-function inWords(seconds) {
+function durationText(seconds) {
   const [unit, size] = unitOf(Math.max(seconds, 1));
   return `${(seconds / size).toPrecision(3)} ${unit}`;
-}
-function niceCount(high, most) {
-  const raw = Math.max(high, 1) / most, ten = 10 ** Math.floor(Math.log10(raw));
-  return Math.max(1, [1, 2, 5, 10].map((each) => each * ten).find((step) => step >= raw));
 }
 
 // Drawing.
@@ -112,11 +108,11 @@ function drawSizes(parent) {
     const place = classes.findIndex(([size]) => size === row.size);
     const y = 4 + band * (place + 0.5) + 9 * (policies.indexOf(row.policy) - (policies.length - 1) / 2);
     const dot = element("circle", { cx: x(row.mean_jct_s), cy: y, r: 4, fill: lookOf(row.policy).stroke }, at.svg);
-    element("title", {}, dot, `${row.policy}, ${row.size}: ${inWords(row.mean_jct_s)}`);
+    element("title", {}, dot, `${row.policy}, ${row.size}: ${durationText(row.mean_jct_s)}`);
   }
 }
 
-// One window under one policy.
+// The panels: one window under one policy each.
 const episodesShown = () =>
   byId("side").value === "policies"
     ? chosen().map((policy) => [policy, +byId("window").value, policy])
@@ -128,14 +124,14 @@ function panel(parent, title) {
   parent.append(holder);
   return holder;
 }
-function timeMarks(from, to, width, draw) {
-  const step = marksOf(to - from, width / 55), [unit, size] = unitOf(step);
+function timeTicks(from, to, width, draw) {
+  const step = stepOf(to - from, width / 55), [unit, size] = unitOf(step);
   for (let mark = Math.ceil(from / step) * step; mark <= to; mark += step) draw(mark, String(+(mark / size).toFixed(2)));
   return unit;
 }
 
 function drawTimeline(holder, policy, window, most) {
-  const own = data.episodes[window][policy].timeline, span = data.spans[window], bins = own.held.length;
+  const own = data.episodes[window][policy].timeline, span = data.spans[window], bins = own.allocated.length;
   const at = sheet(holder, 170, 12 + 7 * data.gpus.toLocaleString("en").length + 8), x = scale(0, bins, at.left, at.right);
   const steps = (values, y, zero) => {
     let path = `M${at.left} ${zero}`;
@@ -143,7 +139,7 @@ function drawTimeline(holder, policy, window, most) {
     return `${path}V${zero}`;
   };
   const above = scale(0, most.gpus * 1.05, 100, 4), below = scale(0, most.queue * 1.05, 150, 114);
-  element("path", { d: steps(own.held, above, 100), fill: "#d5d5d5" }, at.svg);
+  element("path", { d: steps(own.allocated, above, 100), fill: "#d5d5d5" }, at.svg);
   element("path", { d: steps(own.busy, above, 100), fill: "none", stroke: "#0072b2", "stroke-width": 1.2 }, at.svg);
   line(at.svg, at.left, above(data.gpus), at.right, above(data.gpus), "#8a8a8a", { "stroke-dasharray": "2 2" });
   element("path", { d: steps(own.queued, below, 150), fill: "#e69f00", opacity: 0.8 }, at.svg);
@@ -152,14 +148,14 @@ function drawTimeline(holder, policy, window, most) {
   line(at.svg, at.left, 100, at.right, 100, "#333");
   line(at.svg, at.left, 150, at.right, 150, "#333");
   const time = scale(0, span, at.left, at.right);
-  const unit = timeMarks(0, span, at.right - at.left - 40, (mark, text) => {
+  const unit = timeTicks(0, span, at.right - at.left - 40, (mark, text) => {
     line(at.svg, time(mark), 150, time(mark), 154, "#333");
     if (time(mark) < at.right - 40) element("text", { x: time(mark), y: 166, "text-anchor": "middle" }, at.svg, text);
   });
   element("text", { x: at.right, y: 166, "text-anchor": "end" }, at.svg, unit);
 }
 
-function bars(gantt) { // of the numbers in the data: see `page.bars_of`
+function bars(gantt) { // decodes html_report.encode_bars
   const found = [];
   let from = 0;
   for (let place = 0; place < gantt.length; place += 6) {
@@ -171,10 +167,10 @@ function bars(gantt) { // of the numbers in the data: see `page.bars_of`
 }
 
 function drawGantt(holder, policy, window) {
-  const episode = data.episodes[window][policy], [from, to] = part || [0, data.spans[window]];
+  const episode = data.episodes[window][policy], [from, to] = timeRange || [0, data.spans[window]];
   const rows = episode.shares ? episode.shares.length : data.gpus, row = Math.min(10, Math.max(2, 260 / rows));
   const width = Math.max(holder.clientWidth, 200), height = Math.round(rows * row), left = 34;
-  const canvas = document.createElement("canvas"), ratio = window_ratio();
+  const canvas = document.createElement("canvas"), ratio = pixelRatio();
   Object.assign(canvas, { width: width * ratio, height: (height + 20) * ratio });
   Object.assign(canvas.style, { width: `${width}px`, height: `${height + 20}px` });
   holder.append(canvas);
@@ -204,14 +200,14 @@ function drawGantt(holder, policy, window) {
   pen.fillStyle = "#333";
   if (!episode.shares) nodeBorders(pen, row, left, width);
   pen.fillRect(left, height, width - 14 - left, 1);
-  const unit = timeMarks(from, to, width - left - 54, (mark, text) => {
+  const unit = timeTicks(from, to, width - left - 54, (mark, text) => {
     pen.fillRect(x(mark), height, 1, 4);
     if (x(mark) < width - 60) pen.fillText(text, x(mark) - pen.measureText(text).width / 2, height + 15);
   });
   pen.fillText(unit, width - 14 - pen.measureText(unit).width, height + 15);
   listen(canvas, episode, found, window, (place) => from + ((place - left) / (width - 14 - left)) * (to - from), row);
 }
-const window_ratio = () => Math.min(globalThis.devicePixelRatio || 1, 2);
+const pixelRatio = () => Math.min(globalThis.devicePixelRatio || 1, 2);
 
 function nodeBorders(pen, row, left, width) {
   let first = 0;
@@ -230,24 +226,24 @@ function listen(canvas, episode, found, window, timeAt, row) {
     const time = timeAt(event.offsetX), gpu = Math.floor(event.offsetY / row), inside = (event.offsetY / row - gpu) / 0.9;
     const hit = found.findLast((bar) => bar.from <= time && time < bar.to && bar.gpu <= gpu && gpu < bar.gpu + bar.gpus &&
       (bar.lanes === 1 || Math.floor(inside * bar.lanes) === bar.lane));
-    tell(hit && event, hit && `${data.jobs[window][hit.job]}, ${["running", "loading", "pausing"][hit.phase]}\nfrom ${inWords(hit.from)}, for ${inWords(hit.to - hit.from)}`);
+    showTip(hit && event, hit && `${data.jobs[window][hit.job]}, ${["running", "loading", "pausing"][hit.phase]}\nfrom ${durationText(hit.from)}, for ${durationText(hit.to - hit.from)}`);
   };
-  canvas.onpointerleave = () => tell(null);
+  canvas.onpointerleave = () => showTip(null);
   canvas.onpointerdown = (event) => {
     began = timeAt(event.offsetX);
-    canvas.onpointermove(event); // a tap tells too
+    canvas.onpointermove(event); // a tap shows the job as well
   };
   canvas.onpointerup = (event) => {
     const ended = timeAt(event.offsetX), span = data.spans[window];
     if (event.pointerType === "mouse" && began !== null && Math.abs(ended - began) > span / 200) {
-      part = [Math.max(0, Math.min(began, ended)), Math.min(span, Math.max(began, ended))];
+      timeRange = [Math.max(0, Math.min(began, ended)), Math.min(span, Math.max(began, ended))];
       drawEpisodes();
     }
     began = null;
   };
-  canvas.ondblclick = () => { part = null; drawEpisodes(); };
+  canvas.ondblclick = () => { timeRange = null; drawEpisodes(); };
 }
-function tell(event, text) {
+function showTip(event, text) {
   const tip = byId("tip");
   tip.style.display = event ? "block" : "none";
   if (!event) return;
@@ -265,9 +261,9 @@ function drawEpisodes() {
   };
   byId("timeline").replaceChildren();
   byId("gantt").replaceChildren();
-  const places = each.map(([policy, window, title]) => { // all before any is drawn: their number decides their width
+  const places = each.map(([policy, window, title]) => { // create all before drawing, since their number determines their width
     const { row } = data.episodes[window][policy];
-    const what = row ? `${title}: share of GPUs held, a row a ${row}` : title;
+    const what = row ? `${title}: share of GPUs allocated, a row per ${row}` : title;
     return [panel(byId("timeline"), title), panel(byId("gantt"), what), policy, window];
   });
   for (const [above, below, policy, window] of places) {
@@ -285,7 +281,7 @@ function draw() {
   drawEpisodes();
 }
 
-function begin() {
+function start() {
   for (const policy of data.policies) {
     const label = document.createElement("label"), box = document.createElement("input");
     Object.assign(box, { type: "checkbox", checked: shown.has(policy) });
@@ -297,19 +293,19 @@ function begin() {
   }
   byId("ratio-title").textContent = `Mean job completion time / ${data.reference}'s`;
   byId("ratio-note").textContent = data.windows.length > 1
-    ? `The mean of the ratios of ${data.windows.length} windows, and its 95 % interval over windows; below 1 is shorter.`
-    : "Of one window, so without an interval; below 1 is shorter.";
+    ? `Mean of the ratios of ${data.windows.length} windows, with 95 % interval over windows; below 1 is shorter.`
+    : "Ratio of one window, without interval; below 1 is shorter.";
   if (data.episodes) {
     byId("window").replaceChildren(...data.windows.map((window) => new Option(`window ${window}`, window)));
     byId("policy").replaceChildren(...data.policies.map((policy) => new Option(policy, policy)));
-    for (const id of ["side", "window", "policy"]) byId(id).onchange = () => { part = null; drawEpisodes(); };
+    for (const id of ["side", "window", "policy"]) byId(id).onchange = () => { timeRange = null; drawEpisodes(); };
     const [, loading, pausing] = data.phases, names = { loading, pausing };
     byId("gantt-key").innerHTML = data.jobColours.slice(0, 3).map((each) => `<i style="background:${each};margin-right:0"></i>`).join("").replaceAll("margin-right:0", "margin:0") +
-      " running, a colour a job" + Object.entries(names).map(([name, each]) => `<i style="background:${each}"></i>${name}`).join("");
+      " running, one colour per job" + Object.entries(names).map(([name, each]) => `<i style="background:${each}"></i>${name}`).join("");
     byId("gantt-key").hidden = !Object.values(data.episodes).some((each) => Object.values(each).some((one) => one.gantt));
   } else byId("recorded").hidden = true;
   draw();
   let before = innerWidth;
   onresize = () => { if (innerWidth !== before) { before = innerWidth; draw(); } };
 }
-begin();
+start();

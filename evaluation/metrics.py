@@ -1,4 +1,4 @@
-"""Every number of a summary, declared once: what it is, how it is made, its heading in a table and when it is shown."""
+"""Metrics of a policy, each declared once, and `summarise`, which computes them all from a results table."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -9,16 +9,22 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from gpu_cluster_gym.simulator.results import refuse_unfinished
+
 EPISODE = ["window", "seed"]
+"""Columns that identify an episode in a results table."""
 SLOWDOWN_THRESHOLD_S = 600.0
-"""Jobs shorter than this count as this long in the slowdown."""
+"""Minimum run time in the bounded slowdown."""
 
 Form = Literal["", "seconds", "count", "share", "ratio"]
 
 
 @dataclass(frozen=True)
 class Windows:
-    """A results table by window and seed, and the machines that it ran on."""
+    """A results table grouped by window and seed.
+
+    gpus, cores: number of GPUs and CPU cores of the cluster.
+    """
 
     results: pd.DataFrame
     gpus: int
@@ -30,13 +36,13 @@ class Windows:
 
     @cached_property
     def index(self) -> pd.MultiIndex:
-        """Each window and seed, in ascending order."""
+        """Windows and seeds, in ascending order."""
         found: pd.MultiIndex = self._episodes.size().index
         return found
 
     @cached_property
     def number(self) -> pd.Series:
-        """The place in `index` of each job's window and seed."""
+        """Position in `index` of each job's window and seed."""
         places: pd.Series = self._episodes.ngroup()
         return places
 
@@ -45,11 +51,11 @@ class Windows:
         return self.results.groupby(self.number)
 
     def by(self, column: pd.Series) -> Any:
-        """Return a column of all jobs grouped by the number of their window and seed."""
+        """Return a column with a value per job, grouped by window and seed."""
         return column.groupby(self.number)
 
     def __getitem__(self, name: str) -> Any:
-        """Return a column of the results grouped so; what is found once of the groups serves all columns."""
+        """Return a column of the results, grouped by window and seed; all columns share one grouping."""
         return self._grouped[name]
 
     @cached_property
@@ -58,7 +64,7 @@ class Windows:
         return self.results["finish_s"].notna()
 
     def of_finished(self, name: str, where: pd.Series | bool = True) -> Any:
-        """Return a column of the finished jobs, of those `where` says, grouped; NaN for others."""
+        """Return a column grouped by window and seed, NaN for unfinished jobs and those not selected by `where`."""
         return self.by(self.results[name].where(self.finished & where))
 
     @cached_property
@@ -69,42 +75,47 @@ class Windows:
 
     @cached_property
     def makespan_s(self) -> pd.Series:
-        """Last completion minus first submission; of an unfinished job, to where its time is booked."""
+        """Last completion minus first submission."""
         each = self.results
+        # an unfinished job ends where its recorded time ends, which is when the window was cut
         cut_s = each["submit_s"] + each["wait_s"] + (each["run_s"] + each["overhead_s"] + each["lost_s"])
         span: pd.Series = self.by(each["finish_s"].fillna(cut_s)).max() - self["submit_s"].min()
         return span
 
     @cached_property
     def arriving_s(self) -> pd.Series:
-        """Last submission minus first; NaN where all come at once."""
+        """Last submission minus first; NaN if all jobs are submitted at once."""
         span: pd.Series = (self["submit_s"].max() - self["submit_s"].min()).replace(0.0, math.nan)
         return span
 
     def gpu_seconds(self, seconds: str) -> Any:
-        """Return seconds of jobs times the GPUs that each asks for, grouped."""
+        """Return a column of seconds times each job's requested GPUs, grouped by window and seed."""
         return self.by(self.results["num_gpus"] * self.results[seconds])
 
     @cached_property
     def late_s(self) -> pd.Series:
-        """How long after its deadline each job completed, at least 0; NaN without a deadline, or unfinished."""
+        """Tardiness of each job, 0 if it met its deadline; NaN without a deadline or if unfinished."""
         late = (self.results["finish_s"] - self.results["deadline_s"]).clip(lower=0.0)
         return late.where(self.results["deadline_s"] > 0)
 
     @cached_property
     def on_gpus(self) -> pd.Series:
-        """Whether a job asks for GPUs."""
+        """Whether a job requests GPUs."""
         return self.results["num_gpus"] > 0
 
 
 @dataclass(frozen=True)
-class Number:
-    """One number of a summary.
+class Metric:
+    """One metric of a summary.
 
-    of: makes it for each window and seed; None for those made of who owns the jobs. heading, form: in the table; empty
-    for one that is only saved. shown_with: the number on which it depends whether it is shown: it must be known, and
-    not 0 in every window where it counts something; empty for always. may_lack: whether it can be unknown in all
-    windows, and then has no column. best: which is better, low or high; empty where neither is.
+    meaning: definition, as printed in the documentation.
+    of: function that computes it for each window and seed; None for fairness, which needs the owners of jobs.
+    heading, form: column heading and number format in the table; empty for a metric that is only saved.
+    shown_with: metric that must be known and, if it is a count, not 0 throughout for this one to be in the table;
+        empty for a metric that is always in the table.
+    may_lack: whether the metric can be undefined in all windows, in which case the summary has no such column.
+    summed: whether a GPU counts once for each co-located job.
+    best: which direction is better; empty for neither.
     """
 
     meaning: str
@@ -118,81 +129,81 @@ class Number:
 
 
 def top_share(durations: pd.Series) -> float:
-    """Return the share of the sum that the largest 5 % of values hold, at least one of them."""
+    """Return the share of the sum in the largest 5 % of values, rounded up to a whole number of values."""
     ascending = np.sort(durations.dropna().to_numpy(float))
     longest = math.ceil(0.05 * len(ascending))
     return float(ascending[len(ascending) - longest :].sum() / ascending.sum()) if longest else math.nan
 
 
-PER_JOB = "; a GPU counts once per job on it"
+PER_JOB = "; a GPU counts once for each co-located job"
 
-NUMBERS: Mapping[str, Number] = {
-    "jobs": Number("jobs, finished or not", lambda w: w["job_id"].size()),
-    "unfinished": Number("jobs unfinished when the window was cut", lambda w: w.by(~w.finished).sum()),
-    "mean_jct_s": Number(
+METRICS: Mapping[str, Metric] = {
+    "jobs": Metric("jobs, finished or not", lambda w: w["job_id"].size()),
+    "unfinished": Metric("jobs unfinished when the window was cut", lambda w: w.by(~w.finished).sum()),
+    "mean_jct_s": Metric(
         "mean job completion time", lambda w: w["jct_s"].mean(), "mean\nJCT", "seconds", best="low"
     ),
-    "median_jct_s": Number("median job completion time", lambda w: w["jct_s"].median()),
-    "p95_jct_s": Number(
+    "median_jct_s": Metric("median job completion time", lambda w: w["jct_s"].median()),
+    "p95_jct_s": Metric(
         "95th percentile of job completion time",
         lambda w: w["jct_s"].quantile(0.95),
         "p95\nJCT",
         "seconds",
         best="low",
     ),
-    "p99_jct_s": Number(
+    "p99_jct_s": Metric(
         "99th percentile of job completion time",
         lambda w: w["jct_s"].quantile(0.99),
         "p99\nJCT",
         "seconds",
         best="low",
     ),
-    "max_jct_s": Number("longest job completion time", lambda w: w["jct_s"].max()),
-    "jct_variance_s2": Number("variance of job completion time", lambda w: w["jct_s"].var(ddof=0)),
-    "mean_wait_s": Number(
+    "max_jct_s": Metric("longest job completion time", lambda w: w["jct_s"].max()),
+    "jct_variance_s2": Metric("variance of job completion time", lambda w: w["jct_s"].var(ddof=0)),
+    "mean_wait_s": Metric(
         "mean time without GPUs",
         lambda w: w.of_finished("wait_s").mean(),
         "mean\nwait",
         "seconds",
         best="low",
     ),
-    "mean_idle_s": Number(
+    "mean_idle_s": Metric(
         "mean time without progress: without GPUs, pausing and loading",
         lambda w: w.of_finished("wait_s").mean() + w.of_finished("overhead_s").mean(),
     ),
-    "mean_slowdown": Number(
+    "mean_slowdown": Metric(
         "mean bounded slowdown, threshold 600 s",
         lambda w: w.by(w.slowdown).mean(),
         "slow-\ndown",
         "ratio",
         best="low",
     ),
-    "jct_over_run_time": Number(
+    "jct_over_run_time": Metric(
         "mean job completion time / mean run time",
         lambda w: w["jct_s"].mean() / w.of_finished("run_s").mean(),
     ),
-    "makespan_s": Number("last completion minus first submission", lambda w: w.makespan_s),
-    "preemptions": Number(
-        "pauses of running jobs", lambda w: w["preemptions"].sum(), "preemp-\ntions", "count"
+    "makespan_s": Metric("last completion minus first submission", lambda w: w.makespan_s),
+    "preemptions": Metric(
+        "number of preemptions", lambda w: w["preemptions"].sum(), "preemp-\ntions", "count"
     ),
-    "gpu_goodput_share": Number(
-        f"GPU-seconds of kept progress / (GPUs x makespan){PER_JOB}",
+    "gpu_goodput_share": Metric(
+        f"GPU-seconds of work that was not lost / (GPUs x makespan){PER_JOB}",
         lambda w: w["run_gpu_s"].sum() / (w.gpus * w.makespan_s),
         "goodput\nshare",
         "share",
         summed=True,
         best="high",
     ),
-    "gpu_allocated_share": Number(
-        f"GPU-seconds held / (GPUs x makespan){PER_JOB}",
+    "gpu_allocated_share": Metric(
+        f"allocated GPU-seconds / (GPUs x makespan){PER_JOB}",
         lambda w: (
             w.by(w.results["run_gpu_s"] + w.results["overhead_gpu_s"] + w.results["lost_gpu_s"]).sum()
             / (w.gpus * w.makespan_s)
         ),
         summed=True,
     ),
-    "gpu_busy_share": Number(
-        f"GPU-seconds busy / (GPUs x time of submissions){PER_JOB}",
+    "gpu_busy_share": Metric(
+        f"busy GPU-seconds / (GPUs x time from first to last submission){PER_JOB}",
         lambda w: w.gpu_seconds("busy_s").sum(min_count=1) / (w.gpus * w.arriving_s),
         "busy\nshare",
         "share",
@@ -201,12 +212,12 @@ NUMBERS: Mapping[str, Number] = {
         summed=True,
         best="high",
     ),
-    "cpu_utilisation": Number(
-        "core-seconds held / (cores x makespan)",
+    "cpu_utilisation": Metric(
+        "allocated core-seconds / (cores x makespan)",
         lambda w: w["core_s"].sum(min_count=1) / (w.cores * w.makespan_s),
         may_lack=True,
     ),
-    "mean_cpu_wait_s": Number(
+    "mean_cpu_wait_s": Metric(
         "mean waiting time of CPU jobs",
         lambda w: w.of_finished("wait_s", ~w.on_gpus).mean(),
         "CPU\nwait",
@@ -215,19 +226,19 @@ NUMBERS: Mapping[str, Number] = {
         may_lack=True,
         best="low",
     ),
-    "mean_gpu_wait_s": Number(
-        "mean waiting time of jobs with GPUs",
+    "mean_gpu_wait_s": Metric(
+        "mean waiting time of GPU jobs",
         lambda w: w.of_finished("wait_s", w.on_gpus).mean(),
         may_lack=True,
     ),
-    "shared_gpu_hours": Number(
-        "GPU-hours that jobs ran beside another job",
+    "shared_gpu_hours": Metric(
+        "GPU-hours of jobs on GPUs shared with another job",
         lambda w: w["shared_gpu_s"].sum() / 3600,
         "shared\nGPU-h",
         "ratio",
         shown_with="shared_gpu_hours",
     ),
-    "oom_restarts": Number(
+    "oom_restarts": Metric(
         "restarts after running out of GPU memory",
         lambda w: w["oom_restarts"].sum(),
         "OoM",
@@ -235,18 +246,22 @@ NUMBERS: Mapping[str, Number] = {
         shown_with="shared_gpu_hours",
         best="low",
     ),
-    "resizes": Number(
-        "restarts to hold other GPUs", lambda w: w["resizes"].sum(), "moves", "count", "resizes"
+    "resizes": Metric(
+        "restarts on other GPUs: migrations and changes of size",
+        lambda w: w["resizes"].sum(),
+        "moves",
+        "count",
+        "resizes",
     ),
-    "failures": Number(
+    "failures": Metric(
         "restarts after a failure of a job or a node",
         lambda w: w["failures"].sum(),
         "fail-\nures",
         "count",
         "failures",
     ),
-    "deadline_miss_share": Number(
-        "share of the jobs with a deadline that completed after it",
+    "deadline_miss_share": Metric(
+        "share of jobs with a deadline that missed it",
         lambda w: w.by((w.late_s > 0).where(w.late_s.notna())).mean(),
         "missed\ndeadl.",
         "share",
@@ -254,8 +269,8 @@ NUMBERS: Mapping[str, Number] = {
         may_lack=True,
         best="low",
     ),
-    "mean_tardiness_s": Number(
-        "mean time by which jobs with a deadline completed after it, 0 for those in time",
+    "mean_tardiness_s": Metric(
+        "mean tardiness of jobs with a deadline, 0 for those that met it",
         lambda w: w.by(w.late_s).mean(),
         "mean\ntardin.",
         "seconds",
@@ -263,34 +278,103 @@ NUMBERS: Mapping[str, Number] = {
         may_lack=True,
         best="low",
     ),
-    "overhead_gpu_hours": Number(
-        "GPU-hours held while pausing and loading", lambda w: w["overhead_gpu_s"].sum() / 3600
+    "overhead_gpu_hours": Metric(
+        "GPU-hours spent pausing and loading", lambda w: w["overhead_gpu_s"].sum() / 3600
     ),
-    "lost_gpu_hours": Number(
-        "GPU-hours of running whose progress was lost", lambda w: w["lost_gpu_s"].sum() / 3600
-    ),
-    "top5_duration_share": Number(
-        "share of all run time held by the longest 5 % of jobs",
+    "lost_gpu_hours": Metric("GPU-hours of lost work", lambda w: w["lost_gpu_s"].sum() / 3600),
+    "top5_duration_share": Metric(
+        "share of all run time in the longest 5 % of jobs",
         lambda w: w.of_finished("run_s").agg(top_share),
     ),
-    "user_fairness": Number(
-        "Jain's index over users of their mean slowdown; 1 is equal treatment", None, may_lack=True
+    "user_fairness": Metric(
+        "Jain's index of the users' mean slowdowns; 1 is perfectly fair", None, may_lack=True
     ),
-    "vc_fairness": Number(
-        "Jain's index over virtual clusters of their mean slowdown; 1 is equal treatment", None, may_lack=True
+    "vc_fairness": Metric(
+        "Jain's index of the virtual clusters' mean slowdowns; 1 is perfectly fair", None, may_lack=True
     ),
 }
-"""The numbers of a summary, each by the name under which it is printed, saved and plotted."""
+"""All metrics by name: their columns in a summary and keys in JSON files."""
 
 
-def shown(summaries: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, Number]]:
-    """Yield the numbers of a table of these summaries, by name, in order."""
-    for name, number in NUMBERS.items():
+def in_table(summaries: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, Metric]]:
+    """Yield name and metric of each column in the table of these summaries, in order."""
+    for name, number in METRICS.items():
         if number.heading and (not number.shown_with or _matters(number.shown_with, summaries)):
             yield name, number
 
 
 def _matters(name: str, summaries: Mapping[str, pd.DataFrame]) -> bool:
-    """Tell whether a number is known, and not 0 throughout where it counts something that need not happen."""
+    """Return whether a metric is known and, unless it may be undefined, differs from 0 somewhere."""
     known = [each[name] for each in summaries.values() if name in each]
-    return bool(known) and (NUMBERS[name].may_lack or any(column.any() for column in known))
+    return bool(known) and (METRICS[name].may_lack or any(column.any() for column in known))
+
+
+_OWNERS = {"user": "user_fairness", "vc": "vc_fairness"}
+"""Fairness metric by owner column."""
+
+
+def summarise(
+    results: pd.DataFrame,
+    *,
+    gpus: int,
+    cores: float = math.nan,
+    owners: pd.DataFrame | None = None,
+    allow_unfinished: bool = False,
+) -> pd.DataFrame:
+    """Return all metrics of a results table: one row per window and seed, with those two columns and `METRICS`.
+
+    results: one row per job, as `simulator.results` declares it.
+    gpus: number of GPUs of the cluster. A GPU shared by k jobs counts k times in the GPU shares, which can then
+        exceed 1.
+    cores: number of its CPU cores; without it, core utilisation is undefined.
+    owners: table with `job_id` (and `window`, if ids repeat over windows) and `user`, `vc` or both, such as the job
+        table; each gives a fairness metric. Jobs with a NaN owner are left out.
+    allow_unfinished: whether jobs may be unfinished. JCT, its ratio to run time, wait, slowdown and duration share
+        are then those of finished jobs; counts and GPU time are those of all.
+
+    Quantiles interpolate linearly. The bounded slowdown of a job is max(1, jct / max(run, 600 s)), as in
+    Feitelson et al., "Theory and Practice in Parallel Job Scheduling", JSSPP 1997, with a threshold of our choice.
+    `jct_over_run_time` is the mean JCT over the mean *duration* if nothing slows a running job. Jain's index of n
+    values is sum(x)^2 / (n sum(x^2)). A metric that is undefined in all windows, such as the wait of CPU jobs without
+    such jobs, has no column. ValueError if a job is unfinished without `allow_unfinished`.
+    """
+    refuse_unfinished(results, allow_unfinished=allow_unfinished)
+    windows = Windows(results, gpus, cores)
+    summary = pd.DataFrame({name: metric.of(windows) for name, metric in METRICS.items() if metric.of})
+    summary = summary.set_axis(windows.index)
+    if owners is not None:
+        summary = summary.join(_fairness(windows, owners))
+    lacking = {name for name in summary if METRICS[str(name)].may_lack and summary[name].isna().all()}
+    return summary[[name for name in METRICS if name in summary and name not in lacking]].reset_index()
+
+
+def pool(summary: pd.DataFrame) -> pd.Series:
+    """Return each metric averaged over windows with equal weight, whatever their number of jobs.
+
+    Seeds of a window are averaged first. So `max_jct_s` is the mean of the windows' maxima, and a count is a count per
+    window.
+    """
+    windows = summary.drop(columns="seed").groupby("window").mean()
+    return windows.mean()
+
+
+def _fairness(windows: Windows, owners: pd.DataFrame) -> pd.DataFrame:
+    """Return Jain's index of the owners' mean slowdowns for each window and seed, a column per kind of owner."""
+    jobs = windows.results.assign(slowdown=windows.slowdown)
+    known = [owner for owner in _OWNERS if owner in owners]
+    key = [name for name in ("window", "job_id") if name in owners]
+    owned = jobs.merge(owners[key + known], on=key, how="left", validate="many_to_one", indicator=True)
+    strangers = owned.loc[owned["_merge"] == "left_only", "job_id"]
+    if not strangers.empty:
+        raise ValueError(
+            f"{len(strangers)} jobs of the results are missing from the owners' table, e.g. {strangers.iloc[0]}"
+        )
+    fairness = {}
+    for owner in known:
+        means = owned.groupby([*EPISODE, owner])["slowdown"].mean().dropna()
+        fairness[_OWNERS[owner]] = means.groupby(level=EPISODE).agg(_jain)
+    return pd.DataFrame(fairness)
+
+
+def _jain(values: pd.Series) -> float:
+    return float(values.sum() ** 2 / (len(values) * (values**2).sum()))

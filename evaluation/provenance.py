@@ -1,4 +1,4 @@
-"""Where results come from: the code's commit, the versions of libraries, the machines, and what was drawn."""
+"""Provenance of a run: commit, library versions, cluster, windows, and the origin of job columns."""
 
 import platform
 import subprocess
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Workload
 
-ABOUT = "about.json"
+PROVENANCE = "provenance.json"
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = (
     "gpu-cluster-gym",
@@ -25,30 +25,30 @@ LIBRARIES = (
 )
 
 
-def about(workloads: "Sequence[Workload]", heading: Sequence[str], notes: Sequence[str]) -> dict[str, Any]:
-    """Return where results come from, as plain JSON; heading, notes: what is said above and below their table."""
+def collect(workloads: "Sequence[Workload]", heading: Sequence[str], notes: Sequence[str]) -> dict[str, Any]:
+    """Return the content of provenance.json; heading, notes: the lines above the table and the notes on it."""
     from gpu_cluster_gym.evaluation.table_notes import (
-        origins,  # it loads what takes long, which --version is not to wait for
+        origins,  # slow to import, and --version needs `versions` alone
     )
 
-    machines = workloads[0].cluster
+    cluster = workloads[0].cluster
     return {
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit(),
         "versions": {"python": platform.python_version(), **versions()},
         "platform": platform.platform(),
-        "cluster": machines.name,
-        "node_gpus": list(machines.node_gpus),
-        "node_gpu_memory_gib": list(machines.node_gpu_memory_gib),
+        "cluster": cluster.name,
+        "node_gpus": list(cluster.node_gpus),
+        "node_gpu_memory_gib": list(cluster.node_gpu_memory_gib),
         "windows": [load.window.number for load in workloads],
         "heading": list(heading),
         "notes": list(notes),
-        "origins": origins(workloads[0].table, workloads[0].scenario),
+        "column_origins": origins(workloads[0].table, workloads[0].scenario),
     }
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the libraries that are installed."""
+    """Return the versions of the installed libraries."""
     found = {}
     for name in LIBRARIES:
         try:
@@ -59,7 +59,7 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """Return the commit of the checkout that runs, with what says that files differ from it; None outside of one."""
+    """Return the commit of the running checkout, marked if tracked files differ from it; None outside a checkout."""
     try:
         top = _git("rev-parse", "--show-toplevel")
         if Path(top) != ROOT:

@@ -1,4 +1,4 @@
-"""What to know of a table of scores: what was simulated, what the numbers mean, what the trace did not tell."""
+"""Heading, legend and notes of a comparison table: the scenario, the meaning of its numbers, the origin of its jobs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pandas as pd
 
 from gpu_cluster_gym import baselines
-from gpu_cluster_gym.evaluation import report, results
-from gpu_cluster_gym.evaluation.metrics import SLOWDOWN_THRESHOLD_S
+from gpu_cluster_gym.evaluation import runner, table
+from gpu_cluster_gym.evaluation.metrics import SLOWDOWN_THRESHOLD_S, pool
 from gpu_cluster_gym.simulator.policy import Policy, Ranking
 from gpu_cluster_gym.traces import COLUMNS
 from gpu_cluster_gym.workloads import ACCEPTANCE, ACCEPTED_RANGE, PARTS, Scenario, in_words
@@ -17,65 +17,72 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Workload
 
 USED = {part: tuple(column.name for column in COLUMNS if part in column.parts) for part in PARTS}
-"""The columns that each part of physics reads, beside those that a trace must have."""
+"""Columns read by each part of physics, in addition to those required of every trace."""
 
 FULL_WINDOWS = 20
-"""Windows from which the bootstrap's interval is as wide as it claims; see `evaluation.comparison.compare`."""
+"""Number of windows from which the bootstrap interval has its nominal coverage; see `evaluation.comparison.compare`."""
 
 MEASURED = "measured"
-"""The origin of a column that was read from a trace."""
+"""Origin of a column read from a trace."""
 
 DROPPED = ("jobs larger than the cluster dropped: ", "CPU jobs taken out, since cpu_jobs is off: ")
-"""How `workloads._workload.prepare` begins its notes on a window; other notes are on the trace as a whole."""
+"""Prefixes of the notes that `workloads._workload.prepare` makes on each window; other notes are on the whole trace."""
 
 
 class Lever(NamedTuple):
-    """What some policies are of no use without: whether a workload has it, and how to say that none does."""
+    """A feature of a workload that some policies exploit.
 
-    there: Callable[["Workload"], bool]
-    lacks: str
+    present: whether a workload has it. absent: the words of the note if no workload has it.
+    """
+
+    present: Callable[["Workload"], bool]
+    absent: str
 
 
-def _elastic(load: "Workload") -> bool:
+def _has_elastic_jobs(load: "Workload") -> bool:
     jobs = load.jobs
     return "elastic" in load.scenario.parts and bool((jobs["max_workers"] > jobs["min_workers"]).any())
 
 
-def _types(load: "Workload") -> bool:
+def _has_several_types(load: "Workload") -> bool:
     return "gpu_types" in load.scenario.parts and len(set(load.cluster.types)) > 1
 
 
 LEVERS = {
-    "sharing": Lever(lambda load: "sharing" in load.scenario.parts, "no sharing among the parts of physics"),
-    "cores": Lever(lambda load: "cores" in load.scenario.parts, "no cores among the parts of physics"),
-    "elastic": Lever(_elastic, "no elastic jobs"),
-    "gpu_types": Lever(_types, "one type of GPU"),
+    "sharing": Lever(lambda load: "sharing" in load.scenario.parts, "physics without sharing"),
+    "cores": Lever(lambda load: "cores" in load.scenario.parts, "physics without cores"),
+    "elastic": Lever(_has_elastic_jobs, "no elastic jobs"),
+    "gpu_types": Lever(_has_several_types, "one type of GPU"),
     "deadlines": Lever(lambda load: bool((load.jobs["deadline_s"] > 0).any()), "no deadlines"),
     "users": Lever(lambda load: len(set(load.jobs["user"].tolist())) > 1, "one user"),
 }
-"""By the names that `baselines.lever` tells."""
+"""Levers by name, as `baselines.lever` returns them."""
 
 
 def heading(workloads: Sequence["Workload"]) -> list[str]:
-    """Say what is simulated: trace, cluster, windows and the rules that hold for every policy."""
-    scenario, machines = workloads[0].scenario, workloads[0].cluster
+    """Return the lines above a table: trace, cluster, windows and the rules that apply to all policies."""
+    scenario, cluster = workloads[0].scenario, workloads[0].cluster
     trace = _trace(scenario)
-    size = f"{_counted(machines.num_nodes, 'node')}, {_counted(machines.num_gpus, 'GPU')}"
-    given = "" if scenario.cluster or scenario.trace_name else ", since none was named"
+    size = f"{_counted(cluster.num_nodes, 'node')}, {_counted(cluster.num_gpus, 'GPU')}"
+    given = "" if scenario.cluster or scenario.trace_name else ", the default"
     lines = [
-        f"{trace} on {machines.name} ({size}{given})",
+        f"{trace} on {cluster.name} ({size}{given})",
         f"{_extent(workloads)}, seed {scenario.seed}",
         f"placement {scenario.placement}, discipline {scenario.discipline}, {_physics(scenario)}",
     ]
     if "estimates" not in scenario.parts:
         lines.append("estimates: exact")
     if scenario.target_load is not None:
-        lines.append(f"arrivals scaled to a load of {scenario.target_load:g} (run times capped at the span)")
+        lines.append(
+            f"arrivals scaled to a load of {scenario.target_load:g} (run times capped at the window's span)"
+        )
     if scenario.shift is not None:
-        lines.append(f"shifted: {in_words(scenario.shift)}; the windows are those without it")
+        lines.append(
+            f"distribution shift: {in_words(scenario.shift)}, on the windows of the original scenario"
+        )
     if scenario.with_history:
         lines.append(
-            f"taught by finished jobs, every policy alike: run-time predictor {scenario.run_time_predictor}"
+            f"with history, for all policies: run times predicted from finished jobs of {scenario.run_time_predictor}"
         )
     if scenario.max_duration is not None:
         lines.append(f"run times capped at {scenario.max_duration:,g} s")
@@ -83,7 +90,7 @@ def heading(workloads: Sequence["Workload"]) -> list[str]:
 
 
 def _counted(count: int, what: str) -> str:
-    """Return how many of something there are, in words."""
+    """Return a count with its noun, in the plural unless it is 1."""
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
@@ -110,10 +117,30 @@ def _extent(workloads: Sequence["Workload"]) -> str:
 
 def _physics(scenario: Scenario) -> str:
     parts = [part for part in USED if part in scenario.parts]
-    sharing = f"; up to {scenario.max_share} jobs a GPU" if "sharing" in parts else ""
-    tick = f"; policies are also asked every {scenario.tick:g} s"
+    sharing = f"; up to {scenario.max_share} jobs per GPU" if "sharing" in parts else ""
+    tick = f"; policies are called at least every {scenario.tick:g} s"
     ticks = tick if scenario.tick and "estimates" in parts else ""
     return f"physics {', '.join(parts) or 'none'}{sharing}{ticks}"
+
+
+def legend(
+    workloads: Sequence["Workload"], summaries: Mapping[str, pd.DataFrame], reference: str
+) -> list[str]:
+    """Return the two or three short lines printed below a table; `footnotes` explains all its numbers."""
+    windows = len(workloads)
+    over = f", means over {windows} windows" if windows > 1 else ""
+    lines = [
+        f"Times in seconds{over}. Slowdown counts run times below {SLOWDOWN_THRESHOLD_S:g} s as "
+        f"{SLOWDOWN_THRESHOLD_S:g} s."
+    ]
+    if len(summaries) > 1:
+        mean = " averaged over windows" if windows > 1 else ""
+        narrow = (
+            f" Intervals are too narrow below {FULL_WINDOWS} windows." if 1 < windows < FULL_WINDOWS else ""
+        )
+        lines.append(f"JCT / {reference}'s{mean}: below 1 is shorter.{narrow}")
+    summed = " Summed shares count a GPU once per co-located job." if table.shares_gpus(summaries) else ""
+    return [*lines, f"Lower bound: no schedule has a shorter mean JCT.{summed}"]
 
 
 def footnotes(
@@ -123,32 +150,42 @@ def footnotes(
     reference: str,
     bounds: pd.DataFrame,
 ) -> list[str]:
-    """Say how to read the table, which policies have a discipline of their own, and what was measured and filled in."""
+    """Return all notes on a table: its numbers, policies that differ from their description here, origin of columns.
+
+    workloads: the windows simulated. summaries, bounds: of `runner.score` and `runner.bounds`.
+    policies: the policies by name. reference: the one to whose mean JCT the ratios are taken.
+    """
     scenario = workloads[0].scenario
     return [
-        *_reading(summaries, reference, len(workloads)),
-        *_bound(summaries, reference, bounds),
-        *_alike(summaries, reference),
+        *_meanings(summaries, reference, len(workloads)),
+        *_gap_to_bound(summaries, reference, bounds),
+        *_identical(summaries, reference),
         *levers_off(summaries, workloads),
         *_contention(summaries, scenario),
         *_disciplines(policies, scenario),
         *origins_in_short(workloads[0].table, scenario),
-        *_notes(workloads),
+        *_trace_notes(workloads),
     ]
 
 
-def _reading(summaries: Mapping[str, pd.DataFrame], reference: str, count: int) -> list[str]:
-    over = f", each the mean over {count} windows of the window's own number" if count > 1 else ""
+READING = ("Times in seconds", "Mean JCT /", "Lower bound:")
+"""Prefixes of the notes on the meaning of a table's numbers."""
+
+
+def _meanings(summaries: Mapping[str, pd.DataFrame], reference: str, windows: int) -> list[str]:
+    over = f", each the mean over {windows} windows of the window's own metric" if windows > 1 else ""
     threshold = SLOWDOWN_THRESHOLD_S
     lines = [
-        f"Times in seconds{over}. Slowdown: JCT / run time, run times below {threshold:g} s counting as "
+        f"Times in seconds{over}. Slowdown: JCT / run time, with run times below {threshold:g} s counted as "
         f"{threshold:g} s. {_shares(summaries)}"
     ]
     if len(summaries) > 1:
-        pairing = ": the windows' own ratios, averaged, and its bootstrap over windows" if count > 1 else ""
+        pairing = (
+            ": mean of the windows' ratios, with its bootstrap interval over windows" if windows > 1 else ""
+        )
         narrow = (
-            f" Over fewer than {FULL_WINDOWS} windows the interval is too narrow."
-            if 1 < count < FULL_WINDOWS
+            f" With fewer than {FULL_WINDOWS} windows the interval is too narrow."
+            if 1 < windows < FULL_WINDOWS
             else ""
         )
         lines.append(f"Mean JCT / {reference}'s{pairing}; below 1 is shorter than {reference}'s.{narrow}")
@@ -156,57 +193,62 @@ def _reading(summaries: Mapping[str, pd.DataFrame], reference: str, count: int) 
 
 
 def _shares(summaries: Mapping[str, pd.DataFrame]) -> str:
-    """Say what each share of GPU time in the table is a share of, and what it counts where GPUs are shared."""
-    said = "Goodput share: GPU time of kept progress / (GPUs x makespan)."
-    if "gpu_busy_share" in report.numbers_shown(summaries):
-        said += " Busy share: GPU time in use / (GPUs x time from first to last submission)."
-    if report.shares_gpus(summaries):
-        said += " Summed: a GPU that several jobs share counts once for each of them, so a share can exceed 100 %."
-    return said
+    """Return the definitions of the shares of GPU time in the table."""
+    text = "Goodput share: GPU time of work that was not lost / (GPUs x makespan)."
+    if "gpu_busy_share" in table.metrics_shown(summaries):
+        text += " Busy share: busy GPU time / (GPUs x time from first to last submission)."
+    if table.shares_gpus(summaries):
+        text += " Summed: a shared GPU counts once for each co-located job, so a share can exceed 100 %."
+    return text
 
 
-def _bound(summaries: Mapping[str, pd.DataFrame], reference: str, bounds: pd.DataFrame) -> list[str]:
-    """Say what the bound is, and how much of the gap to it each policy closes, where there is one to compare with."""
-    line = "Lower bound: no schedule has a shorter mean JCT, whatever it shares, sizes or moves; none need reach it."
-    closed = report.gaps_closed(summaries, bounds, reference)
+def _gap_to_bound(summaries: Mapping[str, pd.DataFrame], reference: str, bounds: pd.DataFrame) -> list[str]:
+    """Return the meaning of the lower bound and, for several policies, the share of the gap to it that each closes."""
+    line = (
+        "Lower bound: no schedule has a shorter mean JCT, whatever it shares, resizes or migrates. "
+        "It may be unattainable."
+    )
+    closed = runner.gaps_closed(summaries, bounds, reference)
     shares = [f"{name} {100 * share:.0f}\N{NO-BREAK SPACE}%" for name, share in closed.items() if share > 0]
-    told = f"{line} Share of the gap between {reference} and it that is closed: {', '.join(shares)}."
-    return [told if shares else line]
+    return [
+        f"{line} Share of the gap from {reference} that is closed: {', '.join(shares)}." if shares else line
+    ]
 
 
-def _alike(summaries: Mapping[str, pd.DataFrame], reference: str) -> list[str]:
-    """Say which policies did the same as another before them, number by number in every window."""
+def _identical(summaries: Mapping[str, pd.DataFrame], reference: str) -> list[str]:
+    """Return the policies whose metrics equal those of another in all windows, fifo and the reference first."""
     groups: list[list[str]] = []
     for name in sorted(summaries, key=lambda name: (name != "fifo", name != reference)):
-        like = (group for group in groups if summaries[group[0]].equals(summaries[name]))
-        if group := next(like, None):
+        equal = (group for group in groups if summaries[group[0]].equals(summaries[name]))
+        if group := next(equal, None):
             group.append(name)
         else:
             groups.append([name])
     return [
-        f"The same as {group[0]} in every window: {', '.join(group[1:])}." for group in groups if group[1:]
+        f"Identical to {group[0]} in all windows: {', '.join(group[1:])}." for group in groups if group[1:]
     ]
 
 
 def lever_off(policy: str, workloads: Sequence["Workload"]) -> str | None:
-    """Return the lever of a policy of baselines/ where these workloads lack it, else None."""
+    """Return the lever of a policy of baselines/ if none of these workloads has it, else None."""
     lever = baselines.lever(policy)
-    return lever if lever and not any(LEVERS[lever].there(load) for load in workloads) else None
+    return lever if lever and not any(LEVERS[lever].present(load) for load in workloads) else None
 
 
 def levers_off(policies: Iterable[str], workloads: Sequence["Workload"]) -> list[str]:
-    """Say which policies pull a lever that this scenario lacks, and so do only what is left."""
+    """Return the policies that exploit a feature which no workload has."""
     lacking: dict[str, list[str]] = {}
     for name in policies:
         if name in baselines.names() and (lever := lever_off(name, workloads)):
             lacking.setdefault(lever, []).append(name)
-    said = [f"{', '.join(names)} ({LEVERS[lever].lacks})" for lever, names in lacking.items()]
-    return [f"Their lever is off here, so they do what is left: {'; '.join(said)}."] if said else []
+    reasons = [f"{', '.join(names)} ({LEVERS[lever].absent})" for lever, names in lacking.items()]
+    return [f"Reduced to a simpler policy in this scenario: {'; '.join(reasons)}."] if reasons else []
 
 
 def _contention(summaries: Mapping[str, pd.DataFrame], scenario: Scenario) -> list[str]:
-    share = results.pool(next(iter(summaries.values())))["top5_duration_share"]
-    lines = [f"The longest 5 % of jobs hold {100 * share:.0f} % of all run time."]
+    """Return the share of run time in the longest jobs, and the queueing under srtf in the default physics."""
+    share = pool(next(iter(summaries.values())))["top5_duration_share"]
+    lines = [f"The longest 5 % of jobs take {100 * share:.0f} % of all run time."]
     usual = replace(scenario, **ACCEPTANCE)
     same = replace(scenario, physics=usual.physics) == usual and scenario.parts == usual.parts
     if "srtf" in summaries and same:
@@ -217,22 +259,25 @@ def _contention(summaries: Mapping[str, pd.DataFrame], scenario: Scenario) -> li
 
 
 def _disciplines(policies: Mapping[str, Policy | type], scenario: Scenario) -> list[str]:
+    """Return the policies to which the scenario's queueing discipline does not apply."""
     rankings = {name: each for name, each in policies.items() if isinstance(each, Ranking)}
     own = [f"{name} ({each.discipline})" for name, each in rankings.items() if each.discipline]
-    lines = [f"With a discipline of its own: {', '.join(own)}."] if own else []
+    lines = [f"With a fixed discipline: {', '.join(own)}."] if own else []
     if scenario.discipline == "easy":
         bent = [name for name, each in rankings.items() if each.preempt == "by_order" and not each.discipline]
         lines += (
-            [f"Ran as greedy, since easy is not for rankings that pause: {', '.join(bent)}."] if bent else []
+            [f"Ran as greedy, since easy does not apply to preemptive rankings: {', '.join(bent)}."]
+            if bent
+            else []
         )
     free = [name for name in policies if name not in rankings or rankings[name].preempt == "cost_aware"]
     if free and scenario.discipline != "greedy":
-        lines.append(f"Decide for themselves which jobs wait, whatever the discipline: {', '.join(free)}.")
+        lines.append(f"Independent of the discipline: {', '.join(free)}.")
     return lines
 
 
 def origins(table: pd.DataFrame, scenario: Scenario) -> list[str]:
-    """Say which columns that matter here were measured, and from what the others were drawn."""
+    """Return lines with the relevant columns that were measured, and the source of each drawn one."""
     reasons = _origins(table, scenario)
     measured = reasons.pop(MEASURED, [])
     lines = [f"Measured: {', '.join(measured)}."] if measured else []
@@ -243,16 +288,16 @@ def origins(table: pd.DataFrame, scenario: Scenario) -> list[str]:
 
 
 def origins_in_short(table: pd.DataFrame, scenario: Scenario) -> list[str]:
-    """Say which columns that matter here were measured, and which were not."""
+    """Return the relevant columns in two sentences: those that were measured, and those that were drawn."""
     reasons = _origins(table, scenario)
     measured = reasons.pop(MEASURED, [])
     drawn = [column for columns in reasons.values() for column in columns]
-    said = {"Measured": measured, "Drawn, not measured (about.json in the run folder says how)": drawn}
-    return [f"{what}: {', '.join(columns)}." for what, columns in said.items() if columns]
+    parts = {"Measured": measured, "Drawn, not measured (sources: provenance.json in the run folder)": drawn}
+    return [f"{part}: {', '.join(columns)}." for part, columns in parts.items() if columns]
 
 
 def _origins(table: pd.DataFrame, scenario: Scenario) -> dict[str, list[str]]:
-    """Return the columns that matter here by where they are from."""
+    """Return the columns that this scenario uses, by origin."""
     used = [column for part, columns in USED.items() if part in scenario.parts for column in columns]
     used += [column.name for column in COLUMNS if column.asked_by and getattr(scenario, column.asked_by)]
     reasons: dict[str, list[str]] = {}
@@ -262,12 +307,14 @@ def _origins(table: pd.DataFrame, scenario: Scenario) -> dict[str, list[str]]:
     return reasons
 
 
-def _notes(workloads: Sequence["Workload"]) -> list[str]:
-    """Return the notes on the trace, each once, and those on jobs taken out, summed over the windows."""
+def _trace_notes(workloads: Sequence["Workload"]) -> list[str]:
+    """Return the notes on the trace, each once, and the numbers of dropped jobs, summed over windows."""
     notes = [note for load in workloads for note in load.table.attrs.get("notes", [])]
     of_trace = dict.fromkeys(note for note in notes if not note.startswith(DROPPED))
     counted = []
-    for what in DROPPED:
-        gone = sum(int(note.removeprefix(what).replace(",", "")) for note in notes if note.startswith(what))
-        counted += [f"{what}{gone:,}"] if gone else []
+    for prefix in DROPPED:
+        counts = [
+            int(note.removeprefix(prefix).replace(",", "")) for note in notes if note.startswith(prefix)
+        ]
+        counted += [f"{prefix}{sum(counts):,}"] if sum(counts) else []
     return [f"Note: {note}." for note in (*of_trace, *counted)]

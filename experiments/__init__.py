@@ -1,6 +1,6 @@
-"""Experiments: each paper's claims on the workload they are about, one module a paper.
+"""Experiments: each paper's claims tested on the workload that they are about, one module per paper.
 
-A module defines `paper`, a `Paper`: what to simulate, and which tables, claims and figure to make of it.
+A module defines `paper`, a `Paper`: the settings to simulate, and the tables, claims and figure made from the outcome.
 """
 
 if __name__ != "gpu_cluster_gym.experiments":
@@ -14,6 +14,6 @@ __all__ = ["Found", "Paper", "Setting", "load", "simulate", "size"]
 
 
 def load(name: str) -> Paper:
-    """Return the experiment of a paper; ValueError names those that exist and the nearest."""
+    """Return the experiment of a paper; ValueError lists the papers and suggests the nearest name."""
     found: Paper = find("experiments", name, "paper")
     return found

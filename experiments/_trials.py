@@ -1,4 +1,4 @@
-"""Trials: policies compared with each other on the same drawn workloads, under several circumstances."""
+"""Trials: policies compared with each other on the same sampled workloads, in several settings."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,17 +8,20 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from gpu_cluster_gym import baselines
-from gpu_cluster_gym.evaluation import report
+from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.comparison import Estimate, compare, estimate
-from gpu_cluster_gym.evaluation.report import Maker
+from gpu_cluster_gym.evaluation.runner import Maker
 from gpu_cluster_gym.workloads import Workload, named, prepare, windows
 
 Case = tuple[str, str]
-"""A setting and a policy, by their names."""
+"""Names of a setting and a policy."""
 
 
 class Setting(NamedTuple):
-    """Circumstances under which policies are compared: the same workloads, one a trial, for each of them."""
+    """Conditions under which policies are compared.
+
+    name: of the setting. workloads: one per trial, the same for all policies. policies: a maker for each name.
+    """
 
     name: str
     workloads: Sequence[Workload]
@@ -26,9 +29,9 @@ class Setting(NamedTuple):
 
 
 def drawn(workload: str, trials: int, seed: int, **choices: Any) -> list[Workload]:
-    """Return the trials of a named workload: its first test windows, without a filter.
+    """Return the trials of a named workload: its first test windows, without the filter for moderate queueing.
 
-    choices: fields of the scenario that are to be others than the workload's.
+    choices: fields of the scenario that differ from the named workload's.
     """
     scenario = named(workload)
     return windows(replace(scenario, seed=seed, all_windows=True, **choices), "test", trials)
@@ -40,7 +43,7 @@ def changed(
     /,
     **choices: Any,
 ) -> list[Workload]:
-    """Return the same trials with their job tables changed, or with other choices in their scenarios."""
+    """Return the same trials with changed job tables, changed fields of the scenario, or both."""
     return [
         prepare(
             change(load.table) if change else load.table,
@@ -57,7 +60,7 @@ def by_default(*names: str) -> dict[str, Maker]:
 
 
 def size(settings: Sequence[Setting]) -> int:
-    """Return how many simulations the settings ask for."""
+    """Return the number of simulations in the settings."""
     return sum(len(setting.workloads) * len(setting.policies) for setting in settings)
 
 
@@ -67,61 +70,64 @@ def simulate(
     processes: int = 1,
     done: Callable[[str, pd.DataFrame], None] | None = None,
 ) -> "Found":
-    """Run every policy on every workload of every setting, the same whatever the number of processes."""
+    """Run every policy on every workload of every setting; see `runner.run_all` for processes and done."""
     results: dict[Case, pd.DataFrame] = {}
     summaries: dict[Case, pd.DataFrame] = {}
     for setting in settings:
-        tables = report.simulate(setting.policies, setting.workloads, processes=processes, done=done)
+        tables = runner.simulate(setting.policies, setting.workloads, processes=processes, done=done)
         results |= {(setting.name, policy): table for policy, table in tables.items()}
-        scores = report.score(tables, setting.workloads)
+        scores = runner.score(tables, setting.workloads)
         summaries |= {(setting.name, policy): summary for policy, summary in scores.items()}
     return Found(results, summaries)
 
 
 @dataclass(frozen=True)
 class Found:
-    """What came of all trials: a results table and a summary, one row a trial, for each case."""
+    """Outcome of all trials.
+
+    results: by case, a row per job. summaries: by case, a row of metrics per trial.
+    """
 
     results: dict[Case, pd.DataFrame]
     summaries: dict[Case, pd.DataFrame]
 
     def counts(self) -> dict[str, int]:
-        """Return how many trials each setting has."""
+        """Return the number of trials of each setting."""
         return {setting: len(summary) for (setting, _), summary in self.summaries.items()}
 
     def policies(self, setting: str) -> list[str]:
-        """Return the policies that ran in a setting, in their order there."""
+        """Return the policies of a setting, in order."""
         return [policy for place, policy in self.summaries if place == setting]
 
     def mean(self, case: Case, number: str = "mean_jct_s") -> Estimate:
-        """Return the mean over trials of a number."""
+        """Return the mean of a metric over trials."""
         return estimate(self.summaries[case][number])
 
     def ratio(self, case: Case, reference: Case, number: str = "mean_jct_s") -> Estimate:
-        """Return the mean over trials of the ratio of a number to the reference's in the same trial."""
+        """Return the mean over trials of the ratio of a metric to the reference's in the same trial."""
         found = compare(self.summaries[case], self.summaries[reference], number=number)
         return Estimate(found.ratio, found.low, found.high)
 
     def saving(self, case: Case, reference: Case, number: str = "mean_jct_s") -> Estimate:
-        """Return 1 - ratio: the share by which a number lies below the reference's."""
+        """Return 1 - ratio: the share by which a metric is below the reference's."""
         ratio = self.ratio(case, reference, number)
         return Estimate(1 - ratio.mean, 1 - ratio.high, 1 - ratio.low)
 
     def difference(self, case: Case, reference: Case, number: str) -> Estimate:
-        """Return the mean over trials of a number less the reference's in the same trial."""
+        """Return the mean over trials of a metric minus the reference's in the same trial."""
         ours, theirs = (
             self.summaries[each].set_index(["window", "seed"])[number] for each in (case, reference)
         )
         return estimate(ours - theirs)
 
     def other_ends(self, case: Case, reference: Case) -> Estimate:
-        """Return how many jobs a trial complete at another time than under the reference."""
+        """Return the number of jobs per trial that finish at a different time than under the reference."""
         ours, theirs = self.results[case], self.results[reference]
         assert ours[["window", "job_id"]].equals(theirs[["window", "job_id"]]), "results of different jobs"
         return estimate((ours["finish_s"] != theirs["finish_s"]).groupby(ours["window"]).sum())
 
     def table(self) -> pd.DataFrame:
-        """Return every summary, one row a trial and case."""
+        """Return all summaries as one table, a row per trial and case."""
         parts = []
         for (setting, policy), summary in self.summaries.items():
             part = summary.copy()
@@ -131,7 +137,7 @@ class Found:
         return pd.concat(parts, ignore_index=True)
 
     def numbers(self) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
-        """Return the mean of every number and its interval, by setting, policy and number."""
+        """Return mean and interval of every metric, by setting, policy and metric."""
         means: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
         for (setting, policy), summary in self.summaries.items():
             values = summary.drop(columns=["window", "seed"])

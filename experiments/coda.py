@@ -1,37 +1,50 @@
-"""CODA: give each training job the CPU cores it needs, and CPU jobs the others (Zhao et al., IEEE ICDCS 2020).
+"""CODA: give each training job the CPU cores it needs, and the remaining cores to CPU jobs (Zhao et al., ICDCS 2020).
 
-Claim: an adaptive CPU allocator, a contention eliminator and a multi-array scheduler raise the utilisation of GPUs
-by 20.8 %, and CPU jobs do not queue longer. Whether that is points or per cent is not said, nor over what: held here
-in both, against a fixed 3 cores a GPU (`fixed_cores`) and against the cores that users ask for (`fifo`).
+Claim: an adaptive CPU allocator, a contention eliminator and a multi-array scheduler raise GPU utilisation by 20.8 %,
+and CPU jobs do not queue longer. The abstract states neither whether this is in points or relative, nor the baseline:
+tested here in both readings, against a fixed 3 cores per GPU (`fixed_cores`) and the cores that users request (`fifo`).
 
 Inferred: everything else. A day of training jobs of nine models on ten nodes of eight GPUs and 40 cores, at a GPU load
-of 1.1, beside CPU jobs that take a quarter of the cores and of which a fifth are heavy on memory bandwidth.
-Utilisation, the busy share, is what GPUs compute relative to what they could with plenty of cores, alone and near each
-other, from the first submission to the last; a GPU that is held and waits for its input counts as idle.
+of 1.1, with CPU jobs that take a quarter of the cores, a fifth of which are heavy on memory bandwidth. Utilisation, the
+busy share, is the GPUs' computing time relative to that with plenty of cores, alone and in one place, from the first
+submission to the last; an allocated GPU that waits for input counts as idle.
+
+Inferred for the core needs by configuration: each network runs alone with one core per GPU, two, and so on. Its need is
+the smallest number with which it is at most 2 % slower than with sixteen. The cost of input is fitted to Synergy's
+curves (`models.csv`) and proportional to the GPUs, so on one node the need per GPU does not depend on their number.
+Across nodes, cores also move gradients (the part `exchange` of physics, which is off in `coda_mix`), and the fewer GPUs
+a node has, the fewer cores share that work.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pandas as pd
+
 from gpu_cluster_gym.baselines.coda import Coda
+from gpu_cluster_gym.baselines.fixed_cores import FixedCores
 from gpu_cluster_gym.evaluation.comparison import Estimate, estimate
-from gpu_cluster_gym.experiments import _coda_needs, _figure, _tables
-from gpu_cluster_gym.experiments._claims import Claim
-from gpu_cluster_gym.experiments._paper import Paper
+from gpu_cluster_gym.evaluation.plot.style import BLUE, GREY, percent
+from gpu_cluster_gym.experiments import _output
+from gpu_cluster_gym.experiments._paper import Claim, Paper
 from gpu_cluster_gym.experiments._trials import Found, Setting, by_default, changed, drawn
-from gpu_cluster_gym.workloads import Workload, seed_of_jobs
-from gpu_cluster_gym.workloads.coda_mix import HEAVY_SHARE, WIDTHS, with_heavy
+from gpu_cluster_gym.workloads import Window, Workload, prepare, seed_of_jobs
+from gpu_cluster_gym.workloads.coda_mix import HEAVY_SHARE, MODELS, WIDTHS, with_heavy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpu_cluster_gym.evaluation.report import SideBySide
+    from gpu_cluster_gym.evaluation.runner import Maker
+    from gpu_cluster_gym.evaluation.table import ResultTable
+
 
 HEADLINE = 0.208
-SHARES = (0.0, 0.2, 0.4, 0.7, 1.0)  # of CPU jobs, that are heavy on bandwidth
-BASELINES = {"fixed_cores": "a fixed 3 cores a GPU", "fifo": "the cores users ask for"}
-FEWER = 2  # times, for all but the usual case
+HEAVY_SHARES = (0.0, 0.2, 0.4, 0.7, 1.0)  # of CPU jobs that are heavy on memory bandwidth
+BASELINES = {"fixed_cores": "a fixed 3 cores per GPU", "fifo": "the cores that users request"}
+FEWER = 2  # factor by which all settings except the default case have fewer trials
 CODA, UNTUNED, UNTHROTTLED, ONE_QUEUE = "coda", "coda, no tuning", "coda, no eliminator", "coda, no arrays"
 BY_WIDTH = "coda, arrays by width"
 UTILISATION, CPU_WAIT, GPU_WAIT = "gpu_busy_share", "mean_cpu_wait_s", "mean_gpu_wait_s"
@@ -46,7 +59,7 @@ USUAL = heavy(HEAVY_SHARE)
 
 
 def settings(trials: int, seed: int) -> list[Setting]:
-    """Return the usual case with the baselines and each part of CODA left out, then other shares of heavy jobs."""
+    """Return the default case with ablations of CODA, other shares of heavy jobs, and the core needs."""
     loads = drawn("coda_mix", trials, seed)
     parts = {
         UNTUNED: partial(Coda, tuning=False),
@@ -55,24 +68,24 @@ def settings(trials: int, seed: int) -> list[Setting]:
         BY_WIDTH: partial(Coda, by_width=True),
     }
     both = by_default("fixed_cores", CODA) | {UNTHROTTLED: parts[UNTHROTTLED]}
-    others = [share for share in SHARES if share != HEAVY_SHARE]
+    others = [share for share in HEAVY_SHARES if share != HEAVY_SHARE]
     few = loads[: max(1, trials // FEWER)]
     return [
         Setting(USUAL, loads, by_default(*BASELINES, CODA) | parts),
         *(Setting(heavy(share), with_share(few, share), both) for share in others),
-        *_coda_needs.settings(loads[0]),
+        *needs_settings(loads[0]),
     ]
 
 
 def with_share(loads: Sequence[Workload], share: float) -> list[Workload]:
-    """Return the same trials with another share of heavy CPU jobs: some of the same, or the same and more."""
+    """Return the same trials with another share of heavy CPU jobs; a larger share includes the jobs of a smaller."""
     seeds = [seed_of_jobs(load.scenario, load.window) for load in loads]
     changes = [partial(with_heavy, share=share, seed=seed) for seed in seeds]
     return [changed([load], change)[0] for load, change in zip(loads, changes, strict=True)]
 
 
-def tables(found: Found) -> "list[SideBySide]":
-    """Return the policies, and what the eliminator does by share of heavy jobs."""
+def tables(found: Found) -> "list[ResultTable]":
+    """Return tables of the policies, CODA's gains, the eliminator by share of heavy jobs, waits, and core needs."""
     numbers = (
         (UTILISATION, "busy\nshare", "{:.1%}"),
         ("cpu_utilisation", "CPU\nutil.", "{:.1%}"),
@@ -81,35 +94,35 @@ def tables(found: Found) -> "list[SideBySide]":
         ("mean_jct_s", "mean\nJCT", "{:,.0f}"),
     )
     ratios = ((UTILISATION, "busy share"), (CPU_WAIT, "CPU wait"))
-    usual = _tables.comparison("A day", found, USUAL, "fixed_cores", numbers=numbers, ratios=ratios)
-    return [usual, _gains(found), _by_heavy_share(found), _by_width(found), _coda_needs.table(found)]
+    usual = _output.comparison("A day", found, USUAL, "fixed_cores", numbers=numbers, ratios=ratios)
+    return [usual, _gains(found), _by_heavy_share(found), _by_width(found), needs_table(found)]
 
 
-def _gains(found: Found) -> "SideBySide":
-    """Return what CODA gains over each baseline, in points and relatively, and how long CPU jobs wait."""
+def _gains(found: Found) -> "ResultTable":
+    """Return CODA's gain over each baseline, in points and relative, and the change of the CPU jobs' wait."""
     rows = []
     for baseline, text in BASELINES.items():
         points, relative, wait = gains(found, baseline)
-        shares = [" ".join(_tables.texts(each, "{:.1%}")) for each in (points, relative)]
-        rows.append([text, *shares, " ".join(_tables.texts(wait, "{:+.1f}"))])
-    headings = ["over", "points of GPU\nutilisation", "relative", "CPU jobs' wait,\ns more"]
-    return _tables.grid("What CODA gains (paper: 20.8 %, of which kind it does not say)", headings, rows)
+        shares = [" ".join(_output.texts(each, "{:.1%}")) for each in (points, relative)]
+        rows.append([text, *shares, " ".join(_output.texts(wait, "{:+.1f}"))])
+    headings = ["baseline", "GPU utilisation,\npoints", "relative", "CPU jobs' wait,\nchange in s"]
+    return _output.grid("Gain of CODA (paper: 20.8 %, without saying of which kind)", headings, rows)
 
 
 def gains(found: Found, baseline: str) -> tuple[Estimate, Estimate, Estimate]:
-    """Return by how much GPUs are used more under CODA, in points and relatively, and by how many s CPU jobs wait more.
+    """Return CODA's gain of GPU utilisation, in points and relative, and the change of the CPU jobs' wait in s.
 
-    Of their wait it is the difference: in some trials no CPU job waits with the cores that users ask for.
+    The wait is compared by its difference, since with the cores that users request no CPU job waits in some trials.
     """
     ours, theirs = (USUAL, CODA), (USUAL, baseline)
     relative = Estimate(*(figure - 1 for figure in found.ratio(ours, theirs, UTILISATION)))
     return found.difference(ours, theirs, UTILISATION), relative, found.difference(ours, theirs, CPU_WAIT)
 
 
-def _by_heavy_share(found: Found) -> "SideBySide":
-    """Return what the eliminator does to GPU utilisation and to CPU jobs, by the share of them that are heavy."""
+def _by_heavy_share(found: Found) -> "ResultTable":
+    """Return the eliminator's effect on GPU utilisation and CPU jobs, by the share of heavy CPU jobs."""
     rows = []
-    for share in SHARES:
+    for share in HEAVY_SHARES:
         ours, without = (heavy(share), CODA), (heavy(share), UNTHROTTLED)
         each = [found.mean(case, UTILISATION) for case in ((heavy(share), "fixed_cores"), without, ours)]
         gained = found.difference(ours, without, UTILISATION)
@@ -117,46 +130,47 @@ def _by_heavy_share(found: Found) -> "SideBySide":
             f"{found.mean(case, CPU_WAIT).mean:,.0f}"
             for case in ((heavy(share), "fixed_cores"), without, ours)
         ]
-        shares = [_tables.texts(one, "{:.1%}")[0] for one in each]
-        rows.append([f"{share:.0%}", *shares, " ".join(_tables.texts(gained, "{:.1%}")), *waits])
+        shares = [_output.texts(one, "{:.1%}")[0] for one in each]
+        rows.append([f"{share:.0%}", *shares, " ".join(_output.texts(gained, "{:.1%}")), *waits])
     headings = [
         "heavy",
         *(f"GPU util.,\n{name}" for name in ("fixed", "no elim.", "CODA")),
         "eliminator,\npoints",
     ]
     headings += [f"CPU wait,\n{name}" for name in ("fixed", "no elim.", "CODA")]
-    trials = found.counts()[heavy(SHARES[0])]
-    return _tables.grid(f"By share of CPU jobs that are heavy on bandwidth ({trials} trials)", headings, rows)
+    trials = found.counts()[heavy(HEAVY_SHARES[0])]
+    return _output.grid(f"By share of CPU jobs heavy on memory bandwidth ({trials} trials)", headings, rows)
 
 
-def _by_width(found: Found) -> "SideBySide":
-    """Return the mean wait of jobs with GPUs by how many they ask for."""
+def _by_width(found: Found) -> "ResultTable":
+    """Return the mean wait of GPU jobs by requested GPUs."""
     rows = []
     for policy in ("fixed_cores", CODA, BY_WIDTH):
         jobs = found.results[USUAL, policy]
         waits = [jobs[jobs["num_gpus"] == width].groupby("window")["wait_s"].mean() for width in WIDTHS]
-        rows.append([policy, *(" ".join(_tables.texts(estimate(each), "{:,.0f}")) for each in waits)])
-    return _tables.grid("Mean wait by GPUs asked for, s", ["policy", *map(str, WIDTHS)], rows)
+        rows.append([policy, *(" ".join(_output.texts(estimate(each), "{:,.0f}")) for each in waits)])
+    return _output.grid("Mean wait by requested GPUs, s", ["policy", *map(str, WIDTHS)], rows)
 
 
 def claims(found: Found) -> list[Claim]:
-    """Return that GPUs are used more and CPU jobs wait no longer, over each baseline."""
+    """Return the claims on GPU utilisation and the CPU jobs' wait, against each baseline."""
     return [claim for baseline in BASELINES for claim in _over(found, baseline)]
 
 
 def _over(found: Found, baseline: str) -> list[Claim]:
     points, relative, wait = gains(found, baseline)
     than = f"with {BASELINES[baseline]}"
-    used, more = "GPU utilisation is at least 20.8 points higher", "GPU utilisation is at least 20.8 % higher"
+    in_points = "GPU utilisation is at least 20.8 points higher"
+    in_percent = "GPU utilisation is at least 20.8 % higher"
     return [
-        Claim(f"{used} than {than}.", points, "at least", paper=HEADLINE, form="{:.1%}"),
-        Claim(f"{more} than {than}.", relative, "at least", paper=HEADLINE, form="{:.1%}"),
+        Claim(f"{in_points} than {than}.", points, "at least", paper=HEADLINE, form="{:.1%}"),
+        Claim(f"{in_percent} than {than}.", relative, "at least", paper=HEADLINE, form="{:.1%}"),
         Claim(f"CPU jobs wait at most 0 s longer than {than}.", wait, "at most", paper=0, form="{:.1f}"),
     ]
 
 
 def remarks(found: Found) -> list[str]:
-    """Say what each part of CODA is worth."""
+    """Return a sentence on the contribution of each part of CODA."""
     parts = {UNTUNED: "tuning", UNTHROTTLED: "the eliminator", ONE_QUEUE: "the arrays"}
     ours = found.mean((USUAL, CODA), CPU_WAIT).mean
     lines = []
@@ -172,8 +186,8 @@ def remarks(found: Found) -> list[str]:
 
 
 ROWS = {
-    "fifo": "cores asked for",
-    "fixed_cores": "3 cores a GPU",
+    "fifo": "requested cores",
+    "fixed_cores": "3 cores per GPU",
     UNTUNED: "CODA, no tuning",
     UNTHROTTLED: "CODA, no eliminator",
     ONE_QUEUE: "CODA, no arrays",
@@ -182,23 +196,89 @@ ROWS = {
 
 
 def figure(found: Found) -> "Figure":
-    """Draw, by policy, GPU utilisation over that of fixed cores, and how long CPU jobs wait."""
-    drawing, (used, waits) = _figure.side_by_side()
+    """Draw the gain of GPU utilisation over fixed cores, and the CPU jobs' wait, by policy."""
+    drawing, (used, waits) = _output.side_by_side()
     fixed = (USUAL, "fixed_cores")
     points = {text: found.difference((USUAL, policy), fixed, UTILISATION) for policy, text in ROWS.items()}
     wait = {text: found.mean((USUAL, policy), CPU_WAIT) for policy, text in ROWS.items()}
-    _figure.dots(used, points, _figure.BLUE)
-    _figure.dots(waits, wait, _figure.BLUE)
-    _figure.percent(used.xaxis, symbol="")
-    used.set_title("GPU utilisation against 3 cores a GPU")
-    used.set_xlabel("Points more")
-    used.axvline(0, color=_figure.GREY, linewidth=0.8)
-    _figure.mark(used, HEADLINE, "paper: 20.8")
+    _output.dots(used, points, BLUE)
+    _output.dots(waits, wait, BLUE)
+    percent(used.xaxis, symbol="")
+    used.set_title("GPU utilisation over 3 cores per GPU")
+    used.set_xlabel("Gain, points")
+    used.axvline(0, color=GREY, linewidth=0.8)
+    _output.mark(used, HEADLINE, "paper: 20.8")
     waits.set_title("Mean wait of CPU jobs")
     waits.set_xlabel("Seconds")
-    _figure.logarithmic(waits, (1, 10, 100))
-    _figure.caption(drawing, found.counts()[USUAL])
+    _output.logarithmic(waits, (1, 10, 100))
+    _output.caption(drawing, found.counts()[USUAL])
     return drawing
+
+
+CONFIGURATIONS = ((1, 1), (1, 2), (1, 4), (1, 8), (2, 2), (2, 4), (2, 8))  # nodes, GPUs
+MAX_CORES = 16  # per GPU: plenty
+TOLERANCE = 0.02  # of the run time with plenty of cores
+RUN_S = 7_200.0
+
+
+def configuration_name(nodes: int, gpus: int) -> str:
+    """Return the setting of a configuration in the notation of CODA's authors: 2N4G for eight GPUs on two nodes."""
+    return f"{nodes}N{gpus // nodes}G"
+
+
+def needs_settings(day: Workload) -> list[Setting]:
+    """Return settings with a job of each network alone, for each configuration, number of cores, and for CODA."""
+    policies: dict[str, Maker] = {cores(each): partial(FixedCores, each) for each in range(1, MAX_CORES + 1)}
+    policies[CODA] = Coda
+    return [Setting(configuration_name(*each), [alone(day, *each)], policies) for each in CONFIGURATIONS]
+
+
+def cores(each: int) -> str:
+    """Return the name of the policy with this number of cores per GPU."""
+    return f"{each} cores"
+
+
+def alone(day: Workload, nodes: int, gpus: int) -> Workload:
+    """Return a job of each network, far apart in time, on a cluster of just the GPUs that it requests."""
+    rows = day.table[day.table["kind"] == "gpu"].drop_duplicates("model").set_index("model")
+    table = rows.loc[list(MODELS)].reset_index()
+    table = table.assign(
+        job_id=table["model"],
+        submit_s=10 * RUN_S * np.arange(len(table)),
+        num_gpus=gpus,
+        cpu_cores=MAX_CORES * gpus,
+        **dict.fromkeys(("duration_s", "profiled_duration_s", "predicted_duration_s"), RUN_S),
+    )
+    each = gpus // nodes
+    machines, physics = f"{nodes}x{each}-{MAX_CORES * each}c", f"{day.scenario.physics},links,exchange"
+    scenario = replace(day.scenario, cluster=machines, physics=physics)
+    return prepare(table[list(day.table)], scenario, window=Window("test", 0))
+
+
+def needs(found: Found, configuration: tuple[int, int]) -> pd.DataFrame:
+    """Return the cores per GPU that each network needs, and their mean number under CODA."""
+    place = configuration_name(*configuration)
+    runs = pd.DataFrame(
+        {
+            each: found.results[place, cores(each)].set_index("job_id")["run_s"]
+            for each in range(1, MAX_CORES + 1)
+        }
+    )
+    enough = runs.le((1 + TOLERANCE) * runs[MAX_CORES], axis="index")
+    tuned = found.results[place, CODA].set_index("job_id")
+    given = tuned["core_s"] / tuned["run_s"] / configuration[1]
+    return pd.DataFrame({"needs": enough.idxmax(axis="columns"), CODA: given})
+
+
+def needs_table(found: Found) -> "ResultTable":
+    """Return cores per GPU, needed and under CODA, by network and configuration."""
+    each = {configuration: needs(found, configuration) for configuration in CONFIGURATIONS}
+    rows = [
+        [model, *(f"{one['needs'][model]} / {one[CODA][model]:.1f}" for one in each.values())]
+        for model in MODELS
+    ]
+    headings = ["network", *(configuration_name(*configuration) for configuration in CONFIGURATIONS)]
+    return _output.grid("Cores per GPU: needed / mean under CODA, by nodes and GPUs per node", headings, rows)
 
 
 paper = Paper(

@@ -2,7 +2,7 @@
 
 The jobs are those of `_xonar_like`. Two that want more than a GPU slow each other down in proportion, and by a fixed
 25 % besides: fitted, so that the authors' queue of ten takes the 634.8 s under FIFO with a memory test that it took on
-their V100s (`experiments/_xonar_replay.py`). Their parameter servers, network and hosts are in that figure. Where
+their V100s (`experiments/xonar.py`). Their parameter servers, network and hosts are in that figure. Where
 memory runs over, any job on the GPU may be the victim; it is tried again after as long as a start-up and its clean-up.
 """
 

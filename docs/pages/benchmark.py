@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from benchmarks.table import OTHERWISE, WINDOWS
+from docs.pages.fill import filled
 from docs.pages.markdown import table
-from gpu_cluster_gym.evaluation.gantt_bars import intervals
-from gpu_cluster_gym.evaluation.marks import filled
+from gpu_cluster_gym.evaluation.record import format_intervals
 from gpu_cluster_gym.workloads import named, names, windows
 
 PAGE = Path(__file__).parent.parent / "benchmark.md"
@@ -20,7 +20,7 @@ def fixed() -> str:
 def row(name: str) -> tuple[str, ...]:
     """Return the row of a workload."""
     scenario, count = named(name), WINDOWS.get(name, OTHERWISE)
-    numbers = intervals(load.window.number for load in windows(scenario, "test", count))
+    numbers = format_intervals(load.window.number for load in windows(scenario, "test", count))
     machines = f"`{scenario.cluster_name}`"
     return (
         f"`{name}`",

@@ -6,7 +6,7 @@ from dataclasses import fields
 from docs.pages.markdown import table
 from docs.pages.policies import below_fields
 from gpu_cluster_gym.agents.training import Training
-from gpu_cluster_gym.evaluation.metrics import NUMBERS
+from gpu_cluster_gym.evaluation.metrics import METRICS
 from gpu_cluster_gym.evaluation.record import SEGMENTS, TIMELINE
 from gpu_cluster_gym.simulator import results
 from gpu_cluster_gym.simulator.view import Entities, Gpus, Jobs, Nodes
@@ -57,7 +57,7 @@ def of_run() -> Iterator[str]:
     yield f"## Of the results: `jobs.csv`\n\n{declared(results.COLUMNS)}"
     rows = (
         (f"`{name}`", " ".join(each.heading.replace("-\n", "").split()), each.meaning)
-        for name, each in NUMBERS.items()
+        for name, each in METRICS.items()
     )
     yield f"{OF_SUMMARY}\n\n{table(('number', 'heading', 'is'), rows)}"
     yield f"## Of a record: `segments.csv`\n\n{declared(SEGMENTS)}"

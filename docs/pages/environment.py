@@ -11,13 +11,13 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
 
+from docs.pages.fill import filled
 from docs.pages.markdown import table
 from docs.pages.policies import said
 from gpu_cluster_gym.envs.env import GPUClusterEnv
 from gpu_cluster_gym.envs.observation_spec import apart
 from gpu_cluster_gym.envs.registration import ON_THE_RULE, make, make_vec
 from gpu_cluster_gym.evaluation.cli_info import about
-from gpu_cluster_gym.evaluation.marks import filled
 from gpu_cluster_gym.traces import find, modules
 
 PAGE = Path(__file__).parent.parent / "environment.md"

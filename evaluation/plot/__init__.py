@@ -1,1 +1,1 @@
-"""Pictures of a run: `gpu-cluster-gym plot RUN` draws figures, `evaluate.py --report` leaves a page."""
+"""Figures of runs: `gpu-cluster-gym plot RUN` draws them; the HTML report uses the same tables."""

@@ -1,7 +1,6 @@
-"""Draw the pictures of runs for a paper: `gpu-cluster-gym plot RUN...`.
+"""Draw figures of run folders for a paper: `gpu-cluster-gym plot RUN...`.
 
-A run is a folder of `evaluate.py`, or one of `train_agent.py`: of all those of the latter there is one picture, how
-their agents learned.
+A run of `evaluate.py` has several pictures; all runs of `train_agent.py` together have one, their learning curves.
 """
 
 import argparse
@@ -11,17 +10,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from gpu_cluster_gym.evaluation.plot import figures, frames, learning
+from gpu_cluster_gym.evaluation.plot import figures, run_tables
 from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, INCHES, save, style
 
 KINDS = ("png", "svg", "pdf")
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Draw what the arguments ask for; return the exit code, 2 if it cannot be."""
+    """Draw the pictures chosen by the arguments; return the exit code, 2 for an error."""
     chosen = parser().parse_args(args)
     try:
-        learned = {folder: found for folder in chosen.runs if (found := learning.curves(folder))}
+        learned = {folder: curves for folder in chosen.runs if (curves := figures.learning_curves(folder))}
         if learned:
             draw_learning(learned, chosen)
         for folder in chosen.runs:
@@ -34,43 +33,47 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return what reads the arguments."""
+    """Return the parser of the arguments."""
     found = argparse.ArgumentParser("gpu-cluster-gym plot", description=__doc__.splitlines()[0])
     found.add_argument(
         "runs",
         nargs="+",
         type=Path,
         metavar="RUN",
-        help="folder of a run; flags but --width, --kind and --out are of runs of evaluate.py",
+        help="run folder; for runs of train_agent.py only --width, --kind and --out apply",
     )
-    found.add_argument("--policy", nargs="+", default=(), help="draw these alone, in this order")
-    found.add_argument("--window", type=int, help="which window timeline and gantt show; the first")
     found.add_argument(
-        "--picture", nargs="+", choices=figures.PICTURES, help="which pictures; all that can be"
+        "--policy", nargs="+", default=(), help="policies to draw, in this order; default: all"
+    )
+    found.add_argument("--window", type=int, help="window of timeline and gantt; default: the first")
+    found.add_argument(
+        "--picture", nargs="+", choices=figures.PICTURES, help="pictures to draw; default: all"
     )
     found.add_argument("--width", choices=INCHES, default="page", help="column (3.33 in) or page (7 in)")
-    found.add_argument("--kind", nargs="+", choices=KINDS, default=KINDS, help="kinds of files; all three")
-    found.add_argument("--out", type=Path, help="folder for them; pictures/ in the run's")
+    found.add_argument("--kind", nargs="+", choices=KINDS, default=KINDS, help="file types; default: all")
+    found.add_argument("--out", type=Path, help="output folder; default: pictures/ in the run folder")
     return found
 
 
 def draw_learning(learned: Mapping[Path, Sequence[pd.DataFrame]], chosen: argparse.Namespace) -> None:
-    """Draw how the agents of runs learned, a panel a run, and print where it is."""
+    """Draw the learning curves of runs, a panel per run, and print the files."""
     place = chosen.out or next(iter(learned)) / "pictures"
     place.mkdir(parents=True, exist_ok=True)
     with style(IN_PRINT):
-        panels = [(learning.title(folder), found) for folder, found in learned.items()]
-        print(*save(learning.learning(panels, chosen.width), place, "learning", chosen.kind), sep="\n")
+        panels = [(figures.training_name(folder), curves) for folder, curves in learned.items()]
+        print(*save(figures.learning(panels, chosen.width), place, "learning", chosen.kind), sep="\n")
 
 
 def draw(folder: Path, chosen: argparse.Namespace) -> None:
-    """Draw the pictures of one run, and print where they are; ValueError where that cannot be."""
-    run = frames.read(folder, chosen.policy)
+    """Draw the pictures of one run, and print the files; ValueError for a missing window or record."""
+    run = run_tables.read(folder, chosen.policy)
     if chosen.window is not None and chosen.window not in run.windows:
-        raise ValueError(f"{folder} has no window {chosen.window}: {', '.join(map(str, run.windows))}")
+        raise ValueError(
+            f"{folder} has no window {chosen.window}; choose from {', '.join(map(str, run.windows))}"
+        )
     wanted = chosen.picture or [name for name in figures.PICTURES if run.recorded or not needs_record(name)]
     if not run.recorded and any(map(needs_record, wanted)):
-        raise ValueError(f"{folder} was not recorded, as timeline and gantt need: run with --record")
+        raise ValueError(f"{folder} was not recorded: timeline and gantt require evaluate.py --record")
     place = chosen.out or folder / "pictures"
     place.mkdir(parents=True, exist_ok=True)
     with style(IN_PRINT):
@@ -78,12 +81,12 @@ def draw(folder: Path, chosen: argparse.Namespace) -> None:
             figure = figures.PICTURES[name](run, chosen.width, chosen.window)
             print(*save(figure, place, name, chosen.kind), sep="\n")
     if len(wanted) < len(figures.PICTURES) and not chosen.picture:
-        print("Not recorded (evaluate.py --record), so without timeline and gantt.")
+        print("No timeline and gantt: the run was not recorded (evaluate.py --record).")
 
 
 def needs_record(name: str) -> bool:
-    """Tell whether a picture shows who held what."""
-    return name in figures.OF_A_RECORD
+    """Return whether a picture requires a recorded run."""
+    return name in figures.NEED_RECORD
 
 
 if __name__ == "__main__":

@@ -1,37 +1,41 @@
-"""Figures of a run for a paper: each is made of what `frames.read` returns, in the width of a column or a page."""
+"""Figures for papers, in the width of a column or a page: policies of a run, results tables, learning curves."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.envs.render import JOBS, LOADING, PAUSING
-from gpu_cluster_gym.evaluation.plot import series
-from gpu_cluster_gym.evaluation.plot.frames import SIZES, Run, of_window
-from gpu_cluster_gym.evaluation.plot.series import Shares
+from gpu_cluster_gym.evaluation.plot import run_tables
+from gpu_cluster_gym.evaluation.plot.run_tables import SIZES, Run, Shares, window_rows
 from gpu_cluster_gym.evaluation.plot.style import (
     BLUE,
     GREY,
     INCHES,
     INK,
     ORANGE,
+    RED,
     Width,
-    in_words,
+    duration_text,
     log_time_axis,
     look,
     time_axis,
 )
+from gpu_cluster_gym.evaluation.run_folder import CHOICES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LANES = 0.9  # of the height of a GPU's row, that bars fill
+
+BAR_HEIGHT = 0.9  # share of a GPU's row
 
 
 def ratios(run: Run, width: Width, window: int | None = None) -> "Figure":
-    """Draw each policy's mean JCT against the reference's, with its 95 % interval over windows."""
+    """Draw each policy's mean JCT over the reference's, with its 95 % interval over windows."""
     found = run.ratios
     figure, axes = _figure(width, 0.5 + 0.2 * len(found))
     places = range(len(found))
@@ -45,30 +49,30 @@ def ratios(run: Run, width: Width, window: int | None = None) -> "Figure":
     several = len(run.windows) > 1
     axes.set_title(f"Mean job completion time / {run.reference}'s")
     axes.set_xlabel(
-        f"Ratio, 95 % interval over {len(run.windows)} windows" if several else "Ratio, one window"
+        f"Ratio with 95 % interval over {len(run.windows)} windows" if several else "Ratio, one window"
     )
     axes.locator_params(axis="x", nbins=6)
     return figure
 
 
 def cdf(run: Run, width: Width, window: int | None = None) -> "Figure":
-    """Draw the share of jobs that completed within each time."""
+    """Draw the cumulative distribution of job completion times by policy."""
     figure, axes = _figure(width, 2.4)
     for place, (policy, jobs) in enumerate(run.jobs.items()):
         colour, dashes = look(place)
-        time_s, share = series.cdf(jobs)
+        time_s, share = run_tables.jct_cdf(jobs)
         axes.step(time_s, 100 * share, dashes, where="post", color=colour, linewidth=1.2, label=policy)
     log_time_axis(axes)
     axes.set_ylim(0, 100)
-    axes.set_xlabel("Job completion time, logarithmic scale")
+    axes.set_xlabel("Job completion time (logarithmic scale)")
     axes.set_ylabel("Jobs completed, %")
-    _key(figure, axes, "Share of jobs that completed within a time")
+    _key(figure, axes, "Cumulative distribution of job completion times")
     return figure
 
 
 def sizes(run: Run, width: Width, window: int | None = None) -> "Figure":
-    """Draw the mean JCT of the jobs of each size, by policy."""
-    table = series.by_size(run)
+    """Draw the mean JCT of each size class by policy."""
+    table = run_tables.jct_by_size(run)
     first = table[table["policy"] == run.policies[0]].set_index("size")["jobs"]
     classes = [size for size in SIZES if size in set(table["size"])]
     figure, axes = _figure(width, 0.9 + 0.42 * len(classes))
@@ -83,16 +87,16 @@ def sizes(run: Run, width: Width, window: int | None = None) -> "Figure":
     for border in range(1, len(classes)):
         axes.axhline(border - 0.5, color="#dddddd", linewidth=0.5)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel("Mean job completion time, logarithmic scale")
-    _key(figure, axes, "Mean job completion time by what jobs ask for")
+    axes.set_xlabel("Mean job completion time (logarithmic scale)")
+    _key(figure, axes, "Mean job completion time by requested GPUs")
     return figure
 
 
 def timeline(run: Run, width: Width, window: int | None = None) -> "Figure":
-    """Draw, by policy, the GPUs held and busy and the jobs in the queue over one window."""
+    """Draw GPUs allocated and busy, and queued jobs, over one window by policy."""
     chosen = run.windows[0] if window is None else window
-    edges = series.edges(run, chosen, series.BINS)
-    frames = {policy: series.over_time(run, policy, chosen, edges) for policy in run.policies}
+    edges = run_tables.time_edges(run, chosen, run_tables.TIMELINE_BINS)
+    frames = {policy: run_tables.timeline_means(run, policy, chosen, edges) for policy in run.policies}
     gpus, longest = len(run.node_of_gpu), max(frame["queued"].max() for frame in frames.values())
     busiest = max(gpus, *(frame["busy_gpus"].max() for frame in frames.values()))
     figure, rows, columns = _panels(width, len(frames), 1.9)
@@ -101,11 +105,15 @@ def timeline(run: Run, width: Width, window: int | None = None) -> "Figure":
         row, column = divmod(place, columns)
         above = figure.add_subplot(grid[2 * row, column])
         below = figure.add_subplot(grid[2 * row + 1, column], sharex=above)
-        above.stairs(frame["held_gpus"], edges, fill=True, color="#d5d5d5", label="held by jobs")
+        above.stairs(frame["held_gpus"], edges, fill=True, color="#d5d5d5", label="allocated")
         above.stairs(
-            frame["busy_gpus"], edges, color=BLUE, linewidth=0.9, label="busy: of running jobs x speed"
+            frame["busy_gpus"],
+            edges,
+            color=BLUE,
+            linewidth=0.9,
+            label="busy: GPUs x relative speed",
         )
-        above.axhline(gpus, color=GREY, linewidth=0.6, linestyle=":", label=f"all {gpus:,} of the cluster")
+        above.axhline(gpus, color=GREY, linewidth=0.6, linestyle=":", label=f"cluster: {gpus:,} GPUs")
         above.set(title=policy, ylim=(0, 1.05 * busiest))
         above.tick_params(axis="x", labelbottom=False)
         below.stairs(frame["queued"], edges, fill=True, color=ORANGE, alpha=0.7)
@@ -115,16 +123,18 @@ def timeline(run: Run, width: Width, window: int | None = None) -> "Figure":
         if column == 0:
             above.set_ylabel("GPUs")
             below.set_ylabel("Queue")
-    title = f"GPUs, and jobs in the queue, over time, {_named(run, chosen)}"
+    title = f"GPUs and queued jobs over time, {_window_name(run, chosen)}"
     _key(figure, figure.axes[0], title)
     return figure
 
 
-def gantt(run: Run, width: Width, window: int | None = None, *, most: int = series.MOST_BARS) -> "Figure":
-    """Draw, by policy, which job was on which GPU over one window; of all the shares held, if one has too many bars."""
+def gantt(
+    run: Run, width: Width, window: int | None = None, *, max_bars: int = run_tables.MAX_BARS
+) -> "Figure":
+    """Draw the Gantt chart of each policy over one window, or shares of GPUs allocated if there are too many bars."""
     chosen = run.windows[0] if window is None else window
-    panels = series.gantts(run, chosen, most=most)
-    rows_high = min(len(run.node_of_gpu), series.ROWS)
+    panels = run_tables.gantts(run, chosen, max_bars=max_bars)
+    rows_high = min(len(run.node_of_gpu), run_tables.SHARE_ROWS)
     figure, rows, columns = _panels(width, len(run.policies), 0.55 + min(max(0.055 * rows_high, 0.9), 2.4))
     grid = figure.add_gridspec(rows, columns)
     span_s = run.span_s(chosen)
@@ -135,14 +145,16 @@ def gantt(run: Run, width: Width, window: int | None = None, *, most: int = seri
             _draw_shares(axes, found, span_s)
         else:
             _draw_bars(axes, run, found)
-        axes.set_title(f"{policy}: mean JCT {in_words(of_window(run.jobs[policy], chosen)['jct_s'].mean())}")
+        axes.set_title(
+            f"{policy}: mean JCT {duration_text(window_rows(run.jobs[policy], chosen)['jct_s'].mean())}"
+        )
         time_axis(axes, span_s, _marks(width))
         _outer(axes, None, row, column, rows, len(run.policies), columns)
         if column == 0:
             axes.set_ylabel("GPUs by node" if len(run.node_gpus) > 1 else "GPUs")
     shares = isinstance(found, Shares)
-    what = f"Share of GPUs held, a row a {found.row}" if isinstance(found, Shares) else "Jobs by GPU"
-    _phases(figure, f"{what}, over time, {_named(run, chosen)}", is_bars=not shares)
+    what = f"Share of GPUs allocated, a row per {found.row}" if isinstance(found, Shares) else "Jobs by GPU"
+    _phases(figure, f"{what} over time, {_window_name(run, chosen)}", is_bars=not shares)
     return figure
 
 
@@ -153,22 +165,22 @@ PICTURES: dict[str, Callable[[Run, Width, int | None], "Figure"]] = {
     "timeline": timeline,
     "gantt": gantt,
 }
-"""What can be drawn, by name; the last two need a run that was recorded."""
-OF_A_RECORD = ("timeline", "gantt")
+"""Pictures by name."""
+NEED_RECORD = ("timeline", "gantt")
 
 
-def _draw_bars(axes: "Axes", run: Run, found: pd.DataFrame) -> None:
-    """Draw a bar for each time of a job on neighbouring GPUs."""
+def _draw_bars(axes: "Axes", run: Run, bars: pd.DataFrame) -> None:
+    """Draw a bar for each period that a job uses neighbouring GPUs."""
     from matplotlib.collections import PolyCollection
 
-    height = LANES / found["lanes"].to_numpy()
-    low = found["gpu"].to_numpy() - LANES / 2 + found["lane"].to_numpy() * height
-    high = np.where(found["lanes"] > 1, low + height, low + LANES + found["num_gpus"].to_numpy() - 1)
-    for bottom, top, rows in _stacked(found, low, high):
-        left, right = found["from_s"].to_numpy()[rows], found["to_s"].to_numpy()[rows]
+    height = BAR_HEIGHT / bars["lanes"].to_numpy()
+    low = bars["gpu"].to_numpy() - BAR_HEIGHT / 2 + bars["lane"].to_numpy() * height
+    high = np.where(bars["lanes"] > 1, low + height, low + BAR_HEIGHT + bars["num_gpus"].to_numpy() - 1)
+    for bottom, top, rows in _stacked(bars, low, high):
+        left, right = bars["from_s"].to_numpy()[rows], bars["to_s"].to_numpy()[rows]
         corners = [[left, bottom], [right, bottom], [right, top], [left, top]]
         shapes: Any = np.stack([np.stack(each, axis=-1) for each in corners], axis=1)
-        axes.add_collection(PolyCollection(shapes, facecolors=_colours(run, found.iloc[rows]), linewidths=0))
+        axes.add_collection(PolyCollection(shapes, facecolors=_colours(run, bars.iloc[rows]), linewidths=0))
     axes.set_ylim(len(run.node_of_gpu) - 0.5, -0.5)
     first = np.concatenate([[0], np.cumsum(run.node_gpus)])
     for border in first[1:-1]:
@@ -180,35 +192,31 @@ def _draw_bars(axes: "Axes", run: Run, found: pd.DataFrame) -> None:
 
 
 def _stacked(
-    found: pd.DataFrame, low: np.ndarray, high: np.ndarray
+    bars: pd.DataFrame, low: np.ndarray, high: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield lower and upper ends and rows: bars of jobs by themselves whole, of those beside others GPU by GPU."""
-    alone = np.flatnonzero(found["lanes"] == 1)
-    yield low[alone], high[alone], alone
-    beside = np.flatnonzero(found["lanes"] > 1)
-    rows = np.repeat(beside, found["num_gpus"].to_numpy()[beside])
-    again = pd.Series(rows).groupby(rows).cumcount().to_numpy()
-    yield low[rows] + again, high[rows] + again, rows
+    """Yield bottoms, tops and row indices: the bars of jobs that share no GPU whole, the others GPU by GPU."""
+    whole = np.flatnonzero(bars["lanes"] == 1)
+    yield low[whole], high[whole], whole
+    shared = np.flatnonzero(bars["lanes"] > 1)
+    rows = np.repeat(shared, bars["num_gpus"].to_numpy()[shared])
+    offset = pd.Series(rows).groupby(rows).cumcount().to_numpy()
+    yield low[rows] + offset, high[rows] + offset, rows
 
 
-def _colours(run: Run, found: pd.DataFrame) -> np.ndarray:
-    """Return the colour of each bar, (bars, 4) from 0 to 1: by job while it runs, else by phase."""
-    from matplotlib.colors import to_rgba_array  # of few colours: each of a name costs as much as a bar
+def _colours(run: Run, bars: pd.DataFrame) -> np.ndarray:
+    """Return the colour of each bar, shape (bars, 4) from 0 to 1: by job while it runs, else by phase."""
+    from matplotlib.colors import to_rgba_array  # converts each colour once, not once per bar
 
     colours = to_rgba_array([*JOBS, LOADING, PAUSING])
-    jobs, phase = pd.Index(_names(run)), found["phase"].to_numpy()
-    number = jobs.get_indexer(pd.Index(found["job_id"])) % len(JOBS)
+    jobs = pd.Index(list(dict.fromkeys(run.jobs[run.policies[0]]["job_id"])))
+    phase = bars["phase"].to_numpy()
+    number = jobs.get_indexer(pd.Index(bars["job_id"])) % len(JOBS)
     number = np.where(phase == "loading", len(JOBS), number)
     return np.asarray(colours[np.where(phase == "pausing", len(JOBS) + 1, number)])
 
 
-def _names(run: Run) -> Sequence[str]:
-    """Return the names of all jobs."""
-    return list(dict.fromkeys(run.jobs[run.policies[0]]["job_id"]))
-
-
 def _draw_shares(axes: "Axes", found: Shares, span_s: float) -> None:
-    """Draw the share of GPUs held by row and time."""
+    """Draw the share of GPUs allocated by row and time."""
     rows = len(found.shares)
     axes.imshow(
         found.shares, aspect="auto", cmap="Blues", vmin=0, vmax=1, extent=(0, span_s, rows - 0.5, -0.5)
@@ -216,39 +224,42 @@ def _draw_shares(axes: "Axes", found: Shares, span_s: float) -> None:
     axes.set_yticks([])
 
 
-def _named(run: Run, window: int) -> str:
-    """Return how a window is called in a title."""
+def _window_name(run: Run, window: int) -> str:
+    """Return the name of a window in a title."""
     return "the whole trace" if run.choices["scenario"]["full_trace"] else f"window {window}"
 
 
 def _phases(figure: "Figure", title: str, *, is_bars: bool) -> None:
-    """Say above the panels what is seen, and what the colours mean."""
+    """Write the title above the panels, with the colours' meanings."""
     from matplotlib.patches import Patch
 
     patches = [
-        Patch(color=JOBS[0], label="running, a colour a job"),
+        Patch(color=JOBS[0], label="running, one colour per job"),
         Patch(color=LOADING, label="loading"),
         Patch(color=PAUSING, label="pausing"),
     ]
-    shares = [Patch(color="#08519c", label="all GPUs held"), Patch(color="#deebf7", label="few held")]
+    shares = [
+        Patch(color="#08519c", label="all GPUs allocated"),
+        Patch(color="#deebf7", label="few allocated"),
+    ]
     _legend(figure, patches if is_bars else shares, title)
 
 
 def _figure(width: Width, height: float) -> "tuple[Figure, Axes]":
-    """Return a figure of a width with one panel."""
+    """Return a figure with one panel."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(INCHES[width], height), layout="constrained")
     return figure, figure.add_subplot()
 
 
-def _panels(width: Width, count: int, high: float) -> "tuple[Figure, int, int]":
-    """Return a figure for so many small panels of a height, its rows and its columns."""
+def _panels(width: Width, count: int, height: float) -> "tuple[Figure, int, int]":
+    """Return a figure for `count` panels of a height in inches, and its numbers of rows and columns."""
     from matplotlib.figure import Figure
 
     columns = min(count, 1 if width == "column" else 2 if count == 4 else 3)
     rows = -(-count // columns)
-    return Figure(figsize=(INCHES[width], 0.35 + high * rows), layout="constrained"), rows, columns
+    return Figure(figsize=(INCHES[width], 0.35 + height * rows), layout="constrained"), rows, columns
 
 
 def _marks(width: Width) -> int:
@@ -256,7 +267,7 @@ def _marks(width: Width) -> int:
 
 
 def _outer(axes: "Axes", above: Any, row: int, column: int, rows: int, count: int, columns: int) -> None:
-    """Leave out what the panels on the left and below say already."""
+    """Remove the labels that panels on the left and below repeat."""
     last = row == rows - 1 or (row + 1) * columns + column >= count
     if not last:
         axes.set_xlabel("")
@@ -266,12 +277,12 @@ def _outer(axes: "Axes", above: Any, row: int, column: int, rows: int, count: in
 
 
 def _key(figure: "Figure", axes: "Axes", title: str) -> None:
-    """Say above the panels what is seen, and name the curves."""
+    """Write the title above the panels, with the names of the curves."""
     _legend(figure, axes.get_legend_handles_labels()[0], title)
 
 
 def _legend(figure: "Figure", handles: Sequence[Any], title: str) -> None:
-    """Write a title above all panels, and below it what the handles are called, in as many columns as fit."""
+    """Write a title above all panels, and below it the labels of the handles in as many columns as fit."""
     longest = max(len(str(handle.get_label())) for handle in handles)
     columns = max(1, int(figure.get_figwidth() / (0.35 + 0.062 * longest)))
     figure.legend(
@@ -286,3 +297,105 @@ def _legend(figure: "Figure", handles: Sequence[Any], title: str) -> None:
         title_fontsize=8,
         borderaxespad=0.2,
     )
+
+
+RATIO_ROW = 0.19  # inches
+
+
+def ratio_dots(
+    table: pd.DataFrame, policies: Sequence[str], workloads: Sequence[str], *, marked: str
+) -> "Figure":
+    """Draw mean JCT ratios of policies, from top to bottom, with their intervals, a panel per workload.
+
+    table: columns workload, policy, ratio, low and high, as in docs/results.csv; a missing row is left empty.
+    marked: policy in a different colour.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(
+        figsize=(INCHES["page"], 0.75 + RATIO_ROW * len(policies)), layout="constrained", facecolor="white"
+    )
+    drawn = table["policy"].isin(policies) & table["workload"].isin(workloads)
+    highest = 1.05 * float(table.loc[drawn, "high"].max())
+    for place, workload in enumerate(workloads):
+        axes = figure.add_subplot(1, len(workloads), place + 1)
+        own = table[table["workload"] == workload].set_index("policy").reindex(list(policies))
+        for row, (policy, each) in enumerate(own.iterrows()):
+            colour = RED if policy == marked else BLUE
+            axes.axhline(row, color="#e4e4e4", linewidth=0.5, zorder=0)
+            axes.hlines(row, each["low"], each["high"], colour, linewidth=1.4)
+            axes.plot(each["ratio"], row, "o", color=colour, markersize=4)
+        axes.axvline(1, color=GREY, linewidth=0.8, zorder=0)
+        axes.set_ylim(len(own) - 0.5, -0.5)
+        axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.set_xlim(0, highest)
+        axes.set_title(workload)
+        axes.set_yticks(range(len(policies)), policies if place == 0 else [])
+    figure.supxlabel(
+        "Mean job completion time / FIFO's, with 95 % interval over held-out windows", fontsize=8
+    )
+    return figure
+
+
+VALIDATION_CURVE = "validation.csv"
+GREEDY, SAMPLED = "greedy_ratio_to_start", "sampled_ratio_to_start"
+"""Columns of a validation curve: mean JCT over the initial policy's, with mean and with sampled actions."""
+MAX_RATIO = 1.05
+"""Largest ratio shown."""
+
+
+def learning_curves(folder: Path) -> list[pd.DataFrame]:
+    """Return the validation curve of each agent in a run of `train_agent.py`; none if the folder is no such run."""
+    files = sorted(folder.glob(f"seed-*/{VALIDATION_CURVE}")) or [*folder.glob(VALIDATION_CURVE)]
+    return [pd.read_csv(file) for file in files]
+
+
+def training_name(folder: Path) -> str:
+    """Return the workload or trace of a training run; ValueError if its choices cannot be read."""
+    try:
+        choices = json.loads((folder / CHOICES).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cannot read the choices of {folder}: {error}") from None
+    scenario = choices["scenario"]
+    name = choices.get("workload") or scenario["trace"] or scenario["trace_file"] or "philly"
+    return f"{name}{', with history' if scenario.get('history') else ''}"
+
+
+def learning(runs: Sequence[tuple[str, Sequence[pd.DataFrame]]], width: Width = "page") -> "Figure":
+    """Draw each run's agents over training steps, a panel per run; 1 is the initial policy.
+
+    runs: name and validation curves of each.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(INCHES[width], 2.2), layout="constrained", facecolor="white")
+    lowest = min(float(each[[GREEDY, SAMPLED]].min().min()) for _, agents in runs for each in agents)
+    for place, (name, agents) in enumerate(runs):
+        axes = figure.add_subplot(1, len(runs), place + 1)
+        _learning_panel(axes, agents)
+        axes.set_title(name)
+        axes.set_ylim(lowest - 0.005, MAX_RATIO)
+        if place:
+            axes.set_yticklabels([])
+    figure.axes[0].legend(frameon=False, loc="upper right")
+    figure.supylabel("Mean JCT / initial policy's", fontsize=8)
+    figure.supxlabel("Decisions, thousands", fontsize=8)
+    return figure
+
+
+def _learning_panel(axes: "Axes", agents: Sequence[pd.DataFrame]) -> None:
+    """Draw a line per agent, a faint one for its sampled actions, and the best validation of all."""
+    axes.axhline(1, color=GREY, linewidth=0.8, zorder=0)
+    for number, each in enumerate(agents):
+        thousands = each["step"] / 1000
+        labels = ("sampled actions", "mean action") if number == 0 else (None, None)
+        axes.plot(
+            thousands, each[SAMPLED].clip(upper=2), color=GREY, linewidth=0.6, alpha=0.6, label=labels[0]
+        )
+        axes.plot(thousands, each[GREEDY].clip(upper=2), color=BLUE, linewidth=1.1, label=labels[1])
+    best = min(agents, key=lambda each: float(each[GREEDY].min()))
+    row = best.iloc[int(best[GREEDY].to_numpy().argmin())]
+    axes.plot(row["step"] / 1000, row[GREEDY], "o", color=INK, markersize=3, label="best checkpoint")
+    axes.set_xlim(left=0)

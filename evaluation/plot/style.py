@@ -1,4 +1,4 @@
-"""How figures look: colours, widths of papers, and what keeps labels apart."""
+"""Style of figures: colours, widths of papers, time axes and the spacing of labels."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -23,9 +23,9 @@ STYLE: dict[Any, Any] = {
     "xtick.major.width": 0.8,
     "ytick.major.width": 0.8,
     "lines.solid_capstyle": "round",
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "gpu-cluster-gym",  # and the same figures give the same file
-    "pdf.fonttype": 42,  # letters that publishers take
+    "svg.fonttype": "none",  # keep text as text
+    "svg.hashsalt": "gpu-cluster-gym",  # the same figure gives the same file
+    "pdf.fonttype": 42,  # TrueType, which publishers require
 }
 IN_PRINT: dict[Any, Any] = STYLE | {
     "font.size": 8,
@@ -36,7 +36,7 @@ IN_PRINT: dict[Any, Any] = STYLE | {
     "legend.fontsize": 7,
     "axes.linewidth": 0.6,
 }
-"""For figures that go into a paper as they are."""
+"""Style of figures for a paper."""
 
 INK, GREY, BLUE, SKY, RED, GREEN, ORANGE, PURPLE = (
     "#222222",
@@ -48,14 +48,14 @@ INK, GREY, BLUE, SKY, RED, GREEN, ORANGE, PURPLE = (
     "#e69f00",
     "#cc79a7",
 )
-"""Colours that colour-blind readers can tell apart (Okabe and Ito)."""
+"""Colour-blind-safe colours (Okabe and Ito)."""
 PALETTE = (INK, BLUE, RED, GREEN, ORANGE, PURPLE, SKY, GREY)
-"""Colours of policies, in the order of the table; then again, with other dashes."""
+"""Colours of policies in the order of the table; after the last the colours repeat with other dashes."""
 DASHES = ("-", "--", ":", "-.")
 
 Width = Literal["column", "page"]
 INCHES: dict[Width, float] = {"column": 3.33, "page": 7.0}
-"""Widths of a paper of two columns."""
+"""Widths in a two-column paper."""
 
 TIMES = (
     {"1 s": 1, "1 min": 60, "1 h": 3600, "1 d": 86_400, "100 d": 8_640_000},
@@ -63,27 +63,27 @@ TIMES = (
     {"2 min": 120, "30 min": 1800, "2 h": 7200, "5 h": 18_000, "2 d": 172_800, "30 d": 2_592_000},
     {"5 s": 5, "20 s": 20, "5 min": 300, "20 min": 1200, "3 h": 10_800, "20 h": 72_000, "5 d": 432_000},
 )
-"""Places on a logarithmic axis of time, s: those of a row where those of the rows before leave room."""
+"""Ticks of a logarithmic time axis, s, by priority: a tick is drawn unless it is too close to one of an earlier row."""
 _SHORT = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 14_400, 21_600, 43_200)
 STEPS = (*_SHORT, *(86_400 * days for days in (1, 2, 5, 10, 20, 50, 100, 200, 500)))
-"""Between marks on an axis of time, s."""
+"""Distances between ticks of a time axis, s."""
 
 
 def style(chosen: dict[Any, Any] | None = None) -> "AbstractContextManager[None]":
-    """Return the context in which figures are drawn and saved."""
+    """Return the context manager in which to draw and save figures."""
     import matplotlib as mpl
 
     return mpl.rc_context(STYLE if chosen is None else chosen)
 
 
 def look(place: int) -> tuple[str, str]:
-    """Return the colour and the dashes of the policy at this place of the table."""
+    """Return colour and dashes of the policy in this row of the table."""
     return PALETTE[place % len(PALETTE)], DASHES[place // len(PALETTE) % len(DASHES)]
 
 
-def time_axis(axes: "Axes", span_s: float, marks: int = 5) -> None:
-    """Mark a horizontal axis of seconds in whole minutes, hours or days, and name the unit."""
-    step = next((each for each in STEPS if span_s / each <= marks), STEPS[-1])
+def time_axis(axes: "Axes", span_s: float, max_ticks: int = 5) -> None:
+    """Label a horizontal axis of seconds in whole minutes, hours or days."""
+    step = next((each for each in STEPS if span_s / each <= max_ticks), STEPS[-1])
     unit, seconds = unit_of(step)
     places = [step * number for number in range(int(span_s // step) + 1)]
     axes.set_xticks(places, [f"{place / seconds:g}" for place in places])
@@ -92,29 +92,29 @@ def time_axis(axes: "Axes", span_s: float, marks: int = 5) -> None:
 
 
 def unit_of(step_s: float) -> tuple[str, int]:
-    """Return the unit in which steps of so many seconds are written, and its seconds."""
+    """Return the largest time unit not longer than a step, and its seconds."""
     units = (("days", 86_400), ("hours", 3600), ("minutes", 60), ("s", 1))
     return next(each for each in units if step_s >= each[1])
 
 
-def in_words(seconds: float) -> str:
-    """Return a time in its largest whole unit, to three digits."""
+def duration_text(seconds: float) -> str:
+    """Return a duration in its largest whole unit, to three digits."""
     unit, size = unit_of(max(seconds, 1))
     return f"{seconds / size:#.3g} {unit}".replace(". ", " ")
 
 
 def log_time_axis(axes: "Axes") -> None:
-    """Make a horizontal axis of seconds logarithmic, marked in seconds to days."""
+    """Make a horizontal axis of seconds logarithmic, with ticks from seconds to days."""
     from math import log
 
     axes.set_xscale("log")
     low, high = axes.get_xlim()
     inches = axes.figure.bbox.width / axes.figure.dpi
-    room = log(high / low) / (1.6 * inches)  # a mark needs five eighths of an inch
+    spacing = log(high / low) / (1.6 * inches)  # a tick label needs five eighths of an inch
     chosen: dict[str, int] = {}
     for row in TIMES:
         for text, place in row.items():
-            near = any(abs(log(place / other)) < room for other in chosen.values())
+            near = any(abs(log(place / other)) < spacing for other in chosen.values())
             if low <= place <= high and not near:
                 chosen[text] = place
     axes.set_xticks(list(chosen.values()), list(chosen))
@@ -122,14 +122,15 @@ def log_time_axis(axes: "Axes") -> None:
 
 
 def percent(axis: "Axis", symbol: str = " %") -> None:
-    """Write the shares along an axis as percentages."""
+    """Label the shares along an axis as percentages."""
     from matplotlib.ticker import PercentFormatter
 
     axis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=symbol))
 
 
-def apart(heights: Sequence[float], gap: float) -> list[float]:
-    """Return ascending heights at least a gap apart, each group that was too close about its own middle."""
+def spread_out(heights: Sequence[float], gap: float) -> list[float]:
+    """Return ascending heights moved at least a gap apart, each group of close heights around its mean."""
+    # merge a height with the group below it as long as the two, spread out around their means, would overlap
     groups: list[list[float]] = []
     for height in heights:
         groups.append([height])
@@ -148,7 +149,7 @@ def _top(group: Sequence[float], gap: float) -> float:
 
 
 def pixels(figure: "Figure", dpi: int) -> np.ndarray:
-    """Return a figure as an image, uint8 of shape (height, width, 3)."""
+    """Return a figure as an image, uint8, shape (height, width, 3)."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure.set_dpi(dpi)
@@ -159,7 +160,7 @@ def pixels(figure: "Figure", dpi: int) -> np.ndarray:
 
 
 def save(figure: "Figure", folder: Path, name: str, kinds: Sequence[str] = ("png", "svg")) -> list[Path]:
-    """Write a figure as a file of each kind (png, svg, pdf), the same bytes each time; return the files."""
+    """Write a figure as a file of each kind (png, svg, pdf), byte for byte reproducible; return the files."""
     metadata: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
     files = [folder / f"{name}.{kind}" for kind in kinds]
     for file, kind in zip(files, kinds, strict=True):

@@ -15,7 +15,7 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.checkpoint import Agent
 from gpu_cluster_gym.evaluate import Evaluation, chosen, main, read_choices
-from gpu_cluster_gym.evaluation import choices, results
+from gpu_cluster_gym.evaluation import choices, metrics
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.results import COLUMNS
@@ -183,15 +183,15 @@ def test_the_summary_is_made_of_the_jobs(command: Command, crowded: Path, tmp_pa
     command("--policy", "srtf", *windows_of(crowded, tmp_path))
     kept = json.loads((tmp_path / "summary.json").read_text())
     machines = cluster("2x2")
-    numbers = results.summarise(
+    numbers = metrics.summarise(
         jobs_of(tmp_path, "srtf"), gpus=machines.num_gpus, cores=sum(machines.node_cores)
     )
     told = pd.DataFrame(kept["by_window"]["srtf"])
     assert told[list(numbers)].to_dict("list") == numbers.to_dict("list")
     assert told["vc_fairness"].between(0, 1).all()
-    assert kept["mean_over_windows"]["srtf"]["mean_jct_s"] == results.pool(numbers)["mean_jct_s"]
-    assert kept["mean_jct_s / fifo's"]["fifo"]["ratio"] == 1
-    assert kept["mean_jct_s / fifo's"]["srtf"]["ratio"] < 1
+    assert kept["mean_over_windows"]["srtf"]["mean_jct_s"] == metrics.pool(numbers)["mean_jct_s"]
+    assert kept["mean_jct_ratio"]["fifo"]["ratio"] == 1
+    assert kept["mean_jct_ratio"]["srtf"]["ratio"] < 1
     assert kept["lower_bound_mean_jct_s"] <= kept["mean_over_windows"]["srtf"]["mean_jct_s"]
 
 
@@ -243,7 +243,7 @@ def test_without_out_every_run_has_a_folder_of_its_own(
 
 def test_a_bare_csv_says_that_it_uses_8x8(command: Command, tiny: Path, tmp_path: Path) -> None:
     told = command("--policy", "fifo", "--trace-file", tiny, "--full-trace", "--out", tmp_path / "out")[1]
-    assert "on 8x8 (8 nodes, 64 GPUs, since none was named)" in " ".join(told.split())
+    assert "on 8x8 (8 nodes, 64 GPUs, the default)" in " ".join(told.split())
 
 
 def test_jobs_that_can_never_run_stop_it_at_the_door(command: Command, tiny: Path, tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_a_run_is_never_written_over(command: Command, tiny: Path, tmp_path: Pat
 
 def test_preemptive_rankings_under_easy_are_named(command: Command, crowded: Path, tmp_path: Path) -> None:
     out = command("--policy", "xion", *windows_of(crowded, tmp_path, "--discipline", "easy"))[1]
-    assert "Ran as greedy, since easy is not for rankings that pause: srtf, las." in out
+    assert "Ran as greedy, since easy does not apply to preemptive rankings: srtf, las." in out
     assert "whatever the discipline: xion." in out
 
 

@@ -17,7 +17,7 @@ from gpu_cluster_gym.agents.checkpoint import Agent
 from gpu_cluster_gym.agents.protocol import Candidate, learned_on
 from gpu_cluster_gym.baselines import load
 from gpu_cluster_gym.envs.agent_policy import MovesAgent
-from gpu_cluster_gym.evaluation import choices, protocol
+from gpu_cluster_gym.evaluation import choices, comparison
 from gpu_cluster_gym.simulator.look_ahead import LookAhead
 from gpu_cluster_gym.simulator.rule import Rule
 from gpu_cluster_gym.simulator.steered import Steered
@@ -131,7 +131,9 @@ def test_what_is_shipped_can_be_read_and_is_told_of(name: str) -> None:
 def test_the_agents_of_a_run_are_judged(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "RESAMPLES", 100)  # for each of many policies; limits are not looked at
+    monkeypatch.setattr(
+        comparison, "IQM_RESAMPLES", 100
+    )  # for each of many policies; limits are not looked at
     flags = ["--windows", "2", "--out", str(tmp_path / "judged"), "--policy", "srsf"]
     assert evaluate.main(["--protocol", str(run), *flags]) == 0
     out = capsys.readouterr().out
@@ -147,7 +149,9 @@ def test_the_agents_of_a_run_are_judged(
         choices.from_file(folder, evaluate.Evaluation) for folder in (tmp_path / "judged", run)
     )
     assert judged.items() >= learned.items()
-    assert "2 test windows of 40 jobs" in (tmp_path / "judged" / "about.json").read_text(encoding="utf-8")
+    assert "2 test windows of 40 jobs" in (tmp_path / "judged" / "provenance.json").read_text(
+        encoding="utf-8"
+    )
     found = json.loads((tmp_path / "judged" / "protocol.json").read_text(encoding="utf-8"))
     assert found["against"]["fifo"]["windows"] == 2
     assert "the other form of contention" not in found["shifts"]  # under --physics exclusive
@@ -173,7 +177,7 @@ def test_the_agents_of_a_run_are_judged(
 def test_agents_of_another_library_are_judged_one_a_seed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "RESAMPLES", 100)
+    monkeypatch.setattr(comparison, "IQM_RESAMPLES", 100)
     (tmp_path / "theirs.py").write_text(
         "from gpu_cluster_gym.baselines import load\nseed_0, seed_1 = load('srtf'), load('fifo')\n",
         encoding="utf-8",

@@ -14,7 +14,8 @@ import pytest
 from rich.console import Console
 
 from gpu_cluster_gym import baselines, evaluate, train_agent
-from gpu_cluster_gym.evaluation import cli_info, command, report, run_folder
+from gpu_cluster_gym.evaluation import cli_info, command, run_folder, runner, table
+from gpu_cluster_gym.evaluation.runner import BOUND
 from gpu_cluster_gym.evaluation.table_notes import LEVERS
 from gpu_cluster_gym.traces import modules
 from tests.cases import tiny
@@ -67,11 +68,11 @@ def test_every_line_has_room(
 
 def some_table(width: int, *, terminal: bool = False) -> str:
     """Return a table of eight columns of numbers as it is printed to lines of a width."""
-    columns = [report.Column(f"heading\n{at}", ["1,000.0", "2", "3"], best=[0]) for at in range(8)]
+    columns = [table.Column(f"heading\n{at}", ["1,000.0", "2", "3"], best=[0]) for at in range(8)]
     file = StringIO()
     colours: Any = "standard" if terminal else None
     console = Console(file=file, width=width, force_terminal=terminal, color_system=colours)
-    console.print(report.SideBySide([report.Column("policy", ["srtf", "fifo", report.BOUND])], columns, 2))
+    console.print(table.ResultTable([table.Column("policy", ["srtf", "fifo", BOUND])], columns, 2))
     return file.getvalue()
 
 
@@ -91,7 +92,7 @@ def test_the_best_is_bold_on_a_terminal_alone() -> None:
 
 
 def best(name: str, values: list[float], form: str = "{}") -> list[int]:
-    return report.best_of(
+    return table.best_of(
         name, [pd.Series({name: value}) for value in values], [form.format(value) for value in values]
     )
 
@@ -110,8 +111,8 @@ def test_of_numbers_the_low_or_the_high_ones_are_best() -> None:
 def test_policies_without_their_lever_are_named(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = told(capsys, ["--policy", "fifo", "coda", "xonar", "edf", "srtf", *flags])
     said = " ".join(out.split())
-    assert "The same as fifo in every window: coda, xonar, edf." in said
-    assert "coda (no cores among the parts of physics); xonar (no sharing among the parts of physics)" in said
+    assert "Identical to fifo in all windows: coda, xonar, edf." in said
+    assert "coda (physics without cores); xonar (physics without sharing)" in said
     assert "edf (no deadlines)" in said
     _, out, _ = told(
         capsys, ["--policy", "fifo", "xonar", *flags[:-1], f"{flags[-1]}2", "--physics", "memory,sharing"]
@@ -248,7 +249,7 @@ def test_a_run_folder_says_that_it_did_not(
         raise stop("in the middle")
 
     with monkeypatch.context() as broken:
-        broken.setattr(report, "simulate", stopped)
+        broken.setattr(runner, "simulate", stopped)
         assert told(capsys, ["--policy", "fifo", *flags])[0] == code
     assert run_folder.status_of(tmp_path / "run") == status
     again = ["--config", str(tmp_path / "run"), "--full-trace", "--out", str(tmp_path / "again")]

@@ -152,7 +152,7 @@ def test_what_it_does_can_be_recorded(kind: str, tmp_path: Path) -> None:
     """The times of a job's segments, submission to end, are its JCT; what it held are the GPUs that results count."""
     load = full_trace(Scenario(**scenario(tmp_path, "all")))
     policy = AgentPolicy(PREDICT.get(kind, by_chance), **KINDS[kind])
-    plain, told = load.results(run(policy, load.episode())), record.one(lambda: policy, load)
+    plain, told = load.results(run(policy, load.episode())), record.record_window(lambda: policy, load)
     assert_frame_equal(told.results, plain, check_exact=True)
     spent = told.segments["to_s"] - told.segments["from_s"]
     by_job, jcts = spent.groupby(told.segments["job_id"]).sum(), plain.set_index("job_id")["jct_s"]

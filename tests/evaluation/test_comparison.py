@@ -1,4 +1,4 @@
-"""A comparison pairs windows, says how sure it is, and never compares what is not alike."""
+"""Comparisons are paired by window, have intervals, and refuse summaries of different windows."""
 
 import math
 
@@ -18,12 +18,12 @@ def summary(*jcts: float, seed: int = 0) -> pd.DataFrame:
 def test_ratios_are_paired_by_window_whatever_the_order_of_rows() -> None:
     result = compare(summary(50, 300, 20)[::-1], summary(100, 200, 40))
     assert result.ratio == pytest.approx((0.5 + 1.5 + 0.5) / 3)
-    assert result.geometric == pytest.approx((0.5 * 1.5 * 0.5) ** (1 / 3))
-    assert result.pooled == pytest.approx(370 / 340)
+    assert result.geometric_mean == pytest.approx((0.5 * 1.5 * 0.5) ** (1 / 3))
+    assert result.ratio_of_means == pytest.approx(370 / 340)
     assert (result.wins, result.windows) == (2, 3)
 
 
-def test_a_policy_against_itself_is_one_without_doubt_and_without_wins() -> None:
+def test_a_policy_against_itself_has_ratio_one_and_no_wins() -> None:
     assert compare(summary(3, 5, 8), summary(3, 5, 8)) == (1, 1, 1, 1, 1, 0, 3)
 
 
@@ -80,7 +80,7 @@ def test_seeds_that_differ_widen_the_interval_that_windows_alone_would_give() ->
     assert wide.high - wide.low > 3 * (narrow.high - narrow.low)
 
 
-def test_agents_that_are_alike_are_no_more_evidence_than_one() -> None:
+def test_identical_agents_are_no_more_evidence_than_one() -> None:
     ratios = np.linspace(0.8, 1.2, 30)
     one = compare(summary(*ratios), summary(*np.ones(30)))
     many = two_level(np.tile(ratios, (8, 1)))
@@ -91,15 +91,15 @@ def test_agents_are_compared_as_one() -> None:
     agents = [summary(50, 300, 20), summary(100, 200, 60)]
     result = compare_agents(agents, [summary(100, 200, 40)] * 2)
     assert result.ratio == pytest.approx((0.5 + 1.5 + 0.5 + 1 + 1 + 1.5) / 6)
-    assert result.geometric == pytest.approx((0.5 * 1.5 * 0.5 * 1.5) ** (1 / 6))
-    assert result.pooled == pytest.approx((370 + 360) / (2 * 340))
+    assert result.geometric_mean == pytest.approx((0.5 * 1.5 * 0.5 * 1.5) ** (1 / 6))
+    assert result.ratio_of_means == pytest.approx((370 + 360) / (2 * 340))
     assert (result.wins, result.windows) == (1, 3)  # of the agents' means 0.75, 1.25 and 1
     assert (result.ratio, result.low, result.high) == pytest.approx(two_level([[0.5, 1.5, 0.5], [1, 1, 1.5]]))
     assert compare_agents(agents[:1], agents[1:]) == compare(agents[0], agents[1])
 
 
 @pytest.mark.parametrize("shape", [(1, 5), (5, 1)])
-def test_one_seed_or_one_window_tells_nothing_of_the_spread(shape: tuple[int, int]) -> None:
+def test_one_seed_or_one_window_has_no_interval(shape: tuple[int, int]) -> None:
     result = two_level(np.ones(shape))
     assert result.ratio == 1
     assert math.isnan(result.low)

@@ -1,4 +1,4 @@
-"""Deadlines: a column, a baseline, two numbers and a flag, each declared once."""
+"""Deadlines: a column, a baseline, two metrics and a flag, each declared once."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pytest
 
 from gpu_cluster_gym import baselines, traces
 from gpu_cluster_gym.evaluate import main
-from gpu_cluster_gym.evaluation.results import summarise
+from gpu_cluster_gym.evaluation.metrics import summarise
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.workloads import Scenario, Workload, full_trace
@@ -17,7 +17,7 @@ from tests.cases.some_jobs import some_jobs
 
 
 def three_jobs(folder: Path, **columns: object) -> Workload:
-    """Return three jobs of a whole GPU, there at once: 100, 200 and 300 s."""
+    """Return three jobs of one GPU each, submitted at once: 100, 200 and 300 s."""
     jobs = {"job_id": list("abc"), "submit_s": 0.0, "num_gpus": 1, "duration_s": [100.0, 200.0, 300.0]}
     return full_trace(
         Scenario(**tiny.scenario(folder, pd.DataFrame(jobs | columns), cluster="1x1", physics="none"))
@@ -30,7 +30,7 @@ def ends(policy: str, load: Workload) -> list[float]:
     return found
 
 
-def test_what_is_due_first_starts_first(tmp_path: Path) -> None:
+def test_the_earliest_deadline_starts_first(tmp_path: Path) -> None:
     """C is due at 350, B at 900; A has no deadline: C 0-300, B 300-500, A 500-600."""
     assert ends("edf", three_jobs(tmp_path, deadline_s=[0.0, 900.0, 350.0])) == [600, 500, 300]
 
@@ -57,7 +57,7 @@ def test_a_window_without_deadlines_has_neither_number(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("slack", [0.25, 2.0])
-def test_deadlines_are_drawn_where_asked_for_from_what_is_believed(slack: float) -> None:
+def test_deadlines_are_drawn_from_profiled_run_times(slack: float) -> None:
     jobs = some_jobs(2000)
     made = traces.fill(jobs, seed=3, largest_gpu_gib=16.0, deadline_slack=slack)
     given = ((made["deadline_s"] - made["submit_s"]) / made["profiled_duration_s"]).to_numpy() - 1
@@ -69,7 +69,7 @@ def test_deadlines_are_drawn_where_asked_for_from_what_is_believed(slack: float)
     assert np.array_equal(same["deadline_s"], made["deadline_s"])
 
 
-def test_none_are_drawn_unasked_and_those_of_a_trace_stay() -> None:
+def test_without_slack_none_are_drawn_and_those_of_a_trace_are_kept() -> None:
     jobs = some_jobs(20)
     assert (traces.fill(jobs, seed=3, largest_gpu_gib=16.0)["deadline_s"] == 0).all()
     own = jobs.assign(deadline_s=np.arange(20.0))

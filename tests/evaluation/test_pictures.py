@@ -1,4 +1,4 @@
-"""What is drawn of a run is what it has left, in one file that needs nothing else, and in a paper's widths."""
+"""The HTML report is one self-contained file, figures have the widths of a paper, and both show the run's numbers."""
 
 import json
 import re
@@ -18,17 +18,17 @@ from matplotlib import image
 from gpu_cluster_gym.evaluate import main, read_choices
 from gpu_cluster_gym.evaluation import html_report, record
 from gpu_cluster_gym.evaluation.plot import __main__ as plot
-from gpu_cluster_gym.evaluation.plot import figures, frames, learning, series
-from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, INCHES, apart, style
+from gpu_cluster_gym.evaluation.plot import figures, run_tables
+from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, INCHES, spread_out, style
 from tests.cases import tiny
 from tests.conftest import ROOT
 
-STRANGE = "</script><b>0</b>"  # a job's name that would break a page that took it as it is
+STRANGE = "</script><b>0</b>"  # a job name that must be escaped
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a run of three policies on shared GPUs, with its page."""
+    """Return the folder of a run of three policies on shared GPUs, with its HTML report."""
     place = tmp_path_factory.mktemp("pictures")
     table = tiny.mixed(seed=1)
     table.loc[3, "job_id"] = STRANGE
@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ran(place: Path, table: pd.DataFrame, *more: str) -> Path:
-    """Run the command on a table of jobs, and return the folder that it fills."""
+    """Run the command on a table of jobs and return the run folder."""
     chosen = tiny.scenario(place, table, physics="memory,preemption,estimates,sharing,cores,cpu_jobs")
     flags = [f"--{flag.replace('_', '-')}={value}" for flag, value in chosen.items() if flag != "full_trace"]
     assert main([*more, *flags, "--full-trace", "--out", str(place / "out")]) == 0
@@ -57,7 +57,7 @@ def data_of(text: str) -> Any:
 # The page.
 
 
-def test_the_page_asks_nothing_of_a_network(text: str) -> None:
+def test_the_page_needs_no_network(text: str) -> None:
     assert set(re.findall(r"\w+://[\w./-]+", text)) == {"http://www.w3.org/2000/svg"}, (
         "a name, not an address"
     )
@@ -65,7 +65,7 @@ def test_the_page_asks_nothing_of_a_network(text: str) -> None:
     assert re.findall(loading, text) == []
 
 
-def test_nothing_is_left_to_be_filled_in(text: str) -> None:
+def test_no_placeholder_is_left(text: str) -> None:
     assert re.findall(r"@[A-Z]+@", text) == []
 
 
@@ -75,10 +75,10 @@ def test_names_do_not_break_the_page(text: str) -> None:
     assert text.count("</script>") == 2
 
 
-def test_the_pages_bars_are_those_of_the_record(folder: Path, text: str) -> None:
-    """Each second of each GPU, but for what rounding to a second changes."""
+def test_the_pages_bars_match_the_record(folder: Path, text: str) -> None:
+    """GPU-seconds are equal up to rounding to seconds."""
     data = data_of(text)
-    run = frames.read(folder)
+    run = run_tables.read(folder)
     for policy, segments in run.segments.items():
         numbers = np.array(data["episodes"]["0"][policy]["gantt"]).reshape(-1, 6)
         area = (numbers[:, 3] * numbers[:, 5]).sum()
@@ -96,21 +96,21 @@ def test_the_table_has_the_numbers_of_the_summary(folder: Path, text: str) -> No
         assert f"{numbers['mean_jct_s']:,.0f}" in row[1]
 
 
-def test_the_page_tells_where_it_comes_from(folder: Path, text: str) -> None:
-    about = json.loads((folder / "about.json").read_text())
-    assert about["versions"]["numpy"] in text
-    assert (about["commit"] or "not of a checkout") in text
+def test_the_page_has_its_provenance(folder: Path, text: str) -> None:
+    provenance = json.loads((folder / "provenance.json").read_text())
+    assert provenance["versions"]["numpy"] in text
+    assert (provenance["commit"] or "not from a checkout") in text
     assert "Drawn, not measured:" in text
-    assert all(escape(line) in text for line in about["origins"])
+    assert all(escape(line) in text for line in provenance["column_origins"])
     for choice in ("scenario: physics", "scenario: seed", "policy"):
         assert f"<td>{choice}</td>" in text
 
 
 def test_a_run_that_was_not_recorded_has_no_empty_pictures(tmp_path: Path) -> None:
-    run = frames.read(ran(tmp_path, tiny.jobs(8), "--policy", "fifo"))
+    run = run_tables.read(ran(tmp_path, tiny.jobs(8), "--policy", "fifo"))
     assert not run.recorded
     assert "episodes" not in data_of(html_report.text(run))
-    assert "was not recorded" in html_report.text(run)
+    assert "Schedules were not recorded" in html_report.text(run)
 
 
 def test_the_script_is_one_that_a_browser_runs(folder: Path) -> None:
@@ -126,28 +126,26 @@ def test_the_script_is_one_that_a_browser_runs(folder: Path) -> None:
     assert "NaN" not in done.stdout
 
 
-# What is too much to be seen.
+# Too many bars.
 
 
 def test_many_bars_become_shares_that_add_up_to_the_same(folder: Path) -> None:
-    run = frames.read(folder)
-    found = series.gantt(run, "srtf", 0, most=3)
-    assert isinstance(found, series.Shares)
+    run = run_tables.read(folder)
+    found = run_tables.gantt(run, "srtf", 0, max_bars=3)
+    assert isinstance(found, run_tables.Shares)
     assert found.row == "GPU"
     segments = run.segments["srtf"]
     alone = segments[segments["shared"] == 0]
     assert len(alone) == len(segments), "srtf shares nothing, so that shares add up"
     held = ((segments["to_s"] - segments["from_s"]) * segments["num_gpus"]).sum()
-    step = run.span_s(0) / series.COLUMNS
+    step = run.span_s(0) / run_tables.SHARE_BINS
     assert found.shares.sum() * step == pytest.approx(held)
 
 
-def test_a_page_of_too_many_bars_says_what_it_shows_instead(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(html_report, "MOST_BARS", 100)
-    text = html_report.text(frames.read(folder))
-    assert "the share of GPUs held is drawn instead" in text
+def test_a_page_of_too_many_bars_shows_shares(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html_report, "MAX_BARS", 100)
+    text = html_report.text(run_tables.read(folder))
+    assert "the share of GPUs allocated is drawn instead" in text
     kinds = [set(each) - {"timeline"} for each in data_of(text)["episodes"]["0"].values()]
     assert {"row", "shares"} in kinds
 
@@ -156,13 +154,13 @@ def test_a_page_of_too_many_bars_says_what_it_shows_instead(
 
 
 def test_curves_end_with_all_jobs() -> None:
-    times, shares = series.cdf(pd.DataFrame({"jct_s": [4.0, 1.0, 2.0, 2.0]}))
+    times, shares = run_tables.jct_cdf(pd.DataFrame({"jct_s": [4.0, 1.0, 2.0, 2.0]}))
     assert (times.tolist(), shares.tolist()) == ([1, 2, 2, 4], [0.25, 0.5, 0.75, 1])
 
 
-def test_sizes_are_by_what_jobs_ask_for() -> None:
-    places = frames.size_classes(pd.Series([0, 1, 2, 4, 5, 8, 9, 64]))
-    assert [frames.SIZES[place] for place in places] == [
+def test_size_classes_are_by_requested_gpus() -> None:
+    places = run_tables.size_classes(pd.Series([0, 1, 2, 4, 5, 8, 9, 64]))
+    assert [run_tables.SIZES[place] for place in places] == [
         "CPU only",
         "1 GPU",
         *["2-4 GPUs"] * 2,
@@ -171,21 +169,21 @@ def test_sizes_are_by_what_jobs_ask_for() -> None:
     ]
 
 
-def test_a_job_may_be_called_na(tmp_path: Path) -> None:
+def test_a_job_may_be_named_na(tmp_path: Path) -> None:
     table = tiny.jobs(6)
     table["job_id"] = ["NA", "null", "3", "4.0", "1e3", "z"]
-    run = frames.read(ran(tmp_path, table, "--policy", "fifo", "--record"))
+    run = run_tables.read(ran(tmp_path, table, "--policy", "fifo", "--record"))
     assert run.jobs["fifo"]["job_id"].tolist() == ["NA", "null", "3", "4.0", "1e3", "z"]
     assert set(run.segments["fifo"]["job_id"]) == {"NA", "null", "3", "4.0", "1e3", "z"}
 
 
-def test_a_window_begins_with_its_first_job_whatever_the_log_counts_from(tmp_path: Path) -> None:
+def test_a_windows_time_starts_at_its_first_submission(tmp_path: Path) -> None:
     runs = []
     for late in (0.0, 1.6e9):
         (tmp_path / f"{late}").mkdir()
         table = tiny.jobs(8)
         table["submit_s"] += late
-        runs.append(frames.read(ran(tmp_path / f"{late}", table, "--policy", "fifo", "--record")))
+        runs.append(run_tables.read(ran(tmp_path / f"{late}", table, "--policy", "fifo", "--record")))
     early, late_run = runs
     assert late_run.jobs["fifo"]["submit_s"].min() == 0
     assert late_run.span_s(0) == pytest.approx(early.span_s(0), abs=1e-3)
@@ -194,8 +192,8 @@ def test_a_window_begins_with_its_first_job_whatever_the_log_counts_from(tmp_pat
         assert ends[0] == pytest.approx(ends[1], abs=1e-3)
 
 
-def test_labels_are_moved_apart() -> None:
-    assert apart([1.0, 1.1, 5.0], 1.0) == pytest.approx([0.55, 1.55, 5.0])
+def test_labels_are_spread_out() -> None:
+    assert spread_out([1.0, 1.1, 5.0], 1.0) == pytest.approx([0.55, 1.55, 5.0])
 
 
 # Figures for a paper.
@@ -216,7 +214,7 @@ def test_every_picture_comes_in_the_papers_width(folder: Path, tmp_path: Path, w
 
 
 def outside(figure: Any) -> Sequence[str]:
-    """Return the texts of a figure that reach beyond its edge."""
+    """Return the texts of a figure that extend beyond its edge."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.text import Text
 
@@ -234,7 +232,7 @@ def outside(figure: Any) -> Sequence[str]:
 @pytest.mark.parametrize("name", figures.PICTURES)
 def test_no_label_is_cut_off(folder: Path, name: str, width: Any) -> None:
     with style(IN_PRINT):
-        assert outside(figures.PICTURES[name](frames.read(folder), width, None)) == []
+        assert outside(figures.PICTURES[name](run_tables.read(folder), width, None)) == []
 
 
 def test_the_same_run_gives_the_same_files(folder: Path, tmp_path: Path) -> None:
@@ -252,10 +250,10 @@ def test_the_same_run_gives_the_same_files(folder: Path, tmp_path: Path) -> None
     ("more", "said"),
     [
         (("--policy", "srft"), "did you mean 'srtf'"),
-        (("--window", "7"), "has no window 7: 0"),
+        (("--window", "7"), "has no window 7; choose from 0"),
     ],
 )
-def test_what_is_not_there_is_said(
+def test_unknown_policies_and_windows_are_refused(
     folder: Path, more: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert plot.main([str(folder), *more]) == 2
@@ -272,12 +270,12 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path, capsys: pytest.Captur
 DOCUMENT = (ROOT / "docs" / "pictures.md").read_text(encoding="utf-8")
 
 
-def test_the_documents_commands_are_such_that_there_are() -> None:
-    lines = re.findall(r"^    (?:python )?(gpu-cluster-gym plot|evaluate\.py) (.*)$", DOCUMENT, re.MULTILINE)
+def test_the_documents_commands_are_valid() -> None:
+    lines = re.findall(r"^    (gpu-cluster-gym plot|python evaluate\.py) (.*)$", DOCUMENT, re.MULTILINE)
     assert len(lines) == 5
     for command, text in lines:
         words = shlex.split(text)
-        if command == "evaluate.py":
+        if command == "python evaluate.py":
             assert read_choices(words).records
         else:
             assert plot.parser().parse_args(words).runs
@@ -292,11 +290,11 @@ def test_the_document_names_every_column_and_picture() -> None:
 
 
 def trained(place: Path, *agents: dict[str, Any], workload: str) -> Path:
-    """Leave the validations of some agents and the choices of a run as `train_agent.py` does."""
+    """Write validation curves of agents and the choices of a run as `train_agent.py` does."""
     for number, each in enumerate(agents):
         own = place / f"seed-{number}" if len(agents) > 1 else place
         own.mkdir(parents=True)
-        pd.DataFrame(each).to_csv(own / learning.CURVE, index=False)
+        pd.DataFrame(each).to_csv(own / figures.VALIDATION_CURVE, index=False)
     choices = {
         "workload": workload,
         "scenario": {"trace": None, "trace_file": None, "run_time_predictor": None},
@@ -305,18 +303,20 @@ def trained(place: Path, *agents: dict[str, Any], workload: str) -> Path:
     return place
 
 
-def test_how_agents_learned_is_a_line_an_agent_with_the_best_marked(tmp_path: Path) -> None:
-    first = {"step": [0, 2000], learning.GREEDY: [1.0, 0.95], learning.SAMPLED: [1.1, 0.99]}
+def test_learning_curves_have_a_line_per_agent_and_mark_the_best(tmp_path: Path) -> None:
+    first = {"step": [0, 2000], figures.GREEDY: [1.0, 0.95], figures.SAMPLED: [1.1, 0.99]}
     second = {
         "step": [0, 2000, 4000],
-        learning.GREEDY: [1.0, 0.9, 0.93],
-        learning.SAMPLED: [1.1, np.inf, 1.0],
+        figures.GREEDY: [1.0, 0.9, 0.93],
+        figures.SAMPLED: [1.1, np.inf, 1.0],
     }
     several = trained(tmp_path / "several", first, second, workload="mixed")
     alone = trained(tmp_path / "alone", first, workload="busy")
     again = trained(tmp_path / "again", second, workload="busy")
-    runs = [(learning.title(folder), learning.curves(folder)) for folder in (several, alone, again)]
-    mixed, busy, _ = learning.learning(runs).axes
+    runs = [
+        (figures.training_name(folder), figures.learning_curves(folder)) for folder in (several, alone, again)
+    ]
+    mixed, busy, _ = figures.learning(runs).axes
     assert [mixed.get_title(loc="left") or mixed.get_title(), len(busy.lines)] == ["mixed", 4]
     best = mixed.lines[-1].get_xydata()
     assert np.asarray(best).tolist() == [[2.0, 0.9]]

@@ -1,4 +1,4 @@
-"""What is kept of a run adds up to its results, GPU by GPU, and is what other programs read."""
+"""Records add up to the results, GPU by GPU, and their files follow the formats of evalys and Perfetto."""
 
 import json
 from collections.abc import Callable
@@ -12,9 +12,20 @@ import pytest
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluate import main
-from gpu_cluster_gym.evaluation import perfetto, record, report
-from gpu_cluster_gym.evaluation.gantt_bars import bars, binned, held_by_row, intervals, numbers_of, places
-from gpu_cluster_gym.evaluation.record import JOBSET, SEGMENTS, TIMELINE, Record
+from gpu_cluster_gym.evaluation import record
+from gpu_cluster_gym.evaluation.record import (
+    JOBSET,
+    SEGMENTS,
+    TIMELINE,
+    Record,
+    allocated_by_row,
+    format_intervals,
+    gantt_bars,
+    gpu_lanes,
+    parse_intervals,
+    time_means,
+)
+from gpu_cluster_gym.evaluation.runner import run_window
 from gpu_cluster_gym.workloads import Workload
 from tests.cases import tiny
 from tests.simulator.test_laws_physics import twins_of
@@ -33,8 +44,8 @@ def work() -> Workload:
 
 
 @pytest.fixture(scope="module")
-def told(work: Workload) -> Record:
-    return record.one(made("union"), work)
+def recorded(work: Workload) -> Record:
+    return record.record_window(made("union"), work)
 
 
 def segments_of(*rows: tuple[str, str, float, float, str]) -> pd.DataFrame:
@@ -44,75 +55,80 @@ def segments_of(*rows: tuple[str, str, float, float, str]) -> pd.DataFrame:
 # Tables.
 
 
-def test_results_are_those_of_a_run_that_is_not_recorded(work: Workload, told: Record) -> None:
-    pd.testing.assert_frame_equal(told.results, report.one(made("union"), work))
+def test_recording_does_not_change_the_results(work: Workload, recorded: Record) -> None:
+    pd.testing.assert_frame_equal(recorded.results, run_window(made("union"), work))
 
 
-def test_segments_add_up_to_what_the_results_say_of_each_job(told: Record) -> None:
-    segments = told.segments.assign(spent=told.segments["to_s"] - told.segments["from_s"])
+def test_segments_add_up_to_the_results_of_each_job(recorded: Record) -> None:
+    segments = recorded.segments.assign(spent=recorded.segments["to_s"] - recorded.segments["from_s"])
     spent = segments.pivot_table("spent", "job_id", "phase", aggfunc="sum", observed=False, fill_value=0.0)
-    spent = spent.loc[told.results["job_id"]]
+    spent = spent.loc[recorded.results["job_id"]]
     for column, phases in {"wait_s": WAITING, "overhead_s": OVERHEAD}.items():
-        assert spent[list(phases)].sum(axis=1).tolist() == pytest.approx(told.results[column].tolist())
-    ran = told.results["run_s"] + told.results["lost_s"]
+        assert spent[list(phases)].sum(axis=1).tolist() == pytest.approx(recorded.results[column].tolist())
+    ran = recorded.results["run_s"] + recorded.results["lost_s"]
     assert spent["running"].tolist() == pytest.approx(ran.tolist())
     assert ran.sum() > 0
-    assert told.results["wait_s"].sum() > 0
+    assert recorded.results["wait_s"].sum() > 0
 
 
-def test_columns_are_those_that_are_declared(told: Record) -> None:
-    assert list(told.segments) == list(SEGMENTS)
-    assert list(told.timeline) == list(TIMELINE)
-    assert list(told.executions) == [*JOBSET, "window"]
+def test_columns_are_those_that_are_declared(recorded: Record) -> None:
+    assert list(recorded.segments) == list(SEGMENTS)
+    assert list(recorded.timeline) == list(TIMELINE)
+    assert list(recorded.executions) == [*JOBSET, "window"]
 
 
-def test_gpus_and_nodes_are_as_many_as_are_held(work: Workload, told: Record) -> None:
-    segments = told.segments
-    assert [len(numbers_of(text)) for text in segments["gpus"]] == segments["num_gpus"].tolist()
+def test_gpus_and_nodes_match_the_allocation(work: Workload, recorded: Record) -> None:
+    segments = recorded.segments
+    assert [len(parse_intervals(text)) for text in segments["gpus"]] == segments["num_gpus"].tolist()
     node_of = np.repeat(np.arange(work.cluster.num_nodes), work.cluster.node_gpus)
     on_gpus = segments[segments["num_gpus"] > 0]
-    assert [numbers_of(text) for text in on_gpus["nodes"]] == [
-        sorted({*node_of[numbers_of(text)].tolist()}) for text in on_gpus["gpus"]
+    assert [parse_intervals(text) for text in on_gpus["nodes"]] == [
+        sorted({*node_of[parse_intervals(text)].tolist()}) for text in on_gpus["gpus"]
     ]
     on_cores = segments[(segments["num_gpus"] == 0) & (segments["cores"] > 0)]
     assert len(on_cores)
-    assert {len(numbers_of(text)) for text in on_cores["nodes"]} == {1}
+    assert {len(parse_intervals(text)) for text in on_cores["nodes"]} == {1}
 
 
-def test_times_on_gpus_are_the_rows_that_evalys_reads(told: Record) -> None:
-    """Each has its own name, none begins before it was submitted, and GPU-seconds are those of the segments."""
-    rows = told.executions
+def test_times_on_gpus_are_the_rows_that_evalys_reads(recorded: Record) -> None:
+    """Names are unique, no row starts before its submission, and GPU-seconds are those of the segments."""
+    rows = recorded.executions
     assert rows["job_id"].is_unique
     assert (rows["waiting_time"] >= 0).all()
     area = (
-        rows["execution_time"] * rows["allocated_resources"].map(lambda text: len(numbers_of(text)))
+        rows["execution_time"] * rows["allocated_resources"].map(lambda text: len(parse_intervals(text)))
     ).sum()
-    segments = told.segments
+    segments = recorded.segments
     assert area == pytest.approx(((segments["to_s"] - segments["from_s"]) * segments["num_gpus"]).sum())
     named = set(rows["job_id"].str.partition("#")[0])
-    assert named == set(told.results.loc[told.results["kind"] == "gpu", "job_id"])
+    assert named == set(recorded.results.loc[recorded.results["kind"] == "gpu", "job_id"])
 
 
 # Texts and places.
 
 
-def test_intervals_come_back_as_the_numbers_that_they_are_of() -> None:
-    assert intervals([0, 1, 2, 3, 6, 8, 9]) == "0-3 6 8-9"
-    assert numbers_of("0-3 6 8-9") == [0, 1, 2, 3, 6, 8, 9]
-    assert (intervals([]), numbers_of("")) == ("", [])
+def test_intervals_can_be_parsed_again() -> None:
+    assert format_intervals([0, 1, 2, 3, 6, 8, 9]) == "0-3 6 8-9"
+    assert parse_intervals("0-3 6 8-9") == [0, 1, 2, 3, 6, 8, 9]
+    assert (format_intervals([]), parse_intervals("")) == ("", [])
 
 
-def test_jobs_on_one_gpu_have_places_of_their_own() -> None:
-    """On GPU 0: a from 0 to 9, b beside it from 2 to 5, then c in b's place; on GPU 1 a alone."""
-    held = places(
+def test_jobs_on_one_gpu_have_separate_lanes() -> None:
+    """On GPU 0: a from 0 to 9, b in a second lane from 2 to 5, then c in that lane; on GPU 1 a alone."""
+    lanes = gpu_lanes(
         segments_of(("a", "running", 0, 9, "0-1"), ("b", "running", 2, 5, "0"), ("c", "running", 5, 7, "0"))
     )
-    assert held.to_numpy().tolist() == [[0, 0, 0, False], [1, 0, 1, False], [2, 0, 1, False], [0, 1, 0, True]]
+    assert lanes.to_numpy().tolist() == [
+        [0, 0, 0, False],
+        [1, 0, 1, False],
+        [2, 0, 1, False],
+        [0, 1, 0, True],
+    ]
 
 
 def test_a_bar_reaches_over_the_gpus_of_a_node_and_over_changes_of_cores() -> None:
-    """Job a: loads, runs on GPUs 0-2 of two nodes of two; its second time of running differs in cores alone."""
-    found = bars(
+    """Job a loads, then runs on GPUs 0-2 of two nodes of two; its second running segment differs in cores alone."""
+    found = gantt_bars(
         segments_of(
             ("a", "queued", 0, 1, ""),
             ("a", "loading", 1, 2, "0-2"),
@@ -130,22 +146,22 @@ def test_a_bar_reaches_over_the_gpus_of_a_node_and_over_changes_of_cores() -> No
     ]
 
 
-def test_bars_cover_what_the_segments_hold(work: Workload, told: Record) -> None:
-    found = bars(told.segments, work.cluster.node_gpus)
+def test_bars_cover_the_segments(work: Workload, recorded: Record) -> None:
+    found = gantt_bars(recorded.segments, work.cluster.node_gpus)
     area = ((found["to_s"] - found["from_s"]) * found["num_gpus"]).sum()
-    segments = told.segments
+    segments = recorded.segments
     assert area == pytest.approx(((segments["to_s"] - segments["from_s"]) * segments["num_gpus"]).sum())
     assert found["lanes"].max() > 1, "some share GPUs"
 
 
 def test_means_between_edges_are_those_of_the_steps() -> None:
-    """4 from 1 to 3, then 0 until 5, then 2 for good."""
-    found = binned(np.array([1.0, 3.0, 5.0]), np.array([4.0, 0.0, 2.0]), np.array([0.0, 2.0, 4.0, 8.0]))
+    """4 from 1 to 3, then 0 until 5, then 2."""
+    found = time_means(np.array([1.0, 3.0, 5.0]), np.array([4.0, 0.0, 2.0]), np.array([0.0, 2.0, 4.0, 8.0]))
     assert found.tolist() == [2.0, 2.0, 1.5]
 
 
-def test_a_shared_gpu_is_held_once() -> None:
-    held = held_by_row(
+def test_a_shared_gpu_counts_once() -> None:
+    held = allocated_by_row(
         segments_of(("a", "running", 0, 6, "0"), ("b", "running", 2, 8, "0-1")),
         np.array([0, 0]),
         np.array([0.0, 2.0, 6.0, 10.0]),
@@ -153,11 +169,11 @@ def test_a_shared_gpu_is_held_once() -> None:
     assert held.tolist() == [[0.5, 1.0, 0.5]]
 
 
-def test_held_gpus_are_those_of_the_totals(work: Workload, told: Record) -> None:
-    edges = np.linspace(0, told.segments["to_s"].max(), 13)
-    rows = held_by_row(told.segments, np.zeros(work.cluster.num_gpus, int), edges)
-    totals = told.timeline
-    means = binned(totals["time_s"].to_numpy(), totals["held_gpus"].to_numpy(), edges)
+def test_allocated_gpus_are_those_of_the_timeline(work: Workload, recorded: Record) -> None:
+    edges = np.linspace(0, recorded.segments["to_s"].max(), 13)
+    rows = allocated_by_row(recorded.segments, np.zeros(work.cluster.num_gpus, int), edges)
+    totals = recorded.timeline
+    means = time_means(totals["time_s"].to_numpy(), totals["held_gpus"].to_numpy(), edges)
     assert (rows[0] * work.cluster.num_gpus).tolist() == pytest.approx(means.tolist())
 
 
@@ -172,8 +188,8 @@ REQUIRED: dict[str, dict[str, Any]] = {
 """The fields of each kind of event in the Trace Event Format, and their types."""
 
 
-def test_events_are_such_as_the_format_has(work: Workload, told: Record) -> None:
-    text = perfetto.text(told.segments, told.timeline, work.cluster.node_gpus)
+def test_events_follow_the_trace_event_format(work: Workload, recorded: Record) -> None:
+    text = record.perfetto_text(recorded.segments, recorded.timeline, work.cluster.node_gpus)
     trace = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     assert set(trace) == {"traceEvents", "displayTimeUnit"}
     kinds = {event["ph"] for event in trace["traceEvents"]}
@@ -186,8 +202,8 @@ def test_events_are_such_as_the_format_has(work: Workload, told: Record) -> None
             assert all(isinstance(value, NUMBER) for value in event["args"].values())
 
 
-def test_slices_of_a_thread_never_overlap_and_each_has_a_name(work: Workload, told: Record) -> None:
-    events = list(perfetto.events(told.segments, told.timeline, work.cluster.node_gpus))
+def test_slices_of_a_thread_never_overlap_and_each_has_a_name(work: Workload, recorded: Record) -> None:
+    events = list(record.perfetto_events(recorded.segments, recorded.timeline, work.cluster.node_gpus))
     slices = [event for event in events if event["ph"] == "X"]
     assert sum(event["dur"] for event in slices) > 0
     named = {(each["pid"], each["tid"]) for each in events if each.get("name") == "thread_name"}
@@ -204,7 +220,7 @@ def test_slices_of_a_thread_never_overlap_and_each_has_a_name(work: Workload, to
 # By the command.
 
 
-def test_the_command_keeps_what_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_the_requested_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = tiny.scenario(tmp_path)
     flags = [f"--{flag.replace('_', '-')}={value}" for flag, value in chosen.items() if flag != "full_trace"]
     asked = ["--policy", "srtf", "fifo", *flags, "--full-trace"]
@@ -219,12 +235,12 @@ def test_the_command_keeps_what_is_asked_for(tmp_path: Path, capsys: pytest.Capt
     assert (plain.parent / "choices.json").read_bytes() == (kept.parent / "choices.json").read_bytes()
     assert list(pd.read_csv(kept / "evalys" / "0.csv")) == list(JOBSET)
     assert json.loads((kept / "perfetto" / "0.json").read_text())["traceEvents"]
-    about = json.loads((kept.parent / "about.json").read_text())
-    assert about["node_gpus"] == [8, 8]
-    assert any("Measured: " in note for note in about["notes"])
+    provenance = json.loads((kept.parent / "provenance.json").read_text())
+    assert provenance["node_gpus"] == [8, 8]
+    assert any("Measured: " in note for note in provenance["notes"])
 
 
-def test_a_paper_has_a_figure_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_paper_cannot_be_recorded(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--paper", "xion", "--report"]) == 2
     assert (
         "--record, --report and --perfetto go with --policy alone: leave them out" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""AITurbo's jobs are drawn as they are said to be, and its experiment says plainly what of the claim holds."""
+"""AITurbo's jobs have the stated distributions, and its experiment reports on the claim."""
 
 from contextlib import redirect_stdout
 from dataclasses import replace
@@ -27,7 +27,7 @@ from gpu_cluster_gym.workloads.aiturbo_ps import all_predictable, none_predictab
 from tests.experiments.test_experiments import Run
 
 JOBS = 40_000
-UNLIKELY = 4.0  # standard errors: one in 16,000 for what is drawn right
+UNLIKELY = 4.0  # standard errors: exceeded once in 16,000 correct draws
 LEAST_P = 1e-4
 
 
@@ -37,7 +37,7 @@ def many() -> pd.DataFrame:
 
 
 def is_near(values: Any, mean: float, spread: float) -> bool:
-    """Tell whether independent draws have a mean that they may have, given the deviation of one."""
+    """Return whether the mean of independent draws is plausible, given the standard deviation of one."""
     return bool(abs(np.mean(values) - mean) < UNLIKELY * spread / np.sqrt(len(values)))
 
 
@@ -46,11 +46,11 @@ def has_share(chosen: Any, share: float) -> bool:
 
 
 def is_drawn_from(values: Any, distribution: Any) -> bool:
-    """Tell whether Kolmogorov and Smirnov's test leaves it possible."""
+    """Return whether values pass a Kolmogorov-Smirnov test against a distribution."""
     return bool(stats.kstest(values, distribution.cdf).pvalue > LEAST_P)
 
 
-# What is drawn.
+# Distributions.
 
 
 def test_run_times_are_lognormal() -> None:
@@ -129,13 +129,13 @@ def test_a_job_may_have_one_worker_to_eight() -> None:
     assert (many()["cpu_cores"] == 5 * many()["num_gpus"]).all()
 
 
-# What must not be.
+# Independence.
 
 
 @pytest.mark.parametrize(
     "known", ["predictable_from", "num_gpus", "servers", "scaling_loss", "cpu_slowdown", "pause_s"]
 )
-def test_nothing_tells_how_long_a_job_will_run(known: str) -> None:
+def test_no_column_predicts_run_times(known: str) -> None:
     found = stats.spearmanr(many()[known], many()["duration_s"])
     assert abs(found.statistic) < UNLIKELY / np.sqrt(JOBS)
 
@@ -146,14 +146,14 @@ def test_run_times_are_the_same_whenever_jobs_turn_predictable() -> None:
     assert all(is_drawn_from(run_s[part], stats.lognorm(1.2, scale=4_500)) for part in parts)
 
 
-def test_how_far_an_estimate_is_off_does_not_tell_when_it_becomes_good() -> None:
+def test_the_error_of_an_estimate_is_independent_of_when_it_becomes_good() -> None:
     turns = many()["predictable_from"]
     later = (turns > 0) & (turns < 1)
     off = np.log(many()["profiled_duration_s"] / many()["duration_s"])
     assert abs(stats.spearmanr(off[later], turns[later]).statistic) < UNLIKELY / np.sqrt(later.sum())
 
 
-# The same again.
+# Reproducibility.
 
 
 def test_a_seed_decides_the_table() -> None:
@@ -225,7 +225,7 @@ def test_alone_in_its_shape_a_job_takes_its_run_time() -> None:
 
 
 def two_jobs(**columns: Any) -> Workload:
-    """Return two jobs of two workers and two servers on four GPUs, 1,000 s each, there at once."""
+    """Return two jobs of two workers and two servers on four GPUs, 1,000 s each, submitted at once."""
     scenario = replace(named("aiturbo_ps"), cluster="1x4-64c", physics="elastic")
     table = pd.DataFrame(
         {
@@ -253,7 +253,7 @@ def test_servers_on_gpus_make_jobs_wait_that_could_run_at_once() -> None:
 
 
 def test_aiturbo_gives_idle_gpus_to_who_can_use_them() -> None:
-    """The second job comes when the first has gone: as asked each takes 1,000 s on half of the GPUs."""
+    """The second job arrives after the first: in its requested shape each takes 1,000 s on half of the GPUs."""
     apart = two_jobs(submit_s=[0.0, 5000.0])
     assert ends(Tiresias(), apart) == pytest.approx([1000, 6000])
     first, second = ends(Aiturbo(), apart)
@@ -298,7 +298,7 @@ def test_the_console_says_what_is_inferred_and_what_is_not_scheduling(tiny: Run)
         "Inferred: the mechanism",
         "2 test windows of 12 jobs",
         "servers on cores",
-        "model of speed is off",
+        "speed model's error",
     )
     assert all(each in tiny.printed for each in words)
 
@@ -310,10 +310,10 @@ def test_the_figure_shows_something(tiny: Run) -> None:
     assert 0.02 < (picture[..., :3].min(axis=2) < 0.9).mean() < 0.5
 
 
-def test_the_model_of_speed_never_foretells_nothing(tiny: Run) -> None:
+def test_the_speed_model_never_predicts_zero(tiny: Run) -> None:
     (load,) = drawn("aiturbo_ps", 1, seed=3, jobs=40)
     errors = pd.DataFrame(aiturbo.errors_of_fit(load))
     assert len(errors) == 40
-    assert (errors["least_ms"] > 10).all()
+    assert (errors["min_ms"] > 10).all()
     assert errors["profiled"].mean() < 0.05
     assert errors["others"].mean() < 0.05

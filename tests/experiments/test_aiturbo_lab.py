@@ -1,4 +1,4 @@
-"""AITurbo's other workloads: bursts as Philly's, and jobs like those of its laboratory."""
+"""AITurbo's other workloads: arrivals as bursty as Philly's, and jobs like those of its laboratory."""
 
 from functools import cache
 
@@ -9,13 +9,13 @@ from pandas.testing import assert_frame_equal
 
 from gpu_cluster_gym import workloads
 from gpu_cluster_gym.baselines.aiturbo import Aiturbo
-from gpu_cluster_gym.experiments import _aiturbo_lab, aiturbo
+from gpu_cluster_gym.experiments import aiturbo
 from gpu_cluster_gym.experiments._trials import drawn
 from gpu_cluster_gym.workloads import Workload
 
 
 def test_bursty_arrivals_bring_the_same_jobs_over_the_same_time() -> None:
-    """Counts in tenths of the span vary no more than Poisson's where nothing bursts, and far more where it does."""
+    """The variance of arrival counts is near Poisson's without bursts, and far larger with bursts."""
     loads = drawn("aiturbo_ps", 10, seed=0)
     bursty = [aiturbo.as_bursty_as_philly(load) for load in loads]
     for load, other in zip(loads, bursty, strict=True):
@@ -27,7 +27,7 @@ def test_bursty_arrivals_bring_the_same_jobs_over_the_same_time() -> None:
 
 
 def dispersion(load: Workload) -> float:
-    """Return variance over mean of the jobs that come in each of 24 parts of the span."""
+    """Return variance over mean of the number of arrivals in 24 parts of the span."""
     counts = np.histogram(load.table["submit_s"], bins=24)[0]
     return float(counts.var() / counts.mean())
 
@@ -35,7 +35,7 @@ def dispersion(load: Workload) -> float:
 @cache
 def bursts() -> pd.DataFrame:
     window = workloads.Window("test", 0)
-    return pd.concat([_aiturbo_lab.burst(window, seed, 0.125).table for seed in range(60)])
+    return pd.concat([aiturbo.lab_workload(window, seed, 0.125).table for seed in range(60)])
 
 
 def test_the_laboratorys_jobs_are_as_those_fitted() -> None:
@@ -48,19 +48,19 @@ def test_the_laboratorys_jobs_are_as_those_fitted() -> None:
 
 
 def test_the_laboratorys_steps_take_as_long_as_the_simulator_says() -> None:
-    """A job of the burst runs alone for its steps times the seconds of an iteration of the simulator."""
-    load = _aiturbo_lab.burst(workloads.Window("test", 0), 3, 0.125)
+    """A job's run time is its steps times the simulator's seconds per iteration."""
+    load = aiturbo.lab_workload(workloads.Window("test", 0), 3, 0.125)
     episode = load.episode()
     steps = load.table["duration_s"].to_numpy() / episode.jobs["iteration_s"][: len(load.table)]
     assert np.exp(np.log(steps).mean()) == pytest.approx(458, rel=0.4)
-    slow, fast = (_aiturbo_lab.burst(workloads.Window("test", 0), 3, gbs).table for gbs in (0.125, 1.25))
+    slow, fast = (aiturbo.lab_workload(workloads.Window("test", 0), 3, gbs).table for gbs in (0.125, 1.25))
     assert (slow["duration_s"] > fast["duration_s"]).all()
 
 
 def test_rounds_that_restart_all_jobs_cost_their_share() -> None:
     (load,) = drawn("aiturbo_ps", 1, seed=0)
     policies = dict.fromkeys(("fifo", "srtf"), Aiturbo)
-    found = _aiturbo_lab.settings([load], policies, {"fifo": 0.0, "srtf": 124.0})
+    found = aiturbo.lab_settings([load], policies, {"fifo": 0.0, "srtf": 124.0})
     plain, never, often = (
         setting.workloads[0].table["duration_s"].to_numpy() for setting in (found[0], *found[2:])
     )

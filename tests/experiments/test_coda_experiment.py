@@ -1,4 +1,4 @@
-"""CODA's experiment: the needs of networks, arrays by width, and a workload on which the eliminator tells."""
+"""CODA's experiment: core needs of networks, arrays by width, and the effect of the eliminator."""
 
 from functools import cache
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from gpu_cluster_gym import experiments
 from gpu_cluster_gym.baselines.coda import Coda
-from gpu_cluster_gym.experiments import Found, Setting, _coda_needs, coda
+from gpu_cluster_gym.experiments import Found, Setting, coda
 from gpu_cluster_gym.experiments._trials import by_default, drawn
 from gpu_cluster_gym.simulator.cluster import uniform
 from gpu_cluster_gym.simulator.episode import Episode, run
@@ -15,7 +15,7 @@ from gpu_cluster_gym.simulator.physics import Physics
 from gpu_cluster_gym.workloads import Workload
 from gpu_cluster_gym.workloads.coda_mix import MODELS
 
-ASKED = ((1, 1), (1, 2), (1, 4), (2, 2))  # nodes, GPUs: those of which something is said here
+ASKED = ((1, 1), (1, 2), (1, 4), (2, 2))  # nodes, GPUs: the configurations tested here
 
 
 @cache
@@ -25,16 +25,16 @@ def a_day() -> Workload:
 
 @cache
 def measured() -> Found:
-    wanted = {_coda_needs.named(*each) for each in ASKED}
-    return experiments.simulate([each for each in _coda_needs.settings(a_day()) if each.name in wanted])
+    wanted = {coda.configuration_name(*each) for each in ASKED}
+    return experiments.simulate([each for each in coda.needs_settings(a_day()) if each.name in wanted])
 
 
 def test_a_network_needs_the_cores_that_keep_its_gpu_busy() -> None:
-    """By hand: alone on one GPU an iteration waits for the slower of computing and input / cores."""
+    """Alone on one GPU, an iteration takes the longer of computing and input / cores."""
     day = a_day()
     rows = day.table[day.table["kind"] == "gpu"].drop_duplicates("model").set_index("model")
     seconds = (rows["active_ms"] + rows["idle_ms"]) / 1000
-    found = _coda_needs.needs(measured(), (1, 1))["needs"]
+    found = coda.needs(measured(), (1, 1))["needs"]
     for model in MODELS:
         needed, compute, core_s = found[model], seconds[model], rows["input_core_s"][model]
         enough = [max(compute, core_s / cores) <= 1.02 * max(compute, core_s / 16) for cores in range(1, 17)]
@@ -42,19 +42,19 @@ def test_a_network_needs_the_cores_that_keep_its_gpu_busy() -> None:
 
 
 def test_networks_differ_in_need_and_across_nodes_language_needs_more() -> None:
-    one, apart = (_coda_needs.needs(measured(), each)["needs"] for each in ((1, 2), (2, 2)))
+    one, apart = (coda.needs(measured(), each)["needs"] for each in ((1, 2), (2, 2)))
     assert one["shufflenet_v2"] >= 6 > one["resnet50"] > one["bert_base"] == 1
     assert apart["bert_base"] > one["bert_base"]
 
 
 def test_coda_gives_about_what_a_network_needs() -> None:
-    found = _coda_needs.needs(measured(), (1, 4))
+    found = coda.needs(measured(), (1, 4))
     assert (found["coda"] - found["needs"]).abs().max() < 3
     assert (found["coda"] >= 0.9 * found["needs"]).all()
 
 
-def test_the_eliminator_tells_where_all_cpu_jobs_are_heavy() -> None:
-    """On the first hours of a day; for a whole one, of 4,000 jobs, the kernel would have to be compiled once more."""
+def test_the_eliminator_helps_if_all_cpu_jobs_are_heavy() -> None:
+    """On the first hours of a day, since a full day of 4,000 jobs would need another compilation of the kernel."""
     loads = coda.with_share(drawn("coda_mix", 1, seed=0, jobs=500), 1.0)
     policies = by_default("coda") | {coda.UNTHROTTLED: lambda: Coda(eliminator=False)}
     found = experiments.simulate([Setting("heavy", loads, policies)])
@@ -62,8 +62,8 @@ def test_the_eliminator_tells_where_all_cpu_jobs_are_heavy() -> None:
     assert with_it > without + 0.02
 
 
-def test_arrays_take_turns_where_the_first_in_order_would_go_on() -> None:
-    """Four GPUs: A and B, of two each, come first and run; C of two came before D of one. D's array holds nothing."""
+def test_arrays_by_width_take_turns() -> None:
+    """Four GPUs: A and B, of two each, run first; C of two comes before D of one, whose array has no allocation."""
     rows = [(0.0, 2, 100.0), (0.0, 2, 300.0), (1.0, 2, 100.0), (2.0, 1, 100.0)]
     array = np.zeros(len(rows), JOB)
     for record, (submit_s, gpus, run_s) in zip(array, rows, strict=True):

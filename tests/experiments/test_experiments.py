@@ -1,4 +1,4 @@
-"""An experiment holds policies against each other on the same jobs, and says plainly what of a claim holds."""
+"""Experiments compare policies on the same jobs and give a verdict on each claim."""
 
 import json
 import math
@@ -16,12 +16,12 @@ from matplotlib.image import imread
 
 from gpu_cluster_gym import experiments
 from gpu_cluster_gym.evaluate import main, read_choices
-from gpu_cluster_gym.evaluation import report
+from gpu_cluster_gym.evaluation import table
 from gpu_cluster_gym.evaluation.comparison import Estimate, estimate
-from gpu_cluster_gym.evaluation.metrics import NUMBERS
-from gpu_cluster_gym.evaluation.plot.style import apart
-from gpu_cluster_gym.experiments import Found, Setting, _tables, coda, xion, xonar
-from gpu_cluster_gym.experiments._claims import Claim, Needs
+from gpu_cluster_gym.evaluation.metrics import METRICS
+from gpu_cluster_gym.evaluation.plot.style import spread_out
+from gpu_cluster_gym.experiments import Found, Setting, _output, coda, xion, xonar
+from gpu_cluster_gym.experiments._paper import Claim, Needs
 from gpu_cluster_gym.experiments._trials import by_default, changed, drawn
 from gpu_cluster_gym.traces import modules
 from gpu_cluster_gym.workloads import Scenario
@@ -32,7 +32,7 @@ UNKNOWN = math.nan
 
 
 def claim(needs: Needs, *measured: float, paper: float = 1.0) -> Claim:
-    return Claim(f"It is {needs} so much.", Estimate(*measured), needs, paper)
+    return Claim(f"It is {needs} one.", Estimate(*measured), needs, paper)
 
 
 # Claims.
@@ -59,7 +59,7 @@ def claim(needs: Needs, *measured: float, paper: float = 1.0) -> Claim:
         ("at most", (UNKNOWN, UNKNOWN, UNKNOWN), "not sure"),
     ],
 )
-def test_the_whole_interval_decides_whether_the_papers_figure_is_reached(
+def test_the_whole_interval_decides_the_verdict(
     needs: Needs, measured: tuple[float, ...], verdict: str
 ) -> None:
     assert claim(needs, *measured).verdict == verdict
@@ -67,10 +67,10 @@ def test_the_whole_interval_decides_whether_the_papers_figure_is_reached(
 
 def test_a_claim_must_say_its_direction() -> None:
     with pytest.raises(ValueError, match="does not say 'at most'"):
-        Claim("It is at least so much.", Estimate(1, 1, 1), "at most", 1.0)
+        Claim("It is at least one.", Estimate(1, 1, 1), "at most", 1.0)
 
 
-def test_what_is_not_known_is_null() -> None:
+def test_an_unknown_value_is_null() -> None:
     row = claim("at least", 2.0, UNKNOWN, UNKNOWN).row()
     assert list(row) == COLUMNS
     assert (row["measured"], row["low"], row["high"]) == (2.0, None, None)
@@ -85,7 +85,7 @@ def summary(*numbers: float) -> pd.DataFrame:
 
 
 def test_trials_are_compared_in_pairs() -> None:
-    """Trials differ far more than policies do; in pairs the difference is certain."""
+    """Trials differ far more than policies, but the paired difference is certain."""
     trials = np.array([100.0, 1_000.0, 10_000.0])
     found = Found({}, {("here", "mine"): summary(*0.9 * trials), ("here", "other"): summary(*trials)})
     mine, other = ("here", "mine"), ("here", "other")
@@ -95,16 +95,16 @@ def test_trials_are_compared_in_pairs() -> None:
     assert found.mean(mine).low < 0.9 * 5_000 < found.mean(mine).high
 
 
-def test_one_trial_tells_nothing_of_the_spread() -> None:
+def test_one_trial_has_no_interval() -> None:
     one = estimate([3.0])
     assert one.mean == 3
     assert math.isnan(one.low)
-    assert (_tables.share(one), _tables.times(one)) == ("300.0 %", "3.00 times")
+    assert (_output.share(one), _output.times(one)) == ("300.0 %", "3.00 times")
 
 
-def test_intervals_are_written_plainly() -> None:
-    assert _tables.texts(Estimate(0.2, 0.1, 0.3), "{:.0%}") == ("20 %", "10-30 %")
-    assert _tables.texts(Estimate(0.2, -0.1, 0.3), "{:.1f}") == ("0.2", "-0.1 to 0.3")
+def test_intervals_as_text() -> None:
+    assert _output.texts(Estimate(0.2, 0.1, 0.3), "{:.0%}") == ("20 %", "10-30 %")
+    assert _output.texts(Estimate(0.2, -0.1, 0.3), "{:.1f}") == ("0.2", "-0.1 to 0.3")
 
 
 # Figures.
@@ -112,7 +112,7 @@ def test_intervals_are_written_plainly() -> None:
 
 @pytest.mark.parametrize("heights", [[1.0], [0.0, 5.0], [0.0, 0.1, 0.2], [0.0, 0.9, 1.0, 1.1, 5.0]])
 def test_names_of_curves_do_not_touch(heights: list[float]) -> None:
-    places = apart(heights, 0.5)
+    places = spread_out(heights, 0.5)
     assert len(places) == len(heights)
     assert all(upper - lower >= 0.5 - 1e-9 for lower, upper in pairwise(places))
     assert sum(places) == pytest.approx(sum(heights))
@@ -130,13 +130,13 @@ def test_every_paper_says_what_it_is_about(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", modules("experiments"))
-def test_every_paper_makes_something_of_whatever_was_found(name: str, tmp_path: Path) -> None:
-    """Simulated is nothing here: all numbers are drawn."""
+def test_every_paper_reports_any_outcome(name: str, tmp_path: Path) -> None:
+    """Nothing is simulated; all metrics are random."""
     paper = experiments.load(name)
-    found = imagined(paper.settings(1, 0))
+    found = random_outcome(paper.settings(1, 0))
     printed = StringIO()
     for part in paper.report(found):
-        report.console(printed).print(part)
+        table.console(printed).print(part)
     assert max(map(len, printed.getvalue().splitlines())) <= 120
     few = min(found.counts().values()) < 20
     assert ("fewer than 20 trials, intervals are too narrow" in " ".join(printed.getvalue().split())) == few
@@ -145,8 +145,8 @@ def test_every_paper_makes_something_of_whatever_was_found(name: str, tmp_path: 
     assert [path.name for path in pictures] == [f"{name}.png", f"{name}.svg"]
 
 
-def imagined(settings: Sequence[Setting]) -> Found:
-    """Return trials of these settings with numbers drawn at random, and jobs that end when they come."""
+def random_outcome(settings: Sequence[Setting]) -> Found:
+    """Return trials of the settings with random metrics and constant job times."""
     rng = np.random.default_rng(1)
     found = Found({}, {})
     for setting in settings:
@@ -158,15 +158,15 @@ def imagined(settings: Sequence[Setting]) -> Found:
             ]
         )
         for policy in setting.policies:
-            numbers = {name: rng.uniform(0.5, 1.5, len(windows)) for name in NUMBERS}
+            numbers = {name: rng.uniform(0.5, 1.5, len(windows)) for name in METRICS}
             found.summaries[setting.name, policy] = windows.assign(**numbers)
             ones = dict.fromkeys(("finish_s", "wait_s", "run_s", "core_s"), 1.0)
             found.results[setting.name, policy] = jobs.assign(**ones)
     return found
 
 
-def test_nobody_depends_on_what_running_out_of_memory_costs_if_nobody_does() -> None:
-    """Xonar is not run again where only that cost changes."""
+def test_the_cost_of_failures_has_no_effect_without_failures() -> None:
+    """So Xonar is not run again in settings that change only that cost."""
     usual = drawn("xonar_memory", 2, seed=0)
     costly = changed(usual, restart_delay=600.0, peak_at=0.5, oom_victim="newcomer")
     found = experiments.simulate(
@@ -178,7 +178,7 @@ def test_nobody_depends_on_what_running_out_of_memory_costs_if_nobody_does() -> 
     assert found.other_ends(("usual", "xonar"), ("costly", "xonar")).mean == 0
 
 
-def test_the_first_places_of_the_sweeps_are_the_workloads_own() -> None:
+def test_sweeps_start_at_the_workloads_values() -> None:
     for kind in ("mix", "memory"):
         (load,) = drawn(f"xonar_{kind}", 1, seed=0)
         assert (load.scenario.restart_delay, load.scenario.peak_at) == (xonar.RESTART_S, xonar.PEAKS[0])
@@ -206,7 +206,7 @@ def test_a_changed_workload_has_the_same_jobs(change: Any) -> None:
 
 
 class Run(NamedTuple):
-    """What a command printed and left."""
+    """Printed text and run folder of a command."""
 
     printed: str
     folder: Path
@@ -244,7 +244,7 @@ def test_a_run_folder_holds_everything(tiny: Run) -> None:
     assert choices["scenario"]["seed"] == 1
 
 
-def test_a_run_folder_gives_its_choices_again(tiny: Run) -> None:
+def test_choices_can_be_read_from_the_run_folder(tiny: Run) -> None:
     again = read_choices(["--config", str(tiny.folder)])
     assert (again.paper, again.windows, again.scenario) == ("xion", 2, Scenario(seed=1))
 
@@ -257,8 +257,8 @@ def test_claims_are_rows_of_known_columns(tiny: Run) -> None:
     assert all(row["low"] <= row["measured"] <= row["high"] for row in rows)
 
 
-def test_xion_keeps_its_limits_in_every_trial(tiny: Run) -> None:
-    """Nothing paid for preemption: SRTF, job by job. Endless pauses: no preemption, hence SJF."""
+def test_xion_equals_its_limits_in_every_trial(tiny: Run) -> None:
+    """Without overhead Xion is SRTF; with endless overhead it never preempts, so it is SJF."""
     trials = pd.read_csv(tiny.folder / "trials.csv").set_index(["setting", "policy"])
     ends = trials["mean_jct_s"]
     assert ends[xion.FREE, "xion"].tolist() == ends[xion.FREE, "srtf"].tolist()
@@ -268,18 +268,18 @@ def test_xion_keeps_its_limits_in_every_trial(tiny: Run) -> None:
 def test_every_trial_is_kept_and_the_summary_is_made_of_them(tiny: Run) -> None:
     trials = pd.read_csv(tiny.folder / "trials.csv")
     assert list(trials)[:4] == ["setting", "policy", "window", "seed"]
-    assert set(trials.columns[4:]) <= set(NUMBERS)
+    assert set(trials.columns[4:]) <= set(METRICS)
     assert trials.groupby(["setting", "policy"])["window"].nunique().eq(2).all()
     kept = json.loads((tiny.folder / "summary.json").read_text())
     assert (kept["paper"], kept["trials"][xion.USUAL]) == ("xion", 2)
     means = kept["means_over_trials"]
     for (setting, policy), rows in trials.groupby(["setting", "policy"]):
-        told = means[setting][policy]["mean_jct_s"]["mean"]
-        assert told == pytest.approx(rows["mean_jct_s"].mean())
+        saved = means[setting][policy]["mean_jct_s"]["mean"]
+        assert saved == pytest.approx(rows["mean_jct_s"].mean())
 
 
 def test_policies_meet_the_same_jobs_in_every_setting(tiny: Run) -> None:
-    """FIFO never pauses a job, so whatever a pause costs its trials are the same to the last bit."""
+    """FIFO never pauses a job, so its trials do not depend on the cost of a pause."""
     trials = pd.read_csv(tiny.folder / "trials.csv")
     alike = [xion.USUAL, *map(xion.overhead, (*xion.OVERHEADS_S, xion.ENDLESS_S))]
     fifo = trials[(trials["policy"] == "fifo") & trials["setting"].isin(alike)]
@@ -299,14 +299,14 @@ def test_the_console_says_what_is_inferred_and_what_sjf_does(tiny: Run) -> None:
         "Inferred: the rule",
         "2 test windows of 120 jobs",
         "SJF, which never preempts",
-        "Refuting",
+        "Counterexample",
     ):
         assert words in tiny.printed or words.lower() in tiny.printed.lower()
     assert str(tiny.folder / "xion.png") in tiny.printed
 
 
-def test_poor_profiles_let_jobs_run_out_of_memory() -> None:
-    """Exact ones do not: else a claim of no failures could not fail."""
+def test_inexact_profiles_let_jobs_run_out_of_memory() -> None:
+    """With exact profiles no job does. So the claim of no failures can fail."""
     loads = drawn("xonar_memory", 8, seed=0)
     off = xonar.misprofiled(loads, 0.2)
     found = experiments.simulate(

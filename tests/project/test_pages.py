@@ -13,8 +13,8 @@ import gymnasium
 import pytest
 
 from docs.pages import api, benchmark, columns, environment, policies
+from docs.pages.fill import filled
 from gpu_cluster_gym import baselines
-from gpu_cluster_gym.evaluation.marks import filled
 from tests.cases import tiny
 from tests.conftest import ROOT
 

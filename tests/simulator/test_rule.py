@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
 from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
 from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Wait

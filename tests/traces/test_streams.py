@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_cluster_gym import traces
-from gpu_cluster_gym.evaluation import report
+from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.traces import _fill_missing as _fill
 from gpu_cluster_gym.traces import _streams, stream
@@ -106,12 +106,12 @@ def test_a_whole_trace_shares_no_seed_with_a_window() -> None:
 def test_one_table_holds_windows_of_one_split() -> None:
     loads = [prepare(filled_jobs(), Scenario(), window=Window(split, 0)) for split in ("test", "train")]
     with pytest.raises(ValueError, match="windows of test and train in one table"):
-        report.simulate({"fifo": lambda: Ranking("submit")}, loads)
+        runner.simulate({"fifo": lambda: Ranking("submit")}, loads)
 
 
 def test_whatever_is_drawn_is_drawn_by_name() -> None:
     """Intervals of statistics, and the cells of a fit, apart: their seeds are no part of what is simulated."""
-    statistics = {"evaluation/comparison.py", "evaluation/protocol.py"}
+    statistics = {"evaluation/comparison.py"}
     apart = {"traces/_streams.py", "agents/history.py", *statistics}
     assert {
         path for path in product_sources() if "default_rng" in (ROOT / path).read_text(encoding="utf-8")

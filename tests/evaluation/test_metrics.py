@@ -1,4 +1,4 @@
-"""Every number comes from one table of results, and is what its name says."""
+"""Metrics are computed from one results table, and match values computed by hand."""
 
 import math
 from typing import Any
@@ -7,17 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpu_cluster_gym.evaluation.metrics import NUMBERS
-from gpu_cluster_gym.evaluation.results import pool, summarise
+from gpu_cluster_gym.evaluation.metrics import METRICS, pool, summarise
 from gpu_cluster_gym.simulator.results import COLUMNS, table
 
 
 def episode(**changed: Any) -> dict[str, Any]:
-    """Return three jobs on two GPUs, as an episode would hand them over.
+    """Return three jobs on two GPUs, as columns of a results table.
 
-    a (1 GPU) runs from 0 to 1000. b (2 GPUs) comes at 100, waits till 1000, runs 100 s that it loses, waits
-    50 s for its restart and runs 400 s. c (1 GPU) runs 10 s, pauses for 20 s, waits 1590 s, loads for 30 s
-    and runs 150 s, till 1800. (b and c are not held to the two GPUs: only the sums matter here.)
+    a (1 GPU) runs from 0 to 1000. b (2 GPUs) arrives at 100, waits until 1000, runs 100 s that are lost, waits 50 s for
+    its restart and runs 400 s. c (1 GPU) runs 10 s, pauses for 20 s, waits 1590 s, loads for 30 s and runs 150 s, until
+    1800. Together b and c exceed the two GPUs, since only the sums matter here.
     """
     columns = {
         "window": 3,
@@ -40,7 +39,7 @@ def episode(**changed: Any) -> dict[str, Any]:
 
 
 def cut_episode() -> pd.DataFrame:
-    """Return the three jobs cut at 1700, when c has run 60 s of its last stretch."""
+    """Return the three jobs cut at 1700, when c has run 50 s after its restart."""
     return table(
         **episode(
             finish_s=[1000.0, 1550.0, np.nan], wait_s=[0.0, 950.0, 1590.0], run_s=[1000.0, 400.0, 60.0]
@@ -92,7 +91,7 @@ def test_every_column_of_a_summary_is_declared() -> None:
     more = {"busy_s": [900.0, 100.0, 0.0], "core_s": [1.0, 2.0, 3.0], "deadline_s": [0.0, 0.0, 9.0]}
     one_without = episode(num_gpus=[1, 2, 0], **more)
     summary = summarise(table(**one_without), gpus=2, cores=12, owners=owners)
-    assert list(summary) == ["window", "seed", *NUMBERS]
+    assert list(summary) == ["window", "seed", *METRICS]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +175,8 @@ def test_ids_that_repeat_over_windows_find_their_owner_by_window() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "complaint"), [(["a", "b"], "not among the owners"), (["a", "b", "c", "c"], "many-to-one")]
+    ("ids", "complaint"),
+    [(["a", "b"], "missing from the owners' table"), (["a", "b", "c", "c"], "many-to-one")],
 )
 def test_owners_that_do_not_fit_are_refused(ids: list[str], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):

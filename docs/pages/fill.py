@@ -1,13 +1,13 @@
-"""Pages whose tables stand between marks and are made anew by a command."""
+"""Tables in pages, generated between marks `<!-- NAME: begin -->` and `<!-- NAME: end -->`."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 
 def filled(page: Path, tables: Mapping[str, Callable[[], str]]) -> str:
-    """Return the text of a page with each of its tables made anew, between the marks of its name.
+    """Return the text of a page with each table generated between the marks of its name.
 
-    ValueError where the page lacks the marks.
+    ValueError if the page lacks the marks.
     """
     text = page.read_text(encoding="utf-8")
     for name, make in tables.items():
