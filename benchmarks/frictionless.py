@@ -20,8 +20,8 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation.comparison import estimate
 from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE
-from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
-from gpu_cluster_gym.simulator.rule import Rule, memory_of
+from gpu_cluster_gym.simulator.kernel.union import decide
+from gpu_cluster_gym.simulator.rule_policy import Rule, memory_of
 from gpu_cluster_gym.workloads import named, windows
 
 SCHEDULES = [(price, exponent) for exponent in (0.5, 0.8, 1.0, 1.2) for price in (1.0, 2.0, 4.0)]
@@ -135,10 +135,10 @@ def compared(episode: Episode, rule: Rule) -> Compared:
     jobs, states = episode.jobs, episode.states
     count, gpus, gpu_jobs = len(jobs), int(states["num_gpus"][0]), jobs["num_gpus"] > 0
     memory = memory_of(rule, states, jobs, episode.histories)
-    rule_over_moves.run_until(states, 0, memory, 0, jobs, float(jobs["submit_s"][-1]))
+    decide.run_until(states, 0, memory, 0, jobs, float(jobs["submit_s"][-1]))
     now = float(states["clock"][0])
     left = left_of(episode)
-    rule_over_moves.run_until(states, 0, memory, 0, jobs, np.inf)
+    decide.run_until(states, 0, memory, 0, jobs, np.inf)
     ended = states["finish_s"][0, :count]
     spent = (
         float((ended - jobs["submit_s"])[gpu_jobs].sum()),

@@ -6,8 +6,8 @@ from functools import cache, partial
 from benchmarks.timing import Contest, Setting, Work, row
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
-from gpu_cluster_gym.simulator.rule import Rollouts, Rule, memory_of
+from gpu_cluster_gym.simulator.kernel.union import decide
+from gpu_cluster_gym.simulator.rule_policy import Rollouts, Rule, memory_of
 from gpu_cluster_gym.workloads import Workload, named, windows
 
 PAPERS = ("xonar", "xion", "coda", "aiturbo")
@@ -60,13 +60,13 @@ def rollout(setting: Setting) -> Contest:
     episode = load.episode()
     memory = memory_of(Rule(), episode.states, episode.jobs, episode.histories)
     until = float(episode.jobs["submit_s"][len(episode.jobs) // 2])
-    rule_over_moves.run_until(episode.states, 0, memory, 0, episode.jobs, until)
+    decide.run_until(episode.states, 0, memory, 0, episode.jobs, until)
     room = Rollouts(episode.states, memory, episode.jobs)
 
     def work(_: object) -> None:
         for seed in range(ROLLOUTS):
             room.copy(episode.states, 0, memory, 0, episode.jobs)
-            room.imagine(seed)
+            room.sample_belief(seed)
             room.run()
 
     return Contest(Work(work, ROLLOUTS))

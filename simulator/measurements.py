@@ -43,7 +43,7 @@ def expected_s(source: Source) -> np.ndarray:
     """Run time of a job, expected from its estimate and the like jobs of its batch; of one that has ended, its own.
 
     The estimate, or what has come in its place, where the scenario names no `history`; see
-    `simulator.kernel.rule.history`.
+    `simulator.kernel.union.estimates`.
     """
     seconds: np.ndarray = source.believed[0].copy()
     return seconds

@@ -10,7 +10,7 @@ from gpu_cluster_gym.simulator.history import records_of
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster import listing, noise
 from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY
-from gpu_cluster_gym.simulator.kernel.rule import history as kernel_history
+from gpu_cluster_gym.simulator.kernel.union import estimates
 from gpu_cluster_gym.simulator.policy import Action
 
 
@@ -123,7 +123,7 @@ class Source:
         moment = self.instant, int(self.state.num_begun)
         if self._believed_at != moment:
             self._believed = np.empty((3, self.arrived))
-            kernel_history.believed(self.states, 0, self.jobs, self.histories, self._believed)
+            estimates.expectations(self.states, 0, self.jobs, self.histories, self._believed)
             self._believed_at = moment
         return self._believed
 
@@ -131,7 +131,7 @@ class Source:
     def readings(self) -> np.ndarray:
         """How busy each job's GPUs were that it had alone, and cores a GPU that follow: (2, jobs)."""
         read = np.empty((2, self.arrived))
-        kernel_history.readings(self.states, 0, self.jobs, read)
+        estimates.readings(self.states, 0, self.jobs, read)
         return read
 
     def declared(self, field: str) -> np.ndarray:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from benchmarks.frictionless import Jobs, compared, finish_s, left_of
-from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
-from gpu_cluster_gym.simulator.rule import Rule, memory_of
+from gpu_cluster_gym.simulator.kernel.union import decide
+from gpu_cluster_gym.simulator.rule_policy import Rule, memory_of
 from gpu_cluster_gym.workloads import named, windows
 
 
@@ -38,9 +38,9 @@ def test_what_a_running_job_has_done_so_far_counts() -> None:
     episode = windows(named("quick"), "train", 1)[0].episode()
     jobs_there = episode.jobs
     memory = memory_of(Rule(), episode.states, jobs_there, episode.histories)
-    rule_over_moves.run_until(episode.states, 0, memory, 0, jobs_there, float(jobs_there["submit_s"][-1]))
+    decide.run_until(episode.states, 0, memory, 0, jobs_there, float(jobs_there["submit_s"][-1]))
     left, began = left_of(episode), float(episode.state.clock)
-    rule_over_moves.run_until(episode.states, 0, memory, 0, jobs_there, began + 1.0)
+    decide.run_until(episode.states, 0, memory, 0, jobs_there, began + 1.0)
     done, passed = left - left_of(episode), float(episode.state.clock) - began
     assert passed > 0
     assert done.max() == pytest.approx(passed)
