@@ -19,9 +19,9 @@ from gpu_cluster_gym.agents.training import Training, usual
 from gpu_cluster_gym.evaluation.run_folder import BEST
 from gpu_cluster_gym.simulator.choice import changed
 from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES
-from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
 from gpu_cluster_gym.simulator.kernel.slots.features import QUEUE_FEATURES, TOTALS
-from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.kernel.union.load import LOAD
+from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.workloads import Scenario
 
 CHOICES, WEIGHTS = "agent.json", "weights.safetensors"

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from gpu_cluster_gym.envs.openings import Opening
 from gpu_cluster_gym.envs.steer import DECISIONS, Steering
 from gpu_cluster_gym.simulator.choice import check, choice
-from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
-from gpu_cluster_gym.simulator.rule import RULE_PARAMETERS, Rule
-from gpu_cluster_gym.simulator.steered import REACH, Offsets
+from gpu_cluster_gym.simulator.kernel.union.load import LOAD
+from gpu_cluster_gym.simulator.rule_policy import REACH, RULE_PARAMETERS, Offsets, Rule
 from gpu_cluster_gym.traces import stream
 
 SEARCHED = tuple(each.name for each in RULE_PARAMETERS if each.scale > 0)
@@ -36,7 +35,7 @@ class Searching:
     hidden: int = choice(0, least=0)
     """Hidden units of a network from the load to the weights; without any, the weights are constants."""
     loads: tuple[str, ...] = LOAD
-    """What such a network sees of the load (`simulator.kernel.rule.load`)."""
+    """What such a network sees of the load (`simulator.kernel.union.load`)."""
     population: int = choice(16, least=4)
     """Candidates a generation."""
     sigma: float = choice(0.5, above=0)
@@ -186,4 +185,4 @@ def acting(vector: Floats, searching: Searching) -> Act:
 
 def rule_of(vector: Floats, searching: Searching) -> Rule:
     """Return the rule with the constants of a vector, held to their bounds as in a search."""
-    return Offsets(Rule(), searching.weights).rule(vector / REACH)
+    return Offsets(Rule(), searching.weights).rule_at(vector / REACH)

@@ -14,7 +14,7 @@ from scipy.cluster.vq import kmeans2
 from gpu_cluster_gym.simulator.episode import Episode, asking, discipline_of, run
 from gpu_cluster_gym.simulator.history import History, batches, nearest, profiles
 from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
-from gpu_cluster_gym.simulator.kernel.rule.history import MOST_CELLS, SIZES
+from gpu_cluster_gym.simulator.kernel.union.estimates import MAX_CELLS, NUM_GPU_CLASSES
 from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.workloads import Workload
@@ -70,7 +70,7 @@ def written_down(load: Workload, policy: Policy) -> pd.DataFrame:
     known = {
         "window": load.window.number,
         "batch": batches(jobs.user, jobs.num_gpus, jobs.submit_s, whole_s, GAP_S),
-        "size": [min(int(gpus).bit_length(), SIZES - 1) for gpus in jobs.num_gpus],
+        "size": [min(int(gpus).bit_length(), NUM_GPU_CLASSES - 1) for gpus in jobs.num_gpus],
         "run": np.log(np.maximum(jobs.attained_s, 1.0)),
         "first": np.log(np.maximum(noting.estimate_s, 1.0)),
         "last": np.log(np.maximum(jobs.estimate_s, 1.0)),
@@ -90,7 +90,7 @@ def fit(rows: pd.DataFrame, fitted_on: str = "", *, cores: bool = True) -> Fitte
         "bad_error": _rms((rows["first"] - rows["run"])[~rows["good_at_first"]]),
     }
     usual = max(errors.values())  # where no job is of a kind
-    level = rows.groupby("size")["run"].mean().reindex(range(SIZES)).fillna(rows["run"].mean())
+    level = rows.groupby("size")["run"].mean().reindex(range(NUM_GPU_CLASSES)).fillna(rows["run"].mean())
     about = rows["run"] - rows["size"].map(level)
     within = _within(about, rows["batch"])
     figures: dict[str, Any] = {
@@ -133,7 +133,7 @@ def _cells(read: pd.DataFrame, scale: Sequence[float]) -> np.ndarray:
     GPUs were not, or, without any of these, of all.
     """
     points = read[PROFILE].to_numpy() / np.array(scale)
-    count = int(np.clip(len(points) // JOBS_A_CELL, 1, MOST_CELLS))
+    count = int(np.clip(len(points) // JOBS_A_CELL, 1, MAX_CELLS))
     _, cell = kmeans2(points, count, minit="++", seed=np.random.default_rng(0), missing="warn")
     rows = []
     for number in np.unique(cell):

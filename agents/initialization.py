@@ -14,9 +14,8 @@ from gpu_cluster_gym.agents.steer_network import SteerNetwork
 from gpu_cluster_gym.agents.training import CONSTANTS, UNION, Training
 from gpu_cluster_gym.evaluation.choices import workload_like
 from gpu_cluster_gym.evaluation.run_folder import agent_folder
-from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
-from gpu_cluster_gym.simulator.rule import Rule
-from gpu_cluster_gym.simulator.steered import Offsets
+from gpu_cluster_gym.simulator.kernel.union.load import LOAD
+from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule
 from gpu_cluster_gym.workloads import Scenario
 
 
@@ -107,4 +106,4 @@ def held(agent: Agent, noted: Mapping[str, float]) -> Rule | None:
     names = [f"offset_{weight}" for weight in weights]
     if not weights or any(name not in noted for name in names):
         return None
-    return Offsets(agent.start, weights).rule(np.array([noted[name] for name in names]))
+    return Offsets(agent.start, weights).rule_at(np.array([noted[name] for name in names]))

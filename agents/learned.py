@@ -15,7 +15,7 @@ from gpu_cluster_gym.agents.slot_network import SlotNetwork
 from gpu_cluster_gym.agents.steer_network import SteerNetwork
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 from gpu_cluster_gym.simulator.policy import Policy
-from gpu_cluster_gym.simulator.steered import Offsets, Steered, arrivals_between
+from gpu_cluster_gym.simulator.rule_policy import Offsets, Steered, arrivals_per_decision
 
 
 def load(folder: str | Path) -> Policy:
@@ -27,7 +27,7 @@ def policy_of(agent: Agent) -> Policy:
     """Return an agent as a policy; torch computes on one thread, since its network is small."""
     torch.set_num_threads(1)
     if isinstance(agent.network, SteerNetwork):
-        every = arrivals_between(agent.scenario.jobs, agent.training.decisions)
+        every = arrivals_per_decision(agent.scenario.jobs, agent.training.decisions)
         return Steered(Offsets(agent.start, agent.training.weights), every, agent.network.choose)
     if isinstance(agent.network, MoveNetwork):
         choose = partial(best_move, agent.network)

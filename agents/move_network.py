@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from gpu_cluster_gym.agents.scoring import FORBIDDEN, ScoringNetwork
-from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES, KINDS, MOST_MOVES
-from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES, KINDS, MAX_MOVES
+from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 
 OWN, KIND = FEATURES.index("own_choice"), FEATURES.index(KINDS[0])
 PARTS = ("load", "mask", "moves")
@@ -40,8 +40,8 @@ class Listed(NamedTuple):
     @classmethod
     def of(cls, flat: Tensor) -> "Listed":
         """Take apart a (B, n) batch of vectors."""
-        load, mask, moves = flat.split((len(LOAD), MOST_MOVES, MOST_MOVES * len(FEATURES)), dim=1)
-        return cls(moves.unflatten(1, (MOST_MOVES, -1)), load, mask > 0)
+        load, mask, moves = flat.split((len(LOAD), MAX_MOVES, MAX_MOVES * len(FEATURES)), dim=1)
+        return cls(moves.unflatten(1, (MAX_MOVES, -1)), load, mask > 0)
 
 
 def flat(seen: Mapping[str, np.ndarray]) -> Tensor:

@@ -20,7 +20,7 @@ from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
 from gpu_cluster_gym.envs.batch import BatchEnv
 from gpu_cluster_gym.envs.moves import Choosing
 from gpu_cluster_gym.envs.rule_batch import RuleVectorEnv
-from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.rule_policy import Rule
 
 
 class MovesLearner(Learner):

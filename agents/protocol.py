@@ -27,7 +27,7 @@ from gpu_cluster_gym.evaluation.run_folder import BEST, agent_folder
 from gpu_cluster_gym.evaluation.table_notes import FULL_WINDOWS, lever_off
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Policy
-from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.workloads import Scenario, Workload, applicable, in_words, shifted, up_to, windows
 
 LADDER = (

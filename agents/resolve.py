@@ -112,9 +112,8 @@ def folder_of(policy: str) -> Path:
 
 def looking_ahead(name: str, policy: "Policy | type") -> "Policy":
     """Return `lookahead` on top of a policy; ValueError where that is no rule over moves, and steers none."""
-    from gpu_cluster_gym.simulator.look_ahead import LookAhead
-    from gpu_cluster_gym.simulator.rule import Rule
-    from gpu_cluster_gym.simulator.steered import Steered
+    from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead
+    from gpu_cluster_gym.simulator.rule_policy import Rule, Steered
 
     if not isinstance(policy, Rule | Steered):
         raise ValueError(

@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from gpu_cluster_gym.agents.constants import Searching, evolution_of
 from gpu_cluster_gym.agents.sb3 import TwoPhases
-from gpu_cluster_gym.simulator.steered import REACH
+from gpu_cluster_gym.simulator.rule_policy import REACH
 from gpu_cluster_gym.traces import stream
 
 TOGETHER = 4  # candidates that play each window side by side, where environments share out so

@@ -22,8 +22,7 @@ from gpu_cluster_gym.agents.steer_network import SteerNetwork
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
 from gpu_cluster_gym.envs.batch import BatchEnv
 from gpu_cluster_gym.envs.rule_batch import RuleVectorEnv
-from gpu_cluster_gym.simulator.rule import Rule
-from gpu_cluster_gym.simulator.steered import Offsets, arrivals_between
+from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule, arrivals_per_decision
 
 CRITIC_WIDTH = 64
 
@@ -38,13 +37,13 @@ class SteerLearner(Learner):
 
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environments; the agent decides after so many arrivals on whatever workload."""
-        every = arrivals_between(self.scenario.jobs, self.training.decisions)
+        every = arrivals_per_decision(self.scenario.jobs, self.training.decisions)
         return super().environment() | {"every": every, "base": asdict(self.begun.rule)}
 
     def held(self, numbers: dict[str, float]) -> Rule:
         """Return the rule with the agent's mean offsets: what is left of it without regard to the state."""
         weights = self.training.weights
-        return Offsets(self.begun.rule, weights).rule(
+        return Offsets(self.begun.rule, weights).rule_at(
             np.array([numbers[f"offset_{name}"] for name in weights])
         )
 
@@ -117,7 +116,7 @@ class SteerLearner(Learner):
         found = {name: searched(replace(each, shift=None)) for name, each in self.scenarios.items()}
         if not any(found.values()):
             raise ValueError(f"algorithm distillation: no constants were searched for {', '.join(found)}")
-        rows = np.array([offsets.to(each or self.begun.rule) for each in found.values()])
+        rows = np.array([offsets.of_rule(each or self.begun.rule) for each in found.values()])
         return np.repeat(rows, self.shares, axis=0)
 
     def network(self, model: PPO) -> SteerNetwork:

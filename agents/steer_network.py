@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 
 
 class SteerNetwork(nn.Module):

@@ -1,6 +1,6 @@
 """A student of look-ahead: it learns what each move wins in imagined futures, and makes the one that wins most.
 
-At every few choices all moves of a list are tried in imagined futures (`simulator.kernel.moves.look_ahead`), and the
+At every few choices all moves of a list are tried in imagined futures (`simulator.kernel.moves.rollouts`), and the
 network learns by regression what each wins over the rule's own choice,
 
     score of k - score of own = SHARPNESS x won of k / scale,

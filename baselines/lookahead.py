@@ -1,20 +1,20 @@
-"""Do what `union` does, but where another move wins in imagined futures: planning at each decision, without training.
+"""`union`, unless another move is better in sampled futures: planning at each decision, without training.
 
-Claims nothing of its own; what it is worth where, `docs/lookahead.md` says. At an instant at which `union` decides, the
-moves worth considering are listed: starts of the first queued jobs with each number of workers and on other seats, also
-in the place of running jobs; other GPUs for running jobs, or a pause; to wait. Each is tried in the same futures, in
-which run times are drawn from what is believed and no job arrives, and after which `union` goes on
-(`simulator.kernel.moves.look_ahead` has the formula). What wins most, beyond doubt and a margin, is made.
+It makes no claim of its own; `docs/lookahead.md` reports its results. When `union` decides, candidate moves are listed:
+starts of the first queued jobs with each number of workers and on other seats, also in the place of running jobs; other
+GPUs for running jobs, or a pause; waiting. Each is tried in the same futures, in which run times are sampled from the
+belief and no job arrives, and after which `union` continues (`simulator.kernel.moves.rollouts` has the formula). The
+best move is made if its advantage exceeds a margin and its standard errors.
 
 Inferred by us, from no paper: it is one step of policy improvement by rollouts of a base policy (Bertsekas, Tsitsiklis
 and Wu, J. Heuristics 3, 1997), with common random numbers, and the choice of the best of several by stages as in
 sequential halving (Karnin, Koren and Somekh, ICML 2013), both from memory. Its model of a future is the simulator's
-physics, fed with what a scheduler knows: no true run time, need of cores, memory or scaling of a job that has not
-ended, and no arrival.
+physics, fed with what a scheduler knows: no true run time, core need, memory or scaling of an unfinished job, and no
+arrival.
 """
 
-from gpu_cluster_gym.simulator.look_ahead import LookAhead
+from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead
 
 policy = LookAhead()
 MINUTES_A_WINDOW = True
-"""So `--policy all` leaves it out."""
+"""Excludes the policy from `--policy all`."""

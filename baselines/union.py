@@ -1,37 +1,39 @@
-"""All levers at once, sharing, preemption, sizing, types of GPU and CPU cores: the strongest policy made by hand.
+"""`union`: sharing, preemption, sizing, GPU types and CPU cores in one rule; the strongest hand-designed policy here.
 
-Claims nothing of its own: it puts together what the papers do one by one, where all of it counts (`docs/mixed.md`).
+It makes no claim of its own: it combines what the papers do one by one, where all of it counts (`docs/mixed.md`).
 
-- Sharing, as Xonar and Lucid: a job runs beside those with which it loses least by profiled duty, and they least by it,
-  never beyond the profiled memory; GPUs of its own are better where the queue is short.
-- Preemption, by Xion's derived rule: one of the first in order of remaining time may take the place of a running job,
-  or of several, if its gain exceeds `caution` times the loss of these and of all that wait. Where others wait too,
-  what opens next is theirs: then a job is taken to wait for as long as its victims would go on (`backlog`), which is
-  what preemption by shortest remaining time counts. So does a gang that needs several nodes.
-- Sizing, as AITurbo and Optimus by speeds fitted to profiles: a job starts with as many workers, and parameter servers
-  on CPU cores, as cost it and those that wait least. One that began with few takes GPUs that come free before queued
-  ones with much more to go (`widening`); once no job waits, the one that gains most by more GPUs, or by its own,
-  restarts there. Workers with servers, as fast wherever they are, may be on several nodes; others are not given a
-  second node unless a weight says so (`spanning`).
-- Types of GPU, as Gavel by profiled speeds: fast ones are for the first in order, be they queued or running on slow
-  ones, from which they move where that wins more than the restart; others run on slow ones while they wait, where that
-  wins more.
-- Cores, as CODA: what each job needs is found by trying, whatever it asks for, and others give up what they do not
-  need; CPU jobs keep what they ask for, and are throttled only where a node's memory is too slow.
+- Sharing, as in Xonar and Lucid: a job runs beside those with which it loses least, and they lose least by it, by
+  profiled GPU utilisation and within the profiled memory; exclusive GPUs are better where the queue is short.
+- Preemption, by Xion's derived rule: one of the first jobs in order of remaining time may take the place of one or
+  several running jobs, if its gain exceeds `caution` times the loss of these and of all waiting jobs. If other jobs
+  wait too, the next free GPUs are theirs; then a job is taken to wait for as long as its victims would run
+  (`backlog`), which is what preemption by shortest remaining time assumes. The same holds for a gang that needs
+  several nodes.
+- Sizing, as in AITurbo and Optimus, by speeds fitted to profiles: a job starts with the number of workers, and of
+  parameter servers on CPU cores, that costs it and the waiting jobs least. A job that started with few takes free
+  GPUs before queued jobs with much more to go (`widening`); once no job waits, the job that gains most by more GPUs,
+  or by exclusive ones, restarts there. Workers with servers, which run equally fast anywhere, may be on several
+  nodes; others get a second node only if a weight says so (`spanning`).
+- GPU types, as in Gavel, by profiled speeds: fast GPUs are for the first jobs in order, whether queued or running on
+  slow GPUs, which they leave if that gains more than the restart costs; other jobs run on slow GPUs while they wait,
+  if that gains more.
+- Cores, as in CODA: the need of each job is found by trial, whatever it asks for, and other jobs give up what they do
+  not need; CPU jobs keep what they ask for, and are throttled only if the memory of a node is too slow.
 
-It takes jobs that share a GPU to slow each other by what they demand beyond it (`--contention-form excess`), with the
-figures of `mixed`; where they take turns each costs the other more, so it shares up to a demand of 1.7 only.
+Co-located jobs are taken to slow each other down by the demand beyond a GPU (`--contention-form excess`), with the
+figures of `mixed`; where they take turns they cost each other more, so GPUs are shared up to a demand of 1.7 only.
 
-Our choice: how they fit together, and the price of a GPU (`simulator.kernel.rule.offers`). Left out: workers on CPU
-cores, which could win .5 % at most (`docs/how_learning_was_found.md`); servers for which a fair share of the cores is
-not enough; types of GPU for jobs of more than 16 GPUs that no node has. The defaults were found on training windows,
-at first of `mixed` (`docs/mixed.md`), then of nine workloads (`docs/learning.md`).
+Our choices: the combination, and the price of a GPU (`simulator.kernel.union.candidates`). Left out: workers on CPU
+cores, which could gain .5 % at most (`docs/how_learning_was_found.md`); servers for which a fair share of the cores is
+not enough; GPU types for jobs of more than 16 GPUs that no node has. The defaults were found on training windows, first
+of `mixed` (`docs/mixed.md`), then of nine workloads (`docs/learning.md`).
 
-It is the rule over moves (`simulator.rule`) with its default weights; sharing, preemption, sizing and cores are each
-switched off by a weight of 0: `Rule(sharing=0)`.
+The policy is `simulator.rule_policy.Rule` with default weights; sharing, preemption, sizing and cores are each switched
+off by a weight of 0: `Rule(sharing=0)`. The compiled algorithm is the package `simulator.kernel.union`, whose
+`__init__.py` lists its levers and the file of each.
 """
 
-from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.rule_policy import Rule
 
 policy = Rule()
 GRID = {

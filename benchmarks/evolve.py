@@ -23,8 +23,8 @@ from gpu_cluster_gym.envs.openings import Opening, opened
 from gpu_cluster_gym.evaluation import run_folder
 from gpu_cluster_gym.evaluation.comparison import estimate
 from gpu_cluster_gym.evaluation.provenance import commit
-from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
-from gpu_cluster_gym.simulator.rule import RULE_PARAMETERS
+from gpu_cluster_gym.simulator.kernel.union.load import LOAD
+from gpu_cluster_gym.simulator.rule_policy import RULE_PARAMETERS
 from gpu_cluster_gym.traces import VERSION, stream
 from gpu_cluster_gym.workloads import Split, named, names
 

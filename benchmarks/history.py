@@ -27,7 +27,7 @@ from gpu_cluster_gym.simulator.episode import Episode, asking, run
 from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
 from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking, Start, Wait
 from gpu_cluster_gym.simulator.priority_rounds import Rounds, Wishes, by
-from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.simulator.search import queued_or_running
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.workloads import Scenario, Workload, named, windows

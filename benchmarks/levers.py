@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation.table import MAX_WIDTH, console
 from gpu_cluster_gym.experiments import Found, Setting, simulate
-from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.workloads import named, windows
 
 if TYPE_CHECKING:

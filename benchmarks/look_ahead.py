@@ -26,9 +26,8 @@ from gpu_cluster_gym.evaluation.comparison import compare
 from gpu_cluster_gym.evaluation.run_folder import agent_folder
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.moves.move_list import KINDS
-from gpu_cluster_gym.simulator.look_ahead import LookAhead, carried_out
-from gpu_cluster_gym.simulator.rule import Rule, memory_of
-from gpu_cluster_gym.simulator.steered import Steered
+from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead, run_with_memory
+from gpu_cluster_gym.simulator.rule_policy import Rule, Steered, memory_of
 from gpu_cluster_gym.workloads import Split, Workload, named, windows
 
 UNTAUGHT = Rule(trust_cores=0, trust_times=0)
@@ -56,7 +55,7 @@ def play(policy: LookAhead, load: Workload, number: int) -> Played:
     episode = load.episode()
     memory = memory_of(policy.start, episode.states, episode.jobs, episode.histories, 2)
     began = time.process_time()
-    if not carried_out(policy, episode.states, episode.jobs, memory):
+    if not run_with_memory(policy, episode.states, episode.jobs, memory):
         raise RuntimeError(f"window {number}: jobs are left that never end")
     seconds, counted = time.process_time() - began, memory[0]
     ahead_s = mean_jct(load, episode.state.finish_s)

@@ -22,14 +22,15 @@ from gpu_cluster_gym.agents.training import Training
 from gpu_cluster_gym.evaluation.choices import workload_like
 from gpu_cluster_gym.evaluation.comparison import Comparison, compare
 from gpu_cluster_gym.evaluation.run_folder import BEST, CHOICES, JOBS
-from gpu_cluster_gym.simulator.steered import arrivals_between
+from gpu_cluster_gym.simulator.rule_policy import arrivals_per_decision
 
 CANNOT = """\
 - Jobs, profiles and prices of pauses are those of the simulator, whose errors `benchmarks/calibration.py` prints.
 - On other machines, loads or physics it was not tried, but for what docs/learning.md tells of shifts."""
 
 BEYOND = {
-    "steer": "It moves the weights of a rule made by hand (`simulator.rule.Rule`); what that cannot do, it cannot do.",
+    "steer": "It moves the weights of a rule made by hand (`simulator.rule_policy.Rule`); what that cannot do, "
+    "it cannot do.",
     "moves": "It chooses among some moves that are listed at each choice, and cores follow by the rule; another move "
     "it cannot make. `lookahead:` does not go on top of it.",
 }
@@ -157,7 +158,7 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
     lines = [
         f"# The agent of {'several workloads' if name == FOR_ALL else f'`{name}`'}",
         "",
-        learned(training, shipped, arrivals_between(scenario.jobs, training.decisions)),
+        learned(training, shipped, arrivals_per_decision(scenario.jobs, training.decisions)),
         "",
         f"- Learned on: {', '.join(f'`{each}`' for each in learned_on)}; physics: "
         f"{scenario.physics if len(learned_on) == 1 else 'that of each'}; {training.windows} training windows each"

@@ -21,9 +21,9 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB, JOB_TIERS
-from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
+from gpu_cluster_gym.simulator.kernel.union import decide
 from gpu_cluster_gym.simulator.policy import Ranking
-from gpu_cluster_gym.simulator.rule import Rollouts, Rule, memory_of
+from gpu_cluster_gym.simulator.rule_policy import Rollouts, Rule, memory_of
 from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, named, windows
 
 POLICIES = ("fifo", "sjf", "easy", "las", "srtf", "xion_threshold")
@@ -274,13 +274,13 @@ def rollout(setting: Setting) -> Contest:
     episode = load.episode()
     memory = memory_of(Rule(), episode.states, episode.jobs, episode.histories)
     until = float(episode.jobs["submit_s"][len(episode.jobs) // 2])
-    rule_over_moves.run_until(episode.states, 0, memory, 0, episode.jobs, until)
+    decide.run_until(episode.states, 0, memory, 0, episode.jobs, until)
     room = Rollouts(episode.states, memory, episode.jobs)
 
     def work(_: object) -> None:
         for seed in range(ROLLOUTS):
             room.copy(episode.states, 0, memory, 0, episode.jobs)
-            room.imagine(seed)
+            room.sample_belief(seed)
             room.run()
 
     return Contest(Work(work, ROLLOUTS))

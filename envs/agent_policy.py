@@ -18,13 +18,12 @@ from gpu_cluster_gym.simulator.choice import changed
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.moves import move_steps
-from gpu_cluster_gym.simulator.kernel.moves.move_list import MOST_MOVES, list_dtype
-from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
-from gpu_cluster_gym.simulator.kernel.rule.steering import CRITIC, DefaultRun, Told
+from gpu_cluster_gym.simulator.kernel.moves.move_list import MAX_MOVES, list_dtype
+from gpu_cluster_gym.simulator.kernel.union.load import LOAD
+from gpu_cluster_gym.simulator.kernel.union.steering import CRITIC, DefaultRun, StepOutputs
 from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Policy, Preempt, Resize, RunsWhole, Wait
-from gpu_cluster_gym.simulator.rule import Rule, memory_of
+from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule, Steered, arrivals_per_decision, memory_of
 from gpu_cluster_gym.simulator.source import source_of
-from gpu_cluster_gym.simulator.steered import Offsets, Steered, arrivals_between
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.workloads import Scenario
 
@@ -127,7 +126,7 @@ class MovesAgent(RunsWhole):
     start: Mapping[str, float] | None = None
     queued: int = QUEUED
     running: int = RUNNING
-    most: int = MOST_MOVES
+    most: int = MAX_MOVES
     cores: bool = False
     illegal: str = "raise"
 
@@ -135,8 +134,8 @@ class MovesAgent(RunsWhole):
         """Refuse what cannot be."""
         validation.whole_number("queued", self.queued, least=0)
         validation.whole_number("running", self.running, least=0)
-        if not 3 <= validation.whole_number("most", self.most) <= MOST_MOVES:
-            raise ValueError(f"most {self.most}: expected 3 to {MOST_MOVES}")
+        if not 3 <= validation.whole_number("most", self.most) <= MAX_MOVES:
+            raise ValueError(f"most {self.most}: expected 3 to {MAX_MOVES}")
         validation.either("cores", self.cores)
         self._rule: Rule = changed(DEFAULT, validation.weights("start", self.start))
         self._forgives = forgives(self.illegal)
@@ -173,10 +172,10 @@ class MovesAgent(RunsWhole):
             yield
 
 
-def nobody_held_against(jobs: int) -> tuple[DefaultRun, Told]:
+def nobody_held_against(jobs: int) -> tuple[DefaultRun, StepOutputs]:
     """Return what the kernel tells of one environment, and that there is no default run to tell it by."""
     seen = np.zeros((1, len(LOAD)), np.float32), np.zeros((1, len(CRITIC)), np.float32)
-    return DefaultRun(np.zeros((1, jobs)), np.ones(1)), Told(*seen, np.zeros(1), np.ones(1, bool))
+    return DefaultRun(np.zeros((1, jobs)), np.ones(1)), StepOutputs(*seen, np.zeros(1), np.ones(1, bool))
 
 
 @contextmanager
@@ -203,7 +202,7 @@ def steer_agent(
     It sees the load alone, as any scheduler must. jobs: of the windows that it was trained on, which with `decisions`
     says after how many arrivals it decides again. The others as for `SteerEnv`.
     """
-    every = arrivals_between(
+    every = arrivals_per_decision(
         validation.whole_number("jobs", jobs), validation.whole_number("decisions", decisions)
     )
     legal = np.ones(len(validation.names("weights", weights)), bool)

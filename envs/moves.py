@@ -14,12 +14,12 @@ from gpu_cluster_gym.envs.rule_batch import LOAD_SPACE, RuleBatch, RuleEnv
 from gpu_cluster_gym.envs.task import forgives, why_illegal
 from gpu_cluster_gym.envs.validation import either, time_constant, weights, whole_number
 from gpu_cluster_gym.simulator.choice import changed
-from gpu_cluster_gym.simulator.kernel.moves import labels, move_steps
-from gpu_cluster_gym.simulator.kernel.moves.look_ahead import NOW, Room
-from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES, KINDS, MOST_MOVES, list_dtype
-from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
-from gpu_cluster_gym.simulator.look_ahead import LookAhead, as_words, futures
-from gpu_cluster_gym.simulator.steered import HIGHEST, LOWEST, Offsets
+from gpu_cluster_gym.simulator.kernel.moves import move_steps, rollouts
+from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES, KINDS, MAX_MOVES, list_dtype
+from gpu_cluster_gym.simulator.kernel.moves.rollouts import POLICY, RolloutBuffers
+from gpu_cluster_gym.simulator.kernel.union.load import LOAD
+from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead, as_words, rollout_workspace
+from gpu_cluster_gym.simulator.rule_policy import HIGHEST, LOWEST, Offsets
 
 QUEUED, RUNNING = 4, 4  # jobs that are looked at
 ALL = -1  # moves of a list
@@ -49,7 +49,7 @@ class Choosing(RuleBatch):
         *,
         queued: int = QUEUED,
         running: int = RUNNING,
-        most: int = MOST_MOVES,
+        most: int = MAX_MOVES,
         base: Mapping[str, float] | None = None,
         cores: bool = False,
         illegal: str = "raise",
@@ -59,8 +59,8 @@ class Choosing(RuleBatch):
         threads: int = 1,
     ) -> None:
         """Make room for so many environments; see `MovesEnv` for the choices."""
-        if not 3 <= whole_number("most", most) <= MOST_MOVES:
-            raise ValueError(f"most {most}: expected 3 to {MOST_MOVES}")
+        if not 3 <= whole_number("most", most) <= MAX_MOVES:
+            raise ValueError(f"most {most}: expected 3 to {MAX_MOVES}")
         if reward not in get_args(Reward):
             raise ValueError(f"reward {reward!r}: expected one of {', '.join(get_args(Reward))}")
         super().__init__(found, count, threads=threads)
@@ -68,8 +68,10 @@ class Choosing(RuleBatch):
         self.imagines = reward == "rollout_advantage"
         self._ahead = LookAhead(
             draws=whole_number("futures", futures), tau_s=time_constant("tau_s", tau_s)
-        ).choices
-        self._rooms: list[Room] = []  # where futures are imagined, as many as there were threads at once
+        ).options
+        self._rooms: list[
+            RolloutBuffers
+        ] = []  # where futures are imagined, as many as there were threads at once
         self.forgives, self.num_illegal = forgives(illegal), np.zeros(count, np.int64)
         self.lists, self._chosen = np.zeros(count, list_dtype()), np.zeros(count, np.int64)
         counts = whole_number("queued", queued, least=0), whole_number("running", running, least=0), most
@@ -83,7 +85,7 @@ class Choosing(RuleBatch):
 
     def open(self, e: int, opening: Opening) -> None:
         """Go on to the first choice."""
-        self._base.begin(self.memory[e : e + 1])
+        self._base.reset(self.memory[e : e + 1])
         self.num_illegal[e] = 0
         self._chosen[e] = -1
         self._step(slice(e, e + 1))
@@ -117,7 +119,7 @@ class Choosing(RuleBatch):
     def won_s(self, kinds: Sequence[str] = KINDS) -> np.ndarray:
         """Return what each move wins over the rule's own choice: (N, most), job-seconds; 0 where there is none.
 
-        It is the mean over `futures` imagined ones (`simulator.kernel.moves.look_ahead`): nothing true is looked at.
+        It is the mean over `futures` imagined ones (`simulator.kernel.moves.rollouts`): nothing true is looked at.
         kinds: of the moves to try; others have 0.
         """
         return self.imagined(np.full(self.count, ALL), kinds)
@@ -132,28 +134,28 @@ class Choosing(RuleBatch):
                 if self.more[e]:
                     states, lists = self.states[e : e + 1], self.lists[e : e + 1]
                     opened = self._opened(room, e)
-                    labels.try_listed(states, lists, opened, places[e], tried, self._ahead)
+                    rollouts.evaluate_listed(states, lists, opened, places[e], tried, self._ahead)
             self._rooms.append(room)
 
         self.in_parts(work)
-        found: np.ndarray = self.lists["won"] / np.maximum(self.lists["futures"], 1)
-        return np.where(masks_of(self.lists, MOST_MOVES) & self.more[:, None], found, 0.0)[:, : self.most]
+        found: np.ndarray = self.lists["advantage_sum"] / np.maximum(self.lists["num_futures"], 1)
+        return np.where(masks_of(self.lists, MAX_MOVES) & self.more[:, None], found, 0.0)[:, : self.most]
 
-    def _room(self) -> Room:
+    def _room(self) -> RolloutBuffers:
         """Return room that no other thread has now."""
         try:
             return self._rooms.pop()
         except IndexError:
             return self._new_room()
 
-    def _new_room(self) -> Room:
+    def _new_room(self) -> RolloutBuffers:
         """Return room to imagine futures of one environment after another."""
         memory = np.zeros(2, self.memory.dtype)
-        return futures(self.states[:1], self.jobs[0], memory).room
+        return rollout_workspace(self.states[:1], self.jobs[0], memory).buffers
 
-    def _opened(self, room: Room, e: int) -> Room:
+    def _opened(self, room: RolloutBuffers, e: int) -> RolloutBuffers:
         """Return the room with an environment as it is now, and its memory."""
-        room.memory_words[NOW] = as_words(self.memory[e : e + 1])[0]
+        room.memory_words[POLICY] = as_words(self.memory[e : e + 1])[0]
         return room._replace(now=as_words(self.states[e : e + 1]), jobs_now=as_words(self.jobs[e]))
 
     def moves(self, e: int) -> list[Move]:

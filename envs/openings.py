@@ -9,7 +9,7 @@ import numpy as np
 from gpu_cluster_gym.envs.validation import weights, whole_number, word
 from gpu_cluster_gym.simulator.choice import changed
 from gpu_cluster_gym.simulator.episode import Episode, run
-from gpu_cluster_gym.simulator.rule import Rule, memory_of
+from gpu_cluster_gym.simulator.rule_policy import Rule, memory_of
 from gpu_cluster_gym.workloads import Scenario, Split, Workload, chosen, full_trace, kept, windows
 
 DEFAULT = Rule()

@@ -18,10 +18,9 @@ from gpu_cluster_gym.envs.task import MOST_INSTANTS, one_of_windows, pythons_own
 from gpu_cluster_gym.envs.threads import in_parts
 from gpu_cluster_gym.envs.validation import whole_number
 from gpu_cluster_gym.simulator.episode import Episode
-from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
-from gpu_cluster_gym.simulator.kernel.rule.steering import CRITIC, DefaultRun, Told
-from gpu_cluster_gym.simulator.rule import memory_of
-from gpu_cluster_gym.simulator.steered import HIGHEST, LOWEST
+from gpu_cluster_gym.simulator.kernel.union.load import LOAD
+from gpu_cluster_gym.simulator.kernel.union.steering import CRITIC, DefaultRun, StepOutputs
+from gpu_cluster_gym.simulator.rule_policy import HIGHEST, LOWEST, memory_of
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.workloads import Split
 
@@ -86,10 +85,10 @@ class RuleBatch(ABC):
         """Do what is to be done in all environments: a few of them at a time, on as many threads as there may be."""
         in_parts(work, self.count, self.threads, PART)
 
-    def rows(self, part: slice) -> tuple[DefaultRun, Told]:
+    def rows(self, part: slice) -> tuple[DefaultRun, StepOutputs]:
         """Return what these environments are compared with, and where the kernel tells of them."""
         told = self.load[part], self.critic[part], self.gain[part], self.more[part]
-        return DefaultRun(self.finish[part], self.total[part]), Told(*told)
+        return DefaultRun(self.finish[part], self.total[part]), StepOutputs(*told)
 
     @abstractmethod
     def seen(self) -> Any:

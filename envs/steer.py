@@ -11,10 +11,16 @@ from gpu_cluster_gym.envs.observation_spec import Part
 from gpu_cluster_gym.envs.openings import Opening
 from gpu_cluster_gym.envs.rule_batch import CRITIC_SPACE, LOAD_SPACE, RuleBatch, RuleEnv
 from gpu_cluster_gym.simulator.choice import changed
-from gpu_cluster_gym.simulator.kernel.rule import steering
-from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
-from gpu_cluster_gym.simulator.kernel.rule.steering import CRITIC
-from gpu_cluster_gym.simulator.steered import HIGHEST, LOWEST, Offsets, arrivals_between, choosing_times
+from gpu_cluster_gym.simulator.kernel.union import steering
+from gpu_cluster_gym.simulator.kernel.union.load import LOAD
+from gpu_cluster_gym.simulator.kernel.union.steering import CRITIC
+from gpu_cluster_gym.simulator.rule_policy import (
+    HIGHEST,
+    LOWEST,
+    Offsets,
+    arrivals_per_decision,
+    decision_times,
+)
 from gpu_cluster_gym.workloads import Scenario
 
 WEIGHTS = (
@@ -75,7 +81,7 @@ class Steering(RuleBatch):
         )
         count_of_jobs = len(found[0].episode.jobs)
         self.every = (
-            arrivals_between(count_of_jobs, validation.whole_number("decisions", decisions))
+            arrivals_per_decision(count_of_jobs, validation.whole_number("decisions", decisions))
             if every is None
             else validation.whole_number("every", every)
         )
@@ -89,9 +95,9 @@ class Steering(RuleBatch):
 
     def open(self, e: int, opening: Opening) -> None:
         """Describe the first instant."""
-        self._times[e] = choosing_times(opening.episode.jobs["submit_s"], self.every)
-        self.offsets.begin(self.memory[e : e + 1])
-        steering.begin_steering(self.states, e, self.memory, self.jobs, *self.rows(slice(None)))
+        self._times[e] = decision_times(opening.episode.jobs["submit_s"], self.every)
+        self.offsets.reset(self.memory[e : e + 1])
+        steering.start(self.states, e, self.memory, self.jobs, *self.rows(slice(None)))
 
     def step(self, actions: np.ndarray) -> None:
         """Set each environment's weights, and let it run on."""
@@ -124,10 +130,10 @@ class SteerEnv(RuleEnv):
     had done by then: for a critic, since no scheduler knows it.
 
     ## Action
-    Box: offsets of `weights` from those of the default rule (`simulator.rule`), or of `base`; 1 moves a weight by three
-    times its scale. They hold until the next decision. There are `decisions` of them a window, at like shares of its
-    arrivals; fewer where many jobs come at once. With `every`, there is one after so many arrivals instead.
-    `simulator.steered.Steered` decides at the same instants, as a policy.
+    Box: offsets of `weights` from those of the default rule (`simulator.rule_policy`), or of `base`; 1 moves a weight
+    by three times its scale. They hold until the next decision. There are `decisions` of them a window, at like shares
+    of its arrivals; fewer where many jobs come at once. With `every`, there is one after so many arrivals instead.
+    `simulator.rule_policy.Steered` decides at the same instants, as a policy.
 
     ## Reward
     `gain`: 100 times the job-seconds won against the default rule on the same window meanwhile, over all of its own;

@@ -24,8 +24,8 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     state_dtype,
 )
 from gpu_cluster_gym.simulator.kernel.initial_state import fresh
-from gpu_cluster_gym.simulator.kernel.rule.history import history_dtype
-from gpu_cluster_gym.simulator.kernel.rule.rule_memory import memory_dtype
+from gpu_cluster_gym.simulator.kernel.union.estimates import history_dtype
+from gpu_cluster_gym.simulator.kernel.union.weights import memory_dtype
 from gpu_cluster_gym.simulator.physics import Physics
 from gpu_cluster_gym.simulator.policy import (
     Action,

@@ -42,7 +42,7 @@ def remaining_s(source: Source) -> np.ndarray:
 def expected_s(source: Source) -> np.ndarray:
     """Run time of a job, s, predicted from its estimate and similar jobs of its batch; the true one once it has ended.
 
-    Without a `run_time_predictor` it is the current estimate. See `simulator.kernel.rule.history`.
+    Without a `run_time_predictor` it is the current estimate. See `simulator.kernel.union.estimates`.
     """
     seconds: np.ndarray = source.expected[0].copy()
     return seconds

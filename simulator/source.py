@@ -21,7 +21,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
 )
 from gpu_cluster_gym.simulator.kernel.cluster.parameters import MAX_SHARE
 from gpu_cluster_gym.simulator.kernel.rankings import granting
-from gpu_cluster_gym.simulator.kernel.rule import history as kernel_history
+from gpu_cluster_gym.simulator.kernel.union import estimates
 from gpu_cluster_gym.simulator.policy import (
     Action,
     Placement,
@@ -166,7 +166,7 @@ class Source:
         moment = self.instant, int(self.state.num_begun)
         if self._expected_at != moment:
             self._expected = np.empty((3, self.arrived))
-            kernel_history.believed(self.states, 0, self.jobs, self.histories, self._expected)
+            estimates.expectations(self.states, 0, self.jobs, self.histories, self._expected)
             self._expected_at = moment
         return self._expected
 
@@ -174,7 +174,7 @@ class Source:
     def readings(self) -> np.ndarray:
         """Busy share of each job's GPUs while it had them alone, and the cores per GPU it implies: (2, jobs)."""
         read = np.empty((2, self.arrived))
-        kernel_history.readings(self.states, 0, self.jobs, read)
+        estimates.readings(self.states, 0, self.jobs, read)
         return read
 
     def declared(self, field: str) -> np.ndarray:

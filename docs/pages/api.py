@@ -7,7 +7,7 @@ PAGES: dict[str, tuple[str, str, Sequence[str]]] = {
         "Policies and what they see",
         "A policy is a callable, a `View` in and an action out. The arrays of `view.jobs`, `view.gpus` and "
         "`view.nodes` are [tables of their own](../columns.md#viewjobs).",
-        ("simulator.policy", "simulator.view.View", "simulator.rule.Rule"),
+        ("simulator.policy", "simulator.view.View", "simulator.rule_policy.Rule"),
     ),
     "environments": (
         "Environments",

@@ -13,9 +13,8 @@ from gpu_cluster_gym.agents import checkpoint, load_policy
 from gpu_cluster_gym.agents.checkpoint import CHOICES, WEIGHTS, Agent
 from gpu_cluster_gym.agents.steer_network import SteerNetwork
 from gpu_cluster_gym.agents.training import STEER
-from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
-from gpu_cluster_gym.simulator.rule import Rule
-from gpu_cluster_gym.simulator.steered import Steered
+from gpu_cluster_gym.simulator.kernel.union.load import LOAD
+from gpu_cluster_gym.simulator.rule_policy import Rule, Steered
 from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import TINY, opinionated
 

@@ -18,8 +18,8 @@ from gpu_cluster_gym.agents.steer import SteerLearner
 from gpu_cluster_gym.agents.steer_network import SteerNetwork
 from gpu_cluster_gym.agents.training import MOVES, PICK, STEER, Training
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
-from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.kernel.union.load import LOAD
+from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.workloads import Scenario, named, windows
 
 FEW = replace(STEER, windows=2, environments=2, validation_windows=2, rollout_steps=4, batch=8, steps=8)

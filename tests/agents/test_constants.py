@@ -17,9 +17,8 @@ from gpu_cluster_gym.agents.training import PICK, STEER
 from gpu_cluster_gym.envs.openings import Opening
 from gpu_cluster_gym.envs.steer import Steering
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
-from gpu_cluster_gym.simulator.rule import RULE_PARAMETERS, Rule
-from gpu_cluster_gym.simulator.steered import REACH, Offsets
+from gpu_cluster_gym.simulator.kernel.union.load import LOAD
+from gpu_cluster_gym.simulator.rule_policy import REACH, RULE_PARAMETERS, Offsets, Rule
 from gpu_cluster_gym.workloads import Split, named, windows
 from gpu_cluster_gym.workloads import names as workload_names
 
@@ -153,7 +152,7 @@ def test_learning_may_begin_at_constants() -> None:
 
 def test_offsets_to_a_rule_out_of_reach_go_as_far_as_they_can() -> None:
     offsets = Offsets(Rule(), ["price", "settled"])
-    assert offsets.to(Rule(price=1000.0, settled=60.0)).tolist() == [1.0, 0.0]
+    assert offsets.of_rule(Rule(price=1000.0, settled=60.0)).tolist() == [1.0, 0.0]
 
 
 def test_where_there_are_no_constants_nothing_begins_at_them() -> None:

@@ -14,8 +14,7 @@ from gpu_cluster_gym.agents.distillation import Distilled
 from gpu_cluster_gym.agents.learn import learner_of
 from gpu_cluster_gym.agents.steer import SteerLearner
 from gpu_cluster_gym.agents.training import STEER
-from gpu_cluster_gym.simulator.rule import Rule
-from gpu_cluster_gym.simulator.steered import Offsets
+from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule
 from gpu_cluster_gym.workloads import named
 from tests.cases.crowd import crowded
 from tests.cases.plain_vec_env import PlainVecEnv

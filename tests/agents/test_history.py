@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.history import judged, rms, uses
 from gpu_cluster_gym import baselines
-from gpu_cluster_gym.agents.history import PROFILE, fit, written_down
+from gpu_cluster_gym.agents.history import PROFILE_WIDTH, fit, written_down
 from gpu_cluster_gym.simulator.history import nearest
 from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
-from gpu_cluster_gym.simulator.kernel.rule.history import PROFILE as WIDTH
+from gpu_cluster_gym.simulator.kernel.union.estimates import PROFILE_WIDTH as WIDTH
 from gpu_cluster_gym.workloads import Scenario, full_trace, named, windows
 from gpu_cluster_gym.workloads._workload import FITTED, history_of
 from tests.cases import tiny
@@ -44,7 +44,7 @@ def drawn(batches: int = 600, each: int = 4) -> pd.DataFrame:
         "share": share,
         "need": np.log(np.maximum(GOOD * cores / share, 1.0)),
     }
-    profile = {name: kind + 0.01 * rng.standard_normal(count) for name in PROFILE}
+    profile = {name: kind + 0.01 * rng.standard_normal(count) for name in PROFILE_WIDTH}
     return pd.DataFrame(known | profile)
 
 

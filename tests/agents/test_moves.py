@@ -23,7 +23,7 @@ from gpu_cluster_gym.agents.vec_env import batch
 from gpu_cluster_gym.envs.rule_batch import RuleVectorEnv
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.moves.move_list import DIVIDE, FEATURES, KINDS
-from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.workloads import named, windows
 
 FEW = replace(

@@ -18,8 +18,8 @@ from gpu_cluster_gym.agents.validation import Score
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
 from gpu_cluster_gym.envs.steer import WEIGHTS
 from gpu_cluster_gym.simulator.choice import ChoiceError
-from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
-from gpu_cluster_gym.simulator.steered import Steered
+from gpu_cluster_gym.simulator.kernel.union.load import LOAD
+from gpu_cluster_gym.simulator.rule_policy import Steered
 from gpu_cluster_gym.workloads import VARIED, Scenario, applicable, in_words, named
 from tests.cases import tiny
 from tests.cases.crowd import crowded

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.simulator.history import History
-from gpu_cluster_gym.simulator.kernel.rule.history import SIZES
+from gpu_cluster_gym.simulator.kernel.union.estimates import NUM_GPU_CLASSES
 from gpu_cluster_gym.workloads import Scenario, Workload, full_trace
 from tests.cases import tiny
 
-LEVEL = tuple(5.0 + 0.1 * size for size in range(SIZES))
+LEVEL = tuple(5.0 + 0.1 * size for size in range(NUM_GPU_CLASSES))
 HISTORY = History(good_error=0.25, bad_error=1.0, within=0.4, between=1.5, level=LEVEL)
 
 

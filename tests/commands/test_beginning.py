@@ -8,7 +8,7 @@ import pytest
 from benchmarks import evolve
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents.constants import SEARCHED
-from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.train_agent import main
 from tests.cases.crowd import crowd
 

@@ -10,8 +10,8 @@ from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.checkpoint import Agent
 from gpu_cluster_gym.agents.resolve import BESIDE
 from gpu_cluster_gym.evaluate import chosen, main, read_choices
-from gpu_cluster_gym.simulator.look_ahead import LookAhead
-from gpu_cluster_gym.simulator.steered import Steered
+from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead
+from gpu_cluster_gym.simulator.rule_policy import Steered
 from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import TINY, opinionated
 

@@ -18,9 +18,8 @@ from gpu_cluster_gym.agents.protocol import Candidate, learned_on
 from gpu_cluster_gym.baselines import load
 from gpu_cluster_gym.envs.agent_policy import MovesAgent
 from gpu_cluster_gym.evaluation import choices, comparison
-from gpu_cluster_gym.simulator.look_ahead import LookAhead
-from gpu_cluster_gym.simulator.rule import Rule
-from gpu_cluster_gym.simulator.steered import Steered
+from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead
+from gpu_cluster_gym.simulator.rule_policy import Rule, Steered
 from gpu_cluster_gym.train_agent import main as train
 from gpu_cluster_gym.workloads import Scenario, named, names, windows
 from tests.cases.crowd import TINY, crowd, opinionated

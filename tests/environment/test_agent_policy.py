@@ -15,7 +15,7 @@ from gpu_cluster_gym.envs.agent_policy import AgentPolicy, SlotAgent
 from gpu_cluster_gym.evaluate import main
 from gpu_cluster_gym.evaluation import record
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.workloads import Scenario, full_trace
 from tests.cases import tiny
 

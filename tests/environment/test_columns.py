@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES
-from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
-from gpu_cluster_gym.simulator.kernel.rule.steering import CRITIC
+from gpu_cluster_gym.simulator.kernel.union.load import LOAD
+from gpu_cluster_gym.simulator.kernel.union.steering import CRITIC
 from tests.cases import tiny
 from tests.conftest import ROOT
 

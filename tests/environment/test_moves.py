@@ -14,7 +14,7 @@ from gpu_cluster_gym.envs.moves import Choosing, Move, MovesEnv
 from gpu_cluster_gym.envs.openings import Opening
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.cluster import legality
-from gpu_cluster_gym.simulator.kernel.moves import labels
+from gpu_cluster_gym.simulator.kernel.moves import rollouts
 from gpu_cluster_gym.simulator.kernel.moves.move_list import (
     DISPLACE,
     KINDS,
@@ -24,8 +24,8 @@ from gpu_cluster_gym.simulator.kernel.moves.move_list import (
     SEATED,
     START,
 )
-from gpu_cluster_gym.simulator.look_ahead import LookAhead, futures
-from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead, rollout_workspace
+from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.simulator.vocabulary import DONE, LOADING, NOBODY, PAUSING, QUEUED, RESERVED, RUNNING
 from gpu_cluster_gym.workloads import Workload, named, windows
 
@@ -303,10 +303,10 @@ def test_what_moves_win_is_what_look_ahead_says_of_them(workload: str) -> None:
         while batch.more[0] and batch.lists["num"][0] < 4:
             choose(batch, int(batch.lists["own"][0]))
         won, count = batch.won_s()[0], int(batch.lists["num"][0])
-        lists, room = futures(batch.states, batch.jobs[0], batch.memory[[0, 0]])
+        lists, room = rollout_workspace(batch.states, batch.jobs[0], batch.memory[[0, 0]])
         lists[0] = batch.lists[0]
-        labels.try_listed(batch.states, lists, room, -1, np.ones(len(KINDS), bool), ahead.choices)
-        assert won[:count].tolist() == (lists["won"][0, :count] / 3).tolist()
+        rollouts.evaluate_listed(batch.states, lists, room, -1, np.ones(len(KINDS), bool), ahead.options)
+        assert won[:count].tolist() == (lists["advantage_sum"][0, :count] / 3).tolist()
         assert won[batch.lists["own"][0]] == 0
         assert np.abs(won[:count]).max() > 0
         assert not won[count:].any()

@@ -13,9 +13,15 @@ from gymnasium.utils.env_checker import check_env
 from gpu_cluster_gym.envs.openings import Opening
 from gpu_cluster_gym.envs.steer import TRUSTS, WEIGHTS, SteerEnv, Steering
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
-from gpu_cluster_gym.simulator.rule import RULE_PARAMETERS, Rule
-from gpu_cluster_gym.simulator.steered import HIGHEST, Offsets, Steered, choosing_times
+from gpu_cluster_gym.simulator.kernel.union.load import LOAD
+from gpu_cluster_gym.simulator.rule_policy import (
+    HIGHEST,
+    RULE_PARAMETERS,
+    Offsets,
+    Rule,
+    Steered,
+    decision_times,
+)
 from gpu_cluster_gym.workloads import named, windows
 from tests.cases import tiny
 
@@ -91,7 +97,7 @@ def test_decisions_come_at_like_shares_of_arrivals() -> None:
 
 
 def test_jobs_that_come_at_once_give_one_decision() -> None:
-    assert len(choosing_times(np.full(FEW, 5.0), 5)) == 0
+    assert len(decision_times(np.full(FEW, 5.0), 5)) == 0
 
 
 def test_a_batch_is_its_environments_one_by_one() -> None:
@@ -208,7 +214,7 @@ def test_actions_may_begin_at_another_rule() -> None:
 
 @pytest.mark.parametrize("weights", [("prize",), ("sharing",)], ids=str)
 def test_what_is_no_weight_is_refused(weights: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match="no weight"):
+    with pytest.raises(ValueError, match="unknown weight"):
         Offsets(Rule(), weights)
 
 

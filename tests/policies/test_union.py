@@ -13,7 +13,7 @@ from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
 from gpu_cluster_gym.simulator.physics import Physics
 from gpu_cluster_gym.simulator.policy import Action, Placement, Resize, Start, Wait
-from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.workloads import named, windows
 

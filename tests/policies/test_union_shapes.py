@@ -7,7 +7,7 @@ from gpu_cluster_gym.simulator.cluster import Cluster, uniform
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.physics import Physics
 from gpu_cluster_gym.simulator.policy import Action, Resize, Start
-from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.simulator.vocabulary import GPU_TYPES
 from tests.policies.test_union import jobs

@@ -7,9 +7,9 @@ import pytest
 
 from gpu_cluster_gym.simulator.kernel._compile import entry
 from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE
-from gpu_cluster_gym.simulator.kernel.rule import history, trust
+from gpu_cluster_gym.simulator.kernel.union import estimates
 from gpu_cluster_gym.simulator.policy import Wait
-from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.simulator.source import source_of
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.workloads import Scenario, named, windows
@@ -25,12 +25,12 @@ def both(states, e, memory, k, jobs, out):
     for job in range(s.num_arrived):
         if s.phase[job] == DONE:
             continue
-        out[0, job] = trust.left_now(s, jobs, m, job)
-        out[1, job] = max(history.believed_remaining(s, jobs, m, job), 1.0)
-        out[2, job] = trust.need_now(s, jobs, m, job)
-        history.catch_up(s, jobs, m)
+        out[0, job] = estimates.believed_left(s, jobs, m, job)
+        out[1, job] = max(estimates.expected_remaining(s, jobs, m, job), 1.0)
+        out[2, job] = estimates.learned_need(s, jobs, m, job)
+        estimates.count_finished(s, jobs, m)
         if m.num_cells > 0 and jobs[job].num_gpus > 0 and jobs[job].servers == 0:
-            out[3, job] = np.exp(history.need_of_cores(s, jobs, m, job))
+            out[3, job] = np.exp(estimates.expected_log_cores(s, jobs, m, job))
 
 
 def held_together(view: View, rng: np.random.Generator) -> np.ndarray:
@@ -39,7 +39,7 @@ def held_together(view: View, rng: np.random.Generator) -> np.ndarray:
     kept: np.ndarray = source.rule_memory
     if rng.random() < 0.3:
         kept["trust_times"] = rng.choice([0.0, 1.0])
-        kept["seen"] = -1
+        kept["state_seen"] = -1
     memory, out = kept.copy(), np.zeros((4, len(source.jobs)))
     trusts = bool(memory["trust_times"][0] > 0)
     both(source.states, 0, memory, 0, source.jobs, out)

@@ -14,11 +14,10 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.envs.env import GPUClusterEnv
 from gpu_cluster_gym.simulator.episode import Episode, asking, run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
-from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
+from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.policy import Action, Wait
-from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule, Steered
 from gpu_cluster_gym.simulator.source import source_of
-from gpu_cluster_gym.simulator.steered import Offsets, Steered
 from gpu_cluster_gym.workloads import Scenario, Workload, full_trace
 from tests.cases import tiny
 

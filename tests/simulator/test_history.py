@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.simulator.episode import Episode, asking
-from gpu_cluster_gym.simulator.history import LIKE, MOST_LIKE, History, batches, read
+from gpu_cluster_gym.simulator.history import MAX_BATCH, SIMILAR, History, batches, read
 from gpu_cluster_gym.simulator.policy import Action, Wait
 from gpu_cluster_gym.simulator.source import Source
 from gpu_cluster_gym.simulator.view import View
@@ -148,7 +148,7 @@ def test_reading_changes_nothing_and_how_often_does_not_count(name: str, tmp_pat
         assert tiny.bits(shown(view)) == tiny.bits(shown(view))
     *_, _ = instants(once, name)
     assert tiny.bits(shown(often.view)) == tiny.bits(shown(once.view))
-    assert often.histories[0].num_read == often.state.num_done
+    assert often.histories[0].num_counted == often.state.num_done
     assert tiny.bits(often.state.finish_s) == tiny.bits(once.state.finish_s)
 
 
@@ -195,15 +195,15 @@ def test_a_batch_is_close_in_time_and_alike() -> None:
     user = np.array([0, 0, 1, 0, 0, 0])
     gpus = np.array([1, 1, 1, 2, 1, 1])
     submit_s = np.array([0.0, 50.0, 60.0, 70.0, 100.0, 161.0])
-    iteration_s = np.array([1.0, 2.0, 1.0, 1.0, 2 * LIKE * 1.01, 2.0])
+    iteration_s = np.array([1.0, 2.0, 1.0, 1.0, 2 * SIMILAR * 1.01, 2.0])
     assert batches(user, gpus, submit_s, iteration_s, 60.0).tolist() == [0, 0, 2, 3, 4, 5]
 
 
 def test_a_batch_ends_when_it_is_full() -> None:
-    count = MOST_LIKE + 2
+    count = MAX_BATCH + 2
     ones = np.ones(count, int)
     first = batches(ones, ones, np.zeros(count), np.ones(count), 60.0)
-    assert first.tolist() == [0] * MOST_LIKE + [MOST_LIKE] * 2
+    assert first.tolist() == [0] * MAX_BATCH + [MAX_BATCH] * 2
 
 
 def test_a_file_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -231,5 +231,5 @@ def test_a_history_that_there_is_not_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no run-time predictor 'nosuch' among"):
         full_trace(Scenario(**tiny.scenario(tmp_path), run_time_predictor="nosuch")).episode()
     (tmp_path / "bad.txt").write_text("{}")
-    with pytest.raises(ValueError, match="is no history of finished jobs"):
+    with pytest.raises(ValueError, match="is not a valid history of finished jobs"):
         read(tmp_path / "bad.txt")

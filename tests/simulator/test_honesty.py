@@ -15,7 +15,7 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.envs.env import GPUClusterEnv
 from gpu_cluster_gym.simulator.episode import Episode, asking, discipline_of, run
 from gpu_cluster_gym.simulator.history import History
-from gpu_cluster_gym.simulator.kernel.rule.history import SIZES
+from gpu_cluster_gym.simulator.kernel.union.estimates import NUM_GPU_CLASSES
 from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.workloads import Scenario, full_trace
@@ -242,7 +242,9 @@ def learned(folder: Path) -> str:
     """Write a history with one kind of profile and return the file's name."""
     file = folder / "learned" / "history.json"
     cell = (0.0, 0.0, 0.0, 0.0, 1.0, 3.0)
-    History(0.3, 1.0, 0.4, 1.5, (6.0,) * SIZES, alike=0.1, spread=0.5, cells=(cell,), gap_s=600.0).write(file)
+    History(
+        0.3, 1.0, 0.4, 1.5, (6.0,) * NUM_GPU_CLASSES, alike=0.1, spread=0.5, cells=(cell,), gap_s=600.0
+    ).write(file)
     return str(file)
 
 

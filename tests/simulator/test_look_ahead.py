@@ -13,11 +13,10 @@ from gpu_cluster_gym.simulator.cluster import uniform
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
 from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES
-from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
-from gpu_cluster_gym.simulator.look_ahead import Labels, LookAhead, carried_out, label
+from gpu_cluster_gym.simulator.kernel.union import decide
+from gpu_cluster_gym.simulator.look_ahead_policy import Labels, LookAhead, label, run_with_memory
 from gpu_cluster_gym.simulator.policy import Policy, Wait
-from gpu_cluster_gym.simulator.rule import Rule, memory_of
-from gpu_cluster_gym.simulator.steered import Choose, Offsets, Steered
+from gpu_cluster_gym.simulator.rule_policy import Choose, Offsets, Rule, Steered, memory_of
 from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, named, windows
 from tests.cases import tiny, untold
 
@@ -43,7 +42,7 @@ def midway(load: Workload, share: float = 0.5) -> tuple[Episode, np.ndarray]:
     episode = load.episode()
     memory = memory_of(Rule(), episode.states, episode.jobs, episode.histories)
     until = float(episode.jobs["submit_s"][int(share * FEW)])
-    assert rule_over_moves.run_until(episode.states, 0, memory, 0, episode.jobs, until - 1)
+    assert decide.run_until(episode.states, 0, memory, 0, episode.jobs, until - 1)
     assert episode.advance()
     return episode, memory
 
@@ -52,7 +51,7 @@ def labelled(load: Workload, share: float = 0.5, policy: LookAhead = QUICK) -> L
     """Return the labels of the first choice from there on."""
     episode, memory = midway(load, share)
     while (found := label(policy, episode.states, episode.jobs, memory)) is None:
-        rule_over_moves.run_until(episode.states, 0, memory, 0, episode.jobs, float(episode.state.clock) + 1)
+        decide.run_until(episode.states, 0, memory, 0, episode.jobs, float(episode.state.clock) + 1)
         assert episode.advance()
     return found
 
@@ -83,9 +82,9 @@ def test_without_a_deviation_jobs_wider_than_a_node_run_as_by_the_rule() -> None
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_the_own_choice_wins_exactly_nothing_over_itself(workload: str) -> None:
     found = labelled(window(workload))
-    assert found.won_s[found.own] == found.error_s[found.own] == 0
-    assert np.abs(found.won_s).max() > 1
-    assert found.features.shape == (len(found.won_s), len(FEATURES))
+    assert found.advantages_s[found.own] == found.errors_s[found.own] == 0
+    assert np.abs(found.advantages_s).max() > 1
+    assert found.features.shape == (len(found.advantages_s), len(FEATURES))
     assert found.features[:, 0].argmax() == found.own
 
 
@@ -108,7 +107,7 @@ def test_a_decision_knows_no_truth() -> None:
             second = label(QUICK, episode.states, episode.jobs, memory)
             assert first is not None
             assert second is not None
-            assert first.won_s.tobytes() == second.won_s.tobytes()
+            assert first.advantages_s.tobytes() == second.advantages_s.tobytes()
             assert first.features.tobytes() == second.features.tobytes()
 
 
@@ -123,8 +122,8 @@ def queueing(folder: Path, longer: float) -> Workload:
 def test_what_is_won_of_long_jobs_is_no_more_than_they_are_long(tmp_path: Path) -> None:
     """While jobs queue more than a hundred ticks a job pass: an imagined future goes on past them all the same."""
     short, long = (labelled(queueing(tmp_path, times), share=0) for times in (1.0, 100.0))
-    assert np.flatnonzero(long.won_s).tolist() == np.flatnonzero(short.won_s).tolist() == [2, 3]
-    assert np.abs(long.won_s).max() < 100 * 4 * 10_500
+    assert np.flatnonzero(long.advantages_s).tolist() == np.flatnonzero(short.advantages_s).tolist() == [2, 3]
+    assert np.abs(long.advantages_s).max() < 100 * 4 * 10_500
 
 
 def test_labels_leave_no_trace() -> None:
@@ -138,7 +137,7 @@ def test_more_futures_tell_more() -> None:
     """The standard error of a mean falls with the root of their number: 64 against 4, a quarter on average."""
     quick = replace(QUICK, tau_s=3600.0)
     few, many = (labelled(window(), policy=replace(quick, draws=draws)) for draws in (4, 64))
-    ratio = many.error_s[few.error_s > 0].mean() / few.error_s[few.error_s > 0].mean()
+    ratio = many.errors_s[few.errors_s > 0].mean() / few.errors_s[few.errors_s > 0].mean()
     assert 0.12 < ratio < 0.5
 
 
@@ -177,7 +176,7 @@ def test_a_copy_in_the_midst_goes_on_alike() -> None:
 def test_it_counts_what_it_does() -> None:
     episode = window().episode()
     memory = memory_of(Rule(), episode.states, episode.jobs, episode.histories, 2)
-    assert carried_out(QUICK, episode.states, episode.jobs, memory)
+    assert run_with_memory(QUICK, episode.states, episode.jobs, memory)
     counted = memory[0]
     assert 0 < counted.deviations.sum() <= counted.num_compared
     assert counted.num_rollouts >= 2 * QUICK.screening * counted.num_compared
@@ -203,7 +202,7 @@ def test_a_future_goes_on_by_the_weights_of_now() -> None:
     """Held at what it is steered to, a rule looks ahead as that rule does; at what it was first, otherwise."""
     load, offsets = window(), np.array([0.7, -0.6])
     policy = replace(QUICK, rule=steered(lambda load: offsets))
-    moved = Offsets(Rule(), ("exponent", "price")).rule(offsets)
+    moved = Offsets(Rule(), ("exponent", "price")).rule_at(offsets)
     assert ends(run(policy, load.episode())) == ends(run(replace(QUICK, rule=moved), load.episode()))
     assert ends(run(policy, load.episode())) != ends(run(QUICK, load.episode()))
 
@@ -225,8 +224,8 @@ def test_a_future_that_never_ends_is_worth_a_number() -> None:
         episode.jobs[name][last] = 500
     found = label(QUICK, episode.states, episode.jobs, memory)
     assert found is not None
-    assert np.isfinite(found.won_s).all()
-    assert 1 < np.abs(found.won_s).max() < 1e8
+    assert np.isfinite(found.advantages_s).all()
+    assert 1 < np.abs(found.advantages_s).max() < 1e8
 
 
 def test_what_makes_no_sense_is_refused() -> None:

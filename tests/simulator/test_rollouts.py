@@ -9,9 +9,9 @@ import pytest
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
-from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
+from gpu_cluster_gym.simulator.kernel.union import decide
 from gpu_cluster_gym.simulator.policy import Policy, Wait
-from gpu_cluster_gym.simulator.rule import Rollouts, Rule, memory_of
+from gpu_cluster_gym.simulator.rule_policy import Rollouts, Rule, memory_of
 from gpu_cluster_gym.simulator.source import source_of
 from gpu_cluster_gym.simulator.vocabulary import DONE
 from gpu_cluster_gym.workloads import Workload, named, windows
@@ -34,7 +34,7 @@ def midway(load: Workload, share: float = 0.5) -> tuple[Episode, np.ndarray]:
     episode = load.episode()
     memory = memory_of(RULE, episode.states, episode.jobs, episode.histories)
     until = float(episode.jobs["submit_s"][int(share * FEW)])
-    assert rule_over_moves.run_until(episode.states, 0, memory, 0, episode.jobs, until)
+    assert decide.run_until(episode.states, 0, memory, 0, episode.jobs, until)
     return episode, memory
 
 
@@ -98,7 +98,7 @@ def test_what_is_imagined_knows_no_truth(workload: str, history: str | None) -> 
     for factor in (1.0, 1.7):
         room = room_for(episode, memory)
         untold.change(room.jobs[:FEW], episode.state, factor)
-        room.imagine(seed=3)
+        room.sample_belief(seed=3)
         costs.append(room.run())
         assert legality.check(room.states, 0, room.jobs) == 0
         assert room.states[0].num_done == episode.state.num_arrived
@@ -126,7 +126,7 @@ def test_what_is_imagined_lasts_longer_than_what_was_attained_and_differs_by_see
     drawn = []
     for seed in range(200):
         room = room_for(episode, memory)
-        room.imagine(seed)
+        room.sample_belief(seed)
         drawn.append(room.jobs["duration_s"][left])
         assert (drawn[-1] > attained).all()
     untouched = attained == 0
@@ -145,7 +145,7 @@ def test_with_a_history_what_is_imagined_lies_about_what_it_teaches() -> None:
     drawn = []
     for seed in range(200):
         room.copy(episode.states, 0, memory, 0, episode.jobs)
-        room.imagine(seed)
+        room.sample_belief(seed)
         drawn.append(np.log(room.jobs["duration_s"][left]))
     error = np.std(drawn, axis=0) / np.sqrt(len(drawn))
     apart = abs(np.mean(drawn, axis=0) - np.log(jobs.expected_s[left]))

@@ -13,9 +13,9 @@ import pytest
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
-from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
+from gpu_cluster_gym.simulator.kernel.union import decide
 from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Wait
-from gpu_cluster_gym.simulator.rule import RULE_PARAMETERS, Rule, memory_of
+from gpu_cluster_gym.simulator.rule_policy import RULE_PARAMETERS, Rule, memory_of
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.workloads import Workload, named, windows
 
@@ -224,14 +224,14 @@ def played_on(load: Workload, former: Rule, later: Rule, *, afresh: bool) -> lis
     states, jobs = episode.states, episode.jobs
     memory = memory_of(former, states, jobs, episode.histories)
     middle = float(jobs["submit_s"][len(jobs) // 2])
-    rule_over_moves.run_until(states, 0, memory, 0, jobs, middle)
-    while memory["kept_for"][0] != NOBODY:
-        rule_over_moves.run_until(states, 0, memory, 0, jobs, states["clock"][0] + 1.0)
+    decide.run_until(states, 0, memory, 0, jobs, middle)
+    while memory["pending_job"][0] != NOBODY:
+        decide.run_until(states, 0, memory, 0, jobs, states["clock"][0] + 1.0)
     if afresh:
         memory = memory_of(later, states, jobs, episode.histories)
     for each in RULE_PARAMETERS:
         memory[each.name] = getattr(later, each.name)
-    rule_over_moves.run_until(states, 0, memory, 0, jobs, np.inf)
+    decide.run_until(states, 0, memory, 0, jobs, np.inf)
     ends: list[float] = states["finish_s"][0, : len(jobs)].tolist()
     return ends
 

@@ -12,8 +12,8 @@ import pytest
 
 import gpu_cluster_gym  # noqa: F401 - registers the environments
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.simulator.look_ahead import LookAhead
-from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead
+from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.workloads import named, windows
 from tests.cases.uncompiled import with_the_compiler_off
 

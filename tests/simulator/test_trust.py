@@ -11,7 +11,7 @@ import pytest
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
 from gpu_cluster_gym.simulator.policy import Wait
-from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.rule_policy import Rule
 from tests.cases.past import HISTORY, load_of, with_cells
 from tests.simulator.test_history_of_cores import CORES, fed_jobs
 

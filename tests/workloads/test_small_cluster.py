@@ -11,7 +11,7 @@ from pandas.testing import assert_frame_equal
 from gpu_cluster_gym import workloads
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.simulator.rule import Rule
+from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.workloads import Split, _small_cluster, busy, filled, mixed, named, windows
 
 WORKLOADS = {"mixed": mixed, "busy": busy}

@@ -1,1 +1,1 @@
-"""All moves that are worth considering, listed and described, for agents that choose among them and for look-ahead."""
+"""Single moves of the rule `union`: listed and described for agents, and evaluated by rollouts for look-ahead."""

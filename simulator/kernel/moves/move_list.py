@@ -1,15 +1,64 @@
-"""The moves that are worth considering now: what each does, and a row of numbers that describe it."""
+"""Candidate moves of `union`: a list, and a row of features for each, for agents and for look-ahead.
+
+Of each of the first queued jobs: for each number of workers the cheapest seats, and exclusive GPUs; the best
+displacement; CPU cores instead of GPUs; a slow GPU type, if running there beats waiting. Of each of the running jobs
+that would gain most: the best other GPUs, with more workers or without co-located jobs; fewer workers; a pause. And to
+wait, for the next event or a minute. Where cores are chosen too, single changes of cores and throttles are moves of
+their own: one job, one core or level at a time.
+"""
 
 from functools import cache
 
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.rule.rule_memory import MOST_GPUS
+from gpu_cluster_gym.simulator.kernel.cluster import decided, events, legality
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
+    LEAST_CORES,
+    MAX_SHARE,
+    NOBODY,
+    OPEN,
+    QUEUED,
+    RUNNING,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.legality import may_resize
+from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now
+from gpu_cluster_gym.simulator.kernel.cluster.readings import as_time, drawn_read, largest_memory
+from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_asked
+from gpu_cluster_gym.simulator.kernel.cores.cores import servers_of, spread
+from gpu_cluster_gym.simulator.kernel.cores.throttling import LEVELS
+from gpu_cluster_gym.simulator.kernel.union.candidates import find_best_move, finds_slow_start, placement_cost
+from gpu_cluster_gym.simulator.kernel.union.decide import needs_requested_cores
+from gpu_cluster_gym.simulator.kernel.union.estimates import believed_need, left_on_fastest
+from gpu_cluster_gym.simulator.kernel.union.job_shapes import (
+    CORE_EPS,
+    MAX_NAMED_GPUS,
+    find_shapes,
+    gpu_utilization,
+    iteration_seconds,
+    relative_time,
+    type_slowdown_on,
+)
+from gpu_cluster_gym.simulator.kernel.union.preemption import find_best_displacement
+from gpu_cluster_gym.simulator.kernel.union.seats import (
+    colocation_slowdown,
+    count_empty,
+    find_seats,
+    harm_s,
+    has_requested_cores,
+    list_gpus,
+    num_places,
+    rank_gpus,
+    relief_s,
+)
+from gpu_cluster_gym.simulator.kernel.union.state_cache import divides_cores, may_move
+from gpu_cluster_gym.simulator.kernel.union.weights import copy_entries, insert_best
 
-MOST_MOVES = 40
+MAX_MOVES = 40
+MAX_CORE_MOVES = 32  # at an instant, so that it ends
+SATURATED_CORES = 8.0  # distance in cores of a CPU job that draws all of its node's memory bandwidth
 (NAMED, PLACED, SEATED) = range(3)
-"""Where a job goes: to the GPUs named, where the scenario's rule places it, or where the rule over moves seats it."""
+"""Where a job goes: to the named GPUs, where the scenario's rule places it, or where `union` seats it."""
 
 KINDS = (
     "wait",
@@ -18,93 +67,108 @@ KINDS = (
     "move",
     "pause",
     "wait_a_minute",
-    "divide",  # cores as the rule would, or a throttle; this and the next four only where cores are chosen too
-    "more_cores",  # one more a GPU of a running job, or for a CPU job
+    "divide",  # cores as `union` would, or a throttle; this and the next four only where cores are chosen too
+    "more_cores",  # one more per GPU of a running job, or for a CPU job
     "fewer_cores",
-    "throttle",  # a CPU job's memory bandwidth by a level
-    "release",
+    "throttle",  # a CPU job's memory bandwidth, down by a level
+    "release",  # and up
 )
 (WAIT, START, DISPLACE, MOVE, PAUSE, WAIT_A_MINUTE, DIVIDE, MORE_CORES, FEWER_CORES, THROTTLE, RELEASE) = (
     range(len(KINDS))
 )
 
 FEATURES = (
-    "own_choice",  # whether it is what the rule would do
+    "own_choice",  # whether it is the choice of `union`
     *KINDS,
-    "on_cores",  # whether the workers of a job with GPUs have CPU cores instead
+    "on_cores",  # whether the workers of a job with GPUs get CPU cores instead
     "gpus",  # log2(1 + GPUs) / 7
-    "workers",  # log2 of workers over those asked for, / 4
-    "owned",  # share of its GPUs that it has alone
+    "workers",  # log2 of workers over those requested, / 4
+    "owned",  # share of its GPUs that are exclusive
     "takes",  # estimated s to go there, time
-    "as_asked",  # estimated s to go as asked and alone, or where it runs as it does; time
-    "slowdown",  # by those beside it, less 1
-    "pace",  # log2 of the time with so many workers over that as asked, / 4
-    "cost",  # the rule's, log1p / 4
-    "won",  # s, as the rule counts: signed time
+    "as_asked",  # estimated s to go as requested and alone, or as it runs now; time
+    "slowdown",  # by co-located jobs, less 1
+    "pace",  # log2 of the relative time with this number of workers, / 4
+    "cost",  # of the placement as `union` counts it, log1p / 4
+    "won",  # gain as `union` counts it, s: signed time
     "harm",  # s that others lose, time
-    "relief",  # s that those win whom it leaves, time
+    "relief",  # s that co-located jobs gain, time
     "price",  # of its GPU time, time
     "restart",  # its own pause and load, time
     "victims",  # / 4
     "victims_restart",  # sum of their pauses and loads, time
-    "victims_left",  # the least they have to go, time
+    "victims_left",  # their shortest time left, time
     "slack",  # memory left on its fullest GPU, over the largest GPU's
     "demand",  # on its busiest GPU, / 2
-    "cores",  # a worker that its node could give, / 8
+    "cores",  # per worker that its node could give, / 8
     "wants_cores",  # as far as is known, / 8
-    "has_cores",  # a GPU of a running job, or as a CPU job, / 8
+    "has_cores",  # per GPU of a running job, or of a CPU job, / 8
     "age",  # since its submission, time
     "attained",  # time
-    "doubtful",  # whether its estimate is not good
+    "doubtful",  # whether it is not predictable yet
     "preemptions",  # / 5, at most 1
-    "duty",
+    "duty",  # GPU utilisation
     "memory",  # over the largest GPU's
     "rank",  # its place in the order / 16, at most 1
     "waiting",  # queued jobs, log1p / 6
 )
-"""What is told of a move; times are log1p(s / 60) / 4, signed ones with the sign of what they measure."""
+"""Features of a move; times are log1p(s / 60) / 4, signed times with the sign of the quantity."""
+(OWN, KIND) = (0, 1)
+ON_CORES, GPUS, WORKERS, OWNED, TAKES, AS_ASKED, SLOWDOWN, PACE, COST, WON, HARM, RELIEF, PRICE = range(
+    12, 25
+)
+RESTART, VICTIMS, VICTIMS_RESTART, VICTIMS_LEFT, SLACK, DEMAND, CORES, WANTS, HAS, AGE, ATTAINED = range(
+    25, 36
+)
+DOUBTFUL, PREEMPTIONS, DUTY, MEMORY, RANK, WAITING = range(36, 42)
+assert FEATURES[ON_CORES] == "on_cores"
+assert FEATURES[RESTART] == "restart"
+assert FEATURES[DOUBTFUL] == "doubtful"
+assert len(FEATURES) == WAITING + 1
 
-LIST = (
+LIST_FIELDS = (
     ("num", "i8"),
-    ("own", "i8"),  # the place of the rule's own choice
-    ("waits", "i1"),  # whether to wait has been chosen
-    ("longest_wait", "f8"),  # s
-    ("core_instant", "i8"),  # the last one at which moves of cores were listed
-    ("core_moves", "i8"),  # made at it
+    ("own", "i8"),  # position of the choice of `union`
+    ("waits", "i1"),  # whether waiting has been chosen
+    ("max_wait_s", "f8"),
+    ("core_instant", "i8"),  # the last instant at which moves of cores were listed
+    ("core_moves", "i8"),  # number made at it
     ("default_spent", "f8"),  # job-seconds of the default run so far
-    ("kind", "i1", (MOST_MOVES,)),
-    ("job", "i4", (MOST_MOVES,)),
-    ("node", "i4", (MOST_MOVES,)),  # of a job that starts without GPUs
-    ("seating", "i1", (MOST_MOVES,)),  # NAMED, PLACED or SEATED
-    ("servers", "i4", (MOST_MOVES,)),  # -1 for those asked for
-    ("num_gpus", "i4", (MOST_MOVES,)),
-    ("gpus", "i4", (MOST_MOVES, MOST_GPUS)),
-    ("num_victims", "i4", (MOST_MOVES,)),
-    ("victims", "i4", (MOST_MOVES, MOST_GPUS)),
-    ("features", "f4", (MOST_MOVES, len(FEATURES))),
-    # what looking ahead finds of each move: see `simulator.kernel.moves.look_ahead`
-    ("tried", "i1", (MOST_MOVES,)),  # whether it is carried on in the futures that are drawn next
-    ("futures", "i8", (MOST_MOVES,)),  # in which it was carried on
-    ("won", "f8", (MOST_MOVES,)),  # job-seconds in all of them, over the rule's own choice
-    ("won_squared", "f8", (MOST_MOVES,)),
+    ("kind", "i1", (MAX_MOVES,)),
+    ("job", "i4", (MAX_MOVES,)),
+    ("node", "i4", (MAX_MOVES,)),  # of a job that starts without GPUs
+    ("seating", "i1", (MAX_MOVES,)),  # NAMED, PLACED or SEATED
+    ("servers", "i4", (MAX_MOVES,)),  # -1 for those requested
+    ("num_gpus", "i4", (MAX_MOVES,)),
+    ("gpus", "i4", (MAX_MOVES, MAX_NAMED_GPUS)),
+    ("num_victims", "i4", (MAX_MOVES,)),
+    ("victims", "i4", (MAX_MOVES, MAX_NAMED_GPUS)),
+    ("features", "f4", (MAX_MOVES, len(FEATURES))),
+    # evaluation by rollouts: see `simulator.kernel.moves.rollouts`
+    ("is_evaluated", "i1", (MAX_MOVES,)),  # whether it is tried in the next futures
+    ("num_futures", "i8", (MAX_MOVES,)),  # in which it was tried
+    ("advantage_sum", "f8", (MAX_MOVES,)),  # job-seconds gained over the choice of `union`, in all of them
+    ("advantage_squares", "f8", (MAX_MOVES,)),
 )
 
 
 @cache
 def list_dtype() -> np.dtype:
     """Return the record type of a list of moves."""
-    return np.dtype((np.record, np.dtype(list(LIST), align=True)))
+    return np.dtype((np.record, np.dtype(list(LIST_FIELDS), align=True)))
+
+
+# The list.
 
 
 @compiled
-def clear(v):
+def clear_list(v):
     """Empty the list."""
     v.num = 0
     v.own = -1
 
 
 @compiled
-def servers_of(jobs, v, k):
+def servers_of_move(jobs, v, k):
     """Return the servers that the job of the k-th move would have."""
     if v.job[k] < 0:
         return 0
@@ -112,8 +176,8 @@ def servers_of(jobs, v, k):
 
 
 @compiled
-def is_like(v, k, kind, job, gpus):
-    """Tell whether the k-th move is of this kind, for this job and with these GPUs, in whatever order."""
+def is_same_move(v, k, kind, job, gpus):
+    """Return whether the k-th move is of this kind, for this job and with these GPUs, in any order."""
     if v.seating[k] != NAMED or v.kind[k] != kind or v.job[k] != job or v.num_gpus[k] != len(gpus):
         return False
     for gpu in gpus:
@@ -126,15 +190,12 @@ def is_like(v, k, kind, job, gpus):
 
 
 @compiled
-def add(v, kind, job, gpus, most):
-    """Put a move on the list and return its place; -1 where it is there already, does not fit or names too many GPUs.
-
-    most: moves that the list may have.
-    """
-    if v.num >= most or len(gpus) > MOST_GPUS:
+def append_move(v, kind, job, gpus, max_moves):
+    """Append a move and return its position; -1 if it is listed already, the list is full or it has too many GPUs."""
+    if v.num >= max_moves or len(gpus) > MAX_NAMED_GPUS:
         return -1
     for k in range(v.num):
-        if is_like(v, k, kind, job, gpus):
+        if is_same_move(v, k, kind, job, gpus):
             return -1
     k = v.num
     v.num += 1
@@ -149,3 +210,443 @@ def add(v, kind, job, gpus, most):
     v.num_victims[k] = 0
     v.features[k] = 0.0
     return k
+
+
+# Features.
+
+
+@compiled
+def as_signed_time(seconds):
+    """Scale a time that may be negative."""
+    return as_time(seconds) if seconds >= 0 else -as_time(-seconds)
+
+
+@compiled
+def describe_job(s, jobs, m, job, out):
+    """Write the features of the job of a move."""
+    out[AS_ASKED] = as_time(m.left_s[job])
+    out[RESTART] = as_time(jobs[job].pause_s + jobs[job].load_s)
+    out[WANTS] = believed_need(s, jobs, m, job) / 8.0
+    out[HAS] = s.core_count[job] / 8.0 if s.phase[job] == RUNNING else 0.0
+    out[AGE] = as_time(s.clock - jobs[job].submit_s)
+    out[ATTAINED] = as_time(attained_now(s, job))
+    out[DOUBTFUL] = not s.predictable[job]
+    out[PREEMPTIONS] = min(s.preemptions[job] / 5.0, 1.0)
+    out[DUTY] = gpu_utilization(jobs, job)
+    out[MEMORY] = jobs[job].profiled_memory_gib / largest_memory(s)
+
+
+@compiled
+def holds_gpu(s, job, gpu):
+    """Return whether a job holds a GPU."""
+    for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+        if s.job_in[slot] == job:
+            return True
+    return False
+
+
+@compiled
+def describe_gpus(s, jobs, m, job, gpus, out):
+    """Write the features of the GPUs of a start or a move; return the slowdown there, and the number of exclusive GPUs.
+
+    Demand and memory are the current ones, victims included.
+    """
+    slow, owned, slack, demand = 1.0, 0, np.inf, 0.0
+    for gpu in gpus:
+        own = holds_gpu(s, job, gpu)
+        others = s.num_jobs_on[gpu] - own
+        more = 0.0 if own else gpu_utilization(jobs, job)
+        memory = 0.0 if own else jobs[job].profiled_memory_gib
+        owned += others == 0
+        type_slowdown = type_slowdown_on(s, jobs, m, job, s.gpu_node[gpu])
+        slow = max(slow, colocation_slowdown(m.demand[gpu] + more, others) * type_slowdown)
+        demand = max(demand, m.demand[gpu] + more)
+        slack = min(slack, m.free_memory_gib[gpu] - memory)
+    out[SLACK] = min(max(slack / largest_memory(s), -1.0), 1.0)
+    out[DEMAND] = demand / 2.0
+    return slow, owned
+
+
+@compiled
+def describe_cores(s, gpus, out):
+    """Write the cores per worker that the node of the first of these GPUs could give."""
+    node = s.gpu_node[gpus[0]]
+    count = 0
+    for gpu in gpus:
+        count += s.gpu_node[gpu] == node
+    out[CORES] = min((s.unreserved_cores[node] + count) / count / 8.0, 4.0)
+
+
+@compiled
+def describe_move(s, jobs, m, v, k, slow, won, relief):
+    """Write the features of the k-th move.
+
+    slow: slowdown once victims have left, else 0. won, relief: s.
+    """
+    out, job, kind = v.features[k], v.job[k], v.kind[k]
+    out[KIND + kind] = 1.0
+    out[WAITING] = np.log1p(m.num_order) / 6.0
+    if job == NOBODY:
+        return
+    describe_job(s, jobs, m, job, out)
+    out[WON] = as_signed_time(won)
+    out[RELIEF] = as_time(relief)
+    if kind == PAUSE or v.num_gpus[k] == 0:
+        out[ON_CORES] = kind == START and v.seating[k] == NAMED
+        return
+    gpus = v.gpus[k, : v.num_gpus[k]]
+    there, owned = describe_gpus(s, jobs, m, job, gpus, out)
+    if slow > 0:
+        there, owned = slow, len(gpus) if slow == 1.0 else 0
+    describe_cores(s, gpus, out)
+    time = relative_time(jobs, job, len(gpus), servers_of_move(jobs, v, k))
+    left = m.left_s[job] if s.phase[job] == QUEUED else left_on_fastest(s, jobs, m, job)
+    harm = harm_s(s, jobs, m, job, gpus, there) if kind == START else 0.0
+    takes = time * there * left
+    out[GPUS] = np.log2(1.0 + len(gpus)) / 7.0
+    out[WORKERS] = np.log2(len(gpus) / jobs[job].num_gpus) / 4.0
+    out[OWNED] = owned / len(gpus)
+    out[TAKES] = as_time(takes)
+    out[SLOWDOWN] = there - 1.0
+    out[PACE] = np.log2(time) / 4.0
+    out[COST] = np.log1p(time * there * (1 + m.gpu_price * owned) + harm / max(left, 1.0)) / 4.0
+    out[HARM] = as_time(harm)
+    out[PRICE] = as_time(m.gpu_price * owned * takes)
+    if kind in (DISPLACE, MOVE):
+        describe_victims(s, jobs, m, v, k, out)
+
+
+@compiled
+def describe_victims(s, jobs, m, v, k, out):
+    """Write the features of the victims of a move."""
+    restart, least = 0.0, np.inf
+    for at in range(v.num_victims[k]):
+        victim = v.victims[k, at]
+        restart += jobs[victim].pause_s + jobs[victim].load_s
+        least = min(least, m.left_s[victim])
+    if v.num_victims[k] > 0:
+        out[VICTIMS] = v.num_victims[k] / 4.0
+        out[VICTIMS_RESTART] = as_time(restart)
+        out[VICTIMS_LEFT] = as_time(least)
+
+
+# Starts and displacements of queued jobs.
+
+
+@compiled
+def note_spare_cores(s, jobs, m):
+    """Note the cores of each node that running jobs could give up, and those that nobody has."""
+    copy_entries(m.node_room, m.spare_cores, s.num_nodes)
+    if not divides_cores(s, m):
+        m.spare_cores[: s.num_nodes] = -np.inf
+        return
+    for at in range(m.num_running):
+        job = m.running[at]
+        least = 1.0 + servers_of(s, job) if jobs[job].num_gpus > 0 else m.wish[job]
+        spread(s, job, least, m.spare_cores)
+
+
+@compiled
+def has_cores_for(s, m, gpus):
+    """Return whether there is a core for each worker on these GPUs, once others have given up what they can."""
+    if not s.cpu_limited:
+        return True
+    for gpu in gpus:
+        node = s.gpu_node[gpu]
+        shared = 0
+        for other in gpus:
+            shared += s.gpu_node[other] == node and s.num_jobs_on[other] > 0
+        if (
+            s.unreserved_cores[node] + CORE_EPS < shared * LEAST_CORES
+            and m.spare_cores[node] < shared * LEAST_CORES
+        ):
+            return False
+    return True
+
+
+@compiled
+def add_start(s, jobs, m, v, job, shape, gpus, max_moves):
+    """List the start of a job in a shape on these GPUs, if there are cores for it."""
+    if not has_cores_for(s, m, gpus):
+        return
+    servers = m.shape_servers[shape]
+    if servers > 0 and legality.why_no_start(s, jobs, job, legality.Seat(gpus, 0.0, NOBODY, 0, servers)) > 0:
+        return
+    k = append_move(v, START, job, gpus, max_moves)
+    if k >= 0:
+        v.servers[k] = servers
+        describe_move(s, jobs, m, v, k, 0.0, 0.0, 0.0)
+
+
+@compiled
+def add_starts(s, jobs, m, v, job, max_moves):
+    """List, for each number of workers, the cheapest seats of a queued job, and exclusive GPUs."""
+    if not find_seats(s, jobs, m, job, -1):
+        return
+    find_shapes(s, jobs, m, job)
+    as_asked = needs_requested_cores(s, jobs, m, job)
+    for shape in range(m.num_shapes):
+        m.shape_cost[shape] = np.inf
+        m.shape_empty[shape] = s.num_gpus + 1
+    for place in range(num_places(s, jobs, m, job)):
+        count = list_gpus(s, m, place)
+        rank_gpus(m, count)
+        empty = count_empty(m, count)
+        for shape in range(m.num_shapes):
+            if m.shape_workers[shape] > MAX_NAMED_GPUS or (
+                as_asked and not has_requested_cores(s, jobs, m, job, shape, count)
+            ):
+                continue
+            note_if_cheaper(s, jobs, m, job, shape, count, empty)
+    for shape in range(m.num_shapes):
+        workers = m.shape_workers[shape]
+        if m.shape_cost[shape] < np.inf:
+            add_start(s, jobs, m, v, job, shape, m.shape_gpus[shape, :workers], max_moves)
+        if m.shape_empty[shape] <= s.num_gpus:
+            add_start(s, jobs, m, v, job, shape, m.shape_own_gpus[shape, :workers], max_moves)
+
+
+@compiled
+def note_if_cheaper(s, jobs, m, job, shape, count, empty):
+    """Note the best-ranked GPUs of a place for a shape if they cost less, or are empty on a fuller place."""
+    workers = m.shape_workers[shape]
+    cost = placement_cost(s, jobs, m, job, shape, count, m.shape_cost[shape])
+    if cost < m.shape_cost[shape]:
+        m.shape_cost[shape] = cost
+        copy_entries(m.ranked, m.shape_gpus[shape], workers)
+    if cost < np.inf and workers <= empty < m.shape_empty[shape]:
+        m.shape_empty[shape] = empty
+        copy_entries(m.ranked, m.shape_own_gpus[shape], workers)
+
+
+@compiled
+def add_displacement(s, jobs, m, v, job, max_moves):
+    """List the best displacement for a queued job, whether or not it pays."""
+    if m.preemption == 0 or m.pending_job != NOBODY:
+        return
+    gain = find_best_displacement(s, jobs, m, job, np.inf, -np.inf)
+    if gain == -np.inf or m.num_best_victims > MAX_NAMED_GPUS:
+        return
+    k = append_move(v, DISPLACE, job, m.best_gpus[: m.num_best_gpus], max_moves)
+    if k < 0:
+        return
+    v.servers[k] = m.best_servers
+    v.num_victims[k] = m.num_best_victims
+    for at in range(m.num_best_victims):
+        v.victims[k, at] = m.best_victims[at]
+    describe_move(s, jobs, m, v, k, m.best_slowdown, gain, 0.0)
+
+
+@compiled
+def add_start_on_cpu(s, jobs, m, v, job, max_moves):
+    """List the start of a job with GPUs on CPU cores, if that is not too slow and a node has them."""
+    if jobs[job].cpu_slowdown <= 0 or not s.cpu_limited:
+        return
+    workers, servers = jobs[job].num_gpus, jobs[job].servers
+    on_gpus = iteration_seconds(jobs, job, workers, servers, 0.0)
+    if iteration_seconds(jobs, job, workers, servers, 1.0) > m.most_slow * on_gpus:
+        return
+    asked = cores_asked(jobs, job, 0, workers, servers)
+    for node in range(s.num_nodes):
+        if s.closed[node] == OPEN and s.unreserved_cores[node] + CORE_EPS >= asked:
+            k = append_move(v, START, job, m.chosen[:0], max_moves)
+            if k >= 0:
+                v.node[k] = node
+                describe_move(s, jobs, m, v, k, 0.0, 0.0, 0.0)
+            return
+
+
+@compiled
+def add_slow_start(s, jobs, m, v, job, ahead, max_moves):
+    """List the start of a queued job on slow GPUs, if running there beats waiting; see `finds_slow_start`."""
+    if not m.typed or not finds_slow_start(s, jobs, m, job, ahead):
+        return
+    k = append_move(v, START, job, m.gpus[: m.num_gpus], max_moves)
+    if k >= 0:
+        describe_move(s, jobs, m, v, k, 0.0, 0.0, 0.0)
+
+
+# Moves of running jobs.
+
+
+@compiled
+def add_moves_of_running(s, jobs, m, v, count, max_moves):
+    """List the moves of the running jobs that would gain most by empty GPUs."""
+    listed = 0
+    for at in range(m.num_running):
+        job = m.running[at]
+        if may_move(s, jobs, m, job):
+            gain = find_best_move(s, jobs, m, job, -np.inf)
+            m.key[job] = gain if gain > -np.inf else -1e9 - m.left_s[job]
+            listed = insert_best(m, listed, count, job)
+    for at in range(listed):
+        job = m.rows[at]
+        gain = find_best_move(s, jobs, m, job, -np.inf)
+        if gain > -np.inf and m.sizing > 0 and m.num_gpus <= MAX_NAMED_GPUS:
+            add_relocation(s, jobs, m, v, job, m.gpus[: m.num_gpus], gain, max_moves)
+        add_shrink(s, jobs, m, v, job, max_moves)
+        if m.preemption > 0:
+            k = append_move(v, PAUSE, job, m.chosen[:0], max_moves)
+            if k >= 0:
+                describe_move(s, jobs, m, v, k, 0.0, 0.0, relief_s(s, m, job))
+
+
+@compiled
+def add_relocation(s, jobs, m, v, job, gpus, gain, max_moves):
+    """List the move of a running job to these GPUs, with the noted servers, if it is legal."""
+    if legality.why_no_move(s, jobs, job, legality.Seat(gpus, 0.0, NOBODY, 0, m.servers)) > 0:
+        return
+    k = append_move(v, MOVE, job, gpus, max_moves)
+    if k >= 0:
+        v.servers[k] = m.servers
+        describe_move(s, jobs, m, v, k, 0.0, gain, relief_s(s, m, job))
+
+
+@compiled
+def add_shrink(s, jobs, m, v, job, max_moves):
+    """List the next smaller number of workers for a running job, on its exclusive GPUs."""
+    if m.sizing == 0 or s.width[job] > MAX_NAMED_GPUS:
+        return
+    find_shapes(s, jobs, m, job)
+    workers = 0
+    for shape in range(m.num_shapes):
+        if workers < m.shape_workers[shape] < s.width[job]:
+            workers, m.servers = m.shape_workers[shape], m.shape_servers[shape]
+    count = 0
+    slot = s.first_slot[job]
+    while slot != NOBODY and count < workers:
+        gpu = slot // MAX_SHARE
+        if s.num_jobs_on[gpu] == 1:
+            m.chosen[count] = gpu
+            count += 1
+        slot = s.next_slot[slot]
+    if workers > 0 and count == workers:
+        add_relocation(s, jobs, m, v, job, m.chosen[:count], 0.0, max_moves)
+
+
+# Cores and throttles.
+
+
+@compiled
+def is_division(m):
+    """Return whether the proposal of `union` is about cores or a throttle alone."""
+    last = m.move_kind[m.num_moves - 1]
+    return last in (decided.CORES, decided.THROTTLE)
+
+
+@compiled
+def list_own_division(s, jobs, m, v):
+    """List the division of cores that `union` proposes first; it stays proposed until another move is chosen."""
+    v.own = append_move(v, DIVIDE, NOBODY, m.chosen[:0], 1)
+    describe_move(s, jobs, m, v, v.own, 0.0, 0.0, 0.0)
+
+
+@compiled
+def new_value(s, kind, job):
+    """Return the cores per GPU, or of a CPU job, or the throttle level of a job after such a move."""
+    if kind in (THROTTLE, RELEASE):
+        return (round(s.throttle[job] * LEVELS) + (1 if kind == RELEASE else -1)) / LEVELS
+    return s.core_count[job] + (1.0 if kind == MORE_CORES else -1.0)
+
+
+@compiled
+def propose_core_move(s, m, kind, job):
+    """Propose such a move."""
+    act = decided.THROTTLE if kind in (THROTTLE, RELEASE) else decided.CORES
+    decided.propose(m, act, job, new_value(s, kind, job))
+
+
+@compiled
+def is_core_move_legal(s, jobs, kind, job):
+    """Return whether such a move of a running job is legal now."""
+    value = new_value(s, kind, job)
+    if kind in (MORE_CORES, FEWER_CORES):
+        return may_resize(s, jobs, job, value)
+    return s.bandwidth_binds and jobs[job].num_gpus == 0 and 1.0 / LEVELS <= value <= 1.0
+
+
+@compiled
+def has_core_move(s, jobs, job):
+    """Return whether any such move of a job is legal."""
+    if s.phase[job] != RUNNING:
+        return False
+    for kind in (MORE_CORES, FEWER_CORES, THROTTLE, RELEASE):
+        if is_core_move_legal(s, jobs, kind, job):
+            return True
+    return False
+
+
+@compiled
+def distance_from_need(s, jobs, m, job):
+    """Return the distance of a job's cores from its need; of a CPU job also its share of the memory bandwidth."""
+    if jobs[job].num_gpus > 0:
+        return abs(believed_need(s, jobs, m, job) + servers_of(s, job) - s.core_count[job])
+    filled = drawn_read(s, jobs, m, job) / s.node_gbs if s.bandwidth_binds else 0.0
+    return abs(jobs[job].cores_each - s.core_count[job]) + 1.0 - s.throttle[job] + SATURATED_CORES * filled
+
+
+@compiled
+def add_core_moves(s, jobs, m, v, count, max_moves):
+    """List these moves of `count` running jobs: those whose cores are furthest from their need.
+
+    A CPU job needs what it asks for, and ranks higher the more of its node's memory bandwidth it draws.
+    """
+    if v.core_instant != s.instant:
+        v.core_instant = s.instant
+        v.core_moves = 0
+    if not s.cpu_limited or v.core_moves >= MAX_CORE_MOVES:
+        return
+    listed = 0
+    for at in range(m.num_running):
+        job = m.running[at]
+        if has_core_move(s, jobs, job):
+            m.key[job] = distance_from_need(s, jobs, m, job)
+            listed = insert_best(m, listed, count, job)
+    for at in range(listed):
+        job = m.rows[at]
+        for kind in (MORE_CORES, FEWER_CORES, THROTTLE, RELEASE):
+            if is_core_move_legal(s, jobs, kind, job):
+                k = append_move(v, kind, job, m.chosen[:0], max_moves)
+                if k >= 0:
+                    describe_move(s, jobs, m, v, k, 0.0, 0.0, 0.0)
+
+
+# All moves.
+
+
+@compiled
+def list_moves(s, jobs, m, v, queued, running, max_moves, cores):
+    """Add the moves of this number of queued and running jobs to the list, and to wait; `max_moves` in all.
+
+    cores: whether cores and throttles are moves too. The state has been read; the choice of `union`, unless it is to
+    wait, is on the list already.
+    """
+    note_spare_cores(s, jobs, m)
+    max_listed = max_moves - 2
+    ahead = 0
+    for at in range(min(queued, m.num_order)):
+        job = m.order[at]
+        ahead += jobs[job].num_gpus
+        if s.last_action_instant[job] == s.instant or job == m.pending_job:
+            continue
+        add_starts(s, jobs, m, v, job, max_listed)
+        add_displacement(s, jobs, m, v, job, max_listed)
+        add_start_on_cpu(s, jobs, m, v, job, max_listed)
+        add_slow_start(s, jobs, m, v, job, ahead, max_listed)
+    add_moves_of_running(s, jobs, m, v, running, max_listed)
+    if cores:
+        add_core_moves(s, jobs, m, v, running, max_listed)
+    add_waits(s, jobs, m, v, max_moves)
+
+
+@compiled
+def add_waits(s, jobs, m, v, max_moves):
+    """List to wait, if time can go on or there is nothing else."""
+    if events.next_event(s, jobs) < np.inf or v.num == 0:
+        for kind in (WAIT, WAIT_A_MINUTE):
+            k = append_move(v, kind, NOBODY, m.chosen[:0], max_moves)
+            describe_move(s, jobs, m, v, k, 0.0, 0.0, 0.0)
+            if v.own < 0 and kind == WAIT:
+                v.own = k
+    for k in range(v.num):
+        v.features[k, 0] = k == v.own

@@ -9,7 +9,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled, entry
 from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, ROUNDING
 from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold
-from gpu_cluster_gym.simulator.kernel.rule.seats import is_oom_prone
+from gpu_cluster_gym.simulator.kernel.union.seats import is_oom_prone
 
 NO, MEMORY, ALL = range(3)  # what a job finds beside others: not enough memory, memory, and cores as well
 

@@ -22,7 +22,7 @@ from gpu_cluster_gym.simulator.kernel.rounds.shape_memory import (
     nth_form,
 )
 from gpu_cluster_gym.simulator.kernel.rounds.shape_room import AWAITED, FREE, HELD, ROUNDING, place_of
-from gpu_cluster_gym.simulator.kernel.rule.ways import seconds_of
+from gpu_cluster_gym.simulator.kernel.union.job_shapes import iteration_seconds
 
 
 @compiled
@@ -304,7 +304,7 @@ def try_fewer(s, jobs, m, job, on_cpu):
     """Grant a job the shape that is wished for it, or one with fewer workers; tell whether there is room for any."""
     for fewer in range(m.wish_workers[job] - m.least[job] + 1):
         form = nth_form(m, job, fewer, on_cpu)
-        if on_cpu and not seconds_of(jobs, job, form.workers, form.servers, 1.0) < m.bearable_s[job]:
+        if on_cpu and not iteration_seconds(jobs, job, form.workers, form.servers, 1.0) < m.bearable_s[job]:
             continue
         if not on_cpu and not m.may_move[job] and gpus_of(form) > m.num_left:
             continue

@@ -6,7 +6,7 @@ from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.layout import CLOSED, MOST_SERVERS, OPEN, SERVER_CORES
 from gpu_cluster_gym.simulator.kernel.cluster.queues import remaining_now
 from gpu_cluster_gym.simulator.kernel.rounds.shape_memory import NEITHER, feeding_of
-from gpu_cluster_gym.simulator.kernel.rule.ways import seconds_of
+from gpu_cluster_gym.simulator.kernel.union.job_shapes import iteration_seconds
 
 NOTHING, WORKER, SERVER = range(3)  # what a job may be offered one more of
 
@@ -39,7 +39,7 @@ def offer(jobs, m, job, what):
     to_workers, to_servers = workers + (what == WORKER), servers + (what == SERVER)
     if to_workers > jobs[job].max_workers or (what == SERVER and not 0 < servers < MOST_SERVERS):
         return 0.0, 0.0, 0.0
-    shorter = seconds_of(jobs, job, workers, servers, 0.0) - seconds_of(
+    shorter = iteration_seconds(jobs, job, workers, servers, 0.0) - iteration_seconds(
         jobs, job, to_workers, to_servers, 0.0
     )
     gain = m.iterations[job] * shorter
@@ -97,7 +97,7 @@ def start_from_least(s, jobs, m):
             continue
         workers, servers = int(jobs[job].min_workers), int(jobs[job].servers > 0)
         cores = cores_of(jobs, job, workers, servers)
-        as_asked = seconds_of(jobs, job, jobs[job].num_gpus, jobs[job].servers, 0.0)
+        as_asked = iteration_seconds(jobs, job, jobs[job].num_gpus, jobs[job].servers, 0.0)
         m.iterations[job] = remaining_now(s, jobs, job) * m.error[job] / as_asked
         if workers > m.left_gpus or cores > m.left_cores:
             continue

@@ -16,7 +16,7 @@ from gpu_cluster_gym.simulator.kernel.rounds.shape_memory import (
     gpus_now,
     since_banked,
 )
-from gpu_cluster_gym.simulator.kernel.rule.ways import seconds_of
+from gpu_cluster_gym.simulator.kernel.union.job_shapes import iteration_seconds
 
 GPU_SERVICE, CORES_SERVICE = 10.0, 5.0  # of a GPU, and of a server's or CPU worker's 5 cores (Aiturbo-vGPU)
 STEPS = ((1, 0), (0, 1), (-1, 0), (0, -1))  # of workers and servers
@@ -48,7 +48,7 @@ def may_use_cores(s, jobs, m, job):
 @compiled
 def iteration_as_asked(jobs, job):
     """Return the seconds of an iteration in the shape that a job asks for."""
-    return seconds_of(jobs, job, jobs[job].num_gpus, jobs[job].servers, 0.0)
+    return iteration_seconds(jobs, job, jobs[job].num_gpus, jobs[job].servers, 0.0)
 
 
 @compiled
@@ -82,8 +82,8 @@ def saved_by(s, jobs, m, job, step, crowded):
     iterations = remaining_now(s, jobs, job) / iteration_as_asked(jobs, job)
     price = service(m, workers, servers, crowded)
     new_price = service(m, to_workers, to_servers, crowded)
-    cost = iterations * seconds_of(jobs, job, workers, servers, 0.0) * price
-    new_cost = iterations * seconds_of(jobs, job, max(to_workers, 1), to_servers, 0.0) * new_price
+    cost = iterations * iteration_seconds(jobs, job, workers, servers, 0.0) * price
+    new_cost = iterations * iteration_seconds(jobs, job, max(to_workers, 1), to_servers, 0.0) * new_price
     restart = jobs[job].pause_s * price + jobs[job].load_s * new_price
     return cost - new_cost - restart * (s.phase[job] == RUNNING)
 
@@ -128,13 +128,13 @@ def weigh_cores(s, jobs, m, job):
     restart_s = jobs[job].pause_s + jobs[job].load_s
     waited_s = (s.clock - s.phase_began[job]) * (s.phase[job] == QUEUED)
     bearable_s = waited_s / max(restart_s, 1e-9) * as_asked
-    if bearable_s > seconds_of(jobs, job, workers, servers, 1.0):
+    if bearable_s > iteration_seconds(jobs, job, workers, servers, 1.0):
         m.bearable_s[job] = bearable_s
     if s.node_of[job] == NOBODY:
         return
     here = form_now(s, job)
     on_cpu = 1.0 if here.on_cpu else 0.0
-    slower = seconds_of(jobs, job, here.workers, here.servers, on_cpu) - seconds_of(
+    slower = iteration_seconds(jobs, job, here.workers, here.servers, on_cpu) - iteration_seconds(
         jobs, job, workers, servers, 0.0
     )
     pays = remaining_now(s, jobs, job) / as_asked * slower > restart_s

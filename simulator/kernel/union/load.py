@@ -1,7 +1,7 @@
-"""What is seen of the load by whoever steers or chooses moves.
+"""Load features: the observation of the `steer` and `moves` actions.
 
-Each is a share, a count or a time of the present state that does not grow with the cluster, nor tells of the window's
-length.
+Each is a share, a count or a time of the present state that neither grows with the cluster nor reveals the length of
+the window.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, PAUSING, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.queues import remaining_now
 from gpu_cluster_gym.simulator.kernel.cluster.readings import as_time
-from gpu_cluster_gym.simulator.kernel.rule.ways import duty_of, pace_of
+from gpu_cluster_gym.simulator.kernel.union.job_shapes import gpu_utilization, relative_time
 
 LOAD = (
     "jobs_queued",  # jobs with GPUs, log1p / 6
@@ -92,13 +92,13 @@ LOAD = (
     TYPES,
 ) = range(len(LOAD))
 SHORT_S = 600.0
-LEAST_RATE = 1e-3  # of a job that all but stands still
+MIN_RATE = 1e-3  # of a job that all but stands still
 DAY_S = 86_400.0
 
 
 @compiled
 def describe_queue(s, jobs, m, out):
-    """Write what is seen of the queue."""
+    """Write the features of the queue."""
     count, gpus, area, waited, longest = 0, 0, 0.0, 0.0, 0.0
     elastic, restart, memory = 0, 0.0, 0.0
     short, doubtful, wide, duty, on_cores = 0, 0, 0, 0.0, 0
@@ -119,7 +119,7 @@ def describe_queue(s, jobs, m, out):
             short += left < SHORT_S
             doubtful += not s.predictable[job]
             wide += asked * (asked > 1)
-            duty += duty_of(jobs, job)
+            duty += gpu_utilization(jobs, job)
             elastic += jobs[job].max_workers > jobs[job].min_workers
             restart += jobs[job].pause_s + jobs[job].load_s
             memory += jobs[job].profiled_memory_gib
@@ -141,14 +141,18 @@ def describe_queue(s, jobs, m, out):
 
 @compiled
 def slower_than_believed(s, jobs, m, job):
-    """Log of how much slower a running job is measured to be than alone, over what those beside it are taken to do."""
-    believed = pace_of(jobs, job, s.workers[job], s.servers[job]) * m.type_slow[job] * m.crowd[job]
-    return -np.log(max(s.rate[job], LEAST_RATE) * believed)
+    """Return the log of a running job's measured slowdown, over its believed slowdown by co-located jobs."""
+    believed = (
+        relative_time(jobs, job, s.workers[job], s.servers[job])
+        * m.type_slowdown[job]
+        * m.shared_slowdown[job]
+    )
+    return -np.log(max(s.rate[job], MIN_RATE) * believed)
 
 
 @compiled
 def describe_running_jobs(s, jobs, m, out):
-    """Write what is seen of the running jobs; the GPUs have been read."""
+    """Write the features of the running jobs; the GPUs have been read."""
     count, area, lefts, short, restart, slow, on_cores, idle = 0, 0.0, 0.0, 0, 0.0, 0.0, 0, 0
     sharing, slower = 0, 0.0
     for k in range(s.num_active):
@@ -166,8 +170,8 @@ def describe_running_jobs(s, jobs, m, out):
         lefts += left
         short += left < SHORT_S
         restart += jobs[job].pause_s + jobs[job].load_s
-        slow += m.crowd[job] - 1.0
-        if m.crowd[job] > 1.0:
+        slow += m.shared_slowdown[job] - 1.0
+        if m.shared_slowdown[job] > 1.0:
             sharing += 1
             slower += slower_than_believed(s, jobs, m, job)
     each = max(count, 1)
@@ -184,22 +188,22 @@ def describe_running_jobs(s, jobs, m, out):
 
 @compiled
 def describe_machines(s, m, out):
-    """Write what is seen of GPUs and nodes; they have been read."""
-    shared, demand, memory, most_memory, cores, most_cores = 0, 0.0, 0.0, 0.0, 0.0, 0.0
+    """Write the features of GPUs and nodes, which have been read."""
+    shared, demand, memory, total_memory, cores, total_cores = 0, 0.0, 0.0, 0.0, 0.0, 0.0
     for gpu in range(s.num_gpus):
         shared += s.num_jobs_on[gpu] > 1
         demand += m.demand[gpu]
-        memory += m.room_gib[gpu]
-        most_memory += s.node_memory[s.gpu_node[gpu]]
+        memory += m.free_memory_gib[gpu]
+        total_memory += s.node_memory[s.gpu_node[gpu]]
     for node in range(s.num_nodes):
         cores += s.free_cores[node]
-        most_cores += s.node_cores[node]
+        total_cores += s.node_cores[node]
     out[FREE_GPUS] = s.num_free / s.num_gpus
     out[SHARED_GPUS] = shared / s.num_gpus
     out[DEMAND] = demand / s.num_gpus / 2.0
-    out[FREE_MEMORY] = memory / most_memory
-    out[FREE_CORES] = max(cores, 0.0) / max(most_cores, 1.0)
-    out[CORES_A_GPU] = most_cores / s.num_gpus / 16.0
+    out[FREE_MEMORY] = memory / total_memory
+    out[FREE_CORES] = max(cores, 0.0) / max(total_cores, 1.0)
+    out[CORES_A_GPU] = total_cores / s.num_gpus / 16.0
     out[GPUS] = np.log2(s.num_gpus) / 12.0
     out[GPUS_A_NODE] = s.num_gpus / s.num_nodes / 8.0
     out[MAY_SHARE] = s.max_share - 1.0
@@ -208,7 +212,7 @@ def describe_machines(s, m, out):
 
 @compiled
 def describe_arrivals(s, jobs, out):
-    """Write what is seen of the jobs that came lately, and the hour."""
+    """Write the features of recent arrivals, and the hour."""
     recent, area = s.num_arrived, 0.0
     out[ARRIVALS_10_MIN] = 0.0
     while recent > 0 and jobs[recent - 1].submit_s > s.clock - 3600.0:
@@ -225,7 +229,7 @@ def describe_arrivals(s, jobs, out):
 
 @compiled
 def describe_load(s, jobs, m, out):
-    """Write what is seen of the load: float32 (len(LOAD),). The GPUs have been read (`seats.see`)."""
+    """Write the load features: float32 (len(LOAD),). The GPUs have been read (`state_cache.read_gpus_and_jobs`)."""
     describe_queue(s, jobs, m, out)
     describe_running_jobs(s, jobs, m, out)
     describe_machines(s, m, out)

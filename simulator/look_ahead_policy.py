@@ -1,0 +1,169 @@
+"""Look-ahead: a policy that tries moves in sampled futures and makes the best, on top of `union` or a steered rule.
+
+Futures are sampled from what a scheduler knows (`simulator.kernel.moves.beliefs`); the formulas are in
+`simulator.kernel.moves.rollouts`. The policy runs inside the kernel or is asked move by move, with equal results.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from gpu_cluster_gym.simulator.decided import next_listed
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.moves import rollouts
+from gpu_cluster_gym.simulator.kernel.moves.move_list import list_dtype
+from gpu_cluster_gym.simulator.kernel.moves.rollouts import RolloutBuffers, RolloutOptions
+from gpu_cluster_gym.simulator.policy import Action, RunsWhole
+from gpu_cluster_gym.simulator.rule_policy import Rule, Steered, memory_of
+from gpu_cluster_gym.simulator.source import source_of
+
+if TYPE_CHECKING:
+    from gpu_cluster_gym.simulator.view import View
+
+__all__ = ["Labels", "LookAhead", "label"]
+
+
+@dataclass(frozen=True)
+class LookAhead(RunsWhole):
+    """The choice of a rule, unless another move is better in sampled futures; ValueError for an option out of bounds.
+
+    rule: the base policy, which also continues after each move that is tried. A steered rule continues with its current
+        weights: these change with arrivals, of which a future has none.
+    draws: futures in which the finalists are compared with the base policy's choice; at least 2 if estimates err.
+    screening: other futures, in which all listed moves are compared; 0 to compare all of them in `draws` at once.
+    finalists: maximum number of moves, those with the highest advantage in the screening; none if it is not positive.
+    z: standard errors that a mean advantage must exceed.
+    margin_s: discounted job-seconds that it must exceed.
+    tau_s: time constant of the discount; futures are cut at 4 tau_s. Infinite: no discount, and a future ends with the
+        last of the current jobs.
+    rounds: maximum number of deviations from the base policy at an instant; 0 for the base policy itself.
+    queued, running: number of jobs whose moves are listed, see `envs.moves`.
+    rest_s: seconds after which moves are compared again although nothing has arrived, finished, started or been paused.
+    contention: factor on the slowdown on shared GPUs in futures; to measure the cost of a wrong model.
+    """
+
+    rule: Rule | Steered = Rule()  # noqa: RUF009 - frozen
+    draws: int = 8
+    screening: int = 2
+    finalists: int = 4
+    z: float = 2.0
+    margin_s: float = 1.0
+    tau_s: float = np.inf
+    rounds: int = 3
+    queued: int = 4
+    running: int = 4
+    rest_s: float = 600.0
+    contention: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the bounds; ValueError names each option that violates them."""
+        minima = {"draws": 1, "screening": 0, "finalists": 1, "rounds": 0, "queued": 0, "running": 0}
+        wrong = [f"{name} {getattr(self, name)}" for name, low in minima.items() if getattr(self, name) < low]
+        wrong += [
+            f"{name} {getattr(self, name)}"
+            for name in ("z", "margin_s", "rest_s", "contention")
+            if not getattr(self, name) >= 0
+        ]
+        wrong += [] if self.tau_s > 0 else [f"tau_s {self.tau_s}"]
+        if wrong:
+            raise ValueError(f"{', '.join(wrong)}: too small")
+
+    def __call__(self, view: "View") -> Action:
+        """Return the next action of this instant."""
+        source = source_of(view)
+        if isinstance(self.rule, Steered):
+            self.rule.update_weights(source, (self.rule.key, self.options), rows=2)
+        elif source.rule != self:
+            source.rule = self
+            source.rule_memory = memory_of(self.rule, source.states, source.jobs, source.histories, rows=2)
+        if (
+            not isinstance(source.room, RolloutWorkspace)
+            or source.room.buffers.memory is not source.rule_memory
+        ):
+            source.room = rollout_workspace(source.states, source.jobs, source.rule_memory)
+        kind = rollouts.next_move(source.states, source.jobs, *source.room, self.options)
+        return next_listed(source.rule_memory, kind)
+
+    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        """Run the first record to the end; return whether every job finished."""
+        return run_with_memory(self, states, jobs, memory_of(self.start, states, jobs, histories, rows=2))
+
+    @property
+    def start(self) -> Rule:
+        """The rule with the initial weights of an episode."""
+        return self.rule.offsets.start if isinstance(self.rule, Steered) else self.rule
+
+    @property
+    def options(self) -> RolloutOptions:
+        """The options of the kernel."""
+        counts = (self.draws, self.screening, self.finalists, self.rounds, self.queued, self.running)
+        return RolloutOptions(
+            *map(int, counts),
+            *map(float, (self.z, self.margin_s, self.tau_s, self.rest_s, self.contention)),
+        )
+
+
+class RolloutWorkspace(NamedTuple):
+    """A list of moves, (1,), and buffers to try each of them."""
+
+    lists: np.ndarray
+    buffers: RolloutBuffers
+
+
+class Labels(NamedTuple):
+    """Estimates for each move of a list, the rule's own choice included.
+
+    features: (moves, len(FEATURES)), see `simulator.kernel.moves.move_list.FEATURES`.
+    advantages_s: (moves,), discounted job-seconds gained over the rule's own choice, whose advantage is 0.
+    errors_s: (moves,), standard errors.
+    own: position of the rule's own choice.
+    """
+
+    features: np.ndarray
+    advantages_s: np.ndarray
+    errors_s: np.ndarray
+    own: int
+
+
+def run_with_memory(policy: LookAhead, states: np.ndarray, jobs: np.ndarray, memory: np.ndarray) -> bool:
+    """Run the policy to the end with this memory, (2,), which then holds its counters; return as `run_whole` does."""
+    act_until = partial(
+        rollouts.act_until, states, jobs, *rollout_workspace(states, jobs, memory), policy.options
+    )
+    if isinstance(policy.rule, Steered):
+        return policy.rule.run_intervals(states, jobs, memory, act_until)
+    if calls.advance(states, 0, jobs):
+        act_until(np.inf)
+    return bool(states["num_done"][0] == states["num_jobs"][0])
+
+
+def label(policy: LookAhead, states: np.ndarray, jobs: np.ndarray, memory: np.ndarray) -> Labels | None:
+    """Return the estimated advantage of each move at this instant, all in `draws` futures; None if there is no choice.
+
+    The first record and the first memory, of a rule or of this policy, are only read.
+    """
+    states, jobs, memory = states[:1].copy(), jobs.copy(), memory[[0, 0]]
+    lists, buffers = rollout_workspace(states, jobs, memory)
+    if not rollouts.label(states, jobs, lists, buffers, policy.options):
+        return None
+    v, count = lists[0], int(lists[0].num)
+    total, num_futures = v.advantage_sum[:count], v.num_futures[:count]
+    squares = v.advantage_squares[:count] - total**2 / num_futures
+    error = np.sqrt(np.maximum(squares, 0.0) / np.maximum(num_futures - 1, 1) / num_futures)
+    return Labels(v.features[:count].copy(), total / num_futures, error, int(v.own))
+
+
+def rollout_workspace(states: np.ndarray, jobs: np.ndarray, memory: np.ndarray) -> RolloutWorkspace:
+    """Return buffers for rollouts of an episode with this memory, (2,), and a list of moves."""
+    sampled, others = np.zeros(2, states.dtype), np.zeros(len(jobs), jobs.dtype)
+    words = (states[:1], jobs, sampled, others, memory)
+    return RolloutWorkspace(
+        np.zeros(1, list_dtype()), RolloutBuffers(sampled, others, memory, *map(as_words, words))
+    )
+
+
+def as_words(records: np.ndarray) -> Any:
+    """Return a view of records as words, a row for each record."""
+    return records.view(np.uint64).reshape(len(records), -1)
