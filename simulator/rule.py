@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpu_cluster_gym.simulator import measurements
-from gpu_cluster_gym.simulator.decided import next_listed
+from gpu_cluster_gym.simulator.compiled_policy import next_listed
 from gpu_cluster_gym.simulator.kernel.moves import beliefs
 from gpu_cluster_gym.simulator.kernel.rule import rule_over_moves
 from gpu_cluster_gym.simulator.kernel.rule.rule_memory import fresh_memory

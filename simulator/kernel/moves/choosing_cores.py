@@ -5,8 +5,7 @@ from gpu_cluster_gym.simulator.kernel.cluster import decided
 from gpu_cluster_gym.simulator.kernel.cluster.laws import may_resize
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.readings import drawn_read
-from gpu_cluster_gym.simulator.kernel.cores.cores import servers_of
-from gpu_cluster_gym.simulator.kernel.cores.throttling import LEVELS
+from gpu_cluster_gym.simulator.kernel.cores.sharing import LEVELS, servers_of
 from gpu_cluster_gym.simulator.kernel.moves.move_features import describe_move
 from gpu_cluster_gym.simulator.kernel.moves.move_list import (
     DIVIDE,

@@ -11,7 +11,7 @@ from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster import events, laws
 from gpu_cluster_gym.simulator.kernel.cluster.layout import LEAST_CORES, MAX_SHARE, NOBODY, OPEN
 from gpu_cluster_gym.simulator.kernel.cluster.shapes import cores_asked
-from gpu_cluster_gym.simulator.kernel.cores.cores import servers_of, spread
+from gpu_cluster_gym.simulator.kernel.cores.sharing import servers_of, spread
 from gpu_cluster_gym.simulator.kernel.moves.choosing_cores import add_core_moves
 from gpu_cluster_gym.simulator.kernel.moves.move_features import describe_move
 from gpu_cluster_gym.simulator.kernel.moves.move_list import (

@@ -11,8 +11,13 @@ from gpu_cluster_gym.simulator.kernel.cluster import events
 from gpu_cluster_gym.simulator.kernel.cluster.decided import MOVE, START, propose
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.placement import place
-from gpu_cluster_gym.simulator.kernel.cores.cores import WHOLE, change_cores, divide, start_beside_reserves
-from gpu_cluster_gym.simulator.kernel.cores.throttling import throttle_one
+from gpu_cluster_gym.simulator.kernel.cores.sharing import (
+    WHOLE,
+    change_cores,
+    divide,
+    start_beside_reserves,
+    throttle_one,
+)
 from gpu_cluster_gym.simulator.kernel.rule.giving_way import displace, is_still_held, takes_kept
 from gpu_cluster_gym.simulator.kernel.rule.offers import (
     best_move_of,

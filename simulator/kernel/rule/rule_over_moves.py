@@ -6,7 +6,7 @@ from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
 from gpu_cluster_gym.simulator.kernel.cluster import events, laws, pausing
 from gpu_cluster_gym.simulator.kernel.cluster.decided import CORES, MOVE, PAUSE, START, WAIT, carry_out_next
 from gpu_cluster_gym.simulator.kernel.cluster.layout import RUNNING
-from gpu_cluster_gym.simulator.kernel.cores.throttling import LEVELS, any_throttled
+from gpu_cluster_gym.simulator.kernel.cores.sharing import LEVELS, any_throttled
 from gpu_cluster_gym.simulator.kernel.cores.tuning import begin_windows
 from gpu_cluster_gym.simulator.kernel.rule.levers import drop_moves, find_moves
 from gpu_cluster_gym.simulator.kernel.rule.rule_sight import divides

@@ -5,7 +5,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, QUEUED, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.queues import loading_time
-from gpu_cluster_gym.simulator.kernel.cores.cores import insert_by_key, note_wishes
+from gpu_cluster_gym.simulator.kernel.cores.sharing import insert_by_key, note_wishes
 from gpu_cluster_gym.simulator.kernel.cores.tuning import list_running, watch
 from gpu_cluster_gym.simulator.kernel.rule.batches import news_of
 from gpu_cluster_gym.simulator.kernel.rule.offers import is_any_empty, may_move
