@@ -8,40 +8,196 @@ and nothing else is public. Inferred:
 - allocator (`simulator.kernel.cores.tuning`): a job starts with few cores; in windows of a minute it is given more
   while its GPUs become busier, then fewer as long as they stay as busy. Where cores are short, they are given by
   marginal gain per core;
-- eliminator (`simulator.kernel.cores.throttling`): where the memory of a node is too slow, the CPU job that draws
-  most is throttled, by measured bandwidth alone: GPUs that idle for want of cores throttle no job;
-- arrays (`simulator.kernel.cores.cores`): CPU jobs, and jobs of each number of GPUs, queue apart, first in, first out,
-  and none blocks another. Either side has a reserve of cores, lends what it does not need, and takes it back by
+- eliminator (`throttle_one` of `simulator.kernel.cores.sharing`): where the memory of a node is too slow, the CPU job
+  that draws most is throttled, by measured bandwidth alone: GPUs that idle for want of cores throttle no job;
+- arrays (`simulator.kernel.cores.sharing`): CPU jobs, and jobs of each number of GPUs, queue apart, first in, first
+  out, and none blocks another. Either side has a reserve of cores, lends what it does not need, and takes it back by
   shrinking the borrower: no job is paused. `by_width` goes further: of the jobs with one GPU, two to four, and more,
-  those come first whose kind holds the least share of the GPUs that it asks for; no GPUs are kept for the wide.
+  those come first whose class holds the smallest share of the GPUs that it requests; no GPUs are reserved for the wide.
 
-A scheduler is not told here what kind of model a job trains, so all start with as many cores. Without tuning they get
-what they ask. Without arrays all wait in one queue, and CPU jobs until cores are left over.
+CPU jobs start beside the reserves of others. Jobs with GPUs start with a core for each, and get what else they want
+once they run: a scheduler here does not know the kind of model that a job trains, so all start with as many cores.
+Without tuning they get what they request. Without arrays all wait in one queue, and CPU jobs until cores are left over.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
 
 import numpy as np
 
-from gpu_cluster_gym.simulator.core_sharing import CoreMoves
-from gpu_cluster_gym.simulator.policy import Action, RunsWhole
-
-if TYPE_CHECKING:
-    from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.simulator.compiled_policy import CompiledPolicy, Kernel
+from gpu_cluster_gym.simulator.kernel.cluster.decided import (
+    ACTION_FIELDS,
+    AGAIN,
+    ASKS,
+    DONE,
+    START,
+    Fields,
+    allocating,
+    begin_plan,
+    compiled,
+    dtype_of,
+    entry,
+    make_proposed,
+    next_plan,
+    propose,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, NOBODY, RUNNING, Tier
+from gpu_cluster_gym.simulator.kernel.cluster.legality import list_queued
+from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
+from gpu_cluster_gym.simulator.kernel.cores.sharing import (
+    CORE_FIELDS,
+    LEAST_SHARE,
+    OWN_FIELDS,
+    forget,
+    read,
+    share_again,
+    start_first_on_cores,
+    throttle_one,
+    watch_on,
+)
+from gpu_cluster_gym.simulator.kernel.rankings.granting import place_first
 
 LEVER = "cores"
 
 FIRST_GUESS = 3.0  # cores a GPU, before anything is known
+FIRST_CORES = 1.0  # for each GPU at the start of a job, without those of servers
+NARROW, MIDDLING = 1, 4  # GPUs of the widest job of an array; from memory, not checked against the paper
+ARRAYS = 3  # of widths
+
+FIELDS: Fields = (
+    ("tunes", "i1"),  # whether numbers of cores are found by trying
+    ("throttles", "i1"),  # whether CPU jobs are throttled
+    ("arrays", "i1"),  # whether CPU jobs and jobs with GPUs queue apart
+    ("by_width", "i1"),  # whether jobs of different widths take turns
+    ("queued", "i8", ("jobs",)),  # scratch
+)
+
+
+@cache
+def memory_dtype(size: Tier) -> np.dtype:
+    """Return the record type of the policy's memory at a tier."""
+    return dtype_of((*OWN_FIELDS, *CORE_FIELDS, *ACTION_FIELDS, *FIELDS), size)
+
+
+@compiled
+def array_of(jobs, job):
+    """Return the number of the array of widths that a job belongs to."""
+    return (jobs[job].num_gpus > NARROW) + (jobs[job].num_gpus > MIDDLING)
+
+
+@allocating
+def sort_by_service(s, jobs, order):
+    """Sort queued jobs by the share of its requested GPUs that their array of widths holds, the smallest first."""
+    held = np.zeros(ARRAYS)
+    for k in range(s.num_active):
+        job = s.events[k]
+        if s.phase[job] == RUNNING or s.phase[job] == LOADING:
+            held[array_of(jobs, job)] += jobs[job].num_gpus
+    requested = held.copy()
+    for job in order:
+        requested[array_of(jobs, job)] += jobs[job].num_gpus
+    served = np.empty(len(order))
+    for k in range(len(order)):
+        array = array_of(jobs, order[k])
+        served[k] = held[array] / requested[array] if requested[array] > 0 else 1.0
+    order[:] = order[np.argsort(served, kind="mergesort")]
+
+
+@compiled
+def with_gpus(jobs, order):
+    """Remove jobs without GPUs from an order; return the number of jobs left."""
+    count = 0
+    for job in order:
+        if jobs[job].num_gpus > 0:
+            order[count] = job
+            count += 1
+    return count
+
+
+@compiled
+def propose_placed(s, jobs, m, job, cores):
+    """Propose the start of a job where it has just been placed; cores: see `propose_start`."""
+    m.num_gpus, m.node = jobs[job].num_gpus, NOBODY
+    for k in range(m.num_gpus):
+        m.gpus[k] = s.gpus[k]
+    if m.num_gpus == 0:
+        m.node = s.chosen_node[0]
+    elif cores > 0:
+        cores += cores_of_servers(jobs[job].servers, m.num_gpus, m.num_gpus)
+    propose(m, START, job, cores if m.num_gpus > 0 else 0.0)
+
+
+@compiled
+def propose_start(s, jobs, m, cores):
+    """Propose the start of the first queued job that fits, after what must shrink for it; return whether there is one.
+
+    cores: for each GPU, without those of servers; 0 where cores are not allocated.
+    """
+    if s.num_queued == 0:
+        return False
+    count = list_queued(s, m.queued)
+    if cores > 0 and m.arrays:
+        if start_first_on_cores(s, jobs, m, m.queued[:count]):
+            return True
+        count = with_gpus(jobs, m.queued[:count])
+    if cores > 0 and m.by_width:
+        sort_by_service(s, jobs, m.queued[:count])
+    job = place_first(s, jobs, m.queued[:count], cores)
+    if job == NOBODY:
+        return False
+    propose_placed(s, jobs, m, job, cores)
+    return True
+
+
+@compiled
+def propose_moves(s, jobs, m, is_new):
+    """Propose a start, or else a division of the cores, or else a throttle; return whether there is a proposal."""
+    m.num_moves = 0
+    if not s.cpu_limited:
+        return propose_start(s, jobs, m, 0.0)
+    read(s, jobs, m, m.tunes > 0, is_new)
+    if propose_start(s, jobs, m, FIRST_CORES):
+        return True
+    share_again(s, jobs, m, LEAST_SHARE)
+    return m.num_moves > 0 or (m.throttles > 0 and throttle_one(s, jobs, m))
+
+
+@compiled
+def plan(s, jobs, m):
+    """Make the next moves of this instant, after which there may be others; at the end wait for the next reading."""
+    if propose_moves(s, jobs, m, begin_plan(s, m)):
+        make_proposed(s, jobs, m)
+        return AGAIN
+    m.wait_s = m.window_s if s.cpu_limited and watch_on(s, jobs, m, m.tunes > 0) else np.nan
+    return DONE
+
+
+@entry
+def step(states, e, memory, k, jobs):
+    """Make the next moves of this instant; return the status."""
+    return plan(states[e], jobs, memory[k])
+
+
+@entry
+def run(states, e, memory, k, jobs):
+    """Play an episode to its end; return the status."""
+    s, m = states[e], memory[k]
+    while next_plan(s, jobs, m):
+        m.status = plan(s, jobs, m)
+        if m.status >= ASKS:
+            break
+    return m.status
 
 
 @dataclass
-class Coda(RunsWhole):
+class Coda(CompiledPolicy):
     """One episode of the policy.
 
-    tuning, eliminator, arrays: whether it has this part. by_width: whether jobs of different widths take
-    turns, else the first in order of arrival is the first.
-    reserve: cores for each GPU of which its job is sure. window_s: of the allocator.
+    tuning, eliminator, arrays: whether it has this part.
+    reserve: cores for each GPU that its job is sure of.
+    window_s: seconds of a window of the allocator.
+    by_width: whether jobs of different widths take turns, otherwise they come in order of arrival.
     """
 
     tuning: bool = True
@@ -51,24 +207,17 @@ class Coda(RunsWhole):
     window_s: float = 60.0
     by_width: bool = False
 
+    kernel = Kernel(memory_dtype, step, run)
+
     def __post_init__(self) -> None:
-        self._moves = CoreMoves(
-            self.window_s,
-            tunes=self.tuning,
-            throttles=self.eliminator,
-            arrays=self.arrays,
-            by_width=self.by_width,
-            first_guess=FIRST_GUESS,
-            reserve=self.reserve if self.arrays else 0.0,
-        )
+        super().__init__()
 
-    def __call__(self, view: "View") -> Action:
-        """Start what fits, divide the cores, throttle, then wait."""
-        return self._moves(view)
-
-    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
-        """Carry it out inside the kernel to the end; tell whether every job ended."""
-        return self._moves.run_whole(states, jobs)
+    def init_memory(self, memory: np.ndarray, states: np.ndarray) -> None:
+        """Write the settings into a memory of zeros."""
+        forget(memory, self.window_s)
+        memory["tunes"], memory["throttles"] = self.tuning, self.eliminator
+        memory["arrays"], memory["by_width"] = self.arrays, self.by_width
+        memory["first_guess"], memory["reserve"] = FIRST_GUESS, self.reserve if self.arrays else 0.0
 
 
 policy = Coda

@@ -4,7 +4,7 @@ Claim: preempting those long jobs that can be resumed without much delay cuts th
 trial jobs under FIFO by 96.6 % (FitGpp; Yabuuchi et al., OpML 2019, abstract). From memory, not checked against the
 paper: the score, size / largest size + 4 x grace period / longest grace period, size being the norm of a job's shares
 of a node; the job with the lowest is paused, P = 1 times at most. Our choice: trials are profiled at `trial_s` at most;
-the grace period is the pause; where no single job makes room on one node the trial waits.
+the grace period is the pause; where no single job makes space on one node the trial waits.
 """
 
 from dataclasses import dataclass

@@ -1,73 +1,200 @@
 """Shares of time on each type of GPU by a linear program, carried out in rounds (Gavel, OSDI 2020).
 
-Claim: jobs gain very differently by a faster type, so a policy that knows each job's throughput on each serves all
+Claim: jobs gain very differently by a faster type, so a policy that knows each job's throughput on each type serves all
 better than one that takes GPUs to be alike. Its "least attained service" is max-min fairness: shares X of time, of each
-job on each type, that maximise the least of GPUs x throughput(X) / throughput(equal time on every GPU), where no job
+job on each type, that maximise the minimum of GPUs x throughput(X) / throughput(equal time on every GPU), where no job
 has more than all of its time and no type gives more GPUs than it has. The authors' code states that, and a round: of
-all (job, type) the largest X / time received first, a job on one type, and on the same GPUs if it can. From memory, not
-checked against the paper: rounds of 6 min; that their count of time begins anew with each X, and only a deficit is
-carried over.
+all pairs of job and type the largest X / time received first, a job on one type, and on the same GPUs if possible. From
+memory, not checked against the paper: rounds of 6 min; that their count of time starts again with each X, and only a
+deficit is carried over.
 
-Inferred: what the least leaves over goes to the largest sum; X is summed, like the time received, since a job came, or
-newcomers would go first until they had received as much as any other. Our choice: GPUs are never given where a job has
-no share, which their code does with what is left over, since here moving on costs minutes; a job that has no turn in a
-round but is in no other's way runs on; between rounds what fits starts where it has a share, and no job is paused; a
-job goes to another type as `Resize` does; a gang for which no type has GPUs enough has a share of all together; on GPUs
-of one type, where many shares are best, jobs have alike or all they can use (which no solver has to find). Throughputs
-are as profiled. Objective `throughput`, the largest sum: as theirs, but for gains over equal time. Left out: two jobs
-on a GPU, throughputs to be estimated, weights, groups with shares of their own.
+Inferred: what the minimum leaves over goes to the largest sum; X is summed, like the time received, since a job came,
+or newcomers would go first until they had received as much as any other job. Our choice: GPUs are never given where a
+job has no share, which their code does with what is left over, since here a move costs minutes; a job that has no turn
+in a round but is in no other's way runs on; between rounds what fits starts where it has a share, and no job is paused;
+a job goes to another type as `Resize` does; a gang for which no type has enough GPUs has a share of all together; on
+GPUs of one type, where many shares are optimal, jobs have equal shares or all they can use, for which no solver is
+needed. Throughputs are as profiled. Objective `throughput`, the largest sum: as theirs, but for gains over equal time.
+Left out: two jobs on a GPU, throughputs to be estimated, weights, groups with shares of their own.
+
+Rounds are carried out by `simulator.kernel.rounds.time_sharing`.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
 
-from gpu_cluster_gym.baselines.lib.kinds import Kinds
-from gpu_cluster_gym.baselines.lib.shares import Objective, Shares
-from gpu_cluster_gym.simulator.policy import Action, RunsWhole
-from gpu_cluster_gym.simulator.time_sharing_rounds import Turns
-
-if TYPE_CHECKING:
-    from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.simulator.compiled_policy import CompiledPolicy, Kernel
+from gpu_cluster_gym.simulator.kernel.rounds import time_sharing
+from gpu_cluster_gym.simulator.source import source_of
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.simulator.vocabulary import OPEN
 
 LEVER = "gpu_types"
 
 ROUND_S = 360.0
+NEGLIGIBLE = 1e-6  # a share, or a loss of the minimum gain, that is the solver's rounding
+
+Objective = Literal["fairness", "throughput"]
 
 
 @dataclass
-class Gavel(RunsWhole):
+class Gavel(CompiledPolicy):
     """One episode of the policy.
 
-    objective: whether the least of all throughputs is made largest, or their sum; each over that of equal shares.
-    round_s: between two rounds.
+    objective: whether the minimum of all throughputs is maximised, or their sum; each relative to equal shares.
+    round_s: seconds between two rounds.
     """
 
     objective: Objective = "fairness"
     round_s: float = ROUND_S
 
+    kernel = Kernel(time_sharing.memory_dtype, time_sharing.step, time_sharing.run)
+
     def __post_init__(self) -> None:
         """Begin an episode."""
-        self._turns = Turns(self.round_s)
         self._kinds: Kinds | None = None
-        self._shares_of = Shares(self.objective)
+        self._shares = Shares(self.objective)
+        super().__init__()
 
-    def __call__(self, view: "View") -> Action:
-        """Return the next move of this instant, then a wait; shares are found anew where other jobs are there."""
-        while (move := self._turns.next_move(view)) is None:
-            self._turns.share(self._shares(view, self._turns.sharing))
-        return move
+    def init_memory(self, memory: np.ndarray, states: np.ndarray) -> None:
+        """Write the settings into a memory of zeros."""
+        time_sharing.init_memory(memory, states, self.round_s)
 
-    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
-        """Carry it out inside the kernel to the end, but for finding shares; tell whether every job ended."""
-        return self._turns.run_whole(states, jobs, histories, self._shares)
-
-    def _shares(self, view: "View", jobs: np.ndarray) -> np.ndarray:
-        """Return the shares of these jobs on each kind."""
+    def answer(self, status: int, view: View) -> None:
+        """Write the shares of the jobs that are there now into the memory."""
+        memory = self.memory(source_of(view).states)[0]
+        jobs = memory["sharing"][: memory["num_sharing"]].astype(np.int64)
         self._kinds = self._kinds or Kinds(view)
         gpus, speed, sizes = view.jobs.num_gpus[jobs], self._kinds.speeds(view, jobs), self._kinds.sizes(view)
-        return self._shares_of(gpus, speed, sizes)
+        shares = self._shares(gpus, speed, sizes)
+        memory["share"][jobs, : shares.shape[1]] = shares
+
+
+class Kinds:
+    """Kinds of GPUs of a cluster, and the speed of each job on them.
+
+    A kind is a type of GPUs; the last kind is all GPUs together, for gangs that no type has enough GPUs for.
+    """
+
+    def __init__(self, view: View) -> None:
+        """Read the cluster."""
+        types = np.unique(view.nodes.gpu_type[view.nodes.num_gpus > 0])
+        each = view.nodes.gpu_type == types[:, None]
+        self.nodes = np.vstack([each, each.any(axis=0)])  # (kinds, nodes)
+        # Jobs whose GPUs must have the same memory can be on the same nodes: these are kept once, as rows.
+        self._row_of: dict[bytes, int] = {}
+        self._holds = np.empty((0, len(view.nodes.num_gpus)), np.int64)  # (rows, nodes)
+        self._row = np.empty(0, np.int64)  # row of each job, -1 where it has not been seen
+        self._slowest = np.empty((0, len(self.nodes)))  # (jobs, kinds), speed on the slowest GPUs of a kind
+
+    def __len__(self) -> int:
+        """Return the number of kinds, including the one of all GPUs together."""
+        return len(self.nodes)
+
+    def sizes(self, view: View) -> np.ndarray:
+        """Return the number of GPUs of each type on nodes where jobs may start: (types,)."""
+        total: np.ndarray = self.nodes[:-1] @ np.where(view.nodes.closed == OPEN, view.nodes.num_gpus, 0)
+        return total
+
+    def speeds(self, view: View, jobs: np.ndarray) -> np.ndarray:
+        """Return the speed of jobs on each kind, 0 where it has too few GPUs with enough memory: (jobs, kinds)."""
+        there = np.where(view.nodes.closed == OPEN, view.nodes.num_gpus, 0)
+        self._see(view, jobs)
+        room = (self._holds * there) @ self.nodes.T
+        enough = room[self._row[jobs]] >= view.jobs.num_gpus[jobs, None]
+        enough[:, -1] &= ~enough[:, :-1].any(axis=1)
+        return np.where(enough, self._slowest[jobs], 0.0)
+
+    def _see(self, view: View, jobs: np.ndarray) -> None:
+        """Note what never changes about jobs here."""
+        if (more := int(jobs.max(initial=-1)) + 1 - len(self._row)) > 0:
+            more += len(self._row)  # or each job that comes would cost as much as all before it
+            self._row = np.pad(self._row, (0, more), constant_values=-1)
+            self._slowest = np.pad(self._slowest, ((0, more), (0, 0)))
+        for job in jobs[self._row[jobs] < 0].tolist():
+            holds, speed = view.can_hold(job), view.type_speed(job)
+            row = self._row_of.setdefault(holds.tobytes(), len(self._row_of))
+            if row == len(self._holds):
+                self._holds = np.vstack([self._holds, holds])
+            self._row[job] = row
+            self._slowest[job] = [speed[nodes & holds].min(initial=np.inf) for nodes in self.nodes]
+
+
+class Shares:
+    """Shares of time that are optimal for all jobs; results of the solver are kept."""
+
+    def __init__(self, objective: Objective = "fairness") -> None:
+        """Take the objective."""
+        self._objective: Objective = objective
+        self._known: dict[tuple[bytes, ...], np.ndarray] = {}
+
+    def __call__(self, gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """Return the share of its time that each job has on each kind of GPUs: (jobs, kinds).
+
+        gpus: (jobs,), number of GPUs. speed: (jobs, kinds), 0 where a job cannot run. sizes: (types,), number of GPUs;
+        the kind after the types is all of them together.
+        """
+        if has_room_for_all(gpus, speed, sizes):
+            return np.where(speed > 0, 1.0, 0.0)
+        if len(sizes) == 1 and self._objective == "fairness":
+            return of_one_type(gpus, speed, sizes)
+        rows, count, row_of = alike(gpus, speed)
+        key = rows.tobytes(), count.tobytes(), sizes.tobytes()
+        if key not in self._known:
+            self._known[key] = program(rows, count, sizes, self._objective)
+        return np.take(self._known[key], row_of, axis=0)
+
+
+def has_room_for_all(gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray) -> bool:
+    """Return whether GPUs of one type have space for all jobs that can run: then each has all of its time."""
+    return len(sizes) == 1 and bool(gpus[(speed > 0).any(axis=1)].sum() <= sizes.sum())
+
+
+def alike(gpus: np.ndarray, speed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return distinct jobs as rows of GPUs and speed on each kind, the number of jobs of a row, and each job's row."""
+    rows, row_of = np.unique(np.column_stack([gpus, speed]), axis=0, return_inverse=True)
+    return rows, np.bincount(row_of), row_of
+
+
+def of_one_type(gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return an optimum of the program without solving it: equal GPU time for each job, or all that it can use."""
+    able = (speed > 0).any(axis=1)
+    each = np.sort(gpus[able]).astype(float)  # those that use least first
+    left = sizes.sum() - np.concatenate([[0.0], np.cumsum(each[:-1])])
+    levels = left / np.arange(
+        len(each), 0, -1
+    )  # GPUs for each remaining job once smaller ones have all they use
+    level = levels[np.argmax(each >= levels)]
+    return np.where(speed > 0, np.minimum(level / np.maximum(gpus, 1), 1.0)[:, None], 0.0)
+
+
+def program(rows: np.ndarray, count: np.ndarray, sizes: np.ndarray, objective: Objective) -> np.ndarray:
+    """Return the shares of distinct jobs (see `alike`) by the linear program: (rows, kinds)."""
+    each, speed = rows[:, :1], rows[:, 1:]
+    able, all_gpus = speed > 0, np.append(sizes, sizes.sum())[: speed.shape[1]]
+    # Gain: GPUs x speed on a kind / speed with equal time on every GPU where the job can run.
+    equal = (speed * all_gpus).sum(axis=1) / np.maximum((able * all_gpus).sum(axis=1), 1)
+    gain = each * speed / np.where(equal > 0, equal, 1.0)[:, None]
+    # GPUs that a GPU of each kind takes of each type: (types, kinds).
+    takes = np.column_stack([np.eye(len(sizes)), sizes / max(sizes.sum(), 1)])[:, : speed.shape[1]]
+    of_job = np.kron(np.eye(len(rows)), np.ones(speed.shape[1]))
+    of_type = (count[:, None] * each * takes[:, None]).reshape(len(sizes), -1)
+    # The unknowns are the shares and, last, the minimum gain, which is at most that of any job that can run.
+    limits = np.pad(np.vstack([-of_job * gain.ravel(), of_job, of_type]), ((0, 0), (0, 1)))
+    limits[: len(rows), -1] = able.any(axis=1)
+    most = np.concatenate([np.zeros(len(rows)), np.ones(len(rows)), sizes])
+    least, total = np.append(np.zeros(speed.size), 1.0), np.append((count[:, None] * gain).ravel(), 0.0)
+    upper, found = np.append(able.ravel(), gain.max(initial=0.0)), np.zeros(speed.size + 1)
+    for goal in (least, total) if objective == "fairness" else (total,):
+        bounds = Bounds(least * found[-1] * (1 - NEGLIGIBLE), upper)
+        # Without integer unknowns this is `linprog`: the same solver with less overhead, equal to the digit.
+        result = milp(-goal, constraints=LinearConstraint(limits, ub=most), bounds=bounds)
+        found = found if result.x is None else result.x
+    given = found[:-1].reshape(speed.shape)
+    return np.where(given > NEGLIGIBLE, given, 0.0)
 
 
 policy = Gavel

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpu_cluster_gym.baselines.las import LIMITS
-from gpu_cluster_gym.simulator.priority_rounds import ROUND_S, InRounds, Rounds, Wishes, by
+from gpu_cluster_gym.simulator.priority_rounds import ROUND_S, PriorityRounds, Requests, requests_by
 from gpu_cluster_gym.simulator.search import queued_or_running
 from gpu_cluster_gym.simulator.vocabulary import DONE
 
@@ -28,7 +28,7 @@ STEPS = np.array([*LIMITS, *(LIMITS[-1] * 2.0 ** np.arange(1, 13))])  # GPU-seco
 
 
 @dataclass
-class Gittins(InRounds):
+class Gittins(PriorityRounds):
     """State of the policy in one episode.
 
     enough: number of finished jobs from which their sizes are used.
@@ -41,14 +41,14 @@ class Gittins(InRounds):
     round_s: float = ROUND_S
 
     def __post_init__(self) -> None:
-        self.rounds = Rounds(self._wishes, self.round_s)
+        super().__init__(self._requests, self.round_s)
 
-    def _wishes(self, view: "View") -> Wishes:
+    def _requests(self, view: "View") -> Requests:
         gpus, service = view.jobs.num_gpus, view.jobs.ran_s * view.jobs.num_gpus
         ended = (view.jobs.phase == DONE) & (gpus > 0)
         sizes = service[ended] if ended.sum() >= self.enough else (view.jobs.estimate_s * gpus)[gpus > 0]
         step = np.searchsorted(STEPS, service[here := queued_or_running(view)], side="right")
-        return by(view, here, -indices(sizes, self.fewest)[step], step)
+        return requests_by(view, here, -indices(sizes, self.fewest)[step], step)
 
 
 def indices(sizes: np.ndarray, fewest: int) -> np.ndarray:

@@ -1,14 +1,14 @@
-"""The job that is treated worst first, by its time in the cluster over what it would take alone; GPUs are leased.
+"""Job treated worst first, by its time in the cluster over its time alone; GPUs are leased (Themis, NSDI 2020).
 
 Claim: a job is treated fairly if it ends no later than with a share of its own; GPUs whose lease is over go to the jobs
-furthest from that, at the price of some efficiency (Themis, NSDI 2020, general knowledge). From memory, not checked
-against the paper: leases of 20 minutes.
+furthest from that, at the price of some efficiency (general knowledge). From memory, not checked against the paper:
+leases of 20 minutes.
 
-Inferred, with rho = (time since submission + time left) / (time run + time left), as if it held its GPUs from now on:
-the largest rho comes first; while a lease lasts the job is not paused, and afterwards it stays until a job with
+Inferred, with rho = (time since submission + time left) / (time run + time left), as if the job held its GPUs from now
+on: the largest rho comes first; while a lease lasts the job is not paused, and afterwards it stays until a job with
 a larger rho needs the GPUs. Time left is as estimated. A job with GPUs of its own stands for a fair share, which would
 change all rho by about the same factor. Left out: auctions, in which jobs bid for GPUs close together, and the filter
-by which only the worst part may bid; apps of several jobs. Rounds, and which jobs are paused, are as in `tiresias`.
+by which only the worst part may bid; apps of several jobs. Rounds and victims are as in `simulator.priority_rounds`.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpu_cluster_gym.simulator.priority_rounds import ROUND_S, InRounds, Rounds, Wishes, by
+from gpu_cluster_gym.simulator.priority_rounds import ROUND_S, PriorityRounds, Requests, requests_by
 from gpu_cluster_gym.simulator.search import queued_or_running
 from gpu_cluster_gym.simulator.vocabulary import RUNNING
 
@@ -27,24 +27,24 @@ LEASE_S = 1200.0
 
 
 @dataclass
-class Themis(InRounds):
-    """One episode of the policy. lease_s: for which a job is not paused; round_s: between two rounds."""
+class Themis(PriorityRounds):
+    """One episode of the policy. lease_s: seconds for which a job is not paused; round_s: seconds between rounds."""
 
     lease_s: float = LEASE_S
     round_s: float = ROUND_S
 
     def __post_init__(self) -> None:
-        self.rounds = Rounds(self._wishes, self.round_s)
+        super().__init__(self._requests, self.round_s)
 
-    def _wishes(self, view: "View") -> Wishes:
+    def _requests(self, view: "View") -> Requests:
         here = queued_or_running(view)
         jobs = view.jobs_of(here)
         leased = (jobs.phase == RUNNING) & (view.now - jobs.phase_began_s < self.lease_s)
-        return by(view, here, ~leased, -unfairness(jobs, view.now))
+        return requests_by(view, here, ~leased, -unfairness(jobs, view.now))
 
 
 def unfairness(jobs: "Jobs", now: float) -> np.ndarray:
-    """Return rho of each job: 1 if it is not delayed at all."""
+    """Return rho of each job, 1 if it is not delayed at all: (jobs,)."""
     left = jobs.remaining_s
     rho: np.ndarray = (now - jobs.submit_s + left) / (jobs.attained_s + left)
     return rho

@@ -26,7 +26,7 @@ from gpu_cluster_gym.evaluation.table import MAX_WIDTH, console
 from gpu_cluster_gym.simulator.episode import Episode, asking, run
 from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
 from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking, Start, Wait
-from gpu_cluster_gym.simulator.priority_rounds import Rounds, Wishes, by
+from gpu_cluster_gym.simulator.priority_rounds import PriorityRounds, Requests, requests_by
 from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.simulator.search import queued_or_running
 from gpu_cluster_gym.simulator.view import View
@@ -107,11 +107,11 @@ def needed(jobs: np.ndarray) -> np.ndarray:
 def in_rounds(seconds: Callable[[View], np.ndarray]) -> Policy:
     """Return the policy that runs first what has least left, and pauses for it, settled in rounds."""
 
-    def wishes(view: View) -> Wishes:
+    def requests(view: View) -> Requests:
         here = queued_or_running(view)
-        return by(view, here, seconds(view)[here])
+        return requests_by(view, here, seconds(view)[here])
 
-    return Rounds(wishes)
+    return PriorityRounds(requests)
 
 
 def shortest(seconds: Callable[[View], np.ndarray], cores: Callable[[View], np.ndarray] | None) -> Policy:

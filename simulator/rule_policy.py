@@ -13,7 +13,7 @@ from uuid import uuid4
 import numpy as np
 
 from gpu_cluster_gym.simulator import measurements
-from gpu_cluster_gym.simulator.decided import next_listed
+from gpu_cluster_gym.simulator.compiled_policy import next_listed
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.moves import beliefs
 from gpu_cluster_gym.simulator.kernel.union import decide, steering

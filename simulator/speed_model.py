@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import nnls
 
+from gpu_cluster_gym.simulator.measurements import profiled
 from gpu_cluster_gym.simulator.vocabulary import MOST_SERVERS
 
 if TYPE_CHECKING:
@@ -70,6 +71,12 @@ def fit(profile: np.ndarray) -> np.ndarray:
     scale = np.linalg.norm(relative, axis=0)
     fitted[used] = nnls(relative / scale, np.ones(len(sound)))[0] / scale
     return fitted
+
+
+def fit_unfitted(states: np.ndarray, jobs: np.ndarray, memory: np.ndarray) -> None:
+    """Fit the models of the jobs that a compiled plan has listed in `unfitted`, and write them into the jobs."""
+    for job in memory["unfitted"][0, : memory["num_unfitted"][0]].tolist():
+        jobs["fitted"][job] = fit(profiled(states, jobs, job))
 
 
 @cache

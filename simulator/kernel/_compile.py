@@ -9,6 +9,10 @@ Compiled functions that others call do not count references to the arrays that t
 the entry returns: counting them, by atomic instructions at each call, took a fifth of the time of FIFO on a whole trace
 and half of that of a threshold. One that makes or copies arrays itself says so (`allocating`); an entry always may.
 
+A policy outside the kernel, such as `baselines.tiresias`, may be compiled with the same decorators, which it imports
+from `simulator.kernel.cluster.decided`. Numba compiles such a file again when it is edited. As it looks at that file
+alone, functions in it may call each other and the kernel, but no compiled function elsewhere (TypeError).
+
 Each is optimised once and then linked (`_linking`), which rests on how a series of Numba is made. Under a series that
 this was not tested with, Numba goes about it in its own way: that takes some three times as long, with equal results.
 """

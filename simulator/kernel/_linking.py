@@ -22,6 +22,7 @@ from numba.core.environment import lookup_environment
 
 from gpu_cluster_gym.simulator.kernel._pipeline import Pipeline
 
+KERNEL = __name__.rpartition(".")[0]
 SHORT = 300  # instructions; of longer ones LLVM inlines next to none
 
 
@@ -148,10 +149,24 @@ def link_short(library: Any) -> None:
                 f"{library.name} is compiled and calls the entry {other.name}: give both a third to call"
             )
         library._reload_init.update(other._reload_init)
+        if isinstance(other, Piece):
+            refuse_foreign(library.source[0], other)
         if not isinstance(other, Piece):
             library._final_module.link_in(other._get_module_for_linking(), preserve=True)
         elif other.short:
             library._final_module.link_in(other.module("available_externally"))
+
+
+def refuse_foreign(module: str, called: Piece) -> None:
+    """Raise TypeError where a function calls one of another module outside the kernel.
+
+    Its compiled code would outlive an edit of that module, since the cache looks at its own source and the kernel's.
+    """
+    home, name, _ = called.source
+    if home != module and not home.startswith(f"{KERNEL}."):
+        raise TypeError(
+            f"{module} is compiled and calls {name} of {home}: compiled code may call its own module and {KERNEL}"
+        )
 
 
 def below(library: Any) -> list[Piece]:

@@ -28,7 +28,7 @@ class AiturboByHand:
         elastic: bool = True,
         cpu_workers: bool = True,
         round_s: float = 240.0,
-        predictable: Literal["as_told", "all", "none"] = "as_told",
+        predictable: Literal["given", "all", "none"] = "given",
         servers_on_gpus: bool = False,
     ) -> None:
         """Choose what to leave out.
@@ -53,7 +53,7 @@ class AiturboByHand:
         jobs = active(now)
         able = jobs[:0]
         if self._elastic and self._predictable != "none":
-            able = jobs[now.jobs.is_predictable[jobs]] if self._predictable == "as_told" else jobs
+            able = jobs[now.jobs.is_predictable[jobs]] if self._predictable == "given" else jobs
         if full:
             self._tune(now, able, bool((now.jobs.phase[jobs] == QUEUED).any()))
         ways = {

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gpu_cluster_gym.baselines.gavel import ROUND_S
-from gpu_cluster_gym.baselines.lib.kinds import Kinds
-from gpu_cluster_gym.baselines.lib.shares import NOTHING, Objective, Shares
-from gpu_cluster_gym.simulator.kernel.rounds.glances import GLANCE_S
+from gpu_cluster_gym.baselines.gavel import NEGLIGIBLE, ROUND_S, Kinds, Objective, Shares
+from gpu_cluster_gym.simulator.kernel.rounds.rechecks import RECHECK_S
 from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
 from gpu_cluster_gym.simulator.search import Room, displaceable, room_before
 from gpu_cluster_gym.simulator.vocabulary import DONE, LOADING, NOBODY, RUNNING
@@ -91,7 +89,7 @@ class GavelByHand:
             return move
         self._on = self._kinds.held(view)
         waiting = view.jobs.num_gpus[view.queue].any() or len(self._kinds) > 2
-        return Wait(GLANCE_S) if waiting and len(view.running) else Wait()
+        return Wait(RECHECK_S) if waiting and len(view.running) else Wait()
 
     def _count(self, view: "View") -> None:
         """Count the time that has passed as owed to jobs by their shares, and as received where they held GPUs."""
@@ -122,7 +120,7 @@ class GavelByHand:
     def _turns(self, jobs: np.ndarray) -> list[Turn]:
         """Return the jobs on the kinds that they have shares of, by what they are owed over what they have had."""
         share, owed_s, got_s = self._shares[jobs], self._owed_s[jobs], self._got_s[jobs]
-        ratio = np.where(got_s > 0, owed_s / np.maximum(got_s, NOTHING), np.inf)
+        ratio = np.where(got_s > 0, owed_s / np.maximum(got_s, NEGLIGIBLE), np.inf)
         row, kind = np.nonzero(share)
         order = np.lexsort((jobs[row], -share[row, kind], -ratio[row, kind]))
         return list(map(Turn, jobs[row[order]].tolist(), kind[order].tolist()))

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from gpu_cluster_gym.baselines.las import LIMITS
-from gpu_cluster_gym.simulator.kernel.rounds.glances import GLANCE_S, MOST_GLANCES
+from gpu_cluster_gym.simulator.kernel.rounds.rechecks import MAX_RECHECKS, RECHECK_S
 from gpu_cluster_gym.simulator.policy import Action, Wait
-from gpu_cluster_gym.simulator.priority_rounds import ROUND_S, Wishes
+from gpu_cluster_gym.simulator.priority_rounds import ROUND_S, Requests
 from gpu_cluster_gym.simulator.search import grants, queued_or_running
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.simulator.vocabulary import QUEUED
@@ -16,7 +16,7 @@ from gpu_cluster_gym.simulator.vocabulary import QUEUED
 class RoundsByHand:
     """The moves of a policy that settles which jobs run at each arrival, and at times while jobs wait for GPUs."""
 
-    def __init__(self, order: Callable[[View], Wishes], every_s: float = ROUND_S) -> None:
+    def __init__(self, order: Callable[[View], Requests], every_s: float = ROUND_S) -> None:
         """Note what gives the wishes of an instant."""
         self._order, self._every_s = order, every_s
         self._instant, self._arrived, self._began_s = -1, 0, -np.inf
@@ -33,16 +33,16 @@ class RoundsByHand:
             self._is_idle = False
             return move
         waits = view.jobs.num_gpus[view.queue].any() and len(view.running)
-        return Wait(self._glance_s(view)) if waits else Wait()
+        return Wait(self._recheck_s(view)) if waits else Wait()
 
-    def _glance_s(self, view: View) -> float:
+    def _recheck_s(self, view: View) -> float:
         now = view.now
-        until = now + GLANCE_S
+        until = now + RECHECK_S
         if self._is_idle and not any(view.just_paused(job) for job in view.queue.tolist()):
-            due_s, most = self._began_s + self._every_s, now + MOST_GLANCES * GLANCE_S
+            due_s, most = self._began_s + self._every_s, now + MAX_RECHECKS * RECHECK_S
             while until < min(due_s, most):
-                until += GLANCE_S
-        return until - now if now + (until - now) == until else GLANCE_S
+                until += RECHECK_S
+        return until - now if now + (until - now) == until else RECHECK_S
 
     def _begin(self, view: View) -> Iterator[Action]:
         """Return the moves of this instant, none where all is as it was when the last round began."""
@@ -75,12 +75,12 @@ class LevelsByHand:
         self._limits, self._starve, self._apart = limits, starve, servers_on_gpus
         self._forgiven_s: dict[int, float] = {}  # what each job had run when it was last sent back
 
-    def __call__(self, view: View) -> Wishes:
+    def __call__(self, view: View) -> Requests:
         """Return the wishes of an instant."""
         rows = sorted((self._level(view, job), job) for job in queued_or_running(view).tolist())
         order = np.array([job for _, job in rows], np.int64)
         gpus = view.jobs.num_gpus[order]
-        return Wishes(order, gpus + view.jobs.servers[order] if self._apart else gpus)
+        return Requests(order, gpus + view.jobs.servers[order] if self._apart else gpus)
 
     def _level(self, view: View, job: int) -> int:
         jobs = view.jobs

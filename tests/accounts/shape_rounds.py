@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpu_cluster_gym.simulator.kernel.rounds.glances import GLANCE_S
+from gpu_cluster_gym.simulator.kernel.rounds.rechecks import RECHECK_S
 from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
 from gpu_cluster_gym.simulator.vocabulary import DONE, NOBODY, PAUSING, QUEUED
 from tests.accounts.shape_room import ROUNDING, Grant, Room
@@ -29,7 +29,7 @@ class Rounds:
 
     In between, what fits starts in the order of a plan and no job is touched; nor is ever a job that has not yet run
     for a round since it last began: a job that is restarted gets something done (our choice). A round may be late by
-    less than GLANCE_S.
+    less than RECHECK_S.
     """
 
     def __init__(
@@ -52,17 +52,17 @@ class Rounds:
         if view.instant != self._instant:
             self._instant = view.instant
             if self._nothing_new(view):
-                return self._glance(view)
+                return self._recheck(view)
             self._moves = self._walk(view)
         if move := next(self._moves, None):
             return move
         self._looked = _looks(view)
-        return self._glance(view)
+        return self._recheck(view)
 
-    def _glance(self, view: "View") -> Wait:
+    def _recheck(self, view: "View") -> Wait:
         pending = not view.nothing_pending
-        self._wake_s = view.now + GLANCE_S if pending else -np.inf
-        return Wait(GLANCE_S) if pending else Wait()
+        self._wake_s = view.now + RECHECK_S if pending else -np.inf
+        return Wait(RECHECK_S) if pending else Wait()
 
     def _nothing_new(self, view: "View") -> bool:
         """Tell whether this is no round, and no more than the end of a wait in which nothing happened."""

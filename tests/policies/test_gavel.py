@@ -10,8 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpu_cluster_gym.baselines.gavel import ROUND_S, Gavel
-from gpu_cluster_gym.baselines.lib.shares import Objective, Shares, alike, has_room_for_all, program
+from gpu_cluster_gym.baselines.gavel import (
+    ROUND_S,
+    Gavel,
+    Objective,
+    Shares,
+    alike,
+    has_room_for_all,
+    program,
+)
 from gpu_cluster_gym.simulator.cluster import Cluster, cluster
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES
@@ -154,7 +161,7 @@ def test_time_received_comes_to_the_shares() -> None:
     episode = typed(jobs((0, 1, 1e6), (0, 1, 1e6), pause=1), cluster("1x1+2x1-k80"), HALF, TENTH)
     policy = Gavel()
     until(episode, policy, 400 * ROUND_S)
-    received = policy._turns.received_s[:, :2] / episode.view.now
+    received = policy.memory(episode.states)["received_s"][0, : len(episode.jobs), :2] / episode.view.now
     assert received == pytest.approx(np.array([[7, 5], [5, 7]]) / 12, abs=0.01)
 
 

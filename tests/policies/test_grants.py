@@ -14,7 +14,7 @@ from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.physics import Physics
 from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Start, Wait
-from gpu_cluster_gym.simulator.priority_rounds import Rounds, Wishes, by
+from gpu_cluster_gym.simulator.priority_rounds import PriorityRounds, Requests, requests_by
 from gpu_cluster_gym.simulator.search import grants, queued_or_running
 from gpu_cluster_gym.simulator.view import View
 from tests.policies.test_baselines import jobs, named
@@ -145,16 +145,16 @@ class Shuffled:
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
-        self.rounds = Rounds(self.order, 600.0)
+        self.rounds = PriorityRounds(self.order, 600.0)
         self.place: dict[int, int] = {}
         self.unjust: list[tuple[int, int]] = []
         self.pending: list[int] = []
 
-    def order(self, view: View) -> Wishes:
+    def order(self, view: View) -> Requests:
         here = queued_or_running(view)
-        wishes = by(view, here, self.rng.permutation(len(view.jobs.phase))[here])
-        self.place, self.pending = {job: place for place, job in enumerate(wishes.jobs.tolist())}, []
-        return wishes
+        requests = requests_by(view, here, self.rng.permutation(len(view.jobs.phase))[here])
+        self.place, self.pending = {job: place for place, job in enumerate(requests.jobs.tolist())}, []
+        return requests
 
     def __call__(self, view: View) -> Action:
         move = self.rounds(view)

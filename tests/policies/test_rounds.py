@@ -8,7 +8,6 @@ from gpu_cluster_gym.baselines.gittins import Gittins
 from gpu_cluster_gym.baselines.tiresias import Tiresias
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Start
-from gpu_cluster_gym.simulator.priority_rounds import Levels, Rounds
 from gpu_cluster_gym.simulator.view import View
 from tests.accounts.rounds_by_hand import LevelsByHand, RoundsByHand
 from tests.simulator.test_rule import one_window
@@ -54,12 +53,12 @@ def test_the_compiled_form_does_what_the_plain_one_does(workload: str, choices: 
 @pytest.mark.parametrize("workload", ["mixed", "busy"])
 def test_an_order_that_is_told_is_carried_out_as_plainly(workload: str) -> None:
     load = one_window(workload, jobs=120)
-    both = Beside(RoundsByHand(Gittins()._wishes), Gittins())
+    both = Beside(RoundsByHand(Gittins()._requests), Gittins())
     played = run(both, load.episode())
     assert {Start, Preempt} <= both.done
     assert ends(run(Gittins(), load.episode())) == ends(played)
 
 
 def test_there_are_only_so_many_levels() -> None:
-    with pytest.raises(ValueError, match="9 limits of levels: at most 8"):
-        Rounds(Levels(tuple(map(float, range(1, 10))), 8.0))
+    with pytest.raises(ValueError, match="9 limits of queues: at most 8"):
+        Tiresias(limits=tuple(map(float, range(1, 10))))

@@ -132,6 +132,27 @@ def test_code_is_kept_and_an_edited_callee_is_noticed(tiny: Path, linked: bool) 
     assert answer_and_hits(tiny) == (30, 0)
 
 
+def test_a_policy_outside_is_kept_and_its_edit_is_noticed(tiny: Path) -> None:
+    """Its own source counts besides those of the package that it is compiled with, and no third one."""
+    outside = tiny.parent / "outside"
+    outside.mkdir()
+    (outside / "__init__.py").touch()
+    policy = CALLER.replace("from tiny import callee\n", "from outside import own\nfrom tiny import callee\n")
+    (outside / "own.py").write_text(CALLEE.format(step=5))
+    (outside / "policy.py").write_text(policy)
+    line = ASK.replace("tiny.caller", "outside.policy")
+    assert answer_and_hits(tiny, line) == (20, 0)
+    assert answer_and_hits(tiny, line) == (20, 1)
+    (outside / "policy.py").write_text(policy.replace("10 *", "11 *"))
+    assert answer_and_hits(tiny, line) == (22, 0)
+    (tiny / "callee.py").write_text(CALLEE.format(step=2))
+    assert answer_and_hits(tiny, line) == (33, 0)
+    (outside / "policy.py").write_text(policy.replace("callee.grown", "own.grown"))
+    done = ask(tiny, line)
+    assert done.returncode == 1
+    assert "outside.policy is compiled and calls grown of outside.own" in done.stderr
+
+
 def test_an_edit_undone_finds_its_code_again(tiny: Path) -> None:
     assert answer_and_hits(tiny) == (20, 0)
     before = _compile.cache_folder(tiny)

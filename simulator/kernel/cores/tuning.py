@@ -1,9 +1,9 @@
-"""How many CPU cores a job needs for each of its GPUs, found by trying: CODA's adaptive allocator, inferred.
+"""Number of CPU cores that a job needs for each of its GPUs, found by trying: CODA's adaptive allocator, inferred.
 
-A reading is the share of a window in which a job's GPUs were busy, the job having the same number of cores all the
-while. The least number with a reading about as good as the best is searched for: upwards while readings rise, in
+A reading is the share of a window in which a job's GPUs were busy, while the job had the same number of cores. The
+search looks for the smallest number with a reading about as good as the best: upwards while readings rise, in
 proportion to what is missing to busy GPUs; then downwards between a number that was too small and one that is enough.
-What has been tried is remembered, so that nothing is tried twice.
+Readings are kept, so that no number is tried twice.
 """
 
 import math
@@ -11,35 +11,57 @@ import math
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.decided import Fields
 from gpu_cluster_gym.simulator.kernel.cluster.layout import RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.readings import busy_read, is_short_of_bandwidth, read_bandwidth
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
-from gpu_cluster_gym.simulator.kernel.cores.core_memory import MOST_TRIED
 
-GROWTH = 1.5  # at least, from one number of cores to the next; our choice
+GROWTH = 1.5  # smallest factor from one number of cores to the next; our choice
+MAX_TRIED = 16  # numbers of cores that are kept for a job; the one watched least makes space for another
+
+TUNING_FIELDS: Fields = (
+    ("window_s", "f8"),
+    ("eps", "f8"),  # by which GPUs may be less busy than at best
+    ("drop", "f8"),  # by which GPUs must be less busy than before for a job to be tuned again
+    ("watches", "i8"),  # number of instants at which readings were taken
+    ("watched_at", "i8", ("jobs",)),  # the last of these at which the job ran
+    ("want", "f8", ("jobs",)),  # cores a GPU
+    ("gain", "f8", ("jobs",)),  # share of time that a GPU is busy for each core
+    ("window_began", "f8", ("jobs",)),  # time, s
+    ("window_busy", "f8", ("jobs",)),  # busy seconds read then
+    ("window_cores", "f8", ("jobs",)),  # cores a GPU since then; 0 outside of windows
+    ("num_tried", "i4", ("jobs",)),
+    ("tried", "f8", ("jobs", MAX_TRIED)),  # cores a GPU
+    ("tried_s", "f8", ("jobs", MAX_TRIED)),  # seconds in windows with this number of cores
+    ("tried_busy", "f8", ("jobs", MAX_TRIED)),  # busy seconds in them
+    # scratch: the running jobs
+    ("num_running", "i8"),
+    ("running", "i4", ("jobs",)),  # by job
+    ("is_listed", "i1", ("jobs",)),
+)
 
 
 @compiled
 def feeding_now(s, job):
-    """Cores a GPU of a running job that are not its parameter servers'."""
+    """Return the cores a GPU of a running job without those of its parameter servers."""
     return s.core_count[job] - cores_of_servers(s.servers[job], s.workers[job], s.width[job])
 
 
 @compiled
 def is_known(m, job):
-    """Tell whether anything has been kept of a job since readings were last taken."""
+    """Return whether the job ran when readings were last taken, so that its readings are valid."""
     return m.watched_at[job] == m.watches
 
 
 @compiled
 def wanted_by_trial(m, job):
-    """Cores a GPU that a job wants by what has been tried."""
+    """Return the cores a GPU that a job wants by what has been tried."""
     return m.want[job] if is_known(m, job) else m.first_guess
 
 
 @compiled
 def between(own, learned, trust):
-    """Return what lies between two numbers, by their logarithms: the second itself where trust is 1."""
+    """Return the weighted geometric mean of two numbers; trust: weight of the second."""
     if own == learned or trust == 1.0:
         return learned
     return math.exp((1.0 - trust) * math.log(own) + trust * math.log(learned))
@@ -47,7 +69,7 @@ def between(own, learned, trust):
 
 @compiled
 def know(m, job):
-    """Begin to keep what is learned of a job."""
+    """Begin to keep the readings of a job."""
     m.watched_at[job] = m.watches
     m.want[job] = m.first_guess
     m.gain[job] = 1.0
@@ -57,7 +79,7 @@ def know(m, job):
 
 @compiled
 def begin_window(s, m, job, busy, cores):
-    """Begin a window with so many cores."""
+    """Begin a window of a job; busy: its busy seconds so far; cores: for each GPU."""
     m.window_began[job] = s.clock
     m.window_busy[job] = busy
     m.window_cores[job] = cores
@@ -65,7 +87,7 @@ def begin_window(s, m, job, busy, cores):
 
 @compiled
 def tried_at(m, job, cores):
-    """Return the place of a number of cores among those tried, or -1."""
+    """Return the place of a number of cores among those tried, -1 if there is none."""
     for k in range(m.num_tried[job]):
         if m.tried[job, k] == cores:
             return k
@@ -74,13 +96,13 @@ def tried_at(m, job, cores):
 
 @compiled
 def place_for(m, job, cores):
-    """Return the place where a number of cores is kept from now on: a new one, or that of the one watched least."""
+    """Return a place for a number of cores: a new one, or that of the number watched least."""
     k = m.num_tried[job]
-    if k < MOST_TRIED:
+    if k < MAX_TRIED:
         m.num_tried[job] += 1
     else:
         k = 0
-        for other in range(MOST_TRIED):
+        for other in range(MAX_TRIED):
             if m.tried_s[job, other] < m.tried_s[job, k]:
                 k = other
     m.tried[job, k] = cores
@@ -91,13 +113,13 @@ def place_for(m, job, cores):
 
 @compiled
 def reading(m, job, k):
-    """Share of time in which a job's GPUs were busy with the k-th number of cores."""
+    """Return the share of time in which a job's GPUs were busy with the k-th number of cores."""
     return min(m.tried_busy[job, k] / m.tried_s[job, k], 1.0)
 
 
 @compiled
 def best_reading(m, job):
-    """Return the greatest share."""
+    """Return the largest reading of a job."""
     best = -np.inf
     for k in range(m.num_tried[job]):
         best = max(best, reading(m, job, k))
@@ -106,7 +128,7 @@ def best_reading(m, job):
 
 @compiled
 def enough(m, job, best):
-    """Return the place of the least number of cores with a reading within `eps` of the best."""
+    """Return the place of the smallest number of cores with a reading within `eps` of the best."""
     good = -1
     for k in range(m.num_tried[job]):
         if reading(m, job, k) >= best - m.eps and (good < 0 or m.tried[job, k] < m.tried[job, good]):
@@ -116,7 +138,7 @@ def enough(m, job, best):
 
 @compiled
 def next_cores(m, job, best, good):
-    """Return how many cores to try next; where all is known, what is enough."""
+    """Return the number of cores to try next; the smallest that is enough where all is known."""
     most = 0.0
     fewer = -1
     for k in range(m.num_tried[job]):
@@ -124,18 +146,20 @@ def next_cores(m, job, best, good):
         if m.tried[job, k] < m.tried[job, good] and (fewer < 0 or m.tried[job, k] > m.tried[job, fewer]):
             fewer = k
     cores = m.tried[job, good]
+    # The largest number tried is the best so far: try more, in proportion to the idle share of the GPUs.
     if cores == most and best < 1 - m.eps:
         return np.ceil(most * max(GROWTH, (1 - m.eps) / max(best, m.eps)))
     below = m.tried[job, fewer] if fewer >= 0 else 0.0
     if cores - below <= 1:
         return np.ceil(cores)
+    # Too few cores: GPUs are busy in proportion to them. Guess the number at which the best reading is reached.
     guess = below * (best - m.eps) / max(reading(m, job, fewer), m.eps) if fewer >= 0 else cores / 2
     return np.ceil(min(max(guess, below + 1), cores - 1))
 
 
 @compiled
 def end_window(s, m, job, busy):
-    """Learn from a window, and begin the next; forget all others if it is far below those with these cores."""
+    """Add the reading of a window and begin the next; forget all others if it is far below earlier ones like it."""
     spent, used, cores = s.clock - m.window_began[job], busy - m.window_busy[job], m.window_cores[job]
     k = tried_at(m, job, cores)
     if k >= 0 and used / spent < m.tried_busy[job, k] / m.tried_s[job, k] - m.drop:
@@ -154,9 +178,9 @@ def end_window(s, m, job, busy):
 
 @compiled
 def watch(s, jobs, m):
-    """Learn from windows that are over; to be called at an instant before anything is changed.
+    """Read windows that are over; to be called at an instant before anything is changed.
 
-    What was known of jobs that do not run any more is forgotten. The running jobs have been listed.
+    Readings of jobs that do not run any more are forgotten. Needs `list_running`.
     """
     m.watches += 1
     for at in range(m.num_running):
@@ -173,9 +197,9 @@ def watch(s, jobs, m):
 
 @compiled
 def begin_windows(s, jobs, m):
-    """Begin windows where cores have changed; to be called last at an instant. Tell whether any is of use.
+    """Begin windows where cores have changed, as the last step of an instant; return whether any window is of use.
 
-    Readings tell nothing about cores where the memory of a node is too slow. The running jobs have been listed.
+    Where the memory of a node is too slow, a reading says nothing about cores. Needs `list_running`.
     """
     if s.bandwidth_binds:
         read_bandwidth(s, jobs, m)
@@ -198,7 +222,7 @@ def begin_windows(s, jobs, m):
 
 @compiled
 def list_running(s, m):
-    """List the running jobs, by job; those of the last list are sorted already."""
+    """List the running jobs, by job; those of the last list are already sorted."""
     count = 0
     for at in range(m.num_running):
         job = m.running[at]

@@ -25,8 +25,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.legality import may_resize
 from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now
 from gpu_cluster_gym.simulator.kernel.cluster.readings import as_time, drawn_read, largest_memory
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_asked
-from gpu_cluster_gym.simulator.kernel.cores.cores import servers_of, spread
-from gpu_cluster_gym.simulator.kernel.cores.throttling import LEVELS
+from gpu_cluster_gym.simulator.kernel.cores.sharing import LEVELS, servers_of, spread
 from gpu_cluster_gym.simulator.kernel.union.candidates import find_best_move, finds_slow_start, placement_cost
 from gpu_cluster_gym.simulator.kernel.union.decide import needs_requested_cores
 from gpu_cluster_gym.simulator.kernel.union.estimates import believed_need, left_on_fastest

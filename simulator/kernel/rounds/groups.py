@@ -1,6 +1,6 @@
-"""Which GPUs a queued job may share: those with the same jobs on them, with memory and cores for one more.
+"""Groups of GPUs that a queued job may share: those with the same jobs on them, with memory and cores for one more.
 
-A gang shares GPUs that have all the same members, so that one group of jobs slows it down and not the worst of many.
+A gang shares GPUs that all have the same members, so that one group of jobs slows it down and not the worst of many.
 Memory is counted as profiled, or not at all.
 """
 
@@ -11,12 +11,12 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, R
 from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold
 from gpu_cluster_gym.simulator.kernel.union.seats import is_oom_prone
 
-NO, MEMORY, ALL = range(3)  # what a job finds beside others: not enough memory, memory, and cores as well
+NO, MEMORY, ALL = range(3)  # beside a group: too little memory, enough memory, enough memory and cores
 
 
 @compiled
 def members_of(s, gpu, members):
-    """Write the jobs on a GPU, the last first; tell whether one more may join them."""
+    """Write the jobs on a GPU, the last first; return whether another job may join them."""
     members[:] = NOBODY
     for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + s.max_share):
         job = s.job_in[slot]
@@ -34,7 +34,7 @@ def members_of(s, gpu, members):
 
 @compiled
 def compare(one, other):
-    """Return -1, 0 or 1 where the first members come before the others, are the same, or come behind."""
+    """Return -1, 0 or 1 where the first members come before the others, are the same, or come after them."""
     for k in range(len(one)):
         if one[k] != other[k]:
             return -1 if one[k] < other[k] else 1
@@ -43,7 +43,7 @@ def compare(one, other):
 
 @compiled
 def find_group(members, count, wanted):
-    """Return the first of some sorted groups whose members do not come before these."""
+    """Return the first of some sorted groups whose members do not come before `wanted`."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
@@ -56,9 +56,9 @@ def find_group(members, count, wanted):
 
 @entry
 def open_groups(states, e, members, group_of):
-    """Write the groups of jobs that one more may join, those of the earliest first; return their number.
+    """Write the groups that another job may join, those of the earliest jobs first; return their number.
 
-    members: (GPUs, `max_share`), of each group, the last job first. group_of: of each GPU, NOBODY for none.
+    members: (GPUs, `max_share`), jobs of each group, the last first. group_of: (GPUs,), group of each, NOBODY for none.
     """
     s = states[e]
     count = 0
@@ -81,7 +81,7 @@ def open_groups(states, e, members, group_of):
 
 @compiled
 def memory_left(s, jobs, gpu):
-    """Return the GiB of a GPU less what the jobs on it take as profiled."""
+    """Return the memory of a GPU less the profiled memory of the jobs on it, GiB."""
     taken = 0.0
     for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + s.max_share):
         if s.job_in[slot] != NOBODY:
@@ -91,7 +91,7 @@ def memory_left(s, jobs, gpu):
 
 @allocating
 def left_on_each(s, jobs, knows_memory):
-    """Return the GiB left on each GPU; infinite where memory is not known."""
+    """Return the memory left on each GPU, GiB; infinite where memory is not known."""
     left = np.full(s.num_gpus, np.inf)
     if knows_memory:
         for gpu in range(s.num_gpus):
@@ -101,7 +101,7 @@ def left_on_each(s, jobs, knows_memory):
 
 @compiled
 def most_by_cores(s, jobs, job, node):
-    """Return how many GPUs of a node its unreserved cores allow a job to share."""
+    """Return the number of GPUs of a node that its unreserved cores allow a job to share."""
     if not s.cpu_limited:
         return s.num_gpus
     return int((s.unreserved_cores[node] + ROUNDING) // max(jobs[job].cores_each, 1.0))
@@ -109,7 +109,7 @@ def most_by_cores(s, jobs, job, node):
 
 @allocating
 def shared_ones(s, group_of, num_groups):
-    """Return the GPUs of groups, node by node, and how many GPUs the largest group has."""
+    """Return the GPUs of groups, node by node, and the number of GPUs of the largest group."""
     gpus, sizes = np.empty(s.num_gpus, np.int64), np.zeros(num_groups, np.int64)
     count = largest = 0
     for node in range(s.num_nodes):
@@ -124,9 +124,9 @@ def shared_ones(s, group_of, num_groups):
 
 @compiled
 def count_seats(s, jobs, job, left, group_of, gpus, seats):
-    """Write of each group on how many GPUs a job finds memory, and on how many cores as well.
+    """Write the number of GPUs of each group with memory for a job, and of those with cores as well.
 
-    gpus: those of groups, node by node. seats: (3, groups), of which the last is scratch.
+    gpus: of groups, node by node. seats: (3, groups), of which the last row is scratch.
     """
     by_memory, by_cores, here = seats[0], seats[1], seats[2]
     seats[:] = 0
@@ -147,7 +147,7 @@ def count_seats(s, jobs, job, left, group_of, gpus, seats):
 
 @entry
 def may_join(states, e, jobs, order, knows_memory, group_of, found):
-    """Write of each job and group whether the job may join it: NO, MEMORY or ALL; return how many may in all.
+    """Write for each job and group whether the job may join it, NO, MEMORY or ALL; return the number of ALL.
 
     found: (jobs, groups).
     """
@@ -176,7 +176,7 @@ def may_join(states, e, jobs, order, knows_memory, group_of, found):
 
 @entry
 def join(states, e, jobs, job, group, knows_memory, group_of):
-    """Write GPUs of a group for a job, as near together as can be, into `gpus` of the record; return their number."""
+    """Write GPUs of a group for a job, on as few nodes as possible, into `gpus` of the record; return their number."""
     s = states[e]
     left = left_on_each(s, jobs, knows_memory)
     seats, taken = np.zeros(s.num_nodes, np.int64), 0

@@ -19,8 +19,15 @@ from gpu_cluster_gym.simulator.kernel.cluster.decided import (
 )
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.placement import place
-from gpu_cluster_gym.simulator.kernel.cores.cores import WHOLE, change_cores, divide, start_beside_reserves
-from gpu_cluster_gym.simulator.kernel.cores.throttling import LEVELS, any_throttled, throttle_one
+from gpu_cluster_gym.simulator.kernel.cores.sharing import (
+    LEVELS,
+    WHOLE,
+    any_throttled,
+    change_cores,
+    divide,
+    start_beside_reserves,
+    throttle_one,
+)
 from gpu_cluster_gym.simulator.kernel.cores.tuning import begin_windows
 from gpu_cluster_gym.simulator.kernel.union.candidates import (
     find_best_move,

@@ -16,7 +16,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     RUNNING,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.queues import loading_time
-from gpu_cluster_gym.simulator.kernel.cores.cores import insert_by_key, note_wishes
+from gpu_cluster_gym.simulator.kernel.cores.sharing import insert_by_key, note_wishes
 from gpu_cluster_gym.simulator.kernel.cores.tuning import list_running, watch
 from gpu_cluster_gym.simulator.kernel.union.estimates import (
     left_from_start,

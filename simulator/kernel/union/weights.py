@@ -13,7 +13,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.decided import Fields, dtype_of, tier_of
 from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES, Tier
-from gpu_cluster_gym.simulator.kernel.cores.core_memory import CORE_FIELDS, forget
+from gpu_cluster_gym.simulator.kernel.cores.sharing import CORE_FIELDS, forget
 from gpu_cluster_gym.simulator.kernel.union.estimates import BATCH_FIELDS, HISTORY_FIELDS
 from gpu_cluster_gym.simulator.kernel.union.job_shapes import MAX_NAMED_GPUS
 
