@@ -181,9 +181,9 @@ def write_what_is_told(page: str, folder: Path) -> None:
 def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     """Run a command in this process at a small size; return its exit code."""
     match words[1:]:
-        case ["evaluate.py", *args]:
+        case ["evaluate.py" | "evaluate", *args]:
             return evaluate.main(small(args, "evaluate.py"))
-        case ["train_agent.py", *args]:
+        case ["train_agent.py" | "train", *args]:
             return train_agent.main(small(args, "train_agent.py"))
         case ["plot", *args]:
             return plot(small(args, "plot"))
