@@ -23,7 +23,7 @@ It takes jobs that share a GPU to slow each other by what they demand beyond it 
 figures of `mixed`; where they take turns each costs the other more, so it shares up to a demand of 1.7 only.
 
 Our choice: how they fit together, and the price of a GPU (`simulator.kernel.rule.offers`). Left out: workers on CPU
-cores, which could win .5 % at most (`docs/how_learning_was_found.md`); servers for which a fair share of the cores is
+cores, which could win .5 % at most (`docs/negative_results.md`); servers for which a fair share of the cores is
 not enough; types of GPU for jobs of more than 16 GPUs that no node has. The defaults were found on training windows,
 at first of `mixed` (`docs/mixed.md`), then of nine workloads (`docs/learning.md`).
 
