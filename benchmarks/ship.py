@@ -1,4 +1,4 @@
-"""Ship an agent with the project, with a card: `python benchmarks/ship.py RUN [--name NAME] [--judgement FILE]`.
+"""Ship an agent with the project, with a card: `python -m benchmarks.ship RUN [--name NAME] [--judgement FILE]`.
 
 RUN is a folder that `train_agent.py` left. Of several seeds the one that did best on validation windows is taken; all
 stand in the card. The table is of the run's own test windows, or of a judgement by `evaluate.py --protocol RUN`.
@@ -25,7 +25,7 @@ from gpu_cluster_gym.evaluation.run_folder import BEST, CHOICES, JOBS
 from gpu_cluster_gym.simulator.steered import arrivals_between
 
 CANNOT = """\
-- Jobs, profiles and pause costs are simulated; `benchmarks/speed_errors.py` prints the errors of the simulator.
+- Jobs, profiles and pause costs are simulated; `benchmarks/calibration.py` prints the errors of the simulator.
 - It was not tested on other machines, loads or physics, except for the shifts in docs/learning.md."""
 
 BEYOND = {
