@@ -25,18 +25,17 @@ from gpu_cluster_gym.evaluation.run_folder import BEST, CHOICES, JOBS
 from gpu_cluster_gym.simulator.rule_policy import arrivals_per_decision
 
 CANNOT = """\
-- Jobs, profiles and prices of pauses are those of the simulator, whose errors `benchmarks/calibration.py` prints.
-- On other machines, loads or physics it was not tried, but for what docs/learning.md tells of shifts."""
+- Jobs, profiles and pause costs are simulated; `benchmarks/calibration.py` prints the errors of the simulator.
+- It was not tested on other machines, loads or physics, except for the shifts in docs/learning.md."""
 
 BEYOND = {
-    "steer": "It moves the weights of a rule made by hand (`simulator.rule_policy.Rule`); what that cannot do, "
-    "it cannot do.",
-    "moves": "It chooses among some moves that are listed at each choice, and cores follow by the rule; another move "
-    "it cannot make. `lookahead:` does not go on top of it.",
+    "steer": "It sets the weights of a hand-made rule (`simulator.rule.Rule`) and shares the limits of that rule.",
+    "moves": "It chooses only among the moves listed at each decision, and the rule divides the cores. It cannot be "
+    "the base policy of `lookahead:`.",
 }
 """What is beyond an agent, by its action."""
-SHIFTED = ", as they are and under shifts (`--vary`)"
-CONSTANTS = " with constants that a search found"
+SHIFTED = ", without and with shifts (`--vary`)"
+CONSTANTS = " with constants from a search"
 
 
 class Seed(NamedTuple):
@@ -117,7 +116,7 @@ def against(
     )
     others = {name: each for name, each in found.items() if not name.startswith(("agent", "held"))}
     return {
-        **({"its own mean action, held": compare(found[own], found[held])} if held in found else {}),
+        **({"its mean action as a constant": compare(found[own], found[held])} if held in found else {}),
         **{
             {"start": start, "constants": constants}.get(name, f"`{name}`"): compare(found[own], each)
             for name, each in others.items()
@@ -129,25 +128,34 @@ def learned(training: Training, shipped: Seed, arrivals: int) -> str:
     """Say how an agent has learned, and whether what is shipped looks at the load."""
     if training.algorithm == "student":
         return (
-            f"A student of look-ahead on the rule `union`{CONSTANTS * (training.begin == 'constants')}: a network that "
-            f"scores the moves of a list has learned what each wins in imagined futures"
-            f"{f' (time constant {training.tau_s:,.0f} s)' if training.tau_s else ''}, and makes another move than the "
-            "rule's own where the win that it expects exceeds a margin (docs/learning.md)."
+            f"A student of look-ahead on the rule `union`{CONSTANTS * (training.begin == 'constants')}: a network "
+            f"predicts the advantage of each listed move in simulated futures"
+            f"{f' (time constant {training.tau_s:,.0f} s)' if training.tau_s else ''}, and deviates from the rule's "
+            "own move if the predicted advantage exceeds a margin (docs/learning.md)."
         )
     rule = f"{len(training.weights)} weights of the rule `union`{CONSTANTS * (training.begin == 'constants')}"
-    by_state = f"after every {arrivals} arrivals, by what it sees of the load"
+    by_state = f"from the load after every {arrivals} arrivals"
     if not training.first_phase:
-        return f"PPO of Stable-Baselines3 that steers {rule}, {by_state} (docs/learning.md)."
+        return f"An agent of PPO (Stable-Baselines3) that sets {rule} {by_state} (docs/learning.md)."
     if training.algorithm == "distillation":
-        then = "went on from there" if shipped.best > training.first_phase else "went on, and did no better"
-        return (
-            f"One network that was taught, in {training.first_phase:,} decisions, the constants that a search found "
-            f"for {rule} on each workload; PPO of Stable-Baselines3 {then}. It sets them {by_state} (docs/learning.md)."
+        improved = shipped.best > training.first_phase
+        then = (
+            "then trained by PPO of Stable-Baselines3"
+            if improved
+            else "not improved by PPO of Stable-Baselines3"
         )
-    found = f"CMA-ES searched constants for {rule} in {training.first_phase:,} decisions; PPO of Stable-Baselines3 "
+        return (
+            f"One network, distilled in {training.first_phase:,} decisions from the constants that a search found for "
+            f"{rule} on each workload, {then}. It sets the weights {by_state} (docs/learning.md)."
+        )
+    found = f"Constants for {rule}, from a CMA-ES search of {training.first_phase:,} decisions. "
+    found += "PPO of Stable-Baselines3 "
     if shipped.best <= training.first_phase:
-        return f"{found}went on, and did no better on validation windows: these are constants (docs/learning.md)."
-    return f"{found}went on from them: it sets them anew {by_state} (docs/learning.md)."
+        return (
+            f"{found}continued from them without improvement on validation windows, so this agent does not depend on "
+            "the state (docs/learning.md)."
+        )
+    return f"{found}continued from them and sets the weights {by_state} (docs/learning.md)."
 
 
 def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: Path | None) -> str:
@@ -160,33 +168,33 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
         "",
         learned(training, shipped, arrivals_per_decision(scenario.jobs, training.decisions)),
         "",
-        f"- Learned on: {', '.join(f'`{each}`' for each in learned_on)}; physics: "
+        f"- Trained on: {', '.join(f'`{each}`' for each in learned_on)}; physics: "
         f"{scenario.physics if len(learned_on) == 1 else 'that of each'}; {training.windows} training windows each"
         f"{SHIFTED * training.vary}.",
         f"- {shipped.steps:,} decisions, {lasted(shipped.minutes)} of a shared machine, "
-        f"learning seed {training.learning_seed}; commit {shipped.commit}.",
+        f"training seed {training.learning_seed}; commit {shipped.commit}.",
         f"- {levers(training)}.",
-        f"- Train it again: `python train_agent.py --config agents/shipped/{name}/{CHOICES}`.",
+        f"- Retrain: `python train_agent.py --config agents/shipped/{name}/{CHOICES}`.",
         "",
-        "Mean JCT / that of `union` on validation windows, by which the best checkpoint of each seed, and the seed "
-        "that is here, were chosen: "
-        + ", ".join(f"{each.validation:.4f}{' (this one)' if each is shipped else ''}" for each in seeds)
+        "Mean JCT relative to `union` on validation windows, used to select the checkpoint of each seed and the "
+        "shipped seed: "
+        + ", ".join(f"{each.validation:.4f}{' (shipped)' if each is shipped else ''}" for each in seeds)
         + ".",
     ]
-    start = "where it began (`union`)" if training.begin == "union" else "`union`"
-    constants = "`constants`" if len(learned_on) == 1 else "constants that were searched for all at once"
+    start = "initial policy (`union`)" if training.begin == "union" else "`union`"
+    constants = "`constants`" if len(learned_on) == 1 else "constants searched for all workloads together"
     for workload, found in tables(run, learned_on, judgement):
         lines += ["", *table(workload, against(found, shipped, start, constants))]
-    return "\n".join([*lines, "", "## What it cannot do", "", f"- {BEYOND[training.action]}", CANNOT, ""])
+    return "\n".join([*lines, "", "## Limitations", "", f"- {BEYOND[training.action]}", CANNOT, ""])
 
 
 def levers(training: Training) -> str:
     """Name the weights that an agent steers, or the kinds of moves that it makes."""
-    told, names = "Weights steered:", training.weights
+    label, names = "Steered weights:", training.weights
     if training.action == "moves":
-        told = "Waits and pauses where the rule does; in the place of the rule's own move it may make"
+        label = "Waits and pauses only where the rule does; allowed deviations from the rule:"
         names = training.instead
-    return f"{told} {', '.join(f'`{each}`' for each in names)}"
+    return f"{label} {', '.join(f'`{each}`' for each in names)}"
 
 
 def table(workload: str, rows: dict[str, Comparison]) -> list[str]:
@@ -195,7 +203,7 @@ def table(workload: str, rows: dict[str, Comparison]) -> list[str]:
     return [
         f"## On {windows} test windows of `{workload}`",
         "",
-        "| its mean JCT / that of | ratio | 95 % interval | lower in |",
+        "| mean JCT relative to | ratio | 95 % interval | lower in |",
         "|---|---|---|---|",
         *(
             f"| {name} | {each.ratio:.3f} | {each.low:.3f}-{each.high:.3f} | {each.wins} |"

@@ -156,7 +156,7 @@ def best_others(cells: Sequence[Cell]) -> str:
         if eligible(cell) and not own and cell.workload in BRIEF_COLUMNS:
             best[cell.workload] = min(best.get(cell.workload, cell), cell, key=lambda each: each.ratio)
     told = [f"`{name}`: {it.policy} {text(it, -1, DIGITS_IN_BRIEF)}" for name, it in sorted(best.items())]
-    return f"The best of all others, tuned ones included: {'; '.join(told)}."
+    return f"Best baseline per workload, including tuned ones: {'; '.join(told)}."
 
 
 def table(cells: Sequence[Cell], digits: int = 3) -> list[str]:

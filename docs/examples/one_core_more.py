@@ -1,4 +1,4 @@
-"""First in, first out; a running job gets a core more a GPU for as long as that makes its GPUs busier."""
+"""First in, first out; add a core per GPU to running jobs for as long as this raises GPU utilisation."""
 
 from typing import TYPE_CHECKING
 
@@ -8,19 +8,19 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
 
 WINDOW_S = 60.0
-GAIN = 0.06  # what a core must add: two measured windows differ by about .03 by chance
+GAIN = 0.06  # minimum gain per core: two measured windows differ by about .03 by chance
 
 
 class OneCoreMore:
-    """One episode of the policy; it remembers what it measured of each job, and which jobs are settled."""
+    """State of one episode: measurements of each job, and the jobs with final cores."""
 
     def __init__(self) -> None:
-        self._window: dict[int, tuple[float, float]] = {}  # when it began, busy seconds then
-        self._before: dict[int, float] = {}  # utilisation with a core less
+        self._window: dict[int, tuple[float, float]] = {}  # start time, busy seconds at the start
+        self._before: dict[int, float] = {}  # utilisation with one core less
         self._settled: set[int] = set()
 
     def __call__(self, view: "View") -> Action:
-        """Start the first job that fits, or change the cores of one that runs, or wait for a window."""
+        """Start the first job that fits, change the cores of a running job, or wait for a window."""
         for job in view.queue.tolist():
             if placement := view.place(job):
                 return Start(job, placement)

@@ -1,4 +1,4 @@
-"""Least remaining time x square root of GPUs first, and pauses where they pay four times over."""
+"""Order jobs by remaining time x square root of GPUs; pause a job if this gains four times its cost."""
 
 from gpu_cluster_gym.simulator.policy import Ranking
 

@@ -58,19 +58,19 @@ def test_the_best_on_validation_windows_is_shipped_with_its_card(run: Path, ship
     seeds = ship.seeds_of(run)
     best = min(seeds, key=lambda seed: seed.validation)
     assert checkpoint.load(shipped).training == checkpoint.load(best.folder / "best").training
-    assert f"{best.validation:.4f} (this one)" in card
+    assert f"{best.validation:.4f} (shipped)" in card
     for seed in seeds:
         assert f"{seed.validation:.4f}" in card
     assert "## On 2 test windows of `own`" in card
     rows = re.findall(r"^\| (.+) \| \d\.\d{3} \| \d\.\d{3}-\d\.\d{3} \| [012] \|$", card, re.MULTILINE)
-    assert {"its own mean action, held", "where it began (`union`)", "`fifo`", "`xion`"} <= set(rows)
+    assert {"its mean action as a constant", "initial policy (`union`)", "`fifo`", "`xion`"} <= set(rows)
     assert "--config agents/shipped/all/choices.json" in card
 
 
 def test_a_students_card_tells_which_moves_it_may_make(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has no mean action that could be held."""
+    """A student has no mean action."""
     monkeypatch.setattr("gpu_cluster_gym.agents.callbacks.show_image", lambda *drawn: None)
     for module in (pretrained, ship):
         monkeypatch.setattr(module, "SHIPPED", tmp_path / "shipped")
@@ -79,9 +79,9 @@ def test_a_students_card_tells_which_moves_it_may_make(
     ship.main([str(tmp_path / "run"), "--name", "all"])
     card = (tmp_path / "shipped" / "all" / pretrained.CARD).read_text(encoding="utf-8")
     assert "\nA student of look-ahead on the rule `union`: " in card
-    assert "in the place of the rule's own move it may make `start`, `move`." in card
-    assert "It chooses among some moves" in card
-    assert "held" not in card
+    assert "allowed deviations from the rule: `start`, `move`." in card
+    assert "It chooses only among the moves" in card
+    assert "mean action" not in card
     assert "Weights steered" not in card
 
 

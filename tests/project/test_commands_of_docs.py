@@ -51,8 +51,7 @@ SMALLER = {"learn(2_048)": f"learn({STEPS})", "n_steps=256": f"n_steps={STEPS}"}
 """In place of such text in a file that a page tells to write."""
 
 READ_ONLY = {
-    "benchmarks/": "minutes to hours",
-    "benchmarks.public_simulators": "it needs clones of both",
+    "benchmarks.": "minutes to hours",
     "lookahead": "minutes a window",
     "--paper": "minutes",
     "--action moves --begin constants": "of a workload as it is, not of a smaller one",
@@ -181,9 +180,9 @@ def write_what_is_told(page: str, folder: Path) -> None:
 def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     """Run a command in this process at a small size; return its exit code."""
     match words[1:]:
-        case ["evaluate.py", *args]:
+        case ["evaluate.py" | "evaluate", *args]:
             return evaluate.main(small(args, "evaluate.py"))
-        case ["train_agent.py", *args]:
+        case ["train_agent.py" | "train", *args]:
             return train_agent.main(small(args, "train_agent.py"))
         case ["plot", *args]:
             return plot(small(args, "plot"))
@@ -234,11 +233,11 @@ def test_flags_of_what_takes_long_are_read(command: Command, monkeypatch: pytest
             evaluate.read_choices(args)
         case ["train_agent.py", *args]:
             train_agent.read_choices(args)
+        case ["-m", module, *args] if module.startswith("benchmarks."):
+            with pytest.raises(Read):
+                import_module(module).main(args)
         case ["-m", module, *_]:
             assert find_spec(module)
-        case [script, *args]:
-            with pytest.raises(Read):
-                import_module(script.removesuffix(".py").replace("/", ".")).main(args)
 
 
 def test_targets_of_make_are_there() -> None:

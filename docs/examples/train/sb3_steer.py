@@ -1,11 +1,11 @@
-"""Stock PPO of Stable-Baselines3 steers the rule `union`, with every lever, and wins; several seeds, and the control.
+"""Train unmodified PPO of Stable-Baselines3 to steer the rule `union`, with several seeds and a control.
 
 python -m docs.examples.train.sb3_steer 18432
 python evaluate.py --workload busy --policy union docs.examples.train.sb3_steer:policy
 
-What matters here: noise that is held for a window (gSDE), so that its effect can be told from chance; an actor that
-begins at zero, which is the rule as it is; and `held`, which always does what the agent does on average. Where the
-agent is not better than that, what it does by the state is worth nothing.
+Three details matter: noise that is constant within a window (gSDE), so that its effect can be separated from chance;
+an actor that is initialised to zero, which is the unchanged rule; and the control `held`, which always applies the
+agent's mean action. An agent that does not beat this control gains nothing from the state.
 """
 
 import sys
@@ -25,8 +25,8 @@ from gpu_cluster_gym.simulator.policy import Policy
 
 WINDOWS: dict[str, Any] = {"workload": "busy"}
 CHOICES: dict[str, Any] = {"action": "steer"}
-JOBS = 512  # of a window of `busy`; a policy decides after like shares of so many arrivals, on whatever trace
-torch.set_num_threads(1)  # the networks are small: more threads only wait for one another
+JOBS = 512  # per window of `busy`; the policy decides after equal shares of this number of arrivals, on any trace
+torch.set_num_threads(1)  # the networks are small: more threads only add overhead
 SEEDS = 3
 FILE = "runs/sb3_steer_{}.zip"
 HELD = "runs/sb3_steer_{}.npy"
@@ -34,7 +34,7 @@ ENVIRONMENTS, ROLLOUT, VALIDATION = 64, 12, 20  # decisions between updates; val
 
 
 def train(steps: int, seed: int = 0) -> None:
-    """Learn on training windows, and save; on validation windows find what it does on average."""
+    """Train on training windows and save; measure the mean action on validation windows."""
     batch: Any = gymnasium.make_vec("GPUCluster-v2", ENVIRONMENTS, autoreset="Disabled", **WINDOWS, **CHOICES)
     model = PPO(
         "MlpPolicy",
@@ -75,19 +75,19 @@ def average(model: PPO) -> np.ndarray:
 
 @cache
 def learned(seed: int) -> PPO:
-    """Load what was learned, once."""
+    """Load the trained model, once."""
     return PPO.load(FILE.format(seed), device="cpu")
 
 
 @cache
 def mean_action(seed: int) -> np.ndarray:
-    """Load what it does on average, once."""
+    """Load the mean action, once."""
     found: np.ndarray = np.load(HELD.format(seed))
     return found
 
 
 def agent(seed: int) -> Policy:
-    """Return what one seed learned, as a policy."""
+    """Return the agent of one seed as a policy."""
     return AgentPolicy(
         lambda load, mask: learned(seed).predict(load, deterministic=True)[0], jobs=JOBS, **CHOICES
     )
