@@ -18,7 +18,7 @@ from gpu_cluster_gym.baselines.aiturbo import Aiturbo
 from gpu_cluster_gym.baselines.tiresias import Tiresias
 from gpu_cluster_gym.evaluate import main
 from gpu_cluster_gym.experiments import aiturbo
-from gpu_cluster_gym.experiments._trials import changed, drawn
+from gpu_cluster_gym.experiments._trials import change_trials, sample_trials
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Policy
@@ -208,7 +208,7 @@ def test_any_job_as_asked_fits_wherever_it_has_its_gpus() -> None:
     scenario = named("aiturbo_ps")
     machines = cluster(scenario.cluster_name)
     assert machines.num_gpus == aiturbo_ps.MACHINES.num_gpus
-    (load,) = drawn("aiturbo_ps", 1, seed=0)
+    (load,) = sample_trials("aiturbo_ps", 1, seed=0)
     jobs = load.jobs.view(np.recarray)
     assert (jobs.cores_each <= machines.cores_per_gpu).all()
     assert jobs.cores_each == pytest.approx(5 + 5 * jobs.servers / jobs.num_gpus)
@@ -217,8 +217,8 @@ def test_any_job_as_asked_fits_wherever_it_has_its_gpus() -> None:
 
 
 def test_alone_in_its_shape_a_job_takes_its_run_time() -> None:
-    (load,) = drawn("aiturbo_ps", 1, seed=0)
-    apart = changed([load], lambda table: table.assign(submit_s=1e7 * np.arange(len(table))))[0]
+    (load,) = sample_trials("aiturbo_ps", 1, seed=0)
+    apart = change_trials([load], lambda table: table.assign(submit_s=1e7 * np.arange(len(table))))[0]
     for policy in (Tiresias(), Tiresias(servers_on_gpus=True)):
         results = apart.results(run(policy, apart.episode()))
         assert results["jct_s"].to_numpy() == pytest.approx(apart.table["duration_s"].to_numpy())
@@ -271,7 +271,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("aiturbo") / "out"
     few = {name: aiturbo.CHANGES[name] for name in ("free restarts", "free exchange")}
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
-        patch.setattr(aiturbo, "drawn", partial(drawn, jobs=12))
+        patch.setattr(aiturbo, "sample_trials", partial(sample_trials, jobs=12))
         patch.setattr(aiturbo, "CHANGES", few)
         patch.setattr(aiturbo, "FITTED", 1)
         assert main(["--paper", "aiturbo", "--windows", "2", "--out", str(folder)]) == 0
@@ -311,7 +311,7 @@ def test_the_figure_shows_something(tiny: Run) -> None:
 
 
 def test_the_speed_model_never_predicts_zero(tiny: Run) -> None:
-    (load,) = drawn("aiturbo_ps", 1, seed=3, jobs=40)
+    (load,) = sample_trials("aiturbo_ps", 1, seed=3, jobs=40)
     errors = pd.DataFrame(aiturbo.errors_of_fit(load))
     assert len(errors) == 40
     assert (errors["min_ms"] > 10).all()

@@ -10,13 +10,13 @@ from pandas.testing import assert_frame_equal
 from gpu_cluster_gym import workloads
 from gpu_cluster_gym.baselines.aiturbo import Aiturbo
 from gpu_cluster_gym.experiments import aiturbo
-from gpu_cluster_gym.experiments._trials import drawn
+from gpu_cluster_gym.experiments._trials import sample_trials
 from gpu_cluster_gym.workloads import Workload
 
 
 def test_bursty_arrivals_bring_the_same_jobs_over_the_same_time() -> None:
     """The variance of arrival counts is near Poisson's without bursts, and far larger with bursts."""
-    loads = drawn("aiturbo_ps", 10, seed=0)
+    loads = sample_trials("aiturbo_ps", 10, seed=0)
     bursty = [aiturbo.as_bursty_as_philly(load) for load in loads]
     for load, other in zip(loads, bursty, strict=True):
         assert_frame_equal(other.table.drop(columns="submit_s"), load.table.drop(columns="submit_s"))
@@ -58,7 +58,7 @@ def test_the_laboratorys_steps_take_as_long_as_the_simulator_says() -> None:
 
 
 def test_rounds_that_restart_all_jobs_cost_their_share() -> None:
-    (load,) = drawn("aiturbo_ps", 1, seed=0)
+    (load,) = sample_trials("aiturbo_ps", 1, seed=0)
     policies = dict.fromkeys(("fifo", "srtf"), Aiturbo)
     found = aiturbo.lab_settings([load], policies, {"fifo": 0.0, "srtf": 124.0})
     plain, never, often = (

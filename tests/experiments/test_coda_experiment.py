@@ -6,8 +6,8 @@ import numpy as np
 
 from gpu_cluster_gym import experiments
 from gpu_cluster_gym.baselines.coda import Coda
-from gpu_cluster_gym.experiments import Found, Setting, coda
-from gpu_cluster_gym.experiments._trials import by_default, drawn
+from gpu_cluster_gym.experiments import Outcome, Setting, coda
+from gpu_cluster_gym.experiments._trials import default_policies, sample_trials
 from gpu_cluster_gym.simulator.cluster import uniform
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
@@ -20,11 +20,11 @@ ASKED = ((1, 1), (1, 2), (1, 4), (2, 2))  # nodes, GPUs: the configurations test
 
 @cache
 def a_day() -> Workload:
-    return drawn("coda_mix", 1, seed=0)[0]
+    return sample_trials("coda_mix", 1, seed=0)[0]
 
 
 @cache
-def measured() -> Found:
+def measured() -> Outcome:
     wanted = {coda.configuration_name(*each) for each in ASKED}
     return experiments.simulate([each for each in coda.needs_settings(a_day()) if each.name in wanted])
 
@@ -55,8 +55,8 @@ def test_coda_gives_about_what_a_network_needs() -> None:
 
 def test_the_eliminator_helps_if_all_cpu_jobs_are_heavy() -> None:
     """On the first hours of a day, since a full day of 4,000 jobs would need another compilation of the kernel."""
-    loads = coda.with_share(drawn("coda_mix", 1, seed=0, jobs=500), 1.0)
-    policies = by_default("coda") | {coda.UNTHROTTLED: lambda: Coda(eliminator=False)}
+    loads = coda.with_share(sample_trials("coda_mix", 1, seed=0, jobs=500), 1.0)
+    policies = default_policies("coda") | {coda.UNTHROTTLED: lambda: Coda(eliminator=False)}
     found = experiments.simulate([Setting("heavy", loads, policies)])
     with_it, without = (found.mean(("heavy", name), coda.UTILISATION).mean for name in policies)
     assert with_it > without + 0.02
