@@ -56,7 +56,6 @@ from gpu_cluster_gym.workloads import Window, Workload, filled, named, prepare, 
 from gpu_cluster_gym.workloads import aiturbo_ps as trace
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
     from gpu_cluster_gym.evaluation.runner import Maker
@@ -100,8 +99,6 @@ def at(load: float) -> str:
 
 
 USUAL = at(trace.LOAD)
-
-
 USED = (("gpu_allocated_share", "GPUs\nalloc.", "{:.0%}"), ("cpu_utilisation", "cores\nalloc.", "{:.0%}"))
 
 
@@ -148,20 +145,20 @@ def as_bursty_as_philly(load: Workload) -> Workload:
     return prepare(load.table.assign(submit_s=submit_s), load.scenario, window=load.window)
 
 
-def _with(**columns: float) -> "partial[pd.DataFrame]":
+def _with(**columns: float) -> partial[pd.DataFrame]:
     """Return a function that sets columns of a job table to constants."""
     return partial(_assign, columns=columns)
 
 
-def _assign(table: "pd.DataFrame", columns: dict[str, float]) -> "pd.DataFrame":
+def _assign(table: pd.DataFrame, columns: dict[str, float]) -> pd.DataFrame:
     return table.assign(**columns)
 
 
-def _at_most_four(table: "pd.DataFrame") -> "pd.DataFrame":
+def _at_most_four(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(max_workers=np.maximum(table["num_gpus"], 4))
 
 
-CHANGES: "dict[str, Callable[[pd.DataFrame], pd.DataFrame]]" = {
+CHANGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "all predictable": trace.all_predictable,
     "none predictable": trace.none_predictable,
     "free restarts": partial(trace.with_restart, mean_s=0.0),
@@ -234,10 +231,8 @@ def _fit(outcome: Outcome) -> "ResultTable":
     return _output.grid(title, ["model", *kinds.values(), "worst", "min.,\nms"], rows)
 
 
-def fit_errors(outcome: Outcome) -> "pd.DataFrame":
+def fit_errors(outcome: Outcome) -> pd.DataFrame:
     """Return the errors of the speed model for each job of the first trials; see `errors_of_fit`."""
-    import pandas as pd
-
     seed = int(outcome.summaries[USUAL, AITURBO]["seed"].iloc[0])
     loads = sample_trials("aiturbo_ps", FITTED, seed)
     return pd.DataFrame([row for load in loads for row in errors_of_fit(load)])
@@ -291,7 +286,7 @@ def remarks(outcome: Outcome) -> list[str]:
     parts = {NO_BORDA: "Borda counts", RIGID: "elasticity", NO_CPU: "workers on CPU cores"}
     parts |= {ON_GPUS: "cores for servers"}
     without = [f"{times(times_as_long(outcome, USUAL, name))} without {part}" for name, part in parts.items()]
-    held = times(times_as_long(outcome, USUAL, ALL))
+    all_resized = times(times_as_long(outcome, USUAL, ALL))
     each = {name: times_as_long(outcome, USUAL, name) for name in COMPARED[:-1]}
     shorter = [f"{name}, {times(ratio)}" for name, ratio in each.items() if ratio.mean < 1]
     errors = fit_errors(outcome)
@@ -303,8 +298,8 @@ def remarks(outcome: Outcome) -> list[str]:
         "With free exchange, where w workers are w / (1 + a (w - 1)) times as fast as one, handicapped Tiresias' is "
         f"{free} AITurbo's, and {free_rest} with servers on cores: the rest comes from users who request servers that "
         "suit a model badly.",
-        f"AITurbo's mean JCT becomes {', '.join(without)}, and {held} if it treats all jobs as predictable; if it "
-        "treats no job as predictable, it resizes none.",
+        f"AITurbo's mean JCT becomes {', '.join(without)}, and {all_resized} if it treats all jobs as predictable; if "
+        "it treats no job as predictable, it resizes none.",
         f"Policies with a shorter mean JCT than AITurbo's there: {'; '.join(shorter) or 'none'}.",
         f"The speed model's error is {profiled} of an iteration in the profiled shapes, whose measurements have an "
         f"error of 5 %, and {others} in other shapes; its shortest predicted iteration takes "
@@ -350,6 +345,8 @@ def figure(outcome: Outcome) -> "Figure":
     return drawing
 
 
+# The laboratory's jobs.
+
 LAB_CLUSTER = "2x2-32c"
 LAB_JOBS, LAB_BURST_S = 60, 212.0
 LAB_NETWORKS = {  # network and batch size over all workers: number of the sixty jobs
@@ -366,10 +363,8 @@ LAB_NETWORKS = {  # network and batch size over all workers: number of the sixty
 }
 LAB_SHAPES = {(1, 2): 28, (2, 1): 20, (2, 2): 12}  # servers and workers: number of jobs
 LAB_STEPS, LAB_STEPS_SIGMA = 458.0, 0.91  # median and sigma of a lognormal
-LAB_TURNING, LAB_TURNS_AT = (
-    0.4,
-    (0.09, 0.89),
-)  # share of jobs that become predictable, and after what share of a run
+LAB_TURNING = 0.4  # share of jobs that become predictable while they run
+LAB_TURNS_AT = (0.09, 0.89)  # range of the share of the run after which they do
 LAB_MAX_WORKERS = 4
 NETWORK_SPEEDS_GBS = {"1 Gb/s": 0.125, "10 Gb/s": 1.25}
 SLOWER_NETWORK = "1 Gb/s"
@@ -397,16 +392,18 @@ def lab_settings(
     prototype's policies, each of which deletes and restarts all running jobs; run times are longer by the loss.
     """
     windows = [(load.window, seed_of_jobs(load.scenario, load.window)) for load in loads]
-    found = [
+    bursts = [
         Setting(lab(network), [lab_workload(window, seed, gbs) for window, seed in windows], policies)
         for network, gbs in NETWORK_SPEEDS_GBS.items()
     ]
     for policy, every_s in rounds_s.items():
         longer = partial(_with_longer_runs, factor=every_s / (every_s - trace.RESTART_S) if every_s else 1.0)
-        found.append(
-            Setting(restarting(policy), change_trials(found[0].workloads, longer), {policy: policies[policy]})
+        bursts.append(
+            Setting(
+                restarting(policy), change_trials(bursts[0].workloads, longer), {policy: policies[policy]}
+            )
         )
-    return found
+    return bursts
 
 
 def _with_longer_runs(table: pd.DataFrame, factor: float) -> pd.DataFrame:
@@ -433,6 +430,7 @@ def _lab_jobs(seed: int, network_gbs: float) -> pd.DataFrame:
         batch.astype(float) * (profile["beta_s_per_sample_V100_fp32"] / profile["speed_RTX2080Ti"]).to_numpy()
     )
     exchanged_gb = profile["sync_MB"].to_numpy() / 1000
+    # fixed part, a worker's share of the batch, and sending and receiving through the servers
     step_s = alpha_s + batch_s / workers + 2 * exchanged_gb * workers / servers / network_gbs
     columns = {
         "job_id": [f"lab-{row}" for row in range(LAB_JOBS)],
@@ -450,9 +448,8 @@ def _lab_jobs(seed: int, network_gbs: float) -> pd.DataFrame:
         "cpu_slowdown": [trace.SLOWER_ON_CPU.get(name, 0.0) for name in model],  # 0: cannot run on cores
         "active_ms": 1000 * (alpha_s + batch_s / workers),
         "idle_ms": 0.0,
-        "sync_gb": exchanged_gb
-        * cluster(LAB_CLUSTER).inter_gbs
-        / network_gbs,  # the simulated network is faster
+        # scaled so that the simulated, faster network takes as long
+        "sync_gb": exchanged_gb * cluster(LAB_CLUSTER).inter_gbs / network_gbs,
         "gpu_memory_gib": 8.0,  # no effect: GPUs are not shared
     }
     return pd.DataFrame(columns)

@@ -221,6 +221,8 @@ def figure(outcome: Outcome) -> "Figure":
     return drawing
 
 
+# Core needs by configuration.
+
 CONFIGURATIONS = ((1, 1), (1, 2), (1, 4), (1, 8), (2, 2), (2, 4), (2, 8))  # nodes, GPUs
 MAX_CORES = 16  # per GPU: plenty
 TOLERANCE = 0.02  # of the run time with plenty of cores
