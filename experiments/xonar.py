@@ -291,7 +291,8 @@ def remarks(outcome: Outcome) -> list[str]:
     }
     best = ", ".join(f"{100 * (1 - each.min()):.0f} % ({name})" for name, each in alone.items())
     return [
-        f"First fit with the memory test has this share of Xonar's gain in p95 over blind FIFO, any job failing: {parts}.",
+        "Share of Xonar's gain in p95 over blind FIFO, any job failing, that first fit with the memory test reaches: "
+        f"{parts}.",
         f"In the best single trial Xonar's p95 is shorter than with one slot by {best}.",
         "The memory test prevents failures only as far as profiles are exact. The trace's profiles are exact, so the "
         "absence of failures is no finding.",
