@@ -41,13 +41,13 @@ def test_a_network_needs_the_cores_that_keep_its_gpu_busy() -> None:
         assert needed == 1 + enough.index(True)
 
 
-def test_networks_differ_in_need_and_across_nodes_language_needs_more() -> None:
+def test_needs_differ_and_language_models_need_more_across_nodes() -> None:
     one, apart = (coda.needs(measured(), each)["needs"] for each in ((1, 2), (2, 2)))
     assert one["shufflenet_v2"] >= 6 > one["resnet50"] > one["bert_base"] == 1
     assert apart["bert_base"] > one["bert_base"]
 
 
-def test_coda_gives_about_what_a_network_needs() -> None:
+def test_coda_finds_about_the_needed_cores() -> None:
     found = coda.needs(measured(), (1, 4))
     assert (found["coda"] - found["needs"]).abs().max() < 3
     assert (found["coda"] >= 0.9 * found["needs"]).all()

@@ -65,7 +65,7 @@ def test_the_whole_interval_decides_the_verdict(
     assert claim(needs, *measured).verdict == verdict
 
 
-def test_a_claim_must_say_its_direction() -> None:
+def test_a_claim_must_state_its_direction() -> None:
     with pytest.raises(ValueError, match="does not say 'at most'"):
         Claim("It is at least one.", Estimate(1, 1, 1), "at most", 1.0)
 
@@ -122,7 +122,7 @@ def test_names_of_curves_do_not_touch(heights: list[float]) -> None:
 
 
 @pytest.mark.parametrize("name", modules("experiments"))
-def test_every_paper_says_what_it_is_about(name: str) -> None:
+def test_every_paper_has_claim_and_inferred_details(name: str) -> None:
     paper = experiments.load(name)
     assert paper.trials >= 8
     assert "Claim:" in paper.about
@@ -185,7 +185,7 @@ def test_sweeps_start_at_the_workloads_values() -> None:
     assert xonar.DELAYS_S[0] == xonar.RESTART_S
 
 
-def test_the_usual_share_of_heavy_jobs_gives_the_usual_workload() -> None:
+def test_the_default_share_of_heavy_jobs_gives_the_default_workload() -> None:
     usual = sample_trials("coda_mix", 1, seed=2)
     (same,), (more,) = (coda.with_share(usual, share) for share in (HEAVY_SHARE, 0.4))
     assert same.table.equals(usual[0].table)
@@ -228,7 +228,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run(" ".join(printed.getvalue().split()), folder)
 
 
-def test_a_run_folder_holds_everything(tiny: Run) -> None:
+def test_a_run_folder_has_all_files(tiny: Run) -> None:
     names = {
         "choices.json",
         "claims.json",
@@ -265,7 +265,7 @@ def test_xion_equals_its_limits_in_every_trial(tiny: Run) -> None:
     assert ends[xion.ENDLESS, "xion"].tolist() == ends[xion.ENDLESS, "sjf"].tolist()
 
 
-def test_every_trial_is_kept_and_the_summary_is_made_of_them(tiny: Run) -> None:
+def test_every_trial_is_saved_and_matches_the_summary(tiny: Run) -> None:
     trials = pd.read_csv(tiny.folder / "trials.csv")
     assert list(trials)[:4] == ["setting", "policy", "window", "seed"]
     assert set(trials.columns[4:]) <= set(METRICS)
@@ -278,7 +278,7 @@ def test_every_trial_is_kept_and_the_summary_is_made_of_them(tiny: Run) -> None:
         assert saved == pytest.approx(rows["mean_jct_s"].mean())
 
 
-def test_policies_meet_the_same_jobs_in_every_setting(tiny: Run) -> None:
+def test_settings_have_the_same_jobs(tiny: Run) -> None:
     """FIFO never pauses a job, so its trials do not depend on the cost of a pause."""
     trials = pd.read_csv(tiny.folder / "trials.csv")
     alike = [xion.USUAL, *map(xion.overhead, (*xion.OVERHEADS_S, xion.ENDLESS_S))]
@@ -286,7 +286,7 @@ def test_policies_meet_the_same_jobs_in_every_setting(tiny: Run) -> None:
     assert fifo.groupby("window")["mean_jct_s"].nunique().eq(1).all()
 
 
-def test_the_figure_shows_something(tiny: Run) -> None:
+def test_the_figure_is_not_empty(tiny: Run) -> None:
     picture = imread(tiny.folder / "xion.png")
     assert picture.shape[1] > 1_000
     assert 0.02 < (picture[..., :3].min(axis=2) < 0.9).mean() < 0.5
@@ -294,7 +294,7 @@ def test_the_figure_shows_something(tiny: Run) -> None:
     assert all(f">{name}</text>" in drawing for name in ("FIFO", "SJF", "SRTF", "Xion", "Xion, gap rule"))
 
 
-def test_the_console_says_what_is_inferred_and_what_sjf_does(tiny: Run) -> None:
+def test_the_output_names_inferred_details_and_sjf(tiny: Run) -> None:
     for words in (
         "Inferred: the rule",
         "2 test windows of 120 jobs",
