@@ -120,12 +120,6 @@ class Outcome:
         )
         return estimate(ours - theirs)
 
-    def other_ends(self, case: Case, reference: Case) -> Estimate:
-        """Return the number of jobs per trial that finish at a different time than under the reference."""
-        ours, theirs = self.results[case], self.results[reference]
-        assert ours[["window", "job_id"]].equals(theirs[["window", "job_id"]]), "results of different jobs"
-        return estimate((ours["finish_s"] != theirs["finish_s"]).groupby(ours["window"]).sum())
-
     def table(self) -> pd.DataFrame:
         """Return all summaries as one table, a row per trial and case."""
         parts = []
