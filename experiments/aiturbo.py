@@ -340,7 +340,7 @@ def figure(outcome: Outcome) -> "Figure":
     loads.set_xlabel("Offered load")
     loads.set_title("Mean job completion time / AITurbo's, by load\n(Tiresias: servers on GPUs or on cores)")
     others.set_title("Tiresias (GPUs) / AITurbo,\nother workloads")
-    parts.set_title("AITurbo without parts /\nAITurbo")
+    parts.set_title("AITurbo variants /\nAITurbo")
     _output.caption(drawing, outcome.counts()[USUAL])
     return drawing
 

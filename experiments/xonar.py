@@ -325,7 +325,7 @@ def figure(outcome: Outcome) -> "Figure":
     delays.set_xlabel("Delay of a restart, s")
     _output.logarithmic(delays, DELAYS_S)
     peaks.set_title("The same, by time of\npeak memory")
-    peaks.set_xlabel("Share of the run before the peak")
+    peaks.set_xlabel("Share of run before peak")
     parts.set_title("The same by policy")
     _output.caption(drawing, outcome.counts()[SETS[0]])
     return drawing
@@ -441,8 +441,8 @@ def replay_remark(outcome: Outcome) -> str:
     others = " and ".join(f"{share:.1%} with {name}".replace("%", " %") for name, share in gains.items())
     return (
         f"In the replay, a job's time outside its iterations ({STARTUP_S:g} s) and the loss of two jobs on a GPU are "
-        "fitted to trial5. The memory of its job overfeat is unknown; Xonar's makespan is "
-        f"{usual}, its memory elsewhere, and {', '.join(each)}. The gain over two slots would be {others}."
+        f"fitted to trial5. The memory of its job overfeat is unknown; Xonar's makespan is {usual}, overfeat's memory "
+        f"in the authors' other table, and {', '.join(each)}. The gain over two slots would be {others}."
     )
 
 
