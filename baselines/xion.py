@@ -36,7 +36,7 @@ class Xion:
     """State of the policy in one episode.
 
     rule: condition for preemption, see above. count_queue: whether queued jobs are charged for overhead.
-    q_min_s: minimum seconds that a victim has run since its last start. margin_s: minimum gain.
+    q_min_s: minimum seconds that a victim has run since its last start. margin_s: minimum gain, s.
     """
 
     rule: Literal["derived", "gap"] = "derived"

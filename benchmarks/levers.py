@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation.table import MAX_WIDTH, console
-from gpu_cluster_gym.experiments import Found, Setting, simulate
+from gpu_cluster_gym.experiments import Outcome, Setting, simulate
 from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.workloads import named, windows
 
@@ -55,29 +55,29 @@ def without(lever: str) -> str:
     return f"union without {lever}"
 
 
-def table(found: Found) -> "Table":
+def table(outcome: Outcome) -> "Table":
     """Return a row a policy: its ratio to union with the interval, and the means of some numbers."""
     from rich import box
     from rich.table import Table
 
-    title = f"Test windows of {WORKLOAD} ({found.counts()[WORKLOAD]}), seconds"
+    title = f"Test windows of {WORKLOAD} ({outcome.counts()[WORKLOAD]}), seconds"
     shown = Table(title=title, title_justify="left", box=box.HORIZONTALS, show_edge=False)
     shown.add_column("policy", vertical="bottom")
     for heading in ("JCT /\nunion's", "95 %\ninterval", *(heading for heading, _ in COLUMNS.values())):
         shown.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
-    for policy in found.policies(WORKLOAD):
+    for policy in outcome.policies(WORKLOAD):
         case = WORKLOAD, policy
-        mean, low, high = found.ratio(case, (WORKLOAD, UNION))
+        mean, low, high = outcome.ratio(case, (WORKLOAD, UNION))
         interval = "" if policy == UNION else f"{low:.3f}-{high:.3f}"
-        numbers = (form.format(found.mean(case, name).mean) for name, (_, form) in COLUMNS.items())
+        numbers = (form.format(outcome.mean(case, name).mean) for name, (_, form) in COLUMNS.items())
         shown.add_row(policy, f"{mean:.3f}", interval, *numbers)
     return shown
 
 
-def verdicts(found: Found) -> Iterator[str]:
+def verdicts(outcome: Outcome) -> Iterator[str]:
     """Say of each lever what it is worth, and of each paper's policy how far it stays behind."""
     for policy in (*map(without, LEVERS), *PAPERS):
-        ratio = found.ratio((WORKLOAD, policy), (WORKLOAD, UNION))
+        ratio = outcome.ratio((WORKLOAD, policy), (WORKLOAD, UNION))
         surely = "better" if ratio.low > 1 else "worse" if ratio.high < 1 else "not surely better"
         mean, low, high = (f"{100 * (figure - 1):+.1f}" for figure in ratio)
         yield f"union is {surely} than {policy}, whose mean JCT is {mean} % longer ({low} to {high})"

@@ -41,9 +41,10 @@ def write(folder: Path) -> Path:
 def text(run: Run) -> str:
     """Return the report of a run as HTML."""
     data = json.dumps(_data(run), separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    heading = run.provenance.get("heading", [])
     parts = {
-        "TITLE": escape(_title(run)),
-        "HEADING": _paragraphs(run.provenance.get("heading", [])[1:], "small"),
+        "TITLE": escape(heading[0] if heading else f"Run {run.folder.name}"),
+        "HEADING": _paragraphs(heading[1:], "small"),
         "TABLE": _table(run),
         "READING": _paragraphs(
             [note for note in run.provenance.get("notes", []) if note.startswith(READING)], "small"
@@ -59,11 +60,6 @@ def text(run: Run) -> str:
     for name, part in parts.items():  # script and data last, so that nothing in them is replaced
         page = page.replace(f"@{name}@", part)
     return page
-
-
-def _title(run: Run) -> str:
-    lines = run.provenance.get("heading", [])
-    return str(lines[0]) if lines else f"Run {run.folder.name}"
 
 
 def _data(run: Run) -> dict[str, Any]:

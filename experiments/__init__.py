@@ -7,10 +7,10 @@ if __name__ != "gpu_cluster_gym.experiments":
     raise ImportError("experiments is part of a package: import gpu_cluster_gym.experiments, not experiments")
 
 from gpu_cluster_gym.experiments._paper import Paper
-from gpu_cluster_gym.experiments._trials import Found, Setting, simulate, size
+from gpu_cluster_gym.experiments._trials import Outcome, Setting, simulate, size
 from gpu_cluster_gym.traces import find
 
-__all__ = ["Found", "Paper", "Setting", "load", "simulate", "size"]
+__all__ = ["Outcome", "Paper", "Setting", "load", "simulate", "size"]
 
 
 def load(name: str) -> Paper:

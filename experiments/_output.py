@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_cluster_gym.evaluation.comparison import Estimate
 from gpu_cluster_gym.evaluation.plot.style import GREY, INK, STYLE, spread_out
-from gpu_cluster_gym.experiments._trials import Found
+from gpu_cluster_gym.experiments._trials import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ def grid(
 
 def comparison(
     title: str,
-    found: Found,
+    outcome: Outcome,
     setting: str,
     reference: str,
     *,
@@ -51,20 +51,22 @@ def comparison(
     for _, what in ratios:
         headings += [f"{what} /\n{reference}'s", "95 %\ninterval"]
     rows = []
-    for policy in found.policies(setting):
+    for policy in outcome.policies(setting):
         row = [policy]
-        row += [number_text(found.mean((setting, policy), number).mean, form) for number, _, form in numbers]
+        row += [
+            number_text(outcome.mean((setting, policy), number).mean, form) for number, _, form in numbers
+        ]
         for number, _ in ratios:
             row += texts(
-                found.ratio((setting, policy), (setting, reference), number), itself=policy == reference
+                outcome.ratio((setting, policy), (setting, reference), number), itself=policy == reference
             )
         rows.append(row)
-    return grid(f"{title} ({found.counts()[setting]} trials)", headings, rows)
+    return grid(f"{title} ({outcome.counts()[setting]} trials)", headings, rows)
 
 
 def sweep(
     title: str,
-    found: Found,
+    outcome: Outcome,
     settings: dict[str, str],
     policies: Sequence[str],
     *,
@@ -73,10 +75,10 @@ def sweep(
 ) -> "ResultTable":
     """Return one metric of some policies over settings; settings: the heading of each."""
     rows = [
-        [policy, *("\n".join(texts(found.mean((setting, policy), number), form)) for setting in settings)]
+        [policy, *("\n".join(texts(outcome.mean((setting, policy), number), form)) for setting in settings)]
         for policy in policies
     ]
-    trials = found.counts()[next(iter(settings))]
+    trials = outcome.counts()[next(iter(settings))]
     return grid(f"{title} ({trials} trials)", ["policy", *settings.values()], rows)
 
 

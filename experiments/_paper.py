@@ -16,7 +16,7 @@ from gpu_cluster_gym.evaluation import run_folder, table_notes
 from gpu_cluster_gym.evaluation.comparison import Estimate
 from gpu_cluster_gym.evaluation.plot.style import save, style
 from gpu_cluster_gym.experiments import _output
-from gpu_cluster_gym.experiments._trials import Found, Setting
+from gpu_cluster_gym.experiments._trials import Outcome, Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,39 +93,39 @@ class Paper:
     about: str
     trials: int
     settings: Callable[[int, int], list[Setting]]
-    tables: Callable[[Found], list["ResultTable"]]
-    claims: Callable[[Found], list[Claim]]
-    remarks: Callable[[Found], list[str]]
-    figure: Callable[[Found], "Figure"]
+    tables: Callable[[Outcome], list["ResultTable"]]
+    claims: Callable[[Outcome], list[Claim]]
+    remarks: Callable[[Outcome], list[str]]
+    figure: Callable[[Outcome], "Figure"]
 
     def heading(self, settings: Sequence[Setting]) -> Iterator[str]:
         """Yield the paragraphs about the paper and the scenario of the first setting."""
         yield from (" ".join(part.split()) + "\n" for part in self.about.strip().split("\n\n"))
         yield from table_notes.heading(settings[0].workloads)
 
-    def report(self, found: Found) -> Iterator["str | ResultTable"]:
+    def report(self, outcome: Outcome) -> Iterator["str | ResultTable"]:
         """Yield tables, claims and remarks, in the order in which they are printed."""
-        for table in (*self.tables(found), claims_table(self.claims(found))):
+        for table in (*self.tables(outcome), claims_table(self.claims(outcome))):
             yield from ("", table)
         yield ""
         yield (
             "A claim is compared with the paper's own number: reached if the whole 95 % interval (paired bootstrap "
             "over trials) meets it, not reached if none of it does, otherwise not sure."
         )
-        if min(found.counts().values()) < table_notes.FULL_WINDOWS:
+        if min(outcome.counts().values()) < table_notes.FULL_WINDOWS:
             few = f"fewer than {table_notes.FULL_WINDOWS} trials"
             yield f"With {few}, intervals are too narrow and verdicts overconfident."
-        yield from self.remarks(found)
+        yield from self.remarks(outcome)
 
-    def write(self, folder: Path, name: str, found: Found) -> list[Path]:
+    def write(self, folder: Path, name: str, outcome: Outcome) -> list[Path]:
         """Write claims, summary, trials and figure into a run folder; return the figure's files."""
-        rows = [claim.row() for claim in self.claims(found)]
+        rows = [claim.row() for claim in self.claims(outcome)]
         (folder / CLAIMS).write_text(json.dumps(rows, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-        numbers = {"paper": name, "trials": found.counts(), "means_over_trials": found.numbers()}
+        numbers = {"paper": name, "trials": outcome.counts(), "means_over_trials": outcome.numbers()}
         run_folder.write_json(folder / run_folder.SUMMARY, numbers)
-        found.table().to_csv(folder / TRIALS, index=False)
+        outcome.table().to_csv(folder / TRIALS, index=False)
         with style():
-            return save(self.figure(found), folder, name)
+            return save(self.figure(outcome), folder, name)
 
 
 def claims_table(claims: Sequence[Claim]) -> "ResultTable":

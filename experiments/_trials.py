@@ -28,7 +28,7 @@ class Setting(NamedTuple):
     policies: Mapping[str, Maker]
 
 
-def drawn(workload: str, trials: int, seed: int, **choices: Any) -> list[Workload]:
+def sample_trials(workload: str, trials: int, seed: int, **choices: Any) -> list[Workload]:
     """Return the trials of a named workload: its first test windows, without the filter for moderate queueing.
 
     choices: fields of the scenario that differ from the named workload's.
@@ -37,7 +37,7 @@ def drawn(workload: str, trials: int, seed: int, **choices: Any) -> list[Workloa
     return windows(replace(scenario, seed=seed, all_windows=True, **choices), "test", trials)
 
 
-def changed(
+def change_trials(
     workloads: Sequence[Workload],
     change: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
     /,
@@ -54,7 +54,7 @@ def changed(
     ]
 
 
-def by_default(*names: str) -> dict[str, Maker]:
+def default_policies(*names: str) -> dict[str, Maker]:
     """Return policies of `baselines/` with their default settings."""
     return {name: partial(baselines.make, baselines.load(name)) for name in names}
 
@@ -69,7 +69,7 @@ def simulate(
     *,
     processes: int = 1,
     done: Callable[[str, pd.DataFrame], None] | None = None,
-) -> "Found":
+) -> "Outcome":
     """Run every policy on every workload of every setting; see `runner.run_all` for processes and done."""
     results: dict[Case, pd.DataFrame] = {}
     summaries: dict[Case, pd.DataFrame] = {}
@@ -78,11 +78,11 @@ def simulate(
         results |= {(setting.name, policy): table for policy, table in tables.items()}
         scores = runner.score(tables, setting.workloads)
         summaries |= {(setting.name, policy): summary for policy, summary in scores.items()}
-    return Found(results, summaries)
+    return Outcome(results, summaries)
 
 
 @dataclass(frozen=True)
-class Found:
+class Outcome:
     """Outcome of all trials.
 
     results: by case, a row per job. summaries: by case, a row of metrics per trial.
@@ -119,12 +119,6 @@ class Found:
             self.summaries[each].set_index(["window", "seed"])[number] for each in (case, reference)
         )
         return estimate(ours - theirs)
-
-    def other_ends(self, case: Case, reference: Case) -> Estimate:
-        """Return the number of jobs per trial that finish at a different time than under the reference."""
-        ours, theirs = self.results[case], self.results[reference]
-        assert ours[["window", "job_id"]].equals(theirs[["window", "job_id"]]), "results of different jobs"
-        return estimate((ours["finish_s"] != theirs["finish_s"]).groupby(ours["window"]).sum())
 
     def table(self) -> pd.DataFrame:
         """Return all summaries as one table, a row per trial and case."""

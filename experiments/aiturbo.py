@@ -38,7 +38,13 @@ from gpu_cluster_gym.evaluation.plot.style import BLUE, GREEN, GREY, ORANGE, RED
 from gpu_cluster_gym.experiments import _output
 from gpu_cluster_gym.experiments._output import Look, share, times
 from gpu_cluster_gym.experiments._paper import Claim, Paper
-from gpu_cluster_gym.experiments._trials import Found, Setting, by_default, changed, drawn
+from gpu_cluster_gym.experiments._trials import (
+    Outcome,
+    Setting,
+    change_trials,
+    default_policies,
+    sample_trials,
+)
 from gpu_cluster_gym.simulator import measurements
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.kernel import calls
@@ -50,7 +56,6 @@ from gpu_cluster_gym.workloads import Window, Workload, filled, named, prepare, 
 from gpu_cluster_gym.workloads import aiturbo_ps as trace
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
     from gpu_cluster_gym.evaluation.runner import Maker
@@ -94,15 +99,13 @@ def at(load: float) -> str:
 
 
 USUAL = at(trace.LOAD)
-
-
 USED = (("gpu_allocated_share", "GPUs\nalloc.", "{:.0%}"), ("cpu_utilisation", "cores\nalloc.", "{:.0%}"))
 
 
 def settings(trials: int, seed: int) -> list[Setting]:
     """Return the default load with ablations of AITurbo, other loads, bursts, other workloads, and the lab's jobs."""
-    loads = drawn("aiturbo_ps", trials, seed)
-    policies = by_default("fifo", "las", "srtf") | {
+    loads = sample_trials("aiturbo_ps", trials, seed)
+    policies = default_policies("fifo", "las", "srtf") | {
         OPTIMUS: Optimus,
         WRONG_OPTIMUS: partial(Optimus, error=log(3)),
         TIRESIAS: Tiresias,
@@ -119,13 +122,16 @@ def settings(trials: int, seed: int) -> list[Setting]:
     others = [load for load in LOADS if load != trace.LOAD]
     few = loads[: max(8, trials // FEWER)]
     some = {name: policies[name] for name in (*FEW_POLICIES, AITURBO)}
-    burst = by_default("fifo_strict") | policies | {ALL: parts[ALL]}
+    burst = default_policies("fifo_strict") | policies | {ALL: parts[ALL]}
     burst = {name: burst[name] for name in LAB_POLICIES}
     return [
         Setting(USUAL, loads, policies | parts),
-        *(Setting(at(load), changed(loads, partial(trace.with_load, load=load)), some) for load in others),
+        *(
+            Setting(at(load), change_trials(loads, partial(trace.with_load, load=load)), some)
+            for load in others
+        ),
         Setting(BURSTY, [as_bursty_as_philly(load) for load in loads], some),
-        *(Setting(name, changed(few, change), some) for name, change in CHANGES.items()),
+        *(Setting(name, change_trials(few, change), some) for name, change in CHANGES.items()),
         *lab_settings(loads, burst, ROUNDS_S),
     ]
 
@@ -139,20 +145,20 @@ def as_bursty_as_philly(load: Workload) -> Workload:
     return prepare(load.table.assign(submit_s=submit_s), load.scenario, window=load.window)
 
 
-def _with(**columns: float) -> "partial[pd.DataFrame]":
+def _with(**columns: float) -> partial[pd.DataFrame]:
     """Return a function that sets columns of a job table to constants."""
     return partial(_assign, columns=columns)
 
 
-def _assign(table: "pd.DataFrame", columns: dict[str, float]) -> "pd.DataFrame":
+def _assign(table: pd.DataFrame, columns: dict[str, float]) -> pd.DataFrame:
     return table.assign(**columns)
 
 
-def _at_most_four(table: "pd.DataFrame") -> "pd.DataFrame":
+def _at_most_four(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(max_workers=np.maximum(table["num_gpus"], 4))
 
 
-CHANGES: "dict[str, Callable[[pd.DataFrame], pd.DataFrame]]" = {
+CHANGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "all predictable": trace.all_predictable,
     "none predictable": trace.none_predictable,
     "free restarts": partial(trace.with_restart, mean_s=0.0),
@@ -165,7 +171,7 @@ CHANGES: "dict[str, Callable[[pd.DataFrame], pd.DataFrame]]" = {
 """Variants of the workload, by name; a restart of 250 s is resnet50's in models.csv."""
 
 
-def tables(found: Found) -> "list[ResultTable]":
+def tables(outcome: Outcome) -> "list[ResultTable]":
     """Return tables of the default load, other loads and workloads, the lab's jobs, and the speed model's error."""
     numbers = (
         *_output.TIMES,
@@ -176,40 +182,45 @@ def tables(found: Found) -> "list[ResultTable]":
     title = f"Default case: load {trace.LOAD:g}"
     over = {at(load): f"load {load:g}" for load in LOADS}
     others = {BURSTY: BURSTY, **{name: name for name in CHANGES}}
-    few = found.counts()[next(iter(CHANGES))]
+    few = outcome.counts()[next(iter(CHANGES))]
     return [
-        _output.comparison(title, found, USUAL, AITURBO, numbers=numbers),
-        _times(f"Mean JCT / AITurbo's by load ({found.counts()[USUAL]} trials)", found, over, FEW_POLICIES),
+        _output.comparison(title, outcome, USUAL, AITURBO, numbers=numbers),
+        _times(
+            f"Mean JCT / AITurbo's by load ({outcome.counts()[USUAL]} trials)", outcome, over, FEW_POLICIES
+        ),
         _times(
             f"Mean JCT / AITurbo's in other workloads ({few} trials, bursts: all)",
-            found,
+            outcome,
             others,
             FEW_POLICIES,
         ),
-        lab_table(found, AITURBO, LAB_POLICIES),
-        _fit(found),
+        lab_table(outcome, AITURBO, LAB_POLICIES),
+        _fit(outcome),
     ]
 
 
-def times_as_long(found: Found, setting: str, policy: str, than: str = AITURBO) -> Estimate:
+def times_as_long(outcome: Outcome, setting: str, policy: str, than: str = AITURBO) -> Estimate:
     """Return the ratio of a policy's mean JCT to another's."""
-    return found.ratio((setting, policy), (setting, than))
+    return outcome.ratio((setting, policy), (setting, than))
 
 
-def _times(title: str, found: Found, settings: dict[str, str], policies: Sequence[str]) -> "ResultTable":
+def _times(title: str, outcome: Outcome, settings: dict[str, str], policies: Sequence[str]) -> "ResultTable":
     rows = [
         [
             heading,
-            *("\n".join(_output.texts(times_as_long(found, name, policy), "{:.2f}")) for policy in policies),
+            *(
+                "\n".join(_output.texts(times_as_long(outcome, name, policy), "{:.2f}"))
+                for policy in policies
+            ),
         ]
         for name, heading in settings.items()
     ]
     return _output.grid(title, ["", *(policy.replace(", ", ",\n") for policy in policies)], rows)
 
 
-def _fit(found: Found) -> "ResultTable":
+def _fit(outcome: Outcome) -> "ResultTable":
     """Return the error of AITurbo's speed model by network, for profiled shapes and for others."""
-    errors = fit_errors(found)
+    errors = fit_errors(outcome)
     kinds = {"profiled": "profiled\nshapes", "others": "other\nshapes", "on_cpu": "on\ncores"}
     rows = []
     for name, jobs in [*errors.groupby("model"), ("all", errors)]:
@@ -220,12 +231,10 @@ def _fit(found: Found) -> "ResultTable":
     return _output.grid(title, ["model", *kinds.values(), "worst", "min.,\nms"], rows)
 
 
-def fit_errors(found: Found) -> "pd.DataFrame":
+def fit_errors(outcome: Outcome) -> pd.DataFrame:
     """Return the errors of the speed model for each job of the first trials; see `errors_of_fit`."""
-    import pandas as pd
-
-    seed = int(found.summaries[USUAL, AITURBO]["seed"].iloc[0])
-    loads = drawn("aiturbo_ps", FITTED, seed)
+    seed = int(outcome.summaries[USUAL, AITURBO]["seed"].iloc[0])
+    loads = sample_trials("aiturbo_ps", FITTED, seed)
     return pd.DataFrame([row for load in loads for row in errors_of_fit(load)])
 
 
@@ -258,44 +267,44 @@ def errors_of_fit(load: Workload) -> Iterator[dict[str, str | float]]:
 BASELINES = {BASELINE: "Tiresias handicapped by servers on GPUs", TIRESIAS: "Tiresias", OPTIMUS: "Optimus"}
 
 
-def claims(found: Found) -> list[Claim]:
+def claims(outcome: Outcome) -> list[Claim]:
     """Return the abstract's claim against Tiresias with servers on GPUs and on cores, and against Optimus."""
     cases = [(USUAL, policy) for policy in BASELINES]
     cases += [(BURSTY, BASELINE), (lab("1 Gb/s"), BASELINE)]
-    return [_beaten(found, *case) for case in cases]
+    return [_beaten(outcome, *case) for case in cases]
 
 
-def _beaten(found: Found, setting: str, policy: str) -> Claim:
+def _beaten(outcome: Outcome, setting: str, policy: str) -> Claim:
     claim = f"The mean JCT of {BASELINES[policy]} is at least 3 times AITurbo's ({setting})."
-    return Claim(claim, times_as_long(found, setting, policy), "at least", paper=HEADLINE)
+    return Claim(claim, times_as_long(outcome, setting, policy), "at least", paper=HEADLINE)
 
 
-def remarks(found: Found) -> list[str]:
+def remarks(outcome: Outcome) -> list[str]:
     """Return sentences on the gain from server placement and from scheduling, and on AITurbo's parts."""
-    place = times(found.ratio((USUAL, BASELINE), (USUAL, TIRESIAS)))
-    rest = times(times_as_long(found, USUAL, TIRESIAS))
+    place = times(outcome.ratio((USUAL, BASELINE), (USUAL, TIRESIAS)))
+    rest = times(times_as_long(outcome, USUAL, TIRESIAS))
     parts = {NO_BORDA: "Borda counts", RIGID: "elasticity", NO_CPU: "workers on CPU cores"}
     parts |= {ON_GPUS: "cores for servers"}
-    without = [f"{times(times_as_long(found, USUAL, name))} without {part}" for name, part in parts.items()]
-    held = times(times_as_long(found, USUAL, ALL))
-    each = {name: times_as_long(found, USUAL, name) for name in COMPARED[:-1]}
+    without = [f"{times(times_as_long(outcome, USUAL, name))} without {part}" for name, part in parts.items()]
+    all_resized = times(times_as_long(outcome, USUAL, ALL))
+    each = {name: times_as_long(outcome, USUAL, name) for name in COMPARED[:-1]}
     shorter = [f"{name}, {times(ratio)}" for name, ratio in each.items() if ratio.mean < 1]
-    errors = fit_errors(found)
+    errors = fit_errors(outcome)
     profiled, others = (share(estimate(errors[kind])) for kind in ("profiled", "others"))
-    free, free_rest = (times(times_as_long(found, FREE, name)) for name in (BASELINE, TIRESIAS))
+    free, free_rest = (times(times_as_long(outcome, FREE, name)) for name in (BASELINE, TIRESIAS))
     return [
         f"At load {trace.LOAD:g} handicapped Tiresias' mean JCT is {place} that of Tiresias with servers on cores, "
         f"which is {rest} AITurbo's: the first factor is server placement, the second all else.",
         "With free exchange, where w workers are w / (1 + a (w - 1)) times as fast as one, handicapped Tiresias' is "
         f"{free} AITurbo's, and {free_rest} with servers on cores: the rest comes from users who request servers that "
         "suit a model badly.",
-        f"AITurbo's mean JCT becomes {', '.join(without)}, and {held} if it treats all jobs as predictable; if it "
-        "treats no job as predictable, it resizes none.",
+        f"AITurbo's mean JCT becomes {', '.join(without)}, and {all_resized} if it treats all jobs as predictable; if "
+        "it treats no job as predictable, it resizes none.",
         f"Policies with a shorter mean JCT than AITurbo's there: {'; '.join(shorter) or 'none'}.",
         f"The speed model's error is {profiled} of an iteration in the profiled shapes, whose measurements have an "
         f"error of 5 %, and {others} in other shapes; its shortest predicted iteration takes "
         f"{errors['min_ms'].min():.0f} ms.",
-        lab_remark(found, AITURBO),
+        lab_remark(outcome, AITURBO),
     ]
 
 
@@ -315,15 +324,15 @@ ROWS = {
 }
 
 
-def figure(found: Found) -> "Figure":
+def figure(outcome: Outcome) -> "Figure":
     """Draw mean JCTs over AITurbo's: by load, in other workloads, and for ablations of AITurbo."""
     drawing, (loads, others, parts) = _output.one_and_two()
-    lines = {name: [times_as_long(found, at(load), name) for load in LOADS] for name in LOOKS}
+    lines = {name: [times_as_long(outcome, at(load), name) for load in LOADS] for name in LOOKS}
     _output.curves(loads, LOADS, lines, LOOKS)
     _output.level(loads, HEADLINE, "paper: 3 times", LOADS[1])
     _output.level(loads, 1, "AITurbo", LOADS[0] + 0.01)
-    _output.dots(parts, {text: times_as_long(found, USUAL, name) for name, text in ROWS.items()}, BLUE)
-    changes = {name: times_as_long(found, name, BASELINE) for name in CHANGES}
+    _output.dots(parts, {text: times_as_long(outcome, USUAL, name) for name, text in ROWS.items()}, BLUE)
+    changes = {name: times_as_long(outcome, name, BASELINE) for name in CHANGES}
     _output.dots(others, changes, LOOKS[BASELINE].colour)
     _output.mark(others, HEADLINE, "paper: 3", beyond=True)
     parts.axvline(1, color=GREY, linewidth=0.8)
@@ -331,10 +340,12 @@ def figure(found: Found) -> "Figure":
     loads.set_xlabel("Offered load")
     loads.set_title("Mean job completion time / AITurbo's, by load\n(Tiresias: servers on GPUs or on cores)")
     others.set_title("Tiresias (GPUs) / AITurbo,\nother workloads")
-    parts.set_title("AITurbo without parts /\nAITurbo")
-    _output.caption(drawing, found.counts()[USUAL])
+    parts.set_title("AITurbo variants /\nAITurbo")
+    _output.caption(drawing, outcome.counts()[USUAL])
     return drawing
 
+
+# The laboratory's jobs.
 
 LAB_CLUSTER = "2x2-32c"
 LAB_JOBS, LAB_BURST_S = 60, 212.0
@@ -352,10 +363,8 @@ LAB_NETWORKS = {  # network and batch size over all workers: number of the sixty
 }
 LAB_SHAPES = {(1, 2): 28, (2, 1): 20, (2, 2): 12}  # servers and workers: number of jobs
 LAB_STEPS, LAB_STEPS_SIGMA = 458.0, 0.91  # median and sigma of a lognormal
-LAB_TURNING, LAB_TURNS_AT = (
-    0.4,
-    (0.09, 0.89),
-)  # share of jobs that become predictable, and after what share of a run
+LAB_TURNING = 0.4  # share of jobs that become predictable while they run
+LAB_TURNS_AT = (0.09, 0.89)  # range of the share of the run after which they do
 LAB_MAX_WORKERS = 4
 NETWORK_SPEEDS_GBS = {"1 Gb/s": 0.125, "10 Gb/s": 1.25}
 SLOWER_NETWORK = "1 Gb/s"
@@ -383,16 +392,18 @@ def lab_settings(
     prototype's policies, each of which deletes and restarts all running jobs; run times are longer by the loss.
     """
     windows = [(load.window, seed_of_jobs(load.scenario, load.window)) for load in loads]
-    found = [
+    bursts = [
         Setting(lab(network), [lab_workload(window, seed, gbs) for window, seed in windows], policies)
         for network, gbs in NETWORK_SPEEDS_GBS.items()
     ]
     for policy, every_s in rounds_s.items():
         longer = partial(_with_longer_runs, factor=every_s / (every_s - trace.RESTART_S) if every_s else 1.0)
-        found.append(
-            Setting(restarting(policy), changed(found[0].workloads, longer), {policy: policies[policy]})
+        bursts.append(
+            Setting(
+                restarting(policy), change_trials(bursts[0].workloads, longer), {policy: policies[policy]}
+            )
         )
-    return found
+    return bursts
 
 
 def _with_longer_runs(table: pd.DataFrame, factor: float) -> pd.DataFrame:
@@ -419,6 +430,7 @@ def _lab_jobs(seed: int, network_gbs: float) -> pd.DataFrame:
         batch.astype(float) * (profile["beta_s_per_sample_V100_fp32"] / profile["speed_RTX2080Ti"]).to_numpy()
     )
     exchanged_gb = profile["sync_MB"].to_numpy() / 1000
+    # fixed part, a worker's share of the batch, and sending and receiving through the servers
     step_s = alpha_s + batch_s / workers + 2 * exchanged_gb * workers / servers / network_gbs
     columns = {
         "job_id": [f"lab-{row}" for row in range(LAB_JOBS)],
@@ -436,9 +448,8 @@ def _lab_jobs(seed: int, network_gbs: float) -> pd.DataFrame:
         "cpu_slowdown": [trace.SLOWER_ON_CPU.get(name, 0.0) for name in model],  # 0: cannot run on cores
         "active_ms": 1000 * (alpha_s + batch_s / workers),
         "idle_ms": 0.0,
-        "sync_gb": exchanged_gb
-        * cluster(LAB_CLUSTER).inter_gbs
-        / network_gbs,  # the simulated network is faster
+        # scaled so that the simulated, faster network takes as long
+        "sync_gb": exchanged_gb * cluster(LAB_CLUSTER).inter_gbs / network_gbs,
         "gpu_memory_gib": 8.0,  # no effect: GPUs are not shared
     }
     return pd.DataFrame(columns)
@@ -455,25 +466,25 @@ def _with_lab_estimates(table: pd.DataFrame, seed: int) -> pd.DataFrame:
     return table.assign(predictable_from=turns, profiled_duration_s=bad, predicted_duration_s=good)
 
 
-def lab_table(found: Found, aiturbo: str, compared: Mapping[str, str]) -> "ResultTable":
+def lab_table(outcome: Outcome, aiturbo: str, compared: Mapping[str, str]) -> "ResultTable":
     """Return mean JCTs over AITurbo's on either network and as plotted; compared: as `LAB_POLICIES`."""
     rows = []
     for policy, plotted in compared.items():
         row = [policy, f"{PLOTTED[plotted]:.2f}" if plotted else ""]
         pairs = [((lab(network), policy), (lab(network), aiturbo)) for network in NETWORK_SPEEDS_GBS]
-        if (restarting(policy), policy) in found.summaries:
+        if (restarting(policy), policy) in outcome.summaries:
             pairs.append(((restarting(policy), policy), (restarting(aiturbo), aiturbo)))
-        each = [" ".join(_output.texts(found.ratio(*pair), "{:.2f}")) for pair in pairs]
+        each = [" ".join(_output.texts(outcome.ratio(*pair), "{:.2f}")) for pair in pairs]
         rows.append([*row, *each, *[""] * (len(NETWORK_SPEEDS_GBS) + 1 - len(each))])
-    trials = found.counts()[lab(SLOWER_NETWORK)]
+    trials = outcome.counts()[lab(SLOWER_NETWORK)]
     headings = ["policy", "plotted", *NETWORK_SPEEDS_GBS, f"{SLOWER_NETWORK}, each round\nrestarts all jobs"]
     return _output.grid(f"Laboratory jobs: mean JCT / AITurbo's ({trials} trials)", headings, rows)
 
 
-def lab_remark(found: Found, aiturbo: str) -> str:
+def lab_remark(outcome: Outcome, aiturbo: str) -> str:
     """Return a paragraph on the differences between the laboratory's plots and these jobs."""
     names = ("mean_jct_s", "mean_idle_s", "mean_wait_s")
-    jct, idle, wait = (found.mean((lab(SLOWER_NETWORK), aiturbo), name).mean / 60 for name in names)
+    jct, idle, wait = (outcome.mean((lab(SLOWER_NETWORK), aiturbo), name).mean / 60 for name in names)
     return (
         "The laboratory plots 80 minutes of training and 30 of queueing for AITurbo. Sixty jobs on four whole GPUs "
         f"cannot have both: with {jct - idle:.0f} minutes of training they queue for {wait:.0f} here, since the last "

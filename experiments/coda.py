@@ -30,7 +30,13 @@ from gpu_cluster_gym.evaluation.comparison import Estimate, estimate
 from gpu_cluster_gym.evaluation.plot.style import BLUE, GREY, percent
 from gpu_cluster_gym.experiments import _output
 from gpu_cluster_gym.experiments._paper import Claim, Paper
-from gpu_cluster_gym.experiments._trials import Found, Setting, by_default, changed, drawn
+from gpu_cluster_gym.experiments._trials import (
+    Outcome,
+    Setting,
+    change_trials,
+    default_policies,
+    sample_trials,
+)
 from gpu_cluster_gym.workloads import Window, Workload, prepare, seed_of_jobs
 from gpu_cluster_gym.workloads.coda_mix import HEAVY_SHARE, MODELS, WIDTHS, with_heavy
 
@@ -60,18 +66,18 @@ USUAL = heavy(HEAVY_SHARE)
 
 def settings(trials: int, seed: int) -> list[Setting]:
     """Return the default case with ablations of CODA, other shares of heavy jobs, and the core needs."""
-    loads = drawn("coda_mix", trials, seed)
+    loads = sample_trials("coda_mix", trials, seed)
     parts = {
         UNTUNED: partial(Coda, tuning=False),
         UNTHROTTLED: partial(Coda, eliminator=False),
         ONE_QUEUE: partial(Coda, arrays=False),
         BY_WIDTH: partial(Coda, by_width=True),
     }
-    both = by_default("fixed_cores", CODA) | {UNTHROTTLED: parts[UNTHROTTLED]}
+    both = default_policies("fixed_cores", CODA) | {UNTHROTTLED: parts[UNTHROTTLED]}
     others = [share for share in HEAVY_SHARES if share != HEAVY_SHARE]
     few = loads[: max(1, trials // FEWER)]
     return [
-        Setting(USUAL, loads, by_default(*BASELINES, CODA) | parts),
+        Setting(USUAL, loads, default_policies(*BASELINES, CODA) | parts),
         *(Setting(heavy(share), with_share(few, share), both) for share in others),
         *needs_settings(loads[0]),
     ]
@@ -81,10 +87,10 @@ def with_share(loads: Sequence[Workload], share: float) -> list[Workload]:
     """Return the same trials with another share of heavy CPU jobs; a larger share includes the jobs of a smaller."""
     seeds = [seed_of_jobs(load.scenario, load.window) for load in loads]
     changes = [partial(with_heavy, share=share, seed=seed) for seed in seeds]
-    return [changed([load], change)[0] for load, change in zip(loads, changes, strict=True)]
+    return [change_trials([load], change)[0] for load, change in zip(loads, changes, strict=True)]
 
 
-def tables(found: Found) -> "list[ResultTable]":
+def tables(outcome: Outcome) -> "list[ResultTable]":
     """Return tables of the policies, CODA's gains, the eliminator by share of heavy jobs, waits, and core needs."""
     numbers = (
         (UTILISATION, "busy\nshare", "{:.1%}"),
@@ -94,40 +100,40 @@ def tables(found: Found) -> "list[ResultTable]":
         ("mean_jct_s", "mean\nJCT", "{:,.0f}"),
     )
     ratios = ((UTILISATION, "busy share"), (CPU_WAIT, "CPU wait"))
-    usual = _output.comparison("A day", found, USUAL, "fixed_cores", numbers=numbers, ratios=ratios)
-    return [usual, _gains(found), _by_heavy_share(found), _by_width(found), needs_table(found)]
+    usual = _output.comparison("A day", outcome, USUAL, "fixed_cores", numbers=numbers, ratios=ratios)
+    return [usual, _gains(outcome), _by_heavy_share(outcome), _by_width(outcome), needs_table(outcome)]
 
 
-def _gains(found: Found) -> "ResultTable":
+def _gains(outcome: Outcome) -> "ResultTable":
     """Return CODA's gain over each baseline, in points and relative, and the change of the CPU jobs' wait."""
     rows = []
     for baseline, text in BASELINES.items():
-        points, relative, wait = gains(found, baseline)
+        points, relative, wait = gains(outcome, baseline)
         shares = [" ".join(_output.texts(each, "{:.1%}")) for each in (points, relative)]
         rows.append([text, *shares, " ".join(_output.texts(wait, "{:+.1f}"))])
     headings = ["baseline", "GPU utilisation,\npoints", "relative", "CPU jobs' wait,\nchange in s"]
     return _output.grid("Gain of CODA (paper: 20.8 %, without saying of which kind)", headings, rows)
 
 
-def gains(found: Found, baseline: str) -> tuple[Estimate, Estimate, Estimate]:
+def gains(outcome: Outcome, baseline: str) -> tuple[Estimate, Estimate, Estimate]:
     """Return CODA's gain of GPU utilisation, in points and relative, and the change of the CPU jobs' wait in s.
 
     The wait is compared by its difference, since with the cores that users request no CPU job waits in some trials.
     """
     ours, theirs = (USUAL, CODA), (USUAL, baseline)
-    relative = Estimate(*(figure - 1 for figure in found.ratio(ours, theirs, UTILISATION)))
-    return found.difference(ours, theirs, UTILISATION), relative, found.difference(ours, theirs, CPU_WAIT)
+    relative = Estimate(*(figure - 1 for figure in outcome.ratio(ours, theirs, UTILISATION)))
+    return outcome.difference(ours, theirs, UTILISATION), relative, outcome.difference(ours, theirs, CPU_WAIT)
 
 
-def _by_heavy_share(found: Found) -> "ResultTable":
+def _by_heavy_share(outcome: Outcome) -> "ResultTable":
     """Return the eliminator's effect on GPU utilisation and CPU jobs, by the share of heavy CPU jobs."""
     rows = []
     for share in HEAVY_SHARES:
         ours, without = (heavy(share), CODA), (heavy(share), UNTHROTTLED)
-        each = [found.mean(case, UTILISATION) for case in ((heavy(share), "fixed_cores"), without, ours)]
-        gained = found.difference(ours, without, UTILISATION)
+        each = [outcome.mean(case, UTILISATION) for case in ((heavy(share), "fixed_cores"), without, ours)]
+        gained = outcome.difference(ours, without, UTILISATION)
         waits = [
-            f"{found.mean(case, CPU_WAIT).mean:,.0f}"
+            f"{outcome.mean(case, CPU_WAIT).mean:,.0f}"
             for case in ((heavy(share), "fixed_cores"), without, ours)
         ]
         shares = [_output.texts(one, "{:.1%}")[0] for one in each]
@@ -138,27 +144,27 @@ def _by_heavy_share(found: Found) -> "ResultTable":
         "eliminator,\npoints",
     ]
     headings += [f"CPU wait,\n{name}" for name in ("fixed", "no elim.", "CODA")]
-    trials = found.counts()[heavy(HEAVY_SHARES[0])]
+    trials = outcome.counts()[heavy(HEAVY_SHARES[0])]
     return _output.grid(f"By share of CPU jobs heavy on memory bandwidth ({trials} trials)", headings, rows)
 
 
-def _by_width(found: Found) -> "ResultTable":
+def _by_width(outcome: Outcome) -> "ResultTable":
     """Return the mean wait of GPU jobs by requested GPUs."""
     rows = []
     for policy in ("fixed_cores", CODA, BY_WIDTH):
-        jobs = found.results[USUAL, policy]
+        jobs = outcome.results[USUAL, policy]
         waits = [jobs[jobs["num_gpus"] == width].groupby("window")["wait_s"].mean() for width in WIDTHS]
         rows.append([policy, *(" ".join(_output.texts(estimate(each), "{:,.0f}")) for each in waits)])
     return _output.grid("Mean wait by requested GPUs, s", ["policy", *map(str, WIDTHS)], rows)
 
 
-def claims(found: Found) -> list[Claim]:
+def claims(outcome: Outcome) -> list[Claim]:
     """Return the claims on GPU utilisation and the CPU jobs' wait, against each baseline."""
-    return [claim for baseline in BASELINES for claim in _over(found, baseline)]
+    return [claim for baseline in BASELINES for claim in _over(outcome, baseline)]
 
 
-def _over(found: Found, baseline: str) -> list[Claim]:
-    points, relative, wait = gains(found, baseline)
+def _over(outcome: Outcome, baseline: str) -> list[Claim]:
+    points, relative, wait = gains(outcome, baseline)
     than = f"with {BASELINES[baseline]}"
     in_points = "GPU utilisation is at least 20.8 points higher"
     in_percent = "GPU utilisation is at least 20.8 % higher"
@@ -169,15 +175,15 @@ def _over(found: Found, baseline: str) -> list[Claim]:
     ]
 
 
-def remarks(found: Found) -> list[str]:
+def remarks(outcome: Outcome) -> list[str]:
     """Return a sentence on the contribution of each part of CODA."""
     parts = {UNTUNED: "tuning", UNTHROTTLED: "the eliminator", ONE_QUEUE: "the arrays"}
-    ours = found.mean((USUAL, CODA), CPU_WAIT).mean
+    ours = outcome.mean((USUAL, CODA), CPU_WAIT).mean
     lines = []
     for policy, part in parts.items():
-        points = found.difference((USUAL, policy), (USUAL, CODA), UTILISATION)
+        points = outcome.difference((USUAL, policy), (USUAL, CODA), UTILISATION)
         mean, low, high = (f"{100 * figure:+.1f}" for figure in points)
-        wait = found.mean((USUAL, policy), CPU_WAIT).mean
+        wait = outcome.mean((USUAL, policy), CPU_WAIT).mean
         lines.append(
             f"Without {part}: {mean} points of GPU utilisation ({low} to {high}), and CPU jobs wait {wait:,.1f} s "
             f"instead of {ours:,.1f} s."
@@ -195,12 +201,12 @@ ROWS = {
 }
 
 
-def figure(found: Found) -> "Figure":
+def figure(outcome: Outcome) -> "Figure":
     """Draw the gain of GPU utilisation over fixed cores, and the CPU jobs' wait, by policy."""
     drawing, (used, waits) = _output.side_by_side()
     fixed = (USUAL, "fixed_cores")
-    points = {text: found.difference((USUAL, policy), fixed, UTILISATION) for policy, text in ROWS.items()}
-    wait = {text: found.mean((USUAL, policy), CPU_WAIT) for policy, text in ROWS.items()}
+    points = {text: outcome.difference((USUAL, policy), fixed, UTILISATION) for policy, text in ROWS.items()}
+    wait = {text: outcome.mean((USUAL, policy), CPU_WAIT) for policy, text in ROWS.items()}
     _output.dots(used, points, BLUE)
     _output.dots(waits, wait, BLUE)
     percent(used.xaxis, symbol="")
@@ -211,9 +217,11 @@ def figure(found: Found) -> "Figure":
     waits.set_title("Mean wait of CPU jobs")
     waits.set_xlabel("Seconds")
     _output.logarithmic(waits, (1, 10, 100))
-    _output.caption(drawing, found.counts()[USUAL])
+    _output.caption(drawing, outcome.counts()[USUAL])
     return drawing
 
+
+# Core needs by configuration.
 
 CONFIGURATIONS = ((1, 1), (1, 2), (1, 4), (1, 8), (2, 2), (2, 4), (2, 8))  # nodes, GPUs
 MAX_CORES = 16  # per GPU: plenty
@@ -255,24 +263,24 @@ def alone(day: Workload, nodes: int, gpus: int) -> Workload:
     return prepare(table[list(day.table)], scenario, window=Window("test", 0))
 
 
-def needs(found: Found, configuration: tuple[int, int]) -> pd.DataFrame:
+def needs(outcome: Outcome, configuration: tuple[int, int]) -> pd.DataFrame:
     """Return the cores per GPU that each network needs, and their mean number under CODA."""
     place = configuration_name(*configuration)
     runs = pd.DataFrame(
         {
-            each: found.results[place, cores(each)].set_index("job_id")["run_s"]
+            each: outcome.results[place, cores(each)].set_index("job_id")["run_s"]
             for each in range(1, MAX_CORES + 1)
         }
     )
     enough = runs.le((1 + TOLERANCE) * runs[MAX_CORES], axis="index")
-    tuned = found.results[place, CODA].set_index("job_id")
+    tuned = outcome.results[place, CODA].set_index("job_id")
     given = tuned["core_s"] / tuned["run_s"] / configuration[1]
     return pd.DataFrame({"needs": enough.idxmax(axis="columns"), CODA: given})
 
 
-def needs_table(found: Found) -> "ResultTable":
+def needs_table(outcome: Outcome) -> "ResultTable":
     """Return cores per GPU, needed and under CODA, by network and configuration."""
-    each = {configuration: needs(found, configuration) for configuration in CONFIGURATIONS}
+    each = {configuration: needs(outcome, configuration) for configuration in CONFIGURATIONS}
     rows = [
         [model, *(f"{one['needs'][model]} / {one[CODA][model]:.1f}" for one in each.values())]
         for model in MODELS

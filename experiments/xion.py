@@ -27,7 +27,13 @@ from gpu_cluster_gym.evaluation.plot.style import BLUE, GREEN, GREY, RED
 from gpu_cluster_gym.experiments import _output
 from gpu_cluster_gym.experiments._output import Look, share, times
 from gpu_cluster_gym.experiments._paper import Claim, Paper
-from gpu_cluster_gym.experiments._trials import Found, Setting, by_default, changed, drawn
+from gpu_cluster_gym.experiments._trials import (
+    Outcome,
+    Setting,
+    change_trials,
+    default_policies,
+    sample_trials,
+)
 from gpu_cluster_gym.workloads import Workload, filled, prepare
 from gpu_cluster_gym.workloads.xion_small import LOAD, with_load, with_overhead
 
@@ -68,7 +74,7 @@ FREE, VARIED, LARGEST, ENDLESS = map(overhead, (0, USUAL_S, OVERHEADS_S[-1], END
 
 def settings(trials: int, seed: int) -> list[Setting]:
     """Return the default case and, with fewer trials, other overheads, loads and rules, gangs, and a counterexample."""
-    workloads = drawn(
+    workloads = sample_trials(
         "xion_small", trials, seed, placement="pooled"
     )  # otherwise the slots count as separate nodes
     few = workloads[: max(8, trials // FEWER)]
@@ -77,17 +83,21 @@ def settings(trials: int, seed: int) -> list[Setting]:
         WITHOUT_QUEUE: partial(Xion, count_queue=False),
         GAP_ALONE: partial(Xion, rule="gap", count_queue=False),
     }
-    policies = by_default(*KNOWN, "xion")
+    policies = default_policies(*KNOWN, "xion")
     found = [Setting(USUAL, workloads, policies)]
     for seconds in (*OVERHEADS_S, ENDLESS_S):
         more = rules if seconds == USUAL_S else {GAP: rules[GAP]}
-        loads = changed(few, partial(with_overhead, median_s=seconds))
+        loads = change_trials(few, partial(with_overhead, median_s=seconds))
         found.append(Setting(overhead(seconds), loads, policies | more))
     for load, seconds in product(LOADS, OVER_LOADS_S):
-        loads = changed(changed(few, partial(with_overhead, median_s=seconds)), partial(with_load, load=load))
+        loads = change_trials(
+            change_trials(few, partial(with_overhead, median_s=seconds)), partial(with_load, load=load)
+        )
         found.append(Setting(loaded(load, seconds), loads, policies))
     for name, change in ((GANGS, in_gangs), (HEAVY, heavy_tailed)):
-        found.append(Setting(name, [change(load) for load in few], by_default("fifo_strict") | policies))
+        found.append(
+            Setting(name, [change(load) for load in few], default_policies("fifo_strict") | policies)
+        )
     return found
 
 
@@ -130,7 +140,7 @@ def heavy_tailed(load: Workload) -> Workload:
     return prepare(table, scenario, window=load.window)
 
 
-def tables(found: Found) -> "list[ResultTable]":
+def tables(outcome: Outcome) -> "list[ResultTable]":
     """Return tables of the default case, rules, overheads, load x overhead, gangs, and the counterexample."""
     numbers = (*_output.TIMES, (IDLE, "wait, with\noverhead", "{:,.0f}"))
     numbers += (("preemptions", "preemp-\ntions", "{:,.1f}"),)
@@ -143,26 +153,26 @@ def tables(found: Found) -> "list[ResultTable]":
         HEAVY: "Counterexample: gangs with heavy-tailed run times on eight GPUs, mean run time one hour",
     }
     usual, rules, gangs, heavy = (
-        _output.comparison(title, found, setting, "srtf", numbers=numbers, ratios=ratios)
+        _output.comparison(title, outcome, setting, "srtf", numbers=numbers, ratios=ratios)
         for setting, title in titles.items()
     )
-    sweep = _output.sweep("Mean JCT by median overhead", found, over, found.policies(FREE))
-    return [usual, rules, sweep, _over_loads(found), gangs, heavy]
+    sweep = _output.sweep("Mean JCT by median overhead", outcome, over, outcome.policies(FREE))
+    return [usual, rules, sweep, _over_loads(outcome), gangs, heavy]
 
 
-def _over_loads(found: Found) -> "ResultTable":
+def _over_loads(outcome: Outcome) -> "ResultTable":
     """Return by how much Xion's JCT and wait are shorter than SRTF's and FIFO's, by load and overhead."""
     rows = []
     for load, seconds in product(LOADS, OVER_LOADS_S):
         place = loaded(load, seconds)
         row = [f"{load:g}", f"{seconds:g} s"]
         for other in ("srtf", "fifo"):
-            each = [_shorter(found, place, other), *_waits(found, place, other)]
+            each = [_shorter(outcome, place, other), *_waits(outcome, place, other)]
             forms = ("{:.1%}", "{:.2f}", "{:.2f}")
             row += ["\n".join(_output.texts(one, form)) for one, form in zip(each, forms, strict=True)]
         rows.append(row)
     columns = [f"{what}\n{other}" for other in ("SRTF", "FIFO") for what in ("JCT <", "wait x", "idle x")]
-    trials = found.counts()[loaded(LOADS[0], OVER_LOADS_S[0])]
+    trials = outcome.counts()[loaded(LOADS[0], OVER_LOADS_S[0])]
     title = (
         "Reduction of the mean JCT by Xion, and mean wait / Xion's, by load and median overhead; idle: wait with "
         f"pausing and loading ({trials} trials; paper: 19 %, 1.64)"
@@ -170,55 +180,55 @@ def _over_loads(found: Found) -> "ResultTable":
     return _output.grid(title, ["load", "overhead", *columns], rows, labels=2)
 
 
-def _shorter(found: Found, place: str, other: str) -> Estimate:
-    return found.saving((place, "xion"), (place, other))
+def _shorter(outcome: Outcome, place: str, other: str) -> Estimate:
+    return outcome.saving((place, "xion"), (place, other))
 
 
-def _waits(found: Found, place: str, other: str) -> list[Estimate]:
+def _waits(outcome: Outcome, place: str, other: str) -> list[Estimate]:
     """Return the ratio of another policy's wait to Xion's, without and with pausing and loading."""
-    return [found.ratio((place, other), (place, "xion"), number) for number in (WAIT, IDLE)]
+    return [outcome.ratio((place, other), (place, "xion"), number) for number in (WAIT, IDLE)]
 
 
-def claims(found: Found) -> list[Claim]:
+def claims(outcome: Outcome) -> list[Claim]:
     """Return the claims of the abstract, against both schedulers and with both definitions of waiting."""
-    rows = [_fifo_wins(found, setting) for setting in (USUAL, LARGEST)]
+    rows = [_fifo_wins(outcome, setting) for setting in (USUAL, LARGEST)]
     for other in ("srtf", "fifo"):
         whose = {"srtf": "SRTF's", "fifo": "FIFO's"}[other]
         jct = f"Xion's mean JCT is at least 19 % shorter than {whose}."
         wait = f"{whose} mean wait is at least 1.64 times Xion's."
         idle = f"{whose} is at least 1.64 times Xion's with pausing and loading."
-        without, with_overhead = _waits(found, USUAL, other)
+        without, with_overhead = _waits(outcome, USUAL, other)
         rows += [
-            Claim(jct, _shorter(found, USUAL, other), "at least", paper=SHORTER, form="{:.1%}"),
+            Claim(jct, _shorter(outcome, USUAL, other), "at least", paper=SHORTER, form="{:.1%}"),
             Claim(wait, without, "at least", paper=WAIT_TIMES),
             Claim(idle, with_overhead, "at least", paper=WAIT_TIMES),
         ]
     return rows
 
 
-def _fifo_wins(found: Found, setting: str) -> Claim:
-    ratio = found.ratio((setting, "fifo"), (setting, "srtf"))
+def _fifo_wins(outcome: Outcome, setting: str) -> Claim:
+    ratio = outcome.ratio((setting, "fifo"), (setting, "srtf"))
     where = "In the default case" if setting == USUAL else f"At {setting}"
     return Claim(f"{where}, FIFO's mean JCT is less than SRTF's.", ratio, "less than", paper=1)
 
 
-def _near_the_best(found: Found, setting: str) -> str:
-    best = min(KNOWN, key=lambda name: found.mean((setting, name)).mean)
-    return f"{times(found.ratio((setting, 'xion'), (setting, best)))} {best}'s at {setting.removeprefix('overhead ')}"
+def _near_the_best(outcome: Outcome, setting: str) -> str:
+    best = min(KNOWN, key=lambda name: outcome.mean((setting, name)).mean)
+    return f"{times(outcome.ratio((setting, 'xion'), (setting, best)))} {best}'s at {setting.removeprefix('overhead ')}"
 
 
-def remarks(found: Found) -> list[str]:
+def remarks(outcome: Outcome) -> list[str]:
     """Return sentences on SJF, on the parts of the rule, on gangs, and on the counterexample."""
-    less = [share(found.saving((overhead(s), "xion"), (overhead(s), "sjf"))) for s in OVERHEADS_S]
+    less = [share(outcome.saving((overhead(s), "xion"), (overhead(s), "sjf"))) for s in OVERHEADS_S]
     each = ", ".join(f"{text} at {seconds:g} s" for seconds, text in zip(OVERHEADS_S, less, strict=True))
-    usual = share(found.saving((USUAL, "xion"), (USUAL, "sjf")))
-    srtf, xion = (found.mean((USUAL, name), "preemptions").mean for name in ("srtf", "xion"))
+    usual = share(outcome.saving((USUAL, "xion"), (USUAL, "sjf")))
+    srtf, xion = (outcome.mean((USUAL, name), "preemptions").mean for name in ("srtf", "xion"))
     gap, alone, uncounted = (
-        share(found.saving((VARIED, "xion"), (VARIED, name))) for name in (GAP, GAP_ALONE, WITHOUT_QUEUE)
+        share(outcome.saving((VARIED, "xion"), (VARIED, name))) for name in (GAP, GAP_ALONE, WITHOUT_QUEUE)
     )
-    heavy = {name: times(found.ratio((HEAVY, name), (HEAVY, "srtf"))) for name in found.policies(HEAVY)}
-    near = ", ".join(_near_the_best(found, overhead(seconds)) for seconds in OVERHEADS_S)
-    gangs = {name: times(found.ratio((GANGS, name), (GANGS, "srtf"))) for name in ("xion", "fifo", "sjf")}
+    heavy = {name: times(outcome.ratio((HEAVY, name), (HEAVY, "srtf"))) for name in outcome.policies(HEAVY)}
+    near = ", ".join(_near_the_best(outcome, overhead(seconds)) for seconds in OVERHEADS_S)
+    gangs = {name: times(outcome.ratio((GANGS, name), (GANGS, "srtf"))) for name in ("xion", "fifo", "sjf")}
     return [
         f"Compared with the best of FIFO, SJF and SRTF by overhead, Xion's mean JCT is {near}.",
         f"As gangs, with placement, Xion's mean JCT is {gangs['xion']} SRTF's, SJF's {gangs['sjf']} and FIFO's "
@@ -241,7 +251,7 @@ LOOKS = {
 }
 
 
-def figure(found: Found) -> "Figure":
+def figure(outcome: Outcome) -> "Figure":
     """Draw mean JCT, mean wait and preemptions over the median overhead."""
     drawing, (jct, wait, pauses) = _output.one_and_two()
     over = [overhead(seconds) for seconds in OVERHEADS_S]
@@ -250,23 +260,23 @@ def figure(found: Found) -> "Figure":
         (wait, "mean_wait_s", "Mean wait"),
     ):
         ratios = {
-            name: [found.ratio((setting, name), (setting, "fifo"), number) for setting in over]
+            name: [outcome.ratio((setting, name), (setting, "fifo"), number) for setting in over]
             for name in LOOKS
         }
         _output.curves(axes, OVERHEADS_S, ratios, LOOKS)
         axes.set_title(f"{title} / FIFO's")
     counts = {
-        name: [found.mean((setting, name), "preemptions") for setting in over]
+        name: [outcome.mean((setting, name), "preemptions") for setting in over]
         for name in ("srtf", GAP, "xion")
     }
     _output.curves(pauses, OVERHEADS_S, counts, LOOKS)
     pauses.set_title("Preemptions per trial")
     jct.set_xlabel("Median overhead of a preemption, s")
     pauses.set_xlabel("Median overhead of a preemption, s")
-    srtf, xion = (found.ratio((VARIED, name), (VARIED, "fifo")).mean for name in ("srtf", "xion"))
-    shorter = found.saving((USUAL, "xion"), (USUAL, "srtf")).mean
+    srtf, xion = (outcome.ratio((VARIED, name), (VARIED, "fifo")).mean for name in ("srtf", "xion"))
+    shorter = outcome.saving((USUAL, "xion"), (USUAL, "srtf")).mean
     _output.bracket(jct, USUAL_S, xion, srtf, f"Xion: {100 * shorter:.0f} % shorter\nthan SRTF (paper: 19 %)")
-    _output.caption(drawing, found.counts()[VARIED])
+    _output.caption(drawing, outcome.counts()[VARIED])
     return drawing
 
 

@@ -36,7 +36,14 @@ from gpu_cluster_gym.evaluation.plot.style import BLUE, GREY, RED, percent
 from gpu_cluster_gym.experiments import _output
 from gpu_cluster_gym.experiments._output import Look
 from gpu_cluster_gym.experiments._paper import Claim, Paper
-from gpu_cluster_gym.experiments._trials import Case, Found, Setting, by_default, changed, drawn
+from gpu_cluster_gym.experiments._trials import (
+    Case,
+    Outcome,
+    Setting,
+    change_trials,
+    default_policies,
+    sample_trials,
+)
 from gpu_cluster_gym.simulator.physics import CONTENTION_OF_EXCESS
 from gpu_cluster_gym.traces import STATISTICS, stream
 from gpu_cluster_gym.workloads import Window, Workload, filled, named, prepare, seed_of_jobs
@@ -99,19 +106,23 @@ def settings(trials: int, seed: int) -> list[Setting]:
     The cost of a failure matters only to the blind policy, since under the others no job fails.
     """
     policies = (
-        by_default(ALONE, BLIND) | {HEAD: partial(PackedFifo, strict=True)} | by_default(FIRST_FIT, XONAR)
+        default_policies(ALONE, BLIND)
+        | {HEAD: partial(PackedFifo, strict=True)}
+        | default_policies(FIRST_FIT, XONAR)
     )
     scores = {f"xonar, score {score}": partial(Xonar, score) for score in OTHER_SCORES}
     found = []
     for name in SETS:
         kind, jobs = name.split()
-        loads = drawn(f"xonar_{kind}", trials, seed, jobs=int(jobs))
+        loads = sample_trials(f"xonar_{kind}", trials, seed, jobs=int(jobs))
         found.append(Setting(name, loads, policies | (scores if name in SETS_OF_TEN else {})))
         found += _costly_failures(name, loads)
         found += _inexact_profiles(name, loads)
         for other, choices in CONTENTIONS.items():
             found.append(
-                Setting(f"{name}, {other}", changed(loads, **choices), by_default(ALONE, BLIND, XONAR))
+                Setting(
+                    f"{name}, {other}", change_trials(loads, **choices), default_policies(ALONE, BLIND, XONAR)
+                )
             )
     return [*found, *replay_settings()]
 
@@ -121,15 +132,20 @@ def _costly_failures(name: str, loads: Sequence[Workload]) -> list[Setting]:
     if name in SETS_OF_TEN:
         costs |= {delayed(name, seconds): {"restart_delay": seconds} for seconds in DELAYS_S[1:]}
         costs |= {peaking(name, peak): {"peak_at": peak} for peak in PEAKS[1:]}
-    return [Setting(other, changed(loads, **choices), by_default(BLIND)) for other, choices in costs.items()]
+    return [
+        Setting(other, change_trials(loads, **choices), default_policies(BLIND))
+        for other, choices in costs.items()
+    ]
 
 
 def _inexact_profiles(name: str, loads: Sequence[Workload]) -> list[Setting]:
-    found = [Setting(erring(name, error), misprofiled(loads, error), by_default(XONAR)) for error in ERRORS]
+    variants = [
+        Setting(erring(name, error), misprofiled(loads, error), default_policies(XONAR)) for error in ERRORS
+    ]
     for seconds in PROFILING_S:
-        profiled = changed(loads, physics=_with_profiles(loads[0]), profiling=seconds)
-        found.append(Setting(profiling(name, seconds), profiled, by_default(XONAR)))
-    return found
+        profiled = change_trials(loads, physics=_with_profiles(loads[0]), profiling=seconds)
+        variants.append(Setting(profiling(name, seconds), profiled, default_policies(XONAR)))
+    return variants
 
 
 def misprofiled(loads: Sequence[Workload], error: float) -> list[Workload]:
@@ -148,9 +164,9 @@ def _with_profiles(load: Workload) -> str:
     return f"{load.scenario.physics},profiles"
 
 
-def tail(found: Found, name: str, number: str = TAIL, than: str | None = None) -> Estimate:
+def tail(outcome: Outcome, name: str, number: str = TAIL, than: str | None = None) -> Estimate:
     """Return the share by which Xonar's tail is shorter than blind FIFO's, in setting `than` if given."""
-    return found.saving((name, XONAR), (than or name, BLIND), number)
+    return outcome.saving((name, XONAR), (than or name, BLIND), number)
 
 
 def title(name: str) -> str:
@@ -159,7 +175,7 @@ def title(name: str) -> str:
     return f"{jobs} jobs of the {kind} set"
 
 
-def tables(found: Found) -> "list[ResultTable]":
+def tables(outcome: Outcome) -> "list[ResultTable]":
     """Return tables of the four sets, the baselines, sensitivity, inexact profiles, and the replay."""
     numbers = (
         ("mean_jct_s", "mean\nJCT", "{:,.0f}"),
@@ -170,18 +186,18 @@ def tables(found: Found) -> "list[ResultTable]":
         ("shared_gpu_hours", "shared\nGPU-h", "{:.2f}"),
     )
     sets = [
-        _output.comparison(title(name), found, name, ALONE, numbers=numbers, ratios=[(TAIL, "p95")])
+        _output.comparison(title(name), outcome, name, ALONE, numbers=numbers, ratios=[(TAIL, "p95")])
         for name in SETS
     ]
-    return [*sets, _against(found), _depends(found), _profiles(found), replay_table(found)]
+    return [*sets, _against(outcome), _sensitivity(outcome), _profiles(outcome), replay_table(outcome)]
 
 
-def _against(found: Found) -> "ResultTable":
+def _against(outcome: Outcome) -> "ResultTable":
     rows = []
     for name in SETS:
         for baseline, case in baseline_cases(name).items():
-            each = [found.saving((name, XONAR), case, number) for number in (TAIL, LONGEST, VARIANCE)]
-            failures = f"{found.mean(case, 'oom_restarts').mean:.1f}"
+            each = [outcome.saving((name, XONAR), case, number) for number in (TAIL, LONGEST, VARIANCE)]
+            failures = f"{outcome.mean(case, 'oom_restarts').mean:.1f}"
             rows.append([name, baseline, *(_share(saved) for saved in each), failures])
     headings = ["set", "baseline", "p95", "longest,\nmakespan", "variance", "out of\nmemory"]
     return _output.grid("Reduction of JCTs by Xonar, mean over trials", headings, rows, labels=2)
@@ -191,17 +207,17 @@ def _share(saved: Estimate) -> str:
     return " ".join(_output.texts(saved, "{:.1%}"))
 
 
-def _depends(found: Found) -> "ResultTable":
+def _sensitivity(outcome: Outcome) -> "ResultTable":
     headings = ["set", "default", *(f"{name.split()[2]}\npairs" for name in CONTENTIONS)]
     headings += ["over\nfirst fit", "over\nscore 3", "44 % at a\nrestart of"]
     rows = []
     for name in SETS:
-        each = [tail(found, name), *(tail(found, f"{name}, {other}") for other in CONTENTIONS)]
-        each.append(found.saving((name, XONAR), (name, FIRST_FIT), TAIL))
-        texts = ["\n".join(_output.texts(found_here, "{:.1%}")) for found_here in each]
+        each = [tail(outcome, name), *(tail(outcome, f"{name}, {other}") for other in CONTENTIONS)]
+        each.append(outcome.saving((name, XONAR), (name, FIRST_FIT), TAIL))
+        texts = ["\n".join(_output.texts(saved, "{:.1%}")) for saved in each]
         if name in SETS_OF_TEN:
-            score = found.saving((name, XONAR), (name, "xonar, score 3"), TAIL)
-            texts += ["\n".join(_output.texts(score, "{:.1%}")), _crossing(found, name)]
+            score = outcome.saving((name, XONAR), (name, "xonar, score 3"), TAIL)
+            texts += ["\n".join(_output.texts(score, "{:.1%}")), _crossing(outcome, name)]
         else:
             texts += ["", ""]
         rows.append((name, *texts))
@@ -209,32 +225,32 @@ def _depends(found: Found) -> "ResultTable":
     return _output.grid(what, headings, rows)
 
 
-def _profiles(found: Found) -> "ResultTable":
+def _profiles(outcome: Outcome) -> "ResultTable":
     errors = (0.0, *ERRORS)
     headings = ["set", *(f"{what},\noff {100 * error:.0f} %" for what in ("OoM", "p95") for error in errors)]
     headings += [f"p95,\n{seconds:g} s" for seconds in PROFILING_S]
     rows = []
     for name in SETS:
         off = [erring(name, error) for error in errors]
-        failures = [_output.texts(found.mean((other, XONAR), "oom_restarts"), "{:.2f}") for other in off]
+        failures = [_output.texts(outcome.mean((other, XONAR), "oom_restarts"), "{:.2f}") for other in off]
         others = [*off, *(profiling(name, seconds) for seconds in PROFILING_S)]
-        saved = [found.saving((other, XONAR), (name, HEAD), TAIL) for other in others]
+        saved = [outcome.saving((other, XONAR), (name, HEAD), TAIL) for other in others]
         shares = [_output.texts(each, "{:.1%}") for each in saved]
         rows.append([name, *("\n".join(texts) for texts in (*failures, *shares))])
     what = "Xonar with inexact memory profiles or with profiling time: failures, reduction of p95 over the memory test"
     return _output.grid(what, headings, rows)
 
 
-def _crossing(found: Found, name: str) -> str:
+def _crossing(outcome: Outcome, name: str) -> str:
     """Return the delay of a restart with which the paper's number is reached."""
-    savings = [tail(found, name, than=delayed(name, seconds)).mean for seconds in DELAYS_S]
+    savings = [tail(outcome, name, than=delayed(name, seconds)).mean for seconds in DELAYS_S]
     for (before, low), (after, high) in pairwise(zip(DELAYS_S, savings, strict=True)):
         if low < HEADLINE <= high:
             return f"{np.interp(HEADLINE, (low, high), (before, after)):.0f} s"
     return f"over {DELAYS_S[-1]:.0f} s" if savings[0] < HEADLINE else f"up to {DELAYS_S[0]:.0f} s"
 
 
-def claims(found: Found) -> list[Claim]:
+def claims(outcome: Outcome) -> list[Claim]:
     """Return the claims on running out of memory, with exact and inexact profiles, and on the tail."""
     off = ERRORS[0]
     blind = "Under blind FIFO, jobs run out of memory more than 0 times per trial."
@@ -244,41 +260,43 @@ def claims(found: Found) -> list[Claim]:
         f"Under Xonar with an error of {percent_off} in profiled memory, jobs run out of it exactly 0 times."
     )
     return [
-        Claim(blind, _failures(found, BLIND, SETS), "more than", paper=0, form="{:.2f}"),
-        Claim(exact, _failures(found, XONAR, SETS), "exactly", paper=0, form="{:g}"),
-        Claim(inexact, _failures(found, XONAR, [erring(name, off) for name in SETS]), "exactly", paper=0),
-        *(_shorter(found, name, than) for name in SETS[:2] for than in baseline_cases(name)),
-        *(_shorter(found, SETS[0], than, LONGEST) for than in baseline_cases(SETS[0])),
+        Claim(blind, _failures(outcome, BLIND, SETS), "more than", paper=0, form="{:.2f}"),
+        Claim(exact, _failures(outcome, XONAR, SETS), "exactly", paper=0, form="{:g}"),
+        Claim(inexact, _failures(outcome, XONAR, [erring(name, off) for name in SETS]), "exactly", paper=0),
+        *(_shorter(outcome, name, than) for name in SETS[:2] for than in baseline_cases(name)),
+        *(_shorter(outcome, SETS[0], than, LONGEST) for than in baseline_cases(SETS[0])),
     ]
 
 
-def _failures(found: Found, policy: str, places: Sequence[str]) -> Estimate:
-    return estimate(np.concatenate([found.summaries[name, policy]["oom_restarts"] for name in places]))
+def _failures(outcome: Outcome, policy: str, places: Sequence[str]) -> Estimate:
+    return estimate(np.concatenate([outcome.summaries[name, policy]["oom_restarts"] for name in places]))
 
 
-def _shorter(found: Found, name: str, than: str, number: str = TAIL) -> Claim:
+def _shorter(outcome: Outcome, name: str, than: str, number: str = TAIL) -> Claim:
     what = {TAIL: "p95 of JCT", LONGEST: "longest JCT"}[number]
     claim = f"{title(name)}: Xonar's {what} is at least 44 % shorter than with {than}."
-    saved = found.saving((name, XONAR), baseline_cases(name)[than], number)
+    saved = outcome.saving((name, XONAR), baseline_cases(name)[than], number)
     return Claim(claim, saved, "at least", paper=HEADLINE, form="{:.1%}")
 
 
-def remarks(found: Found) -> list[str]:
+def remarks(outcome: Outcome) -> list[str]:
     """Return sentences on the source of the gain, the best single trial, exact profiles and the replay."""
     gained = {
-        name: found.saving((name, FIRST_FIT), (name, BLIND), TAIL).mean / tail(found, name).mean
+        name: outcome.saving((name, FIRST_FIT), (name, BLIND), TAIL).mean / tail(outcome, name).mean
         for name in SETS
     }
     parts = ", ".join(f"{100 * share:.0f} % ({name})" for name, share in gained.items())
-    alone = {name: found.summaries[name, XONAR][TAIL] / found.summaries[name, ALONE][TAIL] for name in SETS}
+    alone = {
+        name: outcome.summaries[name, XONAR][TAIL] / outcome.summaries[name, ALONE][TAIL] for name in SETS
+    }
     best = ", ".join(f"{100 * (1 - each.min()):.0f} % ({name})" for name, each in alone.items())
     return [
-        "Share of Xonar's gain in p95 over blind FIFO, with any job failing, that first fit with the memory test has: "
+        "Share of Xonar's gain in p95 over blind FIFO, any job failing, that first fit with the memory test reaches: "
         f"{parts}.",
         f"In the best single trial Xonar's p95 is shorter than with one slot by {best}.",
-        "The memory test prevents failures only as far as profiles are exact. The trace's profiles are exact, so that "
-        "result is no finding.",
-        replay_remark(found),
+        "The memory test prevents failures only as far as profiles are exact. The trace's profiles are exact, so the "
+        "absence of failures is no finding.",
+        replay_remark(outcome),
     ]
 
 
@@ -286,19 +304,19 @@ LOOKS = {
     "memory 10": Look("memory", BLUE, width=2.2),
     "mix 10": Look("mix", RED, width=2.2),
 }
-ROWS = {ALONE: "no sharing", HEAD: "strict FIFO", FIRST_FIT: "first fit", XONAR: "Xonar"}
+ROWS = {ALONE: "no sharing", HEAD: "memory test", FIRST_FIT: "first fit", XONAR: "Xonar"}
 
 
-def figure(found: Found) -> "Figure":
+def figure(outcome: Outcome) -> "Figure":
     """Draw the reduction of the tail over the delay of a restart and over the time of peak memory, and by policy."""
     drawing, (delays, peaks, parts) = _output.one_and_two()
     for axes, places, setting in ((delays, DELAYS_S, delayed), (peaks, PEAKS, peaking)):
-        lines = {name: [tail(found, name, than=setting(name, place)) for place in places] for name in LOOKS}
+        lines = {name: [tail(outcome, name, than=setting(name, place)) for place in places] for name in LOOKS}
         _output.curves(axes, places, lines, LOOKS, names=axes is delays)
         percent(axes.yaxis)
         axes.set_ylim(bottom=min(axes.get_ylim()[0], 0))
     for name, offset in zip(SETS_OF_TEN, (-0.13, 0.13), strict=True):
-        each = {text: found.saving((name, policy), (name, BLIND), TAIL) for policy, text in ROWS.items()}
+        each = {text: outcome.saving((name, policy), (name, BLIND), TAIL) for policy, text in ROWS.items()}
         _output.dots(parts, each, LOOKS[name].colour, offset)
     percent(parts.xaxis)
     parts.axvline(0, color=GREY, linewidth=0.8)
@@ -307,22 +325,25 @@ def figure(found: Found) -> "Figure":
     delays.set_xlabel("Delay of a restart, s")
     _output.logarithmic(delays, DELAYS_S)
     peaks.set_title("The same, by time of\npeak memory")
-    peaks.set_xlabel("Share of the run before the peak")
+    peaks.set_xlabel("Share of run before peak")
     parts.set_title("The same by policy")
-    _output.caption(drawing, found.counts()[SETS[0]])
+    _output.caption(drawing, outcome.counts()[SETS[0]])
     return drawing
 
+
+# Replay of the authors' measured queues.
 
 QUEUES, MEASURED = (STATISTICS.with_name(f"xonar_{name}.csv") for name in ("queues", "measured"))
 FITTED, OTHER = "trial5", "first_commented_maybe_trial1"  # keys of the queues
 MEASURED_AS = {FITTED: "trial5", OTHER: "trial1"}  # keys of the measurements
-ONE, TWO, XONAR_2 = (
-    "fifo",
-    "packed_fifo, strict",
-    "xonar, score 2",
-)  # score 2 is hard-coded in trial5's scheduler
-AS_MEASURED = {ONE: "fifo, one slot", TWO: "fifo with memory test, two slots"}
-AS_MEASURED[XONAR_2] = "Xonar (earlier score), two slots"
+ONE, TWO = "fifo", "packed_fifo, strict"
+XONAR_2 = "xonar, score 2"  # the score that is hard-coded in trial5's scheduler
+AS_MEASURED = {
+    ONE: "fifo, one slot",
+    TWO: "fifo with memory test, two slots",
+    XONAR_2: "Xonar (earlier score), two slots",
+}
+"""Names of the policies in the measurements."""
 OVERFEAT_GIB = 8.841  # of overfeat in the authors' other table; its memory in trial5 is missing
 OTHER_OVERFEAT_GIB = (0.933, 17.031, 31.137)
 CONTENTIONS: dict[str, dict[str, float]] = {
@@ -340,7 +361,7 @@ def replay(queue: str, unknown_gib: float = OVERFEAT_GIB) -> str:
 
 def replay_settings() -> list[Setting]:
     """Return both queues, and the first with other values of the unknown memory or with other contention."""
-    policies: dict[str, Maker] = by_default(ONE)
+    policies: dict[str, Maker] = default_policies(ONE)
     policies |= {TWO: partial(PackedFifo, strict=True), XONAR_2: partial(Xonar, 2)}
     cases = [(FITTED, OVERFEAT_GIB), (OTHER, OVERFEAT_GIB), *((FITTED, gib) for gib in OTHER_OVERFEAT_GIB)]
     found = [Setting(replay(*case), [measured_queue(*case)], policies) for case in cases]
@@ -384,9 +405,9 @@ def startup_fitted() -> float:
     return float((makespans(FITTED)[ONE] - alone_s) / len(rows))
 
 
-def simulated(found: Found, policy: str, queue: str = FITTED, unknown_gib: float = OVERFEAT_GIB) -> float:
+def simulated(outcome: Outcome, policy: str, queue: str = FITTED, unknown_gib: float = OVERFEAT_GIB) -> float:
     """Return a queue's simulated makespan, s."""
-    return found.mean((replay(queue, unknown_gib), policy), "makespan_s").mean
+    return outcome.mean((replay(queue, unknown_gib), policy), "makespan_s").mean
 
 
 def gain(of: Callable[[str], float]) -> float:
@@ -394,40 +415,40 @@ def gain(of: Callable[[str], float]) -> float:
     return 1 - of(XONAR_2) / of(TWO)
 
 
-def replay_table(found: Found) -> "ResultTable":
+def replay_table(outcome: Outcome) -> "ResultTable":
     """Return measured and simulated makespans of both queues, and Xonar's gain."""
     rows = []
     for queue, role in ((FITTED, "trial5"), (OTHER, "other queue,\nperhaps trial1")):
         timed = makespans(queue)
         for policy, seconds in timed.items():
-            ours = simulated(found, policy, queue)
+            ours = simulated(outcome, policy, queue)
             note = {ONE: "fitted", TWO: "fitted"}.get(policy, "") if queue == FITTED else "held out"
             rows.append(
                 [role, policy, f"{seconds:.1f} s", f"{ours:.1f} s", f"{ours / seconds - 1:+.1%}", note]
             )
-        here = gain(lambda policy, queue=queue: simulated(found, policy, queue))  # type: ignore[misc]
+        here = gain(lambda policy, queue=queue: simulated(outcome, policy, queue))  # type: ignore[misc]
         there = gain(timed.__getitem__)
         rows.append([role, "gain over two slots", f"{there:.1%}", f"{here:.1%}", f"{here - there:+.1%}", ""])
     headings = ["queue", "makespan", "measured", "simulated", "error", ""]
     return _output.grid("Replay of the authors' queues of ten jobs", headings, rows, labels=2)
 
 
-def replay_remark(found: Found) -> str:
+def replay_remark(outcome: Outcome) -> str:
     """Return a sentence on the fitted numbers and the sensitivity to the unknown memory."""
-    each = [f"{simulated(found, XONAR_2, FITTED, gib):.0f} s at {gib:.1f} GB" for gib in OTHER_OVERFEAT_GIB]
-    usual = f"{simulated(found, XONAR_2):.0f} s at {OVERFEAT_GIB:.1f} GB"
-    gains = {name: _gain_with(found, name) for name in CONTENTIONS}
+    each = [f"{simulated(outcome, XONAR_2, FITTED, gib):.0f} s at {gib:.1f} GB" for gib in OTHER_OVERFEAT_GIB]
+    usual = f"{simulated(outcome, XONAR_2):.0f} s at {OVERFEAT_GIB:.1f} GB"
+    gains = {name: _gain_with(outcome, name) for name in CONTENTIONS}
     others = " and ".join(f"{share:.1%} with {name}".replace("%", " %") for name, share in gains.items())
     return (
         f"In the replay, a job's time outside its iterations ({STARTUP_S:g} s) and the loss of two jobs on a GPU are "
-        "fitted to trial5. The memory of its job overfeat is unknown; Xonar's makespan is "
-        f"{usual}, its memory elsewhere, and {', '.join(each)}. The gain over two slots would be {others}."
+        f"fitted to trial5. The memory of its job overfeat is unknown; Xonar's makespan is {usual}, overfeat's memory "
+        f"in the authors' other table, and {', '.join(each)}. The gain over two slots would be {others}."
     )
 
 
-def _gain_with(found: Found, contention: str) -> float:
+def _gain_with(outcome: Outcome, contention: str) -> float:
     place = f"{replay(FITTED)}, {contention}"
-    return gain(lambda policy: found.mean((place, policy), "makespan_s").mean)
+    return gain(lambda policy: outcome.mean((place, policy), "makespan_s").mean)
 
 
 paper = Paper(

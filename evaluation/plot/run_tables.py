@@ -89,13 +89,11 @@ class Run:
     @cached_property
     def ratios(self) -> dict[str, Comparison]:
         """Mean JCT over the reference's, by policy, with its interval; the limits are NaN for a single window."""
-        rows = self.summary["mean_jct_ratio"]
-        return {
-            name: Comparison(
-                **{key: math.nan if value is None else value for key, value in rows[name].items()}
-            )
-            for name in self.policies
+        rows: dict[str, dict[str, Any]] = {  # JSON has null for NaN
+            name: {key: math.nan if value is None else value for key, value in row.items()}
+            for name, row in self.summary["mean_jct_ratio"].items()
         }
+        return {name: Comparison(**rows[name]) for name in self.policies}
 
     @property
     def recorded(self) -> bool:

@@ -15,7 +15,7 @@ def summary(*jcts: float, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame({"window": range(1, len(jcts) + 1), "seed": seed, "mean_jct_s": jcts})
 
 
-def test_ratios_are_paired_by_window_whatever_the_order_of_rows() -> None:
+def test_ratios_are_paired_by_window_in_any_row_order() -> None:
     result = compare(summary(50, 300, 20)[::-1], summary(100, 200, 40))
     assert result.ratio == pytest.approx((0.5 + 1.5 + 0.5) / 3)
     assert result.geometric_mean == pytest.approx((0.5 * 1.5 * 0.5) ** (1 / 3))
@@ -67,12 +67,12 @@ def test_a_window_given_twice_is_refused() -> None:
         compare(pd.concat([summary(1, 2), summary(1, 2)]), summary(1, 2))
 
 
-def test_another_number_can_be_compared() -> None:
+def test_another_metric_can_be_compared() -> None:
     policy, reference = (summary(1, 1).assign(mean_wait_s=wait) for wait in (10.0, 40.0))
     assert compare(policy, reference, number="mean_wait_s").ratio == 0.25
 
 
-def test_seeds_that_differ_widen_the_interval_that_windows_alone_would_give() -> None:
+def test_different_seeds_widen_the_interval() -> None:
     windows = np.linspace(0.9, 1.1, 40)
     alike, unlike = (windows + np.array(offsets)[:, np.newaxis] for offsets in ([0, 0, 0], [-0.2, 0, 0.2]))
     narrow, wide = two_level(alike), two_level(unlike)
@@ -106,6 +106,6 @@ def test_one_seed_or_one_window_has_no_interval(shape: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("ratios", [[1.0, 2.0], [[1.0, math.nan]], [[]]])
-def test_a_table_of_ratios_has_two_sides_and_no_gaps(ratios: list[list[float]]) -> None:
+def test_ratios_must_be_a_complete_table(ratios: list[list[float]]) -> None:
     with pytest.raises(ValueError, match="shape"):
         two_level(ratios)

@@ -50,7 +50,7 @@ def test_missed_deadlines_and_tardiness_are_counted(tmp_path: Path) -> None:
     assert numbers["mean_tardiness_s"].tolist() == [25.0]
 
 
-def test_a_window_without_deadlines_has_neither_number(tmp_path: Path) -> None:
+def test_without_deadlines_both_metrics_are_missing(tmp_path: Path) -> None:
     load = three_jobs(tmp_path)
     results = load.results(run(baselines.make(baselines.load("fifo")), load.episode()))
     assert not {"deadline_miss_share", "mean_tardiness_s"} & set(summarise(results, gpus=1))

@@ -113,7 +113,7 @@ def test_a_run_that_was_not_recorded_has_no_empty_pictures(tmp_path: Path) -> No
     assert "Schedules were not recorded" in html_report.text(run)
 
 
-def test_the_script_is_one_that_a_browser_runs(folder: Path) -> None:
+def test_the_script_runs_in_a_browser(folder: Path) -> None:
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if not browser:
         pytest.skip("no chromium: this test opens the page in it")
@@ -129,7 +129,7 @@ def test_the_script_is_one_that_a_browser_runs(folder: Path) -> None:
 # Too many bars.
 
 
-def test_many_bars_become_shares_that_add_up_to_the_same(folder: Path) -> None:
+def test_shares_in_place_of_many_bars_have_the_same_total(folder: Path) -> None:
     run = run_tables.read(folder)
     found = run_tables.gantt(run, "srtf", 0, max_bars=3)
     assert isinstance(found, run_tables.Shares)
@@ -153,7 +153,7 @@ def test_a_page_of_too_many_bars_shows_shares(folder: Path, monkeypatch: pytest.
 # Tables behind the pictures.
 
 
-def test_curves_end_with_all_jobs() -> None:
+def test_a_curve_ends_with_all_jobs() -> None:
     times, shares = run_tables.jct_cdf(pd.DataFrame({"jct_s": [4.0, 1.0, 2.0, 2.0]}))
     assert (times.tolist(), shares.tolist()) == ([1, 2, 2, 4], [0.25, 0.5, 0.75, 1])
 
@@ -200,7 +200,7 @@ def test_labels_are_spread_out() -> None:
 
 
 @pytest.mark.parametrize("width", INCHES)
-def test_every_picture_comes_in_the_papers_width(folder: Path, tmp_path: Path, width: str) -> None:
+def test_every_picture_has_the_papers_width(folder: Path, tmp_path: Path, width: str) -> None:
     kinds = plot.KINDS if width == "column" else ("png",)
     assert plot.main([str(folder), "--out", str(tmp_path), "--width", width, "--kind", *kinds]) == 0
     assert {file.name for file in tmp_path.iterdir()} == {

@@ -90,7 +90,7 @@ def test_gpus_and_nodes_match_the_allocation(work: Workload, recorded: Record) -
     assert {len(parse_intervals(text)) for text in on_cores["nodes"]} == {1}
 
 
-def test_times_on_gpus_are_the_rows_that_evalys_reads(recorded: Record) -> None:
+def test_executions_for_evalys_match_the_segments(recorded: Record) -> None:
     """Names are unique, no row starts before its submission, and GPU-seconds are those of the segments."""
     rows = recorded.executions
     assert rows["job_id"].is_unique
@@ -126,7 +126,7 @@ def test_jobs_on_one_gpu_have_separate_lanes() -> None:
     ]
 
 
-def test_a_bar_reaches_over_the_gpus_of_a_node_and_over_changes_of_cores() -> None:
+def test_a_bar_spans_the_gpus_of_a_node_and_changes_of_cores() -> None:
     """Job a loads, then runs on GPUs 0-2 of two nodes of two; its second running segment differs in cores alone."""
     found = gantt_bars(
         segments_of(
@@ -154,7 +154,7 @@ def test_bars_cover_the_segments(work: Workload, recorded: Record) -> None:
     assert found["lanes"].max() > 1, "some share GPUs"
 
 
-def test_means_between_edges_are_those_of_the_steps() -> None:
+def test_time_means_of_a_step_function() -> None:
     """4 from 1 to 3, then 0 until 5, then 2."""
     found = time_means(np.array([1.0, 3.0, 5.0]), np.array([4.0, 0.0, 2.0]), np.array([0.0, 2.0, 4.0, 8.0]))
     assert found.tolist() == [2.0, 2.0, 1.5]

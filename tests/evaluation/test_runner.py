@@ -94,9 +94,7 @@ def test_the_table_shows_the_means_of_the_summaries(
     assert max(map(len, out.splitlines())) <= 100
 
 
-def test_the_reference_is_one_times_itself(
-    workloads: list[Workload], tables: dict[str, pd.DataFrame]
-) -> None:
+def test_the_reference_has_ratio_one(workloads: list[Workload], tables: dict[str, pd.DataFrame]) -> None:
     summaries = runner.score(tables, workloads)
     kept = runner.document(summaries, runner.bounds(workloads), "srtf")["mean_jct_ratio"]
     assert kept["srtf"]["ratio"] == kept["srtf"]["low"] == kept["srtf"]["high"] == 1
@@ -133,7 +131,7 @@ def test_the_gap_closed_is_reported(workloads: list[Workload], tables: dict[str,
     assert runner.document(summaries, bounds, "fifo")["gap_closed"]["srtf"] == pytest.approx(share)
 
 
-def test_a_lone_policy_has_no_ratio(workloads: list[Workload], tables: dict[str, pd.DataFrame]) -> None:
+def test_a_single_policy_has_no_ratio(workloads: list[Workload], tables: dict[str, pd.DataFrame]) -> None:
     summaries = runner.score({"fifo": tables["fifo"]}, workloads)
     out = printed(
         table.table(summaries, runner.bounds(workloads), "fifo"),
@@ -196,7 +194,7 @@ def test_jobs_dropped_are_summed_over_windows() -> None:
     ]
 
 
-def test_runs_of_one_second_have_folders_of_their_own(
+def test_runs_in_the_same_second_have_different_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -210,7 +208,7 @@ def test_a_folder_cannot_be_made_in_a_file(tmp_path: Path) -> None:
             run_folder.open_run_folder("test", Choices(), out)
 
 
-def test_json_has_no_numbers_that_json_lacks(tmp_path: Path) -> None:
+def test_nan_and_infinity_are_null_in_json(tmp_path: Path) -> None:
     run_folder.write_json(tmp_path / "a.json", {"a": [math.nan, 1.5], "b": {"c": math.inf}})
     assert json.loads((tmp_path / "a.json").read_text()) == {"a": [None, 1.5], "b": {"c": None}}
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

@@ -49,7 +49,7 @@ def root(tmp_path: Path) -> Path:
 # What is kept in the project.
 
 
-def test_readme_holds_some_of_the_same_numbers() -> None:
+def test_readme_has_some_of_the_same_numbers() -> None:
     cells = table.kept_cells(ROOT)
     assert table.brief(cells) == between(README)
     assert "](docs/results.md)" in README.read_text("utf-8")
@@ -82,12 +82,12 @@ def test_the_picture_is_drawn_from_the_csv_file(root: Path) -> None:
     assert {(each, row) for each in table.DRAWN_COLUMNS for row in table.DRAWN_ROWS} <= known
 
 
-def test_the_table_says_by_which_command_it_was_made() -> None:
+def test_the_table_names_its_command() -> None:
     said = next(line for line in between(RESULTS) if line.startswith("Made by"))
     assert re.match(rf"Made by `{re.escape(table.COMMAND)}[^`]*`\. Mean JCT / fifo's", said)
 
 
-def test_the_command_that_it_names_makes_as_many_windows() -> None:
+def test_the_table_has_the_default_numbers_of_windows() -> None:
     said = next(line for line in between(RESULTS) if line.startswith("Made by"))
     assert said.startswith(f"Made by `{table.COMMAND}`.")
     counts = {
@@ -102,7 +102,7 @@ def test_that_command_runs() -> None:
     assert "--windows" in done.stdout
 
 
-def test_the_table_is_what_the_numbers_beside_it_say() -> None:
+def test_the_table_matches_the_csv_file() -> None:
     """So the table is unedited and has the settings in `baselines/tuned/`."""
     lines = between(RESULTS)
     assert table.table(table.kept_cells(ROOT)) == lines[: lines.index("")]
@@ -184,7 +184,7 @@ def test_a_ratio_is_the_mean_of_the_windows_own_ratios(monkeypatch: pytest.Monke
     assert cells["sjf"].low < cells["sjf"].ratio < cells["sjf"].high
 
 
-def test_a_policy_without_its_lever_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_policy_without_its_lever_has_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baselines, "names", lambda: ["fifo", "gavel", "lucid"])
     cells = {
         cell.policy: cell for cell, _ in table.column("xonar_mix", windows(SMALL, "test", 1), processes=1)
@@ -215,7 +215,7 @@ def test_an_invalid_action_is_reported_as_the_reason(
 # The command.
 
 
-def test_the_command_writes_between_the_marks_the_same_each_time(
+def test_the_command_writes_reproducibly_between_the_marks(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(baselines, "names", lambda: FEW)

@@ -18,7 +18,7 @@ from gpu_cluster_gym.baselines.aiturbo import Aiturbo
 from gpu_cluster_gym.baselines.tiresias import Tiresias
 from gpu_cluster_gym.evaluate import main
 from gpu_cluster_gym.experiments import aiturbo
-from gpu_cluster_gym.experiments._trials import changed, drawn
+from gpu_cluster_gym.experiments._trials import change_trials, sample_trials
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Policy
@@ -58,23 +58,23 @@ def test_run_times_are_lognormal() -> None:
 
 
 @pytest.mark.parametrize(("gpus", "share"), [(1, 0.35), (2, 0.2), (4, 0.3), (8, 0.15)])
-def test_requests_have_the_shares_asked_for(gpus: int, share: float) -> None:
+def test_requested_gpus_have_the_stated_shares(gpus: int, share: float) -> None:
     assert has_share(many()["num_gpus"] == gpus, share)
 
 
-def test_one_or_two_servers_are_as_likely() -> None:
+def test_one_and_two_servers_are_equally_likely() -> None:
     assert set(many()["servers"]) == {1, 2}
     assert has_share(many()["servers"] == 1, 0.5)
 
 
-def test_some_turn_predictable_some_are_and_some_never_will_be() -> None:
+def test_shares_of_predictable_jobs() -> None:
     turns = many()["predictable_from"]
     assert has_share(turns == 0, 0.45)
     assert has_share(turns == 1, 0.15)
     assert is_drawn_from(turns[(turns > 0) & (turns < 1)], stats.uniform(0.1, 0.8))
 
 
-def test_scaling_loses_any_share_as_likely() -> None:
+def test_scaling_loss_is_uniform() -> None:
     assert is_drawn_from(many()["scaling_loss"], stats.uniform(0.02, 0.13))
 
 
@@ -84,7 +84,7 @@ def test_arrivals_are_poisson() -> None:
 
 
 @pytest.mark.parametrize("load", [0.5, 0.7, 0.9])
-def test_the_load_is_what_the_workers_ask_for(load: float) -> None:
+def test_the_load_is_that_of_the_requested_workers(load: float) -> None:
     table = with_load(many(), load)
     work = table["num_gpus"] * table["duration_s"]
     gaps = np.diff(table["submit_s"])
@@ -116,14 +116,14 @@ def test_estimates_are_bad_until_a_job_is_predictable(column: str, of: str, erro
     assert is_drawn_from(off, stats.norm(0, error))
 
 
-def test_each_of_six_models_is_as_likely_and_as_slow_on_cores_as_the_prototype_has_it() -> None:
+def test_models_are_equally_likely_and_as_slow_on_cores_as_in_the_prototype() -> None:
     slower = many().groupby("model")["cpu_slowdown"].agg(["min", "max", "size"])
     assert dict(slower["min"]) == dict(slower["max"]) == aiturbo_ps.SLOWER_ON_CPU
     assert all(has_share(many()["model"] == model, 1 / 6) for model in aiturbo_ps.SLOWER_ON_CPU)
     assert set(aiturbo_ps.SLOWER_ON_CPU.values()) == {5, 6, 14, 19, 29, 51}
 
 
-def test_a_job_may_have_one_worker_to_eight() -> None:
+def test_a_job_may_have_one_to_eight_workers() -> None:
     assert set(many()["min_workers"]) == {1}
     assert set(many()["max_workers"]) == {8}
     assert (many()["cpu_cores"] == 5 * many()["num_gpus"]).all()
@@ -140,7 +140,7 @@ def test_no_column_predicts_run_times(known: str) -> None:
     assert abs(found.statistic) < UNLIKELY / np.sqrt(JOBS)
 
 
-def test_run_times_are_the_same_whenever_jobs_turn_predictable() -> None:
+def test_run_times_are_independent_of_predictability() -> None:
     turns, run_s = many()["predictable_from"], many()["duration_s"]
     parts = [turns == 0, turns.between(0.1, 0.5), turns.between(0.5, 0.9), turns == 1]
     assert all(is_drawn_from(run_s[part], stats.lognorm(1.2, scale=4_500)) for part in parts)
@@ -156,20 +156,20 @@ def test_the_error_of_an_estimate_is_independent_of_when_it_becomes_good() -> No
 # Reproducibility.
 
 
-def test_a_seed_decides_the_table() -> None:
+def test_a_seed_determines_the_table() -> None:
     table = workloads.load("aiturbo_ps", seed=1, jobs=30)
     assert_frame_equal(table, workloads.load("aiturbo_ps", seed=1, jobs=30))
     assert not table["duration_s"].equals(workloads.load("aiturbo_ps", seed=2, jobs=30)["duration_s"])
     assert len(workloads.load("aiturbo_ps", seed=1)) == 120
 
 
-def test_a_table_is_a_good_one_and_says_how_it_was_made() -> None:
+def test_a_table_is_valid_and_has_its_origin() -> None:
     table = workloads.load("aiturbo_ps", seed=1)
     assert_frame_equal(traces.check(table), table)
     assert set(table.attrs["origin"].values()) == {"filled: drawn for AITurbo's experiment"}
 
 
-def test_filling_leaves_what_is_there_and_knows_every_model() -> None:
+def test_filling_keeps_columns_and_knows_every_model() -> None:
     table = workloads.load("aiturbo_ps", seed=1)
     full = traces.fill(table, seed=1, largest_gpu_gib=16.0)
     assert_frame_equal(full[list(table.columns)], table)
@@ -186,13 +186,13 @@ def test_filling_leaves_what_is_there_and_knows_every_model() -> None:
         (none_predictable, ["predictable_from", "profiled_duration_s"]),
     ],
 )
-def test_a_change_is_of_one_thing(change: Any, columns: list[str]) -> None:
+def test_a_change_affects_only_its_columns(change: Any, columns: list[str]) -> None:
     other = change(many())
     assert_frame_equal(other.drop(columns=columns), many().drop(columns=columns))
     assert all(not other[column].equals(many()[column]) for column in columns)
 
 
-def test_all_or_none_are_predictable_with_the_errors_of_such() -> None:
+def test_estimates_of_all_or_no_predictable_jobs_have_the_stated_errors() -> None:
     everyone, nobody = all_predictable(many()), none_predictable(many())
     assert (everyone["predictable_from"] == 0).all()
     assert (nobody["predictable_from"] == 1).all()
@@ -204,11 +204,11 @@ def test_all_or_none_are_predictable_with_the_errors_of_such() -> None:
 # The workload.
 
 
-def test_any_job_as_asked_fits_wherever_it_has_its_gpus() -> None:
+def test_any_requested_job_fits_on_its_gpus() -> None:
     scenario = named("aiturbo_ps")
     machines = cluster(scenario.cluster_name)
     assert machines.num_gpus == aiturbo_ps.MACHINES.num_gpus
-    (load,) = drawn("aiturbo_ps", 1, seed=0)
+    (load,) = sample_trials("aiturbo_ps", 1, seed=0)
     jobs = load.jobs.view(np.recarray)
     assert (jobs.cores_each <= machines.cores_per_gpu).all()
     assert jobs.cores_each == pytest.approx(5 + 5 * jobs.servers / jobs.num_gpus)
@@ -216,9 +216,9 @@ def test_any_job_as_asked_fits_wherever_it_has_its_gpus() -> None:
     assert (jobs.sync_gb > 0).all()
 
 
-def test_alone_in_its_shape_a_job_takes_its_run_time() -> None:
-    (load,) = drawn("aiturbo_ps", 1, seed=0)
-    apart = changed([load], lambda table: table.assign(submit_s=1e7 * np.arange(len(table))))[0]
+def test_a_job_alone_in_its_shape_takes_its_run_time() -> None:
+    (load,) = sample_trials("aiturbo_ps", 1, seed=0)
+    apart = change_trials([load], lambda table: table.assign(submit_s=1e7 * np.arange(len(table))))[0]
     for policy in (Tiresias(), Tiresias(servers_on_gpus=True)):
         results = apart.results(run(policy, apart.episode()))
         assert results["jct_s"].to_numpy() == pytest.approx(apart.table["duration_s"].to_numpy())
@@ -247,12 +247,12 @@ def ends(policy: Policy, load: Workload) -> list[float]:
     return found
 
 
-def test_servers_on_gpus_make_jobs_wait_that_could_run_at_once() -> None:
+def test_servers_on_gpus_make_jobs_wait() -> None:
     assert ends(Tiresias(), two_jobs()) == pytest.approx([1000, 1000])
     assert ends(Tiresias(servers_on_gpus=True), two_jobs()) == pytest.approx([1000, 2000])
 
 
-def test_aiturbo_gives_idle_gpus_to_who_can_use_them() -> None:
+def test_aiturbo_gives_idle_gpus_to_jobs() -> None:
     """The second job arrives after the first: in its requested shape each takes 1,000 s on half of the GPUs."""
     apart = two_jobs(submit_s=[0.0, 5000.0])
     assert ends(Tiresias(), apart) == pytest.approx([1000, 6000])
@@ -271,20 +271,20 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("aiturbo") / "out"
     few = {name: aiturbo.CHANGES[name] for name in ("free restarts", "free exchange")}
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
-        patch.setattr(aiturbo, "drawn", partial(drawn, jobs=12))
+        patch.setattr(aiturbo, "sample_trials", partial(sample_trials, jobs=12))
         patch.setattr(aiturbo, "CHANGES", few)
         patch.setattr(aiturbo, "FITTED", 1)
         assert main(["--paper", "aiturbo", "--windows", "2", "--out", str(folder)]) == 0
     return Run(" ".join(printed.getvalue().split()), folder)
 
 
-def test_the_claims_are_held_against_the_papers_figure(tiny: Run) -> None:
+def test_claims_are_compared_with_the_papers_number(tiny: Run) -> None:
     rows = tiny.claims()
     assert [row["paper"] for row in rows] == [3.0] * len(rows)
     assert all(row["low"] <= row["measured"] <= row["high"] for row in rows)
 
 
-def test_every_policy_meets_the_same_jobs(tiny: Run) -> None:
+def test_every_policy_runs_on_the_same_jobs(tiny: Run) -> None:
     trials = pd.read_csv(tiny.folder / "trials.csv")
     assert trials.groupby(["setting", "policy"])["window"].nunique().eq(2).all()
     in_lab = trials["setting"].str.contains("laboratory")
@@ -293,7 +293,7 @@ def test_every_policy_meets_the_same_jobs(tiny: Run) -> None:
     assert set(usual["policy"]) == {*aiturbo.COMPARED, *aiturbo.PARTS}
 
 
-def test_the_console_says_what_is_inferred_and_what_is_not_scheduling(tiny: Run) -> None:
+def test_the_output_names_inferred_details_and_server_placement(tiny: Run) -> None:
     words = (
         "Inferred: the mechanism",
         "2 test windows of 12 jobs",
@@ -303,7 +303,7 @@ def test_the_console_says_what_is_inferred_and_what_is_not_scheduling(tiny: Run)
     assert all(each in tiny.printed for each in words)
 
 
-def test_the_figure_shows_something(tiny: Run) -> None:
+def test_the_figure_is_not_empty(tiny: Run) -> None:
     picture = imread(tiny.folder / "aiturbo.png")
     assert (tiny.folder / "aiturbo.svg").exists()
     assert picture.shape[1] > 1_000
@@ -311,7 +311,7 @@ def test_the_figure_shows_something(tiny: Run) -> None:
 
 
 def test_the_speed_model_never_predicts_zero(tiny: Run) -> None:
-    (load,) = drawn("aiturbo_ps", 1, seed=3, jobs=40)
+    (load,) = sample_trials("aiturbo_ps", 1, seed=3, jobs=40)
     errors = pd.DataFrame(aiturbo.errors_of_fit(load))
     assert len(errors) == 40
     assert (errors["min_ms"] > 10).all()

@@ -10,13 +10,13 @@ from pandas.testing import assert_frame_equal
 from gpu_cluster_gym import workloads
 from gpu_cluster_gym.baselines.aiturbo import Aiturbo
 from gpu_cluster_gym.experiments import aiturbo
-from gpu_cluster_gym.experiments._trials import drawn
+from gpu_cluster_gym.experiments._trials import sample_trials
 from gpu_cluster_gym.workloads import Workload
 
 
-def test_bursty_arrivals_bring_the_same_jobs_over_the_same_time() -> None:
+def test_bursty_arrivals_keep_jobs_and_span() -> None:
     """The variance of arrival counts is near Poisson's without bursts, and far larger with bursts."""
-    loads = drawn("aiturbo_ps", 10, seed=0)
+    loads = sample_trials("aiturbo_ps", 10, seed=0)
     bursty = [aiturbo.as_bursty_as_philly(load) for load in loads]
     for load, other in zip(loads, bursty, strict=True):
         assert_frame_equal(other.table.drop(columns="submit_s"), load.table.drop(columns="submit_s"))
@@ -38,7 +38,7 @@ def bursts() -> pd.DataFrame:
     return pd.concat([aiturbo.lab_workload(window, seed, 0.125).table for seed in range(60)])
 
 
-def test_the_laboratorys_jobs_are_as_those_fitted() -> None:
+def test_the_laboratorys_jobs_have_the_fitted_shares() -> None:
     table = bursts()
     assert table["submit_s"].max() < 212
     shapes = table.groupby(["servers", "num_gpus"]).size() / len(table)
@@ -47,7 +47,7 @@ def test_the_laboratorys_jobs_are_as_those_fitted() -> None:
     assert (table["model"] == "googlenet").mean() == pytest.approx(8 / 60, abs=0.02)
 
 
-def test_the_laboratorys_steps_take_as_long_as_the_simulator_says() -> None:
+def test_the_laboratorys_steps_take_the_simulators_time() -> None:
     """A job's run time is its steps times the simulator's seconds per iteration."""
     load = aiturbo.lab_workload(workloads.Window("test", 0), 3, 0.125)
     episode = load.episode()
@@ -57,8 +57,8 @@ def test_the_laboratorys_steps_take_as_long_as_the_simulator_says() -> None:
     assert (slow["duration_s"] > fast["duration_s"]).all()
 
 
-def test_rounds_that_restart_all_jobs_cost_their_share() -> None:
-    (load,) = drawn("aiturbo_ps", 1, seed=0)
+def test_rounds_that_restart_all_jobs_lengthen_run_times() -> None:
+    (load,) = sample_trials("aiturbo_ps", 1, seed=0)
     policies = dict.fromkeys(("fifo", "srtf"), Aiturbo)
     found = aiturbo.lab_settings([load], policies, {"fifo": 0.0, "srtf": 124.0})
     plain, never, often = (

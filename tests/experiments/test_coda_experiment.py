@@ -6,8 +6,8 @@ import numpy as np
 
 from gpu_cluster_gym import experiments
 from gpu_cluster_gym.baselines.coda import Coda
-from gpu_cluster_gym.experiments import Found, Setting, coda
-from gpu_cluster_gym.experiments._trials import by_default, drawn
+from gpu_cluster_gym.experiments import Outcome, Setting, coda
+from gpu_cluster_gym.experiments._trials import default_policies, sample_trials
 from gpu_cluster_gym.simulator.cluster import uniform
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
@@ -20,11 +20,11 @@ ASKED = ((1, 1), (1, 2), (1, 4), (2, 2))  # nodes, GPUs: the configurations test
 
 @cache
 def a_day() -> Workload:
-    return drawn("coda_mix", 1, seed=0)[0]
+    return sample_trials("coda_mix", 1, seed=0)[0]
 
 
 @cache
-def measured() -> Found:
+def measured() -> Outcome:
     wanted = {coda.configuration_name(*each) for each in ASKED}
     return experiments.simulate([each for each in coda.needs_settings(a_day()) if each.name in wanted])
 
@@ -41,13 +41,13 @@ def test_a_network_needs_the_cores_that_keep_its_gpu_busy() -> None:
         assert needed == 1 + enough.index(True)
 
 
-def test_networks_differ_in_need_and_across_nodes_language_needs_more() -> None:
+def test_needs_differ_and_language_models_need_more_across_nodes() -> None:
     one, apart = (coda.needs(measured(), each)["needs"] for each in ((1, 2), (2, 2)))
     assert one["shufflenet_v2"] >= 6 > one["resnet50"] > one["bert_base"] == 1
     assert apart["bert_base"] > one["bert_base"]
 
 
-def test_coda_gives_about_what_a_network_needs() -> None:
+def test_coda_finds_about_the_needed_cores() -> None:
     found = coda.needs(measured(), (1, 4))
     assert (found["coda"] - found["needs"]).abs().max() < 3
     assert (found["coda"] >= 0.9 * found["needs"]).all()
@@ -55,8 +55,8 @@ def test_coda_gives_about_what_a_network_needs() -> None:
 
 def test_the_eliminator_helps_if_all_cpu_jobs_are_heavy() -> None:
     """On the first hours of a day, since a full day of 4,000 jobs would need another compilation of the kernel."""
-    loads = coda.with_share(drawn("coda_mix", 1, seed=0, jobs=500), 1.0)
-    policies = by_default("coda") | {coda.UNTHROTTLED: lambda: Coda(eliminator=False)}
+    loads = coda.with_share(sample_trials("coda_mix", 1, seed=0, jobs=500), 1.0)
+    policies = default_policies("coda") | {coda.UNTHROTTLED: lambda: Coda(eliminator=False)}
     found = experiments.simulate([Setting("heavy", loads, policies)])
     with_it, without = (found.mean(("heavy", name), coda.UTILISATION).mean for name in policies)
     assert with_it > without + 0.02

@@ -20,9 +20,9 @@ from gpu_cluster_gym.evaluation import table
 from gpu_cluster_gym.evaluation.comparison import Estimate, estimate
 from gpu_cluster_gym.evaluation.metrics import METRICS
 from gpu_cluster_gym.evaluation.plot.style import spread_out
-from gpu_cluster_gym.experiments import Found, Setting, _output, coda, xion, xonar
+from gpu_cluster_gym.experiments import Outcome, Setting, _output, coda, xion, xonar
 from gpu_cluster_gym.experiments._paper import Claim, Needs
-from gpu_cluster_gym.experiments._trials import by_default, changed, drawn
+from gpu_cluster_gym.experiments._trials import change_trials, default_policies, sample_trials
 from gpu_cluster_gym.traces import modules
 from gpu_cluster_gym.workloads import Scenario
 from gpu_cluster_gym.workloads.coda_mix import HEAVY_SHARE
@@ -65,7 +65,7 @@ def test_the_whole_interval_decides_the_verdict(
     assert claim(needs, *measured).verdict == verdict
 
 
-def test_a_claim_must_say_its_direction() -> None:
+def test_a_claim_must_state_its_direction() -> None:
     with pytest.raises(ValueError, match="does not say 'at most'"):
         Claim("It is at least one.", Estimate(1, 1, 1), "at most", 1.0)
 
@@ -87,7 +87,7 @@ def summary(*numbers: float) -> pd.DataFrame:
 def test_trials_are_compared_in_pairs() -> None:
     """Trials differ far more than policies, but the paired difference is certain."""
     trials = np.array([100.0, 1_000.0, 10_000.0])
-    found = Found({}, {("here", "mine"): summary(*0.9 * trials), ("here", "other"): summary(*trials)})
+    found = Outcome({}, {("here", "mine"): summary(*0.9 * trials), ("here", "other"): summary(*trials)})
     mine, other = ("here", "mine"), ("here", "other")
     assert found.saving(mine, other) == pytest.approx((0.1, 0.1, 0.1))
     assert found.ratio(other, mine) == pytest.approx((1 / 0.9,) * 3)
@@ -122,7 +122,7 @@ def test_names_of_curves_do_not_touch(heights: list[float]) -> None:
 
 
 @pytest.mark.parametrize("name", modules("experiments"))
-def test_every_paper_says_what_it_is_about(name: str) -> None:
+def test_every_paper_has_claim_and_inferred_details(name: str) -> None:
     paper = experiments.load(name)
     assert paper.trials >= 8
     assert "Claim:" in paper.about
@@ -145,10 +145,10 @@ def test_every_paper_reports_any_outcome(name: str, tmp_path: Path) -> None:
     assert [path.name for path in pictures] == [f"{name}.png", f"{name}.svg"]
 
 
-def random_outcome(settings: Sequence[Setting]) -> Found:
+def random_outcome(settings: Sequence[Setting]) -> Outcome:
     """Return trials of the settings with random metrics and constant job times."""
     rng = np.random.default_rng(1)
-    found = Found({}, {})
+    found = Outcome({}, {})
     for setting in settings:
         windows = pd.DataFrame({"window": [load.window.number for load in setting.workloads], "seed": 0})
         jobs = pd.concat(
@@ -167,26 +167,27 @@ def random_outcome(settings: Sequence[Setting]) -> Found:
 
 def test_the_cost_of_failures_has_no_effect_without_failures() -> None:
     """So Xonar is not run again in settings that change only that cost."""
-    usual = drawn("xonar_memory", 2, seed=0)
-    costly = changed(usual, restart_delay=600.0, peak_at=0.5, oom_victim="newcomer")
+    usual = sample_trials("xonar_memory", 2, seed=0)
+    costly = change_trials(usual, restart_delay=600.0, peak_at=0.5, oom_victim="newcomer")
     found = experiments.simulate(
         [
-            Setting(name, loads, by_default("xonar"))
+            Setting(name, loads, default_policies("xonar"))
             for name, loads in {"usual": usual, "costly": costly}.items()
         ]
     )
-    assert found.other_ends(("usual", "xonar"), ("costly", "xonar")).mean == 0
+    usual_s, costly_s = (found.results[name, "xonar"]["finish_s"] for name in ("usual", "costly"))
+    assert usual_s.equals(costly_s)
 
 
 def test_sweeps_start_at_the_workloads_values() -> None:
     for kind in ("mix", "memory"):
-        (load,) = drawn(f"xonar_{kind}", 1, seed=0)
+        (load,) = sample_trials(f"xonar_{kind}", 1, seed=0)
         assert (load.scenario.restart_delay, load.scenario.peak_at) == (xonar.RESTART_S, xonar.PEAKS[0])
     assert xonar.DELAYS_S[0] == xonar.RESTART_S
 
 
-def test_the_usual_share_of_heavy_jobs_gives_the_usual_workload() -> None:
-    usual = drawn("coda_mix", 1, seed=2)
+def test_the_default_share_of_heavy_jobs_gives_the_default_workload() -> None:
+    usual = sample_trials("coda_mix", 1, seed=2)
     (same,), (more,) = (coda.with_share(usual, share) for share in (HEAVY_SHARE, 0.4))
     assert same.table.equals(usual[0].table)
     heavy, heavier = (load.table["bandwidth_gbs"].to_numpy() > 0 for load in (same, more))
@@ -196,8 +197,8 @@ def test_the_usual_share_of_heavy_jobs_gives_the_usual_workload() -> None:
 
 @pytest.mark.parametrize("change", [None, lambda table: table.assign(pause_s=0.0)])
 def test_a_changed_workload_has_the_same_jobs(change: Any) -> None:
-    usual = drawn("xion_small", 2, seed=3)
-    other = changed(usual, change, placement="pooled")
+    usual = sample_trials("xion_small", 2, seed=3)
+    other = change_trials(usual, change, placement="pooled")
     for before, after in zip(usual, other, strict=True):
         columns = ["job_id", "submit_s", "duration_s", "num_gpus", "load_s"]
         assert before.table[columns].equals(after.table[columns])
@@ -228,7 +229,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run(" ".join(printed.getvalue().split()), folder)
 
 
-def test_a_run_folder_holds_everything(tiny: Run) -> None:
+def test_a_run_folder_has_all_files(tiny: Run) -> None:
     names = {
         "choices.json",
         "claims.json",
@@ -265,7 +266,7 @@ def test_xion_equals_its_limits_in_every_trial(tiny: Run) -> None:
     assert ends[xion.ENDLESS, "xion"].tolist() == ends[xion.ENDLESS, "sjf"].tolist()
 
 
-def test_every_trial_is_kept_and_the_summary_is_made_of_them(tiny: Run) -> None:
+def test_every_trial_is_saved_and_matches_the_summary(tiny: Run) -> None:
     trials = pd.read_csv(tiny.folder / "trials.csv")
     assert list(trials)[:4] == ["setting", "policy", "window", "seed"]
     assert set(trials.columns[4:]) <= set(METRICS)
@@ -278,7 +279,7 @@ def test_every_trial_is_kept_and_the_summary_is_made_of_them(tiny: Run) -> None:
         assert saved == pytest.approx(rows["mean_jct_s"].mean())
 
 
-def test_policies_meet_the_same_jobs_in_every_setting(tiny: Run) -> None:
+def test_settings_have_the_same_jobs(tiny: Run) -> None:
     """FIFO never pauses a job, so its trials do not depend on the cost of a pause."""
     trials = pd.read_csv(tiny.folder / "trials.csv")
     alike = [xion.USUAL, *map(xion.overhead, (*xion.OVERHEADS_S, xion.ENDLESS_S))]
@@ -286,7 +287,7 @@ def test_policies_meet_the_same_jobs_in_every_setting(tiny: Run) -> None:
     assert fifo.groupby("window")["mean_jct_s"].nunique().eq(1).all()
 
 
-def test_the_figure_shows_something(tiny: Run) -> None:
+def test_the_figure_is_not_empty(tiny: Run) -> None:
     picture = imread(tiny.folder / "xion.png")
     assert picture.shape[1] > 1_000
     assert 0.02 < (picture[..., :3].min(axis=2) < 0.9).mean() < 0.5
@@ -294,7 +295,7 @@ def test_the_figure_shows_something(tiny: Run) -> None:
     assert all(f">{name}</text>" in drawing for name in ("FIFO", "SJF", "SRTF", "Xion", "Xion, gap rule"))
 
 
-def test_the_console_says_what_is_inferred_and_what_sjf_does(tiny: Run) -> None:
+def test_the_output_names_inferred_details_and_sjf(tiny: Run) -> None:
     for words in (
         "Inferred: the rule",
         "2 test windows of 120 jobs",
@@ -307,10 +308,13 @@ def test_the_console_says_what_is_inferred_and_what_sjf_does(tiny: Run) -> None:
 
 def test_inexact_profiles_let_jobs_run_out_of_memory() -> None:
     """With exact profiles no job does. So the claim of no failures can fail."""
-    loads = drawn("xonar_memory", 8, seed=0)
+    loads = sample_trials("xonar_memory", 8, seed=0)
     off = xonar.misprofiled(loads, 0.2)
     found = experiments.simulate(
-        [Setting(name, each, by_default("xonar")) for name, each in {"exact": loads, "off": off}.items()]
+        [
+            Setting(name, each, default_policies("xonar"))
+            for name, each in {"exact": loads, "off": off}.items()
+        ]
     )
     assert found.mean(("exact", "xonar"), "oom_restarts").mean == 0
     assert found.mean(("off", "xonar"), "oom_restarts").mean > 0
@@ -325,7 +329,7 @@ def test_inexact_profiles_let_jobs_run_out_of_memory() -> None:
 
 
 def test_a_gang_keeps_its_job_and_its_load() -> None:
-    (load,) = drawn("xion_small", 1, seed=0, placement="pooled")
+    (load,) = sample_trials("xion_small", 1, seed=0, placement="pooled")
     gangs = xion.in_gangs(load)
     for column in ("job_id", "duration_s", "pause_s", "load_s"):
         assert gangs.table[column].equals(load.table[column])

@@ -5,18 +5,18 @@ import pytest
 from gpu_cluster_gym import experiments
 from gpu_cluster_gym.baselines.packed_fifo import PackedFifo
 from gpu_cluster_gym.baselines.xonar import Xonar
-from gpu_cluster_gym.experiments import Found, xonar
+from gpu_cluster_gym.experiments import Outcome, xonar
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.workloads.xonar_mix import STARTUP_S
 
 
 @pytest.fixture(scope="module")
-def replayed() -> Found:
+def replayed() -> Outcome:
     return experiments.simulate(xonar.replay_settings())
 
 
-def test_the_replay_takes_as_long_as_was_measured(replayed: Found) -> None:
+def test_replayed_makespans_match_the_measured_ones(replayed: Outcome) -> None:
     """Each makespan of trial5 within 10 %, and the gain over two slots within 3 points."""
     measured = xonar.makespans(xonar.FITTED)
     found = {policy: xonar.simulated(replayed, policy) for policy in measured}
@@ -27,13 +27,13 @@ def test_the_replay_takes_as_long_as_was_measured(replayed: Found) -> None:
     assert 0.12 < xonar.gain(measured.__getitem__) < 0.13
 
 
-def test_the_workload_has_the_fitted_values(replayed: Found) -> None:
+def test_the_workload_has_the_fitted_values(replayed: Outcome) -> None:
     assert xonar.startup_fitted() == pytest.approx(STARTUP_S, abs=0.05)
     two = xonar.simulated(replayed, xonar.TWO)
     assert two == pytest.approx(xonar.makespans(xonar.FITTED)[xonar.TWO], rel=0.002)
 
 
-def test_without_the_fitted_loss_the_replay_gains_too_much() -> None:
+def test_without_the_fitted_loss_the_gain_is_too_large() -> None:
     """So the test of the replay can fail: with 4 % per neighbour the gain is off by more than 3 points."""
     load = xonar.measured_queue(xonar.FITTED, contention_loss=0.04)
     policies: dict[str, Policy] = {xonar.TWO: PackedFifo(strict=True), xonar.XONAR_2: Xonar(2)}
@@ -43,7 +43,7 @@ def test_without_the_fitted_loss_the_replay_gains_too_much() -> None:
     assert xonar.gain(ends.__getitem__) > 0.124 + 0.03
 
 
-def test_the_queues_are_of_ten_jobs_each_and_one_memory_is_unknown() -> None:
+def test_the_queues_have_ten_jobs_and_one_unknown_memory() -> None:
     queues = [xonar.queued(name) for name in (xonar.FITTED, xonar.OTHER)]
     assert [len(rows) for rows in queues] == [10, 10]
     unknown = [rows["job"][rows["memory_mb"] == 0].tolist() for rows in queues]

@@ -48,7 +48,7 @@ def test_every_policy_has_a_page_that_says_what_each_setting_is() -> None:
     assert set(pages) == {f"policies/{name}.md" for name in ("index", *baselines.names())}
     wanting = {path: set(empty_cells(page, "is")) - SAID_ELSEWHERE for path, page in pages.items()}
     assert {path: names for path, names in wanting.items() if names} == {}
-    assert "`margin_s` | seconds to be won at least | `0.0` | `0.0`, `60.0`" in pages["policies/xion.md"]
+    assert "`margin_s` | minimum gain, s | `0.0` | `0.0`, `60.0`" in pages["policies/xion.md"]
     assert "| mixed | 0.686 |" in pages["policies/xion.md"]
 
 

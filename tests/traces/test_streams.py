@@ -105,7 +105,7 @@ def test_a_whole_trace_shares_no_seed_with_a_window() -> None:
 
 def test_one_table_holds_windows_of_one_split() -> None:
     loads = [prepare(filled_jobs(), Scenario(), window=Window(split, 0)) for split in ("test", "train")]
-    with pytest.raises(ValueError, match="windows of test and train in one table"):
+    with pytest.raises(ValueError, match="expected windows of one split, got test and train"):
         runner.simulate({"fifo": lambda: Ranking("submit")}, loads)
 
 
