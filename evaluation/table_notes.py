@@ -11,7 +11,7 @@ from gpu_cluster_gym.evaluation import report, results
 from gpu_cluster_gym.evaluation.metrics import SLOWDOWN_THRESHOLD_S
 from gpu_cluster_gym.simulator.policy import Policy, Ranking
 from gpu_cluster_gym.traces import COLUMNS
-from gpu_cluster_gym.workloads import ACCEPTANCE, ACCEPTED_RANGE, PARTS, Scenario, in_words
+from gpu_cluster_gym.workloads import ACCEPTANCE, ACCEPTED_RANGE, PARTS, Scenario, describe_shift
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Workload
@@ -72,7 +72,7 @@ def heading(workloads: Sequence["Workload"]) -> list[str]:
     if scenario.target_load is not None:
         lines.append(f"arrivals scaled to a load of {scenario.target_load:g} (run times capped at the span)")
     if scenario.shift is not None:
-        lines.append(f"shifted: {in_words(scenario.shift)}; the windows are those without it")
+        lines.append(f"shifted: {describe_shift(scenario.shift)}; the windows are those without it")
     if scenario.with_history:
         lines.append(
             f"taught by finished jobs, every policy alike: run-time predictor {scenario.run_time_predictor}"

@@ -29,7 +29,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from gpu_cluster_gym.traces import ERRORS, MAX_LOSS, NO_MODEL, STATISTICS, fill, models, stream
-from gpu_cluster_gym.workloads._invented import invented
+from gpu_cluster_gym.workloads._generated import generated
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -74,7 +74,7 @@ def small_cluster(name: str, seed: int, jobs: int, *, gpus: int, load: float, wh
     alone["submit_s"] = when(stream(seed, f"{name} cpu arrivals").random(on_cpu), span_s)
     both = pd.concat([trained, alone]).sort_values("submit_s", kind="stable", ignore_index=True)
     both["submit_s"] -= both["submit_s"].iloc[0]
-    return invented(_with_estimates(name, seed, both), f"the {name}")
+    return generated(_with_estimates(name, seed, both), f"the {name}")
 
 
 def _runs(name: str, seed: int, number: int) -> tuple[Ints, pd.DataFrame]:

@@ -32,7 +32,7 @@ import pandas as pd
 
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.traces import ERRORS, WORKER_CORES, stream
-from gpu_cluster_gym.workloads._invented import count, invented
+from gpu_cluster_gym.workloads._generated import generated, num_jobs
 from gpu_cluster_gym.workloads._scenario import Scenario
 
 MACHINES = cluster("4x4-64c")
@@ -67,7 +67,7 @@ scenario = Scenario(
 
 def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | None = None) -> pd.DataFrame:
     """Return `jobs` (default 120) invented jobs with parameter servers, decided by `seed`."""
-    number = count(file, jobs, JOBS)
+    number = num_jobs(file, jobs, JOBS)
     gaps = stream(seed, "aiturbo arrivals").exponential(_gap_s(), number)
     gpus = stream(seed, "aiturbo widths").choice(WIDTHS, number, p=WIDTH_SHARES)
     run_s = stream(seed, "aiturbo lengths").lognormal(np.log(MEDIAN_S), SPREAD, number)
@@ -91,7 +91,7 @@ def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | Non
             "cpu_slowdown": [SLOWER_ON_CPU[name] for name in model],
         }
     )
-    return invented(_with_estimates(table, seed), "AITurbo")
+    return generated(_with_estimates(table, seed), "AITurbo")
 
 
 def _gap_s() -> float:

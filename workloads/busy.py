@@ -23,7 +23,7 @@ from scipy.signal import lfilter
 
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.traces import stream
-from gpu_cluster_gym.workloads._invented import count
+from gpu_cluster_gym.workloads._generated import num_jobs
 from gpu_cluster_gym.workloads._scenario import Scenario
 from gpu_cluster_gym.workloads._small_cluster import PHYSICS, Floats, small_cluster
 
@@ -45,7 +45,7 @@ def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | Non
     def when(level: Floats, span_s: float) -> Floats:
         return _moments(level, span_s, seed)
 
-    number = count(file, jobs, JOBS)
+    number = num_jobs(file, jobs, JOBS)
     return small_cluster("busy", seed, number, gpus=MACHINES.num_gpus, load=LOAD, when=when)
 
 

@@ -25,7 +25,7 @@ import pandas as pd
 
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.traces import check, fill, first, models, stream
-from gpu_cluster_gym.workloads._invented import count, invented
+from gpu_cluster_gym.workloads._generated import generated, num_jobs
 from gpu_cluster_gym.workloads._scenario import Scenario
 
 Floats = npt.NDArray[np.float64]
@@ -58,10 +58,10 @@ scenario = Scenario(
 
 def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | None = None) -> pd.DataFrame:
     """Return a day's invented jobs, or the first `jobs` of them, decided by `seed`."""
-    count(file, jobs, usual=0)  # a day brings what it brings
+    num_jobs(file, jobs, default=0)  # a day brings what it brings
     both = pd.concat([_gpu_jobs(seed), _cpu_jobs(seed)]).sort_values("submit_s", ignore_index=True)
     users = stream(seed, "coda users").integers(USERS, size=len(both))
-    table = invented(both.assign(user=[f"user-{number:02}" for number in users]), "CODA")
+    table = generated(both.assign(user=[f"user-{number:02}" for number in users]), "CODA")
     return first(with_heavy(table, HEAVY_SHARE, seed), jobs)
 
 

@@ -22,7 +22,7 @@ import pandas as pd
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.physics import CONTENTION_OF_EXCESS
 from gpu_cluster_gym.traces import stream
-from gpu_cluster_gym.workloads._invented import count
+from gpu_cluster_gym.workloads._generated import num_jobs
 from gpu_cluster_gym.workloads._scenario import Scenario
 from gpu_cluster_gym.workloads._small_cluster import PHYSICS, Floats, small_cluster
 
@@ -52,7 +52,7 @@ def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | Non
     def when(level: Floats, span_s: float) -> Floats:
         return span_s * _moments(level, hour)
 
-    number = count(file, jobs, JOBS)
+    number = num_jobs(file, jobs, JOBS)
     return small_cluster("mixed", seed, number, gpus=MACHINES.num_gpus, load=LOAD, when=when)
 
 

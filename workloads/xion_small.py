@@ -16,7 +16,7 @@ import pandas as pd
 
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.traces import stream
-from gpu_cluster_gym.workloads._invented import count, invented
+from gpu_cluster_gym.workloads._generated import generated, num_jobs
 from gpu_cluster_gym.workloads._scenario import Scenario
 
 MACHINES = cluster("1x2")  # two slots
@@ -38,7 +38,7 @@ scenario = Scenario(
 
 def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | None = None) -> pd.DataFrame:
     """Return `jobs` (default 120) invented jobs of one GPU, decided by `seed`."""
-    number = count(file, jobs, JOBS)
+    number = num_jobs(file, jobs, JOBS)
     gaps = stream(seed, "xion arrivals").exponential(MEAN_S / (LOAD * MACHINES.num_gpus), number)
     spread = np.sqrt(np.log1p(CV**2))
     lengths = stream(seed, "xion lengths").lognormal(np.log(MEAN_S) - spread**2 / 2, spread, number)
@@ -53,7 +53,7 @@ def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | Non
             "load_s": (1 - PAUSE_SHARE) * overhead,
         }
     )
-    return invented(table, "Xion")
+    return generated(table, "Xion")
 
 
 def with_overhead(table: pd.DataFrame, median_s: float) -> pd.DataFrame:

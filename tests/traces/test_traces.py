@@ -42,7 +42,7 @@ def test_a_bad_file_is_named_with_its_line_and_column(tmp_path: Path, bad: Bad) 
 
 @pytest.mark.parametrize("place", ["nowhere.csv", ".", "/dev/zero", "nowhere.csv.gz"])
 def test_what_is_no_file_is_an_error(tmp_path: Path, place: str) -> None:
-    with pytest.raises(traces.TraceError, match="expected a .*file"):
+    with pytest.raises(traces.TraceError, match=r"expected a .*file"):
         traces.load(file=tmp_path / place, seed=0)
 
 
@@ -236,6 +236,6 @@ def test_a_trace_without_generator_asks_for_a_file() -> None:
 
 
 def test_names_are_listed_without_loading_pandas() -> None:
-    code = "import sys; from gpu_cluster_gym import traces; traces.names(); print('pandas' in sys.modules, 'scipy' in sys.modules)"
+    code = "import sys; from gpu_cluster_gym import traces; traces.names(); print({'pandas', 'scipy'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "False"]
+    assert done.stdout == "set()\n"

@@ -68,7 +68,7 @@ def test_filling_adds_what_lacks_and_leaves_the_rest(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_invented_trace_reads_no_file(name: str) -> None:
-    with pytest.raises(traces.TraceError, match="invented"):
+    with pytest.raises(traces.TraceError, match="this trace is generated"):
         workloads.load(name, "jobs.csv", seed=0)
     with pytest.raises(ValueError, match="jobs 0: expected at least 1"):
         workloads.load(name, seed=0, jobs=0)

@@ -12,11 +12,11 @@ from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.rule import Rule
 from gpu_cluster_gym.workloads import (
     SHIFTS,
-    VARIED,
+    TRAINING_SHIFTS,
     Scenario,
     Workload,
     applicable,
-    in_words,
+    describe_shift,
     named,
     shifted,
     windows,
@@ -37,7 +37,7 @@ def window() -> Workload:
     return windows(SMALL, "test", 1)[0]
 
 
-@pytest.mark.parametrize("shift", dict.fromkeys((*SHIFTS, *VARIED, "true_run_times")))
+@pytest.mark.parametrize("shift", dict.fromkeys((*SHIFTS, *TRAINING_SHIFTS, "true_run_times")))
 def test_a_shift_changes_what_it_says_and_nothing_else(shift: str, window: Workload) -> None:
     kind, _, strength = shift.partition("=")
     found = shifted(window, shift)
@@ -47,7 +47,7 @@ def test_a_shift_changes_what_it_says_and_nothing_else(shift: str, window: Workl
     assert fields == FIELDS.get(kind, set()) | {"shift"}
     assert found.window == window.window
     assert found.cluster.num_gpus == window.cluster.num_gpus
-    assert strength in in_words(shift)
+    assert strength in describe_shift(shift)
 
 
 def test_a_scenario_with_a_shift_has_the_same_windows_under_it() -> None:

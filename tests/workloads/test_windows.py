@@ -13,7 +13,7 @@ from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.workloads import ACCEPTED_RANGE, Scenario, Split, Workload, up_to, windows
 from gpu_cluster_gym.workloads import _windows as chosen
-from gpu_cluster_gym.workloads._windows import GAP_S, kept_list, write_list
+from gpu_cluster_gym.workloads._windows import GAP_S, listed_ratios, write_list
 from tests.cases import tiny
 
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -127,7 +127,7 @@ def test_too_few_are_said_to_be_too_few(month: Scenario) -> None:
         windows(month, "test", 99)
     with pytest.raises(
         ValueError,
-        match=r"in the test part, which has 151 jobs after a gap of 2 days: ask for fewer, .* or the whole",
+        match=r"in the test part, which has 151 jobs after a gap of 2 days: ask for fewer, .* or for the full",
     ):
         windows(replace(month, all_windows=True), "test", 99)
 
@@ -221,7 +221,7 @@ def test_a_list_spares_the_simulation_and_changes_nothing(
 
 def test_a_list_is_for_the_jobs_it_was_made_of(generated: Scenario, no_lists: Path) -> None:
     write_list(generated, {"test": 2})
-    assert set(kept_list(replace(generated, physics="none", placement="pooled"), "test")) == {0, 1}
+    assert set(listed_ratios(replace(generated, physics="none", placement="pooled"), "test")) == {0, 1}
     for change in (
         {"seed": 1},
         {"target_load": 1.0},
@@ -229,7 +229,7 @@ def test_a_list_is_for_the_jobs_it_was_made_of(generated: Scenario, no_lists: Pa
         {"jobs": 33},
         {"cluster": "1x16"},
     ):
-        assert kept_list(replace(generated, **change), "test") == {}
+        assert listed_ratios(replace(generated, **change), "test") == {}
 
 
 KEPT = [
@@ -243,9 +243,9 @@ SIMULATED = [*KEPT[:2], pytest.param(KEPT[2], marks=pytest.mark.slow)]
 @pytest.mark.parametrize("scenario", SIMULATED, ids=lambda scenario: scenario.cluster)
 def test_the_lists_we_keep_are_right(scenario: Scenario) -> None:
     for split, number in zip(SPLITS, (0, 3, 7), strict=True):
-        table = chosen.of_generator(scenario, split)(number)
+        table = chosen.table_maker(scenario, split)(number)
         assert table is not None
-        assert kept_list(scenario, split)[number] == pytest.approx(
+        assert listed_ratios(scenario, split)[number] == pytest.approx(
             chosen.jct_over_run_time(table, scenario), abs=1e-4
         )
 
@@ -255,7 +255,7 @@ def test_the_lists_we_keep_are_of_the_jobs_that_are_drawn(scenario: Scenario) ->
     """Of more windows than could be simulated here."""
     listed = pd.read_csv(chosen.list_file(scenario)).groupby("split")["mean_duration_s"]
     for split in SPLITS:
-        make, expected = chosen.of_generator(scenario, split), listed.get_group(split).to_numpy()
+        make, expected = chosen.table_maker(scenario, split), listed.get_group(split).to_numpy()
         for number in (1, len(expected) // 2, len(expected) - 1):
             table = make(number)
             assert table is not None
@@ -266,7 +266,7 @@ def test_the_lists_we_keep_are_of_the_jobs_that_are_drawn(scenario: Scenario) ->
 def test_windows_are_accepted_under_the_same_rules_whatever_is_usual(
     rules: dict[str, Any], generated: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = chosen.of_generator(generated, "test")(0)
+    table = chosen.table_maker(generated, "test")(0)
     assert table is not None
     accepted_at = chosen.jct_over_run_time(table, generated)
     monkeypatch.setattr(Scenario.__init__, "__defaults__", None)  # nothing may be taken from what is usual
@@ -276,5 +276,5 @@ def test_windows_are_accepted_under_the_same_rules_whatever_is_usual(
 def test_the_lists_we_keep_are_long_enough() -> None:
     """For the windows that the two commands and the environment ask for, without a simulation."""
     for split, wanted in zip(SPLITS, (64, 30, 30), strict=True):
-        accepted = [value for value in kept_list(Scenario(), split).values() if chosen.in_range(value)]
+        accepted = [value for value in listed_ratios(Scenario(), split).values() if chosen.in_range(value)]
         assert len(accepted) >= wanted
