@@ -22,7 +22,7 @@ from gpu_cluster_gym.experiments._trials import Found, Setting, changed
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.traces import ERRORS, WORKER_CORES
 from gpu_cluster_gym.workloads import Window, Workload, filled, named, prepare, seed_of_jobs
-from gpu_cluster_gym.workloads.aiturbo_ps import PAUSE_SHARE, RESTART_S, SLOWER_ON_CPU
+from gpu_cluster_gym.workloads.aiturbo_ps import CPU_SLOWDOWN, PAUSE_SHARE, RESTART_S
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.evaluation.report import Maker, SideBySide
@@ -121,7 +121,7 @@ def _jobs(seed: int, network_gbs: float) -> pd.DataFrame:
         "min_workers": 1,
         "max_workers": MOST_WORKERS,
         "scaling_loss": alpha_s / (alpha_s + batch_s),
-        "cpu_slowdown": [SLOWER_ON_CPU.get(name, 0.0) for name in model],  # 0: cannot
+        "cpu_slowdown": [CPU_SLOWDOWN.get(name, 0.0) for name in model],  # 0: cannot
         "active_ms": 1000 * (alpha_s + batch_s / workers),
         "idle_ms": 0.0,
         "sync_gb": exchanged_gb

@@ -214,7 +214,7 @@ def errors_of_fit(load: Workload) -> Iterator[dict[str, str | float]]:
     any; worst: in the worst of all. least_ms: the shortest iteration that it predicts.
     """
     episode = load.episode()
-    shapes = np.array(list(product(range(1, trace.MOST_WORKERS + 1), range(1, MOST_SERVERS + 1), (0, 1))))
+    shapes = np.array(list(product(range(1, trace.MAX_WORKERS + 1), range(1, MOST_SERVERS + 1), (0, 1))))
     on_cpu, source = shapes[:, 2] == 1, source_of(episode.view)
     for job, model in enumerate(load.table["model"]):
         profile = measurements.profiled(source.states, source.jobs, job)

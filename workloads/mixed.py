@@ -1,15 +1,15 @@
-"""Jobs on which four levers count at once: sharing GPUs, preempting, sizing jobs, and dividing CPU cores.
+"""Jobs on which four levers matter at once: sharing GPUs, preemption, elastic sizes, and allocation of CPU cores.
 
-Half an invented day of a small shared cluster. No figure is fitted to how any policy does (`docs/mixed.md` has the
-source of each). The jobs are those of `workloads/_small_cluster.py`; here is when they come, and what a restart costs:
+Half a generated day of a small shared cluster. No figure is fitted to the results of any policy (`docs/mixed.md` has
+the source of each). The jobs are those of `workloads/_small_cluster.py`, with:
 
 - arrivals: a rate that swings by 60 % once (from the mean, the busiest and quietest hours are 2.0 and 0.5 times it in
   Philly, 1.7 and 0.2 in Venus); submissions are spread so that every episode is offered the same load, which counts
-  both on GPUs that are not shared;
+  GPUs that are not shared;
 - restarts: at high cost.
 
-Two jobs slow each other down as Gavel measured it on V100s, and by a fixed 4 % per co-located job (Lucid's pairs: 3 to
-5 %). Nothing fails, for that is no lever.
+Two jobs slow each other down as Gavel measured on V100s, and by a fixed 4 % per co-located job (Lucid's pairs: 3 to
+5 %). There are no failures, since they are no lever.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ scenario = Scenario(
 
 
 def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | None = None) -> pd.DataFrame:
-    """Return `jobs` (default 240) invented jobs, decided by `seed`."""
+    """Return `jobs` (default 240) generated jobs, determined by `seed`."""
     hour = stream(seed, "mixed hour").random()
 
     def when(level: Floats, span_s: float) -> Floats:
@@ -57,7 +57,7 @@ def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | Non
 
 
 def _moments(level: Floats, hour: float) -> Floats:
-    """Return when, from 0 to 1, such shares of all have come; the rate is 1 + SWING sin, from some hour on."""
+    """Return the times, 0 to 1, by which shares `level` have arrived at a rate of 1 + SWING sin, from `hour` on."""
     at, turn = np.linspace(0, 1, 1001), 2 * np.pi
-    come = at + SWING * (np.cos(turn * hour) - np.cos(turn * (at + hour))) / turn
-    return np.interp(level, come, at)
+    arrived = at + SWING * (np.cos(turn * hour) - np.cos(turn * (at + hour))) / turn
+    return np.interp(level, arrived, at)
