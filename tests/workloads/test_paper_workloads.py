@@ -321,18 +321,18 @@ def test_a_name_tells_the_links_of_all_its_parts() -> None:
     assert cluster("2x4+1x2-k80").intra_gbs == plain.intra_gbs
     both = cluster("2x4-nvlink-ib+1x2-k80-nvlink-ib")
     assert (both.inter_gbs, both.num_gpus) == (7.6, 10)
-    with pytest.raises(ValueError, match="all parts have the same links"):
+    with pytest.raises(ValueError, match="expected the same links in all parts"):
         cluster("2x4-nvlink-ib+2x4")
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("1x2-20c-32gb", "unknown: give NxG"),
-        ("1x2-nvlink", "unknown: give NxG"),
-        ("1x2-32g", "unknown: give NxG"),
-        ("1x2-0gb", "a GPU needs memory"),
-        ("1x8-7c", "node 0 has 7 cores for 8 GPUs, and needs one for each"),
+        ("1x2-20c-32gb", "unknown: expected NxG"),
+        ("1x2-nvlink", "unknown: expected NxG"),
+        ("1x2-32g", "unknown: expected NxG"),
+        ("1x2-0gb", "expected more than 0 GiB of GPU memory"),
+        ("1x8-7c", "node 0 has 7 cores for 8 GPUs: expected at least one each"),
     ],
 )
 def test_a_cluster_that_cannot_be_is_refused(name: str, words: str) -> None:

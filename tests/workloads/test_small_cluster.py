@@ -175,8 +175,8 @@ def test_busy_begins_at_the_quietest_and_is_fullest_at_noon() -> None:
     assert rate[11:13].mean() == pytest.approx(1.85, abs=0.12)
 
 
-def test_busy_hours_are_tied_as_in_phillys_generator() -> None:
-    hours = busy._tied(0, 20_000)
+def test_busy_hours_are_correlated_as_in_phillys_generator() -> None:
+    hours = busy._correlated(0, 20_000)
     assert hours.std() == pytest.approx(1, abs=0.03)
     assert np.corrcoef(hours[1:], hours[:-1])[0, 1] == pytest.approx(0.41, abs=0.03)
 

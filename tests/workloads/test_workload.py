@@ -223,7 +223,7 @@ def test_start_ups_are_taken_out_of_a_logs_run_times(tmp_path: Path) -> None:
         ),
         ({"placement": "bestfit"}, "placement 'bestfit': expected .*; did you mean 'best_fit'"),
         ({"discipline": "fifo"}, "discipline 'fifo': expected greedy, strict, easy"),
-        ({"cluster": "huge"}, "cluster 'huge' is unknown: give NxG"),
+        ({"cluster": "huge"}, "cluster 'huge' is unknown: expected NxG"),
         ({"trace": "phily"}, "no trace 'phily' among .*; did you mean 'philly'"),
     ],
 )
