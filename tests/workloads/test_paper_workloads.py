@@ -1,4 +1,4 @@
-"""The workloads of the papers' experiments have the figures that they claim, and vary in one thing alone."""
+"""The workloads of the papers' experiments have their documented figures, and each variant changes one thing."""
 
 from functools import cache
 
@@ -30,7 +30,7 @@ def days() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def training(days: pd.DataFrame) -> pd.DataFrame:
-    """Return the GPU jobs among them, with the cores a GPU that their users ask for."""
+    """Return the GPU jobs with the cores per GPU that their users ask for."""
     table = days[days["kind"] == "gpu"].reset_index(drop=True)
     return table.assign(asked=table["cpu_cores"] / table["num_gpus"])
 
@@ -292,7 +292,7 @@ def test_the_first_jobs_of_a_day_can_be_asked_for() -> None:
 
 
 def seconds(table: pd.DataFrame) -> np.ndarray:
-    """Return what an iteration takes on GPUs alone."""
+    """Return the seconds of an iteration on GPUs with plenty of cores."""
     return (table["active_ms"] + table["idle_ms"]).to_numpy() / 1000
 
 
@@ -312,7 +312,7 @@ def test_a_name_tells_memory_and_cores(name: str, memory_gib: float, cores: int)
 
 
 def test_a_name_tells_the_links_of_all_its_parts() -> None:
-    """Without them they are as ever; parts with others cannot be one cluster."""
+    """Without a name the defaults hold; parts with different links cannot form a cluster."""
     fields = ("intra_gbs", "inter_gbs", "intra_ms", "inter_ms")
     linked, plain = cluster("2x4-k80-32gb-40c-pcie-ethernet"), cluster("2x4")
     assert linked.name == "2x4-k80-32gb-40c-pcie-ethernet"
