@@ -94,7 +94,7 @@ class Rules:
     target_load: float | None = choice(None, above=0)
     """Scale arrivals to this load: sum of GPUs x min(duration, span) over GPUs x span."""
     max_duration: float | None = choice(None, above=0)
-    """Maximum run time, s; longer ones are cut."""
+    """Cap on run times, s."""
     shift: str | None = choice(None, expected=shift_expected)
     """Distribution shift of the same windows: load=1.25 (arrival rate), bunches=8, run_times=2, pauses=0.4,
     estimates=0.5 (additional error), true_run_times, other_contention, wider_nodes."""
