@@ -16,7 +16,7 @@ from gpu_cluster_gym.envs.batch import BatchEnv
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.traces import stream
-from gpu_cluster_gym.workloads import VARIED, Scenario, applicable, in_words, named
+from gpu_cluster_gym.workloads import TRAINING_SHIFTS, Scenario, applicable, describe_shift, named
 
 SAMPLING_SEED = 0  # the same draws at every validation, so that a curve shows the agent and not chance
 
@@ -103,9 +103,9 @@ def scenarios_of(scenario: Scenario, training: Training, name: str = "own") -> d
 def variations(scenarios: Mapping[str, Scenario]) -> dict[str, Scenario]:
     """Return scenarios under each shift that is learned on besides, by their names and what it does."""
     return {
-        f"{name}, {in_words(shift)}": replace(scenario, shift=shift)
+        f"{name}, {describe_shift(shift)}": replace(scenario, shift=shift)
         for name, scenario in scenarios.items()
-        for shift in applicable(scenario, VARIED)
+        for shift in applicable(scenario, TRAINING_SHIFTS)
     }
 
 

@@ -28,7 +28,7 @@ from gpu_cluster_gym.evaluation.table_notes import FULL_WINDOWS, lever_off
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.simulator.rule_policy import Rule
-from gpu_cluster_gym.workloads import Scenario, Workload, applicable, in_words, shifted, up_to, windows
+from gpu_cluster_gym.workloads import Scenario, Workload, applicable, describe_shift, shifted, up_to, windows
 
 LADDER = (
     "fifo",
@@ -164,7 +164,7 @@ class Judging:
             others = {MEAN_ACTION: [summaries[name] for name in self.held]} | others
         few = workloads[: self.shifted_windows(len(workloads))]
         shifts = {AS_IT_IS: self._shift(few, moved)} | {
-            in_words(shift): self._shift([shifted(each, shift) for each in few], moved)
+            describe_shift(shift): self._shift([shifted(each, shift) for each in few], moved)
             for shift in self.shifts
         }
         bounds = runner.bounds(workloads)

@@ -1,11 +1,11 @@
 """Policies without learning, one module each: `policy` is a `Ranking`, a function of the view, or a class.
 
-`fifo` is `baselines/fifo.py`; shared code is in `lib`. Policies with a name ending in `_oracle` use information that no
-real scheduler has. In addition to its policy, a module may define:
+`fifo` is `baselines/fifo.py`; shared code is in `lib`. Other packages add policies by entry points in the group
+`gpu_cluster_gym.policies`: a policy, or a module that defines `policy`.
 
-- `GRID`: values by field name, the settings among which `benchmarks/tune.py` searches; `tuned` returns the result.
-- `LEVER`: a part of physics, `deadlines` or `users`, without which the policy reduces to a simpler one; the notes on a
-  table name such policies.
+Policies whose names end in `_oracle` use information that no scheduler has. A module may also define `GRID`, settings
+among which `benchmarks/tune.py` searches (values by field), and `LEVER`, the part of physics
+(or `deadlines` or `users`) without which the policy has no advantage; a table notes where the scenario lacks it.
 """
 
 if __name__ != "gpu_cluster_gym.baselines":
@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gpu_cluster_gym.baselines._tuned import (
@@ -30,7 +29,7 @@ from gpu_cluster_gym.baselines._tuned import (
     tuned,
     with_constants,
 )
-from gpu_cluster_gym.traces import modules, unknown
+from gpu_cluster_gym.traces import available, find, modules, provider, unknown
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.policy import Policy
@@ -57,71 +56,75 @@ __all__ = [
 
 
 def names() -> list[str]:
-    """Return the names of all policies here, without importing them."""
-    return modules("baselines")
+    """Return the names of all policies, those of other packages included, without importing them."""
+    return available("baselines")
 
 
 def quick_names() -> list[str]:
-    """Return the names of the policies here that do not take minutes a window."""
-    return [name for name in names() if not hasattr(_module(name), "MINUTES_A_WINDOW")]
+    """Return the names of all policies except those that take minutes per window."""
+    return [name for name in names() if not hasattr(_provider(name), "MINUTES_A_WINDOW")]
 
 
 def load(name: str | Tuned) -> "Policy | type":
-    """Return a policy by its name here, with what a search found, or of another package by `package.module:attribute`.
+    """Return a policy by its name, by `package.module:attribute`, or with settings that a search found.
 
-    A class is returned as it is: `make` turns it into an instance. ValueError for an unknown name.
+    A class is returned as it is; `make` creates an instance. ValueError for an unknown policy.
     """
     if isinstance(name, Tuned):
         return vary(load(name.policy), **name.settings)
     if ":" in name:
         return _load_own(name)
-    if name not in names():
+    if name not in modules("baselines") and name not in names():
         raise ValueError(unknown("policy", name, (*names(), "package.module:attribute")))
-    found: Policy | type = _module(name).policy
+    found: Policy | type = find("baselines", name, "policy")
+    if not callable(found):
+        raise ValueError(
+            f"policy {name!r}: its entry point is not callable; name a policy, or a module with one"
+        )
     return found
 
 
 def make(policy: "Policy | type") -> "Policy":
-    """Return what is asked during one episode: an instance of a class, anything else as it is."""
+    """Return the policy of one episode: an instance of a class, anything else unchanged."""
     of_class = isinstance(policy.func if isinstance(policy, partial) else policy, type)
     made: Policy = policy() if of_class else policy  # type: ignore[call-arg, assignment]
     return made
 
 
 def lever(name: str) -> str | None:
-    """Return what a policy here is of no use without, by the `LEVER` that its module names; None if it names none."""
-    found: str | None = getattr(_module(name), "LEVER", None)
+    """Return the `LEVER` of a policy's module, or None."""
+    found: str | None = getattr(_provider(name), "LEVER", None)
     return found
 
 
 def grid(name: str) -> Mapping[str, Sequence[Any]]:
-    """Return the settings that a policy here offers to the search; none if it has no thresholds."""
-    found: Mapping[str, Sequence[Any]] = getattr(_module(name), "GRID", {})
+    """Return the settings of a policy to search over; none if it has no parameters."""
+    found: Mapping[str, Sequence[Any]] = getattr(_provider(name), "GRID", {})
     return found
 
 
 def vary(policy: "Policy | type", **settings: Any) -> "Policy | type":
-    """Return a policy with other settings than the default: a class, or a ranking."""
+    """Return a policy with other settings than its defaults: a class, or a ranking."""
     if not settings:
         return policy
     varied: Policy = partial(policy, **settings) if isinstance(policy, type) else replace(policy, **settings)  # type: ignore[type-var]
     return varied
 
 
-def _module(name: str) -> ModuleType:
-    return import_module(f"gpu_cluster_gym.baselines.{name}")
+def _provider(name: str) -> Any:
+    return provider("baselines", name, "policy")
 
 
 def _load_own(name: str) -> "Policy | type":
     module, _, attribute = name.partition(":")
     if not all(part.isidentifier() for part in module.split(".")):
-        raise ValueError(f"policy {name!r}: write package.module:attribute, such as mylab.mine:policy")
+        raise ValueError(f"policy {name!r}: expected package.module:attribute, such as mylab.mine:policy")
     try:
         found = getattr(import_module(module), attribute, None)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise  # it exists, and imports something that does not
-        raise ValueError(f"policy {name!r}: there is no module {error.name!r} to import") from error
+            raise  # the module exists, but an import inside it fails
+        raise ValueError(f"policy {name!r}: no module named {error.name!r}") from error
     if not callable(found):
         raise ValueError(f"policy {name!r}: {module} has no callable attribute {attribute!r}")
     own: Policy | type = found

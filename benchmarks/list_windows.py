@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gpu_cluster_gym.workloads import Scenario, Split, named
 from gpu_cluster_gym.workloads import names as workload_names
-from gpu_cluster_gym.workloads._windows import in_range, kept_list, write_list
+from gpu_cluster_gym.workloads._windows import in_range, listed_ratios, write_list
 
 COUNTS: dict[Split, int] = {"train": 600, "validation": 100, "test": 300}
 WORKLOADS: list[Scenario] = [named(name) for name in workload_names()]
@@ -20,7 +20,7 @@ def main() -> None:
     for scenario in (each for each in WORKLOADS if not each.all_windows):
         file = write_list(replace(scenario, trace="philly"), COUNTS)
         for split in COUNTS:
-            known = kept_list(scenario, split)
+            known = listed_ratios(scenario, split)
             kept = sum(in_range(value) for value in known.values())
             print(f"{file.name}  {split:10s}  {kept} of {len(known)} accepted")
 

@@ -19,7 +19,7 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation import run_folder, search
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.traces import VERSION
-from gpu_cluster_gym.workloads import MOST_TRIED, Workload, accepted, named, windows
+from gpu_cluster_gym.workloads import MAX_CANDIDATES, Workload, accepted, named, windows
 from gpu_cluster_gym.workloads import names as workload_names
 
 COMMAND = "python -m benchmarks.tune"
@@ -41,7 +41,7 @@ def sample(workload: str, budget: int, seed: int) -> Sample:
     scenario = replace(named(workload), seed=seed)
     training: list[Workload] = []
     events = 0
-    for load in islice(accepted(scenario, "train", most=MOST_WINDOWS * MOST_TRIED), MOST_WINDOWS):
+    for load in islice(accepted(scenario, "train", most=MOST_WINDOWS * MAX_CANDIDATES), MOST_WINDOWS):
         events += search.counted(partial(made, search.REFERENCE), {}, load)[1]
         if events > budget // RUNS and len(training) >= FEWEST_WINDOWS:
             break

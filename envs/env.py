@@ -30,7 +30,7 @@ from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.slots import stepping
 from gpu_cluster_gym.simulator.policy import BASE_POLICY
-from gpu_cluster_gym.workloads import Split, Workload, chosen
+from gpu_cluster_gym.workloads import Split, Workload, make_scenario
 
 Over = Literal["done", "cut"] | None
 
@@ -102,7 +102,7 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
         self.render_mode, self._screen = render_mode, render.Screen(render_mode)
         self.forgives = forgives(illegal)
         self.base_policy = base_policy(exponent, margin)
-        found = chosen(workload, scenario)
+        found = make_scenario(workload, scenario)
         kinds = {"observation": observation, "action": action, "reward": reward}
         self.task = Task(found, self.base_policy, split=split, count=count, **kinds)
         self.windows, self.split = self.task.windows, self.task.split

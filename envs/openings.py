@@ -10,7 +10,7 @@ from gpu_cluster_gym.envs.validation import weights, whole_number, word
 from gpu_cluster_gym.simulator.choice import changed
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.rule_policy import Rule, memory_of
-from gpu_cluster_gym.workloads import Scenario, Split, Workload, chosen, full_trace, kept, windows
+from gpu_cluster_gym.workloads import Scenario, Split, Workload, cached, full_trace, make_scenario, windows
 
 DEFAULT = Rule()
 """What actions begin as unless other weights are named: `union`."""
@@ -47,7 +47,7 @@ class Opening:
         return float((self.default_finish_s - self.episode.jobs["submit_s"]).sum())
 
 
-@kept(8)
+@cached(8)
 def openings(scenario: Scenario, split: Split, count: int, rule: Rule = DEFAULT) -> tuple[Opening, ...]:
     """Return windows that all environments of a process share; the whole trace as the only one if so chosen."""
     found = (full_trace(scenario),) if scenario.full_trace else windows(scenario, split, count)
@@ -66,4 +66,6 @@ def opened(
     start: weights of the default rule that differ from `union`'s. ValueError for what is none, or out of bounds.
     """
     rule = changed(DEFAULT, weights("start", start))
-    return openings(chosen(workload, scenario), word("split", split), whole_number("count", count), rule)
+    return openings(
+        make_scenario(workload, scenario), word("split", split), whole_number("count", count), rule
+    )

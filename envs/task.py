@@ -11,7 +11,7 @@ from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.simulator.source import adopt
 from gpu_cluster_gym.traces import find, unknown
-from gpu_cluster_gym.workloads import Scenario, Split, Workload, full_trace, kept, windows
+from gpu_cluster_gym.workloads import Scenario, Split, Workload, cached, full_trace, windows
 
 SCRATCH, BEFORE = 1, 2  # records of an episode, the last of which keeps the state before an action
 MOST_INSTANTS = 1000  # for each job; an agent that only pauses and restarts jobs is cut there
@@ -29,7 +29,7 @@ def forgives(illegal: str) -> bool:
     return illegal == "first_legal"
 
 
-@kept(8)
+@cached(8)
 def shared_windows(scenario: Scenario, split: Split, count: int) -> tuple[Workload, ...]:
     """Return windows that all environments of a process share; the whole trace as the only one if so chosen."""
     return (full_trace(scenario),) if scenario.full_trace else tuple(windows(scenario, split, count))

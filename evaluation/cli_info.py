@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from gpu_cluster_gym.traces import VERSION, modules, unknown
+from gpu_cluster_gym.traces import VERSION, modules, plug_ins, unknown
 
 LISTS = {"policies": "baselines", "workloads": "workloads", "traces": "traces", "papers": "experiments"}
 BESIDES = {
@@ -42,8 +42,9 @@ def answer(args: Sequence[str]) -> str | None:
             else f"--list: expected one of {', '.join(LISTS)}"
         )
     found = {each: about(LISTS[name], each) for each in modules(LISTS[name]) if each != "generic"}
+    installed = {each: f"Entry point {point.value}." for each, point in plug_ins(LISTS[name]).items()}
     besides = BESIDES.get(LISTS[name], {})
-    return "\n\n".join(listed(each) for each in (found, besides) if each)
+    return "\n\n".join(listed(each) for each in (found, installed, besides) if each)
 
 
 def said_version() -> str:

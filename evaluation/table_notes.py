@@ -11,7 +11,7 @@ from gpu_cluster_gym.evaluation import runner, table
 from gpu_cluster_gym.evaluation.metrics import SLOWDOWN_THRESHOLD_S, pool
 from gpu_cluster_gym.simulator.policy import Policy, Ranking
 from gpu_cluster_gym.traces import COLUMNS
-from gpu_cluster_gym.workloads import ACCEPTANCE, ACCEPTED_RANGE, PARTS, Scenario, in_words
+from gpu_cluster_gym.workloads import ACCEPTANCE, ACCEPTED_RANGE, PARTS, Scenario, describe_shift
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Workload
@@ -78,7 +78,7 @@ def heading(workloads: Sequence["Workload"]) -> list[str]:
         )
     if scenario.shift is not None:
         lines.append(
-            f"distribution shift: {in_words(scenario.shift)}, on the windows of the original scenario"
+            f"distribution shift: {describe_shift(scenario.shift)}, on the windows of the original scenario"
         )
     if scenario.with_history:
         lines.append(

@@ -245,7 +245,7 @@ def errors_of_fit(load: Workload) -> Iterator[dict[str, str | float]]:
     worst: maximum over all shapes. min_ms: shortest predicted iteration.
     """
     episode = load.episode()
-    shapes = np.array(list(product(range(1, trace.MOST_WORKERS + 1), range(1, MOST_SERVERS + 1), (0, 1))))
+    shapes = np.array(list(product(range(1, trace.MAX_WORKERS + 1), range(1, MOST_SERVERS + 1), (0, 1))))
     on_cpu, source = shapes[:, 2] == 1, source_of(episode.view)
     for job, model in enumerate(load.table["model"]):
         profile = measurements.profiled(source.states, source.jobs, job)
@@ -445,7 +445,7 @@ def _lab_jobs(seed: int, network_gbs: float) -> pd.DataFrame:
         "min_workers": 1,
         "max_workers": LAB_MAX_WORKERS,
         "scaling_loss": alpha_s / (alpha_s + batch_s),
-        "cpu_slowdown": [trace.SLOWER_ON_CPU.get(name, 0.0) for name in model],  # 0: cannot run on cores
+        "cpu_slowdown": [trace.CPU_SLOWDOWN.get(name, 0.0) for name in model],  # 0: cannot run on cores
         "active_ms": 1000 * (alpha_s + batch_s / workers),
         "idle_ms": 0.0,
         # scaled so that the simulated, faster network takes as long

@@ -1,4 +1,4 @@
-"""The machines of a cluster, which never change during an episode."""
+"""Clusters: the machines, which do not change during an episode."""
 
 import csv
 import math
@@ -19,7 +19,7 @@ GPU_MEMORY_GIB = {
     "rtx3090": 24.0,
     "a100": 40.0,
 }  # as in traces/data/hardware.csv
-CORES_PER_GPU = 6  # of the presets: 48 a node of eight
+CORES_PER_GPU = 6  # of the presets: 48 per node of eight
 
 LINKS = {
     "nvlink-ib": (29.0, 7.6, 0.0, 0.0),
@@ -27,13 +27,13 @@ LINKS = {
     "pcie-ib": (6.0, 1.15, 1.7, 0.0),
     "pcie-ethernet": (1.9, 0.6, 2.8, 0.9),
 }
-"""Links by name: GB/s between the GPUs of a node and between nodes, ms for each further GPU there and further node.
+"""Links by name: GB/s between the GPUs of a node and between nodes, ms per additional GPU and per additional node.
 
-Each is fitted to measured clusters of its kind, which count the same; NVLink with Ethernet is put together from two.
-`benchmarks/measured_links.py` tells of which, `docs/rules.md` with which errors.
+Each is fitted to measured clusters of its kind with equal weights; NVLink with Ethernet is combined from two.
+`benchmarks/measured_links.py` names the clusters, `docs/rules.md` the errors.
 """
 
-FIELDS = ("intra_gbs", "inter_gbs", "intra_ms", "inter_ms")  # of a cluster, in that order
+FIELDS = ("intra_gbs", "inter_gbs", "intra_ms", "inter_ms")  # of a cluster, in the order of LINKS
 
 _TYPES, _LINKS = "|".join(GPU_MEMORY_GIB), "|".join(LINKS)
 _UNIFORM = re.compile(
@@ -43,12 +43,12 @@ _UNIFORM = re.compile(
 
 @dataclass(frozen=True)
 class Cluster:
-    """Nodes, each with GPUs of one type and memory, and CPU cores: at least one for each GPU.
+    """Nodes with CPU cores, and GPUs of one type and memory per node; at least one core for each GPU.
 
-    All nodes have the same host memory, and all GPUs the same links; the defaults are those that
-    `traces/data/hardware.csv` recommends. It calls the host memory (two sockets of six DDR4-2666 channels, about
-    80 % of their peak) and the network (100 Gb/s InfiniBand, between its fits) assumptions, the bandwidth inside a
-    node a fit (NVLink), the latency inside a node the median of its fits, that between nodes a fit (T4 nodes).
+    All nodes have the same host memory, and all GPUs the same links; the defaults are those recommended by
+    `traces/data/hardware.csv`: host memory (two sockets of six DDR4-2666 channels, about 80 % of their peak) and
+    network (100 Gb/s InfiniBand, between its fits) are assumptions, the bandwidth inside a node is a fit (NVLink), its
+    latency the median of the fits, the latency between nodes a fit (T4 nodes).
     """
 
     name: str
@@ -58,20 +58,20 @@ class Cluster:
     bandwidth_gbs: float = 200.0  # GB/s, of a node's host memory
     intra_gbs: float = 26.0  # GB/s, between GPUs of a node
     inter_gbs: float = 5.0  # GB/s, between nodes
-    intra_ms: float = 1.0  # ms an iteration for each further GPU of a node
-    inter_ms: float = 2.3  # ms an iteration for each further node
-    node_types: tuple[str, ...] = ()  # of each node's GPUs; V100s if none is said
+    intra_ms: float = 1.0  # ms per iteration for each additional GPU of a node
+    inter_ms: float = 2.3  # ms per iteration for each additional node
+    node_types: tuple[str, ...] = ()  # of each node's GPUs; empty for V100s
 
     def __post_init__(self) -> None:
-        """Refuse nodes that could not give every GPU a core, and unknown types; ValueError says which."""
+        """Raise ValueError for a node with fewer cores than GPUs, and for unknown GPU types."""
         if unknown := set(self.types) - set(GPU_MEMORY_GIB):
             raise ValueError(
-                f"cluster {self.name}: GPU type {min(unknown)!r} is unknown: there are {', '.join(GPU_MEMORY_GIB)}"
+                f"cluster {self.name}: unknown GPU type {min(unknown)!r}: expected one of {', '.join(GPU_MEMORY_GIB)}"
             )
         for node, (cores, gpus) in enumerate(zip(self.node_cores, self.node_gpus, strict=True)):
             if cores < gpus:
                 raise ValueError(
-                    f"cluster {self.name}: node {node} has {cores} cores for {gpus} GPUs, and needs one for each"
+                    f"cluster {self.name}: node {node} has {cores} cores for {gpus} GPUs: expected at least one each"
                 )
 
     @property
@@ -96,7 +96,7 @@ class Cluster:
 
     @property
     def cores_per_gpu(self) -> float:
-        """CPU cores a GPU of the node that has fewest of them."""
+        """Minimum over nodes of CPU cores per GPU."""
         return min(c / g for c, g in zip(self.node_cores, self.node_gpus, strict=True) if g)
 
 
@@ -108,17 +108,17 @@ def uniform(
     gpu_type: str | None = None,
     links: str | None = None,
 ) -> Cluster:
-    """Return `nodes` like nodes of `gpus` GPUs each: by default V100s, the memory of their type, 6 cores a GPU."""
+    """Return `nodes` equal nodes of `gpus` GPUs: by default V100s, the memory of their type, 6 cores per GPU."""
     name = f"{nodes}x{gpus}"
     name += "" if gpu_type is None else f"-{gpu_type}"
     name += "" if memory_gib is None else f"-{memory_gib:g}gb"
     name += "" if cores is None else f"-{cores}c"
     name += "" if links is None else f"-{links}"
     if nodes < 1 or gpus < 1:
-        raise ValueError(f"a cluster of {nodes}x{gpus} has no GPU")
+        raise ValueError(f"cluster {name}: expected at least 1x1")
     memory_gib = GPU_MEMORY_GIB[gpu_type or REFERENCE] if memory_gib is None else memory_gib
     if memory_gib <= 0:
-        raise ValueError(f"cluster {name}: a GPU needs memory")
+        raise ValueError(f"cluster {name}: expected more than 0 GiB of GPU memory")
     cores = CORES_PER_GPU * gpus if cores is None else cores
     types = () if gpu_type is None else (gpu_type,) * nodes
     plain = Cluster(name, (gpus,) * nodes, (memory_gib,) * nodes, (cores,) * nodes, node_types=types)
@@ -129,10 +129,10 @@ def uniform(
 
 
 def together(name: str, parts: Sequence[Cluster]) -> Cluster:
-    """Return one cluster of the nodes of several, all with the same links; ValueError where these differ."""
+    """Return one cluster of the nodes of several; ValueError where their links differ."""
     links = {tuple(getattr(part, field) for field in FIELDS) for part in parts}
     if len(links) > 1:
-        raise ValueError(f"cluster {name}: all parts have the same links: name them at the end of each")
+        raise ValueError(f"cluster {name}: expected the same links in all parts: append them to each part")
     return Cluster(
         name,
         tuple(gpus for part in parts for gpus in part.node_gpus),
@@ -144,9 +144,9 @@ def together(name: str, parts: Sequence[Cluster]) -> Cluster:
 
 
 def philly() -> Cluster:
-    """Return the cluster of the Philly trace as its machine list has it: 552 nodes, 2,490 GPUs.
+    """Return the cluster of the Philly trace by its machine list: 552 nodes, 2,490 GPUs.
 
-    321 nodes of 2 GPUs with 12 GB, then 231 of 8 with 24 GB; cores are our assumption, the trace does not tell them.
+    321 nodes of 2 GPUs with 12 GB, then 231 of 8 with 24 GB; cores are not in the trace and are our assumption.
     """
     gpus = (2,) * 321 + (8,) * 231
     memory = (12.0,) * 321 + (24.0,) * 231
@@ -156,10 +156,10 @@ def philly() -> Cluster:
 def cluster(name: str) -> Cluster:
     """Return the cluster of a name: `philly`, `NxG` (nodes x GPUs), or a CSV file of nodes.
 
-    `NxG` may go on with the type of the GPUs, the memory of each in GiB, the cores of a node and the links, in this
+    `NxG` may be followed by the type of the GPUs, the memory of each in GiB, the cores of a node and the links, in this
     order: `4x8-k80`, `1x2-32gb`, `10x8-40c`, `1x2-v100-32gb-20c`, `8x8-nvlink-ethernet` (one of `LINKS`); several such
-    are joined by `+`. The CSV has a row a node: `gpus, gpu_memory_gib, cores`, and `gpu_type` if not V100s. ValueError
-    says what names exist.
+    names are joined by `+`. The CSV has a row for each node: `gpus, gpu_memory_gib, cores`, and `gpu_type` unless these
+    are V100s. ValueError for an unknown name lists the forms.
     """
     if name == "philly":
         return philly()
@@ -170,13 +170,13 @@ def cluster(name: str) -> Cluster:
     if Path(name).is_file():
         return from_csv(Path(name))
     raise ValueError(
-        f"cluster {name!r} is unknown: give NxG such as 8x8, 1x2-32gb-20c or 4x8+4x8-k80, 'philly', or a CSV "
+        f"cluster {name!r} is unknown: expected NxG such as 8x8, 1x2-32gb-20c or 4x8+4x8-k80, 'philly', or a CSV "
         f"file of nodes{did_you_mean(name, ('philly', *_in_lower_case(name)))}"
     )
 
 
 def _in_lower_case(name: str) -> tuple[str, ...]:
-    """Return a name in lower case where that is one of `NxG`."""
+    """Return a name in lower case where that is a valid `NxG`."""
     small = name.casefold()
     return (small,) if all(_UNIFORM.fullmatch(part) for part in small.split("+")) else ()
 
@@ -184,7 +184,7 @@ def _in_lower_case(name: str) -> tuple[str, ...]:
 def named(
     nodes: str, gpus: str, gpu_type: str | None, memory_gib: str | None, cores: str | None, links: str | None
 ) -> Cluster:
-    """Return the cluster of the parts of a name."""
+    """Return the cluster of a name in its parts."""
     memory = float(memory_gib) if memory_gib else None
     return uniform(int(nodes), int(gpus), memory, int(cores) if cores else None, gpu_type, links)
 

@@ -1,4 +1,4 @@
-"""One workload on one cluster, from the first job to the last."""
+"""An episode: one workload on one cluster, from the first job to the last."""
 
 import copy
 from collections.abc import Callable
@@ -52,14 +52,18 @@ ALONE = Physics()
 class Episode:
     """A workload on a cluster under a placement rule and a discipline; policies see it through `view`.
 
-    jobs: array of `simulator.kernel.cluster.layout.JOB`, sorted by submission.
-    exact: whether estimates equal the truth; then there are no ticks.
-    levels: attained GPU-seconds at which a job's level changes, which is an instant of its own.
-    seed: of all that is drawn, up to 63 bits.
-    rows: records kept; the first is the episode, the second scratch, any more are the caller's.
-    physics: how jobs affect one another.
-    fits: (jobs, terms) coefficients fitted to profiles, zero where they are not known; written once they are.
-    history: what finished jobs teach; without it nothing is learned, and what is expected is what is estimated.
+    jobs: array of `simulator.kernel.cluster.layout.JOB`, sorted by submission
+    cluster: the machines
+    placement: first_fit, best_fit, spread or pooled
+    discipline: greedy, strict or easy
+    exact: whether estimates equal the truth; then there are no ticks
+    tick_s: seconds between scheduling passes without an event
+    levels: attained GPU-seconds at which a job's level changes; each crossing is an event
+    seed: of all random draws, up to 63 bits
+    rows: number of records: the first is the episode, the second scratch, others belong to the caller
+    physics: interactions of jobs
+    fits: (jobs, terms) speed models fitted to profiles, zero where unknown; written as they become known
+    history: run-time predictor; without one, expected values are estimates
     """
 
     def __init__(
@@ -78,7 +82,7 @@ class Episode:
         fits: np.ndarray | None = None,
         history: History | None = None,
     ) -> None:
-        """Lay the machines out; nothing has arrived yet."""
+        """Lay out the machines; no job has arrived."""
         physics.check(placement)
         self.jobs = typed(np.array(jobs), JOB)
         self.fits = self.jobs["fitted"].copy() if fits is None else fits
@@ -103,20 +107,20 @@ class Episode:
         self.view = View(Source(self.states, self.jobs, stream(seed, "view"), self.histories))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return all that a copy needs to go on exactly as this one; the rest is found again."""
+        """Return the state from which a copy continues exactly as this episode; the rest is derived again."""
         source = source_of(self.view)
         own = {name: value for name, value in vars(self).items() if name not in ("state", "view")}
         asked = (source.moves, source.moves_at, source.rule, source.rule_memory)
         return own | {"rng": source.rng, "asked": asked}
 
     def __copy__(self) -> "Episode":
-        """Return an episode that goes on by itself: records are never shared."""
+        """Return an independent episode: records are never shared."""
         return copy.deepcopy(self)
 
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        """Go on from what was kept: records of the kernel's own types, and a view of them."""
-        rng, asked = kept.pop("rng"), kept.pop("asked")
-        vars(self).update(kept)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the records, in the kernel's own types, and a view of them."""
+        rng, asked = state.pop("rng"), state.pop("asked")
+        vars(self).update(state)
         size = tier_of(self.states)
         self.jobs, self.states = typed(self.jobs, JOB), typed(self.states, state_dtype(size))
         self.histories = typed(self.histories, history_dtype(self.histories["cell"].shape[1]))
@@ -127,7 +131,7 @@ class Episode:
         self.view = View(source)
 
     def set_levels(self, levels: tuple[float, ...]) -> None:
-        """Set the limits of a ranking by level, before the first job starts; ValueError for too many."""
+        """Set the limits between a ranking's levels, before the first job starts; ValueError for too many."""
         if len(levels) > MAX_LEVELS:
             raise ValueError(f"{len(levels)} levels: at most {MAX_LEVELS}")
         self.state.num_limits = len(levels)
@@ -140,23 +144,23 @@ class Episode:
 
     @property
     def fastest_s(self) -> np.ndarray:
-        """Seconds that each job takes at least, from any of its starts on, whatever it is given."""
-        least = np.empty(len(self.jobs))
-        calls.fastest(self.states, 0, self.jobs, least)
-        return least
+        """Lower bound on the seconds of each job from a start to its end, with any resources."""
+        seconds = np.empty(len(self.jobs))
+        calls.fastest(self.states, 0, self.jobs, seconds)
+        return seconds
 
     @property
     def endless(self) -> bool:
-        """Whether a job has failed so often that it will never end."""
+        """Whether a job has reached the maximum number of failures, so that it will never end."""
         return bool(self.state.endless)
 
     @property
     def nothing_pending(self) -> bool:
-        """Whether nothing will happen by itself: no end, no arrival."""
+        """Whether no event is due: no completion, no arrival."""
         return self.view.nothing_pending
 
     def advance(self, *, ticks: bool = True) -> bool:
-        """Move to the next instant, or to the next that is more than a tick; tell whether there was one."""
+        """Move to the next instant, or without ticks to the next event; return whether there was one."""
         move = calls.advance if ticks else calls.advance_past_ticks
         return bool(move(self.states, 0, self.jobs))
 
@@ -183,9 +187,9 @@ class Episode:
                 calls.pause(self.states, 0, self.jobs, job)
 
     def run_whole(self, policy: Ranking | RunsWhole, account: "Account | None" = None) -> bool:
-        """Carry out a ranking, or another policy that the kernel knows, inside the kernel, from here to the end.
+        """Run a ranking, or another compiled policy, inside the kernel to the end of the episode.
 
-        account: what takes it down, if anything. False, with nothing done, where the policy is to be asked for that.
+        account: records what happens. Return False, with nothing done, where that requires asking step by step.
         """
         if isinstance(policy, Ranking):
             adopt(self.states, 0, self.jobs, policy)
@@ -205,18 +209,18 @@ class Episode:
         return True
 
     def why_stuck(self, otherwise: str) -> str:
-        """Return why jobs never end: one that fails too often to get anywhere, or something else."""
+        """Return why jobs never end: a job that fails before it makes progress, or else `otherwise`."""
         if not self.endless:
             return otherwise
         job = int(self.state.failures.argmax())
         return (
             f"job {job} has failed {MOST_FAILURES:,} times: with its {self.jobs['num_gpus'][job]} GPUs it fails before "
-            "it has loaded or made a checkpoint (see node_mtbf_h, restart_delay and checkpoint_every of the scenario)"
+            "it has loaded or written a checkpoint (change node_mtbf_h, restart_delay or checkpoint_every)"
         )
 
 
 def typed(records: np.ndarray, kind: np.dtype) -> np.ndarray:
-    """Return records whose type is the very object that the kernel knows; with one that is but equal it is slower."""
+    """Return records whose dtype is the object that the kernel was compiled for; an equal one is slower."""
     if records.dtype is kind:
         return records
     found = np.empty(len(records), kind)
@@ -227,7 +231,7 @@ def typed(records: np.ndarray, kind: np.dtype) -> np.ndarray:
 def lay_out(
     jobs: np.ndarray, cluster: Cluster, placement: str, *, rows: int = 1, **choices: float
 ) -> np.ndarray:
-    """Return fresh records of these jobs on a cluster; pooled makes one node of it."""
+    """Return new records of these jobs on a cluster; the placement `pooled` makes it one node."""
     pooled = placement == "pooled"
     return fresh(
         jobs,
@@ -243,25 +247,25 @@ def lay_out(
 
 
 def infeasible_jobs(states: np.ndarray, jobs: np.ndarray) -> np.ndarray:
-    """Return the jobs that the empty cluster of fresh records could never hold."""
+    """Return the jobs that the empty cluster of new records could never hold."""
     found = np.empty(len(jobs), np.int64)
     return found[: calls.infeasible_jobs(states, 0, jobs, found)]
 
 
 def refuse_infeasible_jobs(states: np.ndarray, jobs: np.ndarray, cluster: Cluster) -> None:
-    """Raise ValueError where the empty cluster of fresh records could never hold a job."""
+    """Raise ValueError where the empty cluster of new records could never hold a job."""
     if len(wrong := infeasible_jobs(states, jobs)):
         raise ValueError(f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}")
 
 
-def discipline_of(ranking: Ranking, chosen: int) -> int:
-    """Return the discipline under which a ranking runs: its own, the chosen, or greedy for easy with preemption."""
-    wanted = DISCIPLINES.index(ranking.discipline) if ranking.discipline else chosen
+def discipline_of(ranking: Ranking, default: int) -> int:
+    """Return a ranking's discipline: its own, else the scenario's; greedy in place of easy with preemption."""
+    wanted = DISCIPLINES.index(ranking.discipline) if ranking.discipline else default
     return GREEDY if wanted == EASY and ranking.preempt != "never" else wanted
 
 
 def asking(policy: Policy, episode: Episode) -> Callable[[], Action]:
-    """Return what asks a policy for its next action; an oracle, which is a ranking, is told the truth."""
+    """Return a function that asks a policy for its next action; rankings read the record, which oracles need."""
     if isinstance(policy, Ranking):
         return partial(source_of(episode.view).next_move, policy)
     return partial(policy, episode.view)
@@ -277,9 +281,11 @@ def run(
 ) -> Episode:
     """Run a policy on an episode to its end and return the episode.
 
-    A ranking runs whole inside the kernel, unless `step_by_step`; both ways give the same results. oracle: whether a
-    ranking may be told the truth; ValueError if it may not and would be. account: a fresh one, in which what happens is
-    taken down; ValueError if it is not, or if the episode has begun. Results are the same with it.
+    step_by_step: whether to ask a compiled policy action by action instead of running it inside the kernel; results are
+        the same
+    oracle: whether a ranking may use the truth; ValueError if it would and may not
+    account: a new one that records what happens; ValueError if it is used, or the episode has started; results are
+        the same
     """
     if account:
         account.begin(episode)
@@ -296,7 +302,7 @@ def run(
     waits = Wait()
     while not episode.done:
         if not episode.advance(ticks=account is not None or waits.ticks):
-            usual = "jobs are left, and the policy waits though nothing is pending"
+            usual = "jobs are left, and the policy waits although nothing is pending"
             raise StalledEpisodeError(episode.why_stuck(usual))
         while not isinstance(action := ask(), Wait):
             episode.apply(action)

@@ -1,4 +1,4 @@
-"""From a job table to the kernel's array of jobs: here pandas stops."""
+"""Conversion of a job table to the kernel's array of jobs; no pandas beyond this point."""
 
 from typing import TYPE_CHECKING
 
@@ -9,28 +9,28 @@ from gpu_cluster_gym.simulator.cluster import Cluster
 from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES, JOB, SERVER_CORES
 from gpu_cluster_gym.traces import COLUMNS
 
-COMMON_GIB = 4.0  # of a job that takes turns as measured; the same scale as `Parameters.contention`
-PAIRS_GIB = (1.0, 16.0)  # least and most of the jobs of Gavel's pairs, about
+COMMON_GIB = 4.0  # memory of a job with contention as measured; the scale of `Parameters.contention`
+PAIRS_GIB = (1.0, 16.0)  # approximate memory range of the jobs in Gavel's pairs
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def jobs_array(table: "pd.DataFrame", cluster: Cluster, physics: frozenset[str]) -> np.ndarray:
-    """Return the jobs of a filled table as the kernel reads them, with the named parts of physics on.
+    """Return the jobs of a filled table as an array of JOB, with these parts of physics on.
 
-    A column of which no part is on holds its neutral value (see `traces.COLUMNS`), and without `estimates` policies are
-    told the truth. The rest follows from these: what it asks for of cores, bandwidth and types of GPU.
+    A column none of whose parts is on gets its neutral value (see `traces.COLUMNS`), and without `estimates` policies
+    see true run times. Demands for cores and bandwidth and the speed on each type of GPU are derived.
     """
     table = table.copy(deep=False)
-    table.attrs = {}  # pandas copies the notes, deeply, with every column that is read
+    table.attrs = {}  # pandas deep-copies the notes with every column that is read
     jobs = np.zeros(len(table), JOB)
     for column in (column for column in COLUMNS if column.simulated):
         jobs[column.name] = as_simulated(column, jobs, table, physics)
     asked = jobs["num_gpus"]
     jobs["min_workers"] = np.minimum(jobs["min_workers"], asked)
     jobs["max_workers"] = np.where(asked > 0, np.maximum(jobs["max_workers"], asked), 0)
-    if "locality" not in physics:  # but parameter servers exchange in any case
+    if "locality" not in physics:  # parameter servers exchange in any case
         jobs["sync_gb"][jobs["servers"] == 0] = 0.0
     if "user" in table:
         jobs["user"] = np.unique(table["user"].astype(str), return_inverse=True)[1]
@@ -48,9 +48,9 @@ def jobs_array(table: "pd.DataFrame", cluster: Cluster, physics: frozenset[str])
 def as_simulated(
     column: traces.Column, jobs: np.ndarray, table: "pd.DataFrame", physics: frozenset[str]
 ) -> np.ndarray:
-    """Return a column as the kernel reads it; those that it refers to have been written into `jobs`."""
-    told = {"estimates"} if column.estimate_of == "duration_s" else {"estimates", "profiles"}
-    if column.estimate_of and not physics & told:
+    """Return the values of a column in JOB; columns that it refers to must already be in `jobs`."""
+    inexact = {"estimates"} if column.estimate_of == "duration_s" else {"estimates", "profiles"}
+    if column.estimate_of and not physics & inexact:
         return jobs[column.estimate_of]
     if column.always or physics & set(column.parts):
         cells = table[column.name].to_numpy()
@@ -62,23 +62,23 @@ def as_simulated(
 
 
 def gives_out_cores(jobs: np.ndarray, physics: frozenset[str]) -> bool:
-    """Tell whether cores must be counted: they decide about speed, or some jobs or parameter servers live on them."""
+    """Return whether cores are allocated: they determine speed, or some jobs or parameter servers run on them."""
     on_cores = (jobs["num_gpus"] == 0) | (jobs["servers"] > 0) | (jobs["cpu_slowdown"] > 0)
     return "cores" in physics or bool(on_cores.any())
 
 
 def add_types(jobs: np.ndarray, table: "pd.DataFrame", cluster: Cluster, physics: frozenset[str]) -> None:
-    """Write the speed of each job's computing on each type of GPU, over that on a V100."""
+    """Write the compute speed of each job on each type of GPU relative to a V100."""
     if "gpu_types" in physics and set(cluster.types) != {GPU_TYPES[0]}:
         for number, name in enumerate(GPU_TYPES):
             jobs["type_speed"][:, number] = traces.speed_on(name, table["model"])
 
 
 def add_turns(jobs: np.ndarray) -> None:
-    """Write how much each job slows others on a GPU, and how long it holds one, where jobs take turns.
+    """Write how much each job slows others on a GPU, and how long it holds the GPU, where jobs take turns.
 
-    The more memory a job needs, the larger its kernels: by the root of its memory over that of a common job, within
-    what the measured pairs had. One whose memory is not simulated counts as a common one.
+    A job with more memory has larger kernels: the slowdown grows with the root of its memory over COMMON_GIB, within
+    the range of the measured pairs. A job whose memory is not simulated counts as COMMON_GIB.
     """
     jobs["push"] = push(jobs["duty"], jobs["gpu_memory_gib"])
     whole = jobs["profiled_active_ms"] + jobs["profiled_idle_ms"]
@@ -88,17 +88,17 @@ def add_turns(jobs: np.ndarray) -> None:
 
 
 def push(duty: np.ndarray, memory_gib: np.ndarray) -> np.ndarray:
-    """Return how much jobs of these duties and memories slow others on a GPU."""
+    """Return how much jobs with these duty cycles and memories slow others on a GPU."""
     memory = np.where(memory_gib > 0, memory_gib, COMMON_GIB)
     slows: np.ndarray = duty * np.sqrt(np.clip(memory, *PAIRS_GIB) / COMMON_GIB)
     return slows
 
 
 def cores_asked(jobs: np.ndarray, table: "pd.DataFrame", cluster: Cluster, *, given_out: bool) -> np.ndarray:
-    """Return the cores that each job asks for, for each GPU, or as a whole if it has none.
+    """Return the cores that each job asks for, per GPU, or in total for a CPU job.
 
-    At most its GPUs' share of the node; where cores are allocated, at most what the largest node can give a job
-    that comes to it alone, one core being kept for each other GPU, and at least one. Parameter servers come on top.
+    At most its GPUs' share of the node; where cores are allocated, at most those that the largest node can give a job
+    on its own, with one core kept for each other GPU, and at least one. Cores of parameter servers are added.
     """
     gpus = table["num_gpus"].to_numpy()
     asked = table["cpu_cores"].to_numpy() / np.maximum(gpus, 1)

@@ -1,4 +1,4 @@
-"""How jobs affect one another; by default they do not."""
+"""Interactions of jobs; by default there are none."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,17 +17,19 @@ __all__ = ["CONTENTION", "CONTENTION_OF_EXCESS", "Physics", "acting"]
 
 
 def _off(name: str) -> Any:
-    """Return the field of a parameter with what does nothing as its default."""
+    """Return the field of a parameter with a default that has no effect."""
     about = declared(Parameters)[name].metadata
     return field(default=about["off"], metadata=about)
 
 
 @dataclass(frozen=True)
 class Physics(Parameters):
-    """What the simulator does where jobs meet on a GPU or a node: its parameters, and what is switched on.
+    """Interactions of jobs on a GPU or a node: their parameters, and switches.
 
-    cores: whether no job gets cores that are not there, and cores decide about speed. bandwidth: whether jobs compete
-    for the memory of their node. links: whether they share links between nodes. typed: whether GPUs differ in speed.
+    cores: whether cores are limited and determine speed
+    bandwidth: whether jobs compete for the host memory of their node
+    links: whether jobs share links between nodes
+    typed: whether GPUs differ in speed
     """
 
     max_share: int = _off("max_share")
@@ -42,7 +44,7 @@ class Physics(Parameters):
 
     @property
     def needs_nodes(self) -> bool:
-        """Whether it matters which GPUs a job has, so that the cluster cannot be one pool."""
+        """Whether it matters which GPUs a job has, so that the cluster cannot be a pool."""
         return self.max_share > 1 or self.cores or self.bandwidth or self.links
 
     @property
@@ -51,15 +53,15 @@ class Physics(Parameters):
         return self.node_mtbf_h > 0 or self.drain_every_h > 0
 
     def check(self, placement: str) -> None:
-        """Refuse a placement that ignores nodes where they matter; ValueError."""
+        """Raise ValueError for a placement that ignores nodes where they matter."""
         if placement == "pooled" and (self.needs_nodes or self.typed or self.nodes_close):
             raise ValueError(
-                "pooled ignores node borders: it goes with no sharing, cores, bandwidth, links, CPU jobs, GPU types, "
-                "or nodes that fail"
+                "placement pooled ignores node borders: turn off sharing, cores, bandwidth, links, cpu_jobs, gpu_types "
+                "and failures, or choose another placement"
             )
 
     def fields(self, cluster: Cluster) -> dict[str, Any]:
-        """Return the fields of an episode's record that say so."""
+        """Return these settings as fields of an episode's record."""
         return {
             **recorded(self),
             "cpu_limited": self.cores,

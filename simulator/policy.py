@@ -1,4 +1,4 @@
-"""What a policy is: a view in, an action out; and the policies that are only an order."""
+"""Policies, functions from a view to an action; the actions; and rankings, policies that are only an order."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 
 
 class Placement(NamedTuple):
-    """The GPUs a job gets, by index, and CPU cores; what has no GPU gets a node instead.
+    """GPUs and CPU cores of a job; a job without GPUs gets a node instead.
 
-    cores: for each GPU, those of parameter servers included, or as a whole for a CPU job; None for what it asks for, or
-    fewer if they are not available. Where a start waits for GPUs it gets as many of them as there are then.
-    workers: None for one on each GPU, or without GPUs for as many as the job asks for. If they are fewer than the
-    GPUs, its parameter servers have the others; else they have cores beside the workers.
-    servers: None for as many as it asks for.
+    gpus: indices of GPUs
+    cores: per GPU, parameter servers included, or in total for a CPU job; None for the cores it asks for, or fewer
+        where they are not available, at the time of the start
+    node: of a job without GPUs
+    workers: None for one on each GPU, or without GPUs for the number the job asks for. If there are fewer workers than
+        GPUs, parameter servers get the other GPUs; otherwise they run on cores alongside the workers
+    servers: None for the number the job asks for
     """
 
     gpus: tuple[int, ...]
@@ -31,24 +33,24 @@ class Placement(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Start a queued job on GPUs that are free, shared, or being freed: then it starts with the last of them."""
+    """Start a queued job on GPUs that are free, shared, or being freed; it starts when the last one is free."""
 
     job: int
     placement: Placement
 
 
 class Preempt(NamedTuple):
-    """Pause a running job; its progress is kept, its GPUs are free when the pause is done."""
+    """Pause a running job; its progress is kept, and its GPUs are free when the pause ends."""
 
     job: int
 
 
 class Resize(NamedTuple):
-    """Change what a running job holds.
+    """Change the resources of a running job: either its cores or its placement.
 
-    cores: another number of CPU cores, for each GPU or as a whole if it is a CPU job; it runs on meanwhile.
-    placement: other GPUs, or another shape, at a restart's cost: it pauses, and then loads there. GPUs that are free,
-    its own, or held by jobs that pause, are kept for it; it starts with the last of them.
+    cores: CPU cores per GPU, or in total for a CPU job; the job keeps running
+    placement: other GPUs, or another shape, at the cost of a restart: the job pauses and then loads there. GPUs that
+        are free, its own, or held by pausing jobs are reserved for it; it starts when the last one is free
     """
 
     job: int
@@ -57,17 +59,16 @@ class Resize(NamedTuple):
 
 
 class Throttle(NamedTuple):
-    """Let a running CPU job run at a share of its speed, and draw as much less bandwidth."""
+    """Run a running CPU job at a share of its speed, which reduces its bandwidth in proportion."""
 
     job: int
     level: float
 
 
 class Wait(NamedTuple):
-    """Let time pass till the next event, or for so many seconds if that is sooner.
+    """Wait until the next event, or for `seconds` if that is sooner.
 
-    ticks: whether the policy wants to be asked at ticks too, at which only time has passed; it may be asked all the
-    same.
+    ticks: whether to ask the policy at ticks too, when only time has passed; it may be asked in any case.
     """
 
     seconds: float | None = None
@@ -83,16 +84,17 @@ Preemption = Literal["never", "by_order", "cost_aware"]
 
 @dataclass(frozen=True)
 class Ranking:
-    """A policy that is only an order: smallest key first, equal ones by (submit, job).
+    """A policy that is only an order: smallest key first, ties by (submit, job).
 
-    key: `submit`; `estimate` of the run time; `remaining` of it; `remaining_area`, times GPUs; `level` of attained
-        GPU-seconds; `true_remaining`, for oracles; `weighted`: (remaining + load if paused) x GPUs ** `exponent`.
-    preempt: never; `by_order`, the job that comes first runs; `cost_aware`: victims are paused for a job
-        that does not fit if their mean remaining time exceeds the sum over them of its own and `margin` x their
-        overhead.
-    discipline: fixed for this ranking, else the scenario's: `greedy` skips blocked jobs, `strict` is
-        strict FIFO, `easy` is EASY backfilling.
-    levels: attained GPU-seconds at which `level` rises.
+    key: `submit`; `estimate` of the run time; `remaining` run time by the estimate; `remaining_area`, the same times
+        GPUs; `level` of attained GPU-seconds; `true_remaining`, for oracles; `weighted`: (remaining + load if paused) x
+        GPUs ** `exponent`
+    preempt: never; `by_order`, so that the first jobs of the order run; `cost_aware`, which pauses victims for a job
+        that does not fit if their mean remaining time exceeds the sum over victims of (the job's remaining time +
+        `margin` x the victim's overhead)
+    exponent, margin: as above; margin 0 ignores overheads, infinity never preempts
+    discipline: `greedy` skips blocked jobs, `strict` is strict FIFO, `easy` is EASY backfilling; None: scenario's
+    levels: attained GPU-seconds at which `level` rises
     """
 
     key: Key
@@ -103,7 +105,7 @@ class Ranking:
     levels: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse words that are none; ChoiceError says what they are called now, or the nearest."""
+        """Refuse unknown words; ChoiceError names the nearest."""
         words = {name: getattr(self, name) for name in ("key", "preempt", "discipline")}
         wrong = {name: fault(Ranking, name, word) for name, word in words.items()}
         if any(wrong.values()):
@@ -111,37 +113,37 @@ class Ranking:
 
     @property
     def is_oracle(self) -> bool:
-        """Whether it uses what no scheduler knows."""
+        """Whether it uses information that no scheduler has."""
         return self.key.startswith("true_")
 
     def __call__(self, view: "View") -> Action:
-        """Return the next move of this instant's scheduling pass."""
+        """Return the next action of this instant's scheduling pass."""
         return view.next_move(self)
 
 
 class RunsWhole(ABC):
-    """A policy that may run whole inside the kernel; asked move by move it does the same."""
+    """A policy that can run inside the kernel to the end; asked step by step it does the same."""
 
     @abstractmethod
     def __call__(self, view: "View") -> Action:
-        """Return the next move of this instant."""
+        """Return the next action of this instant."""
 
     @abstractmethod
     def run_whole(self, states: "np.ndarray", jobs: "np.ndarray", histories: "np.ndarray") -> bool:
-        """Carry it out on the first record to the end; tell whether every job ended.
+        """Run the first record to its end; return whether every job ended.
 
-        histories: records of what is learned from finished jobs.
+        histories: records of run-time predictions.
         """
 
     def by_instants(
         self, states: "np.ndarray", jobs: "np.ndarray", histories: "np.ndarray"
     ) -> Iterator[None] | None:
-        """Return what carries it out like `run_whole` and stops at the end of each instant, for who takes that down.
+        """Return an iterator that runs like `run_whole` and stops at the end of each instant, for an account.
 
-        None: it is asked move by move for that.
+        None means that the policy must be asked step by step for that.
         """
         return None
 
 
 BASE_POLICY = Ranking("weighted", "cost_aware", exponent=1.0, margin=8.0)
-"""The heuristic that agents begin as: of the threshold family, tuned on training windows of Philly's generator."""
+"""The heuristic that agents start from: of the threshold family, tuned on training windows of Philly's generator."""

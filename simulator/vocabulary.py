@@ -1,4 +1,4 @@
-"""The numbers that a policy meets: phases of a job, states of a node, and the few constants of shapes and cores."""
+"""Constants for policies: phases of a job, states of a node, limits of shapes and cores."""
 
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     CLOSED,

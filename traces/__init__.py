@@ -13,7 +13,6 @@ if __name__ != "gpu_cluster_gym.traces":
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from gpu_cluster_gym.traces import _registry
 from gpu_cluster_gym.traces._columns import COLUMNS, Column
 from gpu_cluster_gym.traces._fill import (
     ERRORS,
@@ -26,7 +25,15 @@ from gpu_cluster_gym.traces._fill import (
     runs,
     speed_on,
 )
-from gpu_cluster_gym.traces._registry import did_you_mean, find, modules, unknown
+from gpu_cluster_gym.traces._registry import (
+    available,
+    did_you_mean,
+    find,
+    modules,
+    plug_ins,
+    provider,
+    unknown,
+)
 from gpu_cluster_gym.traces._streams import seed_from, stream
 from gpu_cluster_gym.traces._table import TraceError, check, first
 
@@ -43,6 +50,7 @@ __all__ = [
     "WORKER_CORES",
     "Column",
     "TraceError",
+    "available",
     "check",
     "did_you_mean",
     "fill",
@@ -52,6 +60,8 @@ __all__ = [
     "models",
     "modules",
     "names",
+    "plug_ins",
+    "provider",
     "runs",
     "seed_from",
     "speed_on",
@@ -65,7 +75,7 @@ VERSION = 2
 
 def names() -> list[str]:
     """Return the names of all traces."""
-    return [name for name in _registry.names("traces") if name != "generic"]
+    return [name for name in available("traces") if name != "generic"]
 
 
 def load(

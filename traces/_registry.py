@@ -20,21 +20,32 @@ def modules(package: str) -> list[str]:
     return sorted(module.name for module in public)
 
 
-def names(package: str) -> list[str]:
+def available(package: str) -> list[str]:
     """Return the names of a folder's modules and of entry points that extend it, without importing any."""
-    return sorted({*modules(package), *_entry_points(package)})
+    return sorted([*modules(package), *plug_ins(package)])
 
 
-def load(package: str, name: str, what: str) -> Any:
-    """Return the folder's module of a name, or the object of an entry point.
+def plug_ins(package: str) -> dict[str, EntryPoint]:
+    """Return the entry points that extend a folder, by name, without importing them.
 
-    A module of the folder takes precedence. ValueError for an unknown name lists the known ones and the nearest.
+    Names of the folder itself take precedence; of packages that share a name, the first one found.
+    """
+    if package not in GROUPS:
+        return {}
+    known, found = modules(package), entry_points(group=f"{PACKAGE}.{GROUPS[package]}")
+    return {each.name: each for each in reversed(tuple(found)) if each.name not in known}
+
+
+def provider(package: str, name: str, what: str) -> Any:
+    """Return the module of a name in a folder, or the object of an entry point.
+
+    The folder takes precedence. ValueError for an unknown name lists the known ones and the nearest.
     """
     if name in modules(package):
         return import_module(f"{PACKAGE}.{package}.{name}")
-    found = _entry_points(package)
+    found = plug_ins(package)
     if name not in found:
-        raise ValueError(unknown(what, name, names(package)))
+        raise ValueError(unknown(what, name, available(package)))
     try:
         return found[name].load()
     except (ImportError, AttributeError) as error:
@@ -49,7 +60,7 @@ def find(package: str, name: str, attribute: str, what: str = "") -> Any:
     what: the kind of thing in error messages; by default the attribute. ValueError for an unknown name lists the known
     ones and the nearest.
     """
-    found = load(package, name, what or attribute)
+    found = provider(package, name, what or attribute)
     return getattr(found, attribute) if isinstance(found, ModuleType) else found
 
 
@@ -63,11 +74,3 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
     folded = {each.casefold(): each for each in known}
     near = get_close_matches(str(name).casefold(), folded, n=1)
     return f"; did you mean {folded[near[0]]!r}?" if near else ""
-
-
-def _entry_points(package: str) -> dict[str, EntryPoint]:
-    """Return the entry points that extend a folder, by name; where packages share a name, the first one found."""
-    if package not in GROUPS:
-        return {}
-    found = entry_points(group=f"{PACKAGE}.{GROUPS[package]}")
-    return {each.name: each for each in reversed(tuple(found))}

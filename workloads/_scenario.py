@@ -1,4 +1,4 @@
-"""Every choice about what is simulated."""
+"""Scenarios: all choices about the simulation, which are flags, keywords and saved settings by the same names."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -28,84 +28,84 @@ PARTS = (
 EXCLUSIVE = "memory,preemption,estimates"
 STANDARD = f"{EXCLUSIVE},sharing,locality,cores,bandwidth,elastic,startup,links,exchange,profiles"
 SETS = {"all": ",".join(PARTS), "none": "", "exclusive": EXCLUSIVE, "standard": STANDARD}
-"""Parts of physics that go by one name."""
+"""Names for sets of parts of physics."""
 
 DUTY_ERROR = 0.25
-"""Of the log odds, four points of a duty of 80 %: our assumption. Nobody has published repeats; over batch sizes of one
-model it is 0.97 (Lucid's runs), while throughput repeats within 3 % (Lucid, tf_cnn_benchmarks)."""
+"""Standard deviation in log odds, four points of a duty cycle of 80 %: our assumption. No repeats are published; over
+batch sizes of one model it is 0.97 (Lucid's runs), while throughput repeats within 3 % (Lucid, tf_cnn_benchmarks)."""
 MEMORY_ERROR = 0.025  # a line over batch sizes fits 38 measured models to 2.5 %
 
 Split = Literal["train", "validation", "test"]
 
 
 def parts_of(physics: str) -> frozenset[str]:
-    """Return the parts of physics that a text names, whether or not they exist."""
+    """Return the parts of physics named in a text, whether or not they exist."""
     names = SETS.get(physics, physics).split(",")
     return frozenset(part.strip() for part in names if part or physics not in SETS)
 
 
 def parts_expected(physics: str) -> str | None:
-    """Return which parts of physics are expected where a text names others, else None."""
+    """Return the parts there are, for an error about a text that names others; None for a valid text."""
     wrong = sorted(parts_of(physics) - set(PARTS))
     hints = "".join(did_you_mean(part, (*SETS, *PARTS)) for part in wrong)
     return f"{', '.join(SETS)}, or, joined by commas, {', '.join(PARTS)}{hints}" if wrong else None
 
 
 class Window(NamedTuple):
-    """A window: the part of the trace that it is of, and its number there; a whole trace is `FULL_TRACE`."""
+    """A window: its split of the trace and its number there; `FULL_TRACE` for a full trace."""
 
     split: Literal[Split, "whole"]
     number: int
 
     def __str__(self) -> str:
-        """Say which, as `test 3`."""
-        return "the whole trace" if self == FULL_TRACE else f"{self.split} {self.number}"
+        """Return its name, such as `test 3`."""
+        return "the full trace" if self == FULL_TRACE else f"{self.split} {self.number}"
 
 
-FULL_TRACE = Window("whole", 0)
+FULL_TRACE = Window("whole", 0)  # the word is part of the name of random streams
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Which jobs come to which machines, and the rules that hold for every policy compared."""
+    """The jobs, the machines, and the rules for every policy compared."""
 
     trace: str | None = None
-    """Name of the trace; philly if neither a trace nor a file is named."""
+    """Name of a trace; philly if neither a trace nor a file is given."""
     trace_file: str | None = None
-    """File to read by that trace's reader; without a name, a CSV with the columns of the job table."""
+    """File for that trace's reader; without a trace, a CSV with the columns of the job table."""
     cluster: str | None = None
-    """NxG (nodes x GPUs), or more exactly 4x8-k80, 1x2-32gb, 10x8-40c, joined by +; philly; or a CSV of nodes. 8x8, or
-    Philly's own for its trace under --full-trace."""
+    """NxG (nodes x GPUs), with details as in 4x8-k80, 1x2-32gb, 10x8-40c, joined by +; philly; or a CSV of nodes.
+    Default: 8x8, or philly for its trace under --full-trace."""
     placement: Literal["first_fit", "best_fit", "spread", "pooled"] = "best_fit"
-    """Which node a job gets; pooled ignores node borders."""
+    """Rule that chooses a node; pooled ignores node borders."""
     discipline: Literal["greedy", "strict", "easy"] = "greedy"
-    """What happens behind a job that does not fit. greedy: it is skipped; strict: strict FIFO, it blocks the
-    queue; easy: EASY backfilling."""
+    """Handling of a job that does not fit. greedy: skip it; strict: strict FIFO, it blocks the queue; easy: EASY
+    backfilling."""
     physics: str = choice("standard", expected=parts_expected)
-    """standard (the default: every lever of jobs on GPUs), exclusive (the classic problem: memory, preemption,
-    estimates), all, none, or, joined by commas: memory, preemption, estimates, sharing, locality, cores, bandwidth,
-    cpu_jobs, elastic, gpu_types, failures, startup, links, exchange, profiles."""
+    """Simulated effects: standard (all that concern jobs on GPUs), exclusive (the classic problem: memory, preemption,
+    estimates), all, none, or a list joined by commas of memory, preemption, estimates, sharing, locality, cores,
+    bandwidth, cpu_jobs, elastic, gpu_types, failures, startup, links, exchange, profiles."""
     jobs: int = choice(512, least=1)
-    """Consecutive jobs of a window; with --full-trace, jobs of a generator."""
+    """Number of consecutive jobs in a window; with --full-trace, number of jobs to generate."""
     full_trace: bool = False
-    """Replay everything as one episode instead of windows."""
+    """Replay the full trace as one episode instead of windows."""
     all_windows: bool = False
-    """Take every window; else only those where jobs queue but not without end, by mean JCT / mean run time."""
+    """Accept every window; otherwise only moderately loaded ones, by mean JCT / mean run time."""
     target_load: float | None = choice(None, above=0)
-    """Scale arrivals to this load: sum of GPUs x min(duration, span), over GPUs x span."""
+    """Scale arrivals to this load: sum of GPUs x min(duration, span) over GPUs x span."""
     max_duration: float | None = choice(None, above=0)
-    """Cap run times, s."""
+    """Cap on run times, s."""
     shift: str | None = choice(None, expected=shift_expected)
-    """Change the same windows: load=1.25 (times as many arrivals), bunches=8, run_times=2, pauses=0.4, estimates=0.5
-    (an error more), other_contention, wider_nodes."""
+    """Distribution shift of the same windows: load=1.25 (arrival rate), bunches=8, run_times=2, pauses=0.4,
+    estimates=0.5 (additional error), true_run_times, other_contention, wider_nodes."""
     tick: float = choice(300.0, least=0)
-    """Seconds between the instants at which policies are asked although nothing has happened."""
+    """Seconds between scheduling passes without an event."""
     deadline_slack: float = choice(0.0, least=0)
-    """Mean slack of the deadlines that are drawn where a trace has none, in estimated run times; 0 draws none."""
+    """Mean slack of deadlines drawn for a trace without any, in estimated run times; 0 draws none."""
     duty_error: float = choice(DUTY_ERROR, least=0)
-    """Deviation of the log odds of a profiled duty, where profiles is on and a trace has no profiles."""
+    """Standard deviation of the error of a profiled duty cycle, in log odds, for a trace without profiles."""
     memory_error: float = choice(MEMORY_ERROR, least=0)
-    """Deviation of the logarithm of a profiled memory, likewise."""
+    """Standard deviation of the log error of a profiled memory, for a trace without profiles."""
     run_time_predictor: str | None = None
     """Predictor of run times and core demands from finished jobs: a name in workloads/run_time_predictors, or a JSON
     file. Without one, policies get the estimates and the requested cores."""
@@ -113,32 +113,32 @@ class Rules:
     """Duration of pauses and loads that a trace lacks: measured, fitted to all public measurements; high, to Sia's
     alone, about four times as long."""
     drop_too_large: bool = False
-    """Drop jobs that the empty cluster could never hold, and count them, instead of stopping."""
+    """Drop jobs that the empty cluster could never hold instead of refusing the trace."""
     seed: int = choice(0, least=0)
-    """Decides all that is drawn: generated jobs, what a trace lacks, which windows."""
+    """Seed of all random draws: generated jobs, missing columns, order of windows."""
 
 
 @dataclass(frozen=True)
 class Scenario(Parameters, Rules):
-    """What is simulated: a trace on a cluster, the rules that hold for every policy compared, and physics."""
+    """A simulation: a trace on a cluster, the rules for every policy compared, and physics."""
 
     @property
     def trace_name(self) -> str | None:
-        """The trace by whose reader or generator jobs are made; None for a CSV."""
+        """Name of the trace that reads or generates the jobs; None for a CSV."""
         return self.trace or (None if self.trace_file else "philly")
 
     @property
     def cluster_name(self) -> str:
-        """The cluster's name once defaults are applied."""
+        """Name of the cluster, with defaults applied."""
         own = "philly" if self.full_trace and self.trace_name == "philly" else "8x8"
         return self.cluster or own
 
     @property
     def with_history(self) -> bool:
-        """Whether finished jobs teach."""
+        """Whether run times are predicted from finished jobs."""
         return self.run_time_predictor is not None
 
     @property
     def parts(self) -> frozenset[str]:
-        """The parts of physics that are on."""
+        """Parts of physics that are on."""
         return parts_of(self.physics)

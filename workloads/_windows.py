@@ -1,10 +1,11 @@
-"""Which windows are simulated: train, validation and test apart in time, and only where jobs queue.
+"""Windows of a trace: train, validation and test apart in time, and accepted only where jobs queue moderately.
 
-A window is so many consecutive jobs, `Window(split, number)`. It is accepted if its mean JCT / mean run time
-under SRTF with the rules of `ACCEPTANCE` lies in 1.3-2.5: below, no policy could win anything; above, a backlog
-decides. The choice is the same for every policy and shown to none. For the defaults the list is kept in
-`accepted/`.
+A window is a number of consecutive jobs, `Window(split, number)`. It is accepted if its mean JCT / mean run time under
+SRTF with the rules of `ACCEPTANCE` lies in 1.3-2.5: below, scheduling makes no difference; above, a backlog dominates.
+Acceptance is the same for every policy and hidden from all. For default scenarios it is listed in `accepted/`.
 """
+
+from __future__ import annotations
 
 import csv
 import os
@@ -12,16 +13,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
-from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.traces import stream, unknown
 from gpu_cluster_gym.workloads._scenario import EXCLUSIVE, Scenario, Split, Window
 from gpu_cluster_gym.workloads._workload import Workload, generate, prepare, read
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ACCEPTED_RANGE = (1.3, 2.5)
 ACCEPTANCE: dict[str, Any] = {
@@ -32,20 +34,21 @@ ACCEPTANCE: dict[str, Any] = {
     "restart_cost": "high",
     "shift": None,
 }
-"""Fields of the scenario in which windows are accepted, whatever is chosen or usual for the policies there."""
+"""Fields of the scenario for acceptance, independent of those for the policies."""
 SHARES: dict[Split, tuple[float, float]] = {
     "train": (0.0, 0.6),
     "validation": (0.6, 0.8),
     "test": (0.8, 1.0),
-}  # of the trace's time
+}
+"""Parts of the trace's time."""
 GAP_S = 2 * 86_400.0  # between the parts of a trace
-MOST_TRIED = 40  # candidates looked at for each window asked for, before giving up
+MAX_CANDIDATES = 40  # per requested window, before giving up
 SRTF = Ranking("remaining", "by_order")
 ACCEPTED = Path(__file__).parent / "accepted"
 
 
 def windows(scenario: Scenario, split: Split, count: int) -> list[Workload]:
-    """Return the first `count` accepted windows of a split; ValueError if there are not so many."""
+    """Return the first `count` accepted windows of a split; ValueError if there are fewer."""
     found = _first(scenario, split, count)
     if len(found) < count:
         raise ValueError(_too_few(len(found), scenario, split, count))
@@ -53,7 +56,7 @@ def windows(scenario: Scenario, split: Split, count: int) -> list[Workload]:
 
 
 def up_to(scenario: Scenario, split: Split, count: int) -> list[Workload]:
-    """Return the first `count` accepted windows of a split, or as many as there are; ValueError if there is none."""
+    """Return the first accepted windows of a split, at most `count`; ValueError if there are none."""
     found = _first(scenario, split, count)
     if not found:
         raise ValueError(_too_few(0, scenario, split, count))
@@ -61,16 +64,15 @@ def up_to(scenario: Scenario, split: Split, count: int) -> list[Workload]:
 
 
 def _first(scenario: Scenario, split: Split, count: int) -> list[Workload]:
-    """Return the first accepted windows, at most so many; ValueError where none can be asked for."""
     if split not in SHARES:
         raise ValueError(unknown("split", split, SHARES))
     if count < 1:
         raise ValueError(f"{count} windows: expected at least 1")
-    return list(islice(accepted(scenario, split, most=count * MOST_TRIED), count))
+    return list(islice(accepted(scenario, split, most=count * MAX_CANDIDATES), count))
 
 
 def _too_few(found: int, scenario: Scenario, split: Split, count: int) -> str:
-    """Say that there are not so many windows, and what to do about it."""
+    """Return the message for too few windows, with its remedies."""
     low, high = ACCEPTED_RANGE
     wanted = f" with a mean JCT / mean run time of {low}-{high} on {scenario.cluster_name}" * (
         not scenario.all_windows
@@ -82,71 +84,65 @@ def _too_few(found: int, scenario: Scenario, split: Split, count: int) -> str:
         wanted += f", which has {max(0, end - begin):,} jobs{after}"
     return (
         f"only {found} of {count} windows of {scenario.jobs} jobs were found in the {split} part{wanted}: "
-        f"ask for fewer, for smaller ones (--jobs){instead}, or the whole trace (--full-trace)"
+        f"ask for fewer, for smaller ones (--jobs){instead}, or for the full trace (--full-trace)"
     )
 
 
 def accepted(scenario: Scenario, split: Split, *, most: int) -> Iterator[Workload]:
-    """Yield the accepted windows of a split in their fixed order, looking at `most` candidates at the most."""
-    known = kept_list(scenario, split)
-    make = judged = made(scenario, split)
-    if not scenario.all_windows and not is_drawn_as_accepted(scenario):
-        judged = made(replace(scenario, **ACCEPTANCE), split)
+    """Yield the accepted windows of a split in their fixed order, out of the first `most` candidates."""
+    known = listed_ratios(scenario, split)
+    make = make_judged = table_maker(scenario, split)
+    drawn_alike = scenario.restart_cost == ACCEPTANCE["restart_cost"] and "startup" not in scenario.parts
+    if not scenario.all_windows and not drawn_alike:
+        make_judged = table_maker(replace(scenario, **ACCEPTANCE), split)
     for number in range(most):
         if not scenario.all_windows and number in known and not in_range(known[number]):
             continue
         table = make(number)
         if table is None:
             return
-        if scenario.all_windows or number in known or in_range(ratio_of(judged(number), scenario)):
+        if (
+            scenario.all_windows
+            or number in known
+            or in_range(jct_over_run_time(make_judged(number), scenario))
+        ):
             yield prepare(table, scenario, window=Window(split, number))
 
 
-def is_drawn_as_accepted(scenario: Scenario) -> bool:
-    """Tell whether what decides about acceptance is drawn as it is there."""
-    return scenario.restart_cost == ACCEPTANCE["restart_cost"] and "startup" not in scenario.parts
-
-
-def ratio_of(table: pd.DataFrame | None, scenario: Scenario) -> float:
-    """Return mean JCT / mean run time of a window that there is."""
-    assert table is not None, "what is drawn decides about no job"
-    return jct_over_run_time(table, scenario)
-
-
 def in_range(value: float) -> bool:
-    """Tell whether a window with this mean JCT / mean run time is accepted."""
+    """Return whether a window with this mean JCT / mean run time is accepted."""
     return ACCEPTED_RANGE[0] <= value <= ACCEPTED_RANGE[1]
 
 
-def jct_over_run_time(table: pd.DataFrame, scenario: Scenario) -> float:
+def jct_over_run_time(table: pd.DataFrame | None, scenario: Scenario) -> float:
     """Return mean JCT / mean run time of a filled table under SRTF with the rules of `ACCEPTANCE`.
 
-    Jobs that these cannot hold are left out: whether they stop the run is for the rules chosen to say.
+    Jobs that are infeasible under these rules are dropped.
     """
+    from gpu_cluster_gym.simulator.episode import run
+
+    assert table is not None, "the number of windows does not depend on random draws"
     workload = prepare(table, replace(scenario, drop_too_large=True, **ACCEPTANCE))
     state = run(SRTF, workload.episode()).state
     jct = state.finish_s[: len(workload.jobs)] - workload.jobs["submit_s"]
     return float(jct.mean() / workload.jobs["duration_s"].mean())
 
 
-Make = Callable[[int], pd.DataFrame | None]
+Make = Callable[[int], "pd.DataFrame | None"]
 
 
-def made(scenario: Scenario, split: Split) -> Make:
-    """Return what makes the filled table of a numbered window."""
-    return of_file(scenario, split) if scenario.trace_file else of_generator(scenario, split)
-
-
-def of_generator(scenario: Scenario, split: Split) -> Make:
-    """Return what makes the filled table of a numbered window, from a seed of its own."""
+def table_maker(scenario: Scenario, split: Split) -> Make:
+    """Return a function that makes the filled table of a numbered window, or None past the last."""
+    if scenario.trace_file:
+        return _of_file(scenario, split)
     return lambda number: generate(scenario, Window(split, number))
 
 
-def of_file(scenario: Scenario, split: Split) -> Make:
-    """Return what cuts the filled table of a numbered window out of a trace file, None past the last.
+def _of_file(scenario: Scenario, split: Split) -> Make:
+    """Return a function that cuts windows out of a trace file.
 
-    Windows that share no job come first, in random order; then those that begin half a window later, and so on, but
-    not in the test part, where each counts as a sample of its own.
+    Disjoint windows come first, in random order; then those that begin half a window later, and so on. Windows of the
+    test part are all disjoint, so that each counts as an independent sample.
     """
     table = read(scenario)
     begin, end = rows_of(table["submit_s"].to_numpy(), split)
@@ -167,7 +163,7 @@ def of_file(scenario: Scenario, split: Split) -> Make:
 
 
 def rows_of(submit_s: np.ndarray, split: Split) -> tuple[int, int]:
-    """Return the first row of a split and the row after its last: parts of the trace's time, two days apart."""
+    """Return the first row of a split and the row after its last; splits are two days apart."""
     first, last = submit_s[0], submit_s[-1]
     low, high = (first + share * (last - first) for share in SHARES[split])
     if split != "train":
@@ -177,12 +173,12 @@ def rows_of(submit_s: np.ndarray, split: Split) -> tuple[int, int]:
 
 
 def list_file(scenario: Scenario) -> Path:
-    """Return where the windows of a generator's scenario are listed with that ratio, if they are."""
+    """Return the file that lists the windows of a generator's scenario with that ratio, whether or not it exists."""
     return ACCEPTED / f"{scenario.trace_name}-{scenario.cluster_name}-{scenario.jobs}.csv"
 
 
-def kept_list(scenario: Scenario, split: Split) -> dict[int, float]:
-    """Return mean JCT / mean run time of each listed window; empty where the scenario changes jobs or arrivals."""
+def listed_ratios(scenario: Scenario, split: Split) -> dict[int, float]:
+    """Return mean JCT / mean run time by listed window; empty where the scenario changes jobs or arrivals."""
     usual = Scenario()
     changed = scenario.trace_file or any(
         getattr(scenario, field) != getattr(usual, field) for field in ("seed", "target_load", "max_duration")
@@ -196,7 +192,7 @@ def kept_list(scenario: Scenario, split: Split) -> dict[int, float]:
 
 
 def write_list(scenario: Scenario, counts: dict[Split, int]) -> Path:
-    """Simulate and list mean JCT / mean run time, and the latter, of the first so many windows of each split."""
+    """Simulate the first windows of each split and list their mean JCT / mean run time, and mean run time."""
     file = list_file(scenario)
     file.parent.mkdir(exist_ok=True)
     partial = file.with_name(f".{file.name}.{os.getpid()}")
@@ -204,10 +200,10 @@ def write_list(scenario: Scenario, counts: dict[Split, int]) -> Path:
         out = csv.writer(lines)
         out.writerow(("split", "number", "jct_over_run_time", "mean_duration_s"))
         for split, count in counts.items():
-            make = of_generator(replace(scenario, **ACCEPTANCE), split)
+            make = table_maker(replace(scenario, **ACCEPTANCE, trace_file=None), split)
             for number in range(count):
                 table = make(number)
-                assert table is not None, "a generator never ends"
+                assert table is not None, "a generator has no last window"
                 value, duration_s = jct_over_run_time(table, scenario), table["duration_s"].mean()
                 out.writerow((split, number, f"{value:.4f}", f"{duration_s:.3f}"))
     partial.replace(file)

@@ -1,30 +1,39 @@
-"""A job table made ready for a cluster: what it lacks filled in, infeasible jobs rejected before the run."""
+"""Workloads: a job table made ready for a cluster, with missing columns filled in and infeasible jobs refused.
 
+The way of a table is `load` (trace) -> `filled` (missing columns) -> `prepare` (jobs that fit, arrivals, shift) ->
+`Workload.episode`. The simulator and pandas are imported inside functions: the commands' --help imports this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from importlib import import_module
+from functools import cached_property, lru_cache, wraps
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
-import pandas as pd
 
 from gpu_cluster_gym import traces
-from gpu_cluster_gym.simulator import results
 from gpu_cluster_gym.simulator.cluster import Cluster, cluster
-from gpu_cluster_gym.simulator.episode import Episode, infeasible_jobs, lay_out
-from gpu_cluster_gym.simulator.history import History
-from gpu_cluster_gym.simulator.history import read as read_history
 from gpu_cluster_gym.simulator.jobs import gives_out_cores, jobs_array
 from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES
 from gpu_cluster_gym.simulator.physics import Physics, acting
-from gpu_cluster_gym.simulator.speed_model import NUM_TERMS
-from gpu_cluster_gym.workloads._files import kept
 from gpu_cluster_gym.workloads._scenario import FULL_TRACE, Scenario, Window
-from gpu_cluster_gym.workloads._shifts import arriving, shifted
+from gpu_cluster_gym.workloads._shifts import describe_shift, parsed, with_arrivals
 
-FITTED = Path(__file__).parent / "run_time_predictors"
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gpu_cluster_gym.simulator.episode import Episode
+    from gpu_cluster_gym.simulator.history import History
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PREDICTORS = Path(__file__).parent / "run_time_predictors"
+FILES = ("trace_file", "cluster", "run_time_predictor")
+"""Fields of a scenario that may name a file."""
 ROWS_SHOWN = 10
 RUN_TIMES = ("duration_s", "profiled_duration_s", "predicted_duration_s")
 ROUNDING = 1e-9  # of times, in seconds and as a share
@@ -32,7 +41,14 @@ ROUNDING = 1e-9  # of times, in seconds and as a share
 
 @dataclass(frozen=True)
 class Workload:
-    """Jobs on a cluster: a window, or a whole trace."""
+    """Jobs on a cluster: a window or a full trace.
+
+    table: the prepared job table
+    jobs: the same as an array of JOB
+    cluster: the machines
+    scenario: the scenario it was prepared for
+    window: its part of the trace
+    """
 
     table: pd.DataFrame
     jobs: np.ndarray
@@ -40,22 +56,26 @@ class Workload:
     scenario: Scenario
     window: Window = FULL_TRACE
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Workload":
+    def __deepcopy__(self, memo: dict[int, Any]) -> Workload:
         """Return itself: it never changes."""
         return self
 
     @cached_property
     def fits(self) -> np.ndarray:
-        """What is known of each job's speed from its profile, (jobs, terms), once an episode has asked for it."""
+        """Speed models fitted to each job's profile, (jobs, terms); filled by the first episode that needs them."""
+        from gpu_cluster_gym.simulator.speed_model import NUM_TERMS
+
         return np.zeros((len(self.jobs), NUM_TERMS))
 
     @cached_property
     def _fastest_s(self) -> np.ndarray:
-        """The least that each job can take."""
+        """Lower bound on each job's completion time, s."""
         return self.episode().fastest_s
 
     def episode(self, rows: int = 2) -> Episode:
-        """Return a fresh episode of this workload, with so many records."""
+        """Return a new episode of this workload with `rows` records."""
+        from gpu_cluster_gym.simulator.episode import Episode
+
         scenario = self.scenario
         return Episode(
             self.jobs,
@@ -68,22 +88,24 @@ class Workload:
             rows=rows,
             physics=self.physics,
             fits=self.fits,
-            history=history_of(scenario.run_time_predictor),
+            history=predictor(scenario.run_time_predictor),
         )
 
     @cached_property
     def physics(self) -> Physics:
-        """How the jobs affect one another."""
+        """Interactions of the jobs."""
         return physics_of(self.jobs, self.cluster, self.scenario)
 
     def results(self, episode: Episode) -> pd.DataFrame:
-        """Return the results table of an episode that has ended; ValueError if jobs are unfinished."""
+        """Return the results table of a finished episode; ValueError if jobs are unfinished."""
+        from gpu_cluster_gym.simulator import results
+
         self._refuse_impossible(episode)
         number, seed = self.window.number, self.scenario.seed
         return results.of_episode(self.table, episode.state, window=number, seed=seed)
 
     def _refuse_impossible(self, episode: Episode) -> None:
-        """Raise RuntimeError where a job took less time than it can in any way."""
+        """Raise RuntimeError where a job finished faster than possible."""
         count = len(self.jobs)
         finish_s = episode.state.finish_s[:count]
         took_s, least_s = finish_s - self.jobs["submit_s"], self._fastest_s
@@ -92,46 +114,95 @@ class Workload:
         if len(wrong):
             job = int(wrong[0])
             raise RuntimeError(
-                f"job {self.table['job_id'].iloc[job]} completed within {took_s[job]:g} s and cannot in less than "
-                f"{least_s[job]:g} s: something has changed the simulation behind its back"
+                f"job {self.table['job_id'].iloc[job]} completed within {took_s[job]:g} s, below its lower bound of "
+                f"{least_s[job]:g} s: the simulator's memory was changed"
             )
 
 
-def history_of(name: str | None) -> History | None:
-    """Return the figures of a fitted file: a name in `FITTED`, or a JSON file; ValueError if there is none."""
-    if name is None:
+def cached(maxsize: int) -> Callable[[F], F]:
+    """Cache a function of a scenario and further arguments, until a file that the scenario names changes."""
+
+    def decorate(function: F) -> F:
+        @lru_cache(maxsize)
+        def known(_: tuple[tuple[int, int] | None, ...], *args: Any) -> Any:
+            return function(*args)
+
+        @wraps(function)
+        def found(scenario: Scenario, *rest: Any) -> Any:
+            named = (getattr(scenario, name) for name in FILES)
+            return known(tuple(_stamp(Path(name)) if name else None for name in named), scenario, *rest)
+
+        return cast("F", found)
+
+    return decorate
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    """Return a file's time of change, ns, and its size, bytes; None where it does not exist."""
+    try:
+        found = file.stat()
+    except OSError:
         return None
-    return read_history(Path(name)) if name.endswith(".json") else kept_history(name)
+    return found.st_mtime_ns, found.st_size
+
+
+def predictor(name: str | None) -> History | None:
+    """Return a run-time predictor: a name in `PREDICTORS`, or a JSON file; ValueError for an unknown one."""
+    if name is None or not name.endswith(".json"):
+        return None if name is None else _named_predictor(name)
+    from gpu_cluster_gym.simulator.history import read
+
+    return read(Path(name))
 
 
 @lru_cache(maxsize=8)
-def kept_history(name: str) -> History:
-    """Return the figures of a file of `FITTED`, read once; ValueError if there is none of this name."""
-    known = sorted(file.stem for file in FITTED.glob("*.json"))
+def _named_predictor(name: str) -> History:
+    """Return a run-time predictor of `PREDICTORS`, read once."""
+    from gpu_cluster_gym.simulator.history import read
+
+    known = sorted(file.stem for file in PREDICTORS.glob("*.json"))
     if name not in known:
         raise ValueError(f"{traces.unknown('run-time predictor', name, known)}, or a file that ends in .json")
-    return read_history(FITTED / f"{name}.json")
+    return read(PREDICTORS / f"{name}.json")
 
 
 def physics_of(jobs: np.ndarray, machines: Cluster, scenario: Scenario) -> Physics:
-    """Return how jobs affect one another on a cluster."""
-    typed = "gpu_types" in scenario.parts and len({*machines.types, GPU_TYPES[0]}) > 1
-    return physics(scenario, cores=gives_out_cores(jobs, scenario.parts), typed=typed)
+    """Return the interactions of jobs on a cluster; cores may be allocated without affecting speed."""
+    parts = scenario.parts
+    return Physics(
+        **acting(scenario, parts),
+        cores=gives_out_cores(jobs, parts),
+        bandwidth="bandwidth" in parts,
+        links="links" in parts,
+        typed="gpu_types" in parts and len({*machines.types, GPU_TYPES[0]}) > 1,
+    )
 
 
-def physics(scenario: Scenario, *, cores: bool, typed: bool) -> Physics:
-    """Return the physics of a scenario; cores may be given out without deciding about speed."""
-    numbers = acting(scenario, scenario.parts)
-    on = scenario.parts
-    return Physics(**numbers, cores=cores, bandwidth="bandwidth" in on, links="links" in on, typed=typed)
+def load(
+    trace: str | None = None, file: str | PathLike[str] | None = None, *, seed: int, jobs: int | None = None
+) -> pd.DataFrame:
+    """Return the job table of a trace, or of a named workload that generates its own jobs; see `traces.load`.
+
+    ValueError lists the names.
+    """
+    if trace is None or trace in traces.names():
+        return traces.load(trace, file, seed=seed, jobs=jobs)
+    known = traces.available("workloads")
+    found = traces.provider("workloads", trace, "trace") if trace in known else None
+    if not hasattr(found, "trace"):
+        providers = {name: traces.provider("workloads", name, "workload") for name in known}
+        generating = [name for name, each in providers.items() if hasattr(each, "trace")]
+        raise ValueError(traces.unknown("trace", trace, (*traces.names(), *generating)))
+    table: pd.DataFrame = found.trace(file, seed=seed, jobs=jobs)
+    return table
 
 
 def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFrame:
-    """Cap run times as asked and fill in what the trace lacks."""
+    """Cap run times as requested and fill in columns that the trace lacks."""
     machines = cluster(scenario.cluster_name)
     if scenario.max_duration is not None:
-        longest, told = scenario.max_duration, [name for name in RUN_TIMES if name in table]
-        capped = table.assign(**{name: table[name].clip(upper=longest) for name in told})
+        longest, present = scenario.max_duration, [name for name in RUN_TIMES if name in table]
+        capped = table.assign(**{name: table[name].clip(upper=longest) for name in present})
         capped.attrs = table.attrs
         table = capped
     own = {name: value for name, value in vars(scenario).items() if name != "seed"}
@@ -139,67 +210,84 @@ def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFram
         own |= {"duty_error": 0.0, "memory_error": 0.0}
     own |= {"seed": seed, "largest_gpu_gib": machines.largest_gpu_gib}
     own |= {"cores_per_gpu": max(1, int(machines.cores_per_gpu))}
-    filled_table = traces.fill(table, **own)
-    return (
-        started_apart(filled_table)
-        if "startup" in scenario.parts and "startup_s" not in table
-        else filled_table
-    )
+    complete = traces.fill(table, **own)
+    separate = "startup" in scenario.parts and "startup_s" not in table
+    return _without_startup(complete) if separate else complete
 
 
-def started_apart(table: pd.DataFrame) -> pd.DataFrame:
-    """Return filled jobs with start-ups of half their estimated run time at most, which are taken out of run times.
+def _without_startup(table: pd.DataFrame) -> pd.DataFrame:
+    """Return filled jobs with start-ups subtracted from their run times, since a log counts both.
 
-    A log counts both. Estimates are of the rest too; half of each is left at least.
+    A start-up is at most half the estimated run time, and at least half of each run time is left.
     """
     startup_s = np.minimum(table["startup_s"], table["profiled_duration_s"] / 2)
     rest = {name: np.maximum(table[name] - startup_s, table[name] / 2) for name in RUN_TIMES}
-    apart = table.assign(startup_s=startup_s, **rest)
-    apart.attrs = table.attrs
-    return apart
+    separate = table.assign(startup_s=startup_s, **rest)
+    separate.attrs = table.attrs
+    return separate
 
 
 def prepare(table: pd.DataFrame, scenario: Scenario, *, window: Window = FULL_TRACE) -> Workload:
     """Return a filled job table as a workload.
 
-    ValueError lists the jobs that the empty cluster could never hold, unless they are to be dropped.
+    Jobs that the empty cluster could never hold are dropped where the scenario says so; else ValueError lists them.
     """
     if scenario.shift is not None:
         return shifted(prepare(table, replace(scenario, shift=None), window=window), scenario.shift)
     machines = cluster(scenario.cluster_name)
     if "cpu_jobs" not in scenario.parts:
-        table = without(
+        table = _without(
             table, (table["num_gpus"] == 0).to_numpy(), "CPU jobs taken out, since cpu_jobs is off"
         )
     jobs = jobs_array(table, machines, scenario.parts)
-    taken = without_too_large(table, jobs, scenario, machines)
+    physics = physics_of(jobs, machines, scenario)
+    infeasible = _infeasible(jobs, machines, scenario, physics)
+    if infeasible.any():  # cores depend on the jobs that are left, so these are laid out again
+        return prepare(_without_infeasible(table, infeasible, scenario, machines), scenario, window=window)
+    physics.check(scenario.placement)
     if scenario.target_load is not None:
-        taken = scale_arrivals(taken, machines.num_gpus, scenario.target_load)
-    if taken is not table:
-        jobs = jobs_array(taken, machines, scenario.parts)
-    work = Workload(taken, jobs, machines, scenario, window)
-    work.physics.check(scenario.placement)
-    return work
+        times = scaled_arrivals(table, machines.num_gpus, scenario.target_load)
+        table = table.assign(**times)
+        for name, seconds in times.items():
+            jobs[name] = seconds
+    return Workload(table, jobs, machines, scenario, window)
 
 
-def without_too_large(
-    table: pd.DataFrame, jobs: np.ndarray, scenario: Scenario, machines: Cluster
+def shifted(workload: Workload, shift: str) -> Workload:
+    """Return the same window under a shift; it keeps its number. ValueError where the shift would change nothing."""
+    kind, strength = parsed(shift)
+    scenario = workload.scenario
+    if not kind.applies(scenario):
+        raise ValueError(f"shift {shift}: {describe_shift(shift)} would change nothing in this scenario")
+    rng = traces.stream(scenario.seed, "shift of estimates", *workload.window)
+    table = workload.table.assign(**kind.columns(workload.table, strength, rng))
+    table.attrs = workload.table.attrs
+    fields = kind.fields(scenario)
+    found = prepare(table, replace(scenario, target_load=None, shift=None, **fields), window=workload.window)
+    return replace(found, scenario=replace(scenario, shift=shift, **fields))
+
+
+def _infeasible(jobs: np.ndarray, machines: Cluster, scenario: Scenario, physics: Physics) -> np.ndarray:
+    """Return which jobs the empty cluster could never hold, by the placement rule itself."""
+    from gpu_cluster_gym.simulator.episode import infeasible_jobs, lay_out
+
+    states = lay_out(jobs, machines, scenario.placement, **physics.fields(machines))
+    return np.isin(np.arange(len(jobs)), infeasible_jobs(states, jobs))
+
+
+def _without_infeasible(
+    table: pd.DataFrame, infeasible: np.ndarray, scenario: Scenario, machines: Cluster
 ) -> pd.DataFrame:
-    """Return the jobs that the empty cluster could hold; ValueError lists the others unless they are to be dropped."""
-    meeting = physics_of(jobs, machines, scenario)
-    too_large = infeasible_jobs(lay_out(jobs, machines, scenario.placement, **meeting.fields(machines)), jobs)
-    if not len(too_large):
-        return table
+    """Return the table without infeasible jobs; ValueError unless the scenario drops them and some are left."""
     if not scenario.drop_too_large:
-        raise ValueError(too_large_message(table, too_large, machines))
-    if len(too_large) == len(table):
+        raise ValueError(_infeasible_message(table, np.flatnonzero(infeasible), machines))
+    if infeasible.all():
         raise ValueError(f"none of the {len(table)} jobs can ever run on {machines.name}")
-    gone = np.isin(np.arange(len(table)), too_large)
-    return without(table, gone, "jobs larger than the cluster dropped")
+    return _without(table, infeasible, "jobs larger than the cluster dropped")
 
 
-def without(table: pd.DataFrame, gone: np.ndarray, why: str) -> pd.DataFrame:
-    """Return the table without some jobs, and a note of how many; ValueError if none is left."""
+def _without(table: pd.DataFrame, gone: np.ndarray, why: str) -> pd.DataFrame:
+    """Return the table without some jobs, with a note of their number; ValueError if none is left."""
     if not gone.any():
         return table
     if gone.all():
@@ -209,8 +297,7 @@ def without(table: pd.DataFrame, gone: np.ndarray, why: str) -> pd.DataFrame:
     return smaller
 
 
-def too_large_message(table: pd.DataFrame, rows: np.ndarray, machines: Cluster) -> str:
-    """Say which jobs the empty cluster could never hold."""
+def _infeasible_message(table: pd.DataFrame, rows: np.ndarray, machines: Cluster) -> str:
     shown = table.iloc[rows[:ROWS_SHOWN]]
     each = [
         f"  job {job} (row {row + 1}): "
@@ -235,53 +322,33 @@ def too_large_message(table: pd.DataFrame, rows: np.ndarray, machines: Cluster) 
 
 
 def capped_load(table: pd.DataFrame, gpus: int, factor: float = 1.0) -> float:
-    """Return sum(g x min(d, T)) / (GPUs x T), T the span of the arrivals stretched by `factor`."""
+    """Return sum(g x min(d, T)) / (GPUs x T), where T is the span of the arrivals stretched by `factor`."""
     span = float(table["submit_s"].iloc[-1] - table["submit_s"].iloc[0]) * factor
     work = float((table["num_gpus"] * table["duration_s"].clip(upper=span)).sum())
     return work / (gpus * span) if span > 0 else np.inf
 
 
-def scale_arrivals(table: pd.DataFrame, gpus: int, load: float) -> pd.DataFrame:
-    """Stretch the gaps between submissions so that the capped load becomes `load`; ValueError if none would do.
+def scaled_arrivals(table: pd.DataFrame, gpus: int, load: float) -> dict[str, Any]:
+    """Return columns with gaps between submissions stretched until the capped load is `load`.
 
-    Deadlines move with the submissions.
+    Deadlines move with the submissions. ValueError if no factor reaches the load.
     """
     low, high = 1e-6, 1e6
-    for _ in range(100):
+    for _ in range(100):  # bisection, geometric: the load falls as the factor grows
         factor = (low * high) ** 0.5
         low, high = (factor, high) if capped_load(table, gpus, factor) > load else (low, factor)
-    if not abs(capped_load(table, gpus, high) - load) <= 1e-6 * load:  # nor is it NaN
+    if not abs(capped_load(table, gpus, high) - load) <= 1e-6 * load:  # also refuses NaN
         most = table["num_gpus"].sum() / gpus
         raise ValueError(
             f"no scaling of arrivals gives a load of {load:g}: {len(table)} jobs reach {most:.3g} at most"
         )
     first = table["submit_s"].iloc[0]
-    return table.assign(**arriving(table, first + (table["submit_s"] - first) * high))
+    return dict(with_arrivals(table, first + (table["submit_s"] - first) * high))
 
 
-def load(
-    trace: str | None = None, file: str | PathLike[str] | None = None, *, seed: int, jobs: int | None = None
-) -> pd.DataFrame:
-    """Return the job table of a trace, or of a named workload that brings jobs of its own; see `traces.load`.
-
-    ValueError names those that exist.
-    """
-    if trace is None or trace in traces.names():
-        return traces.load(trace, file, seed=seed, jobs=jobs)
-    invented = [
-        name
-        for name in traces.modules("workloads")
-        if hasattr(import_module(f"gpu_cluster_gym.workloads.{name}"), "trace")
-    ]
-    if trace not in invented:
-        raise ValueError(traces.unknown("trace", trace, (*traces.names(), *invented)))
-    table: pd.DataFrame = traces.find("workloads", trace, "trace")(file, seed=seed, jobs=jobs)
-    return table
-
-
-@kept(2)
+@cached(2)
 def read(scenario: Scenario) -> pd.DataFrame:
-    """Return the filled jobs of a scenario's trace file, read once as long as it stays as it is."""
+    """Return the filled jobs of a scenario's trace file, read again only when it changes."""
     table = load(scenario.trace_name, scenario.trace_file, seed=scenario.seed)
     return filled(table, scenario, seed=scenario.seed)
 

@@ -1,18 +1,18 @@
-"""Jobs for CODA's regime: a day of training that waits for its input, beside CPU jobs that take cores and bandwidth.
+"""Jobs for CODA's regime: a day of training that waits for input, alongside CPU jobs that take cores and bandwidth.
 
 From CODA's abstract: clusters run DNN training and CPU jobs; the cores that training needs differ by model and GPU
-count; CPU jobs disturb training through what they share, such as memory bandwidth. Its cluster and trace are not
+count; CPU jobs disturb training through shared resources such as memory bandwidth. Its cluster and trace are not
 public. Inferred: ten nodes of eight GPUs and 40 cores, and the figures below.
 
 Our assumptions: all rates, shares and distributions. The nine models are those of `data/models.csv` whose input need
 was fitted to Synergy's measurements, which are the only public curves of speed over cores: four of vision, two of
-speech and audio, three of language. Two that Synergy measured are left out: alexnet, which could use some 40 cores a
+speech and audio, three of language. Two of Synergy's models are left out: alexnet, which could use some 40 cores per
 GPU, all that a node has, and the language model lstm, to keep nine. Synergy trained in mixed precision and so do these
-jobs, else the GPUs would be too slow to need the cores that its curves show. Users ask for cores at random, but an
-8-GPU job for no more than five a GPU, which is its whole node; `duration_s` is the run time with the cores asked.
+jobs; otherwise the GPUs would be too slow to need the cores that its curves show. Users ask for cores at random, but
+for an 8-GPU job for at most five per GPU, which is its whole node; `duration_s` is the run time with the cores asked.
 
-Run times are drawn, and the load of 1.1 is counted, with plenty of cores: then more work is offered than any policy
-gets done in the day, so that utilisation tells how well the GPUs are fed and not how many jobs came.
+Run times are drawn, and the load of 1.1 is counted, with plenty of cores. More work is then offered than any policy
+completes in the day, so that utilisation shows how well the GPUs are fed and not how many jobs arrived.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import pandas as pd
 
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.traces import check, fill, first, models, stream
-from gpu_cluster_gym.workloads._invented import count, invented
+from gpu_cluster_gym.workloads._generated import generated, num_jobs
 from gpu_cluster_gym.workloads._scenario import Scenario
 
 Floats = npt.NDArray[np.float64]
@@ -41,34 +41,34 @@ MACHINES = cluster("10x8-40c")
 NODE_CORES = MACHINES.node_cores[0]
 WIDTHS, WIDTH_SHARES = (1, 2, 4, 8), (0.5, 0.2, 0.2, 0.1)
 GPU_LOAD, GPU_RUN_S = 1.1, 5_400.0
-ASKED_CORES = (1, 2, 3, 4, 8)  # a GPU, as their users ask; at most what the node has for each GPU of the job
-CPU_LOAD, CPU_RUN_S, CPU_MOST_CORES = 0.25, 900.0, 16  # load: of all cores
+ASKED_CORES = (1, 2, 3, 4, 8)  # per GPU, as users ask; at most the node's cores per GPU of the job
+CPU_LOAD, CPU_RUN_S, CPU_MAX_CORES = 0.25, 900.0, 16  # load: of all cores
 HEAVY_SHARE = 0.2  # of the CPU jobs
-HEAVY_GBS = 12.5  # that a core of them draws: about all it can, as in STREAM
+HEAVY_GBS = 12.5  # per core: about the maximum, as in STREAM
 USERS = 20
 
 scenario = Scenario(
     trace="coda_mix",
     cluster=MACHINES.name,
     physics="memory,preemption,locality,cores,bandwidth,cpu_jobs",
-    jobs=4_000,  # more than a day brings, which is 1,700: all of them
+    jobs=4_000,  # more than the 1,700 of a day, so all of them
     all_windows=True,
 )
 
 
 def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | None = None) -> pd.DataFrame:
-    """Return a day's invented jobs, or the first `jobs` of them, decided by `seed`."""
-    count(file, jobs, usual=0)  # a day brings what it brings
+    """Return a day's generated jobs, or the first `jobs` of them, determined by `seed`."""
+    num_jobs(file, jobs, default=0)  # a day has no fixed number
     both = pd.concat([_gpu_jobs(seed), _cpu_jobs(seed)]).sort_values("submit_s", ignore_index=True)
     users = stream(seed, "coda users").integers(USERS, size=len(both))
-    table = invented(both.assign(user=[f"user-{number:02}" for number in users]), "CODA")
+    table = generated(both.assign(user=[f"user-{number:02}" for number in users]), "CODA")
     return first(with_heavy(table, HEAVY_SHARE, seed), jobs)
 
 
 def with_heavy(table: pd.DataFrame, share: float, seed: int) -> pd.DataFrame:
-    """Return the jobs of `trace` with another share of CPU jobs that are heavy on bandwidth, and all else as it is.
+    """Return the jobs of `trace` with another share of bandwidth-heavy CPU jobs, otherwise unchanged.
 
-    With the seed of the trace, the heavy jobs of a smaller share are among those of a larger one.
+    With the seed of the trace, the heavy jobs of a smaller share are a subset of those of a larger one.
     """
     on_cpu = (table["kind"] == "cpu").to_numpy()
     heavy = stream(seed, "coda heavy").random(int(on_cpu.sum())) < share
@@ -80,7 +80,7 @@ def with_heavy(table: pd.DataFrame, share: float, seed: int) -> pd.DataFrame:
 def iteration_s(
     compute_s: Floats, input_core_s: Floats, sync_gb: Floats, gpus: Ints, cores: Floats
 ) -> Floats:
-    """Return the seconds of an iteration alone on one node with so many cores a GPU."""
+    """Return the seconds of an iteration alone on one node with `cores` cores per GPU."""
     computing = np.maximum(compute_s, input_core_s / cores)
     exchange = 2 * (gpus - 1) / gpus * sync_gb / MACHINES.intra_gbs + MACHINES.intra_ms / 1000 * (gpus - 1)
     return computing + np.where(sync_gb > 0, exchange, 0.0)
@@ -110,7 +110,7 @@ def _gpu_jobs(seed: int) -> pd.DataFrame:
 
 
 def _trained_fast(table: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return the jobs with what their models need, in mixed precision, at batch sizes drawn about the defaults."""
+    """Return the jobs with their models' needs in mixed precision, at batch sizes drawn around the defaults."""
     at_fp32 = fill(table, seed=seed, largest_gpu_gib=MACHINES.largest_gpu_gib)
     profile = models().loc[table["model"]]
     whole_ms = at_fp32["active_ms"] + at_fp32["idle_ms"]
@@ -123,7 +123,7 @@ def _trained_fast(table: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 
 def _with_cores(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the jobs with run times at the cores asked, from those with plenty of cores."""
+    """Convert run times with plenty of cores to run times with the cores asked for."""
     gpus = table["num_gpus"].to_numpy()
     compute_s = (table["active_ms"] + table["idle_ms"]).to_numpy() / 1000
     needs = compute_s, table["input_core_s"].to_numpy(), table["sync_gb"].to_numpy(), gpus
@@ -134,7 +134,7 @@ def _with_cores(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cpu_jobs(seed: int) -> pd.DataFrame:
-    each = (1 + CPU_MOST_CORES) / 2 * CPU_RUN_S
+    each = (1 + CPU_MAX_CORES) / 2 * CPU_RUN_S
     submit_s = _arrivals(stream(seed, "coda cpu arrivals"), CPU_LOAD * sum(MACHINES.node_cores) / each)
     number = len(submit_s)
     none = dict.fromkeys(
@@ -148,7 +148,7 @@ def _cpu_jobs(seed: int) -> pd.DataFrame:
             "duration_s": stream(seed, "coda cpu lengths").exponential(CPU_RUN_S, number),
             "kind": "cpu",
             "model": "none",
-            "cpu_cores": stream(seed, "coda cpu cores").integers(1, CPU_MOST_CORES + 1, number),
+            "cpu_cores": stream(seed, "coda cpu cores").integers(1, CPU_MAX_CORES + 1, number),
             **none,
         }
     )

@@ -1,15 +1,15 @@
-"""Jobs on which four levers count at once: sharing GPUs, preempting, sizing jobs, and dividing CPU cores.
+"""Jobs on which four levers matter at once: sharing GPUs, preemption, elastic sizes, and allocation of CPU cores.
 
-Half an invented day of a small shared cluster. No figure is fitted to how any policy does (`docs/mixed.md` has the
-source of each). The jobs are those of `workloads/_small_cluster.py`; here is when they come, and what a restart costs:
+Half a generated day of a small shared cluster. No figure is fitted to the results of any policy (`docs/mixed.md` has
+the source of each). The jobs are those of `workloads/_small_cluster.py`, with:
 
 - arrivals: a rate that swings by 60 % once (from the mean, the busiest and quietest hours are 2.0 and 0.5 times it in
   Philly, 1.7 and 0.2 in Venus); submissions are spread so that every episode is offered the same load, which counts
-  both on GPUs that are not shared;
+  GPUs that are not shared;
 - restarts: at high cost.
 
-Two jobs slow each other down as Gavel measured it on V100s, and by a fixed 4 % per co-located job (Lucid's pairs: 3 to
-5 %). Nothing fails, for that is no lever.
+Two jobs slow each other down as Gavel measured on V100s, and by a fixed 4 % per co-located job (Lucid's pairs: 3 to
+5 %). There are no failures, since they are no lever.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pandas as pd
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.physics import CONTENTION_OF_EXCESS
 from gpu_cluster_gym.traces import stream
-from gpu_cluster_gym.workloads._invented import count
+from gpu_cluster_gym.workloads._generated import num_jobs
 from gpu_cluster_gym.workloads._scenario import Scenario
 from gpu_cluster_gym.workloads._small_cluster import PHYSICS, Floats, small_cluster
 
@@ -46,18 +46,18 @@ scenario = Scenario(
 
 
 def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | None = None) -> pd.DataFrame:
-    """Return `jobs` (default 240) invented jobs, decided by `seed`."""
+    """Return `jobs` (default 240) generated jobs, determined by `seed`."""
     hour = stream(seed, "mixed hour").random()
 
     def when(level: Floats, span_s: float) -> Floats:
         return span_s * _moments(level, hour)
 
-    number = count(file, jobs, JOBS)
+    number = num_jobs(file, jobs, JOBS)
     return small_cluster("mixed", seed, number, gpus=MACHINES.num_gpus, load=LOAD, when=when)
 
 
 def _moments(level: Floats, hour: float) -> Floats:
-    """Return when, from 0 to 1, such shares of all have come; the rate is 1 + SWING sin, from some hour on."""
+    """Return the times, 0 to 1, by which shares `level` have arrived at a rate of 1 + SWING sin, from `hour` on."""
     at, turn = np.linspace(0, 1, 1001), 2 * np.pi
-    come = at + SWING * (np.cos(turn * hour) - np.cos(turn * (at + hour))) / turn
-    return np.interp(level, come, at)
+    arrived = at + SWING * (np.cos(turn * hour) - np.cos(turn * (at + hour))) / turn
+    return np.interp(level, arrived, at)

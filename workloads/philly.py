@@ -1,4 +1,4 @@
-"""The default: windows of 512 jobs of Philly's generator on 8 nodes of 8 GPUs, with every lever of jobs on GPUs."""
+"""The default: windows of 512 jobs of Philly's generator on 8 nodes of 8 GPUs, with all effects on GPU jobs."""
 
 from gpu_cluster_gym.workloads._scenario import Scenario
 

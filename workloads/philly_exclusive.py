@@ -1,4 +1,4 @@
-"""The classic problem on the same jobs: each GPU has one job, which nothing slows; order and preemption count."""
+"""The classic problem on the jobs of `philly`: exclusive GPUs and constant speed; order and preemption matter."""
 
 from gpu_cluster_gym.workloads._scenario import Scenario
 

@@ -1,4 +1,4 @@
-"""Small windows: 256 jobs on 4 nodes of 8 GPUs, without the few gangs that are larger."""
+"""Small windows: 256 jobs on 4 nodes of 8 GPUs, without the few gangs that do not fit."""
 
 from gpu_cluster_gym.workloads._scenario import Scenario
 

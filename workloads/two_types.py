@@ -1,15 +1,15 @@
-"""GPUs of two generations: half V100s, half K80s, under jobs that lose very differently by the older ones.
+"""GPUs of two generations, half V100s and half K80s, with jobs that differ in their slowdown on the older ones.
 
-Clusters grow by generations. Gavel (OSDI 2020) was measured on V100s, P100s and K80s, in its simulations on as many of
-each (from memory, not checked against the paper). Of these the first and last are furthest apart: a K80 has 0.08 to 0.2
-of a V100's speed for most models of `traces/data/models.csv`, half of it in reinforcement learning, 1.4 times it for
-one recommender. P100s lie between 0.54 and 0.9 for all but that one, which leaves less to choose; most figures of later
+Clusters grow by generations. Gavel (OSDI 2020) was measured on V100s, P100s and K80s, and simulated equal numbers of
+each (from memory, not checked against the paper). The first and the last differ most: a K80 has 0.08 to 0.2 of a V100's
+speed for most models of `traces/data/models.csv`, half of it in reinforcement learning, 1.4 times it for one
+recommender. P100s lie between 0.54 and 0.9 for all but that model, which leaves less to choose; most figures of later
 types are estimates.
 
 Weighted by the generator's GPU-seconds a K80 is about 0.2 of a V100, so these 64 GPUs are worth 38. `philly` has eight
-jobs for each of its GPUs; 304 are eight for each V100's worth here, as they come and as long as they are. Windows
-are not chosen: the measure by which they would be takes all GPUs to be alike. A K80 has 12 GB, so some jobs must have
-a V100. Locality is off: the placement rules keep whatever fits a node on one, so that it would change little.
+jobs per GPU; 304 jobs are eight per V100-equivalent here. Arrivals and run times are unscaled. All windows count,
+because the measure of acceptance assumes equal GPUs. A K80 has 12 GB, so some jobs require a V100. Locality is off: the
+placement rules keep every job that fits on one node there, so that it would change little.
 """
 
 from gpu_cluster_gym.workloads._scenario import Scenario

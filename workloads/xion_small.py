@@ -1,10 +1,11 @@
-"""Jobs for Xion's regime: short ones of like length on few slots, where pausing and loading cost a fifth of a job.
+"""Jobs for Xion's regime: short ones of similar length on few slots, where a pause and a load cost a fifth of a job.
 
-From Xion's abstract: pausing and loading cost up to hundreds of seconds, and then preferring short jobs stops paying.
-Its jobs and machines are not public; all figures below are our assumptions. They were found by looking for where the
-claims hold: on longer jobs, lighter overheads or wider gangs they do not, as `python evaluate.py --paper xion` prints.
-Poisson arrivals, lognormal lengths, each job fills one slot (one GPU), and pause + load is lognormal, split 40 to 60.
-Slots are placement-insensitive: a paused job may resume in either, and SRTF always pauses the job with most left.
+From Xion's abstract: pausing and loading cost up to hundreds of seconds, and then preferring short jobs stops paying
+off. Its jobs and machines are not public; all figures below are our assumptions. They were found by searching for a
+regime in which the claims hold: with longer jobs, smaller overheads or wider gangs they do not, as
+`python evaluate.py --paper xion` prints. Arrivals are Poisson, lengths lognormal, each job fills one slot (one GPU),
+and pause + load is lognormal, split 40 to 60. Slots are placement-insensitive: a paused job may resume in either, and
+SRTF always pauses the job with the longest remaining time.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ import pandas as pd
 
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.traces import stream
-from gpu_cluster_gym.workloads._invented import count, invented
+from gpu_cluster_gym.workloads._generated import generated, num_jobs
 from gpu_cluster_gym.workloads._scenario import Scenario
 
 MACHINES = cluster("1x2")  # two slots
 JOBS = 120
 LOAD = 0.8  # of the slots, on average
 MEAN_S, CV = 900.0, 0.7
-OVERHEAD_S, OVERHEAD_SPREAD = 200.0, 0.7  # median of pause + load, deviation of its logarithm
+OVERHEAD_S, OVERHEAD_SPREAD = 200.0, 0.7  # median of pause + load, standard deviation of its log
 PAUSE_SHARE = 0.4
 
 scenario = Scenario(
@@ -37,8 +38,8 @@ scenario = Scenario(
 
 
 def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | None = None) -> pd.DataFrame:
-    """Return `jobs` (default 120) invented jobs of one GPU, decided by `seed`."""
-    number = count(file, jobs, JOBS)
+    """Return `jobs` (default 120) generated jobs of one GPU, determined by `seed`."""
+    number = num_jobs(file, jobs, JOBS)
     gaps = stream(seed, "xion arrivals").exponential(MEAN_S / (LOAD * MACHINES.num_gpus), number)
     spread = np.sqrt(np.log1p(CV**2))
     lengths = stream(seed, "xion lengths").lognormal(np.log(MEAN_S) - spread**2 / 2, spread, number)
@@ -53,15 +54,15 @@ def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | Non
             "load_s": (1 - PAUSE_SHARE) * overhead,
         }
     )
-    return invented(table, "Xion")
+    return generated(table, "Xion")
 
 
 def with_overhead(table: pd.DataFrame, median_s: float) -> pd.DataFrame:
-    """Return the jobs of `trace` with another median of pause + load, and all else as it is."""
+    """Return the jobs of `trace` with another median of pause + load, otherwise unchanged."""
     scale = median_s / OVERHEAD_S
     return table.assign(pause_s=scale * table["pause_s"], load_s=scale * table["load_s"])
 
 
 def with_load(table: pd.DataFrame, load: float) -> pd.DataFrame:
-    """Return the jobs of `trace` at another load: the same, further apart or closer together."""
+    """Return the jobs of `trace` at another load: further apart or closer together."""
     return table.assign(submit_s=table["submit_s"] * LOAD / load)

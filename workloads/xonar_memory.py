@@ -1,4 +1,4 @@
-"""Xonar's experiment with jobs above 8 GB alone: more than a third of the pairs would run over a GPU's memory."""
+"""Xonar's experiment with jobs above 8 GB only: more than a third of the pairs would overflow a GPU's memory."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from os import PathLike
 import pandas as pd
 
 from gpu_cluster_gym.workloads import xonar_mix
-from gpu_cluster_gym.workloads._invented import count
-from gpu_cluster_gym.workloads._xonar_like import generate
+from gpu_cluster_gym.workloads._generated import num_jobs
 
 ABOVE_GIB = (
-    8.0  # our choice: two such jobs overflow a GPU of 32 GiB in 36 % of pairs, against 12 % of any two
+    8.0  # our choice: two such jobs overflow a GPU of 32 GiB in 36 % of pairs, against 12 % of all pairs
 )
 
 scenario = replace(xonar_mix.scenario, trace="xonar_memory")
 
 
 def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | None = None) -> pd.DataFrame:
-    """Return `jobs` (default 10) invented jobs of two GPUs and more than 8 GiB on each, decided by `seed`."""
-    return generate(seed, count(file, jobs, xonar_mix.JOBS), above_gib=ABOVE_GIB)
+    """Return `jobs` (default 10) generated jobs of two GPUs and more than 8 GiB on each, determined by `seed`."""
+    return xonar_mix.generate(seed, num_jobs(file, jobs, xonar_mix.JOBS), above_gib=ABOVE_GIB)

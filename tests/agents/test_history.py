@@ -14,7 +14,7 @@ from gpu_cluster_gym.simulator.history import nearest
 from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
 from gpu_cluster_gym.simulator.kernel.union.estimates import PROFILE_WIDTH as WIDTH
 from gpu_cluster_gym.workloads import Scenario, full_trace, named, windows
-from gpu_cluster_gym.workloads._workload import FITTED, history_of
+from gpu_cluster_gym.workloads._workload import PREDICTORS, predictor
 from tests.cases import tiny
 
 WITHIN, BETWEEN, GOOD_ERROR, BAD_ERROR = 0.3, 1.2, 0.2, 0.9
@@ -82,9 +82,9 @@ def test_it_is_written_down_what_a_view_shows(tmp_path: Path) -> None:
     assert fit(rows, cores=False).history.within > 0
 
 
-@pytest.mark.parametrize("name", sorted(file.stem for file in FITTED.iterdir()))
+@pytest.mark.parametrize("name", sorted(file.stem for file in PREDICTORS.iterdir()))
 def test_what_is_kept_is_of_a_workload_and_can_be_read(name: str) -> None:
-    history = history_of(name)
+    history = predictor(name)
     assert history is not None
     assert history.cells
     assert name in history.fitted_on

@@ -20,7 +20,7 @@ from gpu_cluster_gym.envs.steer import WEIGHTS
 from gpu_cluster_gym.simulator.choice import ChoiceError
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.rule_policy import Steered
-from gpu_cluster_gym.workloads import VARIED, Scenario, applicable, in_words, named
+from gpu_cluster_gym.workloads import TRAINING_SHIFTS, Scenario, applicable, describe_shift, named
 from tests.cases import tiny
 from tests.cases.crowd import crowded
 
@@ -104,8 +104,11 @@ def test_an_agent_learns_under_shifts_too(scenario: Scenario, tmp_path: Path) ->
     seen: list[Validated] = []
     few = replace(FEW, also=(), vary=True, validation_windows=5, environments=9, batch=54)
     learner = learner_of(scenario, few)
-    shifts = [f"own, {in_words(each)}" for each in applicable(scenario, VARIED)]
-    assert [each.shift for each in learner.scenarios.values()] == [None, *applicable(scenario, VARIED)]
+    shifts = [f"own, {describe_shift(each)}" for each in applicable(scenario, TRAINING_SHIFTS)]
+    assert [each.shift for each in learner.scenarios.values()] == [
+        None,
+        *applicable(scenario, TRAINING_SHIFTS),
+    ]
     learn(scenario, few, tmp_path, validated=seen.append)
     last = seen[-1].greedy
     assert list(last.on) == ["own", *shifts]
@@ -126,10 +129,10 @@ def test_all_workloads_are_varied(scenario: Scenario) -> None:
     other = named("xonar_memory")
     found = learner_of(scenario, several).scenarios
     expected = ["own", "xonar_memory"]
-    expected += [f"own, {in_words(each)}" for each in applicable(scenario, VARIED)]
-    fewer = applicable(other, VARIED)
-    expected += [f"xonar_memory, {in_words(each)}" for each in fewer]
-    assert 0 < len(fewer) < len(applicable(scenario, VARIED))
+    expected += [f"own, {describe_shift(each)}" for each in applicable(scenario, TRAINING_SHIFTS)]
+    fewer = applicable(other, TRAINING_SHIFTS)
+    expected += [f"xonar_memory, {describe_shift(each)}" for each in fewer]
+    assert 0 < len(fewer) < len(applicable(scenario, TRAINING_SHIFTS))
     assert list(found) == expected
     assert found["xonar_memory, load x 0.9"] == replace(other, shift="load=0.9")
 

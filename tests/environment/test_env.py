@@ -102,7 +102,7 @@ def test_an_unknown_field_of_the_scenario_is_answered_with_the_nearest() -> None
     ("wrong", "said"),
     [
         ("busi", r"scenario 'busi': expected a dict of .* by workload='busi'; did you mean 'busy'\?"),
-        ({"workload": "busy"}, "'workload'; name it beside, by the keyword workload="),
+        ({"workload": "busy"}, "'workload' is not one of its fields; pass it as the keyword workload="),
         (3, "3: expected a dict of fields of Scenario"),
     ],
     ids=["a name", "a name inside", "a number"],

@@ -1,4 +1,4 @@
-"""Whoever tries to see the truth, or to change it, through what a policy is handed, fails or is found out."""
+"""A policy that tries to see or change the truth through its view fails or is detected."""
 
 import itertools
 import re
@@ -45,7 +45,7 @@ def halfway(load: Workload, instants: int = 12) -> Episode:
 
 
 def reached(thing: Any, depth: int = DEEP, known: set[int] | None = None) -> Iterator[Any]:
-    """Yield all that attributes lead to, private ones and `base` included, and what containers hold.
+    """Yield all objects reachable by attributes, private ones and `base` included, and by items of containers.
 
     What Python itself is made of is left out: classes, functions and modules lead to everything.
     """
@@ -111,7 +111,7 @@ def vars_of(thing: Any) -> set[str]:
 
 
 def test_this_search_finds_what_was_open_once(load: Workload) -> None:
-    """A plain read-only view of a field leads to the record by its base."""
+    """An ordinary read-only view of a field leads to the record by its base, which the search finds."""
     episode = halfway(load)
     plain = episode.jobs["submit_s"].view()
     plain.flags.writeable = False
@@ -150,7 +150,7 @@ CHEATS = (by_base, by_flag, by_memoryview, by_private_names, by_readings)
 
 
 class Cheater:
-    """First in, first out, but for trying to change what is simulated at each instant."""
+    """A policy that repeats another and tries to change the simulation at each instant."""
 
     def __init__(self, cheat: Callable[[View], None]) -> None:
         self.cheat, self.failed = cheat, 0
@@ -179,7 +179,7 @@ ORACLE = Ranking("true_remaining", "by_order")
 
 
 class Borrowed:
-    """A policy under a harmless name that asks for the oracle's moves."""
+    """A policy under a harmless name that asks for an oracle's actions."""
 
     def __call__(self, view: View) -> Action:
         return view.next_move(ORACLE)
@@ -268,10 +268,10 @@ def test_a_job_that_is_not_queued_cannot_be_picked(load: Workload) -> None:
 
 
 def test_a_completion_faster_than_physics_allows_ends_the_run(load: Workload) -> None:
-    """Deliberately, past what a policy is handed: whoever gets there is found out by what came of it."""
+    """A change past the view, on purpose, is detected by its results."""
     episode = load.episode()
     source_of(episode.view).jobs["duration_s"][:] = 1.0
-    with pytest.raises(RuntimeError, match=r"job .* completed within .* cannot in less than"):
+    with pytest.raises(RuntimeError, match=r"job .* completed within .* below its lower bound"):
         load.results(run(baselines.make(baselines.load("fifo")), episode))
 
 
@@ -281,7 +281,7 @@ def test_no_honest_policy_is_ever_told_so(name: str, load: Workload) -> None:
 
 
 def test_after_years_a_rounded_clock_is_no_cheat() -> None:
-    """Thirty years on, times are told apart by a tenth of a microsecond, which is more than jobs may else be early."""
+    """After thirty years the clock resolves a tenth of a microsecond, more than the usual tolerance."""
     load = windows(named("mixed"), "train", 1)[0]
     table = load.table.assign(submit_s=load.table["submit_s"] + 1e9)
     table.attrs = load.table.attrs

@@ -1,4 +1,4 @@
-"""With estimates on, nobody sees or acts on a true duration before it has shown, nor on a job before it has come."""
+"""With estimates on, no policy sees or acts on a true duration before its end, nor on a job before its arrival."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -36,7 +36,7 @@ HONEST = [name for name in baselines.names() if not name.endswith("_oracle")]
 
 
 class Moment(NamedTuple):
-    """What was seen or done, when, and how far each job was: seconds of progress, and whether it had ended."""
+    """An observation or action: its time, and each job's progress, s, and whether it had ended."""
 
     seen: bytes
     now: float
@@ -52,14 +52,14 @@ def moment(seen: Any, episode: Episode) -> Moment:
 
 
 def moments(env: GPUClusterEnv, seed: int) -> Iterator[Moment]:
-    """Yield what an agent sees that acts at random; equal masks make for equal actions."""
+    """Yield the observations of a random agent; equal masks lead to equal actions."""
     for seen in tiny.wander(env, seed):
         # The window's scale and the reward are for training, and made of the truth.
         yield moment((seen.observation, seen.mask, seen.info["unseen"]), env.episode)
 
 
 def moments_on_the_rule(chosen: dict[str, Any], action: str) -> Iterator[Moment]:
-    """Yield the same of an agent that chooses moves of the rule, or steers it."""
+    """Yield the observations of an agent that chooses moves of the rule, or steers it."""
     env: Any = gymnasium.make("GPUCluster-v2", scenario=chosen, action=action, disable_env_checker=True)
     env, rng = env.unwrapped, np.random.default_rng(0)
     seen, info = env.reset(seed=0)
@@ -73,7 +73,7 @@ def moments_on_the_rule(chosen: dict[str, Any], action: str) -> Iterator[Moment]
 
 
 def other_truth(table: pd.DataFrame, at: Moment, rng: np.random.Generator) -> pd.DataFrame:
-    """Return the jobs with other durations for those that had not ended at a moment, none of them over by then.
+    """Return the jobs with other durations for jobs unfinished at a moment, all of them later than that moment.
 
     Nor does any fail by itself: when one does is a share of its duration, which may be before the moment.
     """
@@ -116,7 +116,7 @@ def test_an_agent_on_the_rule_does_not_see_true_durations(action: str, physics: 
 
 
 def test_with_exact_estimates_it_does(tmp_path: Path) -> None:
-    """The test above would notice."""
+    """The test above can fail."""
     table = tiny.jobs().assign(crash_at=1.0)
     first, *_ = moments(tiny.make(tiny.scenario(tmp_path, table, physics="none")), seed=0)
     changed = other_truth(table, first, np.random.default_rng(0))
@@ -133,7 +133,7 @@ def test_an_agent_does_not_see_jobs_to_come(kinds: dict[str, str], tmp_path: Pat
     table = tiny.jobs().assign(crash_at=1.0)
 
     def begin(count: int, until: float) -> list[bytes]:
-        """Return what is seen of so many jobs before a moment."""
+        """Return the observations of the first jobs before a moment."""
         seen = moments(tiny.make(tiny.scenario(tmp_path, table[:count]), **kinds), seed=0)
         return [at.seen for at in takewhile(lambda at: at.now < until, seen)]
 
@@ -147,12 +147,12 @@ def test_an_agent_does_not_see_jobs_to_come(kinds: dict[str, str], tmp_path: Pat
 
 @pytest.mark.parametrize("action", ON_THE_RULE)
 def test_an_agent_on_the_rule_does_not_see_jobs_to_come(action: str, tmp_path: Path) -> None:
-    """One that steers decides after as many arrivals whatever comes; as many decisions a window would tell it."""
+    """A steering agent decides after a fixed number of arrivals; a fixed number per window would reveal its length."""
     table = tiny.jobs().assign(crash_at=1.0)
     others = table.assign(duration_s=1 + table["duration_s"].to_numpy()[::-1], num_gpus=1)
 
     def begin(later: pd.DataFrame, first: int) -> list[bytes]:
-        """Return what is seen of the first jobs before the next comes."""
+        """Return the observations of the first jobs before the next arrival."""
         jobs = pd.concat([table[:first], later[first:]], ignore_index=True)
         seen = moments_on_the_rule(tiny.scenario(tmp_path, jobs), action)
         return [at.seen for at in takewhile(lambda at: at.now < table["submit_s"][first], seen)]
@@ -164,11 +164,11 @@ def test_an_agent_on_the_rule_does_not_see_jobs_to_come(action: str, tmp_path: P
 
 
 class EnoughSeen(Exception):  # noqa: N818 - nothing went wrong
-    """As many actions were remembered as are compared."""
+    """The number of recorded actions is that of compared ones."""
 
 
 class Recorder:
-    """A policy that does what another does, and remembers what and when, so many times at most."""
+    """A policy that repeats another and records its actions and times, up to a limit."""
 
     def __init__(self, policy: Policy, episode: Episode, most: int | None) -> None:
         self.policy, self.episode, self.most = policy, episode, most
@@ -183,7 +183,7 @@ class Recorder:
 
 
 def actions(name: str, chosen: dict[str, Any], most: int | None = None) -> list[Moment]:
-    """Return every action of a policy, or the first so many, move by move."""
+    """Return the actions of a policy, or the first `most`, step by step."""
     episode = full_trace(Scenario(**chosen)).episode()
     policy = baselines.make(baselines.load(name))
     if isinstance(policy, Ranking):
@@ -218,7 +218,7 @@ def test_an_oracle_does(tmp_path: Path) -> None:
 
 
 def beliefs(chosen: dict[str, Any], count: int | None = None) -> list[Moment]:
-    """Return what a view expects of jobs at each instant under SRTF, or at the first so many."""
+    """Return the predictions of a view at each instant under SRTF, or at the first `count`."""
     episode = full_trace(Scenario(**chosen)).episode()
     policy = Ranking("remaining", "by_order")
     seen: list[Moment] = []
@@ -239,7 +239,7 @@ def beliefs(chosen: dict[str, Any], count: int | None = None) -> list[Moment]:
 
 
 def learned(folder: Path) -> str:
-    """Write a history with one kind of profile and return the file's name."""
+    """Write a run-time predictor with one kind of profile and return the file's name."""
     file = folder / "learned" / "history.json"
     cell = (0.0, 0.0, 0.0, 0.0, 1.0, 3.0)
     History(
@@ -263,7 +263,7 @@ def test_what_is_expected_does_not_tell_true_durations(physics: str, tmp_path: P
 
 
 def test_what_is_expected_does_not_tell_what_a_job_needs_before_it_runs(tmp_path: Path) -> None:
-    """The input of the jobs that have not begun is another; sooner or later that shows."""
+    """Jobs that have not started get another input cost, which shows only later."""
     table, history = tiny.jobs(seed=2).assign(crash_at=1.0, input_core_s=0.3), learned(tmp_path)
     chosen = {"physics": "estimates,cores", "run_time_predictor": history}
     before = beliefs(tiny.scenario(tmp_path, table, **chosen))

@@ -1,4 +1,4 @@
-"""What a job will do of itself, when a node will fail, and how a job scales are shown to nobody."""
+"""Future failures of jobs and nodes, and the scaling of a job, are hidden from every policy."""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from tests.cases.mixed_jobs import Whims, mixed_table, sensible, workload
 
 
 def shown(view: View) -> bytes:
-    """Return all that a view shows of jobs, GPUs and nodes."""
+    """Return everything that a view shows of jobs, GPUs and nodes."""
     columns = [name for name, what in vars(View).items() if isinstance(what, Column | Reading)]
     whole = [
         view.now,
@@ -24,7 +24,7 @@ def shown(view: View) -> bytes:
 
 
 def looks(table: pd.DataFrame, until: float) -> list[bytes]:
-    """Return what a policy without sense sees up to a moment."""
+    """Return the observations of a random policy up to a moment."""
     episode = workload(table, physics="all").episode()
     whims = Whims(lambda action: not episode.why_not(action), 0)
     seen: list[bytes] = []
@@ -40,7 +40,7 @@ def looks(table: pd.DataFrame, until: float) -> list[bytes]:
 
 @pytest.mark.parametrize("secret", ["predictable_from", "crash_at"])
 def test_nobody_sees_what_has_not_happened(secret: str) -> None:
-    """No job makes three quarters of its progress in the first 300 s; how many will then fail makes no difference."""
+    """No job reaches three quarters of its progress in the first 300 s, so failures after that make no difference."""
     table = mixed_table(np.random.default_rng(1), 20)
     table = table.assign(submit_s=table["submit_s"] / 20, duration_s=2000.0 + table["duration_s"])
     some, others = table.assign(**{secret: 0.75}), table.assign(**{secret: np.linspace(0.8, 1, 20)})
@@ -62,7 +62,7 @@ def test_a_view_has_no_name_for_it() -> None:
 
 
 def test_how_a_job_scales_shows_only_in_its_profile() -> None:
-    """And that has an error, the same whenever it is read."""
+    """The profile has an error, the same at every reading."""
     table = mixed_table(np.random.default_rng(1), 20, cpu_share=0.0).assign(submit_s=0.0)
     table = table.assign(submit_s=np.zeros(20), scaling_loss=0.0, sync_gb=0.0, servers=0, cpu_slowdown=2.0)
     views = [workload(table.assign(scaling_loss=loss), physics="all").episode() for loss in (0.0, 0.3)]

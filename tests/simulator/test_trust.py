@@ -1,6 +1,6 @@
-"""The rule over moves gives a job at once the cores that finished jobs teach, and believes the run times they teach.
+"""The rule over moves uses predictions from finished jobs: cores from the start, and run times.
 
-Four cores bring input as fast as a GPU takes it, as in `test_history_of_cores`.
+Four cores feed a GPU at full speed, as in `test_history_of_cores`.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ ASKED = {"sizing": 0.0, "first_guess": 2.0}
 
 
 def begun(folder: Path, rule: Rule, thought: float = 2.6, count: int = 1) -> Episode:
-    """Return an episode after the rule's moves at the first instant; jobs are thought to need so many cores."""
+    """Return an episode after the rule's moves at the first instant, with predicted core demands."""
     episode = load_of(folder, fed_jobs(count), with_cells(thought), **CORES).episode()
     episode.advance()
     while not isinstance(action := rule(episode.view), Wait):
@@ -45,7 +45,7 @@ def test_what_nobody_wants_is_given_up_to_the_surplus(tmp_path: Path) -> None:
 
 
 def test_a_reading_of_its_own_counts_for_more_than_what_was_thought(tmp_path: Path) -> None:
-    """Thought to need 2.6 cores it has three, its GPU is busy for 3 / 4, and it is given four."""
+    """With a predicted need of 2.6 cores it gets three, its GPU is busy for 3 / 4, and then it gets four."""
     rule = Rule(trust_cores=1, **ASKED)
     episode = begun(tmp_path, rule)
     assert episode.view.jobs.cores_now.tolist() == [3]
@@ -59,7 +59,7 @@ def test_a_reading_of_its_own_counts_for_more_than_what_was_thought(tmp_path: Pa
 
 @pytest.mark.parametrize(("trust", "first"), [(0.0, 2), (1.0, 3)])
 def test_the_job_that_is_expected_to_be_shorter_comes_first(trust: float, first: int, tmp_path: Path) -> None:
-    """Of two that wait for the only node, the mates of the second took 20 s; both are estimated to take 1,000 s."""
+    """Two jobs wait for the only node, both estimated at 1,000 s; jobs of the second's batch took 20 s."""
     table = fed_jobs(4, 55.0).assign(num_gpus=8, cpu_cores=32, user=["v", "v", "u", "v"])
     table["duration_s"] = [20.0, 20.0, 1000.0, 1000.0]
     table.loc[2:, "submit_s"] = 110.0

@@ -1,4 +1,4 @@
-"""What a trace lacks is filled in from the profiles, and what it has is left alone."""
+"""Missing columns of a trace are filled in from profiles, and present columns stay unchanged."""
 
 from typing import Any
 
@@ -82,7 +82,7 @@ def test_a_gpu_too_small_for_every_model_is_an_error() -> None:
 
 
 def test_jobs_of_a_run_train_one_model() -> None:
-    """Six 1-GPU jobs of one cluster, a minute apart at most, are one run; another cluster's is not of it."""
+    """Six 1-GPU jobs of one virtual cluster, at most a minute apart, are a run; another cluster's job is not."""
     table = some_jobs(
         8,
         submit_s=[0, 60, 90, 90, 100, 150, 210, 271],
@@ -104,7 +104,7 @@ def test_cores_stay_within_the_share_of_a_jobs_gpus() -> None:
 
 @pytest.mark.parametrize(("cost", "least"), [("measured", 2), ("high", 5)])
 def test_a_restart_costs_whole_seconds_up_to_600(cost: str, least: int) -> None:
-    """As measured, pause and load are rounded apart."""
+    """As measured, pause and load are rounded separately."""
     table = filled(some_jobs(3_000), restart_cost=cost)
     assert (table["pause_s"] + table["load_s"]).between(least, 600 + 2).all()
     assert (table[["pause_s", "load_s"]] % 1 == 0).all(axis=None)
@@ -133,7 +133,7 @@ def test_a_load_is_a_start_and_the_checkpoint_that_a_pause_writes() -> None:
 
 
 def test_estimates_err_as_they_say() -> None:
-    """The logarithm of the error has deviation 0.25 for 70 % of the jobs, 1 for the others, and no bias."""
+    """The log error has a standard deviation of 0.25 for 70 % of the jobs, 1 for the others, and no bias."""
     table = filled(some_jobs(20_000, duration_s=[5_000.0] * 20_000))
     error = np.log(table["profiled_duration_s"] / table["duration_s"])
     good = table["predictable_from"] == 0
@@ -145,7 +145,7 @@ def test_estimates_err_as_they_say() -> None:
 
 
 def test_profiles_err_as_asked_and_otherwise_not_at_all() -> None:
-    """The odds of a duty by their own deviation, its iteration not; memory by its own, up to the largest GPU's."""
+    """Duty cycle (log odds) and memory have their own errors, memory up to the largest GPU's; iterations have none."""
     jobs = some_jobs(2000)
     exact, wrong = filled(jobs), filled(jobs, duty_error=0.25, memory_error=0.025)
     for name in ("active_ms", "idle_ms", "gpu_memory_gib"):
@@ -165,7 +165,7 @@ def test_profiles_err_as_asked_and_otherwise_not_at_all() -> None:
 
 
 def test_input_and_exchange_are_those_of_the_models_batch() -> None:
-    """resnet50 takes 4.15 core-ms an image and 80.3 MiB + 3,000; 40 % of its 102.2 MB are not hidden."""
+    """resnet50 takes 4.15 core-ms and 80.3 MiB per image, plus 3,000 MiB; 40 % of its 102.2 MB are not hidden."""
     table = filled(some_jobs(300, model=["resnet50"] * 300))
     batch = (table["gpu_memory_gib"] * 1024 - 3000) / 80.3
     assert table["input_core_s"].to_numpy() == pytest.approx(0.00415 * batch.to_numpy())
@@ -173,7 +173,7 @@ def test_input_and_exchange_are_those_of_the_models_batch() -> None:
 
 
 def test_a_job_that_waits_for_its_input_moves_what_its_cores_read() -> None:
-    """One core reads 1 / 4.15 ms = 241 images of 5 MB a second, whatever the batch: 1.2 GB/s a GPU."""
+    """One core reads 1 / 4.15 ms = 241 images of 5 MB per second at any batch size: 1.2 GB/s per GPU."""
     gpus = [1, 2, 4, 8]
     table = filled(some_jobs(4, model=["resnet50"] * 4, num_gpus=gpus, cpu_cores=gpus))
     assert table["bandwidth_gbs"].tolist() == pytest.approx([each * 5e-3 / 0.00415 for each in gpus])

@@ -1,4 +1,4 @@
-"""Philly's log is read as its owners describe it."""
+"""Philly's log is read according to its authors' description."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ def read(folder: Path, *jobs: dict[str, Any]) -> pd.DataFrame:
 def job(
     jobid: str, *attempts: tuple[str | None, str | None, int], submitted: str = "08:00:00"
 ) -> dict[str, Any]:
-    """Return a job in the log's own form: attempts of start, end and GPUs, all on one day."""
+    """Return a job in the log's format: attempts of start, end and GPUs, all on one day."""
     return {
         "status": "Killed",
         "vc": "ee9e8c",
@@ -67,7 +67,7 @@ def test_a_job_holds_gpus_from_start_to_end(tmp_path: Path) -> None:
 
 
 def test_attempts_add_up_and_the_wait_between_them_does_not(tmp_path: Path) -> None:
-    """Sixty seconds on 2 GPUs, an hour's wait, thirty seconds on 8: 90 s on the 2 of the first attempt."""
+    """Sixty seconds on 2 GPUs, an hour's wait, thirty seconds on 8: 90 s on the first attempt's 2 GPUs."""
     table = read(tmp_path, job("j1", ("08:05:00", "08:06:00", 2), ("09:06:00", "09:06:30", 8)))
     assert table[["num_gpus", "duration_s"]].iloc[0].tolist() == [2, 90]
 
@@ -85,7 +85,7 @@ def test_attempts_without_times_are_skipped_and_counted(tmp_path: Path, unknown:
 
 
 def test_jobs_that_held_nothing_are_left_out_and_counted(tmp_path: Path) -> None:
-    """No attempts, no time known, no second long, no GPU: the first job kept is the first instant."""
+    """Jobs without attempts, times, duration or GPUs are left out; the first job kept is at time 0."""
     table = read(
         tmp_path,
         job("never started", submitted="07:00:00"),

@@ -23,7 +23,7 @@ SEEDS = range(6)
 
 @pytest.fixture(scope="module")
 def drawn() -> pd.DataFrame:
-    """Return 40,000 jobs of each of six seeds under one another: one seed's busy weeks are chance."""
+    """Return 40,000 jobs of each of six seeds, concatenated, because busy weeks of one seed are chance."""
     tables = [traces.load("philly", seed=seed, jobs=JOBS).assign(seed=seed) for seed in SEEDS]
     return pd.concat(tables, ignore_index=True)
 
@@ -61,7 +61,7 @@ def test_jobs_come_as_often_as_the_logs(drawn: pd.DataFrame) -> None:
 
 @pytest.mark.parametrize("gpus", [1, 2, 4, 8, 16])
 def test_gpu_counts_have_the_logs_shares(drawn: pd.DataFrame, gpus: int) -> None:
-    """Those of 16 GPUs are few, and come by some hundred works."""
+    """Jobs of 16 GPUs are few, from about a hundred works."""
     share = STATISTICS["gpu_count"]["share_of_jobs"][str(gpus)]
     assert (drawn["num_gpus"] == gpus).mean() == pytest.approx(share, rel=0.2 if gpus < 16 else 0.4)
 
@@ -77,7 +77,7 @@ def test_virtual_clusters_have_their_shares_and_gpus(drawn: pd.DataFrame, name: 
 @pytest.mark.parametrize("name", ["1", "2", "3-4", "5-8"])
 @pytest.mark.parametrize("level", [0.1, 0.5, 0.9, 0.99])
 def test_durations_have_the_logs_quantiles(drawn: pd.DataFrame, name: str, level: float) -> None:
-    """At the published duration the generated distribution stands where the log's does, within 0.05."""
+    """At published durations the generated cumulative distribution equals the log's within 0.05."""
     published = STATISTICS["duration_s"]["by_gpu_bucket"][name]["quantiles"]
     at = published[STATISTICS["quantile_levels"].index(level)]
     lengths = drawn["duration_s"][members(drawn, name)]
@@ -134,7 +134,7 @@ def test_the_log_s_probe_comes_every_ten_minutes(drawn: pd.DataFrame) -> None:
 
 @pytest.fixture(scope="module")
 def counted(drawn: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return of each seed what is published of the log's batches."""
+    """Return the figures that are published of the log's batches for each seed."""
     table = drawn.assign(passed=(drawn["status"] == "Pass").astype(int))
     table["submitted_time"] = pd.Timestamp("2017-10-02") + pd.to_timedelta(table["submit_s"], unit="s")
     return [block(own.reset_index(drop=True)) for _, own in table.groupby("seed")]
@@ -184,7 +184,7 @@ def test_large_batches_are_as_many_and_as_large_as_the_logs(
 
 
 def test_the_parameters_are_those_that_fit_what_is_published() -> None:
-    """But for the modulations of large batches, which were set by hand."""
+    """Except the modulations of large batches, which were set by hand."""
     found, used = fitted(STATISTICS["batch_process"]), vars(_philly_generator)
     assert used["CONTINUES"] == pytest.approx(found["continues"], abs=0.005)
     assert used["RECENT"] == pytest.approx(found["recent"], abs=0.005)

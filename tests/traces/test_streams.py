@@ -1,4 +1,4 @@
-"""Randomness by name: no two things share their draws, and a draw more changes no other."""
+"""Named random streams: no two share draws, and an additional draw changes no other."""
 
 import hashlib
 from dataclasses import replace
@@ -58,13 +58,13 @@ def test_numbers_of_any_kind_are_the_same_name() -> None:
 
 
 def test_a_stream_is_the_same_on_every_machine_and_day() -> None:
-    """By its definition: the hash of what is written here, so that nobody changes what is drawn unawares."""
+    """The hash is fixed here, so that no change alters random draws unnoticed."""
     drawn = int.from_bytes(hashlib.blake2b(b'[7, "window", 3]', digest_size=16).digest(), "big")
     assert stream(7, "window", 3).random() == np.random.default_rng(drawn).random()
 
 
 def test_the_seed_cannot_be_read_back() -> None:
-    """Neither a policy's generator nor what it was made from tells the scenario's seed."""
+    """Neither a policy's generator nor its entropy reveals the scenario's seed."""
     episode = prepare(
         filled_jobs(), Scenario(seed=1234, physics="exclusive"), window=Window("test", 5)
     ).episode()
@@ -77,12 +77,12 @@ def test_the_seed_cannot_be_read_back() -> None:
 
 
 def filled_jobs() -> pd.DataFrame:
-    """Return eight jobs with all that can be drawn."""
+    """Return eight jobs with all columns that can be drawn."""
     return traces.fill(some_jobs(8), seed=0, largest_gpu_gib=16.0)
 
 
 def test_no_two_windows_share_a_seed() -> None:
-    """Not seed 1's window n and seed 0's window n + 1, which did when the two were added up."""
+    """Seed 1's window n and seed 0's window n + 1 would, if seeds and numbers were added up."""
     table = filled_jobs()
     jobs = {seed_of_jobs(Scenario(seed=seed), Window(split, number)) for seed, split, number in GRID}
     assert len(jobs) == len(GRID)
@@ -110,7 +110,7 @@ def test_one_table_holds_windows_of_one_split() -> None:
 
 
 def test_whatever_is_drawn_is_drawn_by_name() -> None:
-    """Intervals of statistics, and the cells of a fit, apart: their seeds are no part of what is simulated."""
+    """Confidence intervals and the cells of a fit are excepted: their seeds do not affect the simulation."""
     statistics = {"evaluation/comparison.py"}
     apart = {"traces/_streams.py", "agents/history.py", *statistics}
     assert {

@@ -1,4 +1,4 @@
-"""The workloads of the papers' experiments have the figures that they claim, and vary in one thing alone."""
+"""The workloads of the papers' experiments have their documented figures, and each variant changes one thing."""
 
 from functools import cache
 
@@ -30,7 +30,7 @@ def days() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def training(days: pd.DataFrame) -> pd.DataFrame:
-    """Return the GPU jobs among them, with the cores a GPU that their users ask for."""
+    """Return the GPU jobs with the cores per GPU that their users ask for."""
     table = days[days["kind"] == "gpu"].reset_index(drop=True)
     return table.assign(asked=table["cpu_cores"] / table["num_gpus"])
 
@@ -68,7 +68,7 @@ def test_filling_adds_what_lacks_and_leaves_the_rest(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_invented_trace_reads_no_file(name: str) -> None:
-    with pytest.raises(traces.TraceError, match="invented"):
+    with pytest.raises(traces.TraceError, match="this trace is generated"):
         workloads.load(name, "jobs.csv", seed=0)
     with pytest.raises(ValueError, match="jobs 0: expected at least 1"):
         workloads.load(name, seed=0, jobs=0)
@@ -292,7 +292,7 @@ def test_the_first_jobs_of_a_day_can_be_asked_for() -> None:
 
 
 def seconds(table: pd.DataFrame) -> np.ndarray:
-    """Return what an iteration takes on GPUs alone."""
+    """Return the seconds of an iteration on GPUs with plenty of cores."""
     return (table["active_ms"] + table["idle_ms"]).to_numpy() / 1000
 
 
@@ -312,7 +312,7 @@ def test_a_name_tells_memory_and_cores(name: str, memory_gib: float, cores: int)
 
 
 def test_a_name_tells_the_links_of_all_its_parts() -> None:
-    """Without them they are as ever; parts with others cannot be one cluster."""
+    """Without a name the defaults hold; parts with different links cannot form a cluster."""
     fields = ("intra_gbs", "inter_gbs", "intra_ms", "inter_ms")
     linked, plain = cluster("2x4-k80-32gb-40c-pcie-ethernet"), cluster("2x4")
     assert linked.name == "2x4-k80-32gb-40c-pcie-ethernet"
@@ -321,18 +321,18 @@ def test_a_name_tells_the_links_of_all_its_parts() -> None:
     assert cluster("2x4+1x2-k80").intra_gbs == plain.intra_gbs
     both = cluster("2x4-nvlink-ib+1x2-k80-nvlink-ib")
     assert (both.inter_gbs, both.num_gpus) == (7.6, 10)
-    with pytest.raises(ValueError, match="all parts have the same links"):
+    with pytest.raises(ValueError, match="expected the same links in all parts"):
         cluster("2x4-nvlink-ib+2x4")
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("1x2-20c-32gb", "unknown: give NxG"),
-        ("1x2-nvlink", "unknown: give NxG"),
-        ("1x2-32g", "unknown: give NxG"),
-        ("1x2-0gb", "a GPU needs memory"),
-        ("1x8-7c", "node 0 has 7 cores for 8 GPUs, and needs one for each"),
+        ("1x2-20c-32gb", "unknown: expected NxG"),
+        ("1x2-nvlink", "unknown: expected NxG"),
+        ("1x2-32g", "unknown: expected NxG"),
+        ("1x2-0gb", "expected more than 0 GiB of GPU memory"),
+        ("1x8-7c", "node 0 has 7 cores for 8 GPUs: expected at least one each"),
     ],
 )
 def test_a_cluster_that_cannot_be_is_refused(name: str, words: str) -> None:

@@ -1,4 +1,4 @@
-"""A shift changes what it says, in the same windows, and nothing else."""
+"""A shift changes the columns or fields it names, in the same windows, and nothing else."""
 
 from dataclasses import replace
 from itertools import count
@@ -12,11 +12,11 @@ from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.workloads import (
     SHIFTS,
-    VARIED,
+    TRAINING_SHIFTS,
     Scenario,
     Workload,
     applicable,
-    in_words,
+    describe_shift,
     named,
     shifted,
     windows,
@@ -37,7 +37,7 @@ def window() -> Workload:
     return windows(SMALL, "test", 1)[0]
 
 
-@pytest.mark.parametrize("shift", dict.fromkeys((*SHIFTS, *VARIED, "true_run_times")))
+@pytest.mark.parametrize("shift", dict.fromkeys((*SHIFTS, *TRAINING_SHIFTS, "true_run_times")))
 def test_a_shift_changes_what_it_says_and_nothing_else(shift: str, window: Workload) -> None:
     kind, _, strength = shift.partition("=")
     found = shifted(window, shift)
@@ -47,11 +47,11 @@ def test_a_shift_changes_what_it_says_and_nothing_else(shift: str, window: Workl
     assert fields == FIELDS.get(kind, set()) | {"shift"}
     assert found.window == window.window
     assert found.cluster.num_gpus == window.cluster.num_gpus
-    assert strength in in_words(shift)
+    assert strength in describe_shift(shift)
 
 
 def test_a_scenario_with_a_shift_has_the_same_windows_under_it() -> None:
-    """They are accepted as they are without it, and shifted after what a scenario scales or takes out itself."""
+    """Windows are accepted without the shift, which applies after scaling and dropping jobs."""
     scenario = replace(SMALL, target_load=0.8, seed=3)
     ours = windows(replace(scenario, shift="load=2"), "train", 3)
     for plain, found in zip(windows(scenario, "train", 3), ours, strict=True):
@@ -90,7 +90,7 @@ def test_shifted_arrivals_come_as_said(window: Workload) -> None:
 
 
 def slack_s(load: Workload) -> np.ndarray:
-    """Return how long after its submission each job is due."""
+    """Return the time from submission to deadline of each job."""
     assert (load.table["deadline_s"] > 0).all()
     assert np.array_equal(load.table["deadline_s"], load.jobs["deadline_s"])
     return (load.table["deadline_s"] - load.table["submit_s"]).to_numpy()
@@ -98,7 +98,7 @@ def slack_s(load: Workload) -> np.ndarray:
 
 @pytest.mark.parametrize("shift", ["load=0.8", "load=2", "bunches=8", "run_times=2"])
 def test_deadlines_move_with_arrivals(shift: str) -> None:
-    """And where all times are stretched, the time to the deadline is too."""
+    """The time to the deadline is stretched with all other times."""
     due = windows(replace(SMALL, deadline_slack=1.0), "test", 1)[0]
     times = 2 if shift == "run_times=2" else 1
     assert slack_s(shifted(due, shift)) == pytest.approx(times * slack_s(due), rel=1e-6)
@@ -113,7 +113,7 @@ def test_deadlines_move_with_arrivals_that_are_scaled() -> None:
 
 @pytest.mark.parametrize("shift", ["load=2", "bunches=8", "run_times=2"])
 def test_a_job_has_a_deadline_under_a_shift_where_it_had_one(shift: str, window: Workload) -> None:
-    """Also if it was due before it came, so that it would be due before the clock began."""
+    """Also if it was due before it arrived, so that the deadline would be before the clock's start."""
     had = np.arange(len(window.table)) % 2 > 0
     table = window.table.assign(deadline_s=np.where(had, 1.0, 0.0))
     table.attrs = window.table.attrs
@@ -136,7 +136,7 @@ def test_shifts_are_left_out_where_they_would_change_nothing(window: Workload) -
 
 
 def test_true_run_times_are_what_is_estimated(window: Workload) -> None:
-    """Alone, and on the GPUs asked for, each job ends when it was said to; as it is there are errors of half."""
+    """Estimates equal the durations of GPU jobs; without the shift their log errors exceed one half."""
     for load, most in ((shifted(window, "true_run_times"), 1e-6), (window, np.inf)):
         view = run(Rule(), load.episode()).view
         error = np.abs(np.log(view.jobs.estimate_s / load.table["duration_s"].to_numpy()))

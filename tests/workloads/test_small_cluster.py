@@ -1,4 +1,4 @@
-"""The workloads on which all levers count have the figures that `docs/mixed.md` and `docs/busy.md` claim for them."""
+"""`mixed` and `busy` have the figures that `docs/mixed.md` and `docs/busy.md` claim."""
 
 from functools import cache
 from typing import get_args
@@ -25,7 +25,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @cache
 def episodes(name: str) -> list[pd.DataFrame]:
-    """Return training episodes as they are simulated."""
+    """Return training windows as simulated."""
     scenario = named(name)
     return [
         filled(workloads.load(name, seed=seed), scenario, seed=seed) for seed in range(JOBS // scenario.jobs)
@@ -34,7 +34,7 @@ def episodes(name: str) -> list[pd.DataFrame]:
 
 @cache
 def training(name: str) -> pd.DataFrame:
-    """Return the jobs with GPUs of all of them, with what they need."""
+    """Return all GPU jobs with the needs of their models."""
     table = pd.concat(episodes(name), ignore_index=True)
     table = table[table["num_gpus"] > 0].reset_index(drop=True)
     asked = table["cpu_cores"] / table["num_gpus"]
@@ -64,7 +64,7 @@ def test_splits_are_drawn_apart(name: str) -> None:
 
 
 def test_every_episode_is_offered_the_same_load(name: str) -> None:
-    """Of the cluster's GPUs, up to what the last gaps leave of the span."""
+    """The load refers to the cluster's GPUs, up to the share of the span in the last gaps."""
     gpus = cluster(named(name).cluster_name).num_gpus
     load = WORKLOADS[name].LOAD
     for table in episodes(name):
@@ -163,7 +163,7 @@ def test_busy_restarts_are_the_measured_ones() -> None:
 
 
 def test_busy_begins_at_the_quietest_and_is_fullest_at_noon() -> None:
-    """Were all hours alike, e^(0.75 sin) over its mean, I0(0.75) = 1.146: from 0.41 to 1.85."""
+    """If all hours were alike: e^(0.75 sin) over its mean, I0(0.75) = 1.146, from 0.41 to 1.85."""
     shares = []
     for seed in range(400):
         times_s = busy._moments((np.arange(512) + 0.5) / 512, busy.DAY_S, seed)
@@ -175,8 +175,8 @@ def test_busy_begins_at_the_quietest_and_is_fullest_at_noon() -> None:
     assert rate[11:13].mean() == pytest.approx(1.85, abs=0.12)
 
 
-def test_busy_hours_are_tied_as_in_phillys_generator() -> None:
-    hours = busy._tied(0, 20_000)
+def test_busy_hours_are_correlated_as_in_phillys_generator() -> None:
+    hours = busy._correlated(0, 20_000)
     assert hours.std() == pytest.approx(1, abs=0.03)
     assert np.corrcoef(hours[1:], hours[:-1])[0, 1] == pytest.approx(0.41, abs=0.03)
 

@@ -1,4 +1,4 @@
-"""Windows are apart in time, chosen by how jobs queue in them, and the same for whatever is compared."""
+"""Windows of splits are separate in time, accepted by their queueing, and the same for every policy."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -13,7 +13,7 @@ from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.workloads import ACCEPTED_RANGE, Scenario, Split, Workload, up_to, windows
 from gpu_cluster_gym.workloads import _windows as chosen
-from gpu_cluster_gym.workloads._windows import GAP_S, kept_list, write_list
+from gpu_cluster_gym.workloads._windows import GAP_S, listed_ratios, write_list
 from tests.cases import tiny
 
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -30,7 +30,7 @@ def month(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
 
 @pytest.fixture
 def generated() -> Scenario:
-    """Return a scenario of small generated windows, without a filter."""
+    """Return a scenario of small generated windows, all of them accepted."""
     return Scenario(cluster="2x8", jobs=32, all_windows=True, drop_too_large=True, physics="exclusive")
 
 
@@ -39,7 +39,7 @@ def names(found: list[Workload]) -> list[list[str]]:
 
 
 def jct_over_run_time(window: Workload) -> float:
-    """Return mean JCT / mean duration under SRTF with the default rules, found from the results table."""
+    """Return mean JCT / mean duration under SRTF with the default rules, from the results table."""
     usual = Workload(window.table, window.jobs, window.cluster, Scenario(), window.window)
     results = usual.results(run(Ranking("remaining", "by_order"), usual.episode()))
     return float(results["jct_s"].mean() / results["run_s"].mean())
@@ -58,7 +58,7 @@ def test_parts_are_two_days_apart(month: Scenario) -> None:
 
 
 def test_parts_are_shares_of_the_traces_time(month: Scenario) -> None:
-    """Of thirty days the first 18, then 6 less the gap, then the last 6 less the gap."""
+    """Thirty days: the first 18, then 6 less the gap, then the last 6 less the gap."""
     submit = tiny.month()["submit_s"]
     first, length = submit.iloc[0], submit.iloc[-1] - submit.iloc[0]
     limits = {"train": (0.0, 0.6), "validation": (0.6, 0.8), "test": (0.8, 1.0)}
@@ -98,7 +98,7 @@ def test_windows_share_no_job_while_that_is_possible(month: Scenario) -> None:
 
 
 def test_test_windows_never_share_a_job(month: Scenario) -> None:
-    """However many are asked for: one that overlaps another is no further sample."""
+    """For any number of windows, because an overlapping window is no independent sample."""
     every, most = replace(month, all_windows=True), MOST["test"]
     with pytest.raises(ValueError, match=f"only {most} of {most + 1} windows"):
         windows(every, "test", most + 1)
@@ -127,7 +127,7 @@ def test_too_few_are_said_to_be_too_few(month: Scenario) -> None:
         windows(month, "test", 99)
     with pytest.raises(
         ValueError,
-        match=r"in the test part, which has 151 jobs after a gap of 2 days: ask for fewer, .* or the whole",
+        match=r"in the test part, which has 151 jobs after a gap of 2 days: ask for fewer, .* or for the full",
     ):
         windows(replace(month, all_windows=True), "test", 99)
 
@@ -202,7 +202,7 @@ def test_generated_windows_differ_over_all_parts(generated: Scenario) -> None:
 
 @pytest.fixture
 def no_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder that is taken for that of the kept lists."""
+    """Return a folder in the place of the listed windows'."""
     monkeypatch.setattr(chosen, "ACCEPTED", tmp_path)
     return tmp_path
 
@@ -221,7 +221,7 @@ def test_a_list_spares_the_simulation_and_changes_nothing(
 
 def test_a_list_is_for_the_jobs_it_was_made_of(generated: Scenario, no_lists: Path) -> None:
     write_list(generated, {"test": 2})
-    assert set(kept_list(replace(generated, physics="none", placement="pooled"), "test")) == {0, 1}
+    assert set(listed_ratios(replace(generated, physics="none", placement="pooled"), "test")) == {0, 1}
     for change in (
         {"seed": 1},
         {"target_load": 1.0},
@@ -229,7 +229,7 @@ def test_a_list_is_for_the_jobs_it_was_made_of(generated: Scenario, no_lists: Pa
         {"jobs": 33},
         {"cluster": "1x16"},
     ):
-        assert kept_list(replace(generated, **change), "test") == {}
+        assert listed_ratios(replace(generated, **change), "test") == {}
 
 
 KEPT = [
@@ -243,19 +243,19 @@ SIMULATED = [*KEPT[:2], pytest.param(KEPT[2], marks=pytest.mark.slow)]
 @pytest.mark.parametrize("scenario", SIMULATED, ids=lambda scenario: scenario.cluster)
 def test_the_lists_we_keep_are_right(scenario: Scenario) -> None:
     for split, number in zip(SPLITS, (0, 3, 7), strict=True):
-        table = chosen.of_generator(scenario, split)(number)
+        table = chosen.table_maker(scenario, split)(number)
         assert table is not None
-        assert kept_list(scenario, split)[number] == pytest.approx(
+        assert listed_ratios(scenario, split)[number] == pytest.approx(
             chosen.jct_over_run_time(table, scenario), abs=1e-4
         )
 
 
 @pytest.mark.parametrize("scenario", KEPT, ids=lambda scenario: scenario.cluster)
 def test_the_lists_we_keep_are_of_the_jobs_that_are_drawn(scenario: Scenario) -> None:
-    """Of more windows than could be simulated here."""
+    """For more windows than could be simulated here."""
     listed = pd.read_csv(chosen.list_file(scenario)).groupby("split")["mean_duration_s"]
     for split in SPLITS:
-        make, expected = chosen.of_generator(scenario, split), listed.get_group(split).to_numpy()
+        make, expected = chosen.table_maker(scenario, split), listed.get_group(split).to_numpy()
         for number in (1, len(expected) // 2, len(expected) - 1):
             table = make(number)
             assert table is not None
@@ -266,7 +266,7 @@ def test_the_lists_we_keep_are_of_the_jobs_that_are_drawn(scenario: Scenario) ->
 def test_windows_are_accepted_under_the_same_rules_whatever_is_usual(
     rules: dict[str, Any], generated: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = chosen.of_generator(generated, "test")(0)
+    table = chosen.table_maker(generated, "test")(0)
     assert table is not None
     accepted_at = chosen.jct_over_run_time(table, generated)
     monkeypatch.setattr(Scenario.__init__, "__defaults__", None)  # nothing may be taken from what is usual
@@ -274,7 +274,7 @@ def test_windows_are_accepted_under_the_same_rules_whatever_is_usual(
 
 
 def test_the_lists_we_keep_are_long_enough() -> None:
-    """For the windows that the two commands and the environment ask for, without a simulation."""
+    """For the windows that the commands and the environment use, without a simulation."""
     for split, wanted in zip(SPLITS, (64, 30, 30), strict=True):
-        accepted = [value for value in kept_list(Scenario(), split).values() if chosen.in_range(value)]
+        accepted = [value for value in listed_ratios(Scenario(), split).values() if chosen.in_range(value)]
         assert len(accepted) >= wanted

@@ -1,4 +1,4 @@
-"""A job table is made ready for a cluster: all of it or a window, at the load asked for, without what cannot run."""
+"""A job table is prepared for a cluster: in full or as a window, at the requested load, without infeasible jobs."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ def made(folder: Path, table: pd.DataFrame | None = None, **fields: Any) -> Work
 
 
 def load_of(work: Workload) -> float:
-    """Return sum(g x min(d, T)) / (GPUs x T), T from the first submission to the last."""
+    """Return sum(g x min(d, T)) / (GPUs x T), where T is the span of submissions."""
     table = work.table
     span = table["submit_s"].max() - table["submit_s"].min()
     return float(
@@ -84,7 +84,7 @@ def test_each_window_has_the_load_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_load_beyond_reach_is_refused(tmp_path: Path) -> None:
-    """Arrivals at once are a load of all GPUs asked for over those there are."""
+    """With simultaneous arrivals the load is the GPUs asked for over the GPUs of the cluster."""
     most = tiny.jobs()["num_gpus"].sum() / 16
     with pytest.raises(ValueError, match=rf"a load of 1000: 32 jobs reach {most:.3g} at most"):
         made(tmp_path, target_load=1e3)
@@ -106,7 +106,7 @@ def test_the_load_is_that_of_capped_run_times(tmp_path: Path) -> None:
 
 
 def with_giants() -> pd.DataFrame:
-    """Return jobs of which the second and fifth are too large: in GPUs, and in memory."""
+    """Return jobs whose second and fifth are too large, in GPUs and in memory."""
     table = tiny.jobs()
     table.loc[1, ["num_gpus", "cpu_cores", "gpu_memory_gib"]] = 17, 17, 4.0
     table.loc[4, ["num_gpus", "cpu_cores", "gpu_memory_gib"]] = 1, 6, 20.0
@@ -162,7 +162,7 @@ def test_without_memory_only_gpus_count(tmp_path: Path) -> None:
 
 
 def test_a_pool_holds_what_no_nodes_could(tmp_path: Path) -> None:
-    """Nine GPUs of three are a gang for a pool of eighteen in twos, and for nodes of two as well."""
+    """A gang of nine GPUs fits a pool of eighteen, and nine nodes of two as well."""
     table = tiny.jobs(1).assign(num_gpus=9, cpu_cores=9)
     for placement in ("best_fit", "pooled"):
         work = made(tmp_path, table, cluster="9x2", placement=placement)
@@ -200,7 +200,7 @@ def test_parts_are_switched_off_each_by_itself(physics: str, tmp_path: Path) -> 
 
 
 def test_start_ups_are_taken_out_of_a_logs_run_times(tmp_path: Path) -> None:
-    """Of estimates too, of which no start-up is more than half; a table that tells its start-ups stays as it is."""
+    """Estimates are reduced too, by at most half; a table with start-ups is unchanged."""
     table = tiny.jobs().drop(columns="startup_s")
     off, on = (made(tmp_path, table, physics=physics).table for physics in ("estimates", "estimates,startup"))
     assert on["startup_s"].tolist() == np.minimum(off["startup_s"], table["profiled_duration_s"] / 2).tolist()
@@ -223,7 +223,7 @@ def test_start_ups_are_taken_out_of_a_logs_run_times(tmp_path: Path) -> None:
         ),
         ({"placement": "bestfit"}, "placement 'bestfit': expected .*; did you mean 'best_fit'"),
         ({"discipline": "fifo"}, "discipline 'fifo': expected greedy, strict, easy"),
-        ({"cluster": "huge"}, "cluster 'huge' is unknown: give NxG"),
+        ({"cluster": "huge"}, "cluster 'huge' is unknown: expected NxG"),
         ({"trace": "phily"}, "no trace 'phily' among .*; did you mean 'philly'"),
     ],
 )
