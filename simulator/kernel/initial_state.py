@@ -1,4 +1,4 @@
-"""A fresh record for an episode: machines empty, no job arrived."""
+"""Initial state of an episode: empty machines, no job arrived."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ USUAL = (
     ("profiled_active_ms", "active_ms"),
     ("profiled_idle_ms", "idle_ms"),
 )
-"""What a field holds that is left open: another."""
+"""Optional job fields and the fields that they default to."""
 
 
 def fresh(
@@ -37,9 +37,12 @@ def fresh(
 ) -> np.ndarray:
     """Return `rows` records, the first ready for the first instant, the others blank for clones.
 
-    `jobs` has the dtype JOB, sorted by submission; its `request_class`, and what is left open, are written here.
-    `choices` are scalar fields of the record: the active ranking, `tick`, `exact`, `pooled`. ValueError where the tiers
-    do not reach or memory sizes are too many.
+    jobs: dtype JOB, sorted by submission; `request_class` and optional fields are written here.
+    node_gpus, node_memory, node_cores, node_type: GPUs, GiB per GPU, CPU cores and index of the GPU type of
+    each node.
+    choices: scalar fields of the record: the active ranking, `tick`, `exact`, `pooled`, and physics.
+
+    ValueError if the largest tier is exceeded, or if there are too many sizes of GPU memory.
     """
     size = tier(len(jobs), len(node_gpus), int(sum(node_gpus)))
     states = np.zeros(rows, state_dtype(size))
@@ -62,7 +65,7 @@ def fresh(
 
 
 def lay_out_jobs(s: np.record, jobs: np.ndarray) -> None:
-    """Write that no job has arrived, and what each asks for."""
+    """Initialise the jobs: none has arrived."""
     for name in ("start_s", "finish_s"):
         s[name][:] = np.nan
     s.busy_until = jobs["submit_s"][-1] if len(jobs) else 0.0
@@ -85,7 +88,7 @@ def lay_out_jobs(s: np.record, jobs: np.ndarray) -> None:
 
 
 def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: np.ndarray) -> None:
-    """Write the nodes and their GPUs, all free."""
+    """Initialise the nodes and their GPUs, all free."""
     nodes = len(gpus)
     sizes = np.unique(memory)
     if len(sizes) > MAX_LEVELS:
@@ -109,7 +112,7 @@ def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: 
 
 
 def lay_out_queues(s: np.record, jobs: np.ndarray) -> None:
-    """Give each request class (GPUs, cores, and which nodes can hold it) its part of the queue."""
+    """Assign request classes (GPUs, cores, memory level) and a stretch of the queue to each."""
     level = np.searchsorted(s.level_memory[: s.num_levels], jobs["gpu_memory_gib"])
     if s.cpu_limited:
         jobs["cores_each"] = np.maximum(jobs["cores_each"], LEAST_CORES)

@@ -324,7 +324,7 @@ def test_the_lines_in_the_docs_run() -> None:
 
 def test_it_is_of_one_episode_from_its_beginning() -> None:
     work, account = twins_of("all", SEED, 24).work, Account()
-    with pytest.raises(ValueError, match="nothing has been taken down"):
+    with pytest.raises(ValueError, match="this account is empty"):
         account.segments()
     begun = work.episode()
     begun.advance()

@@ -164,7 +164,7 @@ def test_a_missing_piece_is_an_error_in_words(tiny: Path) -> None:
     lose = "from tiny import _linking; _linking.SHORT = 0; _linking.below = lambda library: []; "
     done = ask(tiny, lose + ASK)
     assert done.returncode == 1
-    assert "RuntimeError: answer calls what is nowhere: " in done.stderr
+    assert "RuntimeError: answer calls undefined functions: " in done.stderr
     assert "grown" in done.stderr
 
 

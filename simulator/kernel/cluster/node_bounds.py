@@ -1,9 +1,9 @@
-"""How long the jobs of a node may still take at most, so that a pass need not look at each running job.
+"""Bounds on the remaining time of the jobs of each node, so that a scheduling pass need not examine every running job.
 
-Bounds of a node: when the estimates of its running jobs are used up, when the first of them began if it had never
-stopped, what pausing one costs at least, and how many GPUs the widest has. `note_pace` loosens them whenever the pace
-or the estimate of a running job changes; they are found anew (`tighten`) where a look at the node finds less than they
-promise.
+A node's bounds are the latest time at which an estimate is used up, the earliest hypothetical start of a job
+that never stopped, the minimum preemption overhead, and the maximum number of GPUs. `note_pace` loosens them
+whenever the speed or estimate of a running job changes. `tighten` recomputes them when an examination of the
+node finds less than they promise.
 """
 
 import numpy as np
@@ -25,20 +25,22 @@ from gpu_cluster_gym.simulator.kernel.cluster.queues import (
     estimate_now,
 )
 
-HAIR = 1e-3  # s; more than rounding makes of any time of an episode
+HAIR = 1e-3  # s; exceeds the rounding error of any time in an episode
 
 
 @compiled
 def overhead_of(jobs, job):
-    """Seconds of GPUs held without progress that a preemption of the job costs."""
+    """Return the seconds of holding GPUs without progress that a preemption of the job costs."""
     return jobs[job].pause_s + jobs[job].load_s
 
 
 @compiled
 def widen(s, jobs, job, node):
-    """Let the bounds of a node hold for a running job too."""
+    """Extend the bounds of a node so that they hold for a running job."""
     attained = attained_now(s, job)
     whole = jobs[job].duration_s if s.exact else estimate_now(s, jobs, job)
+    # At rate 1 attained time grows as fast as the clock, so that the time at which the estimate is used up is
+    # constant.
     until = s.clock + (whole - attained) if s.rate[job] == 1.0 else np.inf
     s.used_up_at[node] = max(s.used_up_at[node], until)
     s.runs_since[node] = min(s.runs_since[node], s.clock - attained)
@@ -48,7 +50,7 @@ def widen(s, jobs, job, node):
 
 @compiled
 def note_pace(s, jobs, job):
-    """Let the bounds hold for a job whose pace or estimate is new."""
+    """Extend the bounds for a job whose speed or estimate has changed, and stamp its nodes."""
     slot = s.first_slot[job]
     last = NOBODY
     while slot != NOBODY:
@@ -62,7 +64,7 @@ def note_pace(s, jobs, job):
 
 @compiled
 def tighten(s, jobs, node):
-    """Find the bounds of a node anew."""
+    """Recompute the bounds of a node."""
     s.used_up_at[node] = -np.inf
     s.runs_since[node] = np.inf
     s.least_overhead[node] = np.inf
@@ -78,16 +80,18 @@ def tighten(s, jobs, node):
 
 @compiled
 def most_left(s, node):
-    """Seconds of run time that any job running on a node has left at most, as every policy estimates it."""
+    """Return an upper bound on the estimated remaining time of any job running on a node, s."""
     left = s.used_up_at[node] - s.clock
     if not s.exact:
+        # The estimate of a job that exceeds it grows with its attained time, which `runs_since` bounds; see
+        # `left_of`.
         left = max(left, LEAST_SHARE * (s.clock - s.runs_since[node]), LEAST_SECONDS)
     return left + HAIR
 
 
 @compiled
 def is_by_time(s):
-    """Tell whether the key of a running job is its remaining time, which the bounds are of."""
+    """Return whether the key of a running job is its remaining time, to which the bounds apply."""
     if s.key == WEIGHTED:
         return s.exponent == 0.0
     return s.key == REMAINING or (s.key == TRUE_REMAINING and s.exact)

@@ -1,8 +1,9 @@
-"""What a pause costs: while it lasts, and while the job loads afterwards, GPUs are held without progress.
+"""Cost of a preemption: the job holds its GPUs without progress while it pauses, and again while it loads.
 
-A running job that is paused holds what it has for `pause_s`, in which nothing is done; then it is queued again, or goes
-on where GPUs are kept for it. What it has attained is saved. When it starts again it holds its GPUs for `load_s` before
-it runs (`holding.begin`). Both are booked as overhead (`holding.book_overhead`).
+A paused job holds its resources for `pause_s` without progress; then it is queued again, or resumes on GPUs
+reserved for it. Its progress is saved. When it starts again, it holds its GPUs for `load_s` before it runs
+(`holding.begin`). Both times are accounted as overhead (`holding.book_overhead`). Pause and load times are
+drawn per job from measurements: see docs/rules.md, section "What restarts cost".
 """
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
@@ -15,13 +16,13 @@ from gpu_cluster_gym.simulator.kernel.cluster.progress import bank, keep, retire
 
 @compiled
 def may_pause(s, job):
-    """Tell whether a job runs and was not started at this very instant."""
+    """Return whether a job runs and was not started at this instant."""
     return s.phase[job] == RUNNING and s.last_action_instant[job] != s.instant
 
 
 @compiled
 def pause(s, jobs, job):
-    """Begin to pause a running job; it holds its GPUs until the pause is done."""
+    """Preempt a running job; it holds its GPUs until the pause is done."""
     s.preemptions[job] += 1
     s.num_pauses += 1
     save(s, jobs, job)
@@ -29,7 +30,7 @@ def pause(s, jobs, job):
 
 @compiled
 def end_pause(s, jobs, job):
-    """End a pause: the GPUs are free, the job waits, or goes on where GPUs are kept for it."""
+    """End a pause: release the GPUs, then queue the job or let it resume where GPUs are reserved for it."""
     keep(s, job)
     release(s, jobs, job)
     retire(s, job)
@@ -46,7 +47,7 @@ def end_pause(s, jobs, job):
 
 @compiled
 def save(s, jobs, job):
-    """Let a running job save its progress and stop."""
+    """Stop a running job and start saving its progress."""
     bank(s, job)
     s.saved[job] = 1
     s.last_action_instant[job] = s.instant
@@ -56,6 +57,7 @@ def save(s, jobs, job):
         s.phase_began[job] = s.clock
         note_coming_or_going(s, job, True)
         schedule(s, job, s.clock + jobs[job].pause_s)
+    # A pause of length 0 is skipped within the instant.
     else:
         end_pause(s, jobs, job)
         start_ready(s, jobs)

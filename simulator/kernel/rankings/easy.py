@@ -1,4 +1,9 @@
-"""EASY backfilling: a later job may start now if that cannot delay the first job that waits."""
+"""EASY backfilling: a later job may start now if it cannot delay the head of the queue (Lifka 1995).
+
+The shadow time is the earliest time at which the head could start if all running jobs ended by their estimates.
+A job may be backfilled if it ends by the shadow time, or if the head still fits at the shadow time with it
+running.
+"""
 
 import numpy as np
 
@@ -12,13 +17,13 @@ from gpu_cluster_gym.simulator.kernel.cluster.queues import estimate_now, first_
 
 @compiled
 def projected_end(s, jobs, job):
-    """When a running job should end by its estimate: now, if it has overrun."""
+    """Return when a running job ends by its estimate; the current time if it has exceeded it."""
     return max(s.clock, s.start_s[job] + estimate_now(s, jobs, job))
 
 
 @compiled
 def add_what_it_holds(s, room, cores, job):
-    """Count the GPUs and cores of an active job as available."""
+    """Add the GPUs and cores of an active job to the available ones."""
     if s.node_of[job] != NOBODY:
         cores[s.node_of[job]] += s.core_count[job]
     slot = s.first_slot[job]
@@ -31,7 +36,7 @@ def add_what_it_holds(s, room, cores, job):
 
 @compiled
 def find_shadow(s, jobs, head):
-    """Return when the head could start by the projected ends; `room[1]` then holds the GPUs available by then."""
+    """Return the shadow time of the head, leaving the GPUs available by then in scratch row 1."""
     room = s.room[1]
     cores = s.core_room[1]
     for node in range(s.num_nodes):
@@ -45,6 +50,7 @@ def find_shadow(s, jobs, head):
         queues.push(s.candidates, 0, k, s.place_in_queue, s.order, s.candidates[k])
     while count > 0:
         shadow = s.order[s.candidates[0]]
+        # All jobs that end at the same time release their resources together.
         while count > 0 and s.order[s.candidates[0]] == shadow:
             job = s.candidates[0]
             queues.remove(s.candidates, 0, count, s.place_in_queue, s.order, job)
@@ -57,7 +63,7 @@ def find_shadow(s, jobs, head):
 
 @compiled
 def leaves_room_for(s, jobs, head, job):
-    """Tell whether the head could be placed at the shadow time though `job` runs where the rule now puts it."""
+    """Return whether the head still fits at the shadow time with `job` running where the rule now places it."""
     place(s, jobs, job)
     room = s.room[2]
     cores = s.core_room[2]
@@ -74,7 +80,7 @@ def leaves_room_for(s, jobs, head, job):
 
 @compiled
 def something_fits(s, jobs):
-    """Tell whether any queued job fits now."""
+    """Return whether any queued job fits now."""
     for request_class in range(s.num_classes):
         if s.queue_size[request_class] > 0 and place(s, jobs, s.queue[s.queue_start[request_class]]):
             return True
@@ -101,9 +107,10 @@ def first_harmless(s, jobs, head, shadow):
 
 @compiled
 def walk_easy(s, jobs):
-    """Start jobs in order up to the first that does not fit, then those that cannot delay it.
+    """Start jobs in order up to the head, the first that does not fit, then backfill jobs that cannot delay it.
 
-    A CPU job that does not fit is not held room for.
+    There is no reservation for CPU jobs that do not fit. Head and shadow time are determined again after each
+    start.
     """
     open_all(s)
     head = first_open(s)
