@@ -61,7 +61,7 @@ class Piece(JITCodeLibrary):
         self._finalized = True
 
     def module(self, linkage: str) -> Any:
-        """Return a copy with this linkage: `linkonce_odr` (dropped if not called) or `available_externally` (for inlining)."""
+        """Return a copy with this linkage: `linkonce_odr` is dropped if not called, `available_externally` is inlined."""
         copy = self._final_module.clone()
         copy.get_function(self.symbol).linkage = linkage
         return copy

@@ -328,8 +328,8 @@ def test_it_is_of_one_episode_from_its_beginning() -> None:
         account.segments()
     begun = work.episode()
     begun.advance()
-    with pytest.raises(ValueError, match="before its first instant"):
+    with pytest.raises(ValueError, match="before it starts"):
         run(RANKINGS["remaining"], begun, account=account)
     run(RANKINGS["remaining"], work.episode(), account=account)
-    with pytest.raises(ValueError, match="make another"):
+    with pytest.raises(ValueError, match="create another"):
         run(RANKINGS["remaining"], work.episode(), account=account)
