@@ -33,7 +33,7 @@ from gpu_cluster_gym.experiments._tables import share, times
 from gpu_cluster_gym.experiments._trials import Found, Setting, by_default, changed, drawn
 from gpu_cluster_gym.simulator import measurements
 from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MOST_SERVERS
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SERVERS
 from gpu_cluster_gym.simulator.source import source_of
 from gpu_cluster_gym.simulator.speed_model import fit, seconds
 from gpu_cluster_gym.workloads import Workload, prepare, seed_of_jobs
@@ -214,7 +214,7 @@ def errors_of_fit(load: Workload) -> Iterator[dict[str, str | float]]:
     any; worst: in the worst of all. least_ms: the shortest iteration that it predicts.
     """
     episode = load.episode()
-    shapes = np.array(list(product(range(1, trace.MOST_WORKERS + 1), range(1, MOST_SERVERS + 1), (0, 1))))
+    shapes = np.array(list(product(range(1, trace.MOST_WORKERS + 1), range(1, MAX_SERVERS + 1), (0, 1))))
     on_cpu, source = shapes[:, 2] == 1, source_of(episode.view)
     for job, model in enumerate(load.table["model"]):
         profile = measurements.profile(source, job)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.simulator.kernel import account
-from gpu_cluster_gym.simulator.kernel.account import Kept, room_for, with_more_room
+from gpu_cluster_gym.simulator.kernel.account import AccountArrays, room_for, with_more_room
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, PHASES
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Account:
 
     def __init__(self) -> None:
         """Create an empty account."""
-        self._kept: Kept | None = None
+        self._kept: AccountArrays | None = None
 
     def begin(self, episode: "Episode") -> None:
         """Prepare to record an episode; ValueError if it has already started, or if this account is in use."""
@@ -98,7 +98,7 @@ class Account:
         return bool(how == account.ENDED)
 
     @property
-    def _arrays(self) -> Kept:
+    def _arrays(self) -> AccountArrays:
         if self._kept is None:
             raise ValueError("this account is empty; pass it to `simulator.episode.run`")
         return self._kept

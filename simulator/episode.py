@@ -18,8 +18,8 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     GPU_TYPES,
     GREEDY,
     JOB,
+    MAX_FAILURES,
     MAX_LEVELS,
-    MOST_FAILURES,
     PLACEMENTS,
     state_dtype,
 )
@@ -212,7 +212,7 @@ class Episode:
             return otherwise
         job = int(self.state.failures.argmax())
         return (
-            f"job {job} has failed {MOST_FAILURES:,} times: with its {self.jobs['num_gpus'][job]} GPUs it fails before "
+            f"job {job} has failed {MAX_FAILURES:,} times: with its {self.jobs['num_gpus'][job]} GPUs it fails before "
             "it has loaded or made a checkpoint (see node_mtbf_h, restart_delay and checkpoint_every of the scenario)"
         )
 
@@ -244,15 +244,15 @@ def lay_out(
     )
 
 
-def misfits(states: np.ndarray, jobs: np.ndarray) -> np.ndarray:
+def infeasible_jobs(states: np.ndarray, jobs: np.ndarray) -> np.ndarray:
     """Return the jobs that the empty cluster of fresh records could never hold."""
     found = np.empty(len(jobs), np.int64)
-    return found[: calls.misfits(states, 0, jobs, found)]
+    return found[: calls.infeasible_jobs(states, 0, jobs, found)]
 
 
 def refuse_misfits(states: np.ndarray, jobs: np.ndarray, cluster: Cluster) -> None:
     """Raise ValueError where the empty cluster of fresh records could never hold a job."""
-    if len(wrong := misfits(states, jobs)):
+    if len(wrong := infeasible_jobs(states, jobs)):
         raise ValueError(f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}")
 
 

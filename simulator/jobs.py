@@ -80,14 +80,14 @@ def add_turns(jobs: np.ndarray) -> None:
     The more memory a job needs, the larger its kernels: by the root of its memory over that of a common job, within
     what the measured pairs had. One whose memory is not simulated counts as a common one.
     """
-    jobs["push"] = push(jobs["duty"], jobs["gpu_memory_gib"])
+    jobs["interference"] = interference(jobs["duty"], jobs["gpu_memory_gib"])
     whole = jobs["profiled_active_ms"] + jobs["profiled_idle_ms"]
     profiled = np.where(whole > 0, jobs["profiled_active_ms"] / np.where(whole > 0, whole, 1.0), jobs["duty"])
-    jobs["profiled_push"] = push(profiled, jobs["profiled_memory_gib"])
-    jobs["grip"] = jobs["gpu_s"] ** 0.25
+    jobs["profiled_interference"] = interference(profiled, jobs["profiled_memory_gib"])
+    jobs["interference_hold"] = jobs["gpu_s"] ** 0.25
 
 
-def push(duty: np.ndarray, memory_gib: np.ndarray) -> np.ndarray:
+def interference(duty: np.ndarray, memory_gib: np.ndarray) -> np.ndarray:
     """Return how much jobs of these duties and memories slow others on a GPU."""
     memory = np.where(memory_gib > 0, memory_gib, COMMON_GIB)
     slows: np.ndarray = duty * np.sqrt(np.clip(memory, *PAIRS_GIB) / COMMON_GIB)

@@ -9,15 +9,15 @@ as any schedule. Each relaxation is
 for a weight s from 0 to 1. g counts GPUs only, and c and c' cores only: the work of a schedule per second is at
 most s + (1 - s).
 
-Cores. Minimum core-seconds of a job (`least_core_seconds`) over the cores of the cluster, each held by one job
+Cores. Minimum core-seconds of a job (`min_core_seconds`) over the cores of the cluster, each held by one job
 at a time; only if cores are allocated.
 
 GPUs. A job of progress rate r on w GPUs makes r / w on each, and r / w <= 1 / a(x), where a(x) is the minimum
-GPU-seconds per second of progress of a job whose computing is slowed x times by others (`least_gpu_seconds`).
+GPU-seconds per second of progress of a job whose computing is slowed x times by others (`min_gpu_seconds`).
 Let a second of progress count (base + by_duty x utilisation) x a(y), for some y >= 1. Since a(x) rises and a(x)
 / x falls, a(y) / a(x) <= max(y / x, 1), and all jobs on a GPU together count per second at most
 
-    sum of (base + by_duty x utilisation) x max(y / x, 1)   <=   `greatest_total`, over any set of jobs on a GPU,
+    sum of (base + by_duty x utilisation) x max(y / x, 1)   <=   `max_total`, over any set of jobs on a GPU,
 
 x being at least the slowdown of the least slowed job among this number of jobs, or under this total
 utilisation.
@@ -77,7 +77,7 @@ def _least(episode: "Episode", slowdown: float) -> _Least:
     """Return the minimum resources of jobs whose computing is slowed by this factor."""
     jobs, types = len(episode.jobs), int(_types(episode).max()) + 1
     least = _Least(np.empty((jobs, types)), np.empty(jobs), np.empty(jobs))
-    calls.least_seconds(episode.states, 0, episode.jobs, slowdown, *least)
+    calls.min_resources(episode.states, 0, episode.jobs, slowdown, *least)
     return least
 
 
@@ -99,7 +99,7 @@ def _on_gpus(episode: "Episode") -> Iterator[np.ndarray]:
         for kind in np.unique(_types(episode)).tolist():
             capacity = _capacity(episode, least, kind)
             for base, by_duty in WEIGHTS if most > 1 else WEIGHTS[:1]:
-                total = calls.greatest_total(episode.states, 0, base, by_duty, greatest, least_wait, slowdown)
+                total = calls.max_total(episode.states, 0, base, by_duty, greatest, least_wait, slowdown)
                 takes = (base + by_duty * duty) * least[:, kind]
                 yield takes / (total * capacity) if takes.any() else takes
 
@@ -109,11 +109,13 @@ def _waits(episode: "Episode") -> tuple[float, float]:
     on_gpus = episode.jobs[episode.jobs["num_gpus"] > 0]
     if not len(on_gpus):
         return 0.0, 0.0
-    push, grip = on_gpus["push"], on_gpus["grip"]
-    both = grip.min() + grip.max()
+    interference, interference_hold = on_gpus["interference"], on_gpus["interference_hold"]
+    both = interference_hold.min() + interference_hold.max()
     if both <= 0:
         return 0.0, 0.0
-    return float(push.min() * 2 * grip.min() / both), float(push.max() * 2 * grip.max() / both)
+    return float(interference.min() * 2 * interference_hold.min() / both), float(
+        interference.max() * 2 * interference_hold.max() / both
+    )
 
 
 def _capacity(episode: "Episode", least: np.ndarray, kind: int) -> float:

@@ -110,7 +110,7 @@ class Source:
     @property
     def progress(self) -> np.ndarray:
         """Attained and remaining seconds of each job that has arrived: (2, jobs)."""
-        moment = self.instant, int(self.state.num_begun)  # a start may make others lose their progress
+        moment = self.instant, int(self.state.num_starts)  # a start may make others lose their progress
         if self._progress_at != moment:
             self._progress = np.empty((2, self.arrived))
             calls.progress(self.states, 0, self.jobs, self.listed, *self._progress)
@@ -120,7 +120,7 @@ class Source:
     @property
     def believed(self) -> np.ndarray:
         """Seconds of run time of each job that has arrived, those left, and cores a GPU, as expected: (3, jobs)."""
-        moment = self.instant, int(self.state.num_begun)
+        moment = self.instant, int(self.state.num_starts)
         if self._believed_at != moment:
             self._believed = np.empty((3, self.arrived))
             kernel_history.believed(self.states, 0, self.jobs, self.histories, self._believed)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MOST_SERVERS = 10  # of a job, as in the simulator
+MAX_SERVERS = 10  # of a job, as in the simulator
 
 LIMITS = {
     "s": 1e11,
@@ -19,7 +19,7 @@ LIMITS = {
     "core-s": 1e9,
     "GB": 1e6,
     "workers": 1e6,
-    "servers": MOST_SERVERS,
+    "servers": MAX_SERVERS,
     "times": 1e6,
 }
 """The largest value of each unit."""

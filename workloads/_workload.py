@@ -13,7 +13,7 @@ import pandas as pd
 from gpu_cluster_gym import traces
 from gpu_cluster_gym.simulator import results
 from gpu_cluster_gym.simulator.cluster import Cluster, cluster
-from gpu_cluster_gym.simulator.episode import Episode, lay_out, misfits
+from gpu_cluster_gym.simulator.episode import Episode, infeasible_jobs, lay_out
 from gpu_cluster_gym.simulator.history import History
 from gpu_cluster_gym.simulator.history import read as read_history
 from gpu_cluster_gym.simulator.jobs import gives_out_cores, jobs_array
@@ -183,7 +183,7 @@ def without_too_large(
 ) -> pd.DataFrame:
     """Return the jobs that the empty cluster could hold; ValueError lists the others unless they are to be dropped."""
     meeting = physics_of(jobs, machines, scenario)
-    too_large = misfits(lay_out(jobs, machines, scenario.placement, **meeting.fields(machines)), jobs)
+    too_large = infeasible_jobs(lay_out(jobs, machines, scenario.placement, **meeting.fields(machines)), jobs)
     if not len(too_large):
         return table
     if not scenario.drop_too_large:

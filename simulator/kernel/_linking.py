@@ -26,7 +26,7 @@ from gpu_cluster_gym.simulator.kernel._pipeline import Pipeline
 SHORT = 300  # instructions; LLVM inlines almost no longer functions
 
 
-class Nowhere:
+class NoEngine:
     """Placeholder engine of a library that is not executable."""
 
     @staticmethod
@@ -61,7 +61,7 @@ class Piece(JITCodeLibrary):
         self._finalized = True
 
     def module(self, linkage: str) -> Any:
-        """Return a copy with this linkage: `linkonce_odr` is dropped if not called, `available_externally` is inlined."""
+        """Return a copy: `linkonce_odr` is dropped if not called, `available_externally` is only inlined."""
         copy = self._final_module.clone()
         copy.get_function(self.symbol).linkage = linkage
         return copy
@@ -69,7 +69,7 @@ class Piece(JITCodeLibrary):
     @property
     def codegen(self) -> Any:
         """Placeholder for the engine."""
-        return Nowhere
+        return NoEngine
 
     def get_pointer_to_function(self, name: str) -> int:
         """Return no address."""

@@ -9,9 +9,9 @@ from numba.core import types
 from numba.core.compiler import Compiler
 
 MESSAGE = "Compiling the simulator (once for workloads and clusters of about this size; a minute or two)"
-SAID = "GPU_CLUSTER_GYM_COMPILING"  # environment variable, inherited by child processes
+ANNOUNCED = "GPU_CLUSTER_GYM_COMPILING"  # environment variable, inherited by child processes
 # Compiling creates many long-lived objects: garbage collection at the usual rate took an eighth of the time.
-SELDOM = 100_000, 50, 100
+GC_THRESHOLDS = 100_000, 50, 100
 
 # Numba prints types at each step, and our records have more than a hundred fields: this took a seventh of the time.
 setattr(types.Record, "__repr__", types.Type.__repr__)  # noqa: B010 - mypy refuses an assignment
@@ -24,7 +24,7 @@ class Pipeline(Compiler):
         """Compile, after printing a message."""
         say()
         before = gc.get_threshold()
-        gc.set_threshold(*SELDOM)
+        gc.set_threshold(*GC_THRESHOLDS)
         try:
             return super().compile_extra(func)
         finally:
@@ -33,6 +33,6 @@ class Pipeline(Compiler):
 
 def say() -> None:
     """Print on stderr, once for this process and its children, that compilation takes a while."""
-    if SAID not in os.environ:
-        os.environ[SAID] = "1"
+    if ANNOUNCED not in os.environ:
+        os.environ[ANNOUNCED] = "1"
         sys.stderr.write(MESSAGE + "\n")

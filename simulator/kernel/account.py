@@ -33,7 +33,7 @@ def _row(**fields: str) -> np.dtype:
 
 # Last seen state of a job, and since when.
 # began: serial number of its start. holding: its row in `holdings`. cores: per GPU, or in total without GPUs.
-# shared: fraction of its GPUs that others also hold, while it runs. watched: 1 for a job in `Kept.watched`.
+# shared: fraction of its GPUs that others also hold, while it runs. watched: 1 for a job in `AccountArrays.watched`.
 SEEN = _row(
     since="f8",
     phase="i8",
@@ -81,7 +81,7 @@ TOTALS = _row(
 COUNTS = _row(watched="i8", segments="i8", holdings="i8", gpus="i8", totals="i8")
 
 
-class Kept(NamedTuple):
+class AccountArrays(NamedTuple):
     """Arrays of an account.
 
     counts: one row of COUNTS.
@@ -100,13 +100,13 @@ class Kept(NamedTuple):
     totals: np.ndarray
 
 
-def room_for(num_jobs: int, num_gpus: int) -> Kept:
+def room_for(num_jobs: int, num_gpus: int) -> AccountArrays:
     """Return empty arrays with capacity for twice what an instant may change.
 
     An array that is too small for the next instant is therefore at least half full. `seen` is the state before
     all jobs arrive, except `since`, which is 0.
     """
-    kept = Kept(
+    kept = AccountArrays(
         counts=np.zeros(1, COUNTS),
         seen=np.zeros(num_jobs, SEEN),
         watched=np.zeros(num_jobs, np.int64),
@@ -122,10 +122,10 @@ def room_for(num_jobs: int, num_gpus: int) -> Kept:
 
 
 WRITTEN = ("segments", "holdings", "gpus", "totals")
-"""Arrays of `Kept` that grow."""
+"""Arrays of `AccountArrays` that grow."""
 
 
-def with_more_room(kept: Kept) -> Kept:
+def with_more_room(kept: AccountArrays) -> AccountArrays:
     """Return the same account, with arrays doubled that are at least half full."""
     more = {}
     for name in WRITTEN:
@@ -205,7 +205,7 @@ def look_again(s, kept):
     for k in range(counts.watched):
         job = watched[k]
         if not is_as_seen(s, seen[job], job):
-            take_down(s, kept, job)
+            record_change(s, kept, job)
         if s.place_in_events[job] == NOBODY and s.phase[job] != RESERVED:
             seen[job].watched = 0
         else:
@@ -217,7 +217,7 @@ def look_again(s, kept):
 @compiled
 def watch(s, kept, job):
     """Start watching a job. Jobs are kept in ascending order, so that sums do not depend on the order of arrival."""
-    take_down(s, kept, job)
+    record_change(s, kept, job)
     kept.seen[job].watched = 1
     counts, watched = kept.counts[0], kept.watched
     at = counts.watched
@@ -254,7 +254,7 @@ def is_as_seen(s, seen, job):
 
 
 @compiled
-def take_down(s, kept, job):
+def record_change(s, kept, job):
     """Close the segment of a changed job and begin another."""
     seen = kept.seen[job]
     holds = holds_something(s, job)

@@ -130,7 +130,7 @@ def place(states, e, jobs, job, gpus, cores):
 @entry
 def cores_asked(states, e, jobs, job, count, workers, servers):
     """Return the cores that a job asks for in a shape, per GPU, or in total without GPUs."""
-    workers, servers = speed.meant(jobs, job, count, workers, servers)
+    workers, servers = speed.resolved_shape(jobs, job, count, workers, servers)
     return speed.cores_asked(jobs, job, count, workers, servers)
 
 
@@ -138,7 +138,7 @@ def cores_asked(states, e, jobs, job, count, workers, servers):
 def start_as(states, e, jobs, job, seat):
     """Start a queued job in a seat (`legality.Seat`), or reserve GPUs that pausing jobs hold."""
     s = states[e]
-    workers, servers, cores = meant(s, jobs, job, seat)
+    workers, servers, cores = resolved_seat(s, jobs, job, seat)
     actions.start_as(s, jobs, job, seat.gpus, workers, servers, cores, seat.node)
 
 
@@ -146,15 +146,15 @@ def start_as(states, e, jobs, job, seat):
 def move(states, e, jobs, job, seat):
     """Pause a running job so that it resumes in a seat."""
     s = states[e]
-    workers, servers, cores = meant(s, jobs, job, seat)
+    workers, servers, cores = resolved_seat(s, jobs, job, seat)
     actions.move(s, jobs, job, seat.gpus, workers, servers, cores, seat.node)
 
 
 @compiled
-def meant(s, jobs, job, seat):
+def resolved_seat(s, jobs, job, seat):
     """Return the workers, servers and cores of a seat, filling in what it leaves open."""
     gpus, cores = len(seat.gpus), seat.cores
-    workers, servers = speed.meant(jobs, job, gpus, seat.workers, seat.servers)
+    workers, servers = speed.resolved_shape(jobs, job, gpus, seat.workers, seat.servers)
     if cores == 0 or not s.cpu_limited:
         cores = speed.cores_asked(jobs, job, gpus, workers, servers)
     return workers, servers, cores
@@ -182,7 +182,7 @@ def fastest(states, e, jobs, out):
     """Write the minimum seconds of each job: start-up, and its duration at the maximum speed of any shape."""
     room = bounds.room_of(states[e])
     for job in range(states[e].num_jobs):
-        rate = bounds.greatest_rate(states[e], jobs, job, room)
+        rate = bounds.max_rate(states[e], jobs, job, room)
         out[job] = jobs[job].startup_s + jobs[job].duration_s / rate
 
 
@@ -197,7 +197,7 @@ def drawn_by_each(states, e, jobs, some, out):
 
 
 @entry
-def least_seconds(states, e, jobs, slowdown, on_gpus, on_cores, without_gpus):
+def min_resources(states, e, jobs, slowdown, on_gpus, on_cores, without_gpus):
     """Write the minimum resources of each job per second of progress.
 
     slowdown: of its computing by co-located jobs.
@@ -211,15 +211,15 @@ def least_seconds(states, e, jobs, slowdown, on_gpus, on_cores, without_gpus):
         alone = np.inf
         for kind in range(on_gpus.shape[1]):
             by_type = 1.0 / jobs[job].type_speed[kind] if s.typed else 1.0
-            on_gpus[job, kind] = bounds.least_gpu_seconds(s, jobs, job, slowdown * by_type, room)
-            alone = min(alone, bounds.least_gpu_seconds(s, jobs, job, by_type, room))
-        on_cores[job], without_gpus[job] = bounds.least_core_seconds(s, jobs, job, alone)
+            on_gpus[job, kind] = bounds.min_gpu_seconds(s, jobs, job, slowdown * by_type, room)
+            alone = min(alone, bounds.min_gpu_seconds(s, jobs, job, by_type, room))
+        on_cores[job], without_gpus[job] = bounds.min_core_seconds(s, jobs, job, alone)
 
 
 @entry
-def greatest_total(states, e, base, by_duty, duty, waits, slowdown):
+def max_total(states, e, base, by_duty, duty, waits, slowdown):
     """Return the maximum total of jobs on a GPU that count `base + by_duty x utilisation`; see `bounds`."""
-    return bounds.greatest_total(states[e], base, by_duty, duty, waits, slowdown)
+    return bounds.max_total(states[e], base, by_duty, duty, waits, slowdown)
 
 
 @entry
@@ -287,7 +287,7 @@ def startable(states, e, jobs, out):
 
 
 @entry
-def misfits(states, e, jobs, out):
+def infeasible_jobs(states, e, jobs, out):
     """List the jobs that the empty cluster could never hold; return their number. All GPUs must be free."""
     s = states[e]
     open_all(s)

@@ -6,8 +6,8 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
-    LEAST_CORES,
     MAX_LEVELS,
+    MIN_CORES,
     MODULUS,
     NOBODY,
     state_dtype,
@@ -53,8 +53,8 @@ def fresh(
         s[name] = value
     s.num_jobs, s.num_nodes, s.num_gpus = len(jobs), len(node_gpus), sum(node_gpus)
     s.wake = np.inf
-    s.dice = stream(s.seed, "out of memory").integers(1, MODULUS)
-    s.node_dice[: s.num_nodes] = stream(s.seed, "outages").integers(1, MODULUS, s.num_nodes)
+    s.rng_state = stream(s.seed, "out of memory").integers(1, MODULUS)
+    s.node_rng_state[: s.num_nodes] = stream(s.seed, "outages").integers(1, MODULUS, s.num_nodes)
     s.clock = jobs["submit_s"][0] if len(jobs) else 0.0
     lay_out_jobs(s, jobs)
     lay_out_machines(s, np.asarray(node_gpus), np.asarray(node_memory, float), np.asarray(node_cores, float))
@@ -98,8 +98,8 @@ def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: 
     s.node_memory[:nodes] = memory
     s.node_cores[:nodes] = s.free_cores[:nodes] = cores
     s.unreserved_cores[:nodes] = cores - gpus
-    s.used_up_at[:nodes] = -np.inf
-    s.runs_since[:nodes] = s.least_overhead[:nodes] = np.inf
+    s.estimates_end_at[:nodes] = -np.inf
+    s.earliest_start[:nodes] = s.min_overhead_s[:nodes] = np.inf
     s.node_level[:nodes] = np.searchsorted(sizes, memory)
     s.gpu_node[: gpus.sum()] = np.repeat(np.arange(nodes), gpus)
     s.free_memory[: gpus.sum()] = np.repeat(memory, gpus)
@@ -115,7 +115,7 @@ def lay_out_queues(s: np.record, jobs: np.ndarray) -> None:
     """Assign request classes (GPUs, cores, memory level) and a stretch of the queue to each."""
     level = np.searchsorted(s.level_memory[: s.num_levels], jobs["gpu_memory_gib"])
     if s.cpu_limited:
-        jobs["cores_each"] = np.maximum(jobs["cores_each"], LEAST_CORES)
+        jobs["cores_each"] = np.maximum(jobs["cores_each"], MIN_CORES)
     cores = jobs["cores_each"] * s.cpu_limited
     _, jobs["request_class"], counts = np.unique(
         np.stack([jobs["num_gpus"], level, cores]), axis=1, return_inverse=True, return_counts=True

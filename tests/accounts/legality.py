@@ -8,7 +8,7 @@ from tests.accounts.formulas import Shape, Task, fewest_cores
 from tests.accounts.lives import OPEN, Life, shape_of
 
 LEAST_THROTTLE = 0.1
-MOST_SERVERS = 10
+MAX_SERVERS = 10
 
 
 def is_legal(fluid: Fluid, action: Action) -> bool:
@@ -87,7 +87,7 @@ def is_shape(task: Task, shape: Shape) -> bool:
         return shape == (0, 0, 0)
     if not (shape.gpus in (shape.workers, shape.workers + shape.servers) or (not shape.gpus and task.on_cpu)):
         return False
-    exchange = 1 <= shape.servers <= MOST_SERVERS if task.servers else shape.servers == 0
+    exchange = 1 <= shape.servers <= MAX_SERVERS if task.servers else shape.servers == 0
     return exchange and task.least <= shape.workers <= task.most
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gpu_cluster_gym.simulator.speed_model import Speeds, seconds
-from gpu_cluster_gym.simulator.vocabulary import MOST_SERVERS, SERVER_CORES
+from gpu_cluster_gym.simulator.vocabulary import MAX_SERVERS, SERVER_CORES
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
@@ -63,7 +63,7 @@ class Paces:
         return [Way(*shape, self.of(view, job, *shape)) for shape in (*shapes, *as_asked)]
 
     def _best_servers(self, view: "View", job: int, workers: int) -> int:
-        servers, most = int(view.jobs.servers[job]), MOST_SERVERS
+        servers, most = int(view.jobs.servers[job]), MAX_SERVERS
         if not servers:
             return 0
         if view.cpu_limited:
@@ -73,7 +73,7 @@ class Paces:
                 - float(view.jobs.cores_each[job])
                 + SERVER_CORES * servers / int(view.jobs.num_gpus[job])
             )
-            most = min(max(int(left * workers / SERVER_CORES + ROUNDING), 1), MOST_SERVERS)
+            most = min(max(int(left * workers / SERVER_CORES + ROUNDING), 1), MAX_SERVERS)
         fitted = self._speeds.of(view, np.array([job]))
         takes = seconds(fitted, np.full(most, workers), np.arange(1, most + 1), np.zeros(most))
         return 1 + int(np.argmin(takes))

@@ -77,7 +77,7 @@ def some(seed: int, count: int) -> Episode:
     drawn = rng.integers(1, 4), rng.choice([0.0, 0.48, 1.0, 2.0]), rng.choice([0.0, 0.04, 0.3])
     numbers = tuple(float(number) for number in drawn)
     add_turns(jobs)
-    jobs["grip"] = rng.choice([0.5, 1.0, 2.0], count)
+    jobs["interference_hold"] = rng.choice([0.5, 1.0, 2.0], count)
     jobs["startup_s"] = rng.choice([0.0, 2.0], count) * _among(rng, jobs, 0.6)
     physics = _meeting(rng, numbers, cores=cores, typed=len(set(cluster.types)) > 1)
     return Episode(jobs, cluster, exact=True, physics=physics, placement="first_fit")

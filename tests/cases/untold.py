@@ -9,7 +9,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import CHARGED, JOB, RUNNIN
 TOLD = {
     *("submit_s", "num_gpus", "servers", "min_workers", "max_workers", "user", "deadline_s", "request_class"),
     *("profiled_duration_s", "profiled_memory_gib", "profiled_active_ms", "profiled_idle_ms"),
-    *("profiled_push", "pause_s", "load_s", "startup_s", "cores_each", "type_speed", "fitted"),
+    *("profiled_interference", "pause_s", "load_s", "startup_s", "cores_each", "type_speed", "fitted"),
 }
 """What a job asks for, what is profiled of it, what is known of its kind; all else is untold."""
 

@@ -63,10 +63,10 @@ def all_on_a_gpu_wait_alike(s, jobs, gpu, victim, sound=speed.crowding_on):
 
 @instead_of(speed.crowding_on)
 def the_strong_wait_for_the_weak(s, jobs, gpu, victim, sound=speed.crowding_on):
-    grips = jobs["grip"].copy()
-    jobs["grip"] = 1 / np.maximum(grips, 1e-9)
+    holds = jobs["interference_hold"].copy()
+    jobs["interference_hold"] = 1 / np.maximum(holds, 1e-9)
     found = sound(s, jobs, gpu, victim)
-    jobs["grip"] = grips
+    jobs["interference_hold"] = holds
     return found
 
 

@@ -227,12 +227,12 @@ def workers_scale_without_loss(now, before, jobs):
 
 @planted_in("advance", found_by="progress", first="sharing")
 def who_needs_much_memory_is_waited_for_no_longer(now, before, jobs):
-    jobs["push"] = jobs["duty"]
+    jobs["interference"] = jobs["duty"]
 
 
 @planted_in("advance", found_by="progress", first="sharing")
 def all_hold_a_shared_gpu_alike(now, before, jobs):
-    jobs["grip"] = 1.0
+    jobs["interference_hold"] = 1.0
 
 
 @planted_in("advance", found_by="area")

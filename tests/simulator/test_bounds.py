@@ -37,7 +37,7 @@ def broken(episode: Episode) -> list[tuple[int, int]]:
         for node in nodes_of(episode, job):
             held = (
                 BOUND(state, node) + ROUNDING >= view.jobs.remaining_s[job]
-                and state.least_overhead[node] <= overhead
+                and state.min_overhead_s[node] <= overhead
                 and state.widest[node] >= state.width[job]
             )
             if not held:

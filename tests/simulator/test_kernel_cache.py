@@ -171,7 +171,7 @@ def test_a_missing_piece_is_an_error_in_words(tiny: Path) -> None:
 def test_that_it_compiles_is_said_once_and_not_where_all_is_kept(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(_pipeline.SAID, raising=False)
+    monkeypatch.delenv(_pipeline.ANNOUNCED, raising=False)
     twice = f"{ASK}; import subprocess, sys; from tiny.caller import of_each_width as f; f(1); "
     child = (
         'subprocess.run([sys.executable, "-c", "from tiny.caller import answer; answer(1.5)"], check=True)'

@@ -223,5 +223,5 @@ def test_a_clone_goes_on_as_the_original(config: str) -> None:
         adopt(states, row, jobs, Ranking("remaining", "by_order"))
         assert calls.run_rule(states, row, jobs)
         assert legality.check(states, row, jobs) == 0
-    for name in ("finish_s", "wait_s", "attained_s", "lost_s", "overhead_s", "oom_restarts", "dice"):
+    for name in ("finish_s", "wait_s", "attained_s", "lost_s", "overhead_s", "oom_restarts", "rng_state"):
         assert states[0][name].tobytes() == states[2][name].tobytes() == states[3][name].tobytes(), name

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpu_cluster_gym import traces
-from gpu_cluster_gym.simulator.vocabulary import MOST_SERVERS
+from gpu_cluster_gym.simulator.vocabulary import MAX_SERVERS
 from tests.cases.bad_input import BAD_CSV, GOOD, HEADER, Bad
 from tests.cases.some_jobs import some_jobs
 
@@ -111,9 +111,9 @@ TROUBLE = [b"nan", b"-", b"1e999", b'"', b"\r", b"\n", b",", b"\x00", "٣".encod
 
 def test_a_trace_may_ask_for_as_many_servers_as_the_simulator_has(tmp_path: Path) -> None:
     header = f"{HEADER},servers\n"
-    assert read(tmp_path, f"{header}a,0,1,60,{MOST_SERVERS}\n")["servers"].tolist() == [MOST_SERVERS]
-    with pytest.raises(traces.TraceError, match=f"from 0 to {MOST_SERVERS}"):
-        read(tmp_path, f"{header}a,0,1,60,{MOST_SERVERS + 1}\n")
+    assert read(tmp_path, f"{header}a,0,1,60,{MAX_SERVERS}\n")["servers"].tolist() == [MAX_SERVERS]
+    with pytest.raises(traces.TraceError, match=f"from 0 to {MAX_SERVERS}"):
+        read(tmp_path, f"{header}a,0,1,60,{MAX_SERVERS + 1}\n")
 
 
 # Good files

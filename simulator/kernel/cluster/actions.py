@@ -8,7 +8,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.pausing import save
 from gpu_cluster_gym.simulator.kernel.cluster.placement import place
 from gpu_cluster_gym.simulator.kernel.cluster.queues import dequeue
 from gpu_cluster_gym.simulator.kernel.cluster.readings import bank_readings
-from gpu_cluster_gym.simulator.kernel.cluster.speed import take_shape
+from gpu_cluster_gym.simulator.kernel.cluster.speed import set_shape
 
 
 @compiled
@@ -41,7 +41,7 @@ def start_as(s, jobs, job, gpus, workers, servers, cores, node):
             s.phase[job] = RESERVED
             return
     s.wait_s[job] += s.clock - s.phase_began[job]
-    take_shape(s, job, len(gpus), workers, servers)
+    set_shape(s, job, len(gpus), workers, servers)
     begin(s, jobs, job, gpus, cores, node)
     start_ready(s, jobs)
 

@@ -7,7 +7,7 @@ They are the relaxations behind the lower bound on the mean JCT (`simulator/leas
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster.layout import LEAST_CORES, MOST_SERVERS, TURNS
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SERVERS, MIN_CORES, TURNS
 from gpu_cluster_gym.simulator.kernel.cluster.speed import (
     PLENTY_OF_CORES,
     Burden,
@@ -30,7 +30,7 @@ def room_of(s):
 
 
 @compiled
-def shortest_iteration(s, jobs, job, workers, servers, slowdown, room):
+def min_iteration_time(s, jobs, job, workers, servers, slowdown, room):
     """Return the minimum seconds of an iteration with these workers, over numbers of nodes; slowdown: of computing."""
     largest, spare = room
     least = np.inf
@@ -46,11 +46,11 @@ def shortest_iteration(s, jobs, job, workers, servers, slowdown, room):
 @compiled
 def server_counts(row):
     """Return the possible numbers of parameter servers of a job."""
-    return range(int(row.servers > 0), MOST_SERVERS * (row.servers > 0) + 1)
+    return range(int(row.servers > 0), MAX_SERVERS * (row.servers > 0) + 1)
 
 
 @compiled
-def greatest_rate(s, jobs, job, room):
+def max_rate(s, jobs, job, room):
     """Return the maximum progress rate of a job, with its best shape and GPU type; 1 at the reference.
 
     A CPU job has at most the cores it asks for. `room` is the result of `room_of`.
@@ -67,14 +67,14 @@ def greatest_rate(s, jobs, job, room):
     least = row.iteration_s
     for workers in range(row.min_workers, row.max_workers + 1):
         for servers in server_counts(row):
-            least = min(least, shortest_iteration(s, jobs, job, workers, servers, slowdown, room))
+            least = min(least, min_iteration_time(s, jobs, job, workers, servers, slowdown, room))
             if row.cpu_slowdown > 0:
                 least = min(least, iteration_on_cpu(s, jobs, job, workers, servers))
     return row.iteration_s / least
 
 
 @compiled
-def least_gpu_seconds(s, jobs, job, slowdown, room):
+def min_gpu_seconds(s, jobs, job, slowdown, room):
     """Return the minimum GPU-seconds per second of progress of a job; 0 for a CPU job.
 
     slowdown: of its computing, by the GPU type and co-located jobs.
@@ -85,13 +85,13 @@ def least_gpu_seconds(s, jobs, job, slowdown, room):
     least = np.inf
     for workers in range(row.min_workers, row.max_workers + 1):
         for servers in server_counts(row):
-            iteration_s = shortest_iteration(s, jobs, job, workers, servers, slowdown, room)
+            iteration_s = min_iteration_time(s, jobs, job, workers, servers, slowdown, room)
             least = min(least, workers * iteration_s)
     return least / row.iteration_s
 
 
 @compiled
-def least_core_seconds(s, jobs, job, gpu_seconds):
+def min_core_seconds(s, jobs, job, gpu_seconds):
     """Return the minimum core-seconds per second of progress of a job, on GPUs and without GPUs.
 
     On GPUs it has one core per GPU, and its input takes core-seconds that no shape saves. Infinity if the job
@@ -100,7 +100,7 @@ def least_core_seconds(s, jobs, job, gpu_seconds):
     row = jobs[job]
     if row.num_gpus == 0:
         return np.inf, row.cores_each
-    on_gpus = LEAST_CORES * gpu_seconds
+    on_gpus = MIN_CORES * gpu_seconds
     if row.iteration_s > 0:
         on_gpus = max(on_gpus, row.input_core_s * row.num_gpus / row.iteration_s)
     without = np.inf
@@ -115,7 +115,7 @@ def least_core_seconds(s, jobs, job, gpu_seconds):
 
 
 @compiled
-def greatest_total(s, base, by_duty, duty, waits, slowdown):
+def max_total(s, base, by_duty, duty, waits, slowdown):
     """Return the maximum total progress rate of the jobs on a GPU; the unit is a job alone at this slowdown.
 
     A job counts `base + by_duty x its utilisation`, and no job has a utilisation above `duty`. Jobs that are

@@ -9,10 +9,10 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.holding import (
-    book_overhead,
-    fall_back,
-    fill,
-    give_up,
+    account_overhead,
+    allocate_peak_memory,
+    cancel_reservation,
+    fail_to_checkpoint,
     join_queue,
     release,
     start_ready,
@@ -32,7 +32,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     RESTARTING,
     RUNNING,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.machines import count_free, is_on, tidy_cores
+from gpu_cluster_gym.simulator.kernel.cluster.machines import count_free, is_on, reset_core_rounding
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import end_pause
 from gpu_cluster_gym.simulator.kernel.cluster.progress import (
     bank,
@@ -65,10 +65,10 @@ def complete(s, jobs, job):
 def handle(s, jobs, job):
     """Carry out the due event of a job; return whether its memory is about to grow."""
     if s.phase[job] == PAUSING:
-        book_overhead(s, job)
+        account_overhead(s, job)
         end_pause(s, jobs, job)
     elif s.phase[job] == LOADING:
-        book_overhead(s, job)
+        account_overhead(s, job)
         run(s, jobs, job)
     elif s.phase[job] == RESTARTING:
         retire(s, job)
@@ -77,7 +77,7 @@ def handle(s, jobs, job):
         complete(s, jobs, job)
     elif s.clock >= crash_time(s, jobs, job):
         s.crashed[job] = 1
-        fall_back(s, jobs, job)
+        fail_to_checkpoint(s, jobs, job)
     elif s.clock >= grow_time(s, jobs, job):
         s.charged[job] = GROWING  # allocated only after all events of the instant have released resources
         plan(s, jobs, job)
@@ -128,7 +128,7 @@ def settle(s, jobs):
     for k in range(count):
         job = s.noted[k]
         if s.phase[job] == RUNNING and s.charged[job] == GROWING:
-            fill(s, jobs, job)
+            allocate_peak_memory(s, jobs, job)
             start_ready(s, jobs)
 
 
@@ -209,8 +209,8 @@ def advance_past_ticks(s, jobs):
 @compiled
 def drawn_time(s, node, mean):
     """Draw an exponential time with this mean from the node's own random numbers, s."""
-    s.node_dice[node] = s.node_dice[node] * MULTIPLIER % MODULUS
-    return -mean * np.log(s.node_dice[node] / MODULUS)
+    s.node_rng_state[node] = s.node_rng_state[node] * MULTIPLIER % MODULUS
+    return -mean * np.log(s.node_rng_state[node] / MODULUS)
 
 
 @compiled
@@ -259,10 +259,10 @@ def change(s, jobs, node):
     if s.closed[node] == DOWN:
         open_node(s, node)
     elif s.fail_at[node] <= s.clock:
-        take_down(s, jobs, node, drawn_time(s, node, s.node_repair))
+        shut_down(s, jobs, node, drawn_time(s, node, s.node_repair))
         s.fail_at[node] = s.until[node] + drawn_time(s, node, s.node_mtbf)
     elif s.closed[node] == DRAINING:
-        take_down(s, jobs, node, s.drain_length)
+        shut_down(s, jobs, node, s.drain_length)
         if s.fail_at[node] <= s.until[node]:
             s.fail_at[node] = s.until[node] + drawn_time(s, node, s.node_mtbf)
     else:
@@ -276,7 +276,7 @@ def close(s, jobs, node):
     """Close a node to new jobs; a job with a reservation there is queued again."""
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         if s.reserved_for[gpu] >= 0:
-            give_up(s, jobs, s.reserved_for[gpu])
+            cancel_reservation(s, jobs, s.reserved_for[gpu])
         if s.reserved_for[gpu] == CLOSED:
             continue
         if s.first_owner[gpu] == NOBODY:
@@ -285,14 +285,14 @@ def close(s, jobs, node):
 
 
 @compiled
-def take_down(s, jobs, node, length):
+def shut_down(s, jobs, node, length):
     """Take a node down for `length` seconds; all its jobs fail, in order of job."""
     close(s, jobs, node)
     s.closed[node] = DOWN
     s.until[node] = s.clock + length
     job = first_on(s, node)
     while job != NOBODY:
-        fall_back(s, jobs, job)
+        fail_to_checkpoint(s, jobs, job)
         job = first_on(s, node)
     while s.drain_at[node] <= s.until[node]:
         s.drain_at[node] += s.drain_every
@@ -316,7 +316,7 @@ def open_node(s, node):
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         s.reserved_for[gpu] = NOBODY
         count_free(s, gpu, 1)
-    tidy_cores(s, node)
+    reset_core_rounding(s, node)
 
 
 HORIZON = 4.0  # time constants after which rollouts are cut

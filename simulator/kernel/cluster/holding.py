@@ -13,11 +13,11 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     CLOSED,
     GROWER,
     GROWING,
-    LEAST_CORES,
     LOADING,
+    MAX_FAILURES,
     MAX_SHARE,
+    MIN_CORES,
     MODULUS,
-    MOST_FAILURES,
     MULTIPLIER,
     NOBODY,
     PAUSING,
@@ -34,25 +34,25 @@ from gpu_cluster_gym.simulator.kernel.cluster.machines import (
     hold,
     hold_cores,
     is_alone,
-    leave_slot,
-    note_coming_or_going,
+    note_occupancy_change,
+    release_slot,
+    reset_core_rounding,
     take_cores,
-    tidy_cores,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.progress import bank, run, schedule
 from gpu_cluster_gym.simulator.kernel.cluster.queues import enqueue, loading_time
 from gpu_cluster_gym.simulator.kernel.cluster.speed import (
-    ask_again,
     cores_of_servers,
     plan_shape,
-    take_shape,
+    reset_shape,
+    set_shape,
 )
 
 
 @compiled
 def release(s, jobs, job):
     """Release all that a job holds; a reserved GPU goes to the job that it is reserved for."""
-    note_coming_or_going(s, job, s.phase[job] == RUNNING)
+    note_occupancy_change(s, job, s.phase[job] == RUNNING)
     count_cores(s, job)
     slot = s.first_slot[job]
     s.first_slot[job] = NOBODY
@@ -64,24 +64,24 @@ def release(s, jobs, job):
     while slot != NOBODY:
         after = s.next_slot[slot]
         gpu = slot // MAX_SHARE
-        if leave_slot(s, jobs, job, slot):
-            pass_on(s, gpu)
+        if release_slot(s, jobs, job, slot):
+            hand_over(s, gpu)
         slot = after
     s.charged[job] = 0
     s.throttle[job] = 1.0
-    ask_again(s, jobs, job)
+    reset_shape(s, jobs, job)
 
 
 @compiled
-def pass_on(s, gpu):
+def hand_over(s, gpu):
     """Count a GPU that no job holds any more as free, or as available to the job that it is reserved for."""
     reserved_for = s.reserved_for[gpu]
     if reserved_for == CLOSED:
-        tidy_cores(s, s.gpu_node[gpu])
+        reset_core_rounding(s, s.gpu_node[gpu])
         return
     if reserved_for == NOBODY:
         count_free(s, gpu, 1)
-        tidy_cores(s, s.gpu_node[gpu])
+        reset_core_rounding(s, s.gpu_node[gpu])
         return
     s.awaited[reserved_for] -= 1
     if s.awaited[reserved_for] == 0 and s.phase[reserved_for] == RESERVED:
@@ -103,7 +103,7 @@ def reserve(s, job, gpus, workers, servers, cores, node):
 
 
 @compiled
-def let_go(s, job):
+def release_reserved(s, job):
     """Cancel the reservation of a job's GPUs."""
     for gpu in range(s.num_gpus):
         if s.reserved_for[gpu] == job:
@@ -115,9 +115,9 @@ def let_go(s, job):
 
 
 @compiled
-def give_up(s, jobs, job):
+def cancel_reservation(s, jobs, job):
     """Cancel a job's reservation: the job is queued again, or will be when its pause ends."""
-    let_go(s, job)
+    release_reserved(s, job)
     if s.phase[job] == RESERVED:
         join_queue(s, jobs, job)
 
@@ -133,11 +133,11 @@ def start_ready(s, jobs):
         job = s.ready[first]
         s.num_ready -= 1
         s.ready[first] = s.ready[s.num_ready]
-        inherit(s, jobs, job)
+        start_reserved(s, jobs, job)
 
 
 @compiled
-def inherit(s, jobs, job):
+def start_reserved(s, jobs, job):
     """Start a job on the GPUs reserved for it, the last of which has been released.
 
     It is queued again if there are no cores for its servers, or for workers without GPUs.
@@ -148,17 +148,17 @@ def inherit(s, jobs, job):
         if s.reserved_for[gpu] == job:
             gpus[count] = gpu
             count += 1
-    let_go(s, job)
-    if not has_cores_there(s, job, gpus[:count]):
+    release_reserved(s, job)
+    if not has_reserved_cores(s, job, gpus[:count]):
         join_queue(s, jobs, job)
         return
     s.wait_s[job] += s.clock - s.phase_began[job]
-    take_shape(s, job, s.next_width[job], s.next_workers[job], s.next_servers[job])
+    set_shape(s, job, s.next_width[job], s.next_workers[job], s.next_servers[job])
     begin(s, jobs, job, gpus, s.next_cores[job], s.next_node[job])
 
 
 @compiled
-def has_cores_there(s, job, gpus):
+def has_reserved_cores(s, job, gpus):
     """Return whether the cores without which a reserved job's shape cannot run are available."""
     if len(gpus) == 0:
         node = s.next_node[job]
@@ -170,7 +170,7 @@ def has_cores_there(s, job, gpus):
 def can_serve(s, gpus, workers, servers):
     """Return whether the nodes of these free GPUs have cores for the servers and to feed the workers."""
     cores = cores_of_servers(servers, workers, len(gpus))
-    return cores == 0 or cores + LEAST_CORES <= available_cores(s, gpus) + ROUNDING
+    return cores == 0 or cores + MIN_CORES <= available_cores(s, gpus) + ROUNDING
 
 
 @compiled
@@ -197,13 +197,13 @@ def begin(s, jobs, job, gpus, cores, node):
         schedule(s, job, s.clock + idle_s)
     else:
         run(s, jobs, job)
-    note_coming_or_going(s, job, s.phase[job] == RUNNING)
+    note_occupancy_change(s, job, s.phase[job] == RUNNING)
     if s.charged[job] == GROWING:
-        fill(s, jobs, job)
+        allocate_peak_memory(s, jobs, job)
 
 
 @compiled
-def fill(s, jobs, job):
+def allocate_peak_memory(s, jobs, job):
     """Allocate a job's peak memory; fail victims until no GPU of the job overflows."""
     gpu = charge(s, jobs, job)
     while gpu != NOBODY:
@@ -225,7 +225,7 @@ def first_over(s, job):
 @compiled
 def fail(s, jobs, job):
     """Fail a job that ran out of memory: it loses all progress and is queued again after a delay."""
-    book(s, job)
+    account_phase(s, job)
     s.lost_s[job] += s.attained_s[job] + s.delay_s[job]
     s.lost_gpu_s[job] += s.run_gpu_s[job]
     s.run_gpu_s[job] = 0.0
@@ -237,14 +237,14 @@ def fail(s, jobs, job):
 
 
 @compiled
-def fall_back(s, jobs, job):
+def fail_to_checkpoint(s, jobs, job):
     """Fail a job by itself or with its node: it returns to its last checkpoint and is queued again after a delay."""
-    book(s, job)
+    account_phase(s, job)
     if s.phase[job] != LOADING:
         lose_since_checkpoint(s, job)
     s.saved[job] = s.attained_s[job] > 0
     s.failures[job] += 1
-    if s.failures[job] >= MOST_FAILURES:
+    if s.failures[job] >= MAX_FAILURES:
         s.endless = 1
     restart_later(s, jobs, job)
 
@@ -270,16 +270,16 @@ def lose_since_checkpoint(s, job):
 
 
 @compiled
-def book(s, job):
+def account_phase(s, job):
     """Account for the time of an active job's current phase."""
     if s.phase[job] == RUNNING:
         bank(s, job)
     elif s.phase[job] == LOADING or s.phase[job] == PAUSING:
-        book_overhead(s, job)
+        account_overhead(s, job)
 
 
 @compiled
-def book_overhead(s, job):
+def account_overhead(s, job):
     """Account for the time that a job has paused or loaded."""
     spent = s.clock - s.phase_began[job]
     s.overhead_s[job] += spent
@@ -291,7 +291,7 @@ def restart_later(s, jobs, job):
     """Release all that a failed job holds, and queue it again after a delay."""
     s.last_action_instant[job] = s.instant
     if s.moves[job]:
-        let_go(s, job)
+        release_reserved(s, job)
     release(s, jobs, job)
     s.phase[job] = RESTARTING
     s.phase_began[job] = s.clock
@@ -311,8 +311,8 @@ def join_queue(s, jobs, job):
 @compiled
 def drawn(s, count):
     """Draw one of `count` numbers uniformly."""
-    s.dice = s.dice * MULTIPLIER % MODULUS
-    return s.dice * count // MODULUS
+    s.rng_state = s.rng_state * MULTIPLIER % MODULUS
+    return s.rng_state * count // MODULUS
 
 
 @compiled

@@ -13,7 +13,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.parameters import FIELDS
 from gpu_cluster_gym.simulator.kernel.cluster.parameters import MAX_SHARE as MAX_SHARE
 from gpu_cluster_gym.traces import COLUMNS
 
-MOST_BLOCKED = 64  # request classes whose first job may be cached as blocked
+MAX_BLOCKED_CLASSES = 64  # request classes whose first job may be cached as blocked
 MAX_LEVELS = 8  # distinct GPU memory sizes of a cluster; also level limits of a ranking
 
 Field = tuple[str, str] | tuple[str, str, tuple[str | int, ...]]
@@ -62,13 +62,13 @@ PHYSICS: Group = (
 """Physics of the episode, constant throughout."""
 
 CHANCE: Group = (
-    ("endless", "i8"),  # 1 once a job has failed MOST_FAILURES times
+    ("endless", "i8"),  # 1 once a job has failed MAX_FAILURES times
     ("next_closing", "f8"),  # s; next change of any node
     ("next_opening", "f8"),  # s; next change of a closed node: going down or coming up
     ("busy_until", "f8"),  # s; last submission, up to which busy GPU time is counted
     ("seed", "i8"),
-    ("dice", "i8"),  # state of the random generator: the last number drawn
-    ("num_begun", "i8"),  # starts so far
+    ("rng_state", "i8"),  # state of the random generator: the last number drawn
+    ("num_starts", "i8"),  # starts so far
 )
 """Outages and random numbers."""
 
@@ -191,7 +191,7 @@ NODES: Group = (
     ("until", "f8", ("nodes",)),  # s; end of a drain's notice, or of downtime
     ("fail_at", "f8", ("nodes",)),  # s; next failure
     ("drain_at", "f8", ("nodes",)),  # s; next drain
-    ("node_dice", "i8", ("nodes",)),  # state of the node's random generator
+    ("node_rng_state", "i8", ("nodes",)),  # state of the node's random generator
     ("free", "i4", ("nodes",)),  # GPUs neither held nor reserved
     ("free_cores", "f8", ("nodes",)),
     ("unreserved_cores", "f8", ("nodes",)),  # free cores minus one for each GPU without a job
@@ -206,17 +206,17 @@ NODES: Group = (
 """Resources of each node, and pending recomputations."""
 
 BLOCKED: Group = (
-    ("blocked_job", "i4", (MOST_BLOCKED,)),
-    ("blocked_key", "f8", (MOST_BLOCKED,)),  # its order
-    ("blocked_stamp", "i8", (MOST_BLOCKED,)),  # `stamp` up to which changes have been examined
-    ("blocked_until", "f8", (MOST_BLOCKED,)),  # s; end of validity
+    ("blocked_job", "i4", (MAX_BLOCKED_CLASSES,)),
+    ("blocked_key", "f8", (MAX_BLOCKED_CLASSES,)),  # its order
+    ("blocked_stamp", "i8", (MAX_BLOCKED_CLASSES,)),  # `stamp` up to which changes have been examined
+    ("blocked_until", "f8", (MAX_BLOCKED_CLASSES,)),  # s; end of validity
 )
 """Blocked head of each of the first request classes: see `is_blocked` in `rankings/rankings.py`."""
 
 BOUNDS: Group = (
-    ("used_up_at", "f8", ("nodes",)),  # s; latest time at which a running job's estimate is used up
-    ("runs_since", "f8", ("nodes",)),  # s; earliest value of clock minus attained time
-    ("least_overhead", "f8", ("nodes",)),  # s; minimum pause + load time
+    ("estimates_end_at", "f8", ("nodes",)),  # s; latest time at which a running job's estimate is used up
+    ("earliest_start", "f8", ("nodes",)),  # s; earliest value of clock minus attained time
+    ("min_overhead_s", "f8", ("nodes",)),  # s; minimum pause + load time
     ("widest", "i4", ("nodes",)),  # GPUs of the widest running job
 )
 """Bounds over the jobs that run on a node: see `node_bounds.py`."""
@@ -287,7 +287,7 @@ DISCIPLINES = ("greedy", "strict", "easy")
 # Preemption mode of a ranking: never; strictly by its order; only if the benefit exceeds the cost.
 NEVER, BY_ORDER, IF_IT_PAYS = range(3)
 
-MOST_FAILURES = 1000  # per job, by itself or with its nodes; beyond this the episode is declared endless
+MAX_FAILURES = 1000  # per job, by itself or with its nodes; beyond this the episode is declared endless
 
 # Job that fails when the memory of a shared GPU overflows, in the order of `Parameters.oom_victim`.
 NEWCOMER, ANYONE, GROWER = range(3)
@@ -306,9 +306,9 @@ OPEN, DRAINING, DOWN = range(3)  # nodes: jobs may start; running jobs continue 
 
 GPU_TYPES = ("v100", "k80", "p100", "t4", "rtx2080ti", "rtx3090", "a100")  # the first is the reference
 SERVER_CORES = WORKER_CORES = 5.0  # cores of a parameter server or of a CPU worker (pods of Aiturbo-vGPU)
-LEAST_CORES = 1.0  # per GPU, or for a whole CPU job, if cores are allocated
+MIN_CORES = 1.0  # per GPU, or for a whole CPU job, if cores are allocated
 ROUNDING = 1e-9  # tolerance for sums of cores and of GiB
-MOST_SERVERS = 10  # per job (Aiturbo-vGPU)
+MAX_SERVERS = 10  # per job (Aiturbo-vGPU)
 
 DERIVED = [
     ("user", "i8"),  # index of its user; one index for all if unknown
@@ -318,9 +318,9 @@ DERIVED = [
     ("type_speed", "f8", (len(GPU_TYPES),)),  # computing speed on each GPU type over that on a V100
     ("duty", "f8"),  # GPU utilisation when running alone: active / (active + idle)
     ("gpu_s", "f8"),  # s of computing per iteration, alone on a V100
-    ("push", "f8"),  # slowdown it causes co-located jobs: utilisation x sqrt(memory / 4 GiB)
-    ("profiled_push", "f8"),  # the same from profiled values
-    ("grip", "f8"),  # relative time for which it holds a shared GPU per turn: gpu_s ** (1 / 4)
+    ("interference", "f8"),  # slowdown it causes co-located jobs: utilisation x sqrt(memory / 4 GiB)
+    ("profiled_interference", "f8"),  # the same from profiled values
+    ("interference_hold", "f8"),  # relative time for which it holds a shared GPU per turn: gpu_s ** (1 / 4)
     ("iteration_s", "f8"),  # s per iteration at the reference: alone, as requested, on the fewest nodes
     ("ideal_iteration_s", "f8"),  # s of the same iteration with plenty of cores
     ("fitted", "f8", (7,)),  # coefficients of its profiled speed (`simulator.speed_model`); 0 until fitted

@@ -17,9 +17,9 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     DONE,
     DOWN,
     FUTURE,
-    LEAST_CORES,
     LOADING,
     MAX_SHARE,
+    MIN_CORES,
     NOBODY,
     PAUSING,
     PHASES,
@@ -35,7 +35,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.speed import (
     cores_of_servers,
     is_rigid,
     is_shape,
-    meant,
+    resolved_shape,
 )
 
 
@@ -92,7 +92,7 @@ def why_no_start(s, jobs, job, seat):
     if s.last_action_instant[job] == s.instant:
         return 2
     gpus, cores, node = seat.gpus, seat.cores, seat.node
-    workers, servers = meant(jobs, job, len(gpus), seat.workers, seat.servers)
+    workers, servers = resolved_shape(jobs, job, len(gpus), seat.workers, seat.servers)
     reason = wrong_shape(s, jobs, job, len(gpus), cores, node, workers, servers)
     if reason > 0:
         return reason
@@ -112,7 +112,7 @@ def why_no_start(s, jobs, job, seat):
             if s.num_jobs_on[gpu] > 0 and not must_wait_for(s, gpu):
                 return 4
     elif s.cpu_limited:
-        least = LEAST_CORES + cores_of_servers(servers, workers, len(gpus))
+        least = MIN_CORES + cores_of_servers(servers, workers, len(gpus))
         if max(cores, least) > available_cores(s, gpus) + ROUNDING:
             return 8
     return 0
@@ -128,9 +128,9 @@ def wrong_shape(s, jobs, job, count, cores, node, workers, servers):
         if node < 0 or node >= s.num_nodes or s.closed[node]:
             return 7
         asked = cores_asked(jobs, job, 0, workers, servers)
-        too_few = s.cpu_limited and 0 < cores < (LEAST_CORES if row.num_gpus == 0 else asked)
+        too_few = s.cpu_limited and 0 < cores < (MIN_CORES if row.num_gpus == 0 else asked)
         return 8 if cores < 0 or too_few or cores > asked + ROUNDING else 0
-    least = LEAST_CORES + cores_of_servers(servers, workers, count)
+    least = MIN_CORES + cores_of_servers(servers, workers, count)
     return 8 if cores < 0 or (s.cpu_limited and 0 < cores < least - ROUNDING) else 0
 
 
@@ -158,7 +158,7 @@ def why_no_move(s, jobs, job, seat):
     if s.last_action_instant[job] == s.instant:
         return 2
     gpus, cores, node = seat.gpus, seat.cores, seat.node
-    workers, servers = meant(jobs, job, len(gpus), seat.workers, seat.servers)
+    workers, servers = resolved_shape(jobs, job, len(gpus), seat.workers, seat.servers)
     reason = wrong_shape(s, jobs, job, len(gpus), cores, node, workers, servers)
     if reason > 0:
         return reason
@@ -183,7 +183,7 @@ def legal_resize(states, e, jobs, job, cores):
 @compiled
 def may_resize(s, jobs, job, cores):
     """Return whether a running job may have this number of cores; see `legal_resize`."""
-    least = LEAST_CORES + cores_of_servers(s.servers[job], s.workers[job], s.width[job])
+    least = MIN_CORES + cores_of_servers(s.servers[job], s.workers[job], s.width[job])
     if s.phase[job] != RUNNING or not s.cpu_limited or not cores >= least - ROUNDING:
         return False
     more = cores - s.core_count[job]
@@ -256,13 +256,13 @@ def wrong_nodes(s, free):
 
 
 @compiled
-def least_cores(s, jobs, job):
+def min_cores(s, jobs, job):
     """Return the minimum cores of an active job, per GPU or in total if it has none."""
     if jobs[job].num_gpus == 0:
-        return min(LEAST_CORES, jobs[job].cores_each)
+        return min(MIN_CORES, jobs[job].cores_each)
     if s.width[job] == 0:
         return cores_asked(jobs, job, 0, s.workers[job], s.servers[job])
-    return LEAST_CORES + cores_of_servers(s.servers[job], s.workers[job], s.width[job])
+    return MIN_CORES + cores_of_servers(s.servers[job], s.workers[job], s.width[job])
 
 
 @entry
@@ -285,7 +285,7 @@ def count_violations(s, jobs):
         wrong += held[job] != (s.width[job] if active else 0)
         wrong += active and not is_shape(jobs, job, s.width[job], s.workers[job], s.servers[job])
         wrong += active and (s.node_of[job] != NOBODY) != (s.width[job] == 0)
-        wrong += active and s.cpu_limited and s.core_count[job] < least_cores(s, jobs, job) - 1e-6
+        wrong += active and s.cpu_limited and s.core_count[job] < min_cores(s, jobs, job) - 1e-6
         wrong += s.attained_s[job] > jobs[job].duration_s * (1 + 1e-12)
     wrong += counts[QUEUED] != s.num_queued
     wrong += s.num_ready != 0

@@ -107,7 +107,7 @@ def note_change_around(s, job):
 
 
 @compiled
-def note_coming_or_going(s, job, runs):
+def note_occupancy_change(s, job, runs):
     """Request recomputation where a job acquires or releases resources or, with `runs`, starts or stops running.
 
     Only jobs on the same GPUs are affected directly. All others are affected through the load on host memory
@@ -158,7 +158,7 @@ def available_cores(s, gpus):
 
 
 @compiled
-def at_most(cores, limit):
+def capped(cores, limit):
     """Return the requested cores, or the limit if it is smaller by more than rounding."""
     return cores if cores <= limit + ROUNDING else max(limit, 0.0)
 
@@ -185,7 +185,7 @@ def hold(s, job, gpus, cores):
     wanted = gpus[: s.width[job]]
     s.core_count[job] = cores
     if s.varying:
-        s.core_count[job] = at_most(cores, available_cores(s, wanted))
+        s.core_count[job] = capped(cores, available_cores(s, wanted))
     # Build the linked list of slots from the last GPU to the first, and count the nodes on the way (GPUs are
     # sorted).
     chain = NOBODY
@@ -204,20 +204,20 @@ def hold(s, job, gpus, cores):
     s.span[job] = span
     s.num_spanning += span > 1
     s.counted[job] = s.clock
-    s.num_begun += 1
-    s.began[job] = s.num_begun
+    s.num_starts += 1
+    s.began[job] = s.num_starts
 
 
 @compiled
 def hold_cores(s, job, node, cores):
     """Let a job without GPUs hold cores of a node."""
-    s.core_count[job] = at_most(cores, s.unreserved_cores[node])
+    s.core_count[job] = capped(cores, s.unreserved_cores[node])
     s.node_of[job] = node
     s.span[job] = 1
     s.num_on_cores += 1
     s.counted[job] = s.clock
-    s.num_begun += 1
-    s.began[job] = s.num_begun
+    s.num_starts += 1
+    s.began[job] = s.num_starts
     take_cores(s, node, s.core_count[job])
 
 
@@ -240,7 +240,7 @@ def oldest_job_on(s, gpu):
 
 
 @compiled
-def leave_slot(s, jobs, job, slot):
+def release_slot(s, jobs, job, slot):
     """Release a slot with its memory and cores; return whether no job is left on the GPU."""
     gpu = slot // MAX_SHARE
     node = s.gpu_node[gpu]
@@ -260,7 +260,7 @@ def leave_slot(s, jobs, job, slot):
 
 
 @compiled
-def tidy_cores(s, node):
+def reset_core_rounding(s, node):
     """Reset the cores of an idle node to their exact number, removing rounding errors."""
     if s.free[node] == s.node_gpus[node] and abs(s.free_cores[node] - s.node_cores[node]) < ROUNDING:
         s.free_cores[node] = s.node_cores[node]

@@ -2,16 +2,16 @@
 
 A paused job holds its resources for `pause_s` without progress; then it is queued again, or resumes on GPUs
 reserved for it. Its progress is saved. When it starts again, it holds its GPUs for `load_s` before it runs
-(`holding.begin`). Both times are accounted as overhead (`holding.book_overhead`). Pause and load times are
+(`holding.begin`). Both times are accounted as overhead (`holding.account_overhead`). Pause and load times are
 drawn per job from measurements: see docs/rules.md, section "What restarts cost".
 """
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.holding import join_queue, release, start_ready
 from gpu_cluster_gym.simulator.kernel.cluster.layout import PAUSING, RESERVED, RUNNING
-from gpu_cluster_gym.simulator.kernel.cluster.machines import note_coming_or_going
-from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import note_pace
-from gpu_cluster_gym.simulator.kernel.cluster.progress import bank, keep, retire, schedule
+from gpu_cluster_gym.simulator.kernel.cluster.machines import note_occupancy_change
+from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import update_bounds
+from gpu_cluster_gym.simulator.kernel.cluster.progress import bank, note_saved, retire, schedule
 
 
 @compiled
@@ -31,7 +31,7 @@ def pause(s, jobs, job):
 @compiled
 def end_pause(s, jobs, job):
     """End a pause: release the GPUs, then queue the job or let it resume where GPUs are reserved for it."""
-    keep(s, job)
+    note_saved(s, job)
     release(s, jobs, job)
     retire(s, job)
     s.phase_began[job] = s.clock
@@ -53,9 +53,9 @@ def save(s, jobs, job):
     s.last_action_instant[job] = s.instant
     if jobs[job].pause_s > 0:
         s.phase[job] = PAUSING
-        note_pace(s, jobs, job)
+        update_bounds(s, jobs, job)
         s.phase_began[job] = s.clock
-        note_coming_or_going(s, job, True)
+        note_occupancy_change(s, job, True)
         schedule(s, job, s.clock + jobs[job].pause_s)
     # A pause of length 0 is skipped within the instant.
     else:

@@ -5,8 +5,8 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster import queues
 from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADS, MAX_SHARE, NOBODY, RUNNING, UNCHANGED
-from gpu_cluster_gym.simulator.kernel.cluster.machines import note_coming_or_going
-from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import note_pace
+from gpu_cluster_gym.simulator.kernel.cluster.machines import note_occupancy_change
+from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import update_bounds
 from gpu_cluster_gym.simulator.kernel.cluster.readings import bank_readings
 from gpu_cluster_gym.simulator.kernel.cluster.speed import (
     demand_on,
@@ -94,11 +94,11 @@ def plan(s, jobs, job):
     time = min(finish_time(s, jobs, job), grow_time(s, jobs, job), rise_time(s, jobs, job))
     time = min(time, crash_time(s, jobs, job), predict_time(s, jobs, job))
     schedule(s, job, max(time, s.clock))
-    note_pace(s, jobs, job)
+    update_bounds(s, jobs, job)
 
 
 @compiled
-def keep(s, job):
+def note_saved(s, job):
     """Record that the attained progress is saved."""
     s.checkpointed_s[job] = s.attained_s[job]
     s.checkpointed_wall_s[job] = s.attained_s[job] + s.delay_s[job]
@@ -110,10 +110,10 @@ def run(s, jobs, job):
     s.phase[job] = RUNNING
     s.phase_began[job] = s.clock
     s.banked[job] = s.read_at[job] = s.clock
-    keep(s, job)
+    note_saved(s, job)
     s.shared_fraction[job] = shared_fraction_of(s, jobs, job)
     set_speed(s, jobs, job)
-    note_coming_or_going(s, job, True)
+    note_occupancy_change(s, job, True)
     plan(s, jobs, job)
 
 
@@ -135,7 +135,7 @@ def bank(s, job):
 
 
 @compiled
-def bank_as_it_was(s, job, read, used):
+def bank_previous(s, job, read, used):
     """Bank the readings of a running job with its state (`read`) and efficiency (`used`) before a change around it."""
     new_read, new_used = s.undisturbed[job], s.efficiency[job]
     s.undisturbed[job], s.efficiency[job] = read, used
@@ -150,7 +150,7 @@ def retune(s, jobs, job):
     rate, used, read = s.rate[job], s.efficiency[job], s.undisturbed[job]
     set_speed(s, jobs, job)
     if read != s.undisturbed[job]:
-        bank_as_it_was(s, job, read, used)
+        bank_previous(s, job, read, used)
     if rate == s.rate[job] and used == s.efficiency[job] and shared == s.shared_fraction[job]:
         return
     # Progress up to now was made at the old rate and efficiency: restore them, bank, then apply the new ones.

@@ -82,8 +82,8 @@ def remove(heap, start, size, place, key, job):
 
 
 # A job is always assumed to need another 20 % of its attained time, and at least 15 s (docs/rules.md).
-LEAST_SHARE = 0.2
-LEAST_SECONDS = 15.0
+MIN_REMAINING_SHARE = 0.2
+MIN_REMAINING_S = 15.0
 
 
 @compiled
@@ -108,7 +108,7 @@ def estimate_now(s, jobs, job):
 
 
 @compiled
-def whole_time(s, jobs, job):
+def total_run_time(s, jobs, job):
     """Return the total run time from which the remaining time is computed, s."""
     return jobs[job].duration_s if s.exact else estimate_now(s, jobs, job)
 
@@ -117,13 +117,13 @@ def whole_time(s, jobs, job):
 def left_of(s, whole, attained):
     """Return the remaining seconds of a job with total run time `whole`, by estimate."""
     left = whole - attained
-    return left if s.exact else max(left, LEAST_SHARE * attained, LEAST_SECONDS)
+    return left if s.exact else max(left, MIN_REMAINING_SHARE * attained, MIN_REMAINING_S)
 
 
 @compiled
 def remaining_now(s, jobs, job):
     """Return the remaining run time in the requested shape, s, as every policy estimates it."""
-    return left_of(s, whole_time(s, jobs, job), attained_now(s, job))
+    return left_of(s, total_run_time(s, jobs, job), attained_now(s, job))
 
 
 @compiled

@@ -6,10 +6,10 @@ Wellons, "Prospecting for hash functions", 2018); two of its values make a norma
 
 The core demand of a job is estimated from its GPU utilisation. It is read where a job has had its GPUs
 exclusively, in the shape it asks for, for at least a minute: GPUs that are busy for a fraction b of the time
-with c cores each need GOOD c / b cores if b is below GOOD, and no more than c otherwise. Times with b below
-GOOD, which are more informative, are accumulated separately from the others: otherwise a surplus of cores at
-one time would hide a shortage at another. Times in which host memory or inter-node links are overloaded are
-excluded, since GPUs then wait for other reasons; monitors of memory and links would show that.
+with c cores each need g c / b cores if b is below g = TARGET_BUSY_SHARE, and no more than c otherwise. Times
+with b below g, which are more informative, are accumulated separately from the others: otherwise a surplus of
+cores at one time would hide a shortage at another. Times in which host memory or inter-node links are
+overloaded are excluded, since GPUs then wait for other reasons; monitors of memory and links would show that.
 """
 
 import math
@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, LEAST_CORES, MAX_SHARE, NOBODY, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, MAX_SHARE, MIN_CORES, NOBODY, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.speed import demand_on, drawn_by_each
 
 BUSY, DRAWN = range(2)  # kinds of readings: busy seconds of GPUs, demanded host-memory bandwidth
@@ -26,8 +26,8 @@ WORD = 0xFFFFFFFF
 BUSY_ERROR_S = 0.85  # standard error of busy seconds: 2 points of utilisation over 60 s; our assumption
 LARGEST_ERROR = 7.0  # exceeds any result of `error_at`: (66 ln 2)^(1/2) = 6.8, from 32-bit numbers
 BANDWIDTH_ERROR = 0.02  # relative standard error of a bandwidth reading; our assumption
-GOOD = 0.96  # target of busy share relative to the best, as in our version of CODA's tuner
-LEAST_READ_S = 60.0  # minimum time of exclusive GPUs before a reading: the tuner's window
+TARGET_BUSY_SHARE = 0.96  # target of busy share relative to the best, as in our version of CODA's tuner
+MIN_READING_S = 60.0  # minimum time of exclusive GPUs before a reading: the tuner's window
 NO_INSTANT = -1  # instant to which the errors of finished jobs' readings belong, so that they stay constant
 
 
@@ -79,7 +79,7 @@ def bank_readings(s, job):
     """Accumulate a running job's reading time, the busy time of its GPUs, and the core-seconds per GPU."""
     if is_read(s, job):
         spent = s.clock - s.read_at[job]
-        short = int(s.efficiency[job] < GOOD)
+        short = int(s.efficiency[job] < TARGET_BUSY_SHARE)
         s.read_s[job, short] += spent
         s.read_busy_s[job, short] += s.efficiency[job] * spent
         s.read_core_s[job, short] += s.core_count[job] * spent
@@ -90,7 +90,7 @@ def bank_readings(s, job):
 def read_now(s, job, short):
     """Return a job's reading time so far, the busy time of its GPUs, s, and the core-seconds per GPU."""
     seconds, busy, cores = s.read_s[job, short], s.read_busy_s[job, short], s.read_core_s[job, short]
-    if s.phase[job] == RUNNING and is_read(s, job) and int(s.efficiency[job] < GOOD) == short:
+    if s.phase[job] == RUNNING and is_read(s, job) and int(s.efficiency[job] < TARGET_BUSY_SHARE) == short:
         spent = s.clock - s.read_at[job]
         return seconds + spent, busy + s.efficiency[job] * spent, cores + s.core_count[job] * spent
     return seconds, busy, cores
@@ -106,26 +106,26 @@ def reading(s, jobs, job):
     """
     short = 1
     seconds, busy, cores = read_now(s, job, short)
-    if seconds < LEAST_READ_S:
+    if seconds < MIN_READING_S:
         short = 0
         seconds, busy, cores = read_now(s, job, short)
-    if jobs[job].num_gpus == 0 or jobs[job].servers > 0 or seconds < LEAST_READ_S:
+    if jobs[job].num_gpus == 0 or jobs[job].servers > 0 or seconds < MIN_READING_S:
         return 0.0, 0.0, 0.0
     done = s.phase[job] == DONE
     normal = error_at(s, BUSY, NO_INSTANT, job) if done else error_of(s, BUSY, job)
     # The difference of two readings has sqrt(2) times the error of one.
     error = math.sqrt(2.0) * BUSY_ERROR_S / seconds
     share = min(max(busy / seconds + error * normal, error), 1.0)
-    share = min(share, GOOD - 1e-9) if short else max(share, GOOD)
-    # Cores that would bring the busy share to GOOD, if it is proportional to cores.
-    need = math.log(max(GOOD * cores / seconds / share, LEAST_CORES))
+    share = min(share, TARGET_BUSY_SHARE - 1e-9) if short else max(share, TARGET_BUSY_SHARE)
+    # Cores that would bring the busy share to TARGET_BUSY_SHARE, if it is proportional to cores.
+    need = math.log(max(TARGET_BUSY_SHARE * cores / seconds / share, MIN_CORES))
     return share, need, error / share
 
 
 @compiled
-def tells(share, need, believed):
+def is_informative(share, need, believed):
     """Return whether a reading is informative: it shows a shortage of cores, or a smaller need than is believed."""
-    return share > 0 and (share < GOOD or need < believed)
+    return share > 0 and (share < TARGET_BUSY_SHARE or need < believed)
 
 
 @compiled

@@ -28,8 +28,8 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
+    MAX_SERVERS,
     MAX_SHARE,
-    MOST_SERVERS,
     NOBODY,
     RUNNING,
     SERVER_CORES,
@@ -101,10 +101,11 @@ def crowding_on(s, jobs, gpu, victim):
     1 + contention * beyond + contention_loss * others, where `beyond` is
 
         excess: total utilisation of all jobs on the GPU beyond 1
-        turns:  sum over the others of push * 2 grip / (grip + own grip)
+        turns:  sum over the others of interference * 2 hold / (hold + own hold)
 
-    Under `turns` jobs alternate on the GPU. A job whose turns are long makes others wait longer and itself
-    waits less.
+    Under `turns` jobs alternate on the GPU. `hold` (`interference_hold`) is the relative length of a job's turns, and
+    `interference` its utilisation times sqrt(memory / 4 GiB). A job whose turns are long makes others wait longer and
+    itself waits less. The form is fitted to measured pairs: docs/rules.md, section "Jobs on one GPU".
     """
     demand = 0.0
     waited = 0.0
@@ -114,9 +115,14 @@ def crowding_on(s, jobs, gpu, victim):
         if job != NOBODY and s.phase[job] == RUNNING:
             running += 1
             demand += jobs[job].duty
-            if job != victim and jobs[job].push > 0:
-                grip = jobs[job].grip
-                waited += jobs[job].push * 2.0 * grip / (grip + jobs[victim].grip)
+            if job != victim and jobs[job].interference > 0:
+                interference_hold = jobs[job].interference_hold
+                waited += (
+                    jobs[job].interference
+                    * 2.0
+                    * interference_hold
+                    / (interference_hold + jobs[victim].interference_hold)
+                )
     beyond = waited if s.contention_form == TURNS else max(demand - 1.0, 0.0)
     return crowding(s, beyond, running)
 
@@ -382,7 +388,7 @@ def sync_time(s, jobs, job, setting, burden):
 
 
 @compiled
-def meant(jobs, job, count, workers, servers):
+def resolved_shape(jobs, job, count, workers, servers):
     """Return the workers and servers of a placement on `count` GPUs, which may leave them open (0 and -1)."""
     if workers == 0:
         workers = count if count > 0 else jobs[job].num_gpus
@@ -407,7 +413,7 @@ def is_shape(jobs, job, count, workers, servers):
         return count == 0 and workers == 0 and servers == 0
     if (
         not row.min_workers <= workers <= row.max_workers
-        or servers > MOST_SERVERS
+        or servers > MAX_SERVERS
         or (servers > 0) != (row.servers > 0)
     ):
         return False
@@ -430,7 +436,7 @@ def cores_asked(jobs, job, count, workers, servers):
 
 
 @compiled
-def take_shape(s, job, count, workers, servers):
+def set_shape(s, job, count, workers, servers):
     """Set the shape of a job."""
     s.width[job] = count
     s.workers[job] = workers
@@ -438,9 +444,9 @@ def take_shape(s, job, count, workers, servers):
 
 
 @compiled
-def ask_again(s, jobs, job):
+def reset_shape(s, jobs, job):
     """Reset a job that holds nothing to the shape it asks for."""
-    take_shape(s, job, jobs[job].num_gpus, jobs[job].num_gpus, jobs[job].servers)
+    set_shape(s, job, jobs[job].num_gpus, jobs[job].num_gpus, jobs[job].servers)
 
 
 @compiled

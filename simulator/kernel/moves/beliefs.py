@@ -20,7 +20,13 @@ from gpu_cluster_gym.simulator.kernel.cluster.machines import note_change_around
 from gpu_cluster_gym.simulator.kernel.cluster.placement import largest_node
 from gpu_cluster_gym.simulator.kernel.cluster.progress import plan
 from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now, estimate_now
-from gpu_cluster_gym.simulator.kernel.cluster.readings import BANDWIDTH_ERROR, DRAWN, GOOD, error_of, mixed
+from gpu_cluster_gym.simulator.kernel.cluster.readings import (
+    BANDWIDTH_ERROR,
+    DRAWN,
+    TARGET_BUSY_SHARE,
+    error_of,
+    mixed,
+)
 from gpu_cluster_gym.simulator.kernel.cluster.speed import set_iteration
 from gpu_cluster_gym.simulator.kernel.cores.tuning import wanted_by_trial
 from gpu_cluster_gym.simulator.kernel.rule.history import run_time
@@ -122,7 +128,7 @@ def drawn_duration(s, jobs, m, job, mean, spread, chance):
 def cores_believed(s, jobs, m, job):
     """Cores with which each GPU of a job would never wait for input, as is believed."""
     learned = need_now(s, jobs, m, job)
-    return learned / GOOD if learned > 0.0 else wanted_by_trial(m, job)
+    return learned / TARGET_BUSY_SHARE if learned > 0.0 else wanted_by_trial(m, job)
 
 
 @compiled
@@ -136,7 +142,7 @@ def believe(s, jobs, m, job, mean, spread, seed):
         row.gpu_memory_gib = row.profiled_memory_gib
     row.active_ms = row.profiled_active_ms
     row.idle_ms = row.profiled_idle_ms
-    row.push = row.profiled_push
+    row.interference = row.profiled_interference
     row.duty = duty_of(jobs, job)
     if row.num_gpus > 0 and row.gpu_s > 0:
         row.sync_gb = exchange_believed(s, jobs, m, job)
@@ -206,7 +212,7 @@ def believe_speed(s, jobs, m, job):
     fixed = max(th[1] + (th[3] if servers == 0 else 0.0) - exchange, 0.0)
     row.scaling_loss = fixed / max(shared + fixed, LEAST_ITERATION_S)
     row.gpu_s = max(shared / workers + fixed, LEAST_ITERATION_S)
-    row.grip = row.gpu_s**0.25
+    row.interference_hold = row.gpu_s**0.25
     if row.cpu_slowdown > 0:
         row.cpu_slowdown = 1.0 + (th[5] / workers + th[6]) / row.gpu_s
     if row.input_core_s > 0:
@@ -255,7 +261,7 @@ def believe_all(s, jobs, m, seed):
             jobs[job].gbs_each = drawn_when_read(s, jobs, job) if has_run(s, job) else usual
             believe(s, jobs, m, job, mean, spread, seed)
     s.seed = mixed(mixed(seed) ^ 1)  # once all that has been read is known
-    s.dice = 1 + mixed(mixed(seed) ^ 2) % (MODULUS - 1)
+    s.rng_state = 1 + mixed(mixed(seed) ^ 2) % (MODULUS - 1)
     for at in range(s.num_active):
         s.noted[at] = s.events[at]
     for at in range(s.num_active):

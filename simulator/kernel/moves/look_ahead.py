@@ -201,7 +201,7 @@ def best_of(s, v, room, choices):
 @compiled
 def happened(s):
     """Return a number that grows with all that makes it worth while to compare moves again."""
-    return s.num_arrived + s.num_done + s.num_begun + s.num_pauses
+    return s.num_arrived + s.num_done + s.num_starts + s.num_pauses
 
 
 @compiled

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster import events, legality
-from gpu_cluster_gym.simulator.kernel.cluster.layout import LEAST_CORES, MAX_SHARE, NOBODY, OPEN
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, MIN_CORES, NOBODY, OPEN
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_asked
 from gpu_cluster_gym.simulator.kernel.cores.cores import servers_of, spread
 from gpu_cluster_gym.simulator.kernel.moves.choosing_cores import add_core_moves
@@ -57,7 +57,7 @@ def can_be_fed(s, m, gpus):
         shared = 0
         for other in gpus:
             shared += s.gpu_node[other] == node and s.num_jobs_on[other] > 0
-        if s.unreserved_cores[node] + EPS < shared * LEAST_CORES and m.spare[node] < shared * LEAST_CORES:
+        if s.unreserved_cores[node] + EPS < shared * MIN_CORES and m.spare[node] < shared * MIN_CORES:
             return False
     return True
 

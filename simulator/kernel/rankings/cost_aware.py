@@ -15,7 +15,7 @@ from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.actions import start, start_on, start_placed
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, QUEUED, ROUNDING, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
-from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import most_left, overhead_of, tighten
+from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import max_remaining, overhead_of, recompute_bounds
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause, pause
 from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold, largest_node, place
 from gpu_cluster_gym.simulator.kernel.cluster.queues import (
@@ -28,7 +28,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
 
 # Why a request class is exhausted: no place and nothing to gain by preemption; a search for victims failed.
 SHUT, IN_VAIN = 1, 2
-LEAST_RUN = 60.0  # s that a job must have run before it may be displaced, against thrashing
+MIN_RUN_S = 60.0  # s that a job must have run before it may be displaced, against thrashing
 
 
 @compiled
@@ -71,7 +71,7 @@ def clearing_pays(s, jobs, job, node, count, effort, first):
 
 
 @compiled
-def most_worth(s, node, count, effort, first):
+def max_worth(s, node, count, effort, first):
     """Return an upper bound on the worth of clearing `count` GPUs of a node; infinity if no victim may be necessary.
 
     The worth of n victims is at most 1/n of what the best of them is worth alone: their mean remaining time is
@@ -86,7 +86,7 @@ def most_worth(s, node, count, effort, first):
         return np.inf
     if s.widest[node] == 0:
         return 0.0
-    alone = most_left(s, node) / (effort + s.least_overhead[node])
+    alone = max_remaining(s, node) / (effort + s.min_overhead_s[node])
     return alone / ((missing + s.widest[node] - 1) // s.widest[node])
 
 
@@ -109,7 +109,7 @@ def most_promising(s, jobs, job, wanted, whole, effort, first):
         size = s.node_gpus[node] if whole else wanted
         if size < best_size or not is_candidate(s, jobs, job, node, wanted, whole):
             continue
-        bound = most_worth(s, node, size, effort, first)
+        bound = max_worth(s, node, size, effort, first)
         if size > best_size or bound > best_bound:
             best = node
             best_size = size
@@ -136,12 +136,12 @@ def clear_best_node(s, jobs, job, wanted, whole, effort, first, least):
         size = s.node_gpus[node] if whole else wanted
         if size < best_size:
             continue
-        bound = most_worth(s, node, size, effort, first)
+        bound = max_worth(s, node, size, effort, first)
         beaten = bound < best_worth or (bound == best_worth and node > best)
         if bound <= least or (size == best_size and beaten):
             continue
         value = clearing_pays(s, jobs, job, node, size, effort, first)
-        tighten(s, jobs, node)
+        recompute_bounds(s, jobs, node)
         if value < 0:
             continue
         if size > best_size or value > best_worth or (value == best_worth and node < best):
@@ -222,7 +222,7 @@ def pick(s, jobs, job):
 
 
 @compiled
-def most_gain_on(s, jobs, node):
+def max_gain_on(s, jobs, node):
     """Return the maximum of remaining time minus `margin` x overhead over the jobs that run on a node, s."""
     most = -np.inf
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
@@ -233,7 +233,7 @@ def most_gain_on(s, jobs, node):
 
 
 @compiled
-def most_gain(s, jobs):
+def max_gain(s, jobs):
     """Return the maximum of remaining time minus `margin` x overhead over running jobs, s.
 
     Displacing n victims pays only if this exceeds n times the newcomer's effort: otherwise no search is
@@ -241,9 +241,9 @@ def most_gain(s, jobs):
     """
     most = -np.inf
     for node in range(s.num_nodes):
-        if s.margin < 0 or most_left(s, node) - s.margin * s.least_overhead[node] > most:
-            most = max(most, most_gain_on(s, jobs, node))
-            tighten(s, jobs, node)
+        if s.margin < 0 or max_remaining(s, node) - s.margin * s.min_overhead_s[node] > most:
+            most = max(most, max_gain_on(s, jobs, node))
+            recompute_bounds(s, jobs, node)
     return most
 
 
@@ -257,15 +257,15 @@ def widest_running(s):
 
 
 @compiled
-def fewest_of(s, wanted, widest):
+def min_victims_of(s, wanted, widest):
     """Return the minimum number of victims for a job of `wanted` GPUs that does not fit, none wider than `widest`."""
     return max((wanted - s.num_free + widest - 1) // widest, 1)
 
 
 @compiled
-def fewest_victims(s, jobs, job):
+def min_victims(s, jobs, job):
     """Return the minimum number of victims for a job that does not fit."""
-    return fewest_of(s, jobs[job].num_gpus, widest_running(s))
+    return min_victims_of(s, jobs[job].num_gpus, widest_running(s))
 
 
 @compiled
@@ -277,17 +277,17 @@ def may_pay(s, jobs, job, effort, margin):
     """
     wanted = jobs[job].num_gpus
     one_node = wanted <= largest_node(s, jobs, job)
-    fewest = fewest_victims(s, jobs, job)
+    fewest = min_victims(s, jobs, job)
     for node in range(s.num_nodes):
         if s.widest[node] == 0 or not can_hold(s, jobs, job, node):
             continue
-        overhead = max(margin, 0.0) * s.least_overhead[node]
+        overhead = max(margin, 0.0) * s.min_overhead_s[node]
         cost = fewest * effort + overhead
         if one_node:
             if s.node_gpus[node] < wanted:
                 continue
             cost = ((wanted - s.free[node] + s.widest[node] - 1) // s.widest[node]) * (effort + overhead)
-        if most_left(s, node) > cost:
+        if max_remaining(s, node) > cost:
             return True
     return False
 
@@ -306,7 +306,7 @@ def look_for_pick(s, jobs, most):
             if place(s, jobs, job):
                 return job, 0
             effort = cost_to_finish(s, jobs, job)
-            if effort * fewest_victims(s, jobs, job) < most:
+            if effort * min_victims(s, jobs, job) < most:
                 # With margin >= 1, whatever pays has a worth above 1 at the search's own margin of 1: prune at 1.
                 why = IN_VAIN
                 if may_pay(s, jobs, job, effort, s.margin):
@@ -319,16 +319,16 @@ def look_for_pick(s, jobs, most):
 
 
 @compiled
-def most_that_may_gain(s, jobs):
-    """Return `most_gain`, or minus infinity if the margin forbids all preemption."""
-    return most_gain(s, jobs) if s.margin < np.inf else -np.inf
+def gain_limit(s, jobs):
+    """Return `max_gain`, or minus infinity if the margin forbids all preemption."""
+    return max_gain(s, jobs) if s.margin < np.inf else -np.inf
 
 
 @compiled
 def next_pick(s, jobs):
     """Return the job that the active ranking would start next at this instant, or NOBODY to wait."""
     open_all(s)
-    return look_for_pick(s, jobs, most_that_may_gain(s, jobs))[0]
+    return look_for_pick(s, jobs, gain_limit(s, jobs))[0]
 
 
 @compiled
@@ -340,14 +340,14 @@ def open_again(s, all_classes):
 
 
 @compiled
-def walk_paying(s, jobs):
+def walk_cost_aware(s, jobs):
     """Carry out the threshold policy at this instant, start by start.
 
     The gain of a running job does not increase within an instant. With exclusive GPUs and unlimited cores, a
     class that found no place finds none until a job is displaced.
     """
     open_all(s)
-    most = most_that_may_gain(s, jobs)
+    most = gain_limit(s, jobs)
     job, num_victims = look_for_pick(s, jobs, most)
     while job != NOBODY:
         if num_victims == 0:
@@ -365,7 +365,7 @@ def may_displace(s, jobs, victim, effort):
         may_pause(s, victim)
         and s.width[victim] > 0
         and is_alone(s, victim)
-        and s.clock - s.phase_began[victim] >= LEAST_RUN
+        and s.clock - s.phase_began[victim] >= MIN_RUN_S
         and remaining_now(s, jobs, victim) > effort
     )
 

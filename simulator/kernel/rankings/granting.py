@@ -13,7 +13,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.legality import Seat, why_no_start
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
 from gpu_cluster_gym.simulator.kernel.cluster.placement import place
-from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_asked, cores_of_servers, meant
+from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_asked, cores_of_servers, resolved_shape
 from gpu_cluster_gym.simulator.kernel.rankings.room import Pool, find_room, holding_nodes, is_offered
 
 # Result of a search: nothing more; a start on free GPUs; a start that pauses victims or awaits pauses in flight.
@@ -26,7 +26,7 @@ AT, FOUND, GPUS, VICTIMS, HOPELESS = range(5)
 def place_on(s, jobs, job, gpus):
     """Place a job on `gpus` GPUs by the rule, with the cores it asks for in that shape; return whether it fits."""
     asked, asked_cores = jobs[job].num_gpus, jobs[job].cores_each
-    workers, servers = meant(jobs, job, gpus, 0, -1)
+    workers, servers = resolved_shape(jobs, job, gpus, 0, -1)
     cores = cores_asked(jobs, job, gpus, workers, servers)
     jobs[job].num_gpus, jobs[job].cores_each = gpus, cores
     fits = place(s, jobs, job)

@@ -17,8 +17,8 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     BY_ORDER,
     EASY,
     IF_IT_PAYS,
+    MAX_BLOCKED_CLASSES,
     MAX_SHARE,
-    MOST_BLOCKED,
     NOBODY,
     PAUSING,
     ROUNDING,
@@ -26,7 +26,12 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     STRICT,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone, is_free, is_on_closed
-from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import HAIR, is_by_time, most_left, tighten
+from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import (
+    TIME_MARGIN_S,
+    is_by_time,
+    max_remaining,
+    recompute_bounds,
+)
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause, pause
 from gpu_cluster_gym.simulator.kernel.cluster.placement import (
     can_hold,
@@ -35,7 +40,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.placement import (
     largest_node,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.queues import (
-    LEAST_SHARE,
+    MIN_REMAINING_SHARE,
     attained_now,
     dequeue,
     enqueue,
@@ -45,7 +50,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.queues import (
     remaining_now,
     reorder,
 )
-from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import walk_paying
+from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import walk_cost_aware
 from gpu_cluster_gym.simulator.kernel.rankings.easy import walk_easy
 
 
@@ -55,7 +60,7 @@ def walk(s, jobs):
     if s.num_queued == 0:
         return
     if s.preempt == IF_IT_PAYS:
-        walk_paying(s, jobs)
+        walk_cost_aware(s, jobs)
     elif s.preempt == BY_ORDER:
         if s.pooled:
             walk_pool(s, jobs)
@@ -416,7 +421,7 @@ def gather_on(s, jobs, head, node, count):
             s.candidates[count] = job
             count += 1
     if count == before:
-        tighten(s, jobs, node)
+        recompute_bounds(s, jobs, node)
     return count
 
 
@@ -430,7 +435,7 @@ def gather_rivals(s, jobs, head):
     count = 0
     if is_by_time(s) and not s.pooled:
         for node in range(s.num_nodes):
-            if most_left(s, node) >= s.order[head]:
+            if max_remaining(s, node) >= s.order[head]:
                 count = gather_on(s, jobs, head, node, count)
         return count
     for k in range(s.num_active):
@@ -447,7 +452,7 @@ def is_remembered(s, jobs, job):
         is_by_time(s)
         and not s.cpu_limited
         and s.discipline != STRICT
-        and jobs[job].request_class < MOST_BLOCKED
+        and jobs[job].request_class < MAX_BLOCKED_CLASSES
         and jobs[job].num_gpus > 0
     )
 
@@ -457,8 +462,8 @@ def comes_before(s, jobs, job, key):
     """Return whether a running job surely precedes a key, now and for the next LOOK_AHEAD seconds."""
     left = remaining_now(s, jobs, job)
     if not s.exact:
-        left = max(left, LEAST_SHARE * (attained_now(s, job) + s.rate[job] * LOOK_AHEAD))
-    return left + HAIR < key
+        left = max(left, MIN_REMAINING_SHARE * (attained_now(s, job) + s.rate[job] * LOOK_AHEAD))
+    return left + TIME_MARGIN_S < key
 
 
 @compiled

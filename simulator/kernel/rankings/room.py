@@ -10,16 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, SERVER_CORES
-from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
+from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, MAX_SHARE, NOBODY, PAUSING
+from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone, is_free
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
 from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold
 from gpu_cluster_gym.simulator.kernel.cluster.queues import loading_time, remaining_now
+from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
 
 EPS = 1e-6  # tolerance for sums of cores
-COST, SIZE, LEFT = range(
-    3
-)  # of a set of jobs: total cost, number of jobs, total remaining time or other tie-breaker
+COST, SIZE, LEFT = range(3)  # of a set of jobs: total cost, number of jobs, total tie-breaker
 
 
 class Pool(NamedTuple):
@@ -37,12 +36,6 @@ class Pool(NamedTuple):
     left: np.ndarray
     cores: np.ndarray
     awaits: bool
-
-
-@compiled
-def is_free(s, gpu):
-    """Return whether a GPU is neither held nor reserved."""
-    return s.first_owner[gpu] == NOBODY and s.reserved_for[gpu] == NOBODY
 
 
 @compiled
@@ -275,13 +268,6 @@ def cheapest(wanted, offered, offers_gpus, own_cost, own_left, victims):
     return count, best[wanted, COST], best[wanted, LEFT]
 
 
-@compiled
-def cores_of_servers_now(s, job):
-    """Return the cores per GPU that a queued job asks for its parameter servers."""
-    gpus = s.width[job]
-    return SERVER_CORES * s.servers[job] / gpus if gpus > 0 and gpus == s.workers[job] else 0.0
-
-
 @allocating
 def cores_to_serve(s, each):
     """Return the unreserved cores of each node; infinity if none are needed, or cores are not limited."""
@@ -310,7 +296,7 @@ def room_for(states, e, jobs, job, candidates, cost, gpus):
     left = np.zeros(s.num_arrived)
     for candidate in candidates:
         left[candidate] = remaining_now(s, jobs, candidate)
-    each = cores_of_servers_now(s, job)
+    each = cores_of_servers(s.servers[job], s.workers[job], s.width[job])
     pool = Pool(offered_of(s, candidates), cost, left, cores_to_serve(s, each), False)
     able = holding_nodes(s, jobs, job)
     return find_room(s, pool, able, jobs[job].num_gpus, each, s.victims, gpus)
@@ -465,7 +451,10 @@ def room_by_one(states, e, jobs, order, candidates, gpus):
     pool = Pool(offered_of(s, candidates), np.zeros(1), np.zeros(1), cores_to_serve(s, 1.0), False)
     s.exhausted[: s.num_classes] = 0
     for job in order:
-        request_class, each = jobs[job].request_class, cores_of_servers_now(s, job)
+        request_class, each = (
+            jobs[job].request_class,
+            cores_of_servers(s.servers[job], s.workers[job], s.width[job]),
+        )
         if s.last_action_instant[job] == s.instant or s.exhausted[request_class]:
             continue
         for victim in candidates:

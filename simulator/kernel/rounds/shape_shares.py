@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster.layout import CLOSED, MOST_SERVERS, OPEN, SERVER_CORES
+from gpu_cluster_gym.simulator.kernel.cluster.layout import CLOSED, MAX_SERVERS, OPEN, SERVER_CORES
 from gpu_cluster_gym.simulator.kernel.cluster.queues import remaining_now
 from gpu_cluster_gym.simulator.kernel.rounds.shape_memory import NEITHER, feeding_of
 from gpu_cluster_gym.simulator.kernel.rule.ways import seconds_of
@@ -37,7 +37,7 @@ def offer(jobs, m, job, what):
     """
     workers, servers = np.int64(m.share_workers[job]), np.int64(m.share_servers[job])
     to_workers, to_servers = workers + (what == WORKER), servers + (what == SERVER)
-    if to_workers > jobs[job].max_workers or (what == SERVER and not 0 < servers < MOST_SERVERS):
+    if to_workers > jobs[job].max_workers or (what == SERVER and not 0 < servers < MAX_SERVERS):
         return 0.0, 0.0, 0.0
     shorter = seconds_of(jobs, job, workers, servers, 0.0) - seconds_of(
         jobs, job, to_workers, to_servers, 0.0

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MOST_SERVERS, NOBODY, QUEUED, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SERVERS, NOBODY, QUEUED, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.queues import remaining_now
 from gpu_cluster_gym.simulator.kernel.rounds.shape_memory import (
     AS_TOLD,
@@ -66,7 +66,7 @@ def is_possible(s, jobs, m, job, workers, servers):
         return False
     if workers + (servers if m.apart else 0) > s.num_gpus:
         return False
-    return 0 < servers <= MOST_SERVERS if m.wanted_servers[job] > 0 else servers == 0
+    return 0 < servers <= MAX_SERVERS if m.wanted_servers[job] > 0 else servers == 0
 
 
 @compiled

@@ -12,7 +12,7 @@ import math
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.decided import Fields
 from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, NOBODY
-from gpu_cluster_gym.simulator.kernel.cluster.readings import reading, tells
+from gpu_cluster_gym.simulator.kernel.cluster.readings import is_informative, reading
 from gpu_cluster_gym.simulator.kernel.rule.history import (
     log_estimate,
     middle_beyond,
@@ -101,10 +101,10 @@ def ask_all(s, jobs, m):
         job = s.done_in_order[k]
         begun += s.began[job] > m.last_begun
         ask(s, jobs, m, job)
-    if begun != s.num_begun - m.last_begun:
+    if begun != s.num_starts - m.last_begun:
         for job in range(s.num_arrived):
             ask(s, jobs, m, job)
-    m.num_told, m.num_ended, m.last_begun = s.num_arrived, s.num_done, s.num_begun
+    m.num_told, m.num_ended, m.last_begun = s.num_arrived, s.num_done, s.num_starts
 
 
 @compiled
@@ -195,7 +195,7 @@ def expected_need(s, jobs, m, job):
     list_tellers(s, jobs, m, m.first_like[job])
     for k in range(m.num_tellers):
         other = m.tellers[k]
-        if other != job and tells(m.busy_share[other], m.read_need[other], level):
+        if other != job and is_informative(m.busy_share[other], m.read_need[other], level):
             total += m.need_share[other]
             precision += m.need_weight[other]
     if s.began[job] == 0:

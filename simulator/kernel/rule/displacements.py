@@ -4,7 +4,7 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
-from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import HAIR
+from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import TIME_MARGIN_S
 from gpu_cluster_gym.simulator.kernel.rankings.room import cheapest, cheapest_in
 from gpu_cluster_gym.simulator.kernel.rule.places import list_gpus, num_places
 from gpu_cluster_gym.simulator.kernel.rule.rule_memory import MOST_GPUS, copy
@@ -221,7 +221,7 @@ def most_won(m, alone, fewest, longest):
     None of the victims has longer to go than `longest`; each loses what the job takes at least.
     """
     held = hold_counted(m) * max(longest - m.begins_s, 0.0)
-    return m.ends_s + held - (1.0 + m.caution * fewest) * alone + (1.0 + m.caution) * HAIR
+    return m.ends_s + held - (1.0 + m.caution * fewest) * alone + (1.0 + m.caution) * TIME_MARGIN_S
 
 
 @compiled

@@ -28,7 +28,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
 from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, NOBODY
 from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now, estimate_now, remaining_now
-from gpu_cluster_gym.simulator.kernel.cluster.readings import reading, tells
+from gpu_cluster_gym.simulator.kernel.cluster.readings import is_informative, reading
 
 SIZES = 24  # classes of GPUs: 0, 1, 2-3, 4-7 and so on
 MOST_CELLS = 512  # kinds of profile
@@ -166,7 +166,7 @@ def catch_up(s, jobs, h):
         h.num_read += 1
         share, need, _ = reading(s, jobs, job)
         cell = h.cell[job]
-        if h.num_cells > 0 and tells(share, need, h.log_need[cell]):
+        if h.num_cells > 0 and is_informative(share, need, h.log_need[cell]):
             h.counted[cell] += 1.0
             h.log_need[cell] += (need - h.log_need[cell]) / h.counted[cell]
 
@@ -175,7 +175,7 @@ def catch_up(s, jobs, h):
 def with_reading(h, total, precision, share, need, error):
     """Return the mean log cores that each GPU of a job needs, given the sums over its batch, by its own reading too."""
     mean = total / precision
-    if not tells(share, need, mean):
+    if not is_informative(share, need, mean):
         return mean
     variance = 1.0 / precision + h.alike**2
     return mean + (need - mean) * variance / (variance + error**2)
@@ -191,7 +191,7 @@ def need_of_cores(s, jobs, h, job):
     while other != NOBODY and other < s.num_arrived:
         if other != job:
             share, need, error = reading(s, jobs, other)
-            if tells(share, need, level):
+            if is_informative(share, need, level):
                 variance = h.alike**2 + error**2
                 total += need / variance
                 precision += 1.0 / variance

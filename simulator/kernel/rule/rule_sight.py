@@ -148,7 +148,7 @@ def list_takers(s, jobs, m):
 @compiled
 def is_as_seen(s, m):
     """Tell whether nothing but cores has changed since this was last asked: every other move changes one of these."""
-    now = (s.instant, s.num_begun, s.num_pauses, s.num_queued, m.num_running, m.kept_for, m.num_kept)
+    now = (s.instant, s.num_starts, s.num_pauses, s.num_queued, m.num_running, m.kept_for, m.num_kept)
     same = True
     for k in range(len(now)):
         same &= m.seen[k] == now[k]

@@ -38,12 +38,12 @@ def begin_moment(s, m):
     With another seed of the readings too, but not before a job begins: futures are imagined with seeds of their own at
     the instant of what has been read, which still holds.
     """
-    if m.moment_instant == s.instant and m.moment_begun == s.num_begun:
+    if m.moment_instant == s.instant and m.moment_begun == s.num_starts:
         return
     if m.moment_instant != s.instant or m.seed_read != s.seed:
         m.moment += 1
     m.moment_instant = s.instant
-    m.moment_begun = s.num_begun
+    m.moment_begun = s.num_starts
     forget_readings(s, m)
 
 

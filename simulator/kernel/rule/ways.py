@@ -1,7 +1,7 @@
 """What profiles tell of a job: how busy it keeps GPUs, and how long an iteration takes in the shapes it can have."""
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MOST_SERVERS, NOBODY, SERVER_CORES
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SERVERS, NOBODY, SERVER_CORES
 from gpu_cluster_gym.simulator.kernel.rule.rule_memory import MOST_GPUS
 
 WIDTHS = (1, 2, 4, 8, 16)  # numbers of workers that are considered beside what a job asks for
@@ -67,10 +67,10 @@ def best_servers(s, jobs, m, job, workers):
     """Return the servers with which so many workers are fastest, by what a fair share of the cores is enough for."""
     if jobs[job].servers == 0:
         return 0
-    most = MOST_SERVERS
+    most = MAX_SERVERS
     if s.cpu_limited:
         left = m.fair_cores - jobs[job].cores_each + SERVER_CORES * jobs[job].servers / jobs[job].num_gpus
-        most = min(max(int(left * workers / SERVER_CORES + EPS), 1), MOST_SERVERS)
+        most = min(max(int(left * workers / SERVER_CORES + EPS), 1), MAX_SERVERS)
     best = 1
     least = seconds_of(jobs, job, workers, 1, 0.0)
     for servers in range(2, most + 1):
