@@ -14,15 +14,15 @@ at a time; only if cores are allocated.
 
 GPUs. A job of progress rate r on w GPUs makes r / w on each, and r / w <= 1 / a(x), where a(x) is the minimum
 GPU-seconds per second of progress of a job whose computing is slowed x times by others (`min_gpu_seconds`).
-Let a second of progress count (base + by_duty x utilisation) x a(y), for some y >= 1. Since a(x) rises and a(x)
+Let a second of progress count (base + by_utilization x utilisation) x a(y), for some y >= 1. Since a(x) rises and a(x)
 / x falls, a(y) / a(x) <= max(y / x, 1), and all jobs on a GPU together count per second at most
 
-    sum of (base + by_duty x utilisation) x max(y / x, 1)   <=   `max_total`, over any set of jobs on a GPU,
+    sum of (base + by_utilization x utilisation) x max(y / x, 1)   <=   `max_total`, over any set of jobs on a GPU,
 
 x being at least the slowdown of the least slowed job among this number of jobs, or under this total
 utilisation.
 
-With y = 1 and by_duty = 0 these are exclusive GPU-seconds over the maximum number of jobs per GPU. If GPU types
+With y = 1 and by_utilization = 0 these are exclusive GPU-seconds over the maximum number of jobs per GPU. If GPU types
 differ, a(y) is that of one type, and GPUs of another type count as often as for the job that gains most there.
 
 Pauses, loads, start-ups, lost progress, bandwidth, links, GPU memory and failures are not counted: they only
@@ -40,7 +40,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import TURNS
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.episode import Episode
 
-WEIGHTS = ((1.0, 0.0), (1.0, 1.0), (1.0, 2.0), (1.0, 4.0), (0.0, 1.0))  # base, by_duty
+WEIGHTS = ((1.0, 0.0), (1.0, 1.0), (1.0, 2.0), (1.0, 4.0), (0.0, 1.0))  # base, by_utilization
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)  # the weight s
 
 
@@ -88,8 +88,8 @@ def _types(episode: "Episode") -> np.ndarray:
 
 def _on_gpus(episode: "Episode") -> Iterator[np.ndarray]:
     """Yield the share of all GPUs that each job takes per second of progress, relaxation by relaxation."""
-    duty, most = episode.jobs["duty"], int(episode.state.max_share)
-    greatest = float(duty.max())
+    utilization, most = episode.jobs["gpu_utilization"], int(episode.state.max_share)
+    greatest = float(utilization.max())
     least_wait, longest_wait = _waits(episode)
     turns = episode.state.contention_form == TURNS
     beyond = (most - 1) * longest_wait if turns else max(most * greatest - 1, 0.0)
@@ -98,9 +98,11 @@ def _on_gpus(episode: "Episode") -> Iterator[np.ndarray]:
         least = _least(episode, slowdown).on_gpus
         for kind in np.unique(_types(episode)).tolist():
             capacity = _capacity(episode, least, kind)
-            for base, by_duty in WEIGHTS if most > 1 else WEIGHTS[:1]:
-                total = calls.max_total(episode.states, 0, base, by_duty, greatest, least_wait, slowdown)
-                takes = (base + by_duty * duty) * least[:, kind]
+            for base, by_utilization in WEIGHTS if most > 1 else WEIGHTS[:1]:
+                total = calls.max_total(
+                    episode.states, 0, base, by_utilization, greatest, least_wait, slowdown
+                )
+                takes = (base + by_utilization * utilization) * least[:, kind]
                 yield takes / (total * capacity) if takes.any() else takes
 
 

@@ -131,7 +131,7 @@ def core_seconds(source: Source) -> np.ndarray:
     return total
 
 
-def duty(source: Source) -> np.ndarray:
+def gpu_utilization(source: Source) -> np.ndarray:
     """Share of its GPUs' time that a job alone keeps them busy, as profiled; 0 for a CPU job."""
     active_ms = source.declared("profiled_active_ms")
     whole = active_ms + source.declared("profiled_idle_ms")

@@ -76,7 +76,7 @@ class Elastic:
     def _queue(self, slots: Slots, view: View) -> np.ndarray:
         columns = (
             view.jobs.is_cpu_job,
-            view.jobs.duty,
+            view.jobs.gpu_utilization,
             np.arange(len(view.jobs.phase)) == slots.partial.job,
             *shapes(view, view.jobs.num_gpus),
             view.jobs.failures / 5,
@@ -105,7 +105,7 @@ class Elastic:
 
     def _gpus(self, slots: Slots, view: View) -> np.ndarray:
         here, partial = view.gpus.jobs, slots.partial
-        duty = np.where(here >= 0, view.jobs.duty[here], 0.0).sum(axis=1)
+        duty = np.where(here >= 0, view.jobs.gpu_utilization[here], 0.0).sum(axis=1)
         named = np.zeros(len(here))
         named[partial.gpus] = 1.0
         own = ((here == partial.job) & (here >= 0)).any(axis=1)

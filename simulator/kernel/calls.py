@@ -217,9 +217,9 @@ def min_resources(states, e, jobs, slowdown, on_gpus, on_cores, without_gpus):
 
 
 @entry
-def max_total(states, e, base, by_duty, duty, waits, slowdown):
-    """Return the maximum total of jobs on a GPU that count `base + by_duty x utilisation`; see `bounds`."""
-    return bounds.max_total(states[e], base, by_duty, duty, waits, slowdown)
+def max_total(states, e, base, by_utilization, utilization, waits, slowdown):
+    """Return the maximum total of jobs on a GPU that count `base + by_utilization x utilisation`; see `bounds`."""
+    return bounds.max_total(states[e], base, by_utilization, utilization, waits, slowdown)
 
 
 @entry

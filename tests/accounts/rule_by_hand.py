@@ -85,7 +85,7 @@ class RuleByHand:
 
     def _key(self, view: "View", seats: Seats, job: int) -> float:
         rule, gpus = self.rule, int(view.jobs.num_gpus[job])
-        weight = rule.by_duty * float(view.jobs.duty[job])
+        weight = rule.by_duty * float(view.jobs.gpu_utilization[job])
         weight += rule.by_memory * float(view.jobs.profiled_memory_gib[job]) / view.nodes.gpu_memory_gib.max()
         weight += rule.by_doubt * (1 - int(view.jobs.is_predictable[job]))
         weight += rule.by_age * math.log1p((view.now - view.jobs.submit_s[job]) / 3600)

@@ -71,7 +71,7 @@ class Seats:
         """Read the view."""
         self.now, self.rule, self.most_busy = view.now, rule, rule.most_busy * rule.sharing
         self.here, self.num_jobs = view.gpus.jobs, np.asarray(view.gpus.num_jobs)
-        self.duty, self.memory = view.jobs.duty, np.asarray(view.jobs.profiled_memory_gib)
+        self.duty, self.memory = view.jobs.gpu_utilization, np.asarray(view.jobs.profiled_memory_gib)
         self.oom_prone = np.asarray(view.jobs.oom_restarts) >= ALONE_AFTER
         self.room_gib, self.across = view.gpus.unclaimed_memory_gib, across
         self.node, self.unreserved_cores = np.asarray(view.gpus.node), np.asarray(view.nodes.unreserved_cores)

@@ -22,7 +22,7 @@ def work(*rows: tuple[float, int, float], **fields: object) -> np.ndarray:
     jobs["submit_s"], jobs["num_gpus"], jobs["duration_s"] = zip(*rows, strict=True)
     jobs["profiled_duration_s"] = jobs["predicted_duration_s"] = jobs["duration_s"]
     jobs["min_workers"] = jobs["max_workers"] = jobs["num_gpus"]
-    jobs["gpu_s"], jobs["duty"], jobs["crash_at"], jobs["cores_each"] = 1.0, 1.0, 1.0, 1.0
+    jobs["gpu_s"], jobs["gpu_utilization"], jobs["crash_at"], jobs["cores_each"] = 1.0, 1.0, 1.0, 1.0
     jobs["type_speed"] = 1.0
     for name, value in fields.items():
         jobs[name] = value
@@ -59,7 +59,7 @@ def some(seed: int, count: int) -> Episode:
     jobs = work(*zip(rng.integers(0, 4, count), gpus, rng.integers(1, 10, count), strict=True))
     jobs = jobs[np.argsort(jobs["submit_s"], kind="stable")]
     gpus = jobs["num_gpus"]
-    jobs["duty"] = rng.choice([0.2, 0.5, 0.8, 1.0], count)
+    jobs["gpu_utilization"] = rng.choice([0.2, 0.5, 0.8, 1.0], count)
     jobs["gpu_memory_gib"] = rng.choice([1.0, 7.0, 9.0], count) * (gpus > 0)
     jobs["sync_gb"] = rng.choice([0.0, 0.001, 2.0], count) * (gpus > 0)
     elastic = _among(rng, jobs, 0.5)

@@ -47,7 +47,7 @@ def two_halves_are_faster_than_one_whole(s, jobs, gpu, victim, sound=speed.crowd
     if s.contention_form == TURNS:
         return sound(s, jobs, gpu, victim)
     here = running_on(s, gpu)
-    beyond = sum(jobs[job].duty for job in here) - 1
+    beyond = sum(jobs[job].gpu_utilization for job in here) - 1
     return 1 + s.contention * beyond + s.contention_loss * (len(here) - 1) if len(here) > 1 else 1.0
 
 

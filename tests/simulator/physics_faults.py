@@ -227,7 +227,7 @@ def workers_scale_without_loss(now, before, jobs):
 
 @planted_in("advance", found_by="progress", first="sharing")
 def who_needs_much_memory_is_waited_for_no_longer(now, before, jobs):
-    jobs["interference"] = jobs["duty"]
+    jobs["interference"] = jobs["gpu_utilization"]
 
 
 @planted_in("advance", found_by="progress", first="sharing")

@@ -115,18 +115,18 @@ def min_core_seconds(s, jobs, job, gpu_seconds):
 
 
 @compiled
-def max_total(s, base, by_duty, duty, waits, slowdown):
+def max_total(s, base, by_utilization, utilization, waits, slowdown):
     """Return the maximum total progress rate of the jobs on a GPU; the unit is a job alone at this slowdown.
 
-    A job counts `base + by_duty x its utilisation`, and no job has a utilisation above `duty`. Jobs that are
+    A job counts `base + by_utilization x its utilisation`, and no job has a utilisation above `utilization`. Jobs that are
     slowed less than `slowdown` count for more, by `slowdown / crowding`. Under `turns` each job waits at least
     `waits` for each other job. Under `excess` the slowdown follows from the total utilisation U: between U = 1
     and the maximum of n jobs the total is a ratio of linear functions, which is greatest at one of the ends.
     """
     most = 0.0
     for running in range(1, s.max_share + 1):
-        for demand in (min(1.0, running * duty), running * duty):
+        for demand in (min(1.0, running * utilization), running * utilization):
             beyond = waits * (running - 1) if s.contention_form == TURNS else max(demand - 1.0, 0.0)
             slower = max(slowdown / crowding(s, beyond, running), 1.0)
-            most = max(most, (base * running + by_duty * demand) * slower)
+            most = max(most, (base * running + by_utilization * demand) * slower)
     return most

@@ -316,7 +316,7 @@ DERIVED = [
     ("cores_each", "f8"),  # CPU cores per GPU requested, servers included; of the whole job if it has no GPU
     ("gbs_each", "f8"),  # GB/s of host memory per GPU requested; of the whole job if it has no GPU
     ("type_speed", "f8", (len(GPU_TYPES),)),  # computing speed on each GPU type over that on a V100
-    ("duty", "f8"),  # GPU utilisation when running alone: active / (active + idle)
+    ("gpu_utilization", "f8"),  # GPU utilisation when running alone: active / (active + idle)
     ("gpu_s", "f8"),  # s of computing per iteration, alone on a V100
     ("interference", "f8"),  # slowdown it causes co-located jobs: utilisation x sqrt(memory / 4 GiB)
     ("profiled_interference", "f8"),  # the same from profiled values

@@ -114,7 +114,7 @@ def crowding_on(s, jobs, gpu, victim):
         job = s.job_in[slot]
         if job != NOBODY and s.phase[job] == RUNNING:
             running += 1
-            demand += jobs[job].duty
+            demand += jobs[job].gpu_utilization
             if job != victim and jobs[job].interference > 0:
                 interference_hold = jobs[job].interference_hold
                 waited += (

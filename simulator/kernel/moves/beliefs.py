@@ -143,7 +143,7 @@ def believe(s, jobs, m, job, mean, spread, seed):
     row.active_ms = row.profiled_active_ms
     row.idle_ms = row.profiled_idle_ms
     row.interference = row.profiled_interference
-    row.duty = duty_of(jobs, job)
+    row.gpu_utilization = duty_of(jobs, job)
     if row.num_gpus > 0 and row.gpu_s > 0:
         row.sync_gb = exchange_believed(s, jobs, m, job)
         believe_speed(s, jobs, m, job)
