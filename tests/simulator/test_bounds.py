@@ -7,13 +7,13 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, RUNNING
-from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import most_left
+from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import max_remaining
 from gpu_cluster_gym.simulator.next_moves import adopt
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.workloads import named, windows
 
 ROUNDING = 1e-6  # s
-BOUND = getattr(most_left, "py_func", most_left)  # as plain Python, compiled or not
+BOUND = getattr(max_remaining, "py_func", max_remaining)  # as plain Python, compiled or not
 INSTANTS = 150
 
 

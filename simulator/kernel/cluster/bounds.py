@@ -118,7 +118,7 @@ def min_core_seconds(s, jobs, job, gpu_seconds):
 def max_total(s, base, by_utilization, utilization, waits, slowdown):
     """Return the maximum total progress rate of the jobs on a GPU; the unit is a job alone at this slowdown.
 
-    A job counts `base + by_utilization x its utilisation`, and no job has a utilisation above `utilization`. Jobs that are
+    A job counts `base + by_utilization x its utilisation`, which is at most `utilization`. Jobs that are
     slowed less than `slowdown` count for more, by `slowdown / crowding`. Under `turns` each job waits at least
     `waits` for each other job. Under `excess` the slowdown follows from the total utilisation U: between U = 1
     and the maximum of n jobs the total is a ratio of linear functions, which is greatest at one of the ends.

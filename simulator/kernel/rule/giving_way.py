@@ -6,9 +6,9 @@ from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled
 from gpu_cluster_gym.simulator.kernel.cluster.decided import PAUSE, propose
 from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, PAUSING, QUEUED
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
+from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
 from gpu_cluster_gym.simulator.kernel.rankings.room import (
     Pool,
-    cores_of_servers_now,
     cores_to_serve,
     find_room,
     holding_nodes,
@@ -46,7 +46,7 @@ def find_room_beyond(s, jobs, m, job):
         other = s.events[k]
         offered[other] = may_be_evicted(m, job, other) and is_alone(s, other)
         cost[other] = cost_of_pause(s, jobs, m, other, m.left_s[job], min(s.width[other] / wanted, 1.0))
-    each = cores_of_servers_now(s, job)
+    each = cores_of_servers(s.servers[job], s.workers[job], s.width[job])
     pool = Pool(offered, cost, m.left_s, cores_to_serve(s, each), False)
     count = find_room(s, pool, holding_nodes(s, jobs, job), wanted, each, m.victims, m.chosen)[0]
     if count <= 0:

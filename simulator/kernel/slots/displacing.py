@@ -16,11 +16,11 @@ from gpu_cluster_gym.simulator.kernel.cluster.placement import (
 from gpu_cluster_gym.simulator.kernel.cluster.queues import cost_to_finish
 from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import (
     displace,
-    fewest_victims,
     find_victims,
     leaves_cores,
     list_gpus,
     max_gain,
+    min_victims,
     pays,
     unmark,
     worth,
@@ -153,7 +153,7 @@ def gang_may_find(s, jobs, sight, job, effort):
     its effort.
     """
     wanted = jobs[job].num_gpus
-    if sight.max_remaining <= fewest_victims(s, jobs, job) * effort * (1.0 - ROUNDING):
+    if sight.max_remaining <= min_victims(s, jobs, job) * effort * (1.0 - ROUNDING):
         return False
     whole = 0
     part = 0
