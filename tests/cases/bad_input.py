@@ -1,4 +1,4 @@
-"""Files that no trace should be: each with the line and column that its error must name."""
+"""Invalid trace files, each with the line and column that its error must name."""
 
 import gzip
 from typing import NamedTuple
@@ -8,7 +8,7 @@ GOOD = f"{HEADER}\na,0,1,60\nb,30,2,3600\nc,45.5,1,7.25\n"
 
 
 class Bad(NamedTuple):
-    """A file's content, where its error is, and a word that the error must hold."""
+    """Content of a file, the position of its error, and a word that the message must contain."""
 
     case: str
     content: bytes
@@ -23,7 +23,7 @@ def csv(case: str, text: str, line: int | None, column: str | None, word: str) -
 
 
 def row(case: str, text: str, column: str, word: str = "expected") -> Bad:
-    """Return two good rows and then a bad one, in the columns of the header and `column` if it is another."""
+    """Return two valid rows and then an invalid one, in the columns of the header, plus `column` if new."""
     extra = "" if column in HEADER else f",{column}"
     good = {"kind": ",gpu", "cpu_cores": ",4", "predictable_from": ",0.5", "user": ",u"}.get(column, ",1")
     lines = [f"a,0,1,60{good if extra else ''}", f"b,30,2,3600{good if extra else ''}", text]
@@ -122,7 +122,7 @@ def log(case: str, text: str, line: int | None, column: str | None, word: str) -
 
 
 def changed(case: str, old: str, new: str, column: str | None, word: str) -> Bad:
-    """Return a log whose second job, in its line 5, has a flaw."""
+    """Return a log whose second job, in line 5, has an error."""
     other = JOB.replace("j1", "j2").replace(old, new)
     assert other != JOB.replace("j1", "j2")
     return log(case, f"[\n{JOB},\n{other}]", 5, column, word)

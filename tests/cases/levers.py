@@ -1,4 +1,4 @@
-"""Two or three jobs on one or two GPUs that can share, change their shape or do without, at random."""
+"""Two or three random jobs on one or two GPUs that can share, change their shape or run without GPUs."""
 
 import numpy as np
 
@@ -30,13 +30,13 @@ def work(*rows: tuple[float, int, float], **fields: object) -> np.ndarray:
 
 
 def _among(rng: np.random.Generator, jobs: np.ndarray, share: float) -> np.ndarray:
-    """Draw which of the jobs with GPUs have something, that none has in every other episode."""
+    """Draw which of the GPU jobs have a property, which none has in every other episode."""
     drawn: np.ndarray = (rng.random(len(jobs)) < share * rng.integers(2)) & (jobs["num_gpus"] > 0)
     return drawn
 
 
 def _meeting(rng: np.random.Generator, numbers: tuple[float, ...], *, cores: bool, typed: bool) -> Physics:
-    """Return how jobs slow one another by these numbers, in a form that is drawn."""
+    """Return interference parameters with these values, in a random form."""
     share, contention, loss = numbers
     form = rng.choice(["excess", "turns"])
     return Physics(
@@ -51,7 +51,7 @@ def _meeting(rng: np.random.Generator, numbers: tuple[float, ...], *, cores: boo
 
 
 def some(seed: int, count: int) -> Episode:
-    """Return an episode of so many jobs with some of the levers."""
+    """Return an episode of this number of jobs with some of the levers."""
     rng = np.random.default_rng(seed)
     cluster = CLUSTERS[rng.integers(len(CLUSTERS))]
     most, on_gpu = cluster.num_gpus, rng.random(count) < 0.9

@@ -1,4 +1,4 @@
-"""What no scheduler is told of jobs that have not ended, and other truths in its place."""
+"""Truths about unfinished jobs that no scheduler may see, and alternative truths."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ TOLD = {
 
 
 def change(jobs: np.ndarray, s: Any, factor: float) -> None:
-    """Multiply all that is untold of the jobs that have not ended, given the state in which they are."""
+    """Multiply all hidden values of the unfinished jobs, given their state."""
     count = len(jobs)
     left, predictable = np.isnan(s.finish_s[:count]), s.predictable[:count] > 0
     shown = {

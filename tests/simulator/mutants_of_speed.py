@@ -1,4 +1,4 @@
-"""How fast jobs run and how long they load, made wrong, one thing at a time; what else is, and how, in the test."""
+"""Mutants of the speed and loading-time formulas, one change each; `test_mutants_of_physics.py` uses them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ MUTANTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
 
 def instead_of(sound: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function to be put in the place of another."""
+    """Register a replacement for a function."""
 
     def register(faulty: Callable[..., Any]) -> Callable[..., Any]:
         MUTANTS[faulty.__name__] = (sound, faulty)

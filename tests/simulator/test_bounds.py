@@ -1,4 +1,4 @@
-"""What the kernel believes a node's running jobs have left at most holds for each of them, at every instant."""
+"""The kernel's bounds on the remaining time of a node's running jobs hold for each job at every instant."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def nodes_of(episode: Episode, job: int) -> set[int]:
 
 
 def broken(episode: Episode) -> list[tuple[int, int]]:
-    """Return every running job, with a node of it, that a bound of the node does not hold for."""
+    """Return the running jobs, with one of their nodes, for which a bound of the node does not hold."""
     state, view, wrong = episode.state, episode.view, []
     for job in running(episode):
         overhead = episode.jobs["pause_s"][job] + episode.jobs["load_s"][job]

@@ -1,4 +1,4 @@
-"""A copy of a running episode or environment goes on exactly as the original would, and leaves it alone."""
+"""A copy of a running episode or environment continues exactly like the original, and does not affect it."""
 
 import copy
 import pickle
@@ -39,7 +39,7 @@ WAYS = pytest.mark.parametrize("duplicate", [copy.deepcopy, pickled])
 
 
 def taken(env: Any, rng: np.random.Generator, steps: int) -> list[bytes]:
-    """Take random legal actions; return all that the environment gave."""
+    """Take random legal actions; return everything that the environment returned."""
     seen = []
     for _ in range(steps):
         mask = env.get_wrapper_attr("action_masks")()
@@ -82,7 +82,7 @@ def test_so_does_one_in_its_wrappers_and_its_next_window(
 
 
 def begun(load: Workload, name: str) -> tuple[Episode, Callable[[Episode], Callable[[], Action]]]:
-    """Return an episode on which a policy has acted for a while, and what asks a policy that knows as much."""
+    """Return an episode on which a policy has acted for a while, and a factory of policies with equal knowledge."""
     episode = load.episode()
     policy = baselines.make(baselines.load(name))
     go_on(episode, asking(policy, episode), STEPS)
@@ -116,7 +116,7 @@ def test_a_copied_episode_ends_alike(name: str, duplicate: Callable[[Any], Any],
 def test_a_policy_that_steers_keeps_nothing_of_an_episode(
     duplicate: Callable[[Any], Any], tmp_path: Path
 ) -> None:
-    """One and the same object goes on in a copy, then in the original: each ends as where nobody interrupts."""
+    """One policy object continues in a copy, then in the original: each ends like an uninterrupted episode."""
     load = whole(Scenario(**tiny.scenario(tmp_path, tiny.mixed(3), physics="all")))
     direction = np.random.default_rng(0).normal(size=(len(LOAD), 1))
     steered = Steered(Offsets(Rule(), ("price",)), 3, lambda seen: np.sin(9 * seen @ direction))
@@ -130,7 +130,7 @@ def test_a_policy_that_steers_keeps_nothing_of_an_episode(
 
 
 def test_policies_that_steer_do_not_take_one_anothers_weights(tmp_path: Path) -> None:
-    """Asked in turn about one episode, each chooses its own, though only what chooses differs."""
+    """Policies called in turn on one episode keep their own weights."""
     episode = whole(Scenario(**tiny.scenario(tmp_path, tiny.mixed(3), physics="all"))).episode()
 
     def always(offset: float) -> Steered:
