@@ -180,9 +180,9 @@ def iterations(states, e, jobs, job, shapes, out):
 @entry
 def fastest(states, e, jobs, out):
     """Write the minimum seconds of each job: start-up, and its duration at the maximum speed of any shape."""
-    room = bounds.room_of(states[e])
+    capacity = bounds.node_capacity(states[e])
     for job in range(states[e].num_jobs):
-        rate = bounds.max_rate(states[e], jobs, job, room)
+        rate = bounds.max_rate(states[e], jobs, job, capacity)
         out[job] = jobs[job].startup_s + jobs[job].duration_s / rate
 
 
@@ -206,13 +206,13 @@ def min_resources(states, e, jobs, slowdown, on_gpus, on_cores, without_gpus):
     without_gpus: (jobs,), core-seconds without GPUs; infinity if it must have GPUs.
     """
     s = states[e]
-    room = bounds.room_of(s)
+    capacity = bounds.node_capacity(s)
     for job in range(s.num_jobs):
         alone = np.inf
         for kind in range(on_gpus.shape[1]):
             by_type = 1.0 / jobs[job].type_speed[kind] if s.typed else 1.0
-            on_gpus[job, kind] = bounds.min_gpu_seconds(s, jobs, job, slowdown * by_type, room)
-            alone = min(alone, bounds.min_gpu_seconds(s, jobs, job, by_type, room))
+            on_gpus[job, kind] = bounds.min_gpu_seconds(s, jobs, job, slowdown * by_type, capacity)
+            alone = min(alone, bounds.min_gpu_seconds(s, jobs, job, by_type, capacity))
         on_cores[job], without_gpus[job] = bounds.min_core_seconds(s, jobs, job, alone)
 
 

@@ -117,7 +117,7 @@ def speed_of(known: Callable[[str, pd.Series], np.ndarray], gpu_type: str, model
 
 
 def asked_cores(gpus: int, servers: int, cores: float, cluster: Cluster, physics: Physics) -> float:
-    """Return the cores per GPU that a job asks for: at most its GPUs' share or, with core allocation, a node's capacity.
+    """Return the cores per GPU that a job asks for: its GPUs' share at most, limited by a node's capacity if allocated.
 
     That is what the largest node has for it if no other job is there, one core being kept for each other GPU,
     less what its servers take there, but at least one.

@@ -36,6 +36,7 @@ def start_as(s, jobs, job, gpus, workers, servers, cores, node):
     dequeue(s, jobs, job)
     s.num_queued -= 1
     for gpu in gpus:
+        # Reserve all GPUs if pausing jobs still hold any of them.
         if must_wait_for(s, gpu):
             reserve(s, job, gpus, workers, servers, cores, node)
             s.phase[job] = RESERVED
@@ -43,6 +44,7 @@ def start_as(s, jobs, job, gpus, workers, servers, cores, node):
     s.wait_s[job] += s.clock - s.phase_began[job]
     set_shape(s, job, len(gpus), workers, servers)
     begin(s, jobs, job, gpus, cores, node)
+    # A start may fail a co-located job out of memory, whose release may complete a reservation.
     start_ready(s, jobs)
 
 

@@ -20,7 +20,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.speed import (
 
 
 @compiled
-def room_of(s):
+def node_capacity(s):
     """Return the GPUs of the largest node, and the maximum cores of a node beyond one per GPU."""
     largest, spare = 1, 0.0
     for node in range(s.num_nodes):
@@ -30,9 +30,9 @@ def room_of(s):
 
 
 @compiled
-def min_iteration_time(s, jobs, job, workers, servers, slowdown, room):
+def min_iteration_time(s, jobs, job, workers, servers, slowdown, capacity):
     """Return the minimum seconds of an iteration with these workers, over numbers of nodes; slowdown: of computing."""
-    largest, spare = room
+    largest, spare = capacity
     least = np.inf
     for nodes in range((workers - 1) // largest + 1, min(workers, s.num_nodes) + 1):
         # The node with most GPUs of the job has (workers - 1) // nodes + 1 of them; each other GPU of it
@@ -50,10 +50,10 @@ def server_counts(row):
 
 
 @compiled
-def max_rate(s, jobs, job, room):
+def max_rate(s, jobs, job, capacity):
     """Return the maximum progress rate of a job, with its best shape and GPU type; 1 at the reference.
 
-    A CPU job has at most the cores it asks for. `room` is the result of `room_of`.
+    A CPU job has at most the cores it asks for. `capacity` is the result of `node_capacity`.
     """
     row = jobs[job]
     if row.num_gpus == 0 or row.iteration_s <= 0:
@@ -63,18 +63,19 @@ def max_rate(s, jobs, job, room):
         fastest = 0.0
         for node in range(s.num_nodes):
             fastest = max(fastest, row.type_speed[s.node_type[node]])
+        # The fastest GPU type of the cluster.
         slowdown = 1.0 / fastest
     least = row.iteration_s
     for workers in range(row.min_workers, row.max_workers + 1):
         for servers in server_counts(row):
-            least = min(least, min_iteration_time(s, jobs, job, workers, servers, slowdown, room))
+            least = min(least, min_iteration_time(s, jobs, job, workers, servers, slowdown, capacity))
             if row.cpu_slowdown > 0:
                 least = min(least, iteration_on_cpu(s, jobs, job, workers, servers))
     return row.iteration_s / least
 
 
 @compiled
-def min_gpu_seconds(s, jobs, job, slowdown, room):
+def min_gpu_seconds(s, jobs, job, slowdown, capacity):
     """Return the minimum GPU-seconds per second of progress of a job; 0 for a CPU job.
 
     slowdown: of its computing, by the GPU type and co-located jobs.
@@ -85,7 +86,7 @@ def min_gpu_seconds(s, jobs, job, slowdown, room):
     least = np.inf
     for workers in range(row.min_workers, row.max_workers + 1):
         for servers in server_counts(row):
-            iteration_s = min_iteration_time(s, jobs, job, workers, servers, slowdown, room)
+            iteration_s = min_iteration_time(s, jobs, job, workers, servers, slowdown, capacity)
             least = min(least, workers * iteration_s)
     return least / row.iteration_s
 
@@ -102,6 +103,7 @@ def min_core_seconds(s, jobs, job, gpu_seconds):
         return np.inf, row.cores_each
     on_gpus = MIN_CORES * gpu_seconds
     if row.iteration_s > 0:
+        # Feeding takes `input_core_s` per requested GPU and iteration, whatever the shape.
         on_gpus = max(on_gpus, row.input_core_s * row.num_gpus / row.iteration_s)
     without = np.inf
     if row.cpu_slowdown > 0:

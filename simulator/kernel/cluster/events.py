@@ -73,6 +73,7 @@ def handle(s, jobs, job):
     elif s.phase[job] == RESTARTING:
         retire(s, job)
         join_queue(s, jobs, job)  # the delay counts as waiting
+    # A running job may have several reasons for its event; the order of these tests decides.
     elif s.clock >= finish_time(s, jobs, job):
         complete(s, jobs, job)
     elif s.clock >= crash_time(s, jobs, job):
@@ -127,6 +128,7 @@ def settle(s, jobs):
         change_nodes(s, jobs)
     for k in range(count):
         job = s.noted[k]
+        # Memory grows last, and only for jobs that still run after all that ended or failed.
         if s.phase[job] == RUNNING and s.charged[job] == GROWING:
             allocate_peak_memory(s, jobs, job)
             start_ready(s, jobs)
@@ -160,7 +162,9 @@ def advance(s, jobs):
         time = min(time, tick)
     if time == np.inf:
         return False
+    # A node that closes does not count as pending (checked above), but closes on time.
     time = min(time, s.next_closing)
+    # Integral of the number of jobs present: the undiscounted cost of rewards.
     s.present_seconds += (time - s.clock) * (s.num_arrived - s.num_done)
     s.clock = time
     s.instant += 1
@@ -258,6 +262,7 @@ def change(s, jobs, node):
     """Carry out the due change of a node."""
     if s.closed[node] == DOWN:
         open_node(s, node)
+    # A failure interrupts a drain's notice, too.
     elif s.fail_at[node] <= s.clock:
         shut_down(s, jobs, node, drawn_time(s, node, s.node_repair))
         s.fail_at[node] = s.until[node] + drawn_time(s, node, s.node_mtbf)
@@ -294,6 +299,7 @@ def shut_down(s, jobs, node, length):
     while job != NOBODY:
         fail_to_checkpoint(s, jobs, job)
         job = first_on(s, node)
+    # Drains due while the node is down are skipped.
     while s.drain_at[node] <= s.until[node]:
         s.drain_at[node] += s.drain_every
 

@@ -43,8 +43,6 @@ from gpu_cluster_gym.simulator.kernel.cluster.progress import bank, run, schedul
 from gpu_cluster_gym.simulator.kernel.cluster.queues import enqueue, loading_time
 from gpu_cluster_gym.simulator.kernel.cluster.speed import (
     cores_of_servers,
-    plan_shape,
-    reset_shape,
     set_shape,
 )
 
@@ -61,6 +59,7 @@ def release(s, jobs, job):
         s.num_on_cores -= 1
         take_cores(s, s.node_of[job], -s.core_count[job])
         s.node_of[job] = NOBODY
+    # Loads and speeds are recomputed from what is left; the slots go back one by one.
     while slot != NOBODY:
         after = s.next_slot[slot]
         gpu = slot // MAX_SHARE
@@ -69,7 +68,7 @@ def release(s, jobs, job):
         slot = after
     s.charged[job] = 0
     s.throttle[job] = 1.0
-    reset_shape(s, jobs, job)
+    set_shape(s, job, jobs[job].num_gpus, jobs[job].num_gpus, jobs[job].servers)  # as requested
 
 
 @compiled
@@ -83,6 +82,7 @@ def hand_over(s, gpu):
         count_free(s, gpu, 1)
         reset_core_rounding(s, s.gpu_node[gpu])
         return
+    # A moving job may still be PAUSING: it then becomes ready in `end_pause`.
     s.awaited[reserved_for] -= 1
     if s.awaited[reserved_for] == 0 and s.phase[reserved_for] == RESERVED:
         s.ready[s.num_ready] = reserved_for
@@ -92,7 +92,11 @@ def hand_over(s, gpu):
 @compiled
 def reserve(s, job, gpus, workers, servers, cores, node):
     """Reserve GPUs, free or about to be, for a job, with the shape and the cores per GPU that it will have."""
-    plan_shape(s, job, len(gpus), workers, servers, cores, node)
+    s.next_width[job] = len(gpus)
+    s.next_workers[job] = workers
+    s.next_servers[job] = servers
+    s.next_cores[job] = cores
+    s.next_node[job] = node
     s.awaited[job] = 0
     for gpu in gpus:
         if s.first_owner[gpu] == NOBODY:
@@ -149,6 +153,7 @@ def start_reserved(s, jobs, job):
             gpus[count] = gpu
             count += 1
     release_reserved(s, job)
+    # GPUs are counted as free again for this check and taken once more by `begin`.
     if not has_reserved_cores(s, job, gpus[:count]):
         join_queue(s, jobs, job)
         return
@@ -205,6 +210,7 @@ def begin(s, jobs, job, gpus, cores, node):
 @compiled
 def allocate_peak_memory(s, jobs, job):
     """Allocate a job's peak memory; fail victims until no GPU of the job overflows."""
+    # The first overflowing GPU decides who fails; a failure may free enough memory for all others.
     gpu = charge(s, jobs, job)
     while gpu != NOBODY:
         fail(s, jobs, victim_on(s, gpu, job))
@@ -226,6 +232,7 @@ def first_over(s, job):
 def fail(s, jobs, job):
     """Fail a job that ran out of memory: it loses all progress and is queued again after a delay."""
     account_phase(s, job)
+    # All time of running becomes lost time, so that jct = wait + run + overhead + lost still holds.
     s.lost_s[job] += s.attained_s[job] + s.delay_s[job]
     s.lost_gpu_s[job] += s.run_gpu_s[job]
     s.run_gpu_s[job] = 0.0
@@ -240,6 +247,7 @@ def fail(s, jobs, job):
 def fail_to_checkpoint(s, jobs, job):
     """Fail a job by itself or with its node: it returns to its last checkpoint and is queued again after a delay."""
     account_phase(s, job)
+    # While loading, the checkpoint is intact and no progress has been made since.
     if s.phase[job] != LOADING:
         lose_since_checkpoint(s, job)
     s.saved[job] = s.attained_s[job] > 0
@@ -290,6 +298,7 @@ def account_overhead(s, job):
 def restart_later(s, jobs, job):
     """Release all that a failed job holds, and queue it again after a delay."""
     s.last_action_instant[job] = s.instant
+    # A moving job has GPUs reserved for it elsewhere.
     if s.moves[job]:
         release_reserved(s, job)
     release(s, jobs, job)
@@ -350,6 +359,7 @@ def victim_on(s, gpu, grower):
     count = 0
     for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
         count += s.job_in[slot] != NOBODY and s.charged[s.job_in[slot]] == CHARGED
+    # `random`: an index drawn among the jobs whose memory is allocated on this GPU.
     wanted = drawn(s, count) if s.oom_victim == ANYONE else 0
     for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
         job = s.job_in[slot]
@@ -359,6 +369,7 @@ def victim_on(s, gpu, grower):
             if wanted == 0:
                 return job
             wanted -= 1
+        # `newcomer`: the job that started last.
         elif chosen == NOBODY or s.began[job] > s.began[chosen]:
             chosen = job
     return chosen

@@ -128,6 +128,7 @@ def wrong_shape(s, jobs, job, count, cores, node, workers, servers):
         if node < 0 or node >= s.num_nodes or s.closed[node]:
             return 7
         asked = cores_asked(jobs, job, 0, workers, servers)
+        # Workers without GPUs need exactly the cores of their shape; CPU jobs at least MIN_CORES.
         too_few = s.cpu_limited and 0 < cores < (MIN_CORES if row.num_gpus == 0 else asked)
         return 8 if cores < 0 or too_few or cores > asked + ROUNDING else 0
     least = MIN_CORES + cores_of_servers(servers, workers, count)
@@ -169,6 +170,7 @@ def why_no_move(s, jobs, job, seat):
             return 5
         for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
             other = s.job_in[slot]
+            # Its own GPUs and GPUs of pausing jobs will be released.
             if other != NOBODY and other != job and s.phase[other] != PAUSING:
                 return 4
     return 6 if named_twice(gpus) else 0

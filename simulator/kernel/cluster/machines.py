@@ -88,6 +88,7 @@ def is_on_closed(s, job):
 @compiled
 def note_change(s, node, what):
     """Request recomputation on a node before time advances: of its loads (LOADS), or of all speeds too (SPEEDS)."""
+    # A node is listed once; SPEEDS overrides LOADS.
     if s.varying and s.changed[node] < what:
         if s.changed[node] == UNCHANGED:
             s.changes[s.num_changes] = node
@@ -255,6 +256,7 @@ def release_slot(s, jobs, job, slot):
             s.free_memory[gpu] += jobs[job].gpu_memory_gib
         return False
     s.free_memory[gpu] = s.node_memory[node]
+    # The GPU is empty: its full memory is available, and one core is kept for it again.
     s.unreserved_cores[node] -= 1.0
     return True
 

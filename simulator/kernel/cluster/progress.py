@@ -91,6 +91,8 @@ def predict_time(s, jobs, job):
 @compiled
 def plan(s, jobs, job):
     """Schedule the next event of a running job."""
+    # The earliest of: finish, growth of memory, rise of level, crash, good estimate. Never in the past,
+    # despite rounding.
     time = min(finish_time(s, jobs, job), grow_time(s, jobs, job), rise_time(s, jobs, job))
     time = min(time, crash_time(s, jobs, job), predict_time(s, jobs, job))
     schedule(s, job, max(time, s.clock))
@@ -110,6 +112,7 @@ def run(s, jobs, job):
     s.phase[job] = RUNNING
     s.phase_began[job] = s.clock
     s.banked[job] = s.read_at[job] = s.clock
+    # Progress at the start of running is saved: a failure returns at least to it.
     note_saved(s, job)
     s.shared_fraction[job] = shared_fraction_of(s, jobs, job)
     set_speed(s, jobs, job)
@@ -122,8 +125,11 @@ def bank(s, job):
     """Accumulate what a running job has done at its current rates since the last call."""
     bank_readings(s, job)
     spent = s.clock - s.banked[job]
+    # Wall-clock time splits into progress (at `rate`) and delay.
     s.attained_s[job] += s.rate[job] * spent
     s.delay_s[job] += (1.0 - s.rate[job]) * spent
+    # GPU time counts as busy only up to the last submission, so that the drain of a window does not dilute
+    # utilisation.
     s.busy_s[job] += s.efficiency[job] * spent
     s.busy_gpu_s[job] += (
         s.width[job] * s.efficiency[job] * max(min(s.clock, s.busy_until) - s.banked[job], 0.0)
@@ -162,40 +168,30 @@ def retune(s, jobs, job):
 
 
 @compiled
-def find_loads(s, jobs, node):
-    """Recompute the load on a node's host memory and links; return whether jobs there are affected."""
-    pressure, links = pressure_on(s, node), s.links_busy[node]
-    s.demanded_gbs[node] = demand_on(s, jobs, node)
-    s.links_busy[node] = links_busy_on(s, jobs, node)
-    return pressure != pressure_on(s, node) or links != s.links_busy[node]
-
-
-@compiled
 def refresh(s, jobs):
     """Recompute speeds on all nodes with pending changes."""
     affects = False
     for k in range(s.num_changes):
         node = s.changes[k]
-        if not find_loads(s, jobs, node) and s.changed[node] == LOADS:
+        pressure, links = pressure_on(s, node), s.links_busy[node]
+        s.demanded_gbs[node] = demand_on(s, jobs, node)
+        s.links_busy[node] = links_busy_on(s, jobs, node)
+        feels_it = pressure != pressure_on(s, node) or links != s.links_busy[node]
+        # Loads may change without effect, for instance below `pressure_from`: no job needs a new speed then.
+        if not feels_it and s.changed[node] == LOADS:
             s.changed[node] = UNCHANGED
         affects |= s.changed[node] != UNCHANGED
     if affects:
-        retune_affected(s, jobs)
+        # Rescheduling reorders the event heap: iterate over a copy.
+        for k in range(s.num_active):
+            s.noted[k] = s.events[k]
+        for k in range(s.num_active):
+            job = s.noted[k]
+            if s.phase[job] == RUNNING and is_affected(s, job):
+                retune(s, jobs, job)
     for k in range(s.num_changes):
         s.changed[s.changes[k]] = UNCHANGED
     s.num_changes = 0
-
-
-@compiled
-def retune_affected(s, jobs):
-    """Recompute the speed of each running job on an affected node."""
-    # Rescheduling reorders the event heap, so iterate over a copy.
-    for k in range(s.num_active):
-        s.noted[k] = s.events[k]
-    for k in range(s.num_active):
-        job = s.noted[k]
-        if s.phase[job] == RUNNING and is_affected(s, job):
-            retune(s, jobs, job)
 
 
 @compiled

@@ -55,6 +55,7 @@ def work_of_each(jobs, job, workers):
 def iteration_time(s, jobs, job, setting, burden):
     """Return the seconds of an iteration on GPUs."""
     row, workers = jobs[job], setting.workers
+    # Computing: fewer workers do more each; co-located jobs and slower GPU types slow it.
     computing = row.gpu_s * work_of_each(jobs, job, workers) * burden.slowdown
     if row.input_core_s > 0:
         # Input for all workers takes the same core-seconds in every shape; it overlaps with computing.
@@ -114,6 +115,7 @@ def crowding_on(s, jobs, gpu, victim):
         job = s.job_in[slot]
         if job != NOBODY and s.phase[job] == RUNNING:
             running += 1
+            # Total utilisation of the running jobs, for the form `excess`.
             demand += jobs[job].gpu_utilization
             if job != victim and jobs[job].interference > 0:
                 interference_hold = jobs[job].interference_hold
@@ -171,6 +173,7 @@ def links_busy_on(s, jobs, node):
 @compiled
 def cpu_rate(s, jobs, job):
     """Return the progress rate of a CPU job: cores held / cores requested x throttle, slowed by memory contention."""
+    # Linear in cores; no faster than requested, since a job never holds more than it asks for.
     rate = s.core_count[job] / jobs[job].cores_each * s.throttle[job]
     return rate / pressure_on(s, s.node_of[job]) if jobs[job].gbs_each > 0 else rate
 
@@ -229,6 +232,7 @@ def set_speed(s, jobs, job):
     s.undisturbed[job] = s.width[job] > 0
     if jobs[job].num_gpus == 0:
         s.rate[job] = cpu_rate(s, jobs, job)
+    # CPU jobs, and GPU jobs whose iterations are not simulated.
     if jobs[job].iteration_s <= 0:
         return
     if s.width[job] == 0:
@@ -260,6 +264,7 @@ def drawn_by_each(s, jobs, job):
     drawn = jobs[job].gbs_each
     if s.bandwidth_binds and s.exchange_passes > 0 and jobs[job].sync_gb > 0 and jobs[job].iteration_s > 0:
         moved = through_host(jobs, job, setting_now(s, jobs, job))
+        # Servers carry the same traffic as their workers, through the memory of the same nodes.
         servers_too = 2.0 if s.servers[job] > 0 else 1.0
         drawn += s.exchange_passes * servers_too * moved / jobs[job].iteration_s
     return drawn
@@ -380,10 +385,12 @@ def sync_time(s, jobs, job, setting, burden):
     if nodes > 1:
         transfer *= burden.crossing
     if s.exchange_core_s > 0:
+        # Where cores carry the exchange, the slower of links and hosts counts.
         host = through_host(jobs, job, setting) * s.exchange_core_s * burden.pressure / setting.cores
         transfer = max(transfer, host)
     if servers > 0:
         return transfer
+    # Latency of each additional GPU of a node and of each additional node.
     return transfer + (s.intra_s * (k / nodes - 1) + s.inter_s * (nodes - 1))
 
 
@@ -441,19 +448,3 @@ def set_shape(s, job, count, workers, servers):
     s.width[job] = count
     s.workers[job] = workers
     s.servers[job] = servers
-
-
-@compiled
-def reset_shape(s, jobs, job):
-    """Reset a job that holds nothing to the shape it asks for."""
-    set_shape(s, job, jobs[job].num_gpus, jobs[job].num_gpus, jobs[job].servers)
-
-
-@compiled
-def plan_shape(s, job, count, workers, servers, cores, node):
-    """Record the shape that a job will have once its reserved GPUs are released."""
-    s.next_width[job] = count
-    s.next_workers[job] = workers
-    s.next_servers[job] = servers
-    s.next_cores[job] = cores
-    s.next_node[job] = node

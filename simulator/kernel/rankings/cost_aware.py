@@ -43,6 +43,7 @@ def worth(s, jobs, effort, margin, first, end):
         cost += effort
         if margin > 0:
             cost += margin * overhead_of(jobs, s.victims[k])
+    # (mean remaining time) / (total cost); a sum of efforts since each victim waits for the newcomer.
     return left / (end - first) / cost
 
 
@@ -86,6 +87,7 @@ def max_worth(s, node, count, effort, first):
         return np.inf
     if s.widest[node] == 0:
         return 0.0
+    # Each victim releases at most `widest` GPUs, so that at least ceil(missing / widest) victims are needed.
     alone = max_remaining(s, node) / (effort + s.min_overhead_s[node])
     return alone / ((missing + s.widest[node] - 1) // s.widest[node])
 
@@ -174,6 +176,7 @@ def find_victims_worth(s, jobs, job, least):
     end = 0
     given = 0
     while missing > 0:
+        # A gang larger than any node takes entire nodes as long as at least one largest node is missing.
         whole = missing >= largest and jobs[job].num_gpus > largest
         node = clear_best_node(s, jobs, job, missing, whole, effort, end, -1.0 if many else least)
         if node == NOBODY:
@@ -362,6 +365,7 @@ def walk_cost_aware(s, jobs):
 def may_displace(s, jobs, victim, effort):
     """Return whether a running job may be a victim of a job that needs `effort` seconds."""
     return (
+        # A victim must outlast the newcomer, hold its GPUs exclusively, and have run long enough.
         may_pause(s, victim)
         and s.width[victim] > 0
         and is_alone(s, victim)

@@ -45,6 +45,7 @@ def find_shadow(s, jobs, head):
     count = s.num_active
     for k in range(count):
         s.candidates[k] = s.events[k]
+        # `order` is scratch here: keys of running jobs are set again by each pass that reads them.
         s.order[s.events[k]] = projected_end(s, jobs, s.events[k])
     for k in range(count):
         queues.push(s.candidates, 0, k, s.place_in_queue, s.order, s.candidates[k])
@@ -70,6 +71,7 @@ def leaves_room_for(s, jobs, head, job):
     for node in range(s.num_nodes):
         room[node] = s.room[1][node]
         cores[node] = s.core_room[1][node]
+    # Subtract what the job takes from the resources available at the shadow time.
     if jobs[job].num_gpus == 0:
         cores[s.chosen_node[0]] -= jobs[job].cores_each
     for k in range(s.num_chosen):
@@ -99,6 +101,8 @@ def first_harmless(s, jobs, head, shadow):
         spare = leaves_room_for(s, jobs, head, s.queue[begin])
         for at in range(begin, begin + size):
             job = s.queue[at]
+            # EASY's two conditions: the job ends by the shadow time, or it leaves the head enough resources
+            # then.
             harmless = spare or s.clock + estimate_now(s, jobs, job) <= shadow
             if harmless and (best == NOBODY or queues.before(s.order, job, best)):
                 best = job

@@ -28,6 +28,7 @@ def place_on(s, jobs, job, gpus):
     asked, asked_cores = jobs[job].num_gpus, jobs[job].cores_each
     workers, servers = resolved_shape(jobs, job, gpus, 0, -1)
     cores = cores_asked(jobs, job, gpus, workers, servers)
+    # The placement rules read the request from the job: change it for this call only.
     jobs[job].num_gpus, jobs[job].cores_each = gpus, cores
     fits = place(s, jobs, job)
     jobs[job].num_gpus, jobs[job].cores_each = asked, asked_cores
@@ -74,18 +75,13 @@ def cores_coming(s, jobs):
     cores = s.unreserved_cores[: s.num_nodes].copy()
     for gpu in range(s.num_gpus):
         change = 0.0
-        if is_pausing(s, gpu):
-            change = s.core_count[s.first_owner[gpu]] - 1
+        holder = s.first_owner[gpu]
+        if holder != NOBODY and s.phase[holder] == PAUSING:
+            change = s.core_count[holder] - 1  # one core per GPU stays with the GPU
         if s.reserved_for[gpu] >= 0:
             change -= jobs[s.reserved_for[gpu]].cores_each - 1
         cores[s.gpu_node[gpu]] += change
     return cores
-
-
-@compiled
-def is_pausing(s, gpu):
-    """Return whether the job that has held a GPU longest is pausing."""
-    return s.first_owner[gpu] != NOBODY and s.phase[s.first_owner[gpu]] == PAUSING
 
 
 @allocating

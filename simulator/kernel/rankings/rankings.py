@@ -248,6 +248,7 @@ def grant(s, jobs, job, given):
             gpu = s.node_first[s.chosen_node[k]]
             still = s.chosen_gpus[k]
             while still > 0:
+                # The lowest GPUs of the chosen node that this stage may grant.
                 if 0 < stage_of(s, gpu) <= stage:
                     grant_gpu(s, gpu, jobs[job].cores_each)
                     s.gpus[given] = gpu
@@ -280,6 +281,7 @@ def settle_before(s, job, num_candidates, num_victims):
     for k in range(num_candidates):
         rival = s.candidates[k]
         if not queues.before(s.order, rival, job):
+            # Keep the candidates that come after the job, in place.
             s.candidates[left] = rival
             left += 1
         elif not keeps_its_gpus(s, rival):
@@ -302,6 +304,7 @@ def walk_grants(s, jobs, num_candidates):
     while job != NOBODY:
         before = num_victims
         num_candidates, num_victims = settle_before(s, job, num_candidates, num_victims)
+        # Under `strict` a running job that loses its GPUs counts as the first that cannot be granted.
         closed |= num_victims > before and s.discipline == STRICT
         where, end = (NOBODY, given) if closed else grant(s, jobs, job, given)
         if where != NOBODY:
@@ -314,17 +317,12 @@ def walk_grants(s, jobs, num_candidates):
             s.exhausted[jobs[job].request_class] = 1
             closed |= s.discipline == STRICT
         job = first_open(s)
-    return num_granted, list_losers(s, num_candidates, num_victims)
-
-
-@compiled
-def list_losers(s, num_candidates, num_victims):
-    """Append the candidates that lost a GPU to the victims, in order; return the number of victims."""
+    # No queued job is left to ask: the remaining candidates keep their GPUs unless they lost one.
     first = num_victims
     for k in range(num_candidates):
         if lost_a_gpu(s, s.candidates[k]):
             num_victims = add_victim(s, s.candidates[k], first, num_victims)
-    return num_victims
+    return num_granted, num_victims
 
 
 @compiled
@@ -347,6 +345,7 @@ def has_its_cores(s, jobs, job, gpus, node):
 @compiled
 def carry_out(s, jobs, num_granted, num_victims):
     """Pause the victims, then start granted jobs whose GPUs and cores are all free; the others stay queued."""
+    # Granted jobs left the queue during the pass; those that cannot start yet stay queued.
     for k in range(num_granted):
         enqueue(s, jobs, s.granted[k])
     for k in range(num_victims):
@@ -462,6 +461,8 @@ def comes_before(s, jobs, job, key):
     """Return whether a running job surely precedes a key, now and for the next LOOK_AHEAD seconds."""
     left = remaining_now(s, jobs, job)
     if not s.exact:
+        # The estimate of a job that exceeds it grows with attained time: take its value at the end of the
+        # look-ahead.
         left = max(left, MIN_REMAINING_SHARE * (attained_now(s, job) + s.rate[job] * LOOK_AHEAD))
     return left + TIME_MARGIN_S < key
 
@@ -521,6 +522,7 @@ def is_blocked(s, jobs, job):
         return False
     at = jobs[job].request_class
     known = s.blocked_job[at] == job and s.blocked_key[at] == s.order[job] and s.clock <= s.blocked_until[at]
+    # Examine only nodes that changed since the last look; all nodes if nothing is cached.
     since = s.blocked_stamp[at] if known else -1
     if since == s.stamp:
         return True
