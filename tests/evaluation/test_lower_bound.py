@@ -73,8 +73,10 @@ def planted(fault: Callable[[pytest.MonkeyPatch], None]) -> Callable[[pytest.Mon
 
 @planted
 def a_gpu_serves_one_job(patch: pytest.MonkeyPatch) -> None:
-    def alone(states: Any, e: int, base: float, by_duty: float, duty: float, *rest: float) -> float:
-        return base + by_duty * duty
+    def alone(
+        states: Any, e: int, base: float, by_utilization: float, utilization: float, *rest: float
+    ) -> float:
+        return base + by_utilization * utilization
 
     patch.setattr(calls, "max_total", alone)
 
@@ -199,7 +201,7 @@ def test_cpu_jobs_queue_for_cores() -> None:
 
 
 def test_jobs_that_leave_each_other_room_share() -> None:
-    assert bound(work((0, 1, 10), (0, 1, 10), duty=0.5), max_share=2) == 10
+    assert bound(work((0, 1, 10), (0, 1, 10), gpu_utilization=0.5), max_share=2) == 10
 
 
 def test_jobs_that_need_a_whole_gpu_gain_nothing_by_sharing() -> None:
