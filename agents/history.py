@@ -13,7 +13,7 @@ from scipy.cluster.vq import kmeans2
 
 from gpu_cluster_gym.simulator.episode import Episode, asking, discipline_of, run
 from gpu_cluster_gym.simulator.history import History, batches, nearest, profiles
-from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
+from gpu_cluster_gym.simulator.kernel.cluster.readings import TARGET_BUSY_SHARE
 from gpu_cluster_gym.simulator.kernel.union.estimates import MAX_CELLS, NUM_GPU_CLASSES
 from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking
 from gpu_cluster_gym.simulator.view import View
@@ -114,7 +114,7 @@ def fit_cores(read: pd.DataFrame) -> dict[str, Any]:
     errors = [_errors(read[~half], _cells(read[half], scale), scale) for scale in SCALES]
     best = int(np.argmin([_rms(each) for each in errors]))
     constant = read.loc[half, "need"].mean()
-    limited = read["share"][~half] < GOOD
+    limited = read["share"][~half] < TARGET_BUSY_SHARE
     alike = max(_within(errors[best][limited], read["batch"][~half][limited]), LEAST_SPREAD)
     return {
         "scale": SCALES[best],
@@ -138,7 +138,7 @@ def _cells(read: pd.DataFrame, scale: Sequence[float]) -> np.ndarray:
     rows = []
     for number in np.unique(cell):
         here = cell == number
-        need, limited = read["need"].to_numpy()[here], read["share"].to_numpy()[here] < GOOD
+        need, limited = read["need"].to_numpy()[here], read["share"].to_numpy()[here] < TARGET_BUSY_SHARE
         first = need[limited].mean() if limited.any() else need.mean()
         counted = need[limited | (need <= first)]
         rows.append([*points[here].mean(axis=0), counted.mean(), len(counted)])
@@ -154,7 +154,7 @@ def _errors(read: pd.DataFrame, cells: np.ndarray, scale: Sequence[float]) -> pd
 def _beyond(believed: Any, read: pd.DataFrame) -> pd.Series:
     """Return how far what is believed is from what was read; where GPUs were busy, only what is above it."""
     error: pd.Series = believed - read["need"]
-    return error.where(read["share"] < GOOD, error.clip(lower=0))
+    return error.where(read["share"] < TARGET_BUSY_SHARE, error.clip(lower=0))
 
 
 def _within(values: pd.Series, group: pd.Series) -> float:

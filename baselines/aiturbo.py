@@ -30,7 +30,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.decided import (
     entry,
     next_plan,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MOST_SERVERS, NOBODY, QUEUED, RUNNING, Tier
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SERVERS, NOBODY, QUEUED, RUNNING, Tier
 from gpu_cluster_gym.simulator.kernel.cluster.queues import remaining_now
 from gpu_cluster_gym.simulator.kernel.rounds import elastic
 from gpu_cluster_gym.simulator.kernel.rounds.grants import (
@@ -131,7 +131,7 @@ def is_possible(s, jobs, m, job, workers, servers):
         return False
     if workers + (servers if m.servers_on_gpus else 0) > s.num_gpus:
         return False
-    return 0 < servers <= MOST_SERVERS if m.wanted_servers[job] > 0 else servers == 0
+    return 0 < servers <= MAX_SERVERS if m.wanted_servers[job] > 0 else servers == 0
 
 
 @compiled

@@ -47,7 +47,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.legality import list_queued
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
 from gpu_cluster_gym.simulator.kernel.cores.sharing import (
     CORE_FIELDS,
-    LEAST_SHARE,
+    MIN_REMAINING_SHARE,
     OWN_FIELDS,
     forget,
     read,
@@ -159,7 +159,7 @@ def propose_moves(s, jobs, m, is_new):
     read(s, jobs, m, m.tunes > 0, is_new)
     if propose_start(s, jobs, m, FIRST_CORES):
         return True
-    share_again(s, jobs, m, LEAST_SHARE)
+    share_again(s, jobs, m, MIN_REMAINING_SHARE)
     return m.num_moves > 0 or (m.throttles > 0 and throttle_one(s, jobs, m))
 
 

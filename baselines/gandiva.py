@@ -45,7 +45,7 @@ class Gandiva:
 
     def _pack(self, view: "View", order: np.ndarray) -> Start | None:
         joins = Joins(view, order)
-        first, jobs, duty = joins.members[joins.group, 0], order[joins.job], view.jobs.duty
+        first, jobs, duty = joins.members[joins.group, 0], order[joins.job], view.jobs.gpu_utilization
         total = duty[first] + duty[jobs]
         allowed = (total <= self.most_busy) & (joins.sizes[joins.group] == 1)
         for pair in self._apart:

@@ -55,7 +55,7 @@ class Lucid:
     def _classes(self, view: "View", jobs: np.ndarray) -> np.ndarray:
         """Return the classes of jobs, in the shape in which these come; of any job where one is -1."""
         some = view.jobs_of(np.maximum(jobs, 0).ravel())
-        classes: np.ndarray = self._limits.searchsorted(some.duty, side="right")
+        classes: np.ndarray = self._limits.searchsorted(some.gpu_utilization, side="right")
         return classes.reshape(jobs.shape)
 
 

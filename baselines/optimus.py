@@ -24,7 +24,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.decided import (
     entry,
     next_plan,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.layout import CLOSED, MOST_SERVERS, OPEN, SERVER_CORES, Tier
+from gpu_cluster_gym.simulator.kernel.cluster.layout import CLOSED, MAX_SERVERS, OPEN, SERVER_CORES, Tier
 from gpu_cluster_gym.simulator.kernel.cluster.queues import remaining_now
 from gpu_cluster_gym.simulator.kernel.rounds import elastic
 from gpu_cluster_gym.simulator.kernel.rounds.grants import NOT_LISTED, feeding_cores
@@ -101,7 +101,7 @@ def offer(jobs, m, job, what):
     """
     workers, servers = np.int64(m.share_workers[job]), np.int64(m.share_servers[job])
     to_workers, to_servers = workers + (what == WORKER), servers + (what == SERVER)
-    if to_workers > jobs[job].max_workers or (what == SERVER and not 0 < servers < MOST_SERVERS):
+    if to_workers > jobs[job].max_workers or (what == SERVER and not 0 < servers < MAX_SERVERS):
         return 0.0, 0.0, 0.0
     shorter = iteration_seconds(jobs, job, workers, servers, 0.0) - iteration_seconds(
         jobs, job, to_workers, to_servers, 0.0

@@ -24,7 +24,7 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.baselines.lib.order import cores_for_each
 from gpu_cluster_gym.evaluation.table import MAX_WIDTH, console
 from gpu_cluster_gym.simulator.episode import Episode, asking, run
-from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
+from gpu_cluster_gym.simulator.kernel.cluster.readings import TARGET_BUSY_SHARE
 from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking, Start, Wait
 from gpu_cluster_gym.simulator.priority_rounds import PriorityRounds, Requests, requests_by
 from gpu_cluster_gym.simulator.rule_policy import Rule
@@ -97,9 +97,9 @@ class Judge:
 
 
 def needed(jobs: np.ndarray) -> np.ndarray:
-    """Return the least cores with which GPUs are busy for GOOD of the time, alone, at least one."""
+    """Return the least cores with which GPUs are busy for TARGET_BUSY_SHARE of the time, alone, at least one."""
     exchange_s = jobs["ideal_iteration_s"] - jobs["gpu_s"]
-    within_s = np.maximum((jobs["gpu_s"] + exchange_s) / GOOD - exchange_s, 1 / PLENTY)
+    within_s = np.maximum((jobs["gpu_s"] + exchange_s) / TARGET_BUSY_SHARE - exchange_s, 1 / PLENTY)
     cores: np.ndarray = np.maximum(jobs["input_core_s"] / within_s, 1.0)
     return cores
 

@@ -1,4 +1,4 @@
-"""A mean JCT that no schedule of a workload can beat, with whatever levers, and how much of the way to it is gone."""
+"""Lower bound on the mean JCT of any schedule of a workload, and the share of the gap to it that a policy closes."""
 
 import heapq
 from collections.abc import Callable, Iterator
@@ -13,20 +13,21 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.episode import Episode
 
 Seconds = NDArray[np.float64]
-ROUNDS = 4  # of leaving out jobs that hardly queue
+ROUNDS = 4  # of excluding jobs that hardly queue
 
 
 def lower_bound(episode: "Episode") -> float:
-    """Return a mean JCT in seconds that no schedule of a fresh episode's workload can beat.
+    """Return a mean JCT in seconds that no schedule of a new episode's workload can beat.
 
-    The largest of several. Each gives some jobs, any, their least time: with the best shape, type of GPU and cores,
-    alone. The others meet on one machine that does what the cluster can do and more: see `simulator.least_work`. There
-    the sum of JCTs is at least that of shortest remaining work first (`_by_remaining_work`), and at least half of the
-    least times more than that of the mean moments of progress (`_by_mean_moment`). Preemption costs, placement, lost
-    work, failures and waits for them only make schedules worse.
+    It is the maximum of several bounds. Each gives some jobs, whichever they are, their minimum time: alone,
+    with the best shape, GPU type and cores. The others are served by a single machine that is at least as
+    capable as the cluster: see `simulator.least_work`. There the sum of JCTs is at least that of shortest
+    remaining work first (`_by_remaining_work`), and at least the sum of mean moments of progress plus half of
+    the minimum times (`_by_mean_moment`). Preemption costs, placement, lost work, failures and waits for them
+    only make schedules worse.
     """
     startup_s = episode.jobs["startup_s"]
-    from_s = episode.jobs["submit_s"] - episode.jobs["submit_s"].min() + startup_s  # no progress before
+    from_s = episode.jobs["submit_s"] - episode.jobs["submit_s"].min() + startup_s  # earliest progress
     least_s = episode.fastest_s - startup_s
     best = float(least_s.mean())
     for work in least_works(episode):
@@ -36,21 +37,21 @@ def lower_bound(episode: "Episode") -> float:
 
 
 def gap_closed(baseline: float, policy: float, bound: float) -> float:
-    """Return the share of the gap between a baseline's mean JCT and the lower bound that a policy closes.
+    """Return the fraction of the gap between a baseline's mean JCT and the lower bound that a policy closes.
 
-    1 at the bound, which no policy need be able to reach; below 0 where it is worse than the baseline.
+    1 at the bound, which may be unreachable; below 0 if the policy is worse than the baseline.
     """
     return (baseline - policy) / (baseline - bound)
 
 
 Relaxed = Callable[[Seconds, Seconds, Seconds], Seconds]
-"""Returns JCTs whose sum no schedule beats, of jobs submitted then, with so much work and at least that time."""
+"""Function of submission times, work and minimum times; it returns JCTs whose sum no schedule beats."""
 
 
 def _mean_jct(submit_s: Seconds, work: Seconds, least_s: Seconds, relaxed: Relaxed, known: float) -> float:
-    """Return the greatest bound found by letting fewer and fewer jobs meet: those that would queue.
+    """Return the best bound found by excluding more and more jobs from the shared machine: those that would not queue.
 
-    known: a bound; the search ends where these JCTs, none below its least time, have no greater mean.
+    known: another bound; the search ends when these JCTs, none below its minimum time, have no greater mean.
     """
     meet = work > 0
     for _ in range(ROUNDS):
@@ -67,7 +68,7 @@ def _mean_jct(submit_s: Seconds, work: Seconds, least_s: Seconds, relaxed: Relax
 def _by_remaining_work(submit_s: Seconds, work: Seconds, least_s: Seconds) -> Seconds:
     """Return the JCTs on one machine of speed 1 that serves the least remaining work (Schrage 1968).
 
-    The shortest of the queue stays the shortest while it is served.
+    The shortest job of the queue stays the shortest while it is served.
     """
     ended = np.zeros(len(work))
     for job, _, end in _served(submit_s, work, by_remaining=True):
@@ -76,11 +77,12 @@ def _by_remaining_work(submit_s: Seconds, work: Seconds, least_s: Seconds) -> Se
 
 
 def _by_mean_moment(submit_s: Seconds, work: Seconds, least_s: Seconds) -> Seconds:
-    """Return half of each least time more than the mean moment of a job's progress, with the least sum of moments.
+    """Return for each job the mean moment of its progress plus half of its minimum time, with minimum total moments.
 
-    A job that makes no faster progress than in its least time ends at least half of that after the mean moment of its
-    progress. The sum of these is least where one machine of speed 1 serves the job with the least work of all that are
-    there (Eastman, Even and Isaacs 1964 where all come at once; from memory).
+    A job that never progresses faster than in its minimum time ends at least half of that time after the mean
+    moment of its progress. The total of these moments is least if one machine of speed 1 serves the job with
+    the least work of all present jobs (Eastman, Even and Isaacs 1964 for simultaneous arrivals; cited from
+    memory).
     """
     moment = np.zeros(len(work))
     for job, begin, end in _served(submit_s, work, by_remaining=False):
@@ -89,7 +91,7 @@ def _by_mean_moment(submit_s: Seconds, work: Seconds, least_s: Seconds) -> Secon
 
 
 def _served(submit_s: Seconds, work: Seconds, *, by_remaining: bool) -> Iterator[tuple[int, float, float]]:
-    """Yield who is served from when to when, on one machine of speed 1: the least (remaining) work of those there."""
+    """Yield (job, start, end) on one machine of speed 1 that serves the least (remaining) work of the present jobs."""
     left = work.tolist()
     queue: list[tuple[float, int]] = []
     clock = 0.0

@@ -48,7 +48,7 @@ from gpu_cluster_gym.experiments._trials import (
 from gpu_cluster_gym.simulator import measurements
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MOST_SERVERS
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SERVERS
 from gpu_cluster_gym.simulator.source import source_of
 from gpu_cluster_gym.simulator.speed_model import fit, seconds
 from gpu_cluster_gym.traces import ERRORS, WORKER_CORES
@@ -245,7 +245,7 @@ def errors_of_fit(load: Workload) -> Iterator[dict[str, str | float]]:
     worst: maximum over all shapes. min_ms: shortest predicted iteration.
     """
     episode = load.episode()
-    shapes = np.array(list(product(range(1, trace.MAX_WORKERS + 1), range(1, MOST_SERVERS + 1), (0, 1))))
+    shapes = np.array(list(product(range(1, trace.MAX_WORKERS + 1), range(1, MAX_SERVERS + 1), (0, 1))))
     on_cpu, source = shapes[:, 2] == 1, source_of(episode.view)
     for job, model in enumerate(load.table["model"]):
         profile = measurements.profiled(source.states, source.jobs, job)

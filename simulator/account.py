@@ -1,4 +1,4 @@
-"""What happened in an episode: who held which GPUs, from when to when, in which phase, and totals over time."""
+"""Account of an episode: which job held which GPUs from when to when, in which phase, and totals over time."""
 
 from typing import TYPE_CHECKING
 
@@ -6,109 +6,110 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.simulator.kernel import account
-from gpu_cluster_gym.simulator.kernel.account import Kept, room_for, with_more_room
+from gpu_cluster_gym.simulator.kernel.account import AccountArrays, room_for, with_more_room
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, PHASES
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.episode import Episode
 
 LIVED = ("queued", "reserved", "loading", "running", "pausing", "restarting")
-"""The phases of a job from its submission to its end."""
+"""Phases of a job from its submission to its end."""
 
 SEGMENTS = {
     "job": "row of the job in the job table",
     "phase": "one of `LIVED`; a paused job is queued again",
-    "from_s": "when it began",
-    "to_s": "when it ended",
-    "holding": "row of what the job held, in `Account.holdings`; -1 where it held nothing",
-    "num_gpus": "GPUs held; 0 without any",
-    "cores": "CPU cores held for each GPU, or as a whole where the job held no GPU",
-    "throttle": "level of a CPU job, 1 for none",
-    "shared": "share of its GPUs that others held too, while it ran; 0 in other phases",
+    "from_s": "start of the segment",
+    "to_s": "end of the segment",
+    "holding": "row of the resources that the job held, in `Account.holdings`; -1 for none",
+    "num_gpus": "GPUs held; 0 for none",
+    "cores": "CPU cores held per GPU, or in total if the job held no GPU",
+    "throttle": "speed level of a CPU job, 1 if unthrottled",
+    "shared": "fraction of its GPUs that other jobs also held, while it ran; 0 in other phases",
     "node": "node of a job that held cores without GPUs, else -1",
 }
-"""The columns of `Account.segments`. Times are seconds."""
+"""Columns of `Account.segments`. Times are seconds."""
 
 HOLDINGS = {
     "job": "row of the job in the job table",
-    "from_s": "when it was started",
-    "to_s": "when it had to leave, or was done",
-    "gpus": "the GPUs, a tuple of their indices in order; none for a job on CPU cores",
-    "workers": "workers it had",
-    "servers": "parameter servers it had",
+    "from_s": "time of the start",
+    "to_s": "time of the release",
+    "gpus": "GPU indices, a tuple in ascending order; empty for a job on CPU cores",
+    "workers": "number of workers",
+    "servers": "number of parameter servers",
     "node": "node of a job that held cores without GPUs, else -1",
 }
-"""The columns of `Account.holdings`. Times are seconds."""
+"""Columns of `Account.holdings`. Times are seconds."""
 
 OVER_TIME = {
-    "time_s": "from this time on, until that of the next row",
-    "present": "jobs submitted and not done",
-    "queued": "jobs in the queue, paused ones included",
-    "reserved": "jobs for which GPUs are kept that pausing jobs still hold",
-    "restarting": "jobs that have failed and are not queued again yet",
-    "held_gpus": "GPUs that any job holds",
-    "running_gpus": "GPUs of running jobs, one that is shared once for each",
-    "idle_gpus": "the same of jobs that load or pause",
-    "busy_gpus": "the same of running jobs, each times its speed over that with plenty of cores, alone and close",
-    "cores": "CPU cores that jobs hold",
-    "memory_gib": "memory that jobs take of all GPUs together, GiB",
+    "time_s": "start of the interval, which lasts until the next row",
+    "present": "jobs submitted and not finished",
+    "queued": "queued jobs, paused ones included",
+    "reserved": "jobs with reserved GPUs that pausing jobs still hold",
+    "restarting": "failed jobs that are not queued again yet",
+    "held_gpus": "GPUs held by any job",
+    "running_gpus": "GPUs of running jobs, a shared GPU counting once per job",
+    "idle_gpus": "GPUs of loading or pausing jobs, counted in the same way",
+    "busy_gpus": "GPUs of running jobs, each times the job's speed over its undisturbed speed with plenty of cores",
+    "cores": "CPU cores held by jobs",
+    "memory_gib": "GPU memory allocated by jobs, GiB",
 }
-"""The columns of `Account.over_time`, a row for each time at which something happens."""
+"""Columns of `Account.over_time`, one row per time at which something happens."""
 
 
 class Account:
-    """What happened in one episode, taken down by `simulator.episode.run(policy, episode, account=account)`.
+    """Account of one episode, recorded by `simulator.episode.run(policy, episode, account=account)`.
 
-    It is no view: it holds what is true, and is read when the episode is over. Taking it down changes no result.
+    It contains the truth, not a view, and is read after the episode. Recording changes no result.
 
-    The segments of a job follow one another from its submission to its end without a gap. Where a job left GPUs and was
-    started again at the same time there are two holdings; a start that a failure undid at the same time is none.
+    The segments of a job follow one another without a gap from its submission to its end. A job that was
+    restarted at the time of its release has two holdings; a start undone by a failure at the same time has
+    none.
 
-    Batsim's evalys reads a table of jobs, with one row for each time that a job held something. Of a row of `holdings`,
-    `starting_time` is `from_s`, `finish_time` is `to_s` and `allocated_resources` is `gpus`, written as intervals
-    (`0-3 6`); `job_id`, `submission_time` and `requested_number_of_resources` are `job_id`, `submit_s` and `num_gpus`
-    of the row `job` of the job table.
+    For Batsim's evalys, which reads one row per allocation, rename the columns of `holdings`: `from_s` is
+    `starting_time`, `to_s` is `finish_time`, and `gpus`, written as intervals (`0-3 6`), is
+    `allocated_resources`. `job_id`, `submit_s` and `num_gpus` of the row `job` of the job table are `job_id`,
+    `submission_time` and `requested_number_of_resources`.
     """
 
     def __init__(self) -> None:
-        """Take down nothing yet."""
-        self._kept: Kept | None = None
+        """Create an empty account."""
+        self._kept: AccountArrays | None = None
 
     def begin(self, episode: "Episode") -> None:
-        """Prepare to take an episode down; ValueError if it has begun, or another has been taken down here."""
+        """Prepare to record an episode; ValueError if it has already started, or if this account is in use."""
         if self._kept is not None:
-            raise ValueError("an account is of one episode: make another for this one")
+            raise ValueError("this account already records an episode; create another Account")
         if episode.state.instant > 0:
             raise ValueError(
-                f"the episode has come to {episode.state.clock:g} s: an account begins before its first instant"
+                f"the episode is already at {episode.state.clock:g} s; an account must be attached before it starts"
             )
         self._kept = room_for(len(episode.jobs), int(episode.state.num_gpus))
         self._kept.seen["since"] = episode.jobs["submit_s"]
 
     def note(self, episode: "Episode") -> None:
-        """Take down what this instant of the episode has changed, when all is done that is done in it."""
+        """Record what the current instant of the episode has changed, after all its actions."""
         while not account.note(episode.states, 0, episode.jobs, self._arrays):
             self._kept = with_more_room(self._arrays)
 
     def run_rule(self, episode: "Episode") -> bool:
-        """Carry out the ranking in force to the end of the episode; tell whether every job ended."""
+        """Carry out the active ranking to the end of the episode; return whether every job finished."""
         while (how := account.run_rule(episode.states, 0, episode.jobs, self._arrays)) == account.FULL:
             self._kept = with_more_room(self._arrays)
         return bool(how == account.ENDED)
 
     @property
-    def _arrays(self) -> Kept:
+    def _arrays(self) -> AccountArrays:
         if self._kept is None:
-            raise ValueError("nothing has been taken down: give the account to `simulator.episode.run`")
+            raise ValueError("this account is empty; pass it to `simulator.episode.run`")
         return self._kept
 
     def _written(self, name: str) -> np.ndarray:
-        """Return the rows of an array that have been written."""
+        """Return the rows of an array written so far."""
         array: np.ndarray = getattr(self._arrays, name)
         return array[: self._arrays.counts[name][0]]
 
     def _segments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the segments by (job, time), and the written row of each holding in the order of its first."""
+        """Return the segments by (job, time), and the written rows of holdings in the order of their first segments."""
         segments = self._written("segments")
         segments = segments[np.lexsort((segments["from_s"], segments["job"]))]
         held = segments["holding"] != NOBODY
@@ -120,7 +121,7 @@ class Account:
         return segments, rows
 
     def segments(self) -> pd.DataFrame:
-        """Return a row for each time in which nothing changed about a job, by (job, time); columns: `SEGMENTS`."""
+        """Return one row per interval without changes to a job, by (job, time); columns: `SEGMENTS`."""
         segments, _ = self._segments()
         holdings = self.holdings()
         at = segments["holding"]
@@ -135,9 +136,9 @@ class Account:
         )
 
     def holdings(self) -> pd.DataFrame:
-        """Return a row for each time that a job held something, by (job, time); columns: `HOLDINGS`.
+        """Return one row per allocation of a job, by (job, time); columns: `HOLDINGS`.
 
-        `explode("gpus")` makes a row for each GPU of it.
+        `explode("gpus")` makes one row per GPU.
         """
         segments, rows = self._segments()
         holdings, gpus = self._written("holdings"), self._written("gpus").tolist()
@@ -158,6 +159,6 @@ class Account:
         )
 
     def over_time(self) -> pd.DataFrame:
-        """Return the totals from each time on at which something happened; columns: `OVER_TIME`."""
+        """Return the totals over time, one row per time at which something happened; columns: `OVER_TIME`."""
         totals = self._written("totals")
         return pd.DataFrame({name: totals[name].copy() for name in OVER_TIME})

@@ -16,7 +16,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import Tier
 from gpu_cluster_gym.simulator.kernel.cores import sharing
 from gpu_cluster_gym.simulator.kernel.cores.sharing import (
     DROP,
-    LEAST_SHARE,
+    MIN_REMAINING_SHARE,
     TOLERANCE,
     WINDOW_S,
     core_dtype,
@@ -84,7 +84,9 @@ class CoreSharing:
         )
         return self._proposed()
 
-    def divide(self, view: "View", reserve: float, *, least_share: float = LEAST_SHARE) -> list[Action]:
+    def divide(
+        self, view: "View", reserve: float, *, least_share: float = MIN_REMAINING_SHARE
+    ) -> list[Action]:
         """Return the changes of a new division of the cores, those that free cores first.
 
         Each job has one and those of its servers, CPU jobs the least share of what they request; then the reserve is

@@ -18,8 +18,8 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     GPU_TYPES,
     GREEDY,
     JOB,
+    MAX_FAILURES,
     MAX_LEVELS,
-    MOST_FAILURES,
     PLACEMENTS,
     state_dtype,
 )
@@ -214,7 +214,7 @@ class Episode:
             return otherwise
         job = int(self.state.failures.argmax())
         return (
-            f"job {job} has failed {MOST_FAILURES:,} times: with its {self.jobs['num_gpus'][job]} GPUs it fails before "
+            f"job {job} has failed {MAX_FAILURES:,} times: with its {self.jobs['num_gpus'][job]} GPUs it fails before "
             "it has loaded or written a checkpoint (change node_mtbf_h, restart_delay or checkpoint_every)"
         )
 

@@ -39,7 +39,7 @@ def jobs_array(table: "pd.DataFrame", cluster: Cluster, physics: frozenset[str])
     jobs["cores_each"] = cores_asked(jobs, table, cluster, given_out=gives_out_cores(jobs, physics))
     whole = jobs["active_ms"] + jobs["idle_ms"]
     jobs["gpu_s"] = whole / 1000
-    jobs["duty"] = jobs["active_ms"] / np.where(whole > 0, whole, 1.0)
+    jobs["gpu_utilization"] = jobs["active_ms"] / np.where(whole > 0, whole, 1.0)
     add_turns(jobs)
     add_types(jobs, table, cluster, physics)
     return jobs
@@ -80,17 +80,19 @@ def add_turns(jobs: np.ndarray) -> None:
     A job with more memory has larger kernels: the slowdown grows with the root of its memory over COMMON_GIB, within
     the range of the measured pairs. A job whose memory is not simulated counts as COMMON_GIB.
     """
-    jobs["push"] = push(jobs["duty"], jobs["gpu_memory_gib"])
+    jobs["interference"] = interference(jobs["gpu_utilization"], jobs["gpu_memory_gib"])
     whole = jobs["profiled_active_ms"] + jobs["profiled_idle_ms"]
-    profiled = np.where(whole > 0, jobs["profiled_active_ms"] / np.where(whole > 0, whole, 1.0), jobs["duty"])
-    jobs["profiled_push"] = push(profiled, jobs["profiled_memory_gib"])
-    jobs["grip"] = jobs["gpu_s"] ** 0.25
+    profiled = np.where(
+        whole > 0, jobs["profiled_active_ms"] / np.where(whole > 0, whole, 1.0), jobs["gpu_utilization"]
+    )
+    jobs["profiled_interference"] = interference(profiled, jobs["profiled_memory_gib"])
+    jobs["interference_hold"] = jobs["gpu_s"] ** 0.25
 
 
-def push(duty: np.ndarray, memory_gib: np.ndarray) -> np.ndarray:
-    """Return how much jobs with these duty cycles and memories slow others on a GPU."""
+def interference(utilization: np.ndarray, memory_gib: np.ndarray) -> np.ndarray:
+    """Return the interference by which jobs with these utilisations and memories slow co-located jobs."""
     memory = np.where(memory_gib > 0, memory_gib, COMMON_GIB)
-    slows: np.ndarray = duty * np.sqrt(np.clip(memory, *PAIRS_GIB) / COMMON_GIB)
+    slows: np.ndarray = utilization * np.sqrt(np.clip(memory, *PAIRS_GIB) / COMMON_GIB)
     return slows
 
 

@@ -1,29 +1,32 @@
-"""How much of a cluster jobs take at least, in any shape and company and on any type of GPU: relaxations of an episode.
+"""Relaxations of an episode: minimum work of each job, whatever its shape, GPU type and co-located jobs.
 
-A relaxation gives each job an amount of work, in seconds of the whole cluster, such that no schedule does more than one
-second of work a second. So one machine of speed 1 with these jobs can do what any schedule does, and more. Each is
+A relaxation gives each job an amount of work, in seconds of the whole cluster, such that no schedule does more
+than one second of work per second. A single machine of speed 1 with these jobs is therefore at least as capable
+as any schedule. Each relaxation is
 
-    work = min(s g + (1 - s) c, (1 - s) c'),   g: on GPUs   c: on the cores beside them   c': on cores alone
+    work = min(s g + (1 - s) c, (1 - s) c'),   g: on GPUs   c: on the cores next to them   c': on cores alone
 
-for a share s from 0 to 1, where g counts the GPUs alone, and c and c' the cores alone: what a schedule does in a second
-adds up to at most s + (1 - s).
+for a weight s from 0 to 1. g counts GPUs only, and c and c' cores only: the work of a schedule per second is at
+most s + (1 - s).
 
-Cores. Core-seconds that a job takes at least (`least_core_seconds`), over the cores of the cluster, each of which one
-job holds at a time; only where they are counted.
+Cores. Minimum core-seconds of a job (`min_core_seconds`) over the cores of the cluster, each held by one job
+at a time; only if cores are allocated.
 
-GPUs. A job of progress rate r on w GPUs makes r / w on each, and r / w <= 1 / a(x), the GPU-seconds that a second of
-progress takes at least where others slow its computing x times (`least_gpu_seconds`). A second of progress is to count
-(base + by_duty x duty) x a(y), for some y >= 1. Since a(x) rises, and a(x) / x falls, a(y) / a(x) <= max(y / x, 1), and
-all jobs on a GPU together count in a second at most
+GPUs. A job of progress rate r on w GPUs makes r / w on each, and r / w <= 1 / a(x), where a(x) is the minimum
+GPU-seconds per second of progress of a job whose computing is slowed x times by others (`min_gpu_seconds`).
+Let a second of progress count (base + by_utilization x utilisation) x a(y), for some y >= 1. Since a(x) rises and a(x)
+/ x falls, a(y) / a(x) <= max(y / x, 1), and all jobs on a GPU together count per second at most
 
-    sum of (base + by_duty x duty) x max(y / x, 1)   <=   `greatest_total`, over any company on a GPU,
+    sum of (base + by_utilization x utilisation) x max(y / x, 1)   <=   `max_total`, over any set of jobs on a GPU,
 
-x being no less for any of them than for whoever is slowed least in a company of so many, or so much demand.
+x being at least the slowdown of the least slowed job among this number of jobs, or under this total
+utilisation.
 
-With y = 1 and by_duty = 0 these are GPU-seconds alone, over as many jobs as may share a GPU. Where types of GPU differ,
-a(y) is that of one type, and the GPUs of another count as often as for the job that gains most there.
+With y = 1 and by_utilization = 0 these are exclusive GPU-seconds over the maximum number of jobs per GPU. If GPU types
+differ, a(y) is that of one type, and GPUs of another type count as often as for the job that gains most there.
 
-What is not counted (pauses, loads, start-ups, lost progress, bandwidth, links, GPU memory, failures) takes only more.
+Pauses, loads, start-ups, lost progress, bandwidth, links, GPU memory and failures are not counted: they only
+add work.
 """
 
 from collections.abc import Iterator
@@ -37,8 +40,8 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import TURNS
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.episode import Episode
 
-WEIGHTS = ((1.0, 0.0), (1.0, 1.0), (1.0, 2.0), (1.0, 4.0), (0.0, 1.0))  # base, by_duty
-SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)  # s
+WEIGHTS = ((1.0, 0.0), (1.0, 1.0), (1.0, 2.0), (1.0, 4.0), (0.0, 1.0))  # base, by_utilization
+SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)  # the weight s
 
 
 def least_works(episode: "Episode") -> np.ndarray:
@@ -58,7 +61,12 @@ def least_works(episode: "Episode") -> np.ndarray:
 
 
 class _Least(NamedTuple):
-    """What jobs take for a second of progress at least: GPU-seconds by type (jobs, types), and core-seconds."""
+    """Minimum resources per second of progress.
+
+    on_gpus: (jobs, types), GPU-seconds by GPU type.
+    on_cores: (jobs,), core-seconds of a job on GPUs.
+    without_gpus: (jobs,), core-seconds of a job without GPUs.
+    """
 
     on_gpus: np.ndarray
     on_cores: np.ndarray
@@ -66,10 +74,10 @@ class _Least(NamedTuple):
 
 
 def _least(episode: "Episode", slowdown: float) -> _Least:
-    """Return what jobs take where others slow their computing so many times."""
+    """Return the minimum resources of jobs whose computing is slowed by this factor."""
     jobs, types = len(episode.jobs), int(_types(episode).max()) + 1
     least = _Least(np.empty((jobs, types)), np.empty(jobs), np.empty(jobs))
-    calls.least_seconds(episode.states, 0, episode.jobs, slowdown, *least)
+    calls.min_resources(episode.states, 0, episode.jobs, slowdown, *least)
     return least
 
 
@@ -79,9 +87,9 @@ def _types(episode: "Episode") -> np.ndarray:
 
 
 def _on_gpus(episode: "Episode") -> Iterator[np.ndarray]:
-    """Yield what each job takes of all GPUs for a second of progress, relaxation by relaxation."""
-    duty, most = episode.jobs["duty"], int(episode.state.max_share)
-    greatest = float(duty.max())
+    """Yield the share of all GPUs that each job takes per second of progress, relaxation by relaxation."""
+    utilization, most = episode.jobs["gpu_utilization"], int(episode.state.max_share)
+    greatest = float(utilization.max())
     least_wait, longest_wait = _waits(episode)
     turns = episode.state.contention_form == TURNS
     beyond = (most - 1) * longest_wait if turns else max(most * greatest - 1, 0.0)
@@ -90,26 +98,30 @@ def _on_gpus(episode: "Episode") -> Iterator[np.ndarray]:
         least = _least(episode, slowdown).on_gpus
         for kind in np.unique(_types(episode)).tolist():
             capacity = _capacity(episode, least, kind)
-            for base, by_duty in WEIGHTS if most > 1 else WEIGHTS[:1]:
-                total = calls.greatest_total(episode.states, 0, base, by_duty, greatest, least_wait, slowdown)
-                takes = (base + by_duty * duty) * least[:, kind]
+            for base, by_utilization in WEIGHTS if most > 1 else WEIGHTS[:1]:
+                total = calls.max_total(
+                    episode.states, 0, base, by_utilization, greatest, least_wait, slowdown
+                )
+                takes = (base + by_utilization * utilization) * least[:, kind]
                 yield takes / (total * capacity) if takes.any() else takes
 
 
 def _waits(episode: "Episode") -> tuple[float, float]:
-    """Return the least and the most that a job on GPUs waits for another there where they take turns."""
+    """Return the minimum and the maximum that one job waits for another on a shared GPU under `turns`."""
     on_gpus = episode.jobs[episode.jobs["num_gpus"] > 0]
     if not len(on_gpus):
         return 0.0, 0.0
-    push, grip = on_gpus["push"], on_gpus["grip"]
-    both = grip.min() + grip.max()
+    interference, interference_hold = on_gpus["interference"], on_gpus["interference_hold"]
+    both = interference_hold.min() + interference_hold.max()
     if both <= 0:
         return 0.0, 0.0
-    return float(push.min() * 2 * grip.min() / both), float(push.max() * 2 * grip.max() / both)
+    return float(interference.min() * 2 * interference_hold.min() / both), float(
+        interference.max() * 2 * interference_hold.max() / both
+    )
 
 
 def _capacity(episode: "Episode", least: np.ndarray, kind: int) -> float:
-    """Return how many GPUs of one type those of all types are worth, each to the job that gains most there."""
+    """Return the number of GPUs of one type that all GPUs are worth, each to the job that gains most there."""
     memory, gpus = episode.state.node_memory, episode.state.node_gpus
     nodes = np.column_stack([_types(episode), memory[: len(_types(episode))], gpus[: len(_types(episode))]])
     total = 0.0

@@ -8,7 +8,7 @@ from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     DRAINING,
     LOADING,
-    MOST_SERVERS,
+    MAX_SERVERS,
     PAUSING,
     RESERVED,
     RUNNING,
@@ -130,8 +130,8 @@ def core_seconds(source: Source) -> np.ndarray:
     return total
 
 
-def duty(source: Source) -> np.ndarray:
-    """Duty cycle: profiled share of the time in which a job alone keeps its GPUs busy; 0 for a CPU job."""
+def gpu_utilization(source: Source) -> np.ndarray:
+    """Share of its GPUs' time that a job alone keeps them busy, as profiled; 0 for a CPU job."""
     active_ms = source.declared("profiled_active_ms")
     whole = active_ms + source.declared("profiled_idle_ms")
     share: np.ndarray = active_ms / np.where(whole > 0, whole, 1.0)
@@ -251,6 +251,6 @@ def profiled(states: np.ndarray, jobs: np.ndarray, job: int) -> np.ndarray:
 def profiled_shapes(least: int, asked: int, most: int, *, has_servers: bool, has_places: bool) -> np.ndarray:
     """Return the shapes in which a job is profiled: rows of (workers, servers, on CPU)."""
     workers = sorted({w for w in (1, 2, 4, 8, 16, asked, most) if least <= w <= most})
-    servers = [p for p in (1, 2, 4, 8) if p <= MOST_SERVERS] if has_servers else [0]
+    servers = [p for p in (1, 2, 4, 8) if p <= MAX_SERVERS] if has_servers else [0]
     places = (0, 1) if has_places else (0,)
     return np.array([(w, p, on_cpu) for w in workers for p in servers for on_cpu in places])

@@ -1,4 +1,4 @@
-"""What became of every job: one results table an episode, one row a job; each column is declared once."""
+"""Results table of an episode: one row per job, each column declared once."""
 
 import math
 from collections.abc import Callable
@@ -12,22 +12,22 @@ from gpu_cluster_gym.traces import COLUMNS as JOB_COLUMNS
 
 
 class Ended(NamedTuple):
-    """An episode that has ended, and the table of its jobs."""
+    """A finished episode and the table of its jobs."""
 
     jobs: pd.DataFrame
     state: np.record
 
     def booked(self, field: str) -> np.ndarray:
-        """Return a field of the record, over jobs; times are seconds."""
+        """Return a field of the record over jobs; times are seconds."""
         array: np.ndarray = self.state[field][: len(self.jobs)]
         return array.copy()
 
 
 class Column(NamedTuple):
-    """One column of the results table.
+    """Column of the results table.
 
-    of: makes it of an episode that has ended; None for the record's field of its name. unless_given: what it holds
-    where results are put together without it; None where it must be given.
+    of: computes the column from a finished episode; None for the record's field of that name.
+    unless_given: default in a table assembled without the column; None if the column is required.
     """
 
     name: str
@@ -51,13 +51,13 @@ def _busy_s(ended: Ended) -> ArrayLike:
 
 
 ROWS = (
-    Column("window", "number of the window in its split, 0 where the whole trace is one episode"),
+    Column("window", "index of the window in its split, 0 if the whole trace is one episode"),
     Column("seed", "seed of the scenario"),
     Column("job_id", "the job's name in its trace, unchanged", _as_in_the_trace("job_id")),
     Column("kind", "gpu or cpu", _as_in_the_trace("kind")),
     Column(
         "num_gpus",
-        "GPUs asked for, which a job holds while running, pausing and loading; 0 for CPU jobs",
+        "GPUs requested, which a job holds while running, pausing and loading; 0 for CPU jobs",
         _as_in_the_trace("num_gpus"),
     ),
     Column("submit_s", "time of submission", _as_in_the_trace("submit_s")),
@@ -68,22 +68,20 @@ ROWS = (
     Column("run_s", "time running whose progress was kept", _run_s),
     Column("overhead_s", "time holding GPUs without progress: pausing and loading"),
     Column("lost_s", "time running whose progress was lost"),
-    Column("preemptions", "how often the job was paused"),
-    Column("oom_restarts", "how often it ran out of GPU memory and began anew"),
-    Column("status", "how it ended in its trace", _as_in_the_trace("status")),
+    Column("preemptions", "number of preemptions"),
+    Column("oom_restarts", "number of failures for lack of GPU memory, each of which loses all progress"),
+    Column("status", "final status in its trace", _as_in_the_trace("status")),
     Column(
         "busy_s",
         "time its GPUs were busy up to the last submission: run time x speed / speed with plenty of cores",
         _busy_s,
         math.nan,
     ),
-    Column("shared_s", "time it ran beside another job, the mean over its GPUs", None, 0.0),
+    Column("shared_s", "time it shared GPUs with other jobs, the mean over its GPUs", None, 0.0),
     Column("core_s", "CPU core-seconds held", None, math.nan),
-    Column("resizes", "how often it was restarted to hold other GPUs", None, 0),
-    Column(
-        "failures", "how often it failed by itself or with a node, and fell back to a checkpoint", None, 0
-    ),
-    Column("shared_gpu_s", "GPU-seconds that it ran beside another job", None, math.nan),
+    Column("resizes", "number of restarts on other GPUs or in another shape", None, 0),
+    Column("failures", "number of failures by itself or with a node, back to a checkpoint", None, 0),
+    Column("shared_gpu_s", "GPU-seconds of sharing with other jobs", None, math.nan),
     Column("run_gpu_s", "GPU-seconds of running whose progress was kept", None, math.nan),
     Column("overhead_gpu_s", "GPU-seconds held without progress", None, math.nan),
     Column("lost_gpu_s", "GPU-seconds of running whose progress was lost", None, math.nan),
@@ -94,14 +92,18 @@ ROWS = (
     ),
 )
 COLUMNS = {row.name: row.meaning for row in ROWS}
-"""The columns of the results table, in order. Times are seconds; those without a unit are counts or names."""
+"""Columns of the results table, in order. Times are seconds; columns without a unit are counts or names."""
 
 PARTS = ["wait_s", "run_s", "overhead_s", "lost_s"]
-"""What a job completion time is the sum of."""
+"""Columns whose sum is the job completion time."""
 
 
 def of_episode(jobs: pd.DataFrame, state: np.record, *, window: int, seed: int) -> pd.DataFrame:
-    """Return the results table of an episode that has ended, given the table of its jobs and its record.
+    """Return the results table of a finished episode.
+
+    jobs: table of its jobs.
+    state: its record.
+    window, seed: values of the columns of that name.
 
     ValueError if jobs are unfinished.
     """
@@ -114,12 +116,15 @@ def of_episode(jobs: pd.DataFrame, state: np.record, *, window: int, seed: int) 
 
 
 def table(*, window: int, seed: int, allow_unfinished: bool = False, **columns: ArrayLike) -> pd.DataFrame:
-    """Return the results table of one episode, one row a job, with `COLUMNS` as its columns.
+    """Return the results table of one episode, one row per job, with `COLUMNS` as its columns.
 
-    columns: arrays over jobs, by their names in `COLUMNS`, all but `jct_s` and those that `ROWS` can do without;
-    GPU-seconds that are not given are those of the GPUs asked for. An unfinished job has a NaN `finish_s`, hence a
-    NaN `jct_s`; the parts of its time then reach to the cut. Raises `ValueError` if a job is unfinished,
-    unless `allow_unfinished` says that the window was cut.
+    window, seed: values of the columns of that name.
+    allow_unfinished: whether unfinished jobs are allowed because the window was cut.
+    columns: arrays over jobs by column name, all except `jct_s` and those with a default in `ROWS`. Missing
+    GPU-seconds are computed from the GPUs requested.
+
+    An unfinished job has a NaN `finish_s`, hence a NaN `jct_s`; the parts of its time then reach to the cut.
+    Raises ValueError if a job is unfinished, unless allowed.
     """
     left_out = {row.name: row.unless_given for row in ROWS if row.unless_given is not None}
     given = {"window": window, "seed": seed, **left_out, **columns}
@@ -136,7 +141,7 @@ def table(*, window: int, seed: int, allow_unfinished: bool = False, **columns: 
 
 
 def refuse_lost_time(results: pd.DataFrame) -> None:
-    """Raise AssertionError where a completion time is not the sum of its parts, but for rounding."""
+    """Raise AssertionError if a completion time is not the sum of its parts, except for rounding."""
     jct_s, finish_s = (results[name].to_numpy(float) for name in ("jct_s", "finish_s"))
     excess = np.abs(jct_s - np.nansum(results[PARTS].to_numpy(float), axis=1))
     broken = excess > 1e-6 * np.maximum(jct_s, 1.0) + 8 * np.spacing(finish_s)

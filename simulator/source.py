@@ -153,7 +153,7 @@ class Source:
     @property
     def progress(self) -> np.ndarray:
         """Attained and remaining seconds of each job that has arrived: (2, jobs)."""
-        moment = self.instant, int(self.state.num_begun)  # a start may cost other jobs their progress
+        moment = self.instant, int(self.state.num_starts)  # a start may cost other jobs their progress
         if self._progress_at != moment:
             self._progress = np.empty((2, self.arrived))
             calls.progress(self.states, 0, self.jobs, self.listed, *self._progress)
@@ -163,7 +163,7 @@ class Source:
     @property
     def expected(self) -> np.ndarray:
         """Predicted run time, s, remaining run time, s, and cores per GPU of each arrived job: (3, jobs)."""
-        moment = self.instant, int(self.state.num_begun)
+        moment = self.instant, int(self.state.num_starts)
         if self._expected_at != moment:
             self._expected = np.empty((3, self.arrived))
             estimates.expectations(self.states, 0, self.jobs, self.histories, self._expected)

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from gpu_cluster_gym.simulator.measurements import profiled
-from gpu_cluster_gym.simulator.vocabulary import MOST_SERVERS
+from gpu_cluster_gym.simulator.vocabulary import MAX_SERVERS
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
@@ -49,9 +49,9 @@ class Speeds:
     def table(self, view: "View", job: int) -> list[list[float]]:
         """Return the seconds of an iteration by workers on GPUs, of which none are infinitely slow, and servers."""
         if job not in self._tables:
-            workers, servers = np.ogrid[1 : view.jobs.max_workers[job] + 1, 0 : MOST_SERVERS + 1]
+            workers, servers = np.ogrid[1 : view.jobs.max_workers[job] + 1, 0 : MAX_SERVERS + 1]
             table = seconds(self.of(view, np.array([job])), workers, servers, 0)
-            self._tables[job] = [[np.inf] * (MOST_SERVERS + 1), *table.tolist()]
+            self._tables[job] = [[np.inf] * (MAX_SERVERS + 1), *table.tolist()]
         return self._tables[job]
 
 

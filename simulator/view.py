@@ -131,7 +131,7 @@ class Jobs(Entities):
     server_cores = Reading(measurements.server_cores)
     gpu_seconds = Reading(measurements.gpu_seconds)
     core_seconds = Reading(measurements.core_seconds)
-    duty = Reading(measurements.duty)
+    gpu_utilization = Reading(measurements.gpu_utilization)
     ran_s = Reading(measurements.ran_s)
     busy_s = Reading(measurements.busy_s)
     drawn_gbs = Reading(measurements.drawn_gbs)

@@ -18,7 +18,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile the kernel before workers begin, each of which would compile it for itself where nothing is kept."""
-    from gpu_cluster_gym.simulator.kernel._pipeline import SAID
+    from gpu_cluster_gym.simulator.kernel._pipeline import ANNOUNCED
 
     option = session.config.option
     if getattr(option, "numprocesses", None) and not option.collectonly:
@@ -26,7 +26,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
         first.compile_all()
     # What is compiled in a test says nothing: messages are held to the letter.
-    os.environ.setdefault(SAID, "1")
+    os.environ.setdefault(ANNOUNCED, "1")
     os.environ.pop("COLUMNS", None)  # tables have as many columns as a line has room for
     gc.disable()  # until all tests have been imported: nothing of that is garbage
 

@@ -33,7 +33,9 @@ def profile(view: "View", jobs: np.ndarray) -> Profile:
     active, idle = (of.reshape(jobs.shape) for of in (some.profiled_active_ms, some.profiled_idle_ms))
     tiny = np.finfo(float).tiny
     log_ratio = np.log(np.maximum(active, tiny)) - np.log(np.maximum(idle, tiny))
-    return Profile(active, idle, some.duty.reshape(jobs.shape), np.clip(log_ratio, -LARGEST_LOG, LARGEST_LOG))
+    return Profile(
+        active, idle, some.gpu_utilization.reshape(jobs.shape), np.clip(log_ratio, -LARGEST_LOG, LARGEST_LOG)
+    )
 
 
 def in_order(view: "View", order: np.ndarray, *, knows_memory: bool = True) -> Action:

@@ -21,9 +21,9 @@ def policy(view: "View") -> Action:
 def beside_others(view: "View", job: int) -> Placement | None:
     """Return GPUs of one node with enough unclaimed memory and idle time for the job, or None."""
     here = view.gpus.jobs  # (GPUs, share slots), -1 where a slot is empty
-    busy = np.where(here >= 0, view.jobs.duty[here], 0.0).sum(axis=1)
+    busy = np.where(here >= 0, view.jobs.gpu_utilization[here], 0.0).sum(axis=1)
     fits = (view.gpus.unclaimed_memory_gib >= view.jobs.profiled_memory_gib[job]) & (
-        busy + view.jobs.duty[job] <= 1.0
+        busy + view.jobs.gpu_utilization[job] <= 1.0
     )
     for node in range(len(view.nodes.num_gpus)):
         gpus = np.flatnonzero(fits & (view.gpus.node == node))

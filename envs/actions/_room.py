@@ -11,8 +11,8 @@ from gpu_cluster_gym.envs.slots import PartialAction, Shape
 from gpu_cluster_gym.simulator.policy import Placement, Resize, Start
 from gpu_cluster_gym.simulator.view import Entities, View
 from gpu_cluster_gym.simulator.vocabulary import (
-    LEAST_CORES,
-    MOST_SERVERS,
+    MAX_SERVERS,
+    MIN_CORES,
     NOBODY,
     OPEN,
     PAUSING,
@@ -108,8 +108,8 @@ def _may_ask(partial: PartialAction, view: View, cores: float) -> bool:
     if not view.cpu_limited:
         return False
     if view.jobs.is_cpu_job[partial.job]:
-        return bool(LEAST_CORES <= cores <= view.jobs.cores_each[partial.job])
-    least = LEAST_CORES + cores_beside(partial.shape)
+        return bool(MIN_CORES <= cores <= view.jobs.cores_each[partial.job])
+    least = MIN_CORES + cores_beside(partial.shape)
     return not partial.shape.on_cores and bool(least <= cores <= view.nodes.cores.max())
 
 
@@ -120,7 +120,7 @@ def is_shape(view: View, job: int, shape: Shape) -> bool:
         or not view.jobs.min_workers[job] <= shape.workers <= view.jobs.max_workers[job]
     ):
         return False
-    most = MOST_SERVERS if view.jobs.servers[job] else 0
+    most = MAX_SERVERS if view.jobs.servers[job] else 0
     servers = min(most, 1) <= shape.servers <= most and (shape.servers > 0 or not shape.apart)
     return servers and not (shape.on_cores and (shape.apart or not view.jobs.cpu_slowdown[job]))
 
@@ -218,12 +218,12 @@ def _room_with_cores(view: View, gpus: list[int], kinds: np.ndarray, left: np.nd
 
 def _least_whole(partial: PartialAction, view: View, shape: Shape) -> float:
     """Return the fewest cores of a node with which a partial action can start without GPUs."""
-    return LEAST_CORES if view.jobs.is_cpu_job[partial.job] else asked_cores(view, partial.job, shape)
+    return MIN_CORES if view.jobs.is_cpu_job[partial.job] else asked_cores(view, partial.job, shape)
 
 
 def _least_each(partial: PartialAction, shape: Shape) -> float:
     """Return the fewest cores a GPU for which a partial action can still ask."""
-    least = LEAST_CORES + cores_beside(shape)
+    least = MIN_CORES + cores_beside(shape)
     if partial.cores is None:
         return least
     going_down = partial.ways["cores"] < 0 and not partial.gpus

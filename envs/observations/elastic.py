@@ -8,7 +8,7 @@ from gpu_cluster_gym.envs.observations import _bounds
 from gpu_cluster_gym.envs.observations.tables import observation as tables
 from gpu_cluster_gym.envs.slots import Slots
 from gpu_cluster_gym.simulator.view import View
-from gpu_cluster_gym.simulator.vocabulary import DOWN, GPU_TYPES, MAX_SHARE, MOST_SERVERS, NOBODY
+from gpu_cluster_gym.simulator.vocabulary import DOWN, GPU_TYPES, MAX_SERVERS, MAX_SHARE, NOBODY
 
 SHAPE = ("workers", "servers", "gpus", "fewest_workers", "most_workers", "cpu_slowdown")
 SPEEDS = tuple(f"speed_on_{name}" for name in GPU_TYPES)
@@ -76,7 +76,7 @@ class Elastic:
     def _queue(self, slots: Slots, view: View) -> np.ndarray:
         columns = (
             view.jobs.is_cpu_job,
-            view.jobs.duty,
+            view.jobs.gpu_utilization,
             np.arange(len(view.jobs.phase)) == slots.partial.job,
             *shapes(view, view.jobs.num_gpus),
             view.jobs.failures / 5,
@@ -105,7 +105,7 @@ class Elastic:
 
     def _gpus(self, slots: Slots, view: View) -> np.ndarray:
         here, partial = view.gpus.jobs, slots.partial
-        duty = np.where(here >= 0, view.jobs.duty[here], 0.0).sum(axis=1)
+        duty = np.where(here >= 0, view.jobs.gpu_utilization[here], 0.0).sum(axis=1)
         named = np.zeros(len(here))
         named[partial.gpus] = 1.0
         own = ((here == partial.job) & (here >= 0)).any(axis=1)
@@ -124,7 +124,7 @@ class Elastic:
     def _partial_action(self, slots: Slots) -> np.ndarray:
         partial, shape = slots.partial, slots.partial.shape
         workers, named = as_count(np.array([shape.workers, len(partial.gpus)]))
-        servers, cores = shape.servers / MOST_SERVERS, (partial.cores or 0.0) / 8
+        servers, cores = shape.servers / MAX_SERVERS, (partial.cores or 0.0) / 8
         return np.array([partial.moves, workers, servers, shape.on_cores, shape.apart, cores, named])
 
 
@@ -132,7 +132,7 @@ def shapes(view: View, gpus: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return the columns SHAPE of all jobs; `gpus` are those that they ask for, or hold."""
     counts = view.jobs.workers_now, gpus, view.jobs.min_workers, view.jobs.max_workers
     workers, wide, fewest, most = (as_count(count) for count in counts)
-    return workers, view.jobs.servers_now / MOST_SERVERS, wide, fewest, most, view.jobs.cpu_slowdown / 8
+    return workers, view.jobs.servers_now / MAX_SERVERS, wide, fewest, most, view.jobs.cpu_slowdown / 8
 
 
 def speeds(jobs: np.ndarray, view: View) -> np.ndarray:

@@ -1,13 +1,26 @@
-"""The compiled simulator: jobs and state as arrays, the loops, and all physics.
+"""Compiled simulator: job and state arrays, event loops, and all physics.
 
-    cluster/     machines, jobs, the queue and time: how fast jobs run, what is legal, what happens next
-    rankings/    schedulers that are an order of jobs, carried out in passes, with preemption that pays
-    cores/       CPU cores divided among running jobs, CPU jobs throttled
-    rule/        the rule over moves, `union`
-    slots/       jobs in slots, for agents that pick one
-    rounds/      schedulers that act in rounds: other shapes, turns on kinds of GPUs, groups that share
-    moves/       every move that is worth considering, for agents and for look-ahead
+    cluster/     machines, jobs, queues and time: speed under sharing, legality of actions, events
+    rankings/    policies that order jobs: scheduling passes, backfilling, cost-aware preemption
+    cores/       CPU-core allocation among running jobs, throttling of CPU jobs
+    rule/        the policy `union`
+    slots/       jobs in fixed slots, for agents that pick one
+    rounds/      round-based policies: elastic shapes, time sharing by GPU type, priority groups
+    moves/       candidate moves of all kinds, for agents and for look-ahead
 
-Each room may import those that stand before it. `cluster/layout.py` has the job's and the record's fields: begin there.
-`initial_state.py` makes a record, `calls.py` is what Python may call on it, `account.py` takes down what happens.
+Packages import only from packages listed above them.
+
+Reading path:
+
+    cluster/layout.py       fields of a job and of an episode's state record
+    cluster/events.py       the clock: what happens at an instant, and in which order
+    cluster/progress.py     when a running job finishes, grows or changes level
+    cluster/speed.py        how fast a job runs, given its GPUs, cores and co-located jobs
+    cluster/pausing.py      what a preemption costs
+    cluster/holding.py      how jobs acquire and release GPUs, and run out of memory
+    cluster/placement.py    which GPUs a placement rule chooses
+    rankings/rankings.py    a scheduling pass of a ranking
+
+`initial_state.py` creates the record, `calls.py` holds the functions that Python calls, and `account.py`
+records an episode.
 """

@@ -1,20 +1,21 @@
-"""Compile the kernel's functions, and cache them under a name that changes with any of their sources.
+"""Compilation of the kernel's functions, and the disk cache, whose name depends on all their sources.
 
-Numba's disk cache looks at one file only: after an edit of a callee in another file it would silently run
-old code. So the cache folder's name carries a hash of every source of this package. Where these lie does not matter:
-all checkouts of a user with the same sources share what one of them has compiled. What was not used for a month is
-removed.
+Numba's disk cache watches a single file: after an edit of a callee in another file it would silently run old
+code. The name of the cache folder therefore contains a hash of every source of this package. The location of
+the sources does not matter: all checkouts of a user with equal sources share one compilation. Folders that were
+not used for a month are removed.
 
-Compiled functions that others call do not count references to the arrays that they are handed, which Python keeps until
-the entry returns: counting them, by atomic instructions at each call, took a fifth of the time of FIFO on a whole trace
-and half of that of a threshold. One that makes or copies arrays itself says so (`allocating`); an entry always may.
+Compiled functions called by compiled functions do not count references to the arrays passed to them, which
+Python keeps alive until the entry returns: counting, with atomic instructions at each call, took a fifth of the
+time of FIFO on a whole trace and half of that of a threshold policy. Functions that make or copy arrays must be
+declared `allocating`; entries always may allocate.
 
 A policy outside the kernel, such as `baselines.tiresias`, may be compiled with the same decorators, which it imports
 from `simulator.kernel.cluster.decided`. Numba compiles such a file again when it is edited. As it looks at that file
 alone, functions in it may call each other and the kernel, but no compiled function elsewhere (TypeError).
 
-Each is optimised once and then linked (`_linking`), which rests on how a series of Numba is made. Under a series that
-this was not tested with, Numba goes about it in its own way: that takes some three times as long, with equal results.
+Each function is optimised once and then linked (`_linking`), which depends on Numba's internals. Under an
+untested series of Numba the standard procedure is used: it takes about three times as long, with equal results.
 """
 
 import hashlib
@@ -33,7 +34,7 @@ from numba.core import caching, config
 
 from gpu_cluster_gym.simulator.kernel._pipeline import Pipeline
 
-LINKED = numba.__version__.startswith("0.68.")  # the series that `_linking` has been tested with
+LINKED = numba.__version__.startswith("0.68.")  # the series with which `_linking` was tested
 if LINKED:
     from gpu_cluster_gym.simulator.kernel import _linking
 
@@ -42,7 +43,7 @@ HERE = Path(__file__).parent
 
 
 def fingerprint(folder: Path) -> str:
-    """Return a short hash of every Python source in and below `folder`, and of the compiler's version."""
+    """Return a short hash of every Python source in and below `folder`, and of the versions of Numba and NumPy."""
     digest = hashlib.sha256(f"numba {numba.__version__} numpy {np.__version__}".encode())
     for source in sorted(folder.rglob("*.py")):
         name = source.relative_to(folder).as_posix()
@@ -51,7 +52,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def cache_folder(folder: Path = HERE) -> Path:
-    """Return where compiled code of the sources in `folder` is kept: the user's cache, or else a temporary folder."""
+    """Return the folder for code compiled from sources in `folder`: in the user's cache, or else a temporary folder."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-cluster-gym"
     with suppress(OSError):
         base.mkdir(parents=True, exist_ok=True)
@@ -61,7 +62,7 @@ def cache_folder(folder: Path = HERE) -> Path:
 
 
 def drop_unused(base: Path) -> None:
-    """Remove what was compiled of sources that have not been used for a month."""
+    """Remove compiled code that has not been used for a month."""
     for other in base.glob("kernel-*"):
         with suppress(FileNotFoundError):  # another process may do the same
             if time.time() - other.stat().st_mtime > MONTH:
@@ -69,11 +70,11 @@ def drop_unused(base: Path) -> None:
 
 
 class AllInOneFolder(caching.UserProvidedCacheLocator):
-    """Puts all files into the folder that is set, wherever the sources lie."""
+    """Cache locator that puts all files into the configured folder, wherever the sources are."""
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
-        """Return a folder for each package, so that files of several packages may have the same name."""
+        """Return a subfolder per package, so that files of several packages may have the same name."""
         return Path(py_file).parent.name
 
 
@@ -85,17 +86,17 @@ CACHE.touch()
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function that only other compiled functions call."""
+    """Compile a function that only compiled functions call."""
     return _piece(function, _nrt=False)
 
 
 def allocating(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function that makes arrays and that only other compiled functions call."""
+    """Compile a function that makes arrays and that only compiled functions call."""
     return _piece(function, _nrt=True)
 
 
 def entry(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function that Python calls; meanwhile other threads of Python may run."""
+    """Compile a function that Python calls; it releases the GIL."""
     return _njit(function, _linking.Wholes if LINKED else Pipeline, nogil=True)
 
 
@@ -119,7 +120,7 @@ def _njit(function: Callable[..., Any], pipeline: type[Pipeline], **options: boo
 
 @contextmanager
 def _own_folder() -> Iterator[None]:
-    """Let Numba keep what it compiles in this package's own cache folder."""
+    """Let Numba cache what it compiles in this package's own folder."""
     settings: Any = config  # Numba makes its settings at import, out of sight of a type checker
     before = settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES
     settings.CACHE_DIR = str(CACHE)

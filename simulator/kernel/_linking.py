@@ -1,11 +1,12 @@
-"""Optimise each function once, and make machine code of what Python calls alone.
+"""Faster compilation for Numba 0.68: each function is optimised once, and machine code is generated for entries only.
 
-By itself Numba links all that a function calls into it, optimises the whole and makes machine code of it, and again so
-one level up: most functions were optimised dozens of times. Here one that only compiled functions call is a `Piece`: it
-is optimised once, together with those that it calls and that are short enough to be inlined. What Python calls is a
-`Whole`: optimised in the same way, and then joined with all the pieces below it.
+Numba by itself links all callees of a function into it, optimises the whole and generates machine code, and
+again one level up, so that most functions are optimised dozens of times. Under another series of Numba
+`_compile` does not use this module: compilation takes about three times as long, with the same results.
 
-Both are subclasses of Numba's own class of libraries and rest on how it is made, which a new series may change.
+A function that only compiled functions call becomes a `Piece`: it is optimised once, together with the callees
+that are short enough to be inlined. A function that Python calls becomes a `Whole`: it is optimised in the same
+way, and then linked with all pieces below it. Both are subclasses of Numba's class of code libraries.
 """
 
 import hashlib
@@ -26,8 +27,8 @@ KERNEL = __name__.rpartition(".")[0]
 SHORT = 300  # instructions; of longer ones LLVM inlines next to none
 
 
-class Nowhere:
-    """Stands for the engine of a library that is not made executable."""
+class NoEngine:
+    """Placeholder engine of a library that is not executable."""
 
     @staticmethod
     def set_env(name: str, environment: Any) -> None:
@@ -35,20 +36,20 @@ class Nowhere:
 
 
 class Piece(JITCodeLibrary):
-    """A function for compiled functions: optimised, and not executable by itself."""
+    """Function for compiled callers: optimised, and not executable by itself."""
 
-    source: tuple[str, str, tuple[Any, ...]]  # its module, its name and the types of its arguments
-    symbol = ""  # what it is called by
+    source: tuple[str, str, tuple[Any, ...]]  # module, name and argument types of the function
+    symbol = ""  # its linker symbol
     short = False
 
     def finalize(self) -> None:
-        """Optimise the function, with the short ones that it calls."""
+        """Optimise the function, with its short callees."""
         link_short(self)
         self._optimize_final_module()
         self.settle()
 
     def settle(self) -> None:
-        """Take note of the function, and keep to itself what of Numba's own was linked in."""
+        """Record the symbol and length of the function, and make Numba's own functions that were linked in internal."""
         for function in self._final_module.functions:
             if function.is_declaration:
                 continue
@@ -61,15 +62,15 @@ class Piece(JITCodeLibrary):
         self._finalized = True
 
     def module(self, linkage: str) -> Any:
-        """Return a copy, as `linkonce_odr` to be dropped if not called, or as `available_externally` to be inlined."""
+        """Return a copy: `linkonce_odr` is dropped if not called, `available_externally` is only inlined."""
         copy = self._final_module.clone()
         copy.get_function(self.symbol).linkage = linkage
         return copy
 
     @property
     def codegen(self) -> Any:
-        """Return what takes the place of the engine."""
-        return Nowhere
+        """Placeholder for the engine."""
+        return NoEngine
 
     def get_pointer_to_function(self, name: str) -> int:
         """Return no address."""
@@ -77,7 +78,7 @@ class Piece(JITCodeLibrary):
         return 0
 
     def serialize_using_object_code(self) -> tuple[Any, ...]:
-        """Return what `again` makes the piece of: its code, what it calls, and by which names it goes."""
+        """Return the cached form that `again` restores: bitcode, callees, and the symbols that it mentions."""
         self._ensure_finalized()
         called = [piece.source for piece in pieces_of(self)]
         mentioned = {function.name for function in self._final_module.functions}
@@ -86,7 +87,7 @@ class Piece(JITCodeLibrary):
 
     @classmethod
     def again(cls, codegen: Any, kept: tuple[Any, ...]) -> "Piece":
-        """Return a piece that was kept, with those that it calls, by the names that these have in this process."""
+        """Restore a cached piece and its callees, renaming symbols to those of this process."""
         name, source, called, names, code = kept
         piece = cls(codegen, name)
         piece.source = source
@@ -100,7 +101,7 @@ class Piece(JITCodeLibrary):
 
 
 def piece_of(source: tuple[str, str, tuple[Any, ...]]) -> Piece:
-    """Return the piece of a function for some types of arguments; compile it where it is not kept."""
+    """Return the piece of a function for some argument types, compiling it if it is not cached."""
     module, function, types = source
     dispatcher = getattr(sys.modules[module], function)
     dispatcher.compile(types)
@@ -109,10 +110,10 @@ def piece_of(source: tuple[str, str, tuple[Any, ...]]) -> Piece:
 
 
 class Whole(JITCodeLibrary):
-    """A function for Python, which carries all the pieces below it."""
+    """Function for Python, linked with all pieces below it."""
 
     def finalize(self) -> None:
-        """Optimise the function as a piece is, join the pieces, and make machine code."""
+        """Optimise the function like a piece, link the pieces, and generate machine code."""
         link_short(self)
         self._optimize_final_module()
         for piece in below(self):
@@ -129,24 +130,25 @@ class Whole(JITCodeLibrary):
                 engine.set_env(variable.name, environment)
 
     def refuse_missing(self) -> None:
-        """Raise RuntimeError where a function is called that neither is here nor in what Python has loaded."""
+        """Raise RuntimeError if a called function is neither linked nor loaded by Python."""
         declared = [function.name for function in self._final_module.functions if function.is_declaration]
         needed = [name for name in declared if not name.startswith("llvm.")]
         if missing := [name for name in needed if not llvm.address_of_symbol(name)]:
-            raise RuntimeError(f"{self.name} calls what is nowhere: {', '.join(missing)}")
+            raise RuntimeError(f"{self.name} calls undefined functions: {', '.join(missing)}")
 
 
 def pieces_of(library: Any) -> list[Piece]:
-    """Return the pieces that a library calls, each once."""
+    """Return the pieces that a library calls, without duplicates."""
     return [other for other in dict.fromkeys(library._linking_libraries) if isinstance(other, Piece)]
 
 
 def link_short(library: Any) -> None:
-    """Link what is Numba's own, and the pieces that are short enough to be inlined."""
+    """Link Numba's own libraries, and the pieces that are short enough to be inlined."""
     for other in dict.fromkeys(library._linking_libraries):
         if isinstance(other, Whole):
             raise TypeError(
-                f"{library.name} is compiled and calls the entry {other.name}: give both a third to call"
+                f"{library.name} is compiled and must not call the entry {other.name}: "
+                "move the shared code to a third function that is compiled"
             )
         library._reload_init.update(other._reload_init)
         if isinstance(other, Piece):
@@ -170,7 +172,7 @@ def refuse_foreign(module: str, called: Piece) -> None:
 
 
 def below(library: Any) -> list[Piece]:
-    """Return all pieces that a library needs, callers first: LLVM links a `linkonce_odr` that is called already."""
+    """Return all pieces that a library needs, callers first: LLVM links a `linkonce_odr` function only if called."""
     last_first: dict[Any, None] = {}
     seen = set()
 
@@ -189,14 +191,14 @@ class _Linking(Pipeline):
     kind: type
 
     def define_pipelines(self) -> Any:
-        """Say what the function is compiled into, and give it a name that no other has, whatever process names it.
+        """Set the library of the function, and give the function a name that is unique and equal in all processes.
 
-        Numba numbers functions, and types too, as they come.
+        Numba numbers functions, and types too, in the order in which they come.
         """
         state = self.state
         function = state.func_id
-        told = f"{function.modname}.{function.func_name}{[kind.name for kind in state.args]}"
-        function.unique_id = int(hashlib.sha256(told.encode()).hexdigest()[:15], 16)
+        identity = f"{function.modname}.{function.func_name}{[kind.name for kind in state.args]}"
+        function.unique_id = int(hashlib.sha256(identity.encode()).hexdigest()[:15], 16)
         made = self.kind(state.targetctx.codegen(), function.func_qualname)
         made.source = (function.modname, function.func_name, tuple(state.args))
         made.enable_object_caching()
@@ -205,13 +207,13 @@ class _Linking(Pipeline):
 
 
 class Pieces(_Linking):
-    """Compiles a function into a piece."""
+    """Compiler that makes a piece of a function."""
 
     kind = Piece
 
 
 class Wholes(_Linking):
-    """Compiles a function into a whole."""
+    """Compiler that makes a whole of a function."""
 
     kind = Whole
 
@@ -242,7 +244,7 @@ class _PieceCache(caching.FunctionCache):
 
 
 def keep_pieces(dispatcher: Any) -> None:
-    """Have a function kept on disk as pieces, and be compiled for one width of whole numbers."""
+    """Cache a function as pieces, and compile it for a single width of integers."""
     dispatcher._cache = _PieceCache(dispatcher.py_func)
     as_it_is = dispatcher.get_call_template
     dispatcher.get_call_template = lambda args, kws: as_it_is(
@@ -251,7 +253,7 @@ def keep_pieces(dispatcher: Any) -> None:
 
 
 def widened(kind: Any) -> Any:
-    """Return the type that a number is handed on with: a whole one with a sign is as wide as Numba reckons with it."""
+    """Return the type with which an argument is passed: a signed integer has the width of Numba's default integer."""
     if isinstance(kind, types.Literal):
         kind = kind.literal_type
     return types.int64 if kind in types.signed_domain else kind

@@ -1,4 +1,4 @@
-"""Numba's compiler, which says that it is at work, and spends less of Python's time meanwhile."""
+"""Numba's compiler with a progress message and less garbage collection."""
 
 import gc
 import os
@@ -9,22 +9,22 @@ from numba.core import types
 from numba.core.compiler import Compiler
 
 MESSAGE = "Compiling the simulator (once for workloads and clusters of about this size; a minute or two)"
-SAID = "GPU_CLUSTER_GYM_COMPILING"  # in the environment, for processes that are started
-# Compiling makes many objects that live on: looking for garbage as often as usual took an eighth of the time.
-SELDOM = 100_000, 50, 100
+ANNOUNCED = "GPU_CLUSTER_GYM_COMPILING"  # environment variable, inherited by child processes
+# Compiling creates many long-lived objects: garbage collection at the usual rate took an eighth of the time.
+GC_THRESHOLDS = 100_000, 50, 100
 
-# Numba writes types out at each step, and our records have more than a hundred fields: a seventh of the time.
+# Numba prints types at each step, and our records have more than a hundred fields: this took a seventh of the time.
 setattr(types.Record, "__repr__", types.Type.__repr__)  # noqa: B010 - mypy refuses an assignment
 
 
 class Pipeline(Compiler):
-    """Compiles a function as Numba does."""
+    """Compiler that works like Numba's."""
 
     def compile_extra(self, func: Any) -> Any:
-        """Compile, after a word about it."""
+        """Compile, after printing a message."""
         say()
         before = gc.get_threshold()
-        gc.set_threshold(*SELDOM)
+        gc.set_threshold(*GC_THRESHOLDS)
         try:
             return super().compile_extra(func)
         finally:
@@ -32,7 +32,7 @@ class Pipeline(Compiler):
 
 
 def say() -> None:
-    """Say on stderr, once for this process and those that it starts, that compiling takes a while."""
-    if SAID not in os.environ:
-        os.environ[SAID] = "1"
+    """Print on stderr, once for this process and its children, that compilation takes a while."""
+    if ANNOUNCED not in os.environ:
+        os.environ[ANNOUNCED] = "1"
         sys.stderr.write(MESSAGE + "\n")

@@ -1,4 +1,9 @@
-"""What an account of an episode is written in: arrays of rows, which grow."""
+"""Recording of an episode: what each job did and held from when to when, and totals over time.
+
+Nothing else in the kernel depends on it. After each instant `look` compares the record with the last seen state
+of the jobs that hold resources or reservations, now or before, and appends changes to arrays that the caller
+owns.
+"""
 
 from typing import NamedTuple
 
@@ -22,13 +27,13 @@ from gpu_cluster_gym.simulator.kernel.rankings import rankings
 
 
 def _row(**fields: str) -> np.dtype:
-    """Return the type of a row of an account's array: the type of each field."""
+    """Return the dtype of a row of an account's array."""
     return np.dtype((np.record, np.dtype(list(fields.items()), align=True)))
 
 
-# What was last seen of a job, and since when it has been like this.
-# began: the number of its start. holding: the row of that. cores: a GPU, or of the whole job without GPUs.
-# shared: share of its GPUs that others hold too, while it runs. watched: 1 for a job in `Kept.watched`.
+# Last seen state of a job, and since when.
+# began: serial number of its start. holding: its row in `holdings`. cores: per GPU, or in total without GPUs.
+# shared: fraction of its GPUs that others also hold, while it runs. watched: 1 for a job in `AccountArrays.watched`.
 SEEN = _row(
     since="f8",
     phase="i8",
@@ -40,7 +45,7 @@ SEEN = _row(
     watched="i8",
 )
 
-# A time in which nothing changed about a job; holding: the row of what it held, NOBODY for nothing.
+# An interval without changes to a job; holding: its row in `holdings`, NOBODY for none.
 SEGMENT = _row(
     job="i8",
     phase="i8",
@@ -52,12 +57,12 @@ SEGMENT = _row(
     shared="f8",
 )
 
-# What a job held from a start on. gpus_end: its GPUs are those listed before here, from that of the row before on.
-# node: of a job without GPUs, else NOBODY.
+# Resources that a job held since a start. gpus_end: end of its GPUs in the array `gpus`; they start at the end of the
+# previous row. node: node of a job without GPUs, else NOBODY.
 HOLDING = _row(job="i8", gpus_end="i8", workers="i8", servers="i8", node="i8")
 
-# Totals from a time on: jobs; GPUs that any job holds; GPUs of running jobs, of those that load or pause, and of
-# running ones times efficiency, one that is shared once for each job; cores held; memory taken.
+# Totals from a time on: jobs by state; GPUs held by any job; GPUs of running jobs, of loading or pausing jobs, and of
+# running jobs times efficiency, a shared GPU counting once per job; cores held; memory allocated.
 TOTALS = _row(
     time_s="f8",
     present="i8",
@@ -72,16 +77,18 @@ TOTALS = _row(
     memory_gib="f8",
 )
 
-# How much of each array is in use.
+# Number of rows in use of each array.
 COUNTS = _row(watched="i8", segments="i8", holdings="i8", gpus="i8", totals="i8")
 
 
-class Kept(NamedTuple):
-    """The arrays of an account.
+class AccountArrays(NamedTuple):
+    """Arrays of an account.
 
-    counts: one row of COUNTS. seen: (jobs,) of SEEN. watched: (jobs,), the jobs that held something, had GPUs kept for
-    them or were restarting when last looked at, by job. segments, holdings, gpus, totals: what has been written, and
-    room for more.
+    counts: one row of COUNTS.
+    seen: (jobs,) of SEEN.
+    watched: (jobs,), the jobs that held resources, had a reservation or were restarting at the last look,
+    ascending.
+    segments, holdings, gpus, totals: rows written so far, followed by unused rows.
     """
 
     counts: np.ndarray
@@ -93,13 +100,13 @@ class Kept(NamedTuple):
     totals: np.ndarray
 
 
-def room_for(num_jobs: int, num_gpus: int) -> Kept:
-    """Return the arrays of an account of which nothing is written yet, with room for twice what an instant may change.
+def room_for(num_jobs: int, num_gpus: int) -> AccountArrays:
+    """Return empty arrays with capacity for twice what an instant may change.
 
-    So an array that has no room left is at least half full. `seen` is as before all jobs arrive, but for `since`,
-    which is left at 0.
+    An array that is too small for the next instant is therefore at least half full. `seen` is the state before
+    all jobs arrive, except `since`, which is 0.
     """
-    kept = Kept(
+    kept = AccountArrays(
         counts=np.zeros(1, COUNTS),
         seen=np.zeros(num_jobs, SEEN),
         watched=np.zeros(num_jobs, np.int64),
@@ -115,11 +122,11 @@ def room_for(num_jobs: int, num_gpus: int) -> Kept:
 
 
 WRITTEN = ("segments", "holdings", "gpus", "totals")
-"""The arrays of `Kept` that grow."""
+"""Arrays of `AccountArrays` that grow."""
 
 
-def with_more_room(kept: Kept) -> Kept:
-    """Return the same account with its arrays doubled that are at least half full."""
+def with_more_room(kept: AccountArrays) -> AccountArrays:
+    """Return the same account, with arrays doubled that are at least half full."""
     more = {}
     for name in WRITTEN:
         array, count = getattr(kept, name), kept.counts[name][0]
@@ -129,29 +136,21 @@ def with_more_room(kept: Kept) -> Kept:
     return kept._replace(**more)
 
 
-# FROM simulator/kernel/account.py
-# The account of an episode: what each job did from when to when, what it held, and totals over time.
-#
-# Nothing else in the kernel knows of it. After each instant `look` compares the record with what was last seen of the
-# jobs that hold something or have GPUs kept for them, now or then, and appends what has changed to arrays that its caller
-# owns.
-
-
-ENDED, STUCK, FULL = range(3)  # how `run_rule` returns
+ENDED, STUCK, FULL = range(3)  # results of `run_rule`
 
 
 @entry
 def note(states, e, jobs, kept):
-    """Take down what this instant has changed; tell whether there was room, without which nothing is written."""
+    """Record what this instant has changed; return False, with nothing written, if the arrays are too small."""
     return look(states[e], jobs, kept)
 
 
 @entry
 def run_rule(states, e, jobs, kept):
-    """Carry out the active ranking to the end, and take down each instant.
+    """Carry out the active ranking to the end, and record each instant.
 
-    ENDED; STUCK where jobs are left and nothing happens; FULL where there was no room to take down this instant: to be
-    called again when there is.
+    Returns ENDED; STUCK if jobs are left but nothing happens; FULL if the arrays are too small to record this
+    instant: call it again with larger arrays.
     """
     s = states[e]
     while look(s, jobs, kept):
@@ -165,11 +164,11 @@ def run_rule(states, e, jobs, kept):
 
 @compiled
 def look(s, jobs, kept):
-    """Take down what this instant has changed, if there is room; tell whether there was."""
+    """Record what this instant has changed, if the arrays are large enough; return whether they were."""
     if not has_room(s, kept):
         return False
     if s.num_changes > 0 and s.num_done < s.num_jobs:
-        refresh(s, jobs)  # as time does before it goes on, so that this changes nothing
+        refresh(s, jobs)  # the next advance would do the same, so that recording changes no result
     look_again(s, kept)
     seen = kept.seen
     for k in range(s.num_active):
@@ -187,7 +186,7 @@ def look(s, jobs, kept):
 
 @compiled
 def has_room(s, kept):
-    """Tell whether the arrays hold whatever an instant may change."""
+    """Return whether the arrays can hold whatever an instant may change."""
     counts = kept.counts[0]
     changing = min(counts.watched + s.num_active + s.num_gpus, s.num_jobs)
     return (
@@ -200,13 +199,13 @@ def has_room(s, kept):
 
 @compiled
 def look_again(s, kept):
-    """Look at the jobs that are watched, and watch no longer those that hold nothing and have nothing kept for them."""
+    """Record changes of the watched jobs; stop watching jobs that hold nothing and have no reservation."""
     counts, seen, watched = kept.counts[0], kept.seen, kept.watched
     count = 0
     for k in range(counts.watched):
         job = watched[k]
         if not is_as_seen(s, seen[job], job):
-            take_down(s, kept, job)
+            record_change(s, kept, job)
         if s.place_in_events[job] == NOBODY and s.phase[job] != RESERVED:
             seen[job].watched = 0
         else:
@@ -217,8 +216,8 @@ def look_again(s, kept):
 
 @compiled
 def watch(s, kept, job):
-    """Watch a job from now on; the jobs are kept in order, so that sums over them do not depend on how they came."""
-    take_down(s, kept, job)
+    """Start watching a job. Jobs are kept in ascending order, so that sums do not depend on the order of arrival."""
+    record_change(s, kept, job)
     kept.seen[job].watched = 1
     counts, watched = kept.counts[0], kept.watched
     at = counts.watched
@@ -231,19 +230,19 @@ def watch(s, kept, job):
 
 @compiled
 def holds_something(s, job):
-    """Tell whether a job has GPUs or cores."""
+    """Return whether a job holds GPUs or cores."""
     return s.phase[job] in (LOADING, RUNNING, PAUSING)
 
 
 @compiled
 def shared_of(s, job):
-    """Share of its GPUs that a job does not have alone, while it runs."""
+    """Return the fraction of its GPUs that a running job shares; 0 in other phases."""
     return s.shared_fraction[job] if s.phase[job] == RUNNING else 0.0
 
 
 @compiled
 def is_as_seen(s, seen, job):
-    """Tell whether nothing has changed about a job since it was last seen."""
+    """Return whether nothing has changed about a job since it was last seen."""
     if seen.phase != s.phase[job] or not holds_something(s, job):
         return seen.phase == s.phase[job]
     return (
@@ -255,8 +254,8 @@ def is_as_seen(s, seen, job):
 
 
 @compiled
-def take_down(s, kept, job):
-    """Close the segment of a job that is not as it was seen, and begin another."""
+def record_change(s, kept, job):
+    """Close the segment of a changed job and begin another."""
     seen = kept.seen[job]
     holds = holds_something(s, job)
     close(s, kept, job)
@@ -274,7 +273,7 @@ def take_down(s, kept, job):
 
 @compiled
 def close(s, kept, job):
-    """Write how a job has been until now, unless that was no time at all."""
+    """Write a job's segment up to now, unless its length is 0."""
     seen = kept.seen[job]
     if seen.since >= s.clock:
         return
@@ -293,7 +292,7 @@ def close(s, kept, job):
 
 @compiled
 def write_holding(s, kept, job):
-    """Write what a job has held since its last start; return the row."""
+    """Write what a job holds since its last start; return the row."""
     counts = kept.counts[0]
     slot = s.first_slot[job]
     while slot != NOBODY:
@@ -312,7 +311,7 @@ def write_holding(s, kept, job):
 
 @compiled
 def write_totals(s, jobs, kept, num_reserved):
-    """Write the totals from this time on, over those of an earlier instant at the same time."""
+    """Write the totals from this time on, replacing those of an earlier instant at the same time."""
     counts, watched = kept.counts[0], kept.watched
     if counts.totals == 0 or kept.totals[counts.totals - 1].time_s < s.clock:
         counts.totals += 1
@@ -348,7 +347,7 @@ def write_totals(s, jobs, kept, num_reserved):
 
 @compiled
 def count_held(s):
-    """Count the GPUs that any job holds."""
+    """Return the number of GPUs that any job holds."""
     held = 0
     for gpu in range(s.num_gpus):
         held += s.num_jobs_on[gpu] > 0

@@ -1,7 +1,7 @@
-"""What Python may call: each takes the records, the index of one, and the jobs, and changes the record in place.
+"""Functions that Python calls: each takes the records, the index of one, and the jobs, and changes the record in place.
 
-Passing the array and an index is cheap, if its dtype is the very object that `simulator.kernel.cluster.layout` gives;
-one that is equal is compared field by field, at each call. Passing a record is slow.
+Passing an array and an index is cheap if its dtype is the very object that `cluster/layout.py` returns; an
+equal dtype is compared field by field at each call. Passing a record is slow.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ from gpu_cluster_gym.simulator.kernel.rankings import cost_aware, rankings
 
 @entry
 def begin(states, e, jobs):
-    """Take on the rule written in a fresh record, and write what depends on the machines into the jobs."""
+    """Activate the ranking set in a new record, and initialise what depends on the machines."""
     s = states[e]
     speed.set_iterations(s, jobs)
     reorder(s, jobs)
@@ -33,19 +33,19 @@ def begin(states, e, jobs):
 
 @entry
 def advance(states, e, jobs):
-    """Move to the next instant; tell whether there was one."""
+    """Advance to the next instant; return whether there was one."""
     return events.advance(states[e], jobs)
 
 
 @entry
 def advance_past_ticks(states, e, jobs):
-    """Move to the next instant at which more than a tick happens; tell whether there was one."""
+    """Advance to the next instant with more than a tick; return whether there was one."""
     return events.advance_past_ticks(states[e], jobs)
 
 
 @entry
 def next_event(states, e, jobs):
-    """Return when something happens by itself, infinite if nothing is pending."""
+    """Return the next time at which something happens by itself; infinity if nothing is pending."""
     return events.next_event(states[e], jobs)
 
 
@@ -57,19 +57,19 @@ def walk(states, e, jobs):
 
 @entry
 def adopt(states, e, jobs, key, exponent, margin, preempt):
-    """Take on another rule."""
+    """Make another ranking the active one."""
     rankings.adopt(states[e], jobs, key, exponent, margin, preempt)
 
 
 @entry
 def run_rule(states, e, jobs):
-    """Carry out the active ranking to the end; tell whether every job ended."""
+    """Carry out the active ranking to the end; return whether every job finished."""
     return rankings.run_rule(states[e], jobs)
 
 
 @compiled
 def cost_from(s, jobs, origin, tau):
-    """Carry out the active ranking from this instant on; return the discounted job-seconds from here."""
+    """Carry out the active ranking from this instant on; return the discounted job-seconds."""
     cost = 0.0
     rankings.walk(s, jobs)
     while s.num_done < s.num_jobs and s.clock - origin < HORIZON * tau:
@@ -83,10 +83,10 @@ def cost_from(s, jobs, origin, tau):
 
 @entry
 def rollout(states, e, jobs, tau):
-    """Carry out the active ranking from this very instant on and return the discounted integral of jobs present.
+    """Carry out the active ranking from this instant on; return the discounted integral of the number of jobs present.
 
-    Integral of exp(-(u - now) / tau) n(u) du in job-seconds, cut at 4 tau; with infinite tau the plain integral to
-    the end, so that its differences are differences of total JCT.
+    The integral of exp(-(u - now) / tau) n(u) du in job-seconds, cut at 4 tau. With infinite tau it is the
+    undiscounted integral to the end, so that its differences are differences of total JCT.
     """
     s = states[e]
     return cost_from(s, jobs, s.clock, tau)
@@ -94,9 +94,10 @@ def rollout(states, e, jobs, tau):
 
 @entry
 def advantage(states, e, scratch, jobs, job, tau):
-    """Return by how many discounted job-seconds picking `job` (-1: waiting) now beats the active ranking.
+    """Return the discounted job-seconds saved by picking `job` (-1: waiting) now, over following the active ranking.
 
-    Both futures are simulated from here on the record `scratch`: the rule alone, and the pick followed by the rule.
+    Both futures are simulated from here on the record `scratch`: the ranking alone, and the pick followed by
+    the ranking.
     """
     source = states[e : e + 1]
     target = states[scratch : scratch + 1]
@@ -115,9 +116,9 @@ def advantage(states, e, scratch, jobs, job, tau):
 
 @entry
 def place(states, e, jobs, job, gpus, cores):
-    """Place a job by the rule, on so many GPUs and with so many cores for each; tell whether it fits.
+    """Place a job by the placement rule on `gpus` GPUs with `cores` cores per GPU; return whether it fits.
 
-    The first in `gpus` of the record are then its GPUs, the first in `chosen_node` is the node of a CPU job.
+    The first elements of the record's `gpus` are then its GPUs; for a CPU job `chosen_node[0]` is its node.
     """
     asked, asked_cores = jobs[job].num_gpus, jobs[job].cores_each
     jobs[job].num_gpus, jobs[job].cores_each = gpus, cores
@@ -128,32 +129,32 @@ def place(states, e, jobs, job, gpus, cores):
 
 @entry
 def cores_asked(states, e, jobs, job, count, workers, servers):
-    """Return the cores a GPU, or as a whole without GPUs, that a job asks for in a shape."""
-    workers, servers = speed.meant(jobs, job, count, workers, servers)
+    """Return the cores that a job asks for in a shape, per GPU, or in total without GPUs."""
+    workers, servers = speed.resolved_shape(jobs, job, count, workers, servers)
     return speed.cores_asked(jobs, job, count, workers, servers)
 
 
 @entry
 def start_as(states, e, jobs, job, seat):
-    """Start a queued job in a seat (`laws.Seat`), or reserve GPUs that are pausing for it."""
+    """Start a queued job in a seat (`legality.Seat`), or reserve GPUs that pausing jobs hold."""
     s = states[e]
-    workers, servers, cores = meant(s, jobs, job, seat)
+    workers, servers, cores = resolved_seat(s, jobs, job, seat)
     actions.start_as(s, jobs, job, seat.gpus, workers, servers, cores, seat.node)
 
 
 @entry
 def move(states, e, jobs, job, seat):
-    """Let a running job pause and go on in a seat."""
+    """Pause a running job so that it resumes in a seat."""
     s = states[e]
-    workers, servers, cores = meant(s, jobs, job, seat)
+    workers, servers, cores = resolved_seat(s, jobs, job, seat)
     actions.move(s, jobs, job, seat.gpus, workers, servers, cores, seat.node)
 
 
 @compiled
-def meant(s, jobs, job, seat):
-    """Return workers, servers and cores of a seat, where it leaves them open, and cores where none are allocated."""
+def resolved_seat(s, jobs, job, seat):
+    """Return the workers, servers and cores of a seat, filling in what it leaves open."""
     gpus, cores = len(seat.gpus), seat.cores
-    workers, servers = speed.meant(jobs, job, gpus, seat.workers, seat.servers)
+    workers, servers = speed.resolved_shape(jobs, job, gpus, seat.workers, seat.servers)
     if cores == 0 or not s.cpu_limited:
         cores = speed.cores_asked(jobs, job, gpus, workers, servers)
     return workers, servers, cores
@@ -161,9 +162,10 @@ def meant(s, jobs, job, seat):
 
 @entry
 def iterations(states, e, jobs, job, shapes, out):
-    """Write the seconds of an iteration in shapes, alone on V100s of one node, with plenty of cores.
+    """Write the seconds of an iteration in several shapes, alone on V100s of one node, with plenty of cores.
 
-    shapes: int64 (shapes, 3), workers, servers, and 1 where workers are on CPU cores.
+    shapes: int64 (shapes, 3): workers, servers, and 1 if workers are on CPU cores.
+    out: float64 (shapes,).
     """
     s = states[e]
     for k in range(len(shapes)):
@@ -177,16 +179,16 @@ def iterations(states, e, jobs, job, shapes, out):
 
 @entry
 def fastest(states, e, jobs, out):
-    """Write the seconds that each job needs at least: to start up, and to run at the greatest speed of any shape."""
-    room = bounds.room_of(states[e])
+    """Write the minimum seconds of each job: start-up, and its duration at the maximum speed of any shape."""
+    capacity = bounds.node_capacity(states[e])
     for job in range(states[e].num_jobs):
-        rate = bounds.greatest_rate(states[e], jobs, job, room)
+        rate = bounds.max_rate(states[e], jobs, job, capacity)
         out[job] = jobs[job].startup_s + jobs[job].duration_s / rate
 
 
 @entry
 def drawn_by_each(states, e, jobs, some, out):
-    """Write the GB/s that each of some jobs draws where it runs, for each GPU, or asks for without GPUs."""
+    """Write the host-memory bandwidth of some jobs, GB/s: demanded per GPU while running, else as requested."""
     s = states[e]
     for k in range(len(some)):
         job = some[k]
@@ -195,80 +197,82 @@ def drawn_by_each(states, e, jobs, some, out):
 
 
 @entry
-def least_seconds(states, e, jobs, slowdown, on_gpus, on_cores, without_gpus):
-    """Write what each job takes of a cluster for a second of progress at least.
+def min_resources(states, e, jobs, slowdown, on_gpus, on_cores, without_gpus):
+    """Write the minimum resources of each job per second of progress.
 
-    on_gpus: (jobs, types), GPU-seconds where others slow its computing so much. on_cores, without_gpus: core-seconds
-    of one with GPUs, and of one without them; infinite where it must have some, or cannot.
+    slowdown: of its computing by co-located jobs.
+    on_gpus: (jobs, types), GPU-seconds.
+    on_cores: (jobs,), core-seconds with GPUs; infinity if it cannot have GPUs.
+    without_gpus: (jobs,), core-seconds without GPUs; infinity if it must have GPUs.
     """
     s = states[e]
-    room = bounds.room_of(s)
+    capacity = bounds.node_capacity(s)
     for job in range(s.num_jobs):
         alone = np.inf
         for kind in range(on_gpus.shape[1]):
             by_type = 1.0 / jobs[job].type_speed[kind] if s.typed else 1.0
-            on_gpus[job, kind] = bounds.least_gpu_seconds(s, jobs, job, slowdown * by_type, room)
-            alone = min(alone, bounds.least_gpu_seconds(s, jobs, job, by_type, room))
-        on_cores[job], without_gpus[job] = bounds.least_core_seconds(s, jobs, job, alone)
+            on_gpus[job, kind] = bounds.min_gpu_seconds(s, jobs, job, slowdown * by_type, capacity)
+            alone = min(alone, bounds.min_gpu_seconds(s, jobs, job, by_type, capacity))
+        on_cores[job], without_gpus[job] = bounds.min_core_seconds(s, jobs, job, alone)
 
 
 @entry
-def greatest_total(states, e, base, by_duty, duty, waits, slowdown):
-    """Return the most that a GPU can give at once to jobs that count `base + by_duty x duty`."""
-    return bounds.greatest_total(states[e], base, by_duty, duty, waits, slowdown)
+def max_total(states, e, base, by_utilization, utilization, waits, slowdown):
+    """Return the maximum total of jobs on a GPU that count `base + by_utilization x utilisation`; see `bounds`."""
+    return bounds.max_total(states[e], base, by_utilization, utilization, waits, slowdown)
 
 
 @entry
 def crowding(states, e, beyond, running):
-    """Return the slowdown of computing where so many jobs run on a GPU; beyond: see `speed.crowding_on`."""
+    """Return the slowdown of computing with `running` jobs on a GPU; for `beyond` see `speed.crowding_on`."""
     return speed.crowding(states[e], beyond, running)
 
 
 @entry
 def resize(states, e, jobs, job, cores):
-    """Give a running job another number of cores."""
+    """Change the cores of a running job."""
     actions.resize(states[e], jobs, job, cores)
 
 
 @entry
 def throttle(states, e, job, level):
-    """Let a running CPU job run at a share of its speed."""
+    """Throttle a running CPU job to a fraction of its speed."""
     actions.throttle(states[e], job, level)
 
 
 @entry
 def start(states, e, jobs, job):
-    """Start a queued job where the placement rule puts it; tell whether it fitted."""
+    """Start a queued job where the placement rule puts it; return whether it fits."""
     return actions.start(states[e], jobs, job)
 
 
 @entry
 def pause(states, e, jobs, job):
-    """Begin to pause a running job."""
+    """Preempt a running job."""
     pausing.pause(states[e], jobs, job)
 
 
 @entry
 def pick(states, e, jobs, job):
-    """Start a queued job, displacing the victims the search finds if it must; tell whether it could."""
+    """Start a queued job, displacing victims if necessary; return whether it started."""
     return cost_aware.pick(states[e], jobs, job)
 
 
 @entry
 def next_pick(states, e, jobs):
-    """Return the job the threshold rule would pick next, or -1 to wait."""
+    """Return the job that the threshold policy would start next, or -1 to wait."""
     return cost_aware.next_pick(states[e], jobs)
 
 
 @entry
 def find_victims(states, e, jobs, job):
-    """Return how many victims would make room for a job that does not fit, 0 if there is no way."""
+    """Return the number of victims to pause for a job that does not fit, 0 if there is no solution."""
     return cost_aware.find_victims(states[e], jobs, job)
 
 
 @entry
 def startable(states, e, jobs, out):
-    """List the queued jobs that fit and may start now, one look a request_class; return their number."""
+    """List the queued jobs that fit and may start now, with one placement per request class; return their number."""
     s = states[e]
     count = 0
     for request_class in range(s.num_classes):
@@ -300,14 +304,14 @@ def infeasible_jobs(states, e, jobs, out):
 
 @entry
 def loading(states, e, jobs, some, out):
-    """Write the seconds that some jobs hold GPUs without progress when they start."""
+    """Write the seconds that some jobs would hold GPUs without progress at their start."""
     for k in range(len(some)):
         out[k] = loading_time(states[e], jobs, some[k])
 
 
 @entry
 def ran(states, e, some, out):
-    """Write the seconds that some jobs have run since they last began from nothing."""
+    """Write the seconds that some jobs have run since they last started from zero progress."""
     s = states[e]
     for k in range(len(some)):
         out[k] = ran_now(s, some[k])
@@ -315,7 +319,7 @@ def ran(states, e, some, out):
 
 @entry
 def progress(states, e, jobs, some, attained, remaining):
-    """Write attained and estimated remaining seconds of some jobs."""
+    """Write the attained and the estimated remaining seconds of some jobs."""
     s = states[e]
     for k in range(len(some)):
         attained[k] = attained_now(s, some[k])

@@ -1,4 +1,4 @@
-"""A fresh record for an episode: machines empty, no job arrived."""
+"""Initial state of an episode: empty machines, no job arrived."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
-    LEAST_CORES,
     MAX_LEVELS,
+    MIN_CORES,
     MODULUS,
     NOBODY,
     state_dtype,
@@ -22,7 +22,7 @@ USUAL = (
     ("profiled_active_ms", "active_ms"),
     ("profiled_idle_ms", "idle_ms"),
 )
-"""What a field holds that is left open: another."""
+"""Optional job fields and the fields that they default to."""
 
 
 def fresh(
@@ -37,9 +37,12 @@ def fresh(
 ) -> np.ndarray:
     """Return `rows` records, the first ready for the first instant, the others blank for clones.
 
-    `jobs` has the dtype JOB, sorted by submission; its `request_class`, and what is left open, are written here.
-    `choices` are scalar fields of the record: the active ranking, `tick`, `exact`, `pooled`. ValueError where the tiers
-    do not reach or memory sizes are too many.
+    jobs: dtype JOB, sorted by submission; `request_class` and optional fields are written here.
+    node_gpus, node_memory, node_cores, node_type: GPUs, GiB per GPU, CPU cores and index of the GPU type of
+    each node.
+    choices: scalar fields of the record: the active ranking, `tick`, `exact`, `pooled`, and physics.
+
+    ValueError if the largest tier is exceeded, or if there are too many sizes of GPU memory.
     """
     size = tier(len(jobs), len(node_gpus), int(sum(node_gpus)))
     states = np.zeros(rows, state_dtype(size))
@@ -50,8 +53,8 @@ def fresh(
         s[name] = value
     s.num_jobs, s.num_nodes, s.num_gpus = len(jobs), len(node_gpus), sum(node_gpus)
     s.wake = np.inf
-    s.dice = stream(s.seed, "out of memory").integers(1, MODULUS)
-    s.node_dice[: s.num_nodes] = stream(s.seed, "outages").integers(1, MODULUS, s.num_nodes)
+    s.rng_state = stream(s.seed, "out of memory").integers(1, MODULUS)
+    s.node_rng_state[: s.num_nodes] = stream(s.seed, "outages").integers(1, MODULUS, s.num_nodes)
     s.clock = jobs["submit_s"][0] if len(jobs) else 0.0
     lay_out_jobs(s, jobs)
     lay_out_machines(s, np.asarray(node_gpus), np.asarray(node_memory, float), np.asarray(node_cores, float))
@@ -62,7 +65,7 @@ def fresh(
 
 
 def lay_out_jobs(s: np.record, jobs: np.ndarray) -> None:
-    """Write that no job has arrived, and what each asks for."""
+    """Initialise the jobs: none has arrived."""
     for name in ("start_s", "finish_s"):
         s[name][:] = np.nan
     s.busy_until = jobs["submit_s"][-1] if len(jobs) else 0.0
@@ -85,7 +88,7 @@ def lay_out_jobs(s: np.record, jobs: np.ndarray) -> None:
 
 
 def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: np.ndarray) -> None:
-    """Write the nodes and their GPUs, all free."""
+    """Initialise the nodes and their GPUs, all free."""
     nodes = len(gpus)
     sizes = np.unique(memory)
     if len(sizes) > MAX_LEVELS:
@@ -95,8 +98,8 @@ def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: 
     s.node_memory[:nodes] = memory
     s.node_cores[:nodes] = s.free_cores[:nodes] = cores
     s.unreserved_cores[:nodes] = cores - gpus
-    s.used_up_at[:nodes] = -np.inf
-    s.runs_since[:nodes] = s.least_overhead[:nodes] = np.inf
+    s.estimates_end_at[:nodes] = -np.inf
+    s.earliest_start[:nodes] = s.min_overhead_s[:nodes] = np.inf
     s.node_level[:nodes] = np.searchsorted(sizes, memory)
     s.gpu_node[: gpus.sum()] = np.repeat(np.arange(nodes), gpus)
     s.free_memory[: gpus.sum()] = np.repeat(memory, gpus)
@@ -109,10 +112,10 @@ def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: 
 
 
 def lay_out_queues(s: np.record, jobs: np.ndarray) -> None:
-    """Give each request class (GPUs, cores, and which nodes can hold it) its part of the queue."""
+    """Assign request classes (GPUs, cores, memory level) and a stretch of the queue to each."""
     level = np.searchsorted(s.level_memory[: s.num_levels], jobs["gpu_memory_gib"])
     if s.cpu_limited:
-        jobs["cores_each"] = np.maximum(jobs["cores_each"], LEAST_CORES)
+        jobs["cores_each"] = np.maximum(jobs["cores_each"], MIN_CORES)
     cores = jobs["cores_each"] * s.cpu_limited
     _, jobs["request_class"], counts = np.unique(
         np.stack([jobs["num_gpus"], level, cores]), axis=1, return_inverse=True, return_counts=True

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.policy import Action
 from gpu_cluster_gym.simulator.speed_model import Speeds, seconds
-from gpu_cluster_gym.simulator.vocabulary import MOST_SERVERS, NOBODY, QUEUED, RUNNING
+from gpu_cluster_gym.simulator.vocabulary import MAX_SERVERS, NOBODY, QUEUED, RUNNING
 from tests.accounts.shape_rounds import Rounds
 from tests.accounts.shapes import Now, Shape, Wish, active, held, smaller
 
@@ -92,7 +92,7 @@ class AiturboByHand:
         """Return the service that each step would save each job (jobs, steps), less what its restart takes."""
         after = shapes + STEPS
         workers, servers = after[..., 0], after[..., 1]
-        exchanges = np.where(shapes[..., 1] > 0, (servers > 0) & (servers <= MOST_SERVERS), servers == 0)
+        exchanges = np.where(shapes[..., 1] > 0, (servers > 0) & (servers <= MAX_SERVERS), servers == 0)
         possible = (workers >= now.jobs.min_workers[jobs, None]) & (
             workers <= now.jobs.max_workers[jobs, None]
         )

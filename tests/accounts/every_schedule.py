@@ -1,4 +1,4 @@
-"""All that could be done with a few jobs on one or two GPUs, tried one after another in the simulator itself."""
+"""Exhaustive search over the schedules of a few jobs on one or two GPUs, in the simulator itself."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -16,13 +16,14 @@ MOST_TRIED = 150  # instants of an episode; after that the best so far stands
 
 
 class Search:
-    """The least sum of completion times of an episode, by what each job does at each instant at which one may end.
+    """Minimum sum of completion times of an episode, over each job's actions at each instant at which one may end.
 
-    Each job waits, runs on any GPUs in any shape, or without, with few or many cores; moves and pauses are free.
+    Each job waits, runs on any GPUs in any shape, or without GPUs, with few or many cores; moves and pauses are
+    free.
     """
 
     def __init__(self, episode: Episode) -> None:
-        """Try everything."""
+        """Search all schedules."""
         self.episode, self.states, self.jobs = episode, episode.states, episode.jobs
         self.seats = [list(self._seats(job)) for job in range(len(self.jobs))]
         self.best, self.tried = np.inf, 0
@@ -30,7 +31,7 @@ class Search:
 
     @property
     def mean_jct_s(self) -> float:
-        """The least mean JCT that was found."""
+        """Minimum mean JCT found, s."""
         return float(self.best) / len(self.jobs)
 
     def _seats(self, job: int) -> Iterator[Seat]:
@@ -49,7 +50,7 @@ class Search:
                     yield from (Seat(none, 0.0, node, workers, few) for node in range(cluster.num_nodes))
 
     def _go_on(self) -> None:
-        """Move to the next instant, and try all that can be done there."""
+        """Advance to the next instant, and try all actions there."""
         state = self.states[0]
         if state.num_done == state.num_jobs:
             self.best = min(self.best, state.present_seconds)
@@ -61,7 +62,7 @@ class Search:
             self._each(0)
 
     def _each(self, job: int) -> None:
-        """Try all that a job, and those after it, can do at this instant."""
+        """Try all actions of a job, and of those after it, at this instant."""
         if job == len(self.jobs):
             self._go_on()
             return

@@ -1,6 +1,6 @@
-"""A slow second account of an episode in which jobs slow one another, change their shape and fail, moved by actions.
+"""Slow second account of an episode with interference, elastic shapes and failures, moved by actions.
 
-When nodes fail, and who fails where memory runs over, is drawn: of that the episode's record is asked.
+Failure times of nodes and out-of-memory victims are random: they are read from the episode's record.
 """
 
 import math
@@ -26,7 +26,7 @@ BOOKED = {  # where the seconds of a phase are booked
 
 
 class Fluid:
-    """A cluster, its jobs and the time. All speeds are found anew between any two instants."""
+    """A cluster, its jobs and the time. All speeds are recomputed between any two instants."""
 
     def __init__(self, work: Workload, limits: tuple[float, ...] = ()) -> None:
         self.ground = Ground(tasks(work), work.cluster, work.physics)
@@ -44,7 +44,7 @@ class Fluid:
     # Time.
 
     def advance(self, clock: float) -> list[str]:
-        """Let time pass to the next instant, and end what is due then; return what is wrong with that time."""
+        """Advance to the next instant, and end what is due then; return what is wrong with that time."""
         speeds = speeds_of(self.ground)
         expected = self.next_event(speeds)
         if not abs(clock - expected) <= ROUNDING:
@@ -65,7 +65,7 @@ class Fluid:
         return []
 
     def next_event(self, speeds: dict[int, tuple[float, float]]) -> float:
-        """Return when something happens next."""
+        """Return the time of the next event."""
         times = [self.wake, self.outages.next_time(self.ground.closed), *(life.end for life in self.lives)]
         times += [life.task.submit_s for life in self.lives if life.phase == "future"]
         for job, (rate, _) in speeds.items():
@@ -77,7 +77,7 @@ class Fluid:
         return min(times)
 
     def goals(self, life: Life) -> list[float]:
-        """Return at which progress something happens to a running job."""
+        """Return the progress values at which something happens to a running job."""
         task = life.task
         goals = [task.duration_s]
         if not life.grown:
@@ -89,7 +89,7 @@ class Fluid:
         return goals
 
     def has_reached(self, life: Life, share: float) -> bool:
-        """Tell whether a job has made a share of its progress, of which 1 is never."""
+        """Return whether a job has made a fraction of its progress, where 1 stands for never."""
         return share < 1 and life.progress >= share * life.task.duration_s - ROUNDING
 
     def until_next_limit(self, life: Life) -> float:
@@ -97,11 +97,11 @@ class Fluid:
         return (self.limits[life.rank] - life.service) / len(life.gpus) if life.gpus else math.inf
 
     def peak_s(self, life: Life) -> float:
-        """Return the progress at which a job that has joined others needs its peak memory."""
+        """Return the progress at which a co-located job needs its peak memory."""
         return self.physics.peak_at * life.task.duration_s
 
     def pass_time(self, clock: float, speeds: dict[int, tuple[float, float]]) -> None:
-        """Book the seconds from here to then."""
+        """Account for the seconds from now to then."""
         seconds, early = clock - self.clock, max(0.0, min(clock, self.last_submit) - self.clock)
         for job, life in enumerate(self.lives):
             if life.phase in BOOKED:
@@ -144,7 +144,7 @@ class Fluid:
                 life.phase = "queued"
             case "running" if self.is_to_crash(life):
                 life.crashed = True
-                self.fall_back(life)
+                self.fail_to_checkpoint(life)
             case "running":
                 life.phase = "done"
                 self.release(life)
@@ -159,12 +159,12 @@ class Fluid:
         life.phase = "reserved" if life.wanted else "queued"
 
     def release(self, life: Life) -> None:
-        """Give back what a job holds."""
+        """Release what a job holds."""
         life.gpus, life.node, life.cores, life.level, life.grown = (), -1, 0.0, 1.0, False
         life.shape = life.task.shape
 
     def start_the_ready(self) -> None:
-        """Start those who have waited for GPUs that are all free now."""
+        """Start the jobs whose reserved GPUs are all free now."""
         for heir in self.lives:
             if heir.phase != "reserved" or heir.wanted is None:
                 continue
@@ -200,7 +200,7 @@ class Fluid:
         self.end_what_is_due()
 
     def is_pending(self) -> bool:
-        """Tell whether something will happen by itself, but for nodes that close."""
+        """Return whether something will happen by itself, except nodes that close."""
         return bool(self.ground.those("future", "restarting", *HOLDING)) or any(self.ground.closed)
 
     def pause(self, life: Life) -> None:
@@ -208,7 +208,7 @@ class Fluid:
         life.phase, life.end = "pausing", self.clock + life.task.pause_s
 
     def begin(self, life: Life, placement: Placement) -> None:
-        """Let a job hold what a placement says, with so many cores as there are; queue it if they are too few."""
+        """Let a job hold a placement, with the cores available; queue it if they are too few."""
         life.wanted, shape = None, shape_of(life.task, placement)
         cores = self.ground.cores_given(life.task, placement)
         if not self.are_enough(life, placement, cores):
@@ -230,13 +230,13 @@ class Fluid:
         self.end_what_is_due()
 
     def idle_s(self, life: Life, begins: bool) -> float:
-        """Return how long a job holds what it has before it runs."""
+        """Return the seconds that a job holds its resources before it runs."""
         if life.saved:
             return life.task.load_s
         return life.task.startup_s + (self.physics.profiling if begins and life.task.gpus else 0.0)
 
     def are_enough(self, life: Life, placement: Placement, cores: float) -> bool:
-        """Tell whether a job can run with so many cores."""
+        """Return whether a job can run with this number of cores."""
         if placement.node is not None and not placement.gpus and self.ground.closed[placement.node]:
             return False
         least = fewest_cores(life.task, shape_of(life.task, placement))
@@ -244,8 +244,8 @@ class Fluid:
 
     # Failures.
 
-    def fall_back(self, life: Life) -> None:
-        """Let a job fail, to the last point from which it can go on."""
+    def fail_to_checkpoint(self, life: Life) -> None:
+        """Fail a job, back to the last point from which it can resume."""
         self.seen[f"failed {life.phase}"] += 1
         every_s, (began, ran_s) = self.physics.checkpoint_every, life.begun
         made = life.progress - began
@@ -257,7 +257,7 @@ class Fluid:
         life.failures += 1
 
     def lose(self, life: Life, seconds: float, area: float) -> None:
-        """Book so much of a job's running as lost, and let it queue again after a while."""
+        """Account for lost running time of a job, and queue it again after a delay."""
         for book, amount in (("", seconds), (" area", area)):
             life.spent[f"run{book}"] -= amount
             life.spent[f"lost{book}"] += amount
@@ -276,12 +276,12 @@ class Fluid:
                 if closed[node] == DOWN:
                     for life in self.lives:
                         if node in self.ground.nodes_of(life):
-                            self.fall_back(life)
+                            self.fail_to_checkpoint(life)
                     self.start_the_ready()
                     self.end_what_is_due()
 
     def give_up_reservations(self, node: int) -> None:
-        """Queue those who wait for GPUs of a node."""
+        """Queue the jobs that wait for GPUs of a node."""
         for life in self.lives:
             if life.wanted and node in self.ground.on_nodes(life.wanted.gpus):
                 self.seen[f"gave up {life.phase}"] += 1
@@ -291,7 +291,7 @@ class Fluid:
     # Memory.
 
     def grow(self, job: int) -> None:
-        """Let a job take its peak memory; where it runs over, somebody fails."""
+        """Let a job take its peak memory; if it overflows, a victim fails."""
         life = self.lives[job]
         life.grown = True
         while over := [gpu for gpu in life.gpus if self.ground.memory(gpu) < -TINY]:
@@ -303,20 +303,20 @@ class Fluid:
                 self.begin_anew(self.lives[victim])
 
     def victims(self, over: list[int], grower: int) -> list[int]:
-        """Return who fails now, of those who take memory of these GPUs."""
+        """Return the jobs that fail now, among those that use memory of these GPUs."""
         here = [[job for job in self.ground.residents(gpu) if self.lives[job].grown] for gpu in over]
         match self.physics.oom_victim:
             case "grower":
                 return [grower]
             case "newcomer":
                 return here[0][-1:]
-        # They are drawn at random, one by one: only who may be drawn can be told.
+        # Victims are drawn at random, one by one: only the set of candidates can be predicted.
         return [
             job for job in {job for jobs in here for job in jobs} if self.fated[job] > self.lives[job].ooms
         ]
 
     def begin_anew(self, life: Life) -> None:
-        """Let a job lose all its progress."""
+        """Remove all progress of a job."""
         self.lose(life, life.spent["run"], life.spent["run area"])
         life.progress, life.saved, life.ooms = 0.0, False, life.ooms + 1
         self.start_the_ready()

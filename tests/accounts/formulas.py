@@ -1,4 +1,4 @@
-"""How fast jobs run that meet on GPUs and nodes: the formulas, one plain function each, for a second opinion."""
+"""Speed formulas of co-located jobs, one plain function each, as a second opinion."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ CORES = 5.0  # of a parameter server on cores, and of a worker there
 
 
 class Shape(NamedTuple):
-    """What a job has, or asks for; on so many GPUs, of which parameter servers may have some."""
+    """Shape of a job on a number of GPUs, of which parameter servers may have some."""
 
     workers: int
     servers: int
@@ -25,12 +25,12 @@ class Shape(NamedTuple):
 
     @property
     def server_cores(self) -> float:
-        """The cores that servers take of those of each GPU."""
+        """Cores per GPU that servers take."""
         return CORES * self.servers / self.gpus if self.gpus == self.workers > 0 else 0.0
 
 
 class Task(NamedTuple):
-    """What is fixed about a job, with the parts of physics that are off left out; all as asked, on V100s."""
+    """Constants of a job as requested, on V100s, without the parts of physics that are off."""
 
     submit_s: float
     gpus: int  # 0 for a CPU job
@@ -57,7 +57,7 @@ class Task(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        """What it asks for."""
+        """Requested shape."""
         return Shape(self.gpus, self.servers, self.gpus)
 
 
@@ -103,7 +103,7 @@ def tasks(work: Workload) -> list[Task]:
 
 
 def speeds_by_type(work: Workload, job: int) -> dict[str, float]:
-    """Return how fast a job computes on each type of GPU."""
+    """Return the computing speed of a job on each GPU type."""
     if "gpu_types" not in work.scenario.parts or set(work.cluster.types) == {"v100"}:
         return dict.fromkeys(GPU_MEMORY_GIB, 1.0)
     model = work.table["model"].iloc[job]
@@ -112,15 +112,15 @@ def speeds_by_type(work: Workload, job: int) -> dict[str, float]:
 
 @cache
 def speed_of(known: Callable[[str, pd.Series], np.ndarray], gpu_type: str, model: str) -> float:
-    """Return how fast a network computes on a type of GPU, as `known` has it, which a test may replace."""
+    """Return the speed of a network on a GPU type, according to `known`, which a test may replace."""
     return float(known(gpu_type, pd.Series([model]))[0])
 
 
 def asked_cores(gpus: int, servers: int, cores: float, cluster: Cluster, physics: Physics) -> float:
-    """Return what a job asks for, a GPU: at most its GPUs' share, or, where cores are given out, what a node can give.
+    """Return the cores per GPU that a job asks for: its GPUs' share at most, limited by a node's capacity if allocated.
 
-    That is what the largest node has for it if no other job is there, one core being kept for each other GPU, less what
-    its servers take there, but at least one.
+    That is what the largest node has for it if no other job is there, one core being kept for each other GPU,
+    less what its servers take there, but at least one.
     """
     if not physics.cores:
         nodes = zip(cluster.node_cores, cluster.node_gpus, strict=True)
@@ -135,21 +135,21 @@ def asked_cores(gpus: int, servers: int, cores: float, cluster: Cluster, physics
 
 
 def wanted_cores(task: Task, shape: Shape) -> float:
-    """Return the cores that a shape asks for, a GPU, or as a whole."""
+    """Return the cores that a shape asks for, per GPU or in total."""
     if not shape.gpus:
         return CORES * (shape.workers + shape.servers) if task.gpus else task.cores
     return task.cores + shape.server_cores
 
 
 def fewest_cores(task: Task, shape: Shape) -> float:
-    """Return the fewest cores with which a shape can run, a GPU, or as a whole."""
+    """Return the minimum cores with which a shape can run, per GPU or in total."""
     if task.gpus and not shape.gpus:
         return wanted_cores(task, shape)
     return 1.0 + shape.server_cores
 
 
 def crowding(task: Task, others: Iterable[Task], physics: Physics) -> float:
-    """Return the slowdown of a task's computation on one GPU beside running residents."""
+    """Return the slowdown of a task's computing on one GPU by co-located running jobs."""
     beside = list(others)
     match physics.contention_form:
         case "excess":
@@ -160,7 +160,7 @@ def crowding(task: Task, others: Iterable[Task], physics: Physics) -> float:
 
 
 def waiting(task: Task, other: Task) -> float:
-    """Return how much a task waits for the turns of another: most for one of long iterations and much memory."""
+    """Return how much a task waits for the turns of another: most for long iterations and much memory."""
     if other.duty == 0:
         return 0.0
     own, its = (math.sqrt(math.sqrt(each.gpu_s)) for each in (task, other))
@@ -169,13 +169,13 @@ def waiting(task: Task, other: Task) -> float:
 
 
 def work_of(task: Task, workers: int) -> float:
-    """Return how much one of so many workers does in an iteration, over what it does of as many as are asked for."""
+    """Return one worker's computing per iteration, relative to that with the requested number of workers."""
     each = [(1 + task.loss * (many - 1)) / many for many in (workers, task.gpus)]
     return each[0] / each[1]
 
 
 class Exchange(NamedTuple):
-    """What an iteration exchanges: s on links that nobody else uses, s of hops, GB through the host of each worker."""
+    """Exchange of an iteration: s on idle links, s of latency, GB through the host of each worker."""
 
     links_s: float = 0.0
     hops_s: float = 0.0
@@ -183,14 +183,14 @@ class Exchange(NamedTuple):
     between_nodes: bool = False
 
     def takes_s(self, physics: Physics, crossing: float, pressure: float, cores: float) -> float:
-        """Return the seconds that it takes beside what else uses the links and the memory of its nodes."""
+        """Return the seconds that it takes under the given load on links and memory."""
         by_links = self.links_s * (crossing if self.between_nodes else 1.0)
         by_hosts = self.host_gb * physics.exchange_core_s * pressure / cores
         return max(by_links, by_hosts) + self.hops_s
 
 
 def exchange(task: Task, shape: Shape, nodes: int, cluster: Cluster) -> Exchange:
-    """Return what a job exchanges in one iteration on so many nodes."""
+    """Return the exchange of a job per iteration on a number of nodes."""
     nodes = max(1, nodes)
     if task.sync_gb == 0 or (shape.workers == 1 and not shape.servers):
         return Exchange()
@@ -208,7 +208,7 @@ def exchange(task: Task, shape: Shape, nodes: int, cluster: Cluster) -> Exchange
 def iteration_s(
     task: Task, shape: Shape, crowd: float, speed: float, pressure: float, cores: float, sync_s: float
 ) -> float:
-    """Return the time of an iteration of a job that asks for GPUs; `cores` feed each GPU it has."""
+    """Return the time of an iteration of a GPU job; `cores` feed each of its GPUs."""
     compute_s = task.gpu_s * work_of(task, shape.workers)
     if not shape.gpus:
         return compute_s * task.on_cpu + sync_s
@@ -217,13 +217,13 @@ def iteration_s(
 
 
 def able(task: Task, cluster: Cluster) -> list[int]:
-    """Return how many GPUs each node has that can hold a job, the largest first."""
+    """Return the number of GPUs of each node that can hold a job, the largest first."""
     sizes = zip(cluster.node_gpus, cluster.node_gpu_memory_gib, strict=True)
     return sorted((gpus for gpus, memory in sizes if memory >= task.memory_gib), reverse=True)
 
 
 def nodes_alone(task: Task, cluster: Cluster) -> int:
-    """Return how many nodes a job is on where the rule puts it on the empty cluster."""
+    """Return the number of nodes of a job where the rule puts it on the empty cluster."""
     rest, nodes = task.gpus, 0
     for gpus in able(task, cluster):
         nodes += rest > 0
@@ -232,9 +232,9 @@ def nodes_alone(task: Task, cluster: Cluster) -> int:
 
 
 def fed_s(task: Task, shape: Shape, speed: float, cluster: Cluster) -> float:
-    """Return the time of an iteration alone, with plenty of cores, as close together as can be.
+    """Return the time of an iteration alone, with plenty of cores, on as few nodes as possible.
 
-    In another shape than the one it asks for a job is taken to find as many nodes of the largest size as it needs.
+    A job in another shape than requested is assumed to have as many of the largest nodes as it needs.
     """
     nodes = math.ceil(shape.gpus / able(task, cluster)[0])
     if shape == task.shape:
@@ -244,7 +244,7 @@ def fed_s(task: Task, shape: Shape, speed: float, cluster: Cluster) -> float:
 
 
 def reference_s(task: Task, cluster: Cluster, physics: Physics) -> float:
-    """Return the time of an iteration alone, with the cores asked, where the rule puts a job on the empty cluster."""
+    """Return the time of an iteration alone, with the requested cores, where the rule puts it on the empty cluster."""
     sync_s = exchange(task, task.shape, nodes_alone(task, cluster), cluster).takes_s(
         physics, 1.0, 1.0, task.cores
     )
@@ -252,14 +252,14 @@ def reference_s(task: Task, cluster: Cluster, physics: Physics) -> float:
 
 
 def pressures(drawn_gbs: Mapping[int, float], physics: Physics, cluster: Cluster) -> dict[int, float]:
-    """Return how many times longer what goes through the memory of each node takes than where nobody else is."""
+    """Return the slowdown of memory traffic on each node."""
     if not physics.bandwidth:
         return dict.fromkeys(drawn_gbs, 1.0)
     return {node: pressure_at(drawn / cluster.bandwidth_gbs, physics) for node, drawn in drawn_gbs.items()}
 
 
 def pressure_at(used: float, physics: Physics) -> float:
-    """Return it where so much of the bandwidth is drawn: on a line from one point to another, then in proportion."""
+    """Return that slowdown at a demanded bandwidth: linear between two points, then proportional."""
     begin, full = physics.pressure_from, physics.pressure_at_full
     if used >= 1:
         return full * used

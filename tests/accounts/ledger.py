@@ -1,4 +1,4 @@
-"""An account of an episode kept from outside, and the laws that it must obey after every event."""
+"""Account of an episode kept from outside, and the laws that it must obey after every event."""
 
 from collections.abc import Callable, Mapping
 from math import inf
@@ -25,10 +25,13 @@ ROUNDING = 1e-9  # of sums of many times
 
 
 class Ledger:
-    """Watch an episode, integrate what is seen between two events, and note the laws that are broken.
+    """Watcher of an episode that integrates what is seen between events and records broken laws.
 
-    broken: when each broken law was seen so first. seconds: (phase, job), spent in each phase.
-    busy_s: GPU-seconds held. present_s: job-seconds present. moves: (clock, action) of all that was applied.
+    broken: first time of each broken law.
+    seconds: (phase, job), spent in each phase.
+    busy_s: GPU-seconds held.
+    present_s: job-seconds present.
+    moves: (clock, action) of all applied actions.
     """
 
     def __init__(self, episode: Episode) -> None:
@@ -45,7 +48,7 @@ class Ledger:
         self.ended = np.full(self.count, np.nan)
 
     def play(self, policy: Policy) -> "Ledger":
-        """Let a policy act to the end of the episode, or till a law is broken."""
+        """Let a policy act to the end of the episode, or until a law is broken."""
         while not self.episode.done and not self.broken and self.advance():
             action: Action | None = None
             while not self.broken and not isinstance(action, Wait):
@@ -64,7 +67,7 @@ class Ledger:
         return self.close()
 
     def apply(self, action: Action) -> None:
-        """Carry out an action, which the view led its maker to believe legal."""
+        """Carry out an action that the view reported as legal."""
         self.moves.append((float(self.state.clock), action))
         if self.episode.why_not(action):
             self.broken["what looks possible is legal"] = float(self.state.clock)
@@ -73,7 +76,7 @@ class Ledger:
             self.look()
 
     def advance(self) -> bool:
-        """Move to the next instant and add up what was seen until then; tell whether there was one."""
+        """Advance to the next instant and integrate what was seen until then; return whether there was one."""
         began, phase = float(self.state.clock), self.phase.copy()
         held = np.count_nonzero(self.episode.view.gpus.first_owner >= 0)
         moved = self.episode.advance()
@@ -85,13 +88,13 @@ class Ledger:
         return moved
 
     def look(self) -> None:
-        """Note every law that does not hold at this moment."""
+        """Record every law that does not hold now."""
         self.note(AT_ANY_MOMENT)
         self.clock = float(self.state.clock)
         self.ended = np.where(np.isnan(self.ended), self.column("finish_s"), self.ended)
 
     def close(self) -> "Ledger":
-        """Note every law about the whole that does not hold, unless the episode was stopped by another."""
+        """Record every law about the whole episode that does not hold, unless another law has stopped it."""
         if not self.broken:
             self.note(AT_THE_END)
         return self
@@ -106,7 +109,7 @@ class Ledger:
         return self.column("phase")
 
     def column(self, name: str) -> np.ndarray:
-        """Return what the record holds of each job."""
+        """Return a field of the record over jobs."""
         return self.state.array(name)[: self.count]
 
     def jct(self) -> np.ndarray:
@@ -117,12 +120,12 @@ class Ledger:
         return np.bincount(owners[owners >= 0], minlength=self.count)
 
     def per_node(self, weights: np.ndarray) -> np.ndarray:
-        """Sum a figure of the GPUs over each node."""
+        """Sum a quantity of the GPUs over each node."""
         view = self.episode.view
         return np.bincount(view.gpus.node, weights, minlength=len(view.nodes.num_gpus))
 
     def of_holder(self, name: str) -> np.ndarray:
-        """Return a figure of the job that holds each GPU, 0 where it is free."""
+        """Return a quantity of the job that holds each GPU, 0 for free GPUs."""
         holder = self.episode.view.gpus.first_owner
         return np.where(holder >= 0, self.jobs[name][holder], 0)
 
@@ -147,7 +150,7 @@ def gang_has_all_or_nothing(ledger: Ledger) -> Any:
 
 
 def reservations_are_for_gpus_being_freed(ledger: Ledger) -> Any:
-    """Who moves pauses itself, and may have all its GPUs waiting already."""
+    """Except reservations of a moving job: it pauses itself, and all GPUs reserved for it may already be free."""
     view, reserved = ledger.episode.view, ledger.phase == RESERVED
     moving = ledger.state.moves[: len(reserved)] > 0
     whole = ledger.gpus_by_job(view.gpus.reserved_for) == (reserved | moving) * ledger.jobs["num_gpus"]

@@ -1,4 +1,4 @@
-"""What may be done, by a second opinion: the rules of actions on a `Fluid`."""
+"""Second opinion on the legality of actions on a `Fluid`."""
 
 import math
 
@@ -8,11 +8,11 @@ from tests.accounts.formulas import Shape, Task, fewest_cores
 from tests.accounts.lives import OPEN, Life, shape_of
 
 LEAST_THROTTLE = 0.1
-MOST_SERVERS = 10
+MAX_SERVERS = 10
 
 
 def is_legal(fluid: Fluid, action: Action) -> bool:
-    """Tell whether an action may be taken now."""
+    """Return whether an action is legal now."""
     if isinstance(action, Wait):
         return may_wait(fluid, action.seconds)
     if not 0 <= action.job < len(fluid.lives):
@@ -34,13 +34,13 @@ def is_legal(fluid: Fluid, action: Action) -> bool:
 
 
 def may_wait(fluid: Fluid, seconds: float | None) -> bool:
-    """Tell whether time may pass: not while nothing is pending and a job could start."""
+    """Return whether time may pass: not if nothing is pending and a job could start."""
     able = any(fluid.lives[job].touched != fluid.instant for job in fluid.ground.those("queued"))
     return (seconds is None or seconds > 0) and (fluid.is_pending() or not able)
 
 
 def may_start(fluid: Fluid, task: Task, placement: Placement) -> bool:
-    """Tell whether a queued job may have what a placement says."""
+    """Return whether a queued job may have this placement."""
     ground, gpus, cores = fluid.ground, placement.gpus, placement.cores
     if not is_sound(fluid, task, placement):
         return False
@@ -56,7 +56,7 @@ def may_start(fluid: Fluid, task: Task, placement: Placement) -> bool:
 
 
 def may_move(fluid: Fluid, job: int, placement: Placement) -> bool:
-    """Tell whether a running job may go on as a placement says: on GPUs that nobody else will hold or inherits."""
+    """Return whether a running job may resume in this placement: on GPUs that no other job will hold or inherits."""
     task, ground = fluid.lives[job].task, fluid.ground
     return (
         task.gpus > 0
@@ -69,7 +69,7 @@ def may_move(fluid: Fluid, job: int, placement: Placement) -> bool:
 
 
 def is_sound(fluid: Fluid, task: Task, placement: Placement) -> bool:
-    """Tell whether a job could ever run so: its shape, GPUs large enough on open nodes, and a sane number of cores."""
+    """Return whether a job could ever run so: its shape, large enough GPUs on open nodes, a valid number of cores."""
     ground, gpus, shape = fluid.ground, placement.gpus, shape_of(task, placement)
     if not (is_shape(task, shape) and is_sane(fluid, task, shape, placement.cores)):
         return False
@@ -82,17 +82,17 @@ def is_sound(fluid: Fluid, task: Task, placement: Placement) -> bool:
 
 
 def is_shape(task: Task, shape: Shape) -> bool:
-    """Tell whether a job can have so many workers and servers, on so many GPUs."""
+    """Return whether a job can have these numbers of workers, servers and GPUs."""
     if not task.gpus:
         return shape == (0, 0, 0)
     if not (shape.gpus in (shape.workers, shape.workers + shape.servers) or (not shape.gpus and task.on_cpu)):
         return False
-    exchange = 1 <= shape.servers <= MOST_SERVERS if task.servers else shape.servers == 0
+    exchange = 1 <= shape.servers <= MAX_SERVERS if task.servers else shape.servers == 0
     return exchange and task.least <= shape.workers <= task.most
 
 
 def is_sane(fluid: Fluid, task: Task, shape: Shape, cores: float | None) -> bool:
-    """Tell whether a job may ever have so many cores for a GPU, or as a whole."""
+    """Return whether a job may ever have this number of cores, per GPU or in total."""
     if cores is None:
         return True
     least = fewest_cores(task, shape)
@@ -104,21 +104,21 @@ def is_sane(fluid: Fluid, task: Task, shape: Shape, cores: float | None) -> bool
 
 
 def is_large(fluid: Fluid, gpu: int, task: Task) -> bool:
-    """Tell whether a GPU is large enough, on a node where jobs may start."""
+    """Return whether a GPU has enough memory, on a node where jobs may start."""
     node = fluid.ground.node_of[gpu]
     large = fluid.cluster.node_gpu_memory_gib[node] >= task.memory_gib
     return large and fluid.ground.closed[node] == OPEN
 
 
 def is_open(fluid: Fluid, gpu: int) -> bool:
-    """Tell whether a GPU can take a job in, now or when those on it have paused."""
+    """Return whether a GPU can accept a job, now or after its jobs have paused."""
     ground = fluid.ground
     room = ground.is_being_freed(gpu) or len(ground.residents(gpu)) < fluid.physics.max_share
     return room and not ground.heirs(gpu)
 
 
 def may_have(fluid: Fluid, life: Life, cores: float) -> bool:
-    """Tell whether a running job may have so many cores."""
+    """Return whether a running job may have this number of cores."""
     task, ground, more = life.task, fluid.ground, cores - life.cores
     if not life.gpus and task.gpus:
         return False

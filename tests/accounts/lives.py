@@ -1,4 +1,4 @@
-"""What has become of each job, who is where, and what is left of GPUs and nodes."""
+"""State of each job, occupancy of GPUs, and free resources of GPUs and nodes."""
 
 import math
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ BOOKS = (
 
 @dataclass
 class Life:
-    """What has become of a job so far; `end` is when its phase ends by itself, unless it runs."""
+    """State of a job; `end` is when its phase ends by itself, unless it runs."""
 
     task: Task
     shape: Shape  # it has, or asks for
@@ -56,11 +56,11 @@ class Life:
 
     @property
     def service(self) -> float:
-        """GPU-seconds that it has run."""
+        """GPU-seconds of running."""
         return self.spent["run area"] + self.spent["lost area"]
 
     def mark(self) -> None:
-        """Remember that it begins to run here."""
+        """Record that it starts running here."""
         self.begun = self.progress, self.spent["run"]
 
 
@@ -73,7 +73,7 @@ def shape_of(task: Task, placement: Placement) -> Shape:
 
 
 class Ground:
-    """The jobs of an episode and the machines that they hold; `closed` tells of each node if jobs may start there."""
+    """Jobs of an episode and the machines that they hold; `closed` is OPEN, DRAINING or DOWN for each node."""
 
     def __init__(self, tasks: list[Task], cluster: Cluster, physics: Physics) -> None:
         self.lives = [Life(task, task.shape) for task in tasks]
@@ -85,7 +85,7 @@ class Ground:
         return [job for job, life in enumerate(self.lives) if life.phase in phases]
 
     def residents(self, gpu: int, *phases: str) -> list[int]:
-        """Return the jobs on a GPU, in these phases if any are named, the oldest first."""
+        """Return the jobs on a GPU, the oldest first, in some phases if given."""
         here = [job for job, life in enumerate(self.lives) if gpu in life.gpus]
         here = [job for job in here if not phases or self.lives[job].phase in phases]
         return sorted(here, key=lambda job: self.lives[job].turn)
@@ -94,7 +94,7 @@ class Ground:
         return [job for job, life in enumerate(self.lives) if life.wanted and gpu in life.wanted.gpus]
 
     def is_being_freed(self, gpu: int, job: int = -1) -> bool:
-        """Tell whether all jobs on a GPU pause, but for one that may be named, and there are some."""
+        """Return whether all jobs on a GPU are pausing, except one that may be given, and there is at least one."""
         here = self.residents(gpu)
         return bool(here) and all(self.lives[k].phase == "pausing" or k == job for k in here)
 
@@ -104,28 +104,28 @@ class Ground:
         return {node: nodes.count(node) for node in nodes}
 
     def nodes_of(self, life: Life) -> set[int]:
-        """Return the nodes of which a job holds something."""
+        """Return the nodes on which a job holds resources."""
         return set(self.on_nodes(life.gpus)) | ({life.node} - {-1})
 
     def memory(self, gpu: int) -> float:
-        """Return what is free of a GPU's memory; below 0 it runs over."""
+        """Return the free memory of a GPU, negative if it overflows."""
         taken = sum(self.lives[job].task.memory_gib for job in self.residents(gpu) if self.lives[job].grown)
         return self.cluster.node_gpu_memory_gib[self.node_of[gpu]] - taken
 
     def free_cores(self, node: int) -> float:
-        """Return the cores of a node that nobody holds."""
+        """Return the cores of a node that no job holds."""
         here = [life.cores for life in self.lives if life.node == node]
         here += [life.cores for life in self.lives for gpu in life.gpus if self.node_of[gpu] == node]
         return self.cluster.node_cores[node] - sum(here)
 
     def spare_cores(self, node: int) -> float:
-        """Return the free cores of a node less one for each GPU that nobody holds."""
+        """Return the free cores of a node minus one for each GPU without a job."""
         held = {gpu for life in self.lives for gpu in life.gpus}
         kept = [gpu for gpu, home in enumerate(self.node_of) if home == node and gpu not in held]
         return self.free_cores(node) - len(kept)
 
     def cores_for(self, placement: Placement) -> float:
-        """Return the cores that a start could get, a GPU; what is kept for empty GPUs goes with them."""
+        """Return the cores per GPU that a start could get, including those kept for empty GPUs."""
         if not placement.gpus:
             return self.spare_cores(placement.node or 0)
         room = []
@@ -135,12 +135,12 @@ class Ground:
         return max(0.0, min(room))
 
     def cores_given(self, task: Task, placement: Placement) -> float:
-        """Return the cores that a start gets, a GPU or as a whole."""
+        """Return the cores that a start gets, per GPU or in total."""
         named = placement.cores if self.physics.cores else None
         return min(named or wanted_cores(task, shape_of(task, placement)), self.cores_for(placement))
 
     def drawn_gbs(self) -> dict[int, float]:
-        """Return the bandwidth that running jobs draw from each node, at full speed."""
+        """Return the bandwidth that running jobs demand on each node, at full speed."""
         drawn = dict.fromkeys(range(self.cluster.num_nodes), 0.0)
         for job in self.those("running"):
             life, task = self.lives[job], self.lives[job].task
@@ -152,7 +152,7 @@ class Ground:
         return drawn
 
     def exchanged_gbs(self, life: Life) -> float:
-        """Return what a job draws for each GPU to exchange, at the speed it would have alone as asked for."""
+        """Return the bandwidth per GPU of a job's exchange, at its undisturbed speed as requested."""
         sync = exchange(life.task, life.shape, len(self.on_nodes(life.gpus)), self.cluster)
         if not sync.host_gb:
             return 0.0

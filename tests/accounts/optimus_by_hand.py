@@ -6,7 +6,7 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.policy import Action
 from gpu_cluster_gym.simulator.speed_model import Speeds
-from gpu_cluster_gym.simulator.vocabulary import CLOSED, MOST_SERVERS, OPEN
+from gpu_cluster_gym.simulator.vocabulary import CLOSED, MAX_SERVERS, OPEN
 from tests.accounts.shape_rounds import Rounds
 from tests.accounts.shapes import Now, Shape, Wish, active, asked, cores_each, cores_feeding, smaller
 
@@ -29,7 +29,7 @@ class Claim(NamedTuple):
     def offers(self, shape: Shape, whole: np.ndarray) -> list["Offer"]:
         """Return a worker more, and a server more, as far as the job can have them and gains."""
         more = [shape._replace(workers=shape.workers + 1)] * (shape.workers < self.most)
-        more += [shape._replace(servers=shape.servers + 1)] * (0 < shape.servers < MOST_SERVERS)
+        more += [shape._replace(servers=shape.servers + 1)] * (0 < shape.servers < MAX_SERVERS)
         now_s = self.seconds[shape.workers][shape.servers]
         saved = [self.iterations * (now_s - self.seconds[each.workers][each.servers]) for each in more]
         takes = [self.need(each) - self.need(shape) for each in more]

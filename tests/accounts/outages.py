@@ -1,4 +1,4 @@
-"""When nodes close and open: drains by the calendar; failures are drawn, so the record is asked when they come."""
+"""Closing and opening of nodes: drains by the calendar; random failures as the record has them."""
 
 import math
 from collections.abc import Sequence
@@ -10,10 +10,11 @@ ROUNDING, HOUR = 1e-6, 3600.0  # s
 
 
 class Outages:
-    """What is due at each node.
+    """Next changes of each node.
 
-    until: when a draining node goes down, or one that is down is up again.
-    fails: when each node fails next; repaired: when one that has just failed is up again, as the record has it.
+    until: when a draining node goes down, or a node that is down comes up.
+    fails: next failure of each node.
+    repaired: end of repair of a node that has just failed, as the record has it.
     """
 
     def __init__(self, physics: Physics, nodes: int, start_s: float) -> None:
@@ -25,11 +26,11 @@ class Outages:
         self.repaired: Sequence[float] = [math.inf] * nodes
 
     def next_time(self, closed: list[int]) -> float:
-        """Return when something happens to a node next."""
+        """Return the time of the next change of any node."""
         return min(self.due(node, now) for node, now in enumerate(closed))
 
     def due(self, node: int, now: int) -> float:
-        """Return when."""
+        """Return the time of each node's next change."""
         match now:
             case 0:
                 return min(self.fails[node], self.drains[node])
@@ -38,7 +39,7 @@ class Outages:
         return self.until[node]
 
     def change(self, node: int, now: int, clock: float) -> int:
-        """Return what becomes of a node for which something is due."""
+        """Return the new state of a node with a due change."""
         if now == DOWN:
             self.until[node] = math.inf
             while self.drains[node] < clock - ROUNDING:

@@ -1,18 +1,18 @@
-"""How fast each job runs beside the others, found anew whenever it is asked for."""
+"""Speed of each job among the others, recomputed at every call."""
 
 from tests.accounts.formulas import crowding, exchange, fed_s, iteration_s, pressures, reference_s
 from tests.accounts.lives import Ground, Life
 
 
 def speeds_of(ground: Ground) -> dict[int, tuple[float, float]]:
-    """Return, for each running job, its progress a second, and the utilisation that its GPUs show."""
+    """Return, for each running job, its progress per second and the utilisation of its GPUs."""
     pressure = pressures(ground.drawn_gbs(), ground.physics, ground.cluster)
     links = busy_links(ground)
     return {job: speed(ground, ground.lives[job], pressure, links) for job in ground.those("running")}
 
 
 def busy_links(ground: Ground) -> dict[int, float]:
-    """Return for each node the sum of the shares of their time that those who cross there would need its links."""
+    """Return for each node the sum of the shares of time for which jobs that cross there need its links."""
     busy = dict.fromkeys(range(ground.cluster.num_nodes), 0.0)
     for job in ground.those("running") if ground.physics.links else ():
         life = ground.lives[job]
@@ -28,7 +28,7 @@ def busy_links(ground: Ground) -> dict[int, float]:
 def speed(
     ground: Ground, life: Life, pressure: dict[int, float], links: dict[int, float]
 ) -> tuple[float, float]:
-    """Return the progress a second, and the utilisation, of a job on nodes of such a pressure and such links."""
+    """Return the progress per second, and the utilisation, of a job under this pressure and link load."""
     task = life.task
     if not task.gpus:
         slower = pressure[life.node] if task.bandwidth_gbs else 1.0
@@ -41,7 +41,7 @@ def speed(
 
 
 def now(ground: Ground, life: Life, pressure: dict[int, float], links: dict[int, float]) -> float:
-    """Return the seconds that a job with workers needs for an iteration."""
+    """Return the current iteration time of a job with workers."""
     spread = ground.on_nodes(life.gpus)
     if not spread:
         sync = exchange(life.task, life.shape, 0, ground.cluster)
@@ -57,7 +57,7 @@ def now(ground: Ground, life: Life, pressure: dict[int, float], links: dict[int,
 
 
 def seconds(ground: Ground, life: Life, crowd: float, pressure: float, crossing: float) -> float:
-    """Return the seconds of an iteration on the GPUs that a job has, at such slowdowns."""
+    """Return the seconds of an iteration on a job's GPUs, with these slowdowns."""
     task, nodes = life.task, len(ground.on_nodes(life.gpus))
     cores = life.cores - life.shape.server_cores if ground.physics.cores else task.cores
     sync = exchange(task, life.shape, nodes, ground.cluster)
@@ -66,6 +66,6 @@ def seconds(ground: Ground, life: Life, crowd: float, pressure: float, crossing:
 
 
 def type_speed(ground: Ground, life: Life) -> float:
-    """Return how fast the slowest of a job's GPUs computes."""
+    """Return the computing speed of a job's slowest GPU."""
     types = [ground.cluster.types[node] for node in ground.on_nodes(life.gpus)]
     return min((life.task.type_speed[name] for name in types), default=1.0)

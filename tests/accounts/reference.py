@@ -1,4 +1,4 @@
-"""A slow, plain simulator of rankings on GPU nodes, with which the compiled core must agree to the bit.
+"""Slow, plain simulator of rankings on GPU nodes, with which the compiled kernel must agree to the bit.
 
 GPUs are exclusive, their speed is constant; times are seconds, memory is GiB.
 """
@@ -15,7 +15,7 @@ HOLDING = ("running", "pausing", "loading")
 
 
 class Node(NamedTuple):
-    """One machine; every GPU of it has `gpu_memory_gib`. Cores never block here."""
+    """A machine; each GPU has `gpu_memory_gib`. Cores are unlimited."""
 
     gpus: int
     gpu_memory_gib: float
@@ -23,7 +23,7 @@ class Node(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What is fixed about a job; `gpu_memory_gib` is its need on each of its GPUs."""
+    """Constants of a job; `gpu_memory_gib` is its need on each of its GPUs."""
 
     submit_s: float
     num_gpus: int
@@ -35,10 +35,11 @@ class Job(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The ranking and how it is carried out; `levels` are limits in GPU-seconds, rising.
+    """A ranking and its parameters; `levels` are limits in GPU-seconds, ascending.
 
-    key: submit, estimate, remaining, remaining_area, level or true_remaining; placement: first_fit, best_fit,
-    spread or pooled; discipline: greedy, strict or easy.
+    key: submit, estimate, remaining, remaining_area, level or true_remaining.
+    placement: first_fit, best_fit, spread or pooled.
+    discipline: greedy, strict or easy.
     """
 
     key: str
@@ -53,7 +54,7 @@ class Rules(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a job: finish_s - submit_s = wait_s + run_s + overhead_s, but for rounding."""
+    """Outcome of a job: finish_s - submit_s = wait_s + run_s + overhead_s, except for rounding."""
 
     start_s: float
     finish_s: float
@@ -76,7 +77,7 @@ def simulate(jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules) -> list[O
 
 @dataclass
 class Progress:
-    """What changes of a job. A phase began at `since` and ends by itself at `end` (inf: it does not)."""
+    """State of a job. A phase began at `since` and ends by itself at `end` (inf: it does not)."""
 
     index: int
     job: Job
@@ -92,12 +93,12 @@ class Progress:
     preemptions: int = 0
 
     def enter(self, phase: str, now: float, end: float) -> None:
-        """Begin a phase."""
+        """Enter a phase."""
         self.phase, self.since, self.end = phase, now, end
 
 
 class Simulation:
-    """The jobs, the nodes and the time, and what happens at one instant."""
+    """Jobs, nodes and time, and the events of an instant."""
 
     def __init__(self, jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules) -> None:
         self.all = [Progress(index, job) for index, job in enumerate(jobs)]
@@ -114,7 +115,7 @@ class Simulation:
                 raise ValueError(f"job has no GPU, no duration, or does not fit the empty cluster: {p.job}")
 
     def those(self, *phases: str) -> list[Progress]:
-        """Return the jobs in any of these phases, by index."""
+        """Return the jobs in any of these phases, in order of index."""
         return [p for p in self.all if p.phase in phases]
 
     def gpus_of(self, *phases: str) -> set[Gpu]:
@@ -131,11 +132,11 @@ class Simulation:
         assert len(self.gpus_of(*HOLDING)) == sum(p.job.num_gpus for p in self.those(*HOLDING))
 
     def estimate(self, p: Progress) -> float:
-        """Return the run time that policies are told."""
+        """Return the run time that policies see."""
         return p.job.estimate_s if self.rules.estimates else p.job.duration_s
 
     def key(self, p: Progress) -> tuple[float, int]:
-        """Return what jobs are sorted by; smaller goes first, equal ones by index."""
+        """Return the sort key of a job, ascending, ties by index."""
         attained = p.attained + (self.now - p.since) if p.phase == "running" else p.attained
         remaining = p.job.duration_s - attained
         if self.rules.estimates:
@@ -227,7 +228,7 @@ class Simulation:
             self.queue(p)
 
     def place(self, job: Job, available: set[Gpu]) -> set[Gpu] | None:
-        """Return the GPUs that the rule gives a job out of `available`, or None if there is no room.
+        """Return the GPUs of `available` that the rule gives a job, or None if it does not fit.
 
         A gang that fits one node is kept on one. A larger one takes entirely available nodes, each time the
         largest that does not exceed what is missing, and one further node by the rule for the rest.
@@ -256,7 +257,7 @@ class Simulation:
         return chosen | set(room[node][:missing])
 
     def walk(self) -> None:
-        """Decide, once, who runs from now on."""
+        """Carry out one scheduling pass."""
         if self.rules.preempt and self.rules.placement == "pooled":
             self.walk_preempting_pooled()
         elif self.rules.preempt:
@@ -277,7 +278,7 @@ class Simulation:
                 return
 
     def start_one_under_easy(self) -> bool:
-        """Start the first job that fits and does not delay the head; tell whether there was one."""
+        """Start the first job that fits and does not delay the head; return whether there was one."""
         head = None
         for p in sorted(self.those("queued"), key=self.key):
             gpus = self.place(p.job, self.free())
@@ -289,7 +290,7 @@ class Simulation:
         return False
 
     def does_not_delay(self, head: Progress, p: Progress, gpus: set[Gpu]) -> bool:
-        """Tell whether `p`, run on `gpus`, ends by the head's shadow time or leaves it room then."""
+        """Return whether `p`, run on `gpus`, ends by the head's shadow time or leaves the head enough GPUs then."""
         ends = {r.index: max(self.now, r.since + self.estimate(r)) for r in self.those("running")}
         for shadow in sorted(set(ends.values())):
             free_then = self.free().union(*(self.all[i].gpus for i, end in ends.items() if end <= shadow))
@@ -299,7 +300,7 @@ class Simulation:
         raise AssertionError("the head does not fit the empty cluster")
 
     def walk_preempting(self) -> None:
-        """In order, grant GPUs: free, else pausing ones too, else any not granted; then pause and start."""
+        """Grant GPUs in order: free ones, else pausing ones too, else any not granted; then pause and start."""
         free, pausing = self.free(), self.gpus_of("pausing")
         granted = self.gpus_of("loading")
         to_pause: list[Progress] = []
@@ -326,7 +327,7 @@ class Simulation:
                 self.start(p, gpus)
 
     def walk_preempting_pooled(self) -> None:
-        """Do the same with counts: who would free the GPUs does not matter, only how many are not granted."""
+        """Do the same with numbers of GPUs, regardless of which jobs would release them."""
         ungranted = len(self.every_gpu) - len(self.gpus_of("loading"))
         to_pause: list[Progress] = []
         to_start: list[Progress] = []

@@ -1,4 +1,4 @@
-"""A second account of what actions do: one cluster in plain Python sets, moved by the same actions."""
+"""Second account of the effects of actions: one cluster in plain Python sets, moved by the same actions."""
 
 import math
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from tests.accounts.reference import Job, Node
 
 @dataclass
 class Fate:
-    """What has become of a job so far; `end` is when its phase ends by itself."""
+    """State of a job; `end` is when its phase ends by itself."""
 
     job: Job
     phase: str = "future"  # a name of simulator.kernel.cluster.layout.PHASES
@@ -24,7 +24,7 @@ class Fate:
 
 
 class Shadow:
-    """The cluster, its jobs, and the time."""
+    """A cluster, its jobs, and the time."""
 
     def __init__(self, jobs: Iterable[Job], nodes: Iterable[Node], tick_s: float) -> None:
         self.fates = [Fate(job) for job in jobs]
@@ -38,7 +38,7 @@ class Shadow:
         return [index for index, fate in enumerate(self.fates) if fate.phase in phases]
 
     def owners(self, kind: str) -> list[int]:
-        """Return the job that holds each GPU (`gpus`), or that it is reserved for (`wanted`), or -1."""
+        """Return the job that holds each GPU (`gpus`), or for which it is reserved (`wanted`), or -1."""
         owner = [-1] * len(self.memory)
         for index, fate in enumerate(self.fates):
             for gpu in getattr(fate, kind):
@@ -55,7 +55,7 @@ class Shadow:
         return [g for g in gpus if holder[g] in going and heir[g] == -1 and self.memory[g] >= need]
 
     def is_legal(self, action: Action) -> bool:
-        """Tell whether an action may be taken now."""
+        """Return whether an action is legal now."""
         match action:
             case Start(index, placement):
                 if index not in self.in_phase("queued") or self.fates[index].touched == self.instant:
@@ -90,7 +90,7 @@ class Shadow:
                 self.wake = self.clock + (seconds or (0.0 if idle and self.in_phase("queued") else math.inf))
 
     def begin_if_free(self, fate: Fate) -> None:
-        """Let a job that has reserved GPUs hold them, if nobody else does."""
+        """Let a job hold its reserved GPUs, if no other job does."""
         if any(fate.wanted & other.gpus for other in self.fates):
             return
         fate.gpus, fate.wanted, fate.touched = fate.wanted, set(), self.instant
@@ -100,7 +100,7 @@ class Shadow:
         self.settle()
 
     def advance(self) -> bool:
-        """Move to the next instant; tell whether there was one."""
+        """Advance to the next instant; return whether there was one."""
         times = [self.wake, *(fate.end for fate in self.fates)]
         times += [fate.job.submit_s for fate in self.fates if fate.phase == "future"]
         if self.in_phase("queued"):
@@ -115,7 +115,7 @@ class Shadow:
         return True
 
     def settle(self) -> None:
-        """End every phase whose time has come, and let those begin who waited for its GPUs."""
+        """End every phase that is due, and start the jobs that waited for its GPUs."""
         for fate in self.fates:
             if fate.end > self.clock:
                 continue

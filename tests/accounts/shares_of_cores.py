@@ -15,7 +15,7 @@ from gpu_cluster_gym.simulator.vocabulary import OPEN
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
 
-LEAST_SHARE = 0.5  # of the cores it asks for, that a CPU job keeps in any case; our choice
+MIN_REMAINING_SHARE = 0.5  # of the cores it asks for, that a CPU job keeps in any case; our choice
 ROUNDING = 1e-6
 
 
@@ -62,7 +62,7 @@ def divide(
     reserve: float,
     *,
     taken: np.ndarray | float = 0.0,
-    least_share: float = LEAST_SHARE,
+    least_share: float = MIN_REMAINING_SHARE,
 ) -> np.ndarray:
     """Return the cores that each running job is to have, in whole numbers.
 

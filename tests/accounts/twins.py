@@ -1,4 +1,4 @@
-"""An episode and a plain account of it, moved together and compared at every instant and after every action."""
+"""An episode and its plain account, moved together and compared at every instant and after every action."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ HELD = ("reserved", *HOLDING)  # has GPUs, or will have
 
 
 def of_those(jobs: list[int], seen: np.ndarray, expected: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Return two columns with nothing but of those jobs."""
+    """Return two columns restricted to these jobs."""
     values = seen.tolist()
     one: list[Any] = [None] * len(expected)
     other = one.copy()
@@ -42,10 +42,11 @@ def of_those(jobs: list[int], seen: np.ndarray, expected: list[Any]) -> tuple[li
 
 
 class Twins:
-    """The two; `differences` are the first that were found.
+    """An episode and its account; `differences` are the first that were found.
 
-    made: how often each kind of action was legal, and was not. crowd: the most jobs seen on one GPU.
-    held_s, doubled_s, idle_s: GPU-seconds of all jobs, of those beside an older one, and of nobody.
+    made: number of legal and illegal actions of each kind.
+    crowd: maximum number of jobs seen on one GPU.
+    held_s, doubled_s, idle_s: GPU-seconds of all jobs, of jobs next to an older one, and of no job.
     """
 
     def __init__(self, work: Workload, levels: tuple[float, ...] = ()) -> None:
@@ -57,7 +58,7 @@ class Twins:
         self.crowd = 0
 
     def play(self, policy: Policy) -> list[str]:
-        """Let a policy act to the end, or until the accounts differ; return how."""
+        """Let a policy act to the end, or until the accounts differ; return the result."""
         while not self.episode.done and self.advance():
             action: Action | None = None
             while not self.differences and not isinstance(action, Wait):
@@ -65,7 +66,7 @@ class Twins:
         return self.differences
 
     def advance(self) -> bool:
-        """Move to the next instant; tell whether there was one and all agrees."""
+        """Advance to the next instant; return whether there was one and the accounts agree."""
         residents, clock = self.episode.view.gpus.num_jobs.copy(), self.episode.view.now
         self.fluid.outages.fails = self.episode.state.fail_at[: self.fluid.cluster.num_nodes].tolist()
         if not self.step():
@@ -84,7 +85,7 @@ class Twins:
         return not self.differences
 
     def step(self) -> bool:
-        """Move the episode to its next instant, and on through those that only rounding keeps apart from it."""
+        """Advance the episode to its next instant, and past instants separated from it only by rounding."""
         states, jobs = self.episode.states, self.episode.jobs
         moved = self.episode.advance()
         states[1] = states[0]
@@ -93,7 +94,7 @@ class Twins:
         return moved
 
     def legal(self, action: Action) -> bool:
-        """Tell whether an action is legal in the episode; note it if it should not be, or should."""
+        """Return whether an action is legal in the episode; record a disagreement with the account."""
         reason = self.episode.why_not(action)
         self.made[type(action), reason is None] += 1
         if (reason is None) != is_legal(self.fluid, action):
@@ -111,7 +112,7 @@ class Twins:
             self.compare()
 
     def compare(self) -> None:
-        """Note where the accounts differ, the first time that they do."""
+        """Record where the accounts differ, the first time that they do."""
         if self.differences:
             return
         if legality.check(self.episode.states, 0, self.episode.jobs):
@@ -125,7 +126,7 @@ class Twins:
                     self.differences.append(f"{where} is {one!r}, expected {other!r}")
 
     def of_jobs(self) -> Columns:
-        """Return what is said of each job."""
+        """Return the compared quantities of each job."""
         state, seen, lives = self.episode.state, self.episode.view.jobs, self.fluid.lives
         here = lives[: len(seen.phase)]
         columns: Columns = {
@@ -157,7 +158,7 @@ class Twins:
         return columns | self.of_shapes(here) | self.of_estimates(here)
 
     def of_shapes(self, here: list[Life]) -> Columns:
-        """Return what is said of what jobs hold, will hold, or ask for."""
+        """Return the compared current, future and requested shapes of jobs."""
         seen = self.episode.view.jobs
         shapes = [shape_of(life.task, life.wanted) if life.wanted else life.shape for life in here]
         shown = [job for job, life in enumerate(here) if life.phase != "done"]
@@ -169,7 +170,7 @@ class Twins:
         }
 
     def of_estimates(self, here: list[Life]) -> Columns:
-        """Return what is said of how long jobs run."""
+        """Return the compared run times."""
         seen = self.episode.view.jobs
         told = [life.task.estimates_s[int(life.predictable)] for life in here]
         exact = "estimates" not in self.work.scenario.parts
@@ -185,7 +186,7 @@ class Twins:
         }
 
     def of_machines(self) -> Columns:
-        """Return what is said of GPUs and nodes."""
+        """Return the compared quantities of GPUs and nodes."""
         ground, outages = self.fluid.ground, self.fluid.outages
         seen, nodes_seen = self.episode.view.gpus, self.episode.view.nodes
         gpus, nodes = range(len(ground.node_of)), range(ground.cluster.num_nodes)

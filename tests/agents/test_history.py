@@ -11,7 +11,7 @@ from benchmarks.history import judged, rms, uses
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents.history import PROFILE_WIDTH, fit, written_down
 from gpu_cluster_gym.simulator.history import nearest
-from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
+from gpu_cluster_gym.simulator.kernel.cluster.readings import TARGET_BUSY_SHARE
 from gpu_cluster_gym.simulator.kernel.union.estimates import PROFILE_WIDTH as WIDTH
 from gpu_cluster_gym.workloads import Scenario, full_trace, named, windows
 from gpu_cluster_gym.workloads._workload import PREDICTORS, predictor
@@ -31,7 +31,7 @@ def drawn(batches: int = 600, each: int = 4) -> pd.DataFrame:
     estimate = run + np.where(good, GOOD_ERROR, BAD_ERROR) * rng.standard_normal(count)
     cores = rng.integers(1, 9, count)
     need = np.array([NEEDS[number] for number in kind.tolist()])
-    share = np.minimum(GOOD * cores / need, 1.0)
+    share = np.minimum(TARGET_BUSY_SHARE * cores / need, 1.0)
     known = {
         "window": batch % 2,
         "batch": batch,
@@ -42,7 +42,7 @@ def drawn(batches: int = 600, each: int = 4) -> pd.DataFrame:
         "good_at_first": good,
         "good_at_last": good,
         "share": share,
-        "need": np.log(np.maximum(GOOD * cores / share, 1.0)),
+        "need": np.log(np.maximum(TARGET_BUSY_SHARE * cores / share, 1.0)),
     }
     profile = {name: kind + 0.01 * rng.standard_normal(count) for name in PROFILE_WIDTH}
     return pd.DataFrame(known | profile)

@@ -1,14 +1,14 @@
-"""Files that no trace should be: each with the line and column that its error must name."""
+"""Invalid trace files, each with the line and column that its error must name."""
 
 import gzip
 from typing import NamedTuple
 
 HEADER = "job_id,submit_s,num_gpus,duration_s"
-GOOD = f"{HEADER}\na,0,1,60\nb,30,2,3600\nc,45.5,1,7.25\n"
+TARGET_BUSY_SHARE = f"{HEADER}\na,0,1,60\nb,30,2,3600\nc,45.5,1,7.25\n"
 
 
 class Bad(NamedTuple):
-    """A file's content, where its error is, and a word that the error must hold."""
+    """Content of a file, the position of its error, and a word that the message must contain."""
 
     case: str
     content: bytes
@@ -23,14 +23,14 @@ def csv(case: str, text: str, line: int | None, column: str | None, word: str) -
 
 
 def row(case: str, text: str, column: str, word: str = "expected") -> Bad:
-    """Return two good rows and then a bad one, in the columns of the header and `column` if it is another."""
+    """Return two valid rows and then an invalid one, in the columns of the header, plus `column` if new."""
     extra = "" if column in HEADER else f",{column}"
     good = {"kind": ",gpu", "cpu_cores": ",4", "predictable_from": ",0.5", "user": ",u"}.get(column, ",1")
     lines = [f"a,0,1,60{good if extra else ''}", f"b,30,2,3600{good if extra else ''}", text]
     return csv(case, "\n".join([HEADER + extra, *lines]) + "\n", 4, column, word)
 
 
-GZIPPED = gzip.compress(GOOD.encode() * 50)
+GZIPPED = gzip.compress(TARGET_BUSY_SHARE.encode() * 50)
 
 BAD_CSV = [
     Bad("empty", b"", 1, None, "an empty file"),
@@ -38,12 +38,24 @@ BAD_CSV = [
     csv("header only", f"{HEADER}\n", None, None, "no jobs"),
     csv("no header", "a,0,1,60\nb,30,2,3600\n", 1, "job_id", "a column named job_id"),
     csv("a column missing", "job_id,submit_s,duration_s\na,0,60\n", 1, "num_gpus", "a column named num_gpus"),
-    csv("a column misspelt", GOOD.replace("duration_s", "durations"), 1, "duration_s", "durations"),
-    csv("blanks in the header", GOOD.replace(",num_gpus", ", num_gpus"), 1, "num_gpus", "' num_gpus"[1:]),
+    csv(
+        "a column misspelt",
+        TARGET_BUSY_SHARE.replace("duration_s", "durations"),
+        1,
+        "duration_s",
+        "durations",
+    ),
+    csv(
+        "blanks in the header",
+        TARGET_BUSY_SHARE.replace(",num_gpus", ", num_gpus"),
+        1,
+        "num_gpus",
+        "' num_gpus"[1:],
+    ),
     csv("a column twice", f"{HEADER},num_gpus\na,0,1,60,1\n", 1, "num_gpus", "2 columns"),
     csv("an unknown column twice", f"{HEADER},x,x\na,0,1,60,1,1\n", 1, "x", "2 columns"),
-    csv("separated by semicolons", GOOD.replace(",", ";"), 1, "job_id", "job_id;submit_s"),
-    csv("separated by tabs", GOOD.replace(",", "\t"), 1, "job_id", "only"),
+    csv("separated by semicolons", TARGET_BUSY_SHARE.replace(",", ";"), 1, "job_id", "job_id;submit_s"),
+    csv("separated by tabs", TARGET_BUSY_SHARE.replace(",", "\t"), 1, "job_id", "only"),
     csv("a row too short", f"{HEADER}\na,0,1,60\nb,30,2\n", 3, None, "3 fields"),
     csv("a row too long", f"{HEADER}\na,0,1,60\nb,30,2,3600,7\n", 3, None, "5 fields"),
     csv("all rows shifted by a comma", f"{HEADER}\na,0,1,60,\nb,30,2,3600,\n", 2, None, "5 fields"),
@@ -96,11 +108,11 @@ BAD_CSV = [
     row("more servers than a job may have", "c,45,1,60,11", "servers", "parameter servers from 0 to 10"),
     row("a share above one", "c,45,1,60,1.5", "predictable_from", "a share from 0 to 1"),
     row("a negative memory", "c,45,1,60,-1", "gpu_memory_gib", "a number of GiB >= 0"),
-    Bad("Latin-1", GOOD.replace("b,", "bé,").encode("latin-1"), 3, None, "UTF-8"),
-    Bad("UTF-16", GOOD.encode("utf-16"), 1, None, "UTF-8"),
+    Bad("Latin-1", TARGET_BUSY_SHARE.replace("b,", "bé,").encode("latin-1"), 3, None, "UTF-8"),
+    Bad("UTF-16", TARGET_BUSY_SHARE.encode("utf-16"), 1, None, "UTF-8"),
     Bad("a zip file by another name", b"PK\x03\x04\xff\xfe\x00", 1, None, "UTF-8"),
     Bad("gzip not called so", GZIPPED, 1, None, "UTF-8"),
-    Bad("text called gzip", GOOD.encode(), None, None, "a complete gzip file", "jobs.csv.gz"),
+    Bad("text called gzip", TARGET_BUSY_SHARE.encode(), None, None, "a complete gzip file", "jobs.csv.gz"),
     Bad("gzip cut short", GZIPPED[:-20], None, None, "a complete gzip file", "jobs.csv.gz"),
     Bad(
         "gzip with a wrong bit", GZIPPED[:40] + b"\xff\xff" + GZIPPED[42:], None, None, "gzip", "jobs.csv.gz"
@@ -122,7 +134,7 @@ def log(case: str, text: str, line: int | None, column: str | None, word: str) -
 
 
 def changed(case: str, old: str, new: str, column: str | None, word: str) -> Bad:
-    """Return a log whose second job, in its line 5, has a flaw."""
+    """Return a log whose second job, in line 5, has an error."""
     other = JOB.replace("j1", "j2").replace(old, new)
     assert other != JOB.replace("j1", "j2")
     return log(case, f"[\n{JOB},\n{other}]", 5, column, word)
@@ -131,7 +143,7 @@ def changed(case: str, old: str, new: str, column: str | None, word: str) -> Bad
 BAD_LOG = [
     log("empty", "", 1, None, "the end of the file"),
     log("no array", JOB, 1, None, "'{'"),
-    log("a CSV", GOOD, 1, None, "'j'"),
+    log("a CSV", TARGET_BUSY_SHARE, 1, None, "'j'"),
     log("an array of numbers", "[1, 2]", 1, None, "'1'"),
     log("an array cut short", f"[{JOB}", 3, None, "the end of the file"),
     log("a job cut short", f"[{JOB[:-5]}", 3, None, "no JSON"),

@@ -1,4 +1,4 @@
-"""Scripts of actions, to play timelines worked by hand. A job asks for one core a GPU unless said."""
+"""Scripts of actions for timelines worked by hand. A job asks for one core per GPU by default."""
 
 from typing import Any
 
@@ -43,13 +43,13 @@ Lines = dict[int, list[Action]]  # what is done at which second
 
 
 class Script:
-    """A policy that does what is written when it is written."""
+    """Policy that carries out given actions at given times."""
 
     def __init__(self, lines: Lines) -> None:
         self.lines = sorted((time, list(actions)) for time, actions in lines.items())
 
     def __call__(self, view: View) -> Action:
-        """Take the next action that is due, or wait for it."""
+        """Return the next action that is due, or wait for it."""
         while self.lines and not self.lines[0][1]:
             self.lines.pop(0)
         if not self.lines:
@@ -66,7 +66,7 @@ def played(
     physics: str = SHARED,
     **choices: Any,
 ) -> pd.DataFrame:
-    """Return the results of jobs started as written; `tests/accounts/fluid.py` must agree throughout."""
+    """Return the results of jobs started by a script; `tests/accounts/fluid.py` must agree throughout."""
     work = workload(table_of(*jobs), cluster, physics=physics, **(SUDDEN | choices))
     twins = Twins(work)
     assert twins.play(Script(lines)) == []
@@ -74,7 +74,7 @@ def played(
 
 
 def booked(results: pd.DataFrame, job: int, names: str) -> Any:
-    """Return some columns of a job, of about these values."""
+    """Return some columns of a job with approximately these values."""
     return pytest.approx([float(results[name].iloc[job]) for name in names.split()])
 
 

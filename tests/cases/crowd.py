@@ -1,4 +1,4 @@
-"""A trace file in which jobs queue for two nodes, long enough to be parted, and agents that learn on it."""
+"""Trace file in which jobs queue for two nodes, long enough to be split, and agents that learn on it."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -52,7 +52,7 @@ def crowded(folder: Path) -> Scenario:
 
 
 def env_of(scenario: Scenario, training: Training = TINY, **choices: Any) -> GPUClusterEnv:
-    """Return the environment in which an agent is trained, on as many windows as it validates on."""
+    """Return the environment in which an agent is trained, on as many windows as it is validated on."""
     usual = {"split": "validation", "count": training.validation_windows}
     return GPUClusterEnv(asdict(scenario), **(training.environment() | usual | choices))
 
@@ -60,13 +60,13 @@ def env_of(scenario: Scenario, training: Training = TINY, **choices: Any) -> GPU
 def batch_of(
     scenario: Scenario, count: int = 1, training: Training = TINY, **choices: Any
 ) -> GPUClusterVectorEnv:
-    """Return so many of them, which do not begin anew by themselves."""
+    """Return a number of these environments, without automatic reset."""
     usual = {"split": "validation", "count": training.validation_windows, "autoreset": "Disabled"}
     return GPUClusterVectorEnv(count, asdict(scenario), **(training.environment() | usual | choices))
 
 
 def opinionated(training: Training = TINY, seed: int = 0, *, sure: float = 30.0) -> SlotNetwork:
-    """Return a network whose residual is random, of a size, so that it often disagrees with the base policy."""
+    """Return a network with a random residual of this size, so that it often disagrees with the base policy."""
     torch.manual_seed(seed)
     network = new_network(training)
     assert isinstance(network, SlotNetwork)

@@ -1,7 +1,7 @@
-"""What is played once before the tests begin, by two processes, so that the kernel is compiled before there are more.
+"""Warm-up before the tests: two processes compile the kernel before more processes start.
 
-`python -m tests.cases.first backwards` is the other process: it comes from the far end, and each finds on disk what the
-other has compiled.
+`python -m tests.cases.first backwards` is the other process: it starts from the far end, and each finds on disk
+what the other has compiled.
 """
 
 import subprocess
@@ -42,19 +42,19 @@ KINDS = (
 
 
 def episode(**choices: Any) -> Episode:
-    """Return a small episode in which all can happen."""
+    """Return a small episode in which all kinds of events occur."""
     return workload(mixed_table(np.random.default_rng(0), 20), **OUTAGES | choices).episode()
 
 
 def play_ranking(ranking: Ranking) -> None:
-    """Carry out a ranking at once, step by step, and with an account of it."""
+    """Carry out a ranking at once, step by step, and with an account."""
     run(ranking, episode())
     run(ranking, episode(), step_by_step=True)
     run(ranking, episode(), account=Account())
 
 
 def play_policy(name: str) -> None:
-    """Let a policy act; step by step too where it would run whole."""
+    """Let a policy act, also step by step if it would run compiled."""
     policy = baselines.load(name)
     run(made := baselines.make(policy), episode(), oracle=True)
     if isinstance(made, RunsWhole):
@@ -62,7 +62,7 @@ def play_policy(name: str) -> None:
 
 
 def play_whims() -> None:
-    """Make every kind of move, without sense, and hold the record against its laws."""
+    """Make random moves of every kind, and check the record against the invariants."""
     chosen = episode()
     run(Whims(lambda action: chosen.why_not(action) is None, seed=0, moves=250), chosen, account=Account())
     assert legality.check(chosen.states, 0, chosen.jobs) == 0
@@ -77,7 +77,7 @@ def play_agent(observation: str, action: str, reward: str) -> None:
 
 
 def ask() -> None:
-    """Ask what is asked of an episode beside moves; prepare one on many machines."""
+    """Call the remaining queries of an episode; prepare one on many machines."""
     chosen = episode()
     lower_bound(chosen)
     calls.rollout(episode().states, 0, episode().jobs, 60.0)
@@ -90,7 +90,7 @@ def ask() -> None:
 
 
 def play_batch(action: str) -> None:
-    """Take some steps of environments on the rule, with a policy that steers it beside them."""
+    """Take some steps of environments on the rule, and of a steering policy."""
     batch = gymnasium.make_vec(
         "GPUCluster-mixed-v2", num_envs=2, action=action, count=2, scenario={"jobs": 40}
     )
@@ -110,15 +110,15 @@ PLAYS: tuple[Callable[[], None], ...] = (
 
 
 def play(*, backwards: bool = False) -> None:
-    """Play all, from the first or from the last."""
+    """Play everything, from the first or from the last."""
     for each in reversed(PLAYS) if backwards else PLAYS:
         each()
 
 
 def compile_all() -> None:
-    """Have all compiled: by this process, and by another one from the far end where nothing is there yet.
+    """Compile everything: in this process, and in another one from the far end if the cache is empty.
 
-    A file beside what is compiled says that all of this has been played: then there is nothing to do.
+    A file next to the compiled code says that everything has been played; then there is nothing to do.
     """
     played = CACHE / f"played-{sha256(Path(__file__).read_bytes()).hexdigest()[:16]}"
     if played.exists():

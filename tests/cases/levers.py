@@ -1,4 +1,4 @@
-"""Two or three jobs on one or two GPUs that can share, change their shape or do without, at random."""
+"""Two or three random jobs on one or two GPUs that can share, change their shape or run without GPUs."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def work(*rows: tuple[float, int, float], **fields: object) -> np.ndarray:
     jobs["submit_s"], jobs["num_gpus"], jobs["duration_s"] = zip(*rows, strict=True)
     jobs["profiled_duration_s"] = jobs["predicted_duration_s"] = jobs["duration_s"]
     jobs["min_workers"] = jobs["max_workers"] = jobs["num_gpus"]
-    jobs["gpu_s"], jobs["duty"], jobs["crash_at"], jobs["cores_each"] = 1.0, 1.0, 1.0, 1.0
+    jobs["gpu_s"], jobs["gpu_utilization"], jobs["crash_at"], jobs["cores_each"] = 1.0, 1.0, 1.0, 1.0
     jobs["type_speed"] = 1.0
     for name, value in fields.items():
         jobs[name] = value
@@ -30,13 +30,13 @@ def work(*rows: tuple[float, int, float], **fields: object) -> np.ndarray:
 
 
 def _among(rng: np.random.Generator, jobs: np.ndarray, share: float) -> np.ndarray:
-    """Draw which of the jobs with GPUs have something, that none has in every other episode."""
+    """Draw which of the GPU jobs have a property, which none has in every other episode."""
     drawn: np.ndarray = (rng.random(len(jobs)) < share * rng.integers(2)) & (jobs["num_gpus"] > 0)
     return drawn
 
 
 def _meeting(rng: np.random.Generator, numbers: tuple[float, ...], *, cores: bool, typed: bool) -> Physics:
-    """Return how jobs slow one another by these numbers, in a form that is drawn."""
+    """Return interference parameters with these values, in a random form."""
     share, contention, loss = numbers
     form = rng.choice(["excess", "turns"])
     return Physics(
@@ -51,7 +51,7 @@ def _meeting(rng: np.random.Generator, numbers: tuple[float, ...], *, cores: boo
 
 
 def some(seed: int, count: int) -> Episode:
-    """Return an episode of so many jobs with some of the levers."""
+    """Return an episode of this number of jobs with some of the levers."""
     rng = np.random.default_rng(seed)
     cluster = CLUSTERS[rng.integers(len(CLUSTERS))]
     most, on_gpu = cluster.num_gpus, rng.random(count) < 0.9
@@ -59,7 +59,7 @@ def some(seed: int, count: int) -> Episode:
     jobs = work(*zip(rng.integers(0, 4, count), gpus, rng.integers(1, 10, count), strict=True))
     jobs = jobs[np.argsort(jobs["submit_s"], kind="stable")]
     gpus = jobs["num_gpus"]
-    jobs["duty"] = rng.choice([0.2, 0.5, 0.8, 1.0], count)
+    jobs["gpu_utilization"] = rng.choice([0.2, 0.5, 0.8, 1.0], count)
     jobs["gpu_memory_gib"] = rng.choice([1.0, 7.0, 9.0], count) * (gpus > 0)
     jobs["sync_gb"] = rng.choice([0.0, 0.001, 2.0], count) * (gpus > 0)
     elastic = _among(rng, jobs, 0.5)
@@ -77,7 +77,7 @@ def some(seed: int, count: int) -> Episode:
     drawn = rng.integers(1, 4), rng.choice([0.0, 0.48, 1.0, 2.0]), rng.choice([0.0, 0.04, 0.3])
     numbers = tuple(float(number) for number in drawn)
     add_turns(jobs)
-    jobs["grip"] = rng.choice([0.5, 1.0, 2.0], count)
+    jobs["interference_hold"] = rng.choice([0.5, 1.0, 2.0], count)
     jobs["startup_s"] = rng.choice([0.0, 2.0], count) * _among(rng, jobs, 0.6)
     physics = _meeting(rng, numbers, cores=cores, typed=len(set(cluster.types)) > 1)
     return Episode(jobs, cluster, exact=True, physics=physics, placement="first_fit")

@@ -1,4 +1,4 @@
-"""Jobs that slow one another, as tables; and a policy without sense that shares, resizes and throttles."""
+"""Tables of interfering jobs, and a random policy that shares, resizes and throttles."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -64,7 +64,7 @@ def mixed_table(rng: np.random.Generator, count: int, *, cpu_share: float = 0.25
 
 
 def elastic(rng: np.random.Generator, gpus: np.ndarray) -> dict[str, Any]:
-    """Draw the shapes that jobs can have, how they scale, and when they fail by themselves."""
+    """Draw the shapes of jobs, how they scale, and when they fail by themselves."""
     count = len(gpus)
     return {
         "servers": np.where((gpus > 0) & (rng.random(count) < 0.5), rng.integers(1, 4, count), 0),
@@ -86,7 +86,7 @@ def workload(table: pd.DataFrame, cluster: Cluster = SMALL, **choices: Any) -> W
 
 
 class Whims:
-    """A policy without sense: legal moves drawn at random; `refused` are the illegal ones that it thought of."""
+    """Random policy: legal moves drawn at random; `refused` are the illegal moves that it considered."""
 
     def __init__(self, legal: Callable[[Action], bool], seed: int, moves: int = 10**9) -> None:
         self.legal, self.rng, self.moves = legal, np.random.default_rng(seed), moves
@@ -94,7 +94,7 @@ class Whims:
         self.instant = -1
 
     def __call__(self, view: View) -> Action:
-        """Make some moves at this instant, then wait; after so many moves in all, be sensible."""
+        """Make some moves at this instant, then wait; after a number of moves in all, be sensible."""
         if self.moves <= 0:
             return sensible(view)
         self.moves -= 1
@@ -109,7 +109,7 @@ class Whims:
         return wait if self.legal(wait) else sensible(view)
 
     def idea(self, view: View) -> Action:
-        """Return some action, of which many are illegal."""
+        """Return some action, which is often illegal."""
         rng, seen = self.rng, len(view.jobs.phase)
         kind, running = rng.random(), view.running
         some = int(rng.choice(running)) if len(running) and rng.random() < 0.9 else int(rng.integers(seen))
@@ -146,7 +146,7 @@ class Whims:
         return Placement(tuple(rng.choice(gpus, count, replace=False).tolist()), cores, None, named, servers)
 
     def some_shape(self, view: View, job: int) -> tuple[int | None, int | None]:
-        """Return some numbers of workers and servers, None for those asked for."""
+        """Return some numbers of workers and servers, None for those requested."""
         rng = self.rng
         if rng.random() < 0.4:
             return None, None
@@ -157,18 +157,18 @@ class Whims:
 
 
 class Later:
-    """One policy for so many instants, then another."""
+    """One policy for a number of instants, then another."""
 
     def __init__(self, first: Policy, then: Policy, instants: int) -> None:
         self.first, self.then, self.instants = first, then, instants
 
     def __call__(self, view: View) -> Action:
-        """Ask the one whose turn it is."""
+        """Call the current policy."""
         return self.first(view) if view.instant <= self.instants else self.then(view)
 
 
 def sensible(view: View) -> Action:
-    """Start who fits on GPUs of its own, first come, first served; else wait."""
+    """Start the jobs that fit on exclusive GPUs, first come, first served; else wait."""
     for job in view.startable.tolist():
         if placement := view.place(job):
             return Start(job, placement)
@@ -197,7 +197,7 @@ USUAL: dict[str, Any] = {
 
 
 def table_of(*jobs: dict[str, Any]) -> pd.DataFrame:
-    """Return jobs, of which only what is odd about them is said; a job asks for one core a GPU."""
+    """Return jobs with these columns and defaults for all others; a job asks for one core per GPU."""
     rows: list[dict[str, Any]] = [USUAL | {"job_id": f"j{number}"} | job for number, job in enumerate(jobs)]
     for row in rows:
         row.setdefault("cpu_cores", max(1, int(row["num_gpus"])))

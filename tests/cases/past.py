@@ -31,6 +31,6 @@ def load_of(folder: Path, table: pd.DataFrame, history: History | None = HISTORY
 
 
 def with_cells(cores: float) -> History:
-    """Return a history in which all jobs are thought to need so many cores."""
+    """Return a history in which all jobs are believed to need this number of cores."""
     cell = (0.0, 0.0, 0.0, 0.0, float(np.log(cores)), 5.0)
     return replace(HISTORY, alike=0.1, spread=0.5, cells=(cell,))

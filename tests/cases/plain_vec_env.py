@@ -1,4 +1,4 @@
-"""What a VecEnv of a test has to have besides what it is for."""
+"""Base class of test VecEnvs with the methods that the interface requires."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnv
 
 
 class PlainVecEnv(VecEnv):
-    """Nothing to close, nothing to draw, nothing to set, in no wrapper."""
+    """VecEnv without anything to close, render or set, in no wrapper."""
 
     render_mode = None
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         return [getattr(self, attr_name)] * self.num_envs

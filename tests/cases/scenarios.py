@@ -1,4 +1,4 @@
-"""Small workloads, a policy without sense, and the compiled core behind the signature of the plain reference."""
+"""Small workloads, a random policy, and the compiled kernel behind the signature of the plain reference."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ MIXED = tuple(Node(gpus, memory, 6 * gpus) for gpus in (8, 4, 2, 1) for memory i
 
 
 def jobs_array(jobs: Sequence[Job], rules: Rules) -> np.ndarray:
-    """Return the kernel's array of the reference's jobs, with the physics that the rules switch off left out."""
+    """Return the kernel's array of the reference's jobs, without the physics that the rules switch off."""
     array = np.zeros(len(jobs), JOB)
     array["cores_each"] = 0.7 * (1 + np.arange(len(jobs)) % 4)  # of six a GPU; sums are rounded
     each = Job(*np.array(jobs, float).reshape(-1, len(Job._fields)).T)
@@ -41,7 +41,7 @@ def ranking_of(rules: Rules) -> Ranking:
 
 
 def episode_of(jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules) -> Episode:
-    """Return a fresh episode of the reference's jobs under the scenario's part of the rules."""
+    """Return a new episode of the reference's jobs under the scenario's part of the rules."""
     return Episode(
         jobs_array(jobs, rules),
         cluster_of(nodes),
@@ -53,7 +53,7 @@ def episode_of(jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules) -> Epis
 
 
 def outcomes(episode: Episode) -> list[Outcome]:
-    """Return what became of each job of an episode that is over."""
+    """Return the outcome of each job of a finished episode."""
     state = episode.state
     fields = (
         state.start_s,
@@ -70,7 +70,7 @@ def outcomes(episode: Episode) -> list[Outcome]:
 def compiled(
     jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules, *, step_by_step: bool = False
 ) -> list[Outcome]:
-    """Simulate with the compiled core."""
+    """Simulate with the compiled kernel."""
     episode = episode_of(jobs, nodes, rules)
     return outcomes(run(ranking_of(rules), episode, step_by_step=step_by_step, oracle=True))
 
@@ -84,7 +84,7 @@ def random_jobs(
     grid_s: float = 10.0,
     costs: bool = True,
 ) -> list[Job]:
-    """Draw jobs that `MIXED` can hold, on a coarse grid of times so that many tie; half of them pay for a pause."""
+    """Draw jobs that `MIXED` can hold, on a coarse grid of times so that many tie; half of them have pause costs."""
     sizes = rng.choice([1, 2, 3, 4, 6, 8, 12, 16], count, p=[0.4, 0.2, 0.05, 0.15, 0.05, 0.09, 0.03, 0.03])
     memory = rng.choice([0.0, 8.0, 12.0, 16.0, 24.0], count, p=[0.1, 0.4, 0.2, 0.2, 0.1])
     memory[sizes > 15] = 12.0  # the nodes with large GPUs have fifteen
@@ -99,7 +99,7 @@ def random_jobs(
 
 
 def usable_gpus(view: View, job: int) -> np.ndarray:
-    """Return the GPUs, free or being freed, that a job could be started on."""
+    """Return the GPUs, free or being freed, on which a job could be started."""
     holders = view.gpus.first_owner
     going = np.isin(holders, view.pausing) | (holders < 0)
     return np.flatnonzero(
@@ -110,14 +110,14 @@ def usable_gpus(view: View, job: int) -> np.ndarray:
 
 
 class Restless:
-    """A policy without sense: it starts, reserves, preempts and waits at random, always legally."""
+    """Random policy: it starts, reserves, preempts and waits at random, always legally."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.instant = -1
 
     def __call__(self, view: View) -> Action:
-        """Make one of a few moves at this instant, or wait; never let the last active job be paused."""
+        """Make one of a few moves at this instant, or wait; never pause the last active job."""
         if view.instant != self.instant:
             self.instant, self.paused, self.left = view.instant, set[int](), int(self.rng.integers(5))
         active = len(view.running) + len(view.loading) + len(view.pausing)

@@ -1,4 +1,4 @@
-"""A job table that several tests start from."""
+"""Job table from which several tests start."""
 
 from typing import Any
 

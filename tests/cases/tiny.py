@@ -1,4 +1,4 @@
-"""A few jobs that queue for two nodes, as a trace file, and the environment on them."""
+"""A few jobs that queue for two nodes, as a trace file, and an environment on them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ COUNT = 32  # jobs
 
 
 class Seen(NamedTuple):
-    """What a step, or a reset, gave."""
+    """Result of a step or a reset."""
 
     observation: Any
     reward: float
@@ -77,7 +77,7 @@ def scenario(folder: Path, table: pd.DataFrame | None = None, **fields: Any) -> 
 
 
 def make(chosen: dict[str, Any], **choices: Any) -> GPUClusterEnv:
-    """Return the environment, without the wrappers of `gymnasium.make`; its slots hold all jobs unless said."""
+    """Return the environment, without the wrappers of `gymnasium.make`; its slots hold all jobs by default."""
     wanted = {"queue_slots": COUNT, "running_slots": COUNT} | choices
     env = gymnasium.make("GPUCluster-v2", scenario=chosen, **wanted).unwrapped
     assert isinstance(env, GPUClusterEnv)
@@ -85,7 +85,7 @@ def make(chosen: dict[str, Any], **choices: Any) -> GPUClusterEnv:
 
 
 def wander(env: GPUClusterEnv, seed: int = 0) -> Iterator[Seen]:
-    """Take random legal actions until the episode ends; yield what is seen at its start and after each step."""
+    """Take random legal actions until the episode ends; yield the results of reset and of each step."""
     rng = np.random.default_rng(seed)
     observation, info = env.reset(seed=seed)
     over, reward = False, 0.0

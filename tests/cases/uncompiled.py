@@ -1,4 +1,4 @@
-"""What the compiled kernel does, done by Python itself."""
+"""Results of kernel functions run without the compiler."""
 
 import json
 import os
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def with_the_compiler_off(function: Callable[..., Any], *args: Any) -> Any:
-    """Return what a function of a module returns there, for arguments that JSON holds, by way of JSON."""
+    """Return the result of a module's function without the compiler; arguments and result pass through JSON."""
     code = (
         f"import json, sys, numba; from {function.__module__} import {function.__qualname__} as asked;"
         "assert numba.config.DISABLE_JIT; print(json.dumps(asked(*json.loads(sys.argv[1]))))"

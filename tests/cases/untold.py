@@ -1,4 +1,4 @@
-"""What no scheduler is told of jobs that have not ended, and other truths in its place."""
+"""Truths about unfinished jobs that no scheduler may see, and alternative truths."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import CHARGED, JOB, RUNNIN
 TOLD = {
     *("submit_s", "num_gpus", "servers", "min_workers", "max_workers", "user", "deadline_s", "request_class"),
     *("profiled_duration_s", "profiled_memory_gib", "profiled_active_ms", "profiled_idle_ms"),
-    *("profiled_push", "pause_s", "load_s", "startup_s", "cores_each", "type_speed", "fitted"),
+    *("profiled_interference", "pause_s", "load_s", "startup_s", "cores_each", "type_speed", "fitted"),
 }
 """What a job asks for, what is profiled of it, what is known of its kind; all else is untold."""
 
 
 def change(jobs: np.ndarray, s: Any, factor: float) -> None:
-    """Multiply all that is untold of the jobs that have not ended, given the state in which they are."""
+    """Multiply all hidden values of the unfinished jobs, given their state."""
     count = len(jobs)
     left, predictable = np.isnan(s.finish_s[:count]), s.predictable[:count] > 0
     shown = {

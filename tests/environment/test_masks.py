@@ -9,7 +9,7 @@ from gpu_cluster_gym.envs.env import GPUClusterEnv
 from gpu_cluster_gym.envs.task import SCRATCH
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster import legality
-from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import LEAST_RUN
+from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import MIN_RUN_S
 from gpu_cluster_gym.simulator.kernel.slots.stepping import RULES
 from gpu_cluster_gym.simulator.policy import Preempt, Start, Wait
 from tests.cases import tiny
@@ -30,7 +30,7 @@ def may_start(env: GPUClusterEnv, job: int, rule: int) -> bool:
 def may_pause(env: GPUClusterEnv, job: int) -> bool:
     """Ask the episode whether a job may be paused, which an agent may do after a minute and if somebody waits."""
     view = env.episode.view
-    lately = view.now - view.jobs.phase_began_s[job] < LEAST_RUN
+    lately = view.now - view.jobs.phase_began_s[job] < MIN_RUN_S
     return bool(len(view.queue)) and not lately and env.episode.why_not(Preempt(job)) is None
 
 

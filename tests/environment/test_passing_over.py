@@ -96,7 +96,7 @@ def test_primitives_are_their_moves_and_what_is_passed_over(
         while not (plain.done or has_a_choice(plain, slots)):
             to_the_next_instant(plain, slots)
         seen, _, done, _, _ = env.step(number)
-        for field in ("clock", "instant", "present_seconds", "num_begun", "num_pauses"):
+        for field in ("clock", "instant", "present_seconds", "num_starts", "num_pauses"):
             assert env.episode.state[field] == plain.state[field]
         assert env.episode.state.phase.tolist() == plain.state.phase.tolist()
         assert done == plain.done

@@ -15,7 +15,7 @@ from gpu_cluster_gym.envs.actions.elastic import CHANGES, TURNS, Elastic, turned
 from gpu_cluster_gym.envs.env import GPUClusterEnv
 from gpu_cluster_gym.envs.slots import PartialAction, Shape
 from gpu_cluster_gym.simulator.kernel.cluster import legality
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MOST_SERVERS, SERVER_CORES
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SERVERS, SERVER_CORES
 from gpu_cluster_gym.simulator.policy import Preempt, Wait
 from gpu_cluster_gym.simulator.view import View
 from tests.cases import tiny
@@ -75,7 +75,7 @@ def wholes(partial: PartialAction, view: View) -> Iterator[PartialAction]:
     """Yield all that the partial action can become, legal or not."""
     job, gpus = partial.job, len(view.gpus.first_owner)
     workers = range(int(view.jobs.min_workers[job]), int(view.jobs.max_workers[job]) + 1)
-    servers = range(1, MOST_SERVERS + 1) if view.jobs.servers[job] else [0]
+    servers = range(1, MAX_SERVERS + 1) if view.jobs.servers[job] else [0]
     ways = [Shape(*shape) for shape in product(workers, servers, (False, True), (False, True))]
     if view.jobs.is_cpu_job[job]:
         ways = [partial.shape]

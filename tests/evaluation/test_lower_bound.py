@@ -73,45 +73,47 @@ def planted(fault: Callable[[pytest.MonkeyPatch], None]) -> Callable[[pytest.Mon
 
 @planted
 def a_gpu_serves_one_job(patch: pytest.MonkeyPatch) -> None:
-    def alone(states: Any, e: int, base: float, by_duty: float, duty: float, *rest: float) -> float:
-        return base + by_duty * duty
+    def alone(
+        states: Any, e: int, base: float, by_utilization: float, utilization: float, *rest: float
+    ) -> float:
+        return base + by_utilization * utilization
 
-    patch.setattr(calls, "greatest_total", alone)
+    patch.setattr(calls, "max_total", alone)
 
 
 @planted
 def jobs_are_shaped_as_they_ask(patch: pytest.MonkeyPatch) -> None:
-    sound = calls.least_seconds
+    sound = calls.min_resources
 
     def as_asked(states: Any, e: int, jobs: np.ndarray, *rest: Any) -> None:
         rigid = jobs.copy()
         rigid["min_workers"] = rigid["max_workers"] = rigid["num_gpus"]
         sound(states, e, rigid, *rest)
 
-    patch.setattr(calls, "least_seconds", as_asked)
+    patch.setattr(calls, "min_resources", as_asked)
 
 
 @planted
 def company_slows_by_nothing_but_counts_as_if(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(calls, "crowding", lambda *_: 3.0)
-    sound = calls.greatest_total
-    patch.setattr(calls, "greatest_total", lambda *args: sound(*args[:-1], 1.0))
+    sound = calls.max_total
+    patch.setattr(calls, "max_total", lambda *args: sound(*args[:-1], 1.0))
 
 
 @planted
 def every_job_needs_a_gpu(patch: pytest.MonkeyPatch) -> None:
-    sound = calls.least_seconds
+    sound = calls.min_resources
 
     def on_gpus(states: Any, e: int, jobs: np.ndarray, *rest: Any) -> None:
         sound(states, e, jobs, *rest)
         rest[-1][jobs["num_gpus"] > 0] = np.inf
 
-    patch.setattr(calls, "least_seconds", on_gpus)
+    patch.setattr(calls, "min_resources", on_gpus)
 
 
 @planted
 def cores_are_needed_twice(patch: pytest.MonkeyPatch) -> None:
-    sound = calls.least_seconds
+    sound = calls.min_resources
 
     def twice(
         states: Any, e: int, jobs: np.ndarray, slowdown: float, gpus: Any, cores: Any, alone: Any
@@ -120,7 +122,7 @@ def cores_are_needed_twice(patch: pytest.MonkeyPatch) -> None:
         cores *= 2
         alone *= 2
 
-    patch.setattr(calls, "least_seconds", twice)
+    patch.setattr(calls, "min_resources", twice)
 
 
 @planted
@@ -199,7 +201,7 @@ def test_cpu_jobs_queue_for_cores() -> None:
 
 
 def test_jobs_that_leave_each_other_room_share() -> None:
-    assert bound(work((0, 1, 10), (0, 1, 10), duty=0.5), max_share=2) == 10
+    assert bound(work((0, 1, 10), (0, 1, 10), gpu_utilization=0.5), max_share=2) == 10
 
 
 def test_jobs_that_need_a_whole_gpu_gain_nothing_by_sharing() -> None:
@@ -211,7 +213,7 @@ def test_half_of_the_contention_is_gained_by_sharing() -> None:
     """Together they make 4/3 s of progress a second: mean moments 3.75 and 11.25 s, and 5 s after each."""
     jobs = work((0, 1, 10), (0, 1, 10))
     assert bound(jobs, max_share=2, contention=0.5) == pytest.approx(12.5)
-    jobs["push"] = jobs["grip"] = (
+    jobs["interference"] = jobs["interference_hold"] = (
         1.0  # in turns each waits for the other as long as it would run: as much as above
     )
     assert bound(jobs, max_share=2, contention=0.5, contention_form="turns") == pytest.approx(12.5)

@@ -68,7 +68,12 @@ def test_arrays_by_width_take_turns() -> None:
     array = np.zeros(len(rows), JOB)
     for record, (submit_s, gpus, run_s) in zip(array, rows, strict=True):
         record["submit_s"], record["num_gpus"], record["duration_s"] = submit_s, gpus, run_s
-        record["gpu_s"], record["active_ms"], record["duty"], record["cores_each"] = 1.0, 1000.0, 1.0, 1.0
+        record["gpu_s"], record["active_ms"], record["gpu_utilization"], record["cores_each"] = (
+            1.0,
+            1000.0,
+            1.0,
+            1.0,
+        )
     array["profiled_duration_s"] = array["duration_s"]
     array["min_workers"] = array["max_workers"] = array["num_gpus"]
     starts = {}

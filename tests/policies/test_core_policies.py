@@ -39,7 +39,7 @@ def jobs(*rows: dict[str, float]) -> np.ndarray:
         "cores_each": 3.0,
         "gpu_s": 1.0,
         "active_ms": 1000.0,
-        "duty": 1.0,
+        "gpu_utilization": 1.0,
     }
     for record, row in zip(array, rows, strict=True):
         for name, value in (usual | row).items():
@@ -49,7 +49,7 @@ def jobs(*rows: dict[str, float]) -> np.ndarray:
 
 
 def on_cpu(cores: float, **row: float) -> dict[str, float]:
-    return {"num_gpus": 0, "cores_each": cores, "gpu_s": 0.0, "active_ms": 0.0, "duty": 0.0} | row
+    return {"num_gpus": 0, "cores_each": cores, "gpu_s": 0.0, "active_ms": 0.0, "gpu_utilization": 0.0} | row
 
 
 def episode(work: np.ndarray, cluster: tuple[int, int, int] = (1, 2, 10)) -> Episode:

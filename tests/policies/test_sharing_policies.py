@@ -48,16 +48,19 @@ SHARED = Physics(max_share=2, contention_form="excess", contention=1.0)
 def jobs(*rows: tuple[float, int, float, float, float]) -> np.ndarray:
     """Make jobs of (submit, GPUs, duration, duty, GiB) with exact estimates."""
     array = np.zeros(len(rows), JOB)
-    array[["submit_s", "num_gpus", "duration_s", "duty", "profiled_memory_gib"]] = list(rows)
+    array[["submit_s", "num_gpus", "duration_s", "gpu_utilization", "profiled_memory_gib"]] = list(rows)
     array["profiled_duration_s"], array["cores_each"] = array["duration_s"], 1.0
     array["gpu_memory_gib"] = array["profiled_memory_gib"]
-    return with_iteration(array, 100 * array["duty"], 100 * (1 - array["duty"]))
+    return with_iteration(array, 100 * array["gpu_utilization"], 100 * (1 - array["gpu_utilization"]))
 
 
 def with_iteration(array: np.ndarray, active_ms: Any, idle_ms: Any) -> np.ndarray:
     array["active_ms"], array["idle_ms"] = active_ms, idle_ms
     whole = array["active_ms"] + array["idle_ms"]
-    array["gpu_s"], array["duty"] = whole / 1000, array["active_ms"] / np.where(whole > 0, whole, 1.0)
+    array["gpu_s"], array["gpu_utilization"] = (
+        whole / 1000,
+        array["active_ms"] / np.where(whole > 0, whole, 1.0),
+    )
     return array
 
 

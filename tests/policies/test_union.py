@@ -34,7 +34,7 @@ def jobs(*rows: tuple[float, int, float], most: int = 1, **fields: float) -> np.
     array["profiled_duration_s"] = array["predicted_duration_s"] = array["duration_s"]
     array["min_workers"], array["max_workers"] = np.minimum(array["num_gpus"], 1), most * array["num_gpus"]
     array["active_ms"] = array["gpu_s"] = 1.0
-    array["duty"], array["crash_at"] = 0.4, 1.0
+    array["gpu_utilization"], array["crash_at"] = 0.4, 1.0
     for name, value in fields.items():
         array[name] = value
     return array

@@ -1,4 +1,4 @@
-"""How fast jobs run and how long they load, made wrong, one thing at a time; what else is, and how, in the test."""
+"""Mutants of the speed and loading-time formulas, one change each; `test_mutants_of_physics.py` uses them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ MUTANTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
 
 def instead_of(sound: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function to be put in the place of another."""
+    """Register a replacement for a function."""
 
     def register(faulty: Callable[..., Any]) -> Callable[..., Any]:
         MUTANTS[faulty.__name__] = (sound, faulty)
@@ -47,7 +47,7 @@ def two_halves_are_faster_than_one_whole(s, jobs, gpu, victim, sound=speed.crowd
     if s.contention_form == TURNS:
         return sound(s, jobs, gpu, victim)
     here = running_on(s, gpu)
-    beyond = sum(jobs[job].duty for job in here) - 1
+    beyond = sum(jobs[job].gpu_utilization for job in here) - 1
     return 1 + s.contention * beyond + s.contention_loss * (len(here) - 1) if len(here) > 1 else 1.0
 
 
@@ -63,10 +63,10 @@ def all_on_a_gpu_wait_alike(s, jobs, gpu, victim, sound=speed.crowding_on):
 
 @instead_of(speed.crowding_on)
 def the_strong_wait_for_the_weak(s, jobs, gpu, victim, sound=speed.crowding_on):
-    grips = jobs["grip"].copy()
-    jobs["grip"] = 1 / np.maximum(grips, 1e-9)
+    holds = jobs["interference_hold"].copy()
+    jobs["interference_hold"] = 1 / np.maximum(holds, 1e-9)
     found = sound(s, jobs, gpu, victim)
-    jobs["grip"] = grips
+    jobs["interference_hold"] = holds
     return found
 
 

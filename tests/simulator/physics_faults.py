@@ -1,4 +1,4 @@
-"""Faults that can be planted into the physics: what is done wrong after which call, and where accounts then differ."""
+"""Faults to plant into the physics: what is done wrong after which call, and where accounts then differ."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ FAULTS: list[tuple[str, str, Fault, str]] = []
 def planted_in(*called: str, found_by: str, first: str = "") -> Callable[[Fault], Fault]:
     """Register a fault after some calls: a function of the record now, the record before, the jobs and the job.
 
-    first: of the configurations that are played, the one that calls on it.
+    first: configuration that exercises the fault, which is played first.
     """
 
     def register(fault: Fault) -> Fault:
@@ -227,12 +227,12 @@ def workers_scale_without_loss(now, before, jobs):
 
 @planted_in("advance", found_by="progress", first="sharing")
 def who_needs_much_memory_is_waited_for_no_longer(now, before, jobs):
-    jobs["push"] = jobs["duty"]
+    jobs["interference"] = jobs["gpu_utilization"]
 
 
 @planted_in("advance", found_by="progress", first="sharing")
 def all_hold_a_shared_gpu_alike(now, before, jobs):
-    jobs["grip"] = 1.0
+    jobs["interference_hold"] = 1.0
 
 
 @planted_in("advance", found_by="area")

@@ -1,4 +1,4 @@
-"""The account of an episode is complete and exact: compared with its results, and with what a policy sees."""
+"""The account of an episode is complete and exact: it agrees with the results and with what a policy sees."""
 
 import hashlib
 import re
@@ -38,8 +38,8 @@ each_case = pytest.mark.parametrize(("name", "config"), CASES)
 
 
 @dataclass(frozen=True)
-class Told:
-    """An episode that is over, its account, and the tables of both, which nobody may change."""
+class Recorded:
+    """A finished episode, its account, and read-only tables of both."""
 
     work: Workload
     episode: Episode
@@ -47,40 +47,40 @@ class Told:
 
     @cached_property
     def results(self) -> pd.DataFrame:
-        """The results of its jobs."""
+        """Results of its jobs."""
         return self.work.results(self.episode)
 
     @cached_property
     def segments(self) -> pd.DataFrame:
-        """The account's segments."""
+        """Segments of the account."""
         return self.account.segments()
 
     @cached_property
     def holdings(self) -> pd.DataFrame:
-        """The account's holdings."""
+        """Holdings of the account."""
         return self.account.holdings()
 
     @cached_property
     def totals(self) -> pd.DataFrame:
-        """The account's totals over time."""
+        """Totals of the account over time."""
         return self.account.over_time()
 
 
 def policy_of(name: str, episode: Episode) -> Policy:
-    """Return a policy for an episode: a ranking, one without sense, or a baseline."""
+    """Return a policy for an episode: a ranking, a random policy, or a baseline."""
     if name == "whims":
         return Whims(lambda action: episode.why_not(action) is None, seed=SEED, moves=250)
     return RANKINGS[name] if name in RANKINGS else baselines.make(baselines.load(name))
 
 
 @cache
-def told(name: str, config: str, *, step_by_step: bool = False, watched: bool = True) -> Told:
-    """Return what a policy makes of an episode; watched: whether an account is taken down."""
+def recorded(name: str, config: str, *, step_by_step: bool = False, watched: bool = True) -> Recorded:
+    """Return a finished episode under a policy; watched: whether an account is recorded."""
     work = twins_of(config, SEED, 24).work
     episode, account = work.episode(), Account()
     policy = policy_of(name, episode)
     run(policy, episode, step_by_step=step_by_step, account=account if watched else None)
-    return Told(work, episode, account)
+    return Recorded(work, episode, account)
 
 
 def seconds(segments: pd.DataFrame) -> pd.Series:
@@ -92,15 +92,15 @@ def seconds(segments: pd.DataFrame) -> pd.Series:
 
 @each_case
 def test_the_record_is_the_same_with_and_without(name: str, config: str) -> None:
-    """In every field but the lists that a pass notes for itself."""
-    one, other = (told(name, config, watched=watched).episode.state for watched in (True, False))
+    """All fields are equal except the scratch lists of a pass."""
+    one, other = (recorded(name, config, watched=watched).episode.state for watched in (True, False))
     fields = [field for field in one.dtype.names or () if field != "noted"]
     assert [field for field in fields if one[field].tobytes() != other[field].tobytes()] == []
 
 
 @each_case
 def test_segments_follow_one_another_from_submission_to_end(name: str, config: str) -> None:
-    episode, segments = told(name, config).episode, told(name, config).segments
+    episode, segments = recorded(name, config).episode, recorded(name, config).segments
     assert segments["job"].unique().tolist() == list(range(len(episode.jobs)))
     for number, submit_s in enumerate(episode.jobs["submit_s"]):
         life = segments[segments["job"] == number]
@@ -112,14 +112,14 @@ def test_segments_follow_one_another_from_submission_to_end(name: str, config: s
 
 @each_case
 def test_a_segment_differs_from_the_one_before(name: str, config: str) -> None:
-    segments = told(name, config).segments
+    segments = recorded(name, config).segments
     same = ["job", "phase", "holding", "cores", "throttle", "shared"]
     assert not (segments[same] == segments[same].shift()).all(axis=1).any()
 
 
 @each_case
 def test_times_by_phase_are_those_of_the_results(name: str, config: str) -> None:
-    results, segments = told(name, config).results, told(name, config).segments
+    results, segments = recorded(name, config).results, recorded(name, config).segments
     spent = segments.assign(spent=seconds(segments)).pivot_table(
         "spent", "job", "phase", aggfunc="sum", observed=False, fill_value=0.0
     )
@@ -134,7 +134,7 @@ def test_times_by_phase_are_those_of_the_results(name: str, config: str) -> None
 
 @each_case
 def test_gpu_and_core_seconds_are_those_of_the_results(name: str, config: str) -> None:
-    results, segments = told(name, config).results, told(name, config).segments
+    results, segments = recorded(name, config).results, recorded(name, config).segments
     spent, running = seconds(segments), segments["phase"] == "running"
     width = segments["num_gpus"]
     for column, area in {
@@ -151,8 +151,8 @@ def test_gpu_and_core_seconds_are_those_of_the_results(name: str, config: str) -
 
 @each_case
 def test_no_gpu_is_held_by_more_than_may_share_it(name: str, config: str) -> None:
-    episode = told(name, config).episode
-    each_gpu = told(name, config).holdings.explode("gpus").dropna(subset="gpus")
+    episode = recorded(name, config).episode
+    each_gpu = recorded(name, config).holdings.explode("gpus").dropna(subset="gpus")
     assert set(each_gpu["gpus"]) <= set(range(episode.cluster.num_gpus))
     for _, here in each_gpu.groupby("gpus"):
         comes = here["from_s"].map(lambda _: 1), here["to_s"].map(lambda _: -1)
@@ -163,9 +163,9 @@ def test_no_gpu_is_held_by_more_than_may_share_it(name: str, config: str) -> Non
 @each_case
 def test_totals_add_up_to_the_results(name: str, config: str) -> None:
     results, episode, totals = (
-        told(name, config).results,
-        told(name, config).episode,
-        told(name, config).totals,
+        recorded(name, config).results,
+        recorded(name, config).episode,
+        recorded(name, config).totals,
     )
     time, rows = totals["time_s"].to_numpy(), totals[:-1]
     lasting = np.diff(time)
@@ -186,8 +186,8 @@ def test_totals_add_up_to_the_results(name: str, config: str) -> None:
 
 @each_case
 def test_totals_are_those_of_the_segments(name: str, config: str) -> None:
-    """At each of their times: jobs in each phase, and the GPUs that anyone holds, with the memory that they need."""
-    here = told(name, config)
+    """Jobs in each phase, GPUs held by any job, and allocated memory agree at each time."""
+    here = recorded(name, config)
     episode, segments, gpus = here.episode, here.segments, here.holdings["gpus"].tolist()
     columns = ("from_s", "to_s", "job", "holding", "num_gpus")
     from_s, to_s, job, holding, width = (segments[column].to_numpy() for column in columns)
@@ -214,20 +214,20 @@ NOTHING = ((), 0.0, 1.0, -1)
 
 
 class Watching:
-    """A policy that does as another, and keeps what it sees when all is done that is done at an instant."""
+    """Policy that acts like another, and records what it sees at the end of each instant."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.seen: dict[float, Sight] = {}
 
     def __call__(self, view: View) -> Action:
-        """Ask the other."""
+        """Return the other policy's action."""
         if isinstance(action := self.policy(view), Wait):
             self.seen[view.now] = dict(self.sight(view))
         return action
 
     def sight(self, view: View) -> Iterator[tuple[int, tuple[object, ...]]]:
-        """Yield each job that is not done, and what is seen of it."""
+        """Yield each unfinished job and what is seen of it."""
         jobs, here = view.jobs, view.gpus.jobs
         cores, throttle, node = jobs.cores_now, jobs.throttle, jobs.node
         for number, phase in enumerate(jobs.phase.tolist()):
@@ -239,7 +239,7 @@ class Watching:
 
 
 def sights(account: Account, times: Iterable[float]) -> dict[float, Sight]:
-    """Return what an account says of some moments, in the form of what is seen."""
+    """Return an account's description of some moments, in the form of what a policy sees."""
     segments = account.segments()
     held = account.holdings()["gpus"].to_dict() | {-1: ()}
     columns = ("from_s", "to_s", "job", "phase", "holding", "cores", "throttle", "node")
@@ -264,21 +264,21 @@ def test_it_says_of_every_moment_what_a_policy_sees(name: str, config: str) -> N
 # The same in other ways.
 
 
-def tables(told: Told) -> list[pd.DataFrame]:
-    return [told.segments, told.holdings, told.totals]
+def tables(account: Recorded) -> list[pd.DataFrame]:
+    return [account.segments, account.holdings, account.totals]
 
 
 @pytest.mark.parametrize("config", ["all", "cores", "no sharing"])
 @pytest.mark.parametrize("name", RANKINGS)
 def test_a_ranking_gives_the_same_whole_and_step_by_step(name: str, config: str) -> None:
-    whole, stepped = (tables(told(name, config, step_by_step=way)) for way in (False, True))
+    whole, stepped = (tables(recorded(name, config, step_by_step=way)) for way in (False, True))
     for one, other in zip(whole, stepped, strict=True):
         pd.testing.assert_frame_equal(one, other, check_exact=True)
 
 
 def digest(name: str) -> str:
-    """Return a hash of all that an account holds."""
-    written = (table.to_csv() for table in tables(told(name, "all")))
+    """Return a hash of an account's contents."""
+    written = (table.to_csv() for table in tables(recorded(name, "all")))
     return hashlib.sha256("".join(written).encode()).hexdigest()
 
 
@@ -292,7 +292,7 @@ def test_it_means_the_same_with_the_compiler_off() -> None:
 
 
 def test_what_is_written_grows_with_what_happens() -> None:
-    """Two jobs on one GPU take turns each 10 s: a thousand holdings, and as many times, where room was for a few."""
+    """Two jobs on one GPU take turns of 10 s: a thousand holdings in arrays that start with a few rows."""
     work = workload(table_of(job(5000), job(5000)), ONE, physics="memory,preemption")
     turns: Lines = {10 * turn: [Preempt((turn + 1) % 2), Start(turn % 2, on(0))] for turn in range(999)}
     turns[0], turns[9990] = [Start(0, on(0))], [Start(1, on(0))]
@@ -306,9 +306,9 @@ def test_what_is_written_grows_with_what_happens() -> None:
 
 
 def test_its_tables_have_the_columns_that_are_declared() -> None:
-    for table, columns in zip(tables(told("whims", "all")), (SEGMENTS, HOLDINGS, OVER_TIME), strict=True):
+    for table, columns in zip(tables(recorded("whims", "all")), (SEGMENTS, HOLDINGS, OVER_TIME), strict=True):
         assert list(table) == list(columns)
-    phases = [set(told(name, config).segments["phase"]) for name, config in CASES]
+    phases = [set(recorded(name, config).segments["phase"]) for name, config in CASES]
     assert set.union(*phases) == set(LIVED)
 
 
@@ -326,12 +326,12 @@ def test_the_lines_in_the_docs_run() -> None:
 
 def test_it_is_of_one_episode_from_its_beginning() -> None:
     work, account = twins_of("all", SEED, 24).work, Account()
-    with pytest.raises(ValueError, match="nothing has been taken down"):
+    with pytest.raises(ValueError, match="this account is empty"):
         account.segments()
     begun = work.episode()
     begun.advance()
-    with pytest.raises(ValueError, match="before its first instant"):
+    with pytest.raises(ValueError, match="before it starts"):
         run(RANKINGS["remaining"], begun, account=account)
     run(RANKINGS["remaining"], work.episode(), account=account)
-    with pytest.raises(ValueError, match="make another"):
+    with pytest.raises(ValueError, match="create another"):
         run(RANKINGS["remaining"], work.episode(), account=account)

@@ -92,7 +92,7 @@ def test_pauses_and_loads(step_by_step: bool) -> None:
 
 
 def test_who_comes_and_goes_shares_meanwhile() -> None:
-    """Duties .9 + .9 and 1.25 x .8 = 1: half speed together. A 0-140, B 20-100, each of 3 GiB."""
+    """Utilisation .9 + .9 and 1.25 x .8 = 1: half speed together. A 0-140, B 20-100, each of 3 GiB."""
     busy: dict[str, Any] = {"active_ms": 90.0, "idle_ms": 10.0, "gpu_memory_gib": 3.0}
     lines: Lines = {0: [Start(0, on(0))], 20: [Start(1, on(0))]}
     jobs = [job(100, **busy), job(40, **busy)]

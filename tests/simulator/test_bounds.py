@@ -1,4 +1,4 @@
-"""What the kernel believes a node's running jobs have left at most holds for each of them, at every instant."""
+"""The kernel's bounds on the remaining time of a node's running jobs hold for each job at every instant."""
 
 import numpy as np
 import pytest
@@ -7,14 +7,14 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
-from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import most_left
+from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import max_remaining
 from gpu_cluster_gym.simulator.kernel.cluster.parameters import MAX_SHARE
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.simulator.source import adopt
 from gpu_cluster_gym.workloads import named, windows
 
 ROUNDING = 1e-6  # s
-BOUND = getattr(most_left, "py_func", most_left)  # as plain Python, compiled or not
+BOUND = getattr(max_remaining, "py_func", max_remaining)  # as plain Python, compiled or not
 INSTANTS = 150
 
 
@@ -31,14 +31,14 @@ def nodes_of(episode: Episode, job: int) -> set[int]:
 
 
 def broken(episode: Episode) -> list[tuple[int, int]]:
-    """Return every running job, with a node of it, that a bound of the node does not hold for."""
+    """Return the running jobs, with one of their nodes, for which a bound of the node does not hold."""
     state, view, wrong = episode.state, episode.view, []
     for job in running(episode):
         overhead = episode.jobs["pause_s"][job] + episode.jobs["load_s"][job]
         for node in nodes_of(episode, job):
             held = (
                 BOUND(state, node) + ROUNDING >= view.jobs.remaining_s[job]
-                and state.least_overhead[node] <= overhead
+                and state.min_overhead_s[node] <= overhead
                 and state.widest[node] >= state.width[job]
             )
             if not held:

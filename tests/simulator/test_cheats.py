@@ -102,7 +102,7 @@ def test_nothing_that_can_be_reached_knows_the_seed_or_a_truth_by_name(load: Wor
     assert [type(thing) for thing in reached(episode.view) if isinstance(thing, tuple(records))] == []
     names = {field for field, *_ in JOB.descr} | {row[0] for row in STATE}
     shown = {name for thing in (episode.view, *reached(episode.view)) for name in vars_of(thing)}
-    assert not {"duration_s", "crash_at", "predictable_from", "seed", "dice"} & shown
+    assert not {"duration_s", "crash_at", "predictable_from", "seed", "rng_state"} & shown
     assert {"duration_s", "seed"} <= names, "this test would notice"
 
 

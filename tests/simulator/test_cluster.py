@@ -1,4 +1,4 @@
-"""A CSV of nodes is a cluster, or is refused with what is wrong."""
+"""A CSV of nodes is read as a cluster, or refused with its error."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A copy of a running episode or environment goes on exactly as the original would, and leaves it alone."""
+"""A copy of a running episode or environment continues exactly like the original, and does not affect it."""
 
 import copy
 import pickle
@@ -38,7 +38,7 @@ WAYS = pytest.mark.parametrize("duplicate", [copy.deepcopy, pickled])
 
 
 def taken(env: Any, rng: np.random.Generator, steps: int) -> list[bytes]:
-    """Take random legal actions; return all that the environment gave."""
+    """Take random legal actions; return everything that the environment returned."""
     seen = []
     for _ in range(steps):
         mask = env.get_wrapper_attr("action_masks")()
@@ -81,7 +81,7 @@ def test_so_does_one_in_its_wrappers_and_its_next_window(
 
 
 def begun(load: Workload, name: str) -> tuple[Episode, Callable[[Episode], Callable[[], Action]]]:
-    """Return an episode on which a policy has acted for a while, and what asks a policy that knows as much."""
+    """Return an episode on which a policy has acted for a while, and a factory of policies with equal knowledge."""
     episode = load.episode()
     policy = baselines.make(baselines.load(name))
     go_on(episode, asking(policy, episode), STEPS)

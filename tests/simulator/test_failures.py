@@ -1,6 +1,6 @@
-"""Jobs and nodes that fail, nodes that are drained, and estimates that become good, worked by hand.
+"""Failing jobs and nodes, drained nodes, and estimates that become good, worked by hand.
 
-A is the first job of the list; `A 0-10` runs from 0 to 10. Who fails is queued again after 25 s.
+A is the first job of the list; `A 0-10` runs from 0 to 10. A failed job is queued again after 25 s.
 """
 
 from typing import Any
@@ -77,7 +77,7 @@ def test_gpu_seconds_are_lost_in_the_shape_in_which_they_were_run() -> None:
 
 
 def test_out_of_memory_all_is_lost_and_nothing_is_called_a_failure() -> None:
-    """B, 10 GiB, joins A, 10 GiB, on 16 GiB: it begins anew on the other GPU when A has made its checkpoints."""
+    """B, 10 GiB, joins A, 10 GiB, on 16 GiB: it starts over on the other GPU after A has written its checkpoints."""
     lines: Lines = {0: [Start(0, on(0))], 40: [Start(1, on(0))], 65: [Start(1, on(1))]}
     jobs = [job(100, gpu_memory_gib=10.0), job(100, gpu_memory_gib=10.0)]
     results = played(jobs, lines, physics=f"{FAILING},sharing", checkpoint_every=10.0)
@@ -131,7 +131,7 @@ def test_nothing_starts_on_a_closed_node() -> None:
 
 
 def rest(view: View) -> Action:
-    """Start whoever can."""
+    """Start every job that fits."""
     for able in view.startable.tolist():
         if placement := view.place(able):
             return Start(able, placement)
@@ -207,7 +207,7 @@ def test_a_node_takes_its_cpu_jobs_and_workers_on_cores_with_it() -> None:
 
 
 def closings(policy: Policy, seed: int) -> list[tuple[float, list[int]]]:
-    """Return when nodes closed and opened under a policy."""
+    """Return the times at which nodes closed and opened under a policy."""
     table = mixed_table(np.random.default_rng(seed), 20)
     episode = workload(table, TYPES, seed=seed, **OUTAGES).episode()
     seen: list[tuple[float, list[int]]] = []

@@ -1,6 +1,7 @@
-"""What a view expects of the cores a GPU needs is what readings tell: of the job, of its batch, of those that ended.
+"""Core demand that a view expects of a job, from readings of the job, of its batch, and of finished jobs.
 
-Four cores bring input as fast as a GPU takes it, so that 4 x GOOD keep it busy for GOOD of the time.
+Four cores bring input as fast as a GPU takes it: 4 x TARGET_BUSY_SHARE cores keep it busy for that share of the
+time.
 """
 
 from pathlib import Path
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 
 from gpu_cluster_gym.simulator.episode import Episode
-from gpu_cluster_gym.simulator.kernel.cluster.readings import BUSY_ERROR_S, GOOD, LEAST_READ_S
+from gpu_cluster_gym.simulator.kernel.cluster.readings import BUSY_ERROR_S, MIN_READING_S, TARGET_BUSY_SHARE
 from gpu_cluster_gym.simulator.policy import Resize, Start, Wait
 from gpu_cluster_gym.simulator.vocabulary import DONE
 from gpu_cluster_gym.workloads import Workload
@@ -18,7 +19,7 @@ from tests.cases.by_hand import on
 from tests.cases.past import load_of, with_cells
 
 MANY_ERRORS = 5  # deviations of a reading
-NEED = 4 * GOOD
+NEED = 4 * TARGET_BUSY_SHARE
 
 
 def fed_jobs(count: int, submit_s: float = 0.0) -> pd.DataFrame:
@@ -72,7 +73,7 @@ def test_too_few_cores_tell_how_many_are_needed(cores: float, tmp_path: Path) ->
 
 
 def test_enough_cores_tell_only_that_no_more_are_needed(tmp_path: Path) -> None:
-    for thought, cores in ((3.0, 3.0), (20.0, 6 * GOOD)):
+    for thought, cores in ((3.0, 3.0), (20.0, 6 * TARGET_BUSY_SHARE)):
         load = load_of(tmp_path, fed_jobs(1), with_cells(thought), **CORES)
         view = after(load, 400.0, Start(0, on(0, cores=6.0))).view
         assert view.jobs.expected_cores[0] == pytest.approx(cores, rel=0.05)
@@ -82,7 +83,7 @@ def test_nothing_is_read_within_a_minute_nor_on_shared_gpus(tmp_path: Path) -> N
     load = load_of(tmp_path, fed_jobs(2), with_cells(3.0), **CORES)
     begun = Start(0, on(0, cores=2.0))
     for episode in (
-        after(load, LEAST_READ_S - 1, begun),
+        after(load, MIN_READING_S - 1, begun),
         after(load, 500.0, begun, Start(1, on(0, cores=2.0))),
     ):
         assert not episode.view.jobs.busy_share_alone[0]
@@ -101,7 +102,9 @@ def test_the_cores_held_are_counted_when_they_were_held(tmp_path: Path) -> None:
     error = MANY_ERRORS * np.sqrt(2) * BUSY_ERROR_S
     busy_s = 200.0 * 2 / 4 + 300.0 * 3 / 4
     assert episode.view.jobs.busy_share_alone[0] * 500.0 == pytest.approx(busy_s, abs=error)
-    assert episode.view.jobs.cores_when_busy[0] == pytest.approx(GOOD * 1300.0 / busy_s, rel=error / busy_s)
+    assert episode.view.jobs.cores_when_busy[0] == pytest.approx(
+        TARGET_BUSY_SHARE * 1300.0 / busy_s, rel=error / busy_s
+    )
 
 
 def alike(tmp_path: Path, apart_s: float) -> Episode:

@@ -1,4 +1,4 @@
-"""An edit of any of the kernel's sources is noticed, also by compiled callers in other files."""
+"""An edit of any source of the kernel is noticed, also by compiled callers in other files."""
 
 import json
 import os
@@ -61,7 +61,7 @@ for line in sys.stdin:
 
 
 class Answer(NamedTuple):
-    """What a process ended with and printed."""
+    """Result and output of a process."""
 
     returncode: int
     stdout: str
@@ -70,7 +70,7 @@ class Answer(NamedTuple):
 
 @pytest.fixture(scope="module", autouse=True)
 def parent() -> Iterator["subprocess.Popen[str]"]:
-    """Load Numba once for all processes of this file: that takes longer than what they compile."""
+    """Load Numba once for all processes of this file: that takes longer than the compilation."""
     line = [sys.executable, "-c", PARENT]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         PARENTS.append(process)
@@ -83,7 +83,7 @@ PARENTS: list["subprocess.Popen[str]"] = []
 
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a package of a compiled caller and its callee in another file, with the kernel's own way to compile."""
+    """Make a package of a compiled caller and a callee in another file, using the kernel's own compilation."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = tmp_path / "tiny"
     folder.mkdir()
@@ -97,7 +97,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ask(tiny: Path, question: str) -> Answer:
-    """Run a line of Python in a process of its own."""
+    """Evaluate a line of Python in a separate process."""
     (parent,) = PARENTS
     assert parent.stdin
     assert parent.stdout
@@ -109,7 +109,7 @@ def ask(tiny: Path, question: str) -> Answer:
 
 
 def answer_and_hits(tiny: Path, question: str = ASK) -> tuple[int, int]:
-    """Ask the compiled caller in a process of its own; return its answer and how much came from the disk cache."""
+    """Call the compiled caller in a separate process; return its result and the number of cache hits."""
     done = ask(tiny, question)
     assert done.returncode == 0, done.stderr
     answer, hits = map(int, done.stdout.split())
@@ -118,7 +118,7 @@ def answer_and_hits(tiny: Path, question: str = ASK) -> tuple[int, int]:
 
 @pytest.mark.parametrize("linked", [True, False])
 def test_code_is_kept_and_an_edited_callee_is_noticed(tiny: Path, linked: bool) -> None:
-    """As the kernel is linked, and as Numba does it where its series is another one."""
+    """Both with the kernel's linking and with Numba's own, which is used under another series."""
     text = (tiny / "_compile.py").read_text()
     (tiny / "_compile.py").write_text(
         text.replace('startswith("0.68.")', f'startswith("{"" if linked else "no"}")')
@@ -171,7 +171,7 @@ def test_what_is_kept_is_found_wherever_the_sources_lie(tiny: Path) -> None:
 
 
 def test_a_callee_that_is_kept_serves_another_caller(tiny: Path) -> None:
-    """And it is compiled once, whatever the width of the whole numbers that it is handed."""
+    """It is compiled once, whatever the width of the integers passed to it."""
     kept = "print(of_each_width(1), sum(callee.grown.stats.cache_hits.values()))"
     signatures = "print(of_each_width(1), len(callee.grown.signatures))"
     both = "from tiny import callee; from tiny.caller import of_each_width; "
@@ -185,14 +185,14 @@ def test_a_missing_piece_is_an_error_in_words(tiny: Path) -> None:
     lose = "from tiny import _linking; _linking.SHORT = 0; _linking.below = lambda library: []; "
     done = ask(tiny, lose + ASK)
     assert done.returncode == 1
-    assert "RuntimeError: answer calls what is nowhere: " in done.stderr
+    assert "RuntimeError: answer calls undefined functions: " in done.stderr
     assert "grown" in done.stderr
 
 
 def test_that_it_compiles_is_said_once_and_not_where_all_is_kept(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(_pipeline.SAID, raising=False)
+    monkeypatch.delenv(_pipeline.ANNOUNCED, raising=False)
     twice = f"{ASK}; import subprocess, sys; from tiny.caller import of_each_width as f; f(1); "
     child = (
         'subprocess.run([sys.executable, "-c", "from tiny.caller import answer; answer(1.5)"], check=True)'

@@ -1,4 +1,4 @@
-"""The compiled core gives what the plain reference gives, to the last bit, on random workloads."""
+"""The compiled kernel equals the plain reference to the last bit on random workloads."""
 
 import itertools
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def name(rules: Rules) -> str:
 
 
 def workloads(base: Rules, seeds: range, count: int) -> Iterator[tuple[list[Job], Rules]]:
-    """Yield a workload a seed; exact and noisy estimates alternate, every third seed has free preemption."""
+    """Yield one workload per seed; exact and noisy estimates alternate, every third seed has free preemption."""
     for seed in seeds:
         rng = np.random.default_rng([BASE.index(base), seed])
         rules = base._replace(estimates=(BASE.index(base) + seed) % 2 == 0, preemption=seed % 3 != 2)
@@ -114,7 +114,7 @@ def test_step_by_step_is_whole_where_preemption_is_cost_aware(ranking: Ranking, 
 
 
 def few_results() -> list[list[Outcome]]:
-    """Return what becomes of forty jobs under each twelfth combination."""
+    """Return the outcomes of forty jobs under every twelfth combination."""
     return [
         compiled(jobs, MIXED, rules) for base in BASE[::12] for jobs, rules in workloads(base, range(1), 40)
     ]

@@ -1,4 +1,4 @@
-"""The laws of a cluster hold under every policy, after every event; a view tells the past alone."""
+"""The invariants of a cluster hold under every policy after every event, and a view shows only the past."""
 
 import hashlib
 import math
@@ -55,7 +55,7 @@ def fresh(seed: int, placement: str, count: int = 60) -> Episode:
 
 @cache
 def account(policy: str, placement: str, seed: int = 0, count: int = 60) -> Ledger:
-    """Return the account of an episode under a policy: a ranking, a baseline or a restless one."""
+    """Return the account of an episode under a policy: a ranking, a baseline or a random one."""
     ledger = Ledger(fresh(seed, placement, count))
     if policy in RANKINGS:
         return ledger.walk(RANKINGS[policy])
@@ -80,7 +80,7 @@ def test_all_laws_hold_in_longer_episodes(policy: str, placement: str) -> None:
 
 
 def test_the_episodes_put_the_laws_to_the_test() -> None:
-    """Jobs are reserved for, paused often, and start at the very instant another one ends."""
+    """Jobs get reservations, are paused often, and start at the instant at which another ends."""
     ledger = account("restless-0", "best_fit")
     state, count = ledger.state, ledger.count
     assert {type(action) for _, action in ledger.moves} == {Start, Preempt, Wait}
@@ -93,7 +93,7 @@ def test_the_episodes_put_the_laws_to_the_test() -> None:
 
 
 def digest(policy: str) -> str:
-    """Return a hash of all that a run leaves in the record about jobs."""
+    """Return a hash of a run's effects on jobs in the record."""
     ledger = Ledger(fresh(7, "best_fit"))
     ledger.play(Restless(7)) if policy == "restless" else ledger.walk(RANKINGS[policy])
     columns = [
@@ -136,7 +136,7 @@ def shown(view: View) -> dict[str, np.ndarray]:
 
 
 def halfway(seed: int) -> Episode:
-    """Return an episode stopped at some instant at which nobody has been asked yet."""
+    """Return an episode stopped at an instant before the policy is asked."""
     episode = fresh(seed, PLACEMENTS[seed % 4])
     policy = Restless(seed) if seed % 3 else RANKINGS["remaining"]
     episode.advance()
@@ -149,7 +149,7 @@ def halfway(seed: int) -> Episode:
 
 
 def with_another_future(episode: Episode, seed: int) -> View:
-    """Return the view if unfinished jobs were of other length, and those to come quite other jobs."""
+    """Return the view as if unfinished jobs had other durations and later jobs were different."""
     rng = np.random.default_rng(seed)
     jobs, arrived = episode.jobs.copy(), len(episode.view.jobs.phase)
     ahead = np.flatnonzero(episode.state.phase[:arrived] != DONE)
@@ -190,7 +190,7 @@ def test_what_a_view_shows_cannot_be_changed(seed: int) -> None:
 
 
 def test_the_kernel_gets_the_very_types_it_knows() -> None:
-    """It compares equal ones field by field, at each call: several times slower than all that it does then."""
+    """Equal but distinct types are compared field by field at each call, which takes several times longer."""
     episode = halfway(0)
     other = halfway(1)
     assert episode.jobs.dtype is other.jobs.dtype is JOB
@@ -206,7 +206,7 @@ def test_the_kernel_gets_the_very_types_it_knows() -> None:
 
 
 def illegal_actions(episode: Episode) -> list[Action]:
-    """Return actions that are illegal now, one for each rule where there is an occasion to break it."""
+    """Return currently illegal actions, one for each rule that can be broken now."""
     view = episode.view
     queued, running, ahead = view.queue.tolist(), view.running.tolist(), len(view.jobs.phase)
     taken = [
@@ -229,7 +229,7 @@ def illegal_actions(episode: Episode) -> list[Action]:
 
 
 def memory_of(episode: Episode) -> dict[str, bytes]:
-    """Return the record without the scratch of a walk, which means nothing after it."""
+    """Return the record without the scratch of a pass, which is meaningless afterwards."""
     fields = list(episode.states.dtype.names or ())
     lasting = set(fields[: fields.index("room")]) - {"exhausted"}
     return {name: episode.state[name].tobytes() for name in lasting}
@@ -301,7 +301,7 @@ def test_an_action_is_legal_even_after_the_last_running_job_was_paused() -> None
 
 
 def test_a_reserved_job_starts_with_the_last_of_its_gpus() -> None:
-    """A pauses for 5 s, so that B, who asked for both GPUs at 2, starts at 7: A 0-2, B 7-17."""
+    """A pauses for 5 s, so that B, which asked for both GPUs at 2, starts at 7: A 0-2, B 7-17."""
     episode = small(ONE._replace(pause_s=5.0), ONE._replace(num_gpus=2))
     for action in (Start(0, Placement((0,))), Wait(2.0)):
         episode.apply(action)
@@ -315,13 +315,13 @@ def test_a_reserved_job_starts_with_the_last_of_its_gpus() -> None:
 
 @pytest.mark.parametrize(("gpus", "memory"), [(3, 4.0), (1, 17.0)])
 def test_a_job_that_could_never_start_is_refused_at_the_door(gpus: int, memory: float) -> None:
-    """Else an episode might wait for it forever."""
+    """Otherwise an episode might wait for it forever."""
     with pytest.raises(ValueError, match="can never run"):
         small(ONE, ONE._replace(num_gpus=gpus, gpu_memory_gib=memory))
 
 
 def test_what_is_no_placement_and_no_action_is_said() -> None:
-    """As who names GPUs as they are, or returns nothing, would want to be told."""
+    """Passing bare GPU indices, or returning nothing, raises an error that explains it."""
     episode = small(ONE)
     assert "(0,) is no Placement: pass one, as View.place returns" in (episode.why_not(Start(0, (0,))) or "")  # type: ignore[arg-type]
     assert "None is no action: expected Start, Preempt" in (episode.why_not(None) or "")

@@ -1,4 +1,4 @@
-"""Whatever is done where jobs slow one another, a plain account agrees with it, and no law is broken."""
+"""With interference between jobs, a plain account agrees with the kernel and no invariant is broken."""
 
 import hashlib
 from collections import Counter
@@ -51,7 +51,7 @@ SEEDS = (1, 2)
 
 
 def twins_of(config: str, seed: int, count: int = 16) -> Twins:
-    """Return an episode of random jobs under some of the physics, and the account of it."""
+    """Return an episode of random jobs under some of the physics, and its account."""
     cpu_share = 0.25 if "cpu_jobs" in CONFIGS[config].get("physics", "cpu_jobs") else 0.0
     table = mixed_table(np.random.default_rng(seed), count, cpu_share=cpu_share)
     return Twins(workload(table, **CONFIGS[config], seed=seed), LEVELS)
@@ -62,7 +62,7 @@ each_config = pytest.mark.parametrize("config", CONFIGS, scope="module")
 
 @cache
 def account(config: str, seed: int, moves: int = 200) -> Twins:
-    """Return such an episode after a policy without sense, which comes to its senses after so many moves."""
+    """Return such an episode after a random policy that becomes sensible after a number of moves."""
     twins = twins_of(config, seed)
     twins.play(Whims(twins.legal, seed, moves))
     return twins
@@ -71,7 +71,7 @@ def account(config: str, seed: int, moves: int = 200) -> Twins:
 @pytest.mark.parametrize("seed", SEEDS)
 @each_config
 def test_the_accounts_agree(config: str, seed: int) -> None:
-    """At every instant and after every action, on phases, progress, times, memory, cores and what is legal."""
+    """They agree at every instant and after every action: phases, progress, times, memory, cores and legality."""
     twins = account(config, seed)
     assert twins.differences == []
     assert twins.episode.done
@@ -88,7 +88,7 @@ RANKINGS = {
 @pytest.mark.parametrize("config", ["all", "late peaks, newcomers", "cores", "no sharing"])
 @pytest.mark.parametrize("ranking", RANKINGS.values(), ids=RANKINGS)
 def test_the_accounts_agree_under_a_ranking_that_takes_over(ranking: Ranking, config: str) -> None:
-    """From jobs that share GPUs, were resized, pause and have reserved GPUs, to the end; all its moves are legal."""
+    """A ranking continues from shared, resized, pausing and reserved jobs to the end; all its moves are legal."""
     twins = twins_of(config, 2)
     twins.episode.state.discipline = discipline_of(ranking, twins.episode.discipline)
     assert twins.play(Later(Whims(twins.legal, 2), ranking, instants=40)) == []
@@ -112,7 +112,7 @@ def test_the_accounts_agree_on_many_more(config: str) -> None:
 
 
 def test_the_episodes_put_the_accounts_to_the_test() -> None:
-    """All moves are made, legal and illegal; GPUs are shared by two, three and four; all that can fail does."""
+    """All moves occur, legal and illegal; two, three and four jobs share GPUs; everything that can fail does."""
     episodes = [account(config, seed) for config in CONFIGS for seed in SEEDS]
     for kind in (Start, Preempt, Resize, Throttle):
         assert min(sum(twins.made[kind, legal] for twins in episodes) for legal in (True, False)) > 20
@@ -127,7 +127,7 @@ def test_the_episodes_put_the_accounts_to_the_test() -> None:
 
 @each_config
 def test_gpu_seconds_are_useful_overhead_lost_or_idle(config: str) -> None:
-    """Where a GPU has several jobs it counts once for each; what is reserved or down is idle."""
+    """A shared GPU counts once per job; reserved GPUs and GPUs of nodes that are down count as idle."""
     twins = account(config, SEEDS[0])
     results = twins.work.results(twins.episode)
     held = results["run_gpu_s"] + results["overhead_gpu_s"] + results["lost_gpu_s"]
@@ -177,7 +177,7 @@ def test_an_illegal_action_changes_nothing(config: str) -> None:
 
 
 def play(episode: Episode, whims: Whims, instants: int = 10**9) -> None:
-    """Let a policy act for so many instants, or to the end; the last ends without a wait."""
+    """Let a policy act for a number of instants, or to the end; the last instant ends without a wait."""
     while not episode.done and episode.state.instant < instants and episode.advance():
         while not isinstance(action := whims(episode.view), Wait):
             episode.apply(action)
@@ -189,7 +189,7 @@ def play(episode: Episode, whims: Whims, instants: int = 10**9) -> None:
 
 
 def digest(config: str, seed: int = 0) -> str:
-    """Return a hash of all that a run leaves in the record about jobs."""
+    """Return a hash of a run's effects on jobs in the record."""
     episode = twins_of(config, seed, 16).episode
     play(episode, Whims(lambda action: not episode.why_not(action), seed, 200))
     times = ("start_s", "finish_s", "wait_s", "overhead_s", "lost_s", "busy_s", "shared_s", "core_s")
@@ -214,7 +214,7 @@ def test_it_means_the_same_with_the_compiler_off() -> None:
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_a_clone_goes_on_as_the_original(config: str) -> None:
-    """A record copied amid shared GPUs, reservations and failures is all there is to an episode."""
+    """A record copied amid shared GPUs, reservations and failures describes an episode completely."""
     episode = twins_of(config, 2, 40).work.episode(rows=4)
     play(episode, Whims(lambda action: not episode.why_not(action), 2), instants=60)
     states, jobs = episode.states, episode.jobs
@@ -223,5 +223,5 @@ def test_a_clone_goes_on_as_the_original(config: str) -> None:
         adopt(states, row, jobs, Ranking("remaining", "by_order"))
         assert calls.run_rule(states, row, jobs)
         assert legality.check(states, row, jobs) == 0
-    for name in ("finish_s", "wait_s", "attained_s", "lost_s", "overhead_s", "oom_restarts", "dice"):
+    for name in ("finish_s", "wait_s", "attained_s", "lost_s", "overhead_s", "oom_restarts", "rng_state"):
         assert states[0][name].tobytes() == states[2][name].tobytes() == states[3][name].tobytes(), name

@@ -1,4 +1,4 @@
-"""What is read of some jobs alone is what is read of all; ticks that a policy leaves out change nothing."""
+"""Reading some jobs equals reading all jobs, and omitting ticks changes nothing."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,14 +22,14 @@ NAMES = sorted(name for name, value in vars(Jobs).items() if isinstance(value, C
 
 @pytest.fixture(scope="module")
 def load(tmp_path_factory: pytest.TempPathFactory) -> Workload:
-    """Jobs of all shapes, that fail, share and run on cores."""
+    """Return a workload of jobs of all shapes that fail, share GPUs and run on cores."""
     folder: Path = tmp_path_factory.mktemp("jobs")
     chosen = tiny.scenario(folder, shaped(0), physics="all", **TROUBLES)
     return full_trace(Scenario(**chosen))
 
 
 def moments(load: Workload) -> Iterator[View]:
-    """Yield views of an episode under first in, first out, after some pauses, every few instants."""
+    """Yield views of a FIFO episode with some pauses, every few instants."""
     episode = load.episode()
     for instant in range(200):
         if episode.done or not episode.advance():
@@ -71,13 +71,13 @@ def test_jobs_to_come_are_not_read(number: int, load: Workload) -> None:
 
 
 class Pausing:
-    """First in, first out, which pauses the first that runs when a job has come; asked at ticks or not."""
+    """FIFO policy that pauses the first running job at each arrival, whether or not it is asked at ticks."""
 
     def __init__(self, *, ticks: bool) -> None:
         self.ticks, self.asked, self.seen = ticks, 0, 0
 
     def __call__(self, view: View) -> Action:
-        """Return the next move."""
+        """Return the next action."""
         self.asked += 1
         if len(view.jobs.phase) > self.seen and len(view.preemptible):
             self.seen = len(view.jobs.phase)
@@ -86,14 +86,14 @@ class Pausing:
 
 
 def played(policy: Pausing, episode: Episode) -> tuple[int, list[float]]:
-    """Return how many instants there were, and when jobs ended."""
+    """Return the number of instants and the completion times."""
     run(policy, episode)
     return int(episode.state.instant), episode.state.finish_s[: len(episode.jobs)].tolist()
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_ticks_left_out_change_nothing(seed: int) -> None:
-    """Pauses are free or not; what is paused for free may start at the next instant, be it a tick."""
+    """With or without pause costs; a job paused for free may start at the next instant, which may be a tick."""
     with_ticks, without = Pausing(ticks=True), Pausing(ticks=False)
     assert played(without, lively(seed, tick=30.0)) == played(with_ticks, lively(seed, tick=30.0))
     assert without.asked < with_ticks.asked
@@ -106,7 +106,7 @@ def test_ticks_left_out_change_nothing_where_nodes_fail(load: Workload) -> None:
 
 @pytest.mark.parametrize("ticks", [True, False])
 def test_what_was_paused_for_free_starts_at_the_next_tick(ticks: bool) -> None:
-    """There is a GPU for each of two: A 0-100, 300-1200, paused when B comes; B 100-1100."""
+    """Two GPUs, two jobs: A 0-100, 300-1200, paused when B comes; B 100-1100."""
     rows = [job(1000), job(1000, submit_s=100.0)]
     work = workload(table_of(*rows), Cluster("one", (2,), (16.0,), (8,)), physics="preemption,estimates")
     assert ends(work.results(run(Pausing(ticks=ticks), work.episode()))) == [1200, 1100]

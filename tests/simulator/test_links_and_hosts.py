@@ -1,4 +1,4 @@
-"""Links that jobs share, hosts that carry what is exchanged, memory under pressure, starting up: worked by hand."""
+"""Shared links, hosts that carry the exchange, memory contention, and start-up, worked by hand."""
 
 from dataclasses import replace
 
@@ -105,7 +105,7 @@ def test_a_start_from_nothing_takes_its_time_and_a_profile_only_once() -> None:
 
 
 def test_a_policy_sees_how_long_a_start_takes_and_has_taken() -> None:
-    """Of a job that would start now, that loads, and that has a load behind it: the profile is taken once."""
+    """For a queued job, a loading job and a job that has loaded: profiling happens once."""
     work = workload(
         table_of(job(75, startup_s=10.0, pause_s=2.0, load_s=3.0)),
         ONE,

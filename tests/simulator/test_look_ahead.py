@@ -103,7 +103,7 @@ def test_a_decision_knows_no_truth() -> None:
             untold.change(episode.jobs[:FEW], episode.state, 1.7)
             episode.state.fail_at[:] += 1e5
             episode.state.next_closing += 1e5
-            episode.state.node_dice[:] += 1
+            episode.state.node_rng_state[:] += 1
             second = label(QUICK, episode.states, episode.jobs, memory)
             assert first is not None
             assert second is not None

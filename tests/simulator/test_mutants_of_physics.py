@@ -1,6 +1,6 @@
-"""Formulas of the core made wrong, one at a time, with the compiler off: the plain account finds each.
+"""Mutants of the kernel's formulas, one at a time and without the compiler: the plain account finds each.
 
-Compiled functions cannot be replaced inside one another, so all this happens in a process of its own.
+Compiled functions cannot be replaced inside one another, so this runs in a separate process.
 """
 
 import math
@@ -164,7 +164,7 @@ def who_pauses_is_joined(s, gpu):
 
 
 def put(old: Callable[..., Any], new: Callable[..., Any]) -> None:
-    """Put a function in the place of another wherever the core uses it."""
+    """Replace a function wherever the kernel uses it."""
     for module in MODULES:
         for name, value in list(vars(module).items()):
             if value is old:
@@ -172,7 +172,7 @@ def put(old: Callable[..., Any], new: Callable[..., Any]) -> None:
 
 
 def is_found() -> bool:
-    """Tell whether some episode without sense differs from its account, or cannot go on."""
+    """Return whether some random episode differs from its account, or cannot continue."""
     for config in CONFIGS:
         for seed in range(2):
             twins = twins_of(config, seed, 14)
@@ -182,7 +182,7 @@ def is_found() -> bool:
 
 
 def not_found() -> list[str]:
-    """Return the mutants that pass for sound, and `none` if what is sound does not."""
+    """Return the mutants that are not found, and `none` if the original is not accepted."""
     missed = ["none"] if is_found() else []
     for name, (sound, faulty) in MUTANTS.items():
         put(sound, faulty)

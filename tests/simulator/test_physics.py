@@ -1,4 +1,4 @@
-"""Where jobs are, their cores, bandwidth, and what is counted, worked by hand. `A 0-10`: A runs from 0 to 10.
+"""Locality, cores, bandwidth, and accounting, worked by hand. `A 0-10`: A runs from 0 to 10.
 
 A is the first job of the list.
 """

@@ -1,4 +1,4 @@
-"""A part of physics that is off, or that nothing calls on, changes nothing: results are equal to the last bit."""
+"""A part of physics that is off, or unused, changes nothing: results are equal to the last bit."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def name(rules: Rules) -> str:
 
 
 def table_of(jobs: list[Job], seed: int, **columns: Any) -> pd.DataFrame:
-    """Return the reference's jobs as a table, with columns that they do not know drawn at random."""
+    """Return the reference's jobs as a table, with random values in columns that the reference does not know."""
     drawn = mixed_table(np.random.default_rng(seed), len(jobs), cpu_share=0.0)
     known: dict[str, Any] = {
         "submit_s": [job.submit_s for job in jobs],
@@ -50,13 +50,13 @@ def table_of(jobs: list[Job], seed: int, **columns: Any) -> pd.DataFrame:
 
 
 def ranked(work: Workload, rules: Rules) -> list[Outcome]:
-    """Return what becomes of the jobs of a workload under a ranking."""
+    """Return the outcomes of a workload under a ranking."""
     return outcomes(run(ranking_of(rules), work.episode()))
 
 
 @pytest.mark.parametrize("rules", ORDERS, ids=name)
 def test_with_new_parts_off_it_is_the_plain_simulator(rules: Rules) -> None:
-    """The table has all columns, and nobody reads them."""
+    """The table has all columns, but none is read."""
     jobs = random_jobs(np.random.default_rng(1), 80)
     work = workload(
         table_of(jobs, 2),
@@ -75,9 +75,9 @@ def test_with_new_parts_off_it_is_the_plain_simulator(rules: Rules) -> None:
 
 @pytest.mark.parametrize("rules", ORDERS, ids=name)
 def test_with_new_parts_on_but_not_called_on_it_is_the_plain_simulator(rules: Rules) -> None:
-    """Rankings share no GPU; gangs fit on a node and stay there; cores suffice, and so does bandwidth.
+    """Rankings share no GPU; gangs fit on a node and stay there; cores and bandwidth suffice.
 
-    Jobs scale, but nobody resizes them; no job or node fails, and all are alike.
+    Jobs scale, but none is resized; no job or node fails, and all GPUs are alike.
     """
     jobs = [job for job in random_jobs(np.random.default_rng(1), 100) if job.num_gpus <= 8]
     table = table_of(jobs, 2, servers=0, cpu_slowdown=0.0, crash_at=1.0)
@@ -91,7 +91,7 @@ def test_with_new_parts_on_but_not_called_on_it_is_the_plain_simulator(rules: Ru
 
 
 def results(table: pd.DataFrame, off: str, **choices: Any) -> pd.DataFrame:
-    """Return the results of a policy without sense with all parts of physics but some."""
+    """Return the results of a random policy with all parts of physics except some."""
     work = workload(table, physics=",".join(part for part in PARTS if part not in off.split()), **choices)
     episode = work.episode()
     return work.results(run(Whims(lambda action: not episode.why_not(action), 0, moves=300), episode))
@@ -114,7 +114,7 @@ def results(table: pd.DataFrame, off: str, **choices: Any) -> pd.DataFrame:
     ],
 )
 def test_a_part_that_is_off_reads_no_column(off: str, columns: list[str]) -> None:
-    """And one that is on does: the same change then changes results."""
+    """A part that is on does: the same change then changes results."""
     table = mixed_table(np.random.default_rng(3), 40, cpu_share=0.0 if "cpu_jobs" in off else 0.25)
     other = table.assign(**{column: table[column] * np.linspace(0.2, 1.0, 40) for column in columns})
     assert results(table, off).equals(results(other, off))
@@ -132,7 +132,7 @@ def test_a_part_that_is_off_reads_no_column(off: str, columns: list[str]) -> Non
     ],
 )
 def test_a_part_that_is_off_does_not_care_whose_a_value_is(off: str, columns: list[str]) -> None:
-    """The same, with the columns read from behind."""
+    """The same, with the columns reversed."""
     table = mixed_table(np.random.default_rng(3), 40)
     other = table.assign(**{column: table[column].to_numpy()[::-1] for column in columns})
     assert results(table, off, cluster=TYPES).equals(results(other, off, cluster=TYPES))
@@ -158,7 +158,7 @@ def test_numbers_of_a_part_that_is_off_mean_nothing(off: str, numbers: dict[str,
 
 
 def test_pieces_of_a_run_at_full_speed_add_up_exactly() -> None:
-    """Where CPU jobs come and go and nobody is slowed, durations are kept to the bit: finish = start + duration."""
+    """With CPU jobs coming and going and no slowdown, durations are exact to the bit: finish = start + duration."""
     table = mixed_table(np.random.default_rng(4), 40)
     table = table.assign(bandwidth_gbs=0.01, num_gpus=np.minimum(table["num_gpus"], 2))
     table["cpu_cores"] = np.where(table["num_gpus"] > 0, table["num_gpus"], table["cpu_cores"])

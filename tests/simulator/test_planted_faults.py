@@ -1,4 +1,4 @@
-"""Faults planted into the core are found by the laws: what a wrong result looks like, and which law sees it."""
+"""Invariants find faults planted into the kernel: each fault names the law that must report it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,9 +20,9 @@ FAULTS: list[tuple[str, str, Fault]] = []  # what is done wrong in which call, a
 
 
 def planted_in(call: str, found_by: str) -> Callable[[Fault], Fault]:
-    """Register a fault: a function of the record after the call, the record before it, the jobs, and what was passed.
+    """Register a fault: a function of the record after the call, the record before it, the jobs, and the arguments.
 
-    What it returns, unless None, is returned instead of the call's own answer.
+    Its return value, unless None, replaces the call's own.
     """
 
     def register(fault: Fault) -> Fault:
@@ -172,7 +172,7 @@ def time_stands_still_in_the_end(now, before, jobs):
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, call: str, fault: Fault) -> None:
-    """Let a call do what it does, and then the fault."""
+    """Let a call do its work, and then the fault."""
     module = legality if call == "legal_start" else calls
     sound = getattr(module, call)
 
@@ -186,7 +186,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, call: str, fault: Fault) -> None:
 
 
 def broken_laws(seed: int) -> set[str]:
-    """Return the laws that a restless episode breaks."""
+    """Return the laws that a random episode breaks."""
     jobs = random_jobs(np.random.default_rng(seed), 40)
     return set(Ledger(episode_of(jobs, MIXED, Rules("submit", preempt=False))).play(Restless(seed)).broken)
 

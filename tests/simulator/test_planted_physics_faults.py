@@ -1,4 +1,4 @@
-"""Faults planted into the physics are found by the plain account."""
+"""The plain account finds faults planted into the physics."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ PLAYED = [
 
 
 def differences(first: str = "") -> Iterator[str]:
-    """Yield where some episodes without sense and their accounts differ, one configuration before all others."""
+    """Yield the differences between some random episodes and their accounts, one configuration before all others."""
     for config, seed in sorted(PLAYED, key=lambda played: played[0] != first):
         twins = twins_of(config, seed, 16)
         yield from twins.play(Whims(twins.legal, seed, 200))

@@ -1,4 +1,4 @@
-"""Public simulators are given the jobs that ours simulates, and a job that ends at another second is seen."""
+"""Public simulators receive the jobs that ours simulates, and a job that ends at another second is reported."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -104,8 +104,10 @@ def test_a_clone_reads_the_jobs_and_its_ends_are_read(clones: dict[str, Path], r
 
 
 def test_what_a_clone_says_when_it_fails_is_told(clones: dict[str, Path]) -> None:
-    (clones["Tiresias"] / "simulator" / "run_sim.py").write_text("raise OSError('no room')", encoding="utf-8")
-    with pytest.raises(RuntimeError, match=r"Tiresias failed under fifo:\n(.|\n)*no room"):
+    (clones["Tiresias"] / "simulator" / "run_sim.py").write_text(
+        "raise OSError('no space')", encoding="utf-8"
+    )
+    with pytest.raises(RuntimeError, match=r"Tiresias failed under fifo:\n(.|\n)*no space"):
         their_ends(clones["Tiresias"], TIRESIAS, for_them(some((0, 1, 100))))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster import legality
-from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
+from gpu_cluster_gym.simulator.kernel.cluster.readings import TARGET_BUSY_SHARE
 from gpu_cluster_gym.simulator.kernel.union import decide
 from gpu_cluster_gym.simulator.policy import Policy, Wait
 from gpu_cluster_gym.simulator.rule_policy import Rollouts, Rule, memory_of
@@ -151,5 +151,5 @@ def test_with_a_history_what_is_imagined_lies_about_what_it_teaches() -> None:
     apart = abs(np.mean(drawn, axis=0) - np.log(jobs.expected_s[left]))
     assert (apart < MANY_ERRORS * error + 0.01).all()
     fed = left[episode.jobs["input_core_s"][left] > 0]
-    cores = GOOD * room.jobs["input_core_s"][fed] / room.jobs["gpu_s"][fed]
+    cores = TARGET_BUSY_SHARE * room.jobs["input_core_s"][fed] / room.jobs["gpu_s"][fed]
     np.testing.assert_allclose(cores, jobs.expected_cores[fed])

@@ -1,6 +1,6 @@
-"""Jobs on one GPU: how they slow one another, and who fails where memory runs over. `A 0-10`: A runs from 0 to 10.
+"""Co-located jobs: interference, and out-of-memory failures. `A 0-10`: A runs from 0 to 10.
 
-A is the first job of the list. Those of duty 90/10 are busy 90 ms of an iteration and idle 10.
+A is the first job of the list. Jobs with utilisation 90/10 are busy 90 ms of an iteration and idle 10.
 """
 
 from functools import partial
@@ -22,13 +22,13 @@ in_turns = partial(by_hand.played, contention_form="turns")
 
 
 def test_two_who_demand_no_more_than_there_is_do_not_slow_each_other() -> None:
-    """Duties .5 + .5: A 0-100, B 0-80."""
+    """Utilisation .5 + .5: A 0-100, B 0-80."""
     assert ends(played([job(100), job(80)], {0: [Start(0, on(0)), Start(1, on(0))]})) == [100, 80]
 
 
 @pytest.mark.parametrize(("contention", "end"), [(0.48, 138.4), (1.0, 180.0), (0.0, 100.0)])
 def test_contention_is_for_what_is_demanded_beyond_one_gpu(contention: float, end: float) -> None:
-    """Duties .9 + .9: both 1 + contention x .8 times slower from 0 to the end."""
+    """Utilisation .9 + .9: both 1 + contention x .8 times slower from 0 to the end."""
     jobs = [job(100, **BUSY), job(100, **BUSY)]
     results = played(jobs, {0: [Start(0, on(0)), Start(1, on(0))]}, contention=contention)
     assert ends(results) == [end, end]
@@ -82,7 +82,7 @@ def test_in_turns_a_job_waits_for_every_other() -> None:
 
 
 def test_in_turns_a_job_of_unknown_memory_is_a_common_one() -> None:
-    """Without the part memory nobody has any: contention .5 x duty .9 as with 4 GiB, so 1.45 times slower."""
+    """Without the part memory: contention .5 x utilisation .9 as with 4 GiB, so 1.45 times slower."""
     jobs = [job(100, gpu_memory_gib=9.0, **BUSY) for _ in range(2)]
     lines: Lines = {0: [Start(0, on(0)), Start(1, on(0))]}
     assert ends(in_turns(jobs, lines, physics="sharing", contention=0.5)) == [145, 145]
@@ -200,7 +200,7 @@ def test_what_a_slow_job_loses_is_its_time_and_not_its_progress() -> None:
 def test_who_begins_anew_has_nothing_to_load() -> None:
     """B has its peak from the beginning. A 0-20, pauses 20-23, loads 30-35, runs 35-65: there it grows, and fails.
 
-    Queued from 90 on, it begins anew at 120, when B is done: A 120-220. It waited 7 and 55 s, lost 20 + 30.
+    Queued from 90 on, it starts over at 120, when B is done: A 120-220. It waited 7 and 55 s, lost 20 + 30.
     """
     jobs = [large(100, pause_s=3.0, load_s=5.0), large(120)]
     lines: Lines = {
@@ -215,7 +215,7 @@ def test_who_begins_anew_has_nothing_to_load() -> None:
 
 
 def test_a_job_that_had_its_peak_takes_it_again_as_it_loads() -> None:
-    """A 0-60, alone. At 70, past half of its run, it joins B: it fails at once, and loads nothing. Anew 95-195."""
+    """A 0-60, alone. At 70, past half of its run, it joins B: it fails at once, and loads nothing. Again 95-195."""
     lines: Lines = {
         0: [Start(0, on(0)), Start(1, on(1))],
         60: [Preempt(0)],
@@ -257,7 +257,7 @@ def test_of_two_who_grow_together_one_fails(victim: Any, fails: int) -> None:
 def test_every_gpu_of_a_gang_that_runs_over_has_its_victim(victim: Any, finish: list[float]) -> None:
     """A on both GPUs grows at 50. B on GPU 0 and C on GPU 1, since 10, took their peaks at 40 and 45.
 
-    Both fail, as they came last, and begin anew at 80; or A does, for both.
+    Both fail, as they came last, and start over at 80; or A does, for both.
     """
     jobs = [HOST, large(100, num_gpus=2), large(60), large(70)]
     lines: Lines = {0: [Start(0, on(0)), Start(1, on(0, 1))], 10: [Start(2, on(0)), Start(3, on(1))]}
@@ -266,7 +266,7 @@ def test_every_gpu_of_a_gang_that_runs_over_has_its_victim(victim: Any, finish: 
 
 
 def victims(seed: int, failures: int) -> list[int]:
-    """Return who fails, time after time, of three jobs that share a GPU which has room for two."""
+    """Return the jobs that fail, in order, of three that share a GPU with memory for two."""
     work = workload(
         table_of(*[large(1e4, gpu_memory_gib=6.0)] * 3),
         ONE,

@@ -159,11 +159,11 @@ def test_restarts_may_be_missing_and_speeds_may_not(
     assert f"there is no colocation.csv in {invented}" in capsys.readouterr().err
 
 
-@pytest.mark.slow(reason="all public measurements take ten seconds; invented ones are told above")
+@pytest.mark.slow(reason="all public measurements take ten seconds; invented ones are tested above")
 def test_public_measurements_give_the_stated_figures(
     shared_data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where the same points went into both, the fit's own figure comes out of the kernel."""
+    """From the same points, the kernel reproduces the fit's own error."""
     folder = shared_data / "profiles"
     if not (folder / SPEEDS).is_file():
         pytest.skip(f"no {SPEEDS} beside the checkout")

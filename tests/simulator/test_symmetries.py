@@ -1,4 +1,4 @@
-"""What must not matter does not: units and origin of time, names of GPUs, useless machines, and being cloned."""
+"""Irrelevant changes have no effect: units and origin of time, GPU indices, useless machines, cloning."""
 
 import itertools
 import math
@@ -219,7 +219,7 @@ def test_an_endless_rollout_is_the_plain_integral(ranking: Ranking) -> None:
 
 @pytest.mark.parametrize("wait", [True, False], ids=["waiting", "picking"])
 def test_an_advantage_is_the_difference_of_two_futures(wait: bool) -> None:
-    """With an endless horizon that is so many seconds of total JCT; here the rule would pick another job."""
+    """With an endless horizon that is a difference in total JCT; here the rule would pick another job."""
     episode = next(
         found for found in map(stopped, [PAYING] * 40, ["best_fit"] * 40, range(50, 90)) if choice(found)
     )

@@ -1,4 +1,4 @@
-"""What is known without a simulator: waits in queues with a formula, and best schedules found by trying all."""
+"""Results known without a simulator: waiting times of queues by formula, and best schedules by enumeration."""
 
 import itertools
 import math

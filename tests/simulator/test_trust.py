@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym.simulator.episode import Episode, run
-from gpu_cluster_gym.simulator.kernel.cluster.readings import GOOD
+from gpu_cluster_gym.simulator.kernel.cluster.readings import TARGET_BUSY_SHARE
 from gpu_cluster_gym.simulator.policy import Wait
 from gpu_cluster_gym.simulator.rule_policy import Rule
 from tests.cases.past import HISTORY, load_of, with_cells
@@ -51,7 +51,7 @@ def test_a_reading_of_its_own_counts_for_more_than_what_was_thought(tmp_path: Pa
     assert episode.view.jobs.cores_now.tolist() == [3]
     episode.apply(Wait(400.0))
     episode.advance()
-    assert episode.view.jobs.expected_cores[0] == pytest.approx(4 * GOOD, rel=0.05)
+    assert episode.view.jobs.expected_cores[0] == pytest.approx(4 * TARGET_BUSY_SHARE, rel=0.05)
     while not isinstance(action := rule(episode.view), Wait):
         episode.apply(action)
     assert episode.view.jobs.cores_now.tolist() == [4]

@@ -1,4 +1,4 @@
-"""What a ranking's walk must not do to those who start at the same instant."""
+"""A ranking's pass leaves jobs alone that start at the same instant."""
 
 import pytest
 

@@ -55,7 +55,7 @@ def test_sjf_takes_the_shortest_waiting_job(simulate: Simulate) -> None:
 
 
 def test_sjf_orders_by_the_estimate_when_estimates_are_on(simulate: Simulate) -> None:
-    """A 0-10, then C (told 2, takes 20) 10-30, then B (told 50, takes 5) 30-35."""
+    """A 0-10, then C (est. 2, takes 20) 10-30, then B (est. 50, takes 5) 30-35."""
     jobs = [job(0, 1, 10), job(1, 1, 5, estimate_s=50), job(1, 1, 20, estimate_s=2)]
     assert finishes(simulate(jobs, cluster(1), SJF._replace(estimates=True))) == [10, 35, 30]
 
@@ -67,7 +67,7 @@ def test_a_job_that_arrives_as_another_finishes_is_in_the_walk(simulate: Simulat
 
 
 def test_easy_backfills_what_ends_by_the_shadow_time(simulate: Simulate) -> None:
-    """Only A and B, which both end at 10, make room for C: the shadow is 10. D 2-10 ends exactly then.
+    """Only A and B, which both end at 10, let C start: the shadow is 10. D 2-10 ends exactly then.
 
     gpu 0-1  A 0-10        C 10-15
     gpu 2-3  B 0-10        C
@@ -95,9 +95,9 @@ def test_easy_gives_spare_gpus_once(simulate: Simulate) -> None:
 
 
 def test_easy_believes_the_estimates(simulate: Simulate) -> None:
-    """A (told 0-3) makes room for C, so D (told 2-3) is in time. At 7 A and B (told 0-4) seem to end now.
+    """A (est. 0-3) lets C start, so D (est. 2-3) is in time. At 7 A and B (est. 0-4) seem to end now.
 
-    So E, too, seems to leave room for C, which in truth waits for B.
+    So E, too, seems harmless to C, which in truth waits for B.
 
     gpu 0-1  A 0-10           C 20-30
     gpu 2-3  B 0-20           C on one
@@ -250,7 +250,7 @@ def test_a_grant_is_made_anew_and_never_takes_what_loads(simulate: Simulate) -> 
 @pytest.mark.parametrize("placement", ["best_fit", "pooled"])
 @pytest.mark.parametrize(("discipline", "d"), [("strict", 40), ("greedy", 32), ("easy", 32)])
 def test_strict_bars_queued_jobs(simulate: Simulate, discipline: str, d: int, placement: str) -> None:
-    """C (3 GPUs) has no room while A runs. Strict bars D from the free GPU 3; B, behind D in order, runs on.
+    """C (3 GPUs) does not fit while A runs. Strict bars D from the free GPU 3; B, behind D in order, runs on.
 
     strict: at 10 C takes A's GPUs and GPU 3, D the one of B: C 10-30, D 10-40, B 30-120.
     skip: D 2-32 on GPU 3; at 10 C takes A's GPUs and B's: C 10-30, B 30-120. A preemptive easy is skip.
@@ -288,9 +288,9 @@ def test_in_a_pool_a_grant_that_waits_keeps_later_ones_waiting(simulate: Simulat
 
 @pytest.mark.parametrize(("tick_s", "expected"), [(30.0, [240, 120, 130]), (0.0, [240, 135, 105])])
 def test_a_tick_notices_an_overrun(simulate: Simulate, tick_s: float, expected: list[float]) -> None:
-    """A (told 20) seems to have 15 s left, the floor, from 5 to 75; then a fifth of what it ran, 18 at 90.
+    """A (est. 20) seems to have 15 s left, the floor, from 5 to 75; then a fifth of what it ran, 18 at 90.
 
-    So at the tick of 90 B (16) passes A. At 95 B (max(11, 1, 15) = 15) and C (told 5: 15) tie: B by index.
+    So at the tick of 90 B (16) passes A. At 95 B (max(11, 1, 15) = 15) and C (est. 5: 15) tie: B by index.
     Ticks: A 0-90, B 90-120, C 120-130, A 130-240. None: C arrives at 95, when C has 15, B 16 and A 19:
     A 0-95, C 95-105, B 105-135, A 135-240.
     """
@@ -300,7 +300,7 @@ def test_a_tick_notices_an_overrun(simulate: Simulate, tick_s: float, expected: 
 
 @pytest.mark.parametrize(("key", "expected"), [("remaining", [30, 21]), ("true_remaining", [10, 30])])
 def test_the_oracle_sees_through_estimates(simulate: Simulate, key: str, expected: list[float]) -> None:
-    """At 1 B (told 2, floor 15) passes A (99): B 1-21, A 21-30. In truth A has 9, B 20: A 0-10, B 10-30."""
+    """At 1 B (est. 2, floor 15) passes A (99): B 1-21, A 21-30. In truth A has 9, B 20: A 0-10, B 10-30."""
     jobs = [job(0, 1, 10, estimate_s=100), job(1, 1, 20, estimate_s=2)]
     assert finishes(simulate(jobs, cluster(1), SRTF._replace(estimates=True, key=key))) == expected
 

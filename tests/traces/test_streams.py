@@ -91,9 +91,9 @@ def test_no_two_windows_share_a_seed() -> None:
         prepare(table, Scenario(seed=seed, physics="exclusive"), window=Window(split, number)).episode()
         for seed, split, number in few
     ]
-    for drawn in ("seed", "dice"):
+    for drawn in ("seed", "rng_state"):
         assert len({int(episode.state[drawn]) for episode in episodes}) == len(few)
-    assert len({tuple(episode.state.node_dice[:8]) for episode in episodes}) == len(few)
+    assert len({tuple(episode.state.node_rng_state[:8]) for episode in episodes}) == len(few)
     assert len({episode.view.rng.random() for episode in episodes}) == len(few)
 
 

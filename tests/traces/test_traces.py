@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpu_cluster_gym import traces
-from gpu_cluster_gym.simulator.vocabulary import MOST_SERVERS
-from tests.cases.bad_input import BAD_CSV, GOOD, HEADER, Bad
+from gpu_cluster_gym.simulator.vocabulary import MAX_SERVERS
+from tests.cases.bad_input import BAD_CSV, HEADER, TARGET_BUSY_SHARE, Bad
 from tests.cases.some_jobs import some_jobs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -90,7 +90,11 @@ except traces.TraceError as error:
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_mutation_gives_a_table_or_a_trace_error(tmp_path: Path, data: st.DataObject) -> None:
-    content = bytearray(data.draw(st.sampled_from([GOOD.encode(), gzip.compress(GOOD.encode(), mtime=0)])))
+    content = bytearray(
+        data.draw(
+            st.sampled_from([TARGET_BUSY_SHARE.encode(), gzip.compress(TARGET_BUSY_SHARE.encode(), mtime=0)])
+        )
+    )
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(0, len(content)))
         length = data.draw(st.integers(0, 5))
@@ -112,16 +116,16 @@ TROUBLE = [b"nan", b"-", b"1e999", b'"', b"\r", b"\n", b",", b"\x00", "٣".encod
 
 def test_a_trace_may_ask_for_as_many_servers_as_the_simulator_has(tmp_path: Path) -> None:
     header = f"{HEADER},servers\n"
-    assert read(tmp_path, f"{header}a,0,1,60,{MOST_SERVERS}\n")["servers"].tolist() == [MOST_SERVERS]
-    with pytest.raises(traces.TraceError, match=f"from 0 to {MOST_SERVERS}"):
-        read(tmp_path, f"{header}a,0,1,60,{MOST_SERVERS + 1}\n")
+    assert read(tmp_path, f"{header}a,0,1,60,{MAX_SERVERS}\n")["servers"].tolist() == [MAX_SERVERS]
+    with pytest.raises(traces.TraceError, match=f"from 0 to {MAX_SERVERS}"):
+        read(tmp_path, f"{header}a,0,1,60,{MAX_SERVERS + 1}\n")
 
 
 # Good files
 
 
 def test_a_good_file_is_read_as_it_is(tmp_path: Path) -> None:
-    table = read(tmp_path, GOOD)
+    table = read(tmp_path, TARGET_BUSY_SHARE)
     assert table.to_dict("list") == {
         "job_id": ["a", "b", "c"],
         "submit_s": [0.0, 30.0, 45.5],
@@ -134,17 +138,24 @@ def test_a_good_file_is_read_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("jobs.csv.gz", gzip.compress(GOOD.encode())),
-        ("jobs.csv", GOOD.replace("\n", "\r\n").encode()),
-        ("jobs.csv", GOOD.replace("\n", "\r").encode()),
-        ("jobs.csv", b"\xef\xbb\xbf" + GOOD.encode()),  # Excel's mark of UTF-8
-        ("jobs.csv", GOOD.rstrip("\n").encode()),
-        ("jobs.csv", GOOD.encode() + b"\n\n"),
+        ("jobs.csv.gz", gzip.compress(TARGET_BUSY_SHARE.encode())),
+        ("jobs.csv", TARGET_BUSY_SHARE.replace("\n", "\r\n").encode()),
+        ("jobs.csv", TARGET_BUSY_SHARE.replace("\n", "\r").encode()),
+        ("jobs.csv", b"\xef\xbb\xbf" + TARGET_BUSY_SHARE.encode()),  # Excel's mark of UTF-8
+        ("jobs.csv", TARGET_BUSY_SHARE.rstrip("\n").encode()),
+        ("jobs.csv", TARGET_BUSY_SHARE.encode() + b"\n\n"),
         (
             "jobs.csv",
-            "".join(f"{d},{i},{s},{n}\n" for i, s, n, d in (line.split(",") for line in GOOD.split())),
+            "".join(
+                f"{d},{i},{s},{n}\n" for i, s, n, d in (line.split(",") for line in TARGET_BUSY_SHARE.split())
+            ),
         ),
-        ("jobs.csv", "\n".join(",".join(f'"{cell}"' for cell in line.split(",")) for line in GOOD.split())),
+        (
+            "jobs.csv",
+            "\n".join(
+                ",".join(f'"{cell}"' for cell in line.split(",")) for line in TARGET_BUSY_SHARE.split()
+            ),
+        ),
     ],
     ids=[
         "gzip",
@@ -160,7 +171,9 @@ def test_a_good_file_is_read_as_it_is(tmp_path: Path) -> None:
 def test_the_same_jobs_written_otherwise_are_the_same_table(
     tmp_path: Path, name: str, content: str | bytes
 ) -> None:
-    pd.testing.assert_frame_equal(read(tmp_path, content, name), read(tmp_path, GOOD, "good.csv"))
+    pd.testing.assert_frame_equal(
+        read(tmp_path, content, name), read(tmp_path, TARGET_BUSY_SHARE, "good.csv")
+    )
 
 
 def test_times_are_not_shifted_and_ids_come_back_unchanged(tmp_path: Path) -> None:
@@ -189,7 +202,7 @@ def test_cpu_jobs_have_no_gpus(tmp_path: Path) -> None:
 
 
 def test_the_first_jobs_of_a_file_can_be_asked_for(tmp_path: Path) -> None:
-    table = read(tmp_path, GOOD, jobs=2)
+    table = read(tmp_path, TARGET_BUSY_SHARE, jobs=2)
     assert table["job_id"].tolist() == ["a", "b"]
     assert table.attrs["notes"] == ["the first 2 of 3 jobs are used"]
 

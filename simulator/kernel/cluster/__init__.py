@@ -1,1 +1,1 @@
-"""The cluster: machines, jobs, the queue and time; how fast jobs run, what is legal, and what happens next."""
+"""Simulated cluster: machines, jobs, queues and time, job speed, legality of actions, and events."""

@@ -1,4 +1,4 @@
-"""The things a policy can do to a job but for pausing it: start it, reserve GPUs for it, move it, change its cores."""
+"""Actions on jobs except pausing: start, reserve, move, change cores, throttle. Legality is checked elsewhere."""
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.holding import begin, reserve, start_ready
@@ -8,12 +8,12 @@ from gpu_cluster_gym.simulator.kernel.cluster.pausing import save
 from gpu_cluster_gym.simulator.kernel.cluster.placement import place
 from gpu_cluster_gym.simulator.kernel.cluster.queues import dequeue
 from gpu_cluster_gym.simulator.kernel.cluster.readings import bank_readings
-from gpu_cluster_gym.simulator.kernel.cluster.speed import take_shape
+from gpu_cluster_gym.simulator.kernel.cluster.speed import set_shape
 
 
 @compiled
 def must_wait_for(s, gpu):
-    """Tell whether a GPU is held by jobs that all pause: it can be reserved, not shared."""
+    """Return whether a GPU is held, by pausing jobs only: it can be reserved, not shared."""
     for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
         if s.job_in[slot] != NOBODY and s.phase[s.job_in[slot]] != PAUSING:
             return False
@@ -22,27 +22,29 @@ def must_wait_for(s, gpu):
 
 @compiled
 def start_on(s, jobs, job, gpus, cores, node):
-    """Start a queued job, in the shape it asks for, on the first of these GPUs, or on a node if it is a CPU job."""
+    """Start a queued job in the requested shape on the first of these GPUs, or on a node if it is a CPU job."""
     count = jobs[job].num_gpus
     start_as(s, jobs, job, gpus[:count], count, jobs[job].servers, cores, node)
 
 
 @compiled
 def start_as(s, jobs, job, gpus, workers, servers, cores, node):
-    """Start a queued job on these GPUs, or on a node, with so many workers, servers and cores.
+    """Start a queued job on these GPUs, or on a node, in this shape.
 
-    GPUs of which some are still held by pausing jobs alone are reserved for it instead.
+    If pausing jobs still hold some of the GPUs, all of them are reserved for it instead.
     """
     dequeue(s, jobs, job)
     s.num_queued -= 1
     for gpu in gpus:
+        # Reserve all GPUs if pausing jobs still hold any of them.
         if must_wait_for(s, gpu):
             reserve(s, job, gpus, workers, servers, cores, node)
             s.phase[job] = RESERVED
             return
     s.wait_s[job] += s.clock - s.phase_began[job]
-    take_shape(s, job, len(gpus), workers, servers)
+    set_shape(s, job, len(gpus), workers, servers)
     begin(s, jobs, job, gpus, cores, node)
+    # A start may fail a co-located job out of memory, whose release may complete a reservation.
     start_ready(s, jobs)
 
 
@@ -54,7 +56,7 @@ def start_placed(s, jobs, job):
 
 @compiled
 def start(s, jobs, job):
-    """Start a queued job where the placement rule puts it; tell whether it fitted."""
+    """Start a queued job where the placement rule puts it; return whether it fits."""
     if not place(s, jobs, job):
         return False
     start_placed(s, jobs, job)
@@ -63,7 +65,7 @@ def start(s, jobs, job):
 
 @compiled
 def move(s, jobs, job, gpus, workers, servers, cores, node):
-    """Let a running job pause and go on with these GPUs, or this node, in this shape; they are kept for it."""
+    """Pause a running job so that it resumes on these GPUs, or this node, in this shape; they are reserved for it."""
     s.resizes[job] += 1
     s.moves[job] = 1
     reserve(s, job, gpus, workers, servers, cores, node)
@@ -72,7 +74,7 @@ def move(s, jobs, job, gpus, workers, servers, cores, node):
 
 @compiled
 def resize(s, jobs, job, cores):
-    """Give a running job another number of cores for each of its GPUs, or as a whole if it has none."""
+    """Change a running job's cores, per GPU or in total if it has none, at once and without a restart."""
     count_cores(s, job)
     bank_readings(s, job)
     more = cores - s.core_count[job]
@@ -88,6 +90,6 @@ def resize(s, jobs, job, cores):
 
 @compiled
 def throttle(s, job, level):
-    """Let a running CPU job run at a share of its speed."""
+    """Throttle a running CPU job to a fraction of its speed."""
     s.throttle[job] = level
     note_change_around(s, job)

@@ -1,12 +1,13 @@
-"""What a job cannot do with less of, whatever it is given: time, GPUs and cores; and the most that a GPU can give.
+"""Minimum resources per unit of progress: time, GPUs and cores; and the maximum total progress of a shared GPU.
 
-Each is the least over all shapes, types of GPU and numbers of nodes, with all cores of a node and no lack of bandwidth.
+Each minimum is over all shapes, GPU types and numbers of nodes, with all cores of a node and full bandwidth.
+They are the relaxations behind the lower bound on the mean JCT (`simulator/least_work.py`).
 """
 
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster.layout import LEAST_CORES, MOST_SERVERS, TURNS
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SERVERS, MIN_CORES, TURNS
 from gpu_cluster_gym.simulator.kernel.cluster.speed import (
     PLENTY_OF_CORES,
     Burden,
@@ -19,8 +20,8 @@ from gpu_cluster_gym.simulator.kernel.cluster.speed import (
 
 
 @compiled
-def room_of(s):
-    """Return the GPUs of the largest node, and the most cores of a node beside one for each GPU."""
+def node_capacity(s):
+    """Return the GPUs of the largest node, and the maximum cores of a node beyond one per GPU."""
     largest, spare = 1, 0.0
     for node in range(s.num_nodes):
         largest = max(largest, s.node_gpus[node])
@@ -29,14 +30,13 @@ def room_of(s):
 
 
 @compiled
-def shortest_iteration(s, jobs, job, workers, servers, slowdown, room):
-    """Seconds of an iteration of so many workers on GPUs so much slower, on as many nodes as suits it best.
-
-    Each other GPU of a node has a core, or one is kept for it.
-    """
-    largest, spare = room
+def min_iteration_time(s, jobs, job, workers, servers, slowdown, capacity):
+    """Return the minimum seconds of an iteration with these workers, over numbers of nodes; slowdown: of computing."""
+    largest, spare = capacity
     least = np.inf
     for nodes in range((workers - 1) // largest + 1, min(workers, s.num_nodes) + 1):
+        # The node with most GPUs of the job has (workers - 1) // nodes + 1 of them; each other GPU of it
+        # keeps one core.
         cores = spare / ((workers - 1) // nodes + 1) + 1.0
         setting = Setting(workers, servers, nodes, cores)
         least = min(least, iteration_time(s, jobs, job, setting, Burden(slowdown, 1.0, 1.0)))
@@ -45,15 +45,15 @@ def shortest_iteration(s, jobs, job, workers, servers, slowdown, room):
 
 @compiled
 def server_counts(row):
-    """Return the numbers of parameter servers that a job can have."""
-    return range(int(row.servers > 0), MOST_SERVERS * (row.servers > 0) + 1)
+    """Return the possible numbers of parameter servers of a job."""
+    return range(int(row.servers > 0), MAX_SERVERS * (row.servers > 0) + 1)
 
 
 @compiled
-def greatest_rate(s, jobs, job, room):
-    """Return the greatest speed that a job can have, over that at the reference: its best shape and type of GPU.
+def max_rate(s, jobs, job, capacity):
+    """Return the maximum progress rate of a job, with its best shape and GPU type; 1 at the reference.
 
-    A CPU job has no more than the cores it asks for. room: that of the nodes, as `room_of` tells.
+    A CPU job has at most the cores it asks for. `capacity` is the result of `node_capacity`.
     """
     row = jobs[job]
     if row.num_gpus == 0 or row.iteration_s <= 0:
@@ -63,21 +63,22 @@ def greatest_rate(s, jobs, job, room):
         fastest = 0.0
         for node in range(s.num_nodes):
             fastest = max(fastest, row.type_speed[s.node_type[node]])
+        # The fastest GPU type of the cluster.
         slowdown = 1.0 / fastest
     least = row.iteration_s
     for workers in range(row.min_workers, row.max_workers + 1):
         for servers in server_counts(row):
-            least = min(least, shortest_iteration(s, jobs, job, workers, servers, slowdown, room))
+            least = min(least, min_iteration_time(s, jobs, job, workers, servers, slowdown, capacity))
             if row.cpu_slowdown > 0:
                 least = min(least, iteration_on_cpu(s, jobs, job, workers, servers))
     return row.iteration_s / least
 
 
 @compiled
-def least_gpu_seconds(s, jobs, job, slowdown, room):
-    """Return the GPU-seconds that a job on GPUs takes for a second of progress at least; 0 for a CPU job.
+def min_gpu_seconds(s, jobs, job, slowdown, capacity):
+    """Return the minimum GPU-seconds per second of progress of a job; 0 for a CPU job.
 
-    slowdown: of its computing, by the type of GPU and by others on it.
+    slowdown: of its computing, by the GPU type and co-located jobs.
     """
     row = jobs[job]
     if row.num_gpus == 0 or row.iteration_s <= 0:
@@ -85,23 +86,24 @@ def least_gpu_seconds(s, jobs, job, slowdown, room):
     least = np.inf
     for workers in range(row.min_workers, row.max_workers + 1):
         for servers in server_counts(row):
-            iteration_s = shortest_iteration(s, jobs, job, workers, servers, slowdown, room)
+            iteration_s = min_iteration_time(s, jobs, job, workers, servers, slowdown, capacity)
             least = min(least, workers * iteration_s)
     return least / row.iteration_s
 
 
 @compiled
-def least_core_seconds(s, jobs, job, gpu_seconds):
-    """Return the core-seconds that a job takes for a second of progress at least, on GPUs and, if it can, without.
+def min_core_seconds(s, jobs, job, gpu_seconds):
+    """Return the minimum core-seconds per second of progress of a job, on GPUs and without GPUs.
 
-    On GPUs it has a core for each, and its input takes core-seconds that no shape saves. gpu_seconds: the least it
-    takes for a second of progress on any type of GPU. Infinite without GPUs where it cannot do without.
+    On GPUs it has one core per GPU, and its input takes core-seconds that no shape saves. Infinity if the job
+    must have GPUs, or cannot have them. gpu_seconds: the minimum per second of progress on any GPU type.
     """
     row = jobs[job]
     if row.num_gpus == 0:
         return np.inf, row.cores_each
-    on_gpus = LEAST_CORES * gpu_seconds
+    on_gpus = MIN_CORES * gpu_seconds
     if row.iteration_s > 0:
+        # Feeding takes `input_core_s` per requested GPU and iteration, whatever the shape.
         on_gpus = max(on_gpus, row.input_core_s * row.num_gpus / row.iteration_s)
     without = np.inf
     if row.cpu_slowdown > 0:
@@ -115,18 +117,18 @@ def least_core_seconds(s, jobs, job, gpu_seconds):
 
 
 @compiled
-def greatest_total(s, base, by_duty, duty, waits, slowdown):
-    """Return the most that a GPU can give at once to the jobs on it, in units of progress alone on it at a slowdown.
+def max_total(s, base, by_utilization, utilization, waits, slowdown):
+    """Return the maximum total progress rate of the jobs on a GPU; the unit is a job alone at this slowdown.
 
-    A job counts `base + by_duty x its duty`, no job having a greater duty than `duty`; the less crowded, the less than
-    `slowdown / crowding` jobs gain. Where they take turns each waits for each other `waits` at least. Where jobs demand
-    U of a GPU together their slowdown follows from that: between U = 1 and the most that n jobs demand a ratio of
-    linear functions has its greatest value at one end.
+    A job counts `base + by_utilization x its utilisation`, which is at most `utilization`. Jobs that are
+    slowed less than `slowdown` count for more, by `slowdown / crowding`. Under `turns` each job waits at least
+    `waits` for each other job. Under `excess` the slowdown follows from the total utilisation U: between U = 1
+    and the maximum of n jobs the total is a ratio of linear functions, which is greatest at one of the ends.
     """
     most = 0.0
     for running in range(1, s.max_share + 1):
-        for demand in (min(1.0, running * duty), running * duty):
+        for demand in (min(1.0, running * utilization), running * utilization):
             beyond = waits * (running - 1) if s.contention_form == TURNS else max(demand - 1.0, 0.0)
             slower = max(slowdown / crowding(s, beyond, running), 1.0)
-            most = max(most, (base * running + by_duty * demand) * slower)
+            most = max(most, (base * running + by_utilization * demand) * slower)
     return most

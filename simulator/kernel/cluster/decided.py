@@ -169,7 +169,7 @@ def make(s, jobs, m, kind, job, value):
     else:
         gpus = m.gpus[: m.num_gpus]
         gpus.sort()
-        workers, servers = speed.meant(jobs, job, m.num_gpus, m.workers, m.servers)
+        workers, servers = speed.resolved_shape(jobs, job, m.num_gpus, m.workers, m.servers)
         named = value > 0 and s.cpu_limited
         cores = value if named else speed.cores_asked(jobs, job, m.num_gpus, workers, servers)
         if kind == START:

@@ -1,13 +1,18 @@
-"""How time moves: what ends, arrives or changes level at the next instant."""
+"""Event loop: what finishes, fails, arrives or changes at the next instant; outages of nodes; discounted cost of time.
+
+Failure times of a node are drawn from the seed and the node, so that they are the same under every policy.
+Times between failures and repair times are exponential. A drain closes a node to new jobs with notice, then
+takes it down; the drains of all nodes are spread evenly over one period.
+"""
 
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.holding import (
-    book_overhead,
-    fall_back,
-    fill,
-    give_up,
+    account_overhead,
+    allocate_peak_memory,
+    cancel_reservation,
+    fail_to_checkpoint,
     join_queue,
     release,
     start_ready,
@@ -27,7 +32,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     RESTARTING,
     RUNNING,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.machines import count_free, is_on, tidy_cores
+from gpu_cluster_gym.simulator.kernel.cluster.machines import count_free, is_on, reset_core_rounding
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import end_pause
 from gpu_cluster_gym.simulator.kernel.cluster.progress import (
     bank,
@@ -45,7 +50,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.progress import (
 
 @compiled
 def complete(s, jobs, job):
-    """End a job."""
+    """Finish a job."""
     bank(s, job)
     release(s, jobs, job)
     retire(s, job)
@@ -58,23 +63,24 @@ def complete(s, jobs, job):
 
 @compiled
 def handle(s, jobs, job):
-    """Carry out the event of a job that is due; tell whether its memory is about to grow."""
+    """Carry out the due event of a job; return whether its memory is about to grow."""
     if s.phase[job] == PAUSING:
-        book_overhead(s, job)
+        account_overhead(s, job)
         end_pause(s, jobs, job)
     elif s.phase[job] == LOADING:
-        book_overhead(s, job)
+        account_overhead(s, job)
         run(s, jobs, job)
     elif s.phase[job] == RESTARTING:
         retire(s, job)
         join_queue(s, jobs, job)  # the delay counts as waiting
+    # A running job may have several reasons for its event; the order of these tests decides.
     elif s.clock >= finish_time(s, jobs, job):
         complete(s, jobs, job)
     elif s.clock >= crash_time(s, jobs, job):
         s.crashed[job] = 1
-        fall_back(s, jobs, job)
+        fail_to_checkpoint(s, jobs, job)
     elif s.clock >= grow_time(s, jobs, job):
-        s.charged[job] = GROWING  # in earnest when all that ends has ended
+        s.charged[job] = GROWING  # allocated only after all events of the instant have released resources
         plan(s, jobs, job)
         return True
     else:
@@ -86,8 +92,9 @@ def handle(s, jobs, job):
 
 @compiled
 def next_tick(s):
-    """Return the first multiple of the tick after now."""
+    """Return the first multiple of the tick after the current time."""
     count = np.floor(s.clock / s.tick) - 1
+    # Floating-point division may be off by one; step until the product exceeds the clock.
     while count * s.tick <= s.clock:
         count += 1
     return count * s.tick
@@ -95,9 +102,9 @@ def next_tick(s):
 
 @compiled
 def next_event(s, jobs):
-    """When something that may be waited for happens by itself; infinite if nothing is pending.
+    """Return the next time at which something happens without a policy's action; infinity if nothing is pending.
 
-    An end, an arrival, or a closed node that goes down or is up again.
+    That is a job's event, an arrival, or a closed node that goes down or comes up.
     """
     time = s.next_opening
     if s.num_active > 0:
@@ -109,7 +116,7 @@ def next_event(s, jobs):
 
 @compiled
 def settle(s, jobs):
-    """Carry out all events that are due: what ends, then nodes that close or open, then whose memory grows."""
+    """Carry out all due events: first jobs' events, then closing and opening nodes, then growing memory."""
     count = 0
     while s.num_active > 0 and s.event_at[s.events[0]] <= s.clock:
         job = s.events[0]
@@ -121,14 +128,15 @@ def settle(s, jobs):
         change_nodes(s, jobs)
     for k in range(count):
         job = s.noted[k]
+        # Memory grows last, and only for jobs that still run after all that ended or failed.
         if s.phase[job] == RUNNING and s.charged[job] == GROWING:
-            fill(s, jobs, job)
+            allocate_peak_memory(s, jobs, job)
             start_ready(s, jobs)
 
 
 @compiled
 def arrive(s, jobs):
-    """Let the jobs that have been submitted join the queue."""
+    """Queue the jobs that have been submitted."""
     while s.num_arrived < s.num_jobs and jobs[s.num_arrived].submit_s <= s.clock:
         s.phase_began[s.num_arrived] = s.clock
         join_queue(s, jobs, s.num_arrived)
@@ -137,22 +145,26 @@ def arrive(s, jobs):
 
 @compiled
 def advance(s, jobs):
-    """Move to the next instant and let happen what happens; tell whether there was one, none if a job never ends.
+    """Advance to the next instant and carry out its events; return whether there was one.
 
-    Order within an instant: all that ends, nodes that close or open, then arrivals.
+    There is none if nothing is pending, or if a job never ends. Order within an instant: everything that ends,
+    nodes that close or open, arrivals.
     """
     if s.endless:
         return False
     if s.num_changes > 0:
         refresh(s, jobs)
     time = min(next_event(s, jobs), s.wake)
+    # Ticks pass only while a job is queued. `ticks` counts those that another event follows.
     if s.tick > 0 and s.num_queued > 0:
         tick = next_tick(s)
         s.ticks += tick < min(time, s.next_closing) and time < np.inf
         time = min(time, tick)
     if time == np.inf:
         return False
+    # A node that closes does not count as pending (checked above), but closes on time.
     time = min(time, s.next_closing)
+    # Integral of the number of jobs present: the undiscounted cost of rewards.
     s.present_seconds += (time - s.clock) * (s.num_arrived - s.num_done)
     s.clock = time
     s.instant += 1
@@ -164,13 +176,13 @@ def advance(s, jobs):
 
 @compiled
 def instants_that_count(s):
-    """Return how many instants there were but for ticks on the way to an event, of which a long job has many."""
+    """Return the number of instants except ticks before another event, of which a long job has many."""
     return s.instant - s.ticks
 
 
 @compiled
 def any_held_back(s):
-    """Tell whether a queued job was paused, or failed, at this very instant, so that it may start at the next."""
+    """Return whether a queued job was paused or failed at this instant, so that it may start only at the next."""
     for request_class in range(s.num_classes):
         begin = s.queue_start[request_class]
         for at in range(begin, begin + s.queue_size[request_class]):
@@ -181,9 +193,10 @@ def any_held_back(s):
 
 @compiled
 def advance_past_ticks(s, jobs):
-    """Move to the next instant at which more than a tick happens, or what was held back may start; tell whether one is.
+    """Advance past instants that are only ticks; return whether there was another instant.
 
-    Every tick on the way is an instant all the same.
+    Stops at the next instant at which something else happens, or at which a held-back job may start. Each tick
+    on the way is an instant, too.
     """
     if any_held_back(s):
         return advance(s, jobs)
@@ -197,23 +210,16 @@ def advance_past_ticks(s, jobs):
             return True
 
 
-# FROM simulator/kernel/cluster/outages.py
-# Nodes that fail and are repaired, and drains: when, and what becomes of the jobs there.
-#
-# When a node fails is drawn by node and seed, so it is the same under every policy. All times are exponential. A drain
-# closes a node to new jobs with notice, then takes it down; nodes are drained in turn.
-
-
 @compiled
 def drawn_time(s, node, mean):
-    """Draw a time with this mean from the node's own numbers."""
-    s.node_dice[node] = s.node_dice[node] * MULTIPLIER % MODULUS
-    return -mean * np.log(s.node_dice[node] / MODULUS)
+    """Draw an exponential time with this mean from the node's own random numbers, s."""
+    s.node_rng_state[node] = s.node_rng_state[node] * MULTIPLIER % MODULUS
+    return -mean * np.log(s.node_rng_state[node] / MODULUS)
 
 
 @compiled
 def lay_out_outages(s):
-    """Draw when each node fails first, and spread the first drains over one period."""
+    """Draw the first failure of each node, and spread the first drains over one period."""
     for node in range(s.num_nodes):
         s.fail_at[node] = s.clock + drawn_time(s, node, s.node_mtbf)
         s.drain_at[node] = s.clock + (node + 1) / s.num_nodes * s.drain_every
@@ -222,7 +228,7 @@ def lay_out_outages(s):
 
 @compiled
 def next_change(s, node):
-    """When a node changes next."""
+    """Return the time of a node's next change."""
     if s.closed[node] == DOWN:
         return s.until[node]
     if s.closed[node] == DRAINING:
@@ -232,7 +238,7 @@ def next_change(s, node):
 
 @compiled
 def find_next(s):
-    """Find when the first node changes, and when the first that is closed does: that may be waited for."""
+    """Find the next change of any node, and the next change of a closed node, for which a policy may wait."""
     s.next_closing = np.inf
     s.next_opening = np.inf
     for node in range(s.num_nodes):
@@ -243,7 +249,7 @@ def find_next(s):
 
 @compiled
 def change_nodes(s, jobs):
-    """Close and open the nodes that are due, by node."""
+    """Close and open the nodes that are due, in order of node."""
     for node in range(s.num_nodes):
         while next_change(s, node) <= s.clock:
             change(s, jobs, node)
@@ -253,14 +259,15 @@ def change_nodes(s, jobs):
 
 @compiled
 def change(s, jobs, node):
-    """Let a node do what it is due to do."""
+    """Carry out the due change of a node."""
     if s.closed[node] == DOWN:
         open_node(s, node)
+    # A failure interrupts a drain's notice, too.
     elif s.fail_at[node] <= s.clock:
-        take_down(s, jobs, node, drawn_time(s, node, s.node_repair))
+        shut_down(s, jobs, node, drawn_time(s, node, s.node_repair))
         s.fail_at[node] = s.until[node] + drawn_time(s, node, s.node_mtbf)
     elif s.closed[node] == DRAINING:
-        take_down(s, jobs, node, s.drain_length)
+        shut_down(s, jobs, node, s.drain_length)
         if s.fail_at[node] <= s.until[node]:
             s.fail_at[node] = s.until[node] + drawn_time(s, node, s.node_mtbf)
     else:
@@ -271,10 +278,10 @@ def change(s, jobs, node):
 
 @compiled
 def close(s, jobs, node):
-    """Let nothing start on a node any more; a job that waits for its GPUs is queued again."""
+    """Close a node to new jobs; a job with a reservation there is queued again."""
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         if s.reserved_for[gpu] >= 0:
-            give_up(s, jobs, s.reserved_for[gpu])
+            cancel_reservation(s, jobs, s.reserved_for[gpu])
         if s.reserved_for[gpu] == CLOSED:
             continue
         if s.first_owner[gpu] == NOBODY:
@@ -283,22 +290,23 @@ def close(s, jobs, node):
 
 
 @compiled
-def take_down(s, jobs, node, length):
-    """Let a node go down for so many seconds; all its jobs fail, by job."""
+def shut_down(s, jobs, node, length):
+    """Take a node down for `length` seconds; all its jobs fail, in order of job."""
     close(s, jobs, node)
     s.closed[node] = DOWN
     s.until[node] = s.clock + length
     job = first_on(s, node)
     while job != NOBODY:
-        fall_back(s, jobs, job)
+        fail_to_checkpoint(s, jobs, job)
         job = first_on(s, node)
+    # Drains due while the node is down are skipped.
     while s.drain_at[node] <= s.until[node]:
         s.drain_at[node] += s.drain_every
 
 
 @compiled
 def first_on(s, node):
-    """Return the active job with the lowest number on a node, or NOBODY."""
+    """Return the active job with the lowest index on a node, or NOBODY."""
     first = NOBODY
     for k in range(s.num_active):
         job = s.events[k]
@@ -309,24 +317,20 @@ def first_on(s, node):
 
 @compiled
 def open_node(s, node):
-    """Let a node be up again, all its GPUs free."""
+    """Open a node again, with all its GPUs free."""
     s.closed[node] = OPEN
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         s.reserved_for[gpu] = NOBODY
         count_free(s, gpu, 1)
-    tidy_cores(s, node)
+    reset_core_rounding(s, node)
 
 
-# FROM simulator/kernel/cluster/discounting.py
-# What a future costs: job-seconds, those to come discounted.
-
-
-HORIZON = 4.0  # rollouts are cut after so many time constants
+HORIZON = 4.0  # time constants after which rollouts are cut
 
 
 @compiled
 def discounted(present, begin, end, tau):
-    """Integral of exp(-u / tau) over [begin, end], times the jobs present."""
+    """Return the integral of exp(-u / tau) over [begin, end], times the number of jobs present."""
     if tau == np.inf:
         return present * (end - begin)
     return present * tau * (np.exp(-begin / tau) - np.exp(-end / tau))
@@ -334,7 +338,7 @@ def discounted(present, begin, end, tau):
 
 @compiled
 def step_cost(s, jobs, origin, tau):
-    """Move to the next instant; return the discounted job-seconds spent on the way, or -1 if there is none."""
+    """Advance to the next instant; return the discounted job-seconds on the way, or -1 if there is no next instant."""
     begin = s.clock - origin
     present = s.num_arrived - s.num_done
     if not advance(s, jobs):

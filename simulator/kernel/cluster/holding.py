@@ -1,4 +1,8 @@
-"""How a job comes to hold GPUs or cores, and how it loses them."""
+"""Acquisition and release of GPUs and cores by jobs: starts, reservations, failures and out-of-memory errors.
+
+A reservation keeps GPUs that are free, or held by pausing jobs, for a job that starts when the last of them is
+released. Jobs take their peak memory when they start or grow; if the memory of a GPU overflows, a victim fails.
+"""
 
 import numpy as np
 
@@ -9,11 +13,11 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     CLOSED,
     GROWER,
     GROWING,
-    LEAST_CORES,
     LOADING,
+    MAX_FAILURES,
     MAX_SHARE,
+    MIN_CORES,
     MODULUS,
-    MOST_FAILURES,
     MULTIPLIER,
     NOBODY,
     PAUSING,
@@ -30,25 +34,23 @@ from gpu_cluster_gym.simulator.kernel.cluster.machines import (
     hold,
     hold_cores,
     is_alone,
-    leave_slot,
-    note_coming_or_going,
+    note_occupancy_change,
+    release_slot,
+    reset_core_rounding,
     take_cores,
-    tidy_cores,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.progress import bank, run, schedule
 from gpu_cluster_gym.simulator.kernel.cluster.queues import enqueue, loading_time
 from gpu_cluster_gym.simulator.kernel.cluster.speed import (
-    ask_again,
     cores_of_servers,
-    plan_shape,
-    take_shape,
+    set_shape,
 )
 
 
 @compiled
 def release(s, jobs, job):
-    """Take back all that the job holds; a GPU that is reserved goes to the job it is reserved for."""
-    note_coming_or_going(s, job, s.phase[job] == RUNNING)
+    """Release all that a job holds; a reserved GPU goes to the job that it is reserved for."""
+    note_occupancy_change(s, job, s.phase[job] == RUNNING)
     count_cores(s, job)
     slot = s.first_slot[job]
     s.first_slot[job] = NOBODY
@@ -57,28 +59,30 @@ def release(s, jobs, job):
         s.num_on_cores -= 1
         take_cores(s, s.node_of[job], -s.core_count[job])
         s.node_of[job] = NOBODY
+    # Loads and speeds are recomputed from what is left; the slots go back one by one.
     while slot != NOBODY:
         after = s.next_slot[slot]
         gpu = slot // MAX_SHARE
-        if leave_slot(s, jobs, job, slot):
-            pass_on(s, gpu)
+        if release_slot(s, jobs, job, slot):
+            hand_over(s, gpu)
         slot = after
     s.charged[job] = 0
     s.throttle[job] = 1.0
-    ask_again(s, jobs, job)
+    set_shape(s, job, jobs[job].num_gpus, jobs[job].num_gpus, jobs[job].servers)  # as requested
 
 
 @compiled
-def pass_on(s, gpu):
-    """Count a GPU that no job holds any more as free, or as there for the job that it is reserved for."""
+def hand_over(s, gpu):
+    """Count a GPU that no job holds any more as free, or as available to the job that it is reserved for."""
     reserved_for = s.reserved_for[gpu]
     if reserved_for == CLOSED:
-        tidy_cores(s, s.gpu_node[gpu])
+        reset_core_rounding(s, s.gpu_node[gpu])
         return
     if reserved_for == NOBODY:
         count_free(s, gpu, 1)
-        tidy_cores(s, s.gpu_node[gpu])
+        reset_core_rounding(s, s.gpu_node[gpu])
         return
+    # A moving job may still be PAUSING: it then becomes ready in `end_pause`.
     s.awaited[reserved_for] -= 1
     if s.awaited[reserved_for] == 0 and s.phase[reserved_for] == RESERVED:
         s.ready[s.num_ready] = reserved_for
@@ -87,8 +91,12 @@ def pass_on(s, gpu):
 
 @compiled
 def reserve(s, job, gpus, workers, servers, cores, node):
-    """Keep GPUs, free or about to be, for a job; it will have so many workers and servers, and cores for each GPU."""
-    plan_shape(s, job, len(gpus), workers, servers, cores, node)
+    """Reserve GPUs, free or about to be, for a job, with the shape and the cores per GPU that it will have."""
+    s.next_width[job] = len(gpus)
+    s.next_workers[job] = workers
+    s.next_servers[job] = servers
+    s.next_cores[job] = cores
+    s.next_node[job] = node
     s.awaited[job] = 0
     for gpu in gpus:
         if s.first_owner[gpu] == NOBODY:
@@ -99,8 +107,8 @@ def reserve(s, job, gpus, workers, servers, cores, node):
 
 
 @compiled
-def let_go(s, job):
-    """Give up the GPUs that are kept for a job."""
+def release_reserved(s, job):
+    """Cancel the reservation of a job's GPUs."""
     for gpu in range(s.num_gpus):
         if s.reserved_for[gpu] == job:
             s.reserved_for[gpu] = NOBODY
@@ -111,16 +119,16 @@ def let_go(s, job):
 
 
 @compiled
-def give_up(s, jobs, job):
-    """Take a reservation back: the job is queued again, or will be when its pause ends."""
-    let_go(s, job)
+def cancel_reservation(s, jobs, job):
+    """Cancel a job's reservation: the job is queued again, or will be when its pause ends."""
+    release_reserved(s, job)
     if s.phase[job] == RESERVED:
         join_queue(s, jobs, job)
 
 
 @compiled
 def start_ready(s, jobs):
-    """Start the jobs all of whose reserved GPUs are there, by job."""
+    """Start the jobs whose reserved GPUs have all been released, in order of job."""
     while s.num_ready > 0:
         first = 0
         for k in range(s.num_ready):
@@ -129,14 +137,14 @@ def start_ready(s, jobs):
         job = s.ready[first]
         s.num_ready -= 1
         s.ready[first] = s.ready[s.num_ready]
-        inherit(s, jobs, job)
+        start_reserved(s, jobs, job)
 
 
 @compiled
-def inherit(s, jobs, job):
-    """Start a job on the GPUs reserved for it: the last of them has been released.
+def start_reserved(s, jobs, job):
+    """Start a job on the GPUs reserved for it, the last of which has been released.
 
-    It is queued again where there are no cores for its servers, or for workers without GPUs.
+    It is queued again if there are no cores for its servers, or for workers without GPUs.
     """
     gpus = s.inherited
     count = 0
@@ -144,18 +152,19 @@ def inherit(s, jobs, job):
         if s.reserved_for[gpu] == job:
             gpus[count] = gpu
             count += 1
-    let_go(s, job)
-    if not has_cores_there(s, job, gpus[:count]):
+    release_reserved(s, job)
+    # GPUs are counted as free again for this check and taken once more by `begin`.
+    if not has_reserved_cores(s, job, gpus[:count]):
         join_queue(s, jobs, job)
         return
     s.wait_s[job] += s.clock - s.phase_began[job]
-    take_shape(s, job, s.next_width[job], s.next_workers[job], s.next_servers[job])
+    set_shape(s, job, s.next_width[job], s.next_workers[job], s.next_servers[job])
     begin(s, jobs, job, gpus, s.next_cores[job], s.next_node[job])
 
 
 @compiled
-def has_cores_there(s, job, gpus):
-    """Tell whether a reserved job's shape finds the cores without which it cannot run."""
+def has_reserved_cores(s, job, gpus):
+    """Return whether the cores without which a reserved job's shape cannot run are available."""
     if len(gpus) == 0:
         node = s.next_node[job]
         return not s.closed[node] and s.next_cores[job] <= s.unreserved_cores[node] + ROUNDING
@@ -164,14 +173,14 @@ def has_cores_there(s, job, gpus):
 
 @compiled
 def can_serve(s, gpus, workers, servers):
-    """Tell whether there are cores beside these GPUs, which are free, for so many servers and to feed the workers."""
+    """Return whether the nodes of these free GPUs have cores for the servers and to feed the workers."""
     cores = cores_of_servers(servers, workers, len(gpus))
-    return cores == 0 or cores + LEAST_CORES <= available_cores(s, gpus) + ROUNDING
+    return cores == 0 or cores + MIN_CORES <= available_cores(s, gpus) + ROUNDING
 
 
 @compiled
 def begin(s, jobs, job, gpus, cores, node):
-    """Let a job hold free GPUs, or cores of a node: it starts up, or loads what a pause has saved, and then runs.
+    """Let a job hold free GPUs, or cores of a node: it starts up or loads its checkpoint, and then runs.
 
     Its shape has been set.
     """
@@ -180,6 +189,7 @@ def begin(s, jobs, job, gpus, cores, node):
         hold(s, job, gpus, cores)
     else:
         hold_cores(s, job, node, cores)
+    # Allocate memory only after the phase is set: the allocation may fail this very job.
     if not grows_later(s, jobs, job):
         s.charged[job] = GROWING
     idle_s = loading_time(s, jobs, job)
@@ -192,14 +202,15 @@ def begin(s, jobs, job, gpus, cores, node):
         schedule(s, job, s.clock + idle_s)
     else:
         run(s, jobs, job)
-    note_coming_or_going(s, job, s.phase[job] == RUNNING)
+    note_occupancy_change(s, job, s.phase[job] == RUNNING)
     if s.charged[job] == GROWING:
-        fill(s, jobs, job)
+        allocate_peak_memory(s, jobs, job)
 
 
 @compiled
-def fill(s, jobs, job):
-    """Let a job take its peak memory; where that runs over a victim fails."""
+def allocate_peak_memory(s, jobs, job):
+    """Allocate a job's peak memory; fail victims until no GPU of the job overflows."""
+    # The first overflowing GPU decides who fails; a failure may free enough memory for all others.
     gpu = charge(s, jobs, job)
     while gpu != NOBODY:
         fail(s, jobs, victim_on(s, gpu, job))
@@ -208,7 +219,7 @@ def fill(s, jobs, job):
 
 @compiled
 def first_over(s, job):
-    """Return the first GPU of an active job whose memory runs over, or NOBODY."""
+    """Return the first GPU of an active job whose memory overflows, or NOBODY."""
     slot = s.first_slot[job]
     while slot != NOBODY:
         if s.free_memory[slot // MAX_SHARE] < -ROUNDING:
@@ -219,8 +230,9 @@ def first_over(s, job):
 
 @compiled
 def fail(s, jobs, job):
-    """Let a job run out of memory: all progress is lost, and it is queued again after a delay."""
-    book(s, job)
+    """Fail a job that ran out of memory: it loses all progress and is queued again after a delay."""
+    account_phase(s, job)
+    # All time of running becomes lost time, so that jct = wait + run + overhead + lost still holds.
     s.lost_s[job] += s.attained_s[job] + s.delay_s[job]
     s.lost_gpu_s[job] += s.run_gpu_s[job]
     s.run_gpu_s[job] = 0.0
@@ -232,27 +244,31 @@ def fail(s, jobs, job):
 
 
 @compiled
-def fall_back(s, jobs, job):
-    """Let a job fail by itself or with its node: it falls back to its last checkpoint, and is queued again later."""
-    book(s, job)
+def fail_to_checkpoint(s, jobs, job):
+    """Fail a job by itself or with its node: it returns to its last checkpoint and is queued again after a delay."""
+    account_phase(s, job)
+    # While loading, the checkpoint is intact and no progress has been made since.
     if s.phase[job] != LOADING:
         lose_since_checkpoint(s, job)
     s.saved[job] = s.attained_s[job] > 0
     s.failures[job] += 1
-    if s.failures[job] >= MOST_FAILURES:
+    if s.failures[job] >= MAX_FAILURES:
         s.endless = 1
     restart_later(s, jobs, job)
 
 
 @compiled
 def lose_since_checkpoint(s, job):
-    """Take back progress since the last checkpoint, and its share of the time since the job last began to run."""
+    """Remove the progress since the last checkpoint, and its share of the time since the job last started running."""
     every = s.checkpoint_every
+    # Checkpoints are written at multiples of `checkpoint_every` s of progress; a pause or load saves
+    # progress, too.
     least = max(np.floor(s.attained_s[job] / every * (1.0 + ROUNDING)) * every, s.checkpointed_s[job])
     made = s.attained_s[job] - s.checkpointed_s[job]
     if least >= s.attained_s[job] or made <= 0:
         return
     wall = s.attained_s[job] + s.delay_s[job]
+    # The wall-clock time since the last start is lost in proportion to the progress lost.
     gone = (s.attained_s[job] - least) / made * (wall - s.checkpointed_wall_s[job])
     s.attained_s[job] = least
     s.delay_s[job] = wall - gone - least
@@ -262,17 +278,17 @@ def lose_since_checkpoint(s, job):
 
 
 @compiled
-def book(s, job):
-    """Book the time of an active job's present phase."""
+def account_phase(s, job):
+    """Account for the time of an active job's current phase."""
     if s.phase[job] == RUNNING:
         bank(s, job)
     elif s.phase[job] == LOADING or s.phase[job] == PAUSING:
-        book_overhead(s, job)
+        account_overhead(s, job)
 
 
 @compiled
-def book_overhead(s, job):
-    """Book the time a job has paused, or loaded."""
+def account_overhead(s, job):
+    """Account for the time that a job has paused or loaded."""
     spent = s.clock - s.phase_began[job]
     s.overhead_s[job] += spent
     s.overhead_gpu_s[job] += s.width[job] * spent
@@ -280,10 +296,11 @@ def book_overhead(s, job):
 
 @compiled
 def restart_later(s, jobs, job):
-    """Take all from a job that has failed, and queue it again after a delay."""
+    """Release all that a failed job holds, and queue it again after a delay."""
     s.last_action_instant[job] = s.instant
+    # A moving job has GPUs reserved for it elsewhere.
     if s.moves[job]:
-        let_go(s, job)
+        release_reserved(s, job)
     release(s, jobs, job)
     s.phase[job] = RESTARTING
     s.phase_began[job] = s.clock
@@ -292,7 +309,7 @@ def restart_later(s, jobs, job):
 
 @compiled
 def join_queue(s, jobs, job):
-    """Let a job wait."""
+    """Put a job into the queue."""
     s.phase[job] = QUEUED
     s.num_queued += 1
     s.joined[s.num_joins % len(s.joined)] = job
@@ -300,22 +317,19 @@ def join_queue(s, jobs, job):
     enqueue(s, jobs, job)
 
 
-# FROM simulator/kernel/cluster/memory.py
-# GPU memory: when jobs take it, and which job fails where it runs over.
-
-
 @compiled
 def drawn(s, count):
-    """Draw one of `count` numbers evenly."""
-    s.dice = s.dice * MULTIPLIER % MODULUS
-    return s.dice * count // MODULUS
+    """Draw one of `count` numbers uniformly."""
+    s.rng_state = s.rng_state * MULTIPLIER % MODULUS
+    return s.rng_state * count // MODULUS
 
 
 @compiled
 def grows_later(s, jobs, job):
-    """Tell whether a job beside others has not run long enough to need its peak memory.
+    """Return whether a co-located job has not run long enough to need its peak memory.
 
-    One that is alone has it from the beginning, which changes nothing: so no instant tells how long it will run.
+    A job with exclusive GPUs has it from the start, which changes nothing: otherwise the instant of growth
+    would reveal how long the job will run.
     """
     grown = s.peak_at * jobs[job].duration_s * (1.0 - ROUNDING)
     return s.max_share > 1 and s.attained_s[job] < grown and not is_alone(s, job)
@@ -323,7 +337,7 @@ def grows_later(s, jobs, job):
 
 @compiled
 def charge(s, jobs, job):
-    """Take the job's peak memory on all its GPUs; return the first that runs over, or NOBODY."""
+    """Allocate a job's peak memory on all its GPUs; return the first that overflows, or NOBODY."""
     s.charged[job] = CHARGED
     over = NOBODY
     slot = s.first_slot[job]
@@ -338,13 +352,14 @@ def charge(s, jobs, job):
 
 @compiled
 def victim_on(s, gpu, grower):
-    """Return which of the jobs that take memory of a GPU fails, since `grower` has made it run over."""
+    """Return the job that fails on a GPU whose memory `grower` has made overflow, by the rule `oom_victim`."""
     if s.oom_victim == GROWER:
         return grower
     chosen = NOBODY
     count = 0
     for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
         count += s.job_in[slot] != NOBODY and s.charged[s.job_in[slot]] == CHARGED
+    # `random`: an index drawn among the jobs whose memory is allocated on this GPU.
     wanted = drawn(s, count) if s.oom_victim == ANYONE else 0
     for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
         job = s.job_in[slot]
@@ -354,6 +369,7 @@ def victim_on(s, gpu, grower):
             if wanted == 0:
                 return job
             wanted -= 1
+        # `newcomer`: the job that started last.
         elif chosen == NOBODY or s.began[job] > s.began[chosen]:
             chosen = job
     return chosen

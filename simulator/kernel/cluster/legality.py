@@ -1,4 +1,8 @@
-"""What is legal, and what must hold in every state."""
+"""Legality of actions, lists of the jobs that a policy may act on, and the invariants of every state.
+
+Functions that return the number of a reason return 0 for a legal action; `simulator/legality.py` has the
+messages.
+"""
 
 from typing import NamedTuple
 
@@ -13,9 +17,9 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     DONE,
     DOWN,
     FUTURE,
-    LEAST_CORES,
     LOADING,
     MAX_SHARE,
+    MIN_CORES,
     NOBODY,
     PAUSING,
     PHASES,
@@ -31,16 +35,19 @@ from gpu_cluster_gym.simulator.kernel.cluster.speed import (
     cores_of_servers,
     is_rigid,
     is_shape,
-    meant,
+    resolved_shape,
 )
 
 
 class Seat(NamedTuple):
     """A placement as the kernel reads it.
 
-    gpus: in order, int32. cores: for each, 0 for those that the job asks for in that shape, which it has in any case
-    where cores are not allocated, or fewer where they are not available. node: of a job without GPUs, else -1. workers,
-    servers: 0 and -1 where they are left open.
+    gpus: sorted GPU indices, int32.
+    cores: per GPU; 0 for those that the job asks for in that shape, or fewer if they are not available. Without
+    core allocation a job has what it asks for in any case.
+    node: node of a job without GPUs, else -1.
+    workers: 0 if left open.
+    servers: -1 if left open.
     """
 
     gpus: np.ndarray
@@ -52,7 +59,7 @@ class Seat(NamedTuple):
 
 @compiled
 def barred(s, jobs, job, gpu):
-    """Return 0 if a queued job may be given a GPU, else the number of the reason it may not."""
+    """Return 0 if a queued job may be given a GPU, else the number of the reason."""
     if gpu < 0 or gpu >= s.num_gpus or s.reserved_for[gpu] != NOBODY:
         return 4
     if s.num_jobs_on[gpu] >= s.max_share and not must_wait_for(s, gpu):
@@ -64,7 +71,7 @@ def barred(s, jobs, job, gpu):
 
 @compiled
 def reserves(s, gpus):
-    """Tell whether some of these GPUs are still held by jobs that pause."""
+    """Return whether pausing jobs still hold some of these GPUs."""
     for gpu in gpus:
         if must_wait_for(s, gpu):
             return True
@@ -79,13 +86,13 @@ def legal_start(states, e, jobs, job, seat):
 
 @compiled
 def why_no_start(s, jobs, job, seat):
-    """Return 0 if a queued job may start there, else the number of the reason; see `legal_start`."""
+    """Return 0 if a queued job may start in a seat, else the number of the reason."""
     if s.phase[job] != QUEUED:
         return 1
     if s.last_action_instant[job] == s.instant:
         return 2
     gpus, cores, node = seat.gpus, seat.cores, seat.node
-    workers, servers = meant(jobs, job, len(gpus), seat.workers, seat.servers)
+    workers, servers = resolved_shape(jobs, job, len(gpus), seat.workers, seat.servers)
     reason = wrong_shape(s, jobs, job, len(gpus), cores, node, workers, servers)
     if reason > 0:
         return reason
@@ -98,12 +105,14 @@ def why_no_start(s, jobs, job, seat):
             return reason
     if named_twice(gpus):
         return 6
+    # A reservation needs all its GPUs free or held by pausing jobs only; cores are checked when they are
+    # released.
     if reserves(s, gpus):
         for gpu in gpus:
             if s.num_jobs_on[gpu] > 0 and not must_wait_for(s, gpu):
                 return 4
     elif s.cpu_limited:
-        least = LEAST_CORES + cores_of_servers(servers, workers, len(gpus))
+        least = MIN_CORES + cores_of_servers(servers, workers, len(gpus))
         if max(cores, least) > available_cores(s, gpus) + ROUNDING:
             return 8
     return 0
@@ -111,7 +120,7 @@ def why_no_start(s, jobs, job, seat):
 
 @compiled
 def wrong_shape(s, jobs, job, count, cores, node, workers, servers):
-    """Return 0 if a job can run with so many GPUs, cores, workers and servers, else the number of the reason."""
+    """Return 0 if a job can run with these GPUs, cores, workers and servers, else the number of the reason."""
     row = jobs[job]
     if not is_shape(jobs, job, count, workers, servers):
         return 3 if is_rigid(jobs, job) else 9
@@ -119,15 +128,16 @@ def wrong_shape(s, jobs, job, count, cores, node, workers, servers):
         if node < 0 or node >= s.num_nodes or s.closed[node]:
             return 7
         asked = cores_asked(jobs, job, 0, workers, servers)
-        too_few = s.cpu_limited and 0 < cores < (LEAST_CORES if row.num_gpus == 0 else asked)
+        # Workers without GPUs need exactly the cores of their shape; CPU jobs at least MIN_CORES.
+        too_few = s.cpu_limited and 0 < cores < (MIN_CORES if row.num_gpus == 0 else asked)
         return 8 if cores < 0 or too_few or cores > asked + ROUNDING else 0
-    least = LEAST_CORES + cores_of_servers(servers, workers, count)
+    least = MIN_CORES + cores_of_servers(servers, workers, count)
     return 8 if cores < 0 or (s.cpu_limited and 0 < cores < least - ROUNDING) else 0
 
 
 @compiled
 def named_twice(gpus):
-    """Tell whether a GPU comes twice among these."""
+    """Return whether a GPU occurs twice."""
     for k in range(len(gpus)):
         for other in range(k):
             if gpus[other] == gpus[k]:
@@ -137,19 +147,19 @@ def named_twice(gpus):
 
 @entry
 def legal_move(states, e, jobs, job, seat):
-    """Return 0 if a running job may go on in another seat, else the number of the reason."""
+    """Return 0 if a running job may resume in another seat, else the number of the reason."""
     return why_no_move(states[e], jobs, job, seat)
 
 
 @compiled
 def why_no_move(s, jobs, job, seat):
-    """Return 0 if a running job may go on there, else the number of the reason; see `legal_move`."""
+    """Return 0 if a running job may resume in another seat, else the number of the reason."""
     if s.phase[job] != RUNNING or jobs[job].num_gpus == 0:
         return 10
     if s.last_action_instant[job] == s.instant:
         return 2
     gpus, cores, node = seat.gpus, seat.cores, seat.node
-    workers, servers = meant(jobs, job, len(gpus), seat.workers, seat.servers)
+    workers, servers = resolved_shape(jobs, job, len(gpus), seat.workers, seat.servers)
     reason = wrong_shape(s, jobs, job, len(gpus), cores, node, workers, servers)
     if reason > 0:
         return reason
@@ -160,6 +170,7 @@ def why_no_move(s, jobs, job, seat):
             return 5
         for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
             other = s.job_in[slot]
+            # Its own GPUs and GPUs of pausing jobs will be released.
             if other != NOBODY and other != job and s.phase[other] != PAUSING:
                 return 4
     return 6 if named_twice(gpus) else 0
@@ -167,14 +178,14 @@ def why_no_move(s, jobs, job, seat):
 
 @entry
 def legal_resize(states, e, jobs, job, cores):
-    """Tell whether a running job may have so many cores, for each of its GPUs or as a whole if it has none."""
+    """Return whether a running job may have this number of cores, per GPU or in total if it has no GPU."""
     return may_resize(states[e], jobs, job, cores)
 
 
 @compiled
 def may_resize(s, jobs, job, cores):
-    """Tell whether a running job may have so many cores; see `legal_resize`."""
-    least = LEAST_CORES + cores_of_servers(s.servers[job], s.workers[job], s.width[job])
+    """Return whether a running job may have this number of cores; see `legal_resize`."""
+    least = MIN_CORES + cores_of_servers(s.servers[job], s.workers[job], s.width[job])
     if s.phase[job] != RUNNING or not s.cpu_limited or not cores >= least - ROUNDING:
         return False
     more = cores - s.core_count[job]
@@ -192,6 +203,7 @@ def may_resize(s, jobs, job, cores):
         while other != NOBODY:
             count += s.gpu_node[other // MAX_SHARE] == node
             other = s.next_slot[other]
+        # The node of each GPU must provide the additional cores for all GPUs that the job holds there.
         if more * count > s.unreserved_cores[node] + ROUNDING:
             return False
         slot = s.next_slot[slot]
@@ -200,7 +212,7 @@ def may_resize(s, jobs, job, cores):
 
 @compiled
 def wrong_gpus(s, jobs, held, free):
-    """Count violations on GPUs; count into `held` the GPUs of each job and into `free` the free ones of each node."""
+    """Count violations on GPUs; count the GPUs of each job into `held` and the free GPUs of each node into `free`."""
     wrong = 0
     for gpu in range(s.num_gpus):
         memory = s.node_memory[s.gpu_node[gpu]]
@@ -221,7 +233,7 @@ def wrong_gpus(s, jobs, held, free):
 
 @allocating
 def wrong_nodes(s, free):
-    """Count violations of the counts and the cores of nodes."""
+    """Count violations of the counters and cores of nodes."""
     wrong = 0
     cores = s.node_cores[: s.num_nodes].copy()
     empty = np.zeros(s.num_nodes)
@@ -246,24 +258,24 @@ def wrong_nodes(s, free):
 
 
 @compiled
-def least_cores(s, jobs, job):
-    """Cores that an active job cannot do without, for each GPU or as a whole if it has none."""
+def min_cores(s, jobs, job):
+    """Return the minimum cores of an active job, per GPU or in total if it has none."""
     if jobs[job].num_gpus == 0:
-        return min(LEAST_CORES, jobs[job].cores_each)
+        return min(MIN_CORES, jobs[job].cores_each)
     if s.width[job] == 0:
         return cores_asked(jobs, job, 0, s.workers[job], s.servers[job])
-    return LEAST_CORES + cores_of_servers(s.servers[job], s.workers[job], s.width[job])
+    return MIN_CORES + cores_of_servers(s.servers[job], s.workers[job], s.width[job])
 
 
 @entry
 def check(states, e, jobs):
-    """Count violations of the ledger's laws: GPUs, memory, cores, free counts, phases; 0 in a sound state."""
+    """Count violations of the invariants: GPUs, memory, cores, free counts, phases; 0 in a sound state."""
     return count_violations(states[e], jobs)
 
 
 @allocating
 def count_violations(s, jobs):
-    """Count violations of the ledger's laws."""
+    """Count violations of the invariants; see `check`."""
     held = np.zeros(s.num_jobs, np.int64)
     free = np.zeros(s.num_nodes, np.int64)
     wrong = wrong_gpus(s, jobs, held, free) + wrong_nodes(s, free)
@@ -275,7 +287,7 @@ def count_violations(s, jobs):
         wrong += held[job] != (s.width[job] if active else 0)
         wrong += active and not is_shape(jobs, job, s.width[job], s.workers[job], s.servers[job])
         wrong += active and (s.node_of[job] != NOBODY) != (s.width[job] == 0)
-        wrong += active and s.cpu_limited and s.core_count[job] < least_cores(s, jobs, job) - 1e-6
+        wrong += active and s.cpu_limited and s.core_count[job] < min_cores(s, jobs, job) - 1e-6
         wrong += s.attained_s[job] > jobs[job].duration_s * (1 + 1e-12)
     wrong += counts[QUEUED] != s.num_queued
     wrong += s.num_ready != 0
@@ -284,13 +296,9 @@ def count_violations(s, jobs):
     return wrong
 
 
-# FROM simulator/kernel/cluster/listing.py
-# Lists of jobs as a view shows them, in ascending order.
-
-
 @allocating
 def list_queued(s, out):
-    """List the queued jobs; return their number."""
+    """List the queued jobs in ascending order; return their number."""
     count = 0
     for request_class in range(s.num_classes):
         begin = s.queue_start[request_class]
@@ -303,13 +311,13 @@ def list_queued(s, out):
 
 @entry
 def queued(states, e, out):
-    """List the queued jobs; return their number."""
+    """List the queued jobs in ascending order; return their number."""
     return list_queued(states[e], out)
 
 
 @allocating
 def list_queued_or_running(s, out):
-    """List the jobs that are queued or run; return their number."""
+    """List the queued and the running jobs in ascending order; return their number."""
     count = 0
     for request_class in range(s.num_classes):
         begin = s.queue_start[request_class]
@@ -326,13 +334,13 @@ def list_queued_or_running(s, out):
 
 @entry
 def queued_or_running(states, e, out):
-    """List the jobs that are queued or run; return their number."""
+    """List the queued and the running jobs in ascending order; return their number."""
     return list_queued_or_running(states[e], out)
 
 
 @entry
 def active(states, e, phase, out):
-    """List the active jobs in a phase; return their number."""
+    """List the active jobs in a phase in ascending order; return their number."""
     s = states[e]
     count = 0
     for k in range(s.num_active):
@@ -345,7 +353,7 @@ def active(states, e, phase, out):
 
 @entry
 def preemptible(states, e, out):
-    """List the running jobs that were not started at this instant; return their number."""
+    """List the running jobs that were not started at this instant in ascending order; return their number."""
     s = states[e]
     count = 0
     for k in range(s.num_active):
@@ -358,7 +366,7 @@ def preemptible(states, e, out):
 
 @compiled
 def may_start(s, jobs):
-    """Tell whether a queued job fits where the rule places it, and may start now."""
+    """Return whether a queued job fits where the placement rule puts it, and may start now."""
     for request_class in range(s.num_classes):
         begin, size = s.queue_start[request_class], s.queue_size[request_class]
         if size == 0 or not place(s, jobs, s.queue[begin]):
@@ -371,13 +379,13 @@ def may_start(s, jobs):
 
 @entry
 def may_any_start(states, e, jobs):
-    """Tell whether a queued job fits where the rule places it, and may start now."""
+    """Return whether a queued job fits where the placement rule puts it, and may start now."""
     return may_start(states[e], jobs)
 
 
 @compiled
 def waits_for_gpus(s, jobs):
-    """Tell whether a queued job asks for GPUs, and a job runs."""
+    """Return whether a queued job asks for GPUs while another job runs."""
     waits, runs = False, False
     for request_class in range(s.num_classes):
         if s.queue_size[request_class] > 0 and jobs[s.queue[s.queue_start[request_class]]].num_gpus > 0:
@@ -389,10 +397,10 @@ def waits_for_gpus(s, jobs):
 
 @compiled
 def note_wait(s, jobs, seconds):
-    """Note that the policy waits, for so many seconds at most; tell whether that is legal.
+    """Record that the policy waits for at most `seconds` (NaN: without limit); return whether that is legal.
 
-    It is not where nothing is pending and a job could start. seconds: NaN for none; where nothing is pending the next
-    instant is then now, at which what was paused at this one may start.
+    It is illegal if nothing is pending and a job could start. If nothing is pending but no job could start, the
+    next instant follows at the current time: jobs paused at this instant may start then.
     """
     is_pending = events.next_event(s, jobs) < np.inf
     if not is_pending and may_start(s, jobs):
@@ -405,13 +413,13 @@ def note_wait(s, jobs, seconds):
 
 @entry
 def wait(states, e, jobs, seconds):
-    """Note that the policy waits; see `note_wait`."""
+    """Record that the policy waits; see `note_wait`."""
     return note_wait(states[e], jobs, seconds)
 
 
 @entry
 def first_unknown(jobs, arrived):
-    """Return the place of the first of some jobs that has not arrived, their number where all have."""
+    """Return the position of the first job in a list that has not arrived; the length of the list if all have."""
     for k in range(len(jobs)):
         if jobs[k] < 0 or jobs[k] >= arrived:
             return k

@@ -1,4 +1,4 @@
-"""What jobs hold: GPUs and their slots, memory, and CPU cores."""
+"""Ledger of the machines: which jobs hold which GPUs, slots and CPU cores, and what must be recomputed."""
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
@@ -15,20 +15,20 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
 
 @compiled
 def is_free(s, gpu):
-    """Tell whether a GPU is neither held nor reserved."""
+    """Return whether a GPU is neither held nor reserved."""
     return s.first_owner[gpu] == NOBODY and s.reserved_for[gpu] == NOBODY
 
 
 @compiled
 def mark_node(s, node):
-    """Note a change of a node that may make room for a queued job."""
+    """Stamp a node whose change may let a queued job start."""
     s.stamp += 1
     s.node_stamp[node] = s.stamp
 
 
 @compiled
 def count_free(s, gpu, change):
-    """Count a GPU in (1) or out of (-1) the free ones of its node."""
+    """Add a GPU to (change = 1) or remove it from (change = -1) the free GPUs of its node."""
     node = s.gpu_node[gpu]
     level = s.node_level[node]
     s.bucket[level, s.free[node]] -= 1
@@ -50,7 +50,7 @@ def count_on(s, gpu, job):
 
 @compiled
 def is_alone(s, job):
-    """Tell whether a job has all its GPUs for itself."""
+    """Return whether no other job holds any of a job's GPUs."""
     if s.num_shared == 0:
         return True
     slot = s.first_slot[job]
@@ -63,7 +63,7 @@ def is_alone(s, job):
 
 @compiled
 def is_on(s, job, node):
-    """Tell whether an active job holds something of a node."""
+    """Return whether an active job holds GPUs or cores of a node."""
     if s.node_of[job] == node:
         return True
     slot = s.first_slot[job]
@@ -76,7 +76,7 @@ def is_on(s, job, node):
 
 @compiled
 def is_on_closed(s, job):
-    """Tell whether one of a job's GPUs is on a node that is closed."""
+    """Return whether one of a job's GPUs is on a closed node."""
     slot = s.first_slot[job]
     while slot != NOBODY:
         if s.reserved_for[slot // MAX_SHARE] == CLOSED:
@@ -87,7 +87,8 @@ def is_on_closed(s, job):
 
 @compiled
 def note_change(s, node, what):
-    """Note what must be found again on a node before time goes on: LOADS, or SPEEDS too."""
+    """Request recomputation on a node before time advances: of its loads (LOADS), or of all speeds too (SPEEDS)."""
+    # A node is listed once; SPEEDS overrides LOADS.
     if s.varying and s.changed[node] < what:
         if s.changed[node] == UNCHANGED:
             s.changes[s.num_changes] = node
@@ -97,7 +98,7 @@ def note_change(s, node, what):
 
 @compiled
 def note_change_around(s, job):
-    """Note that speeds on the nodes of an active job must be found again."""
+    """Request recomputation of all speeds on the nodes of an active job."""
     if s.node_of[job] != NOBODY:
         note_change(s, s.node_of[job], SPEEDS)
     slot = s.first_slot[job]
@@ -107,15 +108,16 @@ def note_change_around(s, job):
 
 
 @compiled
-def note_coming_or_going(s, job, runs):
-    """Note that an active job takes or leaves its GPUs or cores, or, with `runs`, begins or ceases to run on them.
+def note_occupancy_change(s, job, runs):
+    """Request recomputation where a job acquires or releases resources or, with `runs`, starts or stops running.
 
-    Only jobs on the same GPUs feel it by itself; others feel the load on memory and links, if it runs. Where several
-    add to a load that are counted in the order of events, which time changes, it is found again in any case: its last
-    digit may be another.
+    Only jobs on the same GPUs are affected directly. All others are affected through the load on host memory
+    and links, and only if the job runs.
     """
     if not s.varying:
         return
+    # Loads are sums over jobs in the order of the event heap, which changes over time. With several summands
+    # the last digit may differ, so that the sum is recomputed in any case.
     runs |= s.num_on_cores > 1 or s.num_spanning > 2
     if runs and s.node_of[job] != NOBODY:
         note_change(s, s.node_of[job], LOADS)
@@ -131,17 +133,14 @@ def note_coming_or_going(s, job, runs):
 
 @compiled
 def take_cores(s, node, cores):
-    """Take cores of a node, or give them back where `cores` is negative."""
+    """Take cores from a node, or return them if `cores` is negative."""
     s.free_cores[node] -= cores
     s.unreserved_cores[node] -= cores
 
 
 @compiled
 def available_cores(s, gpus):
-    """Cores for each of these GPUs that their nodes could give a job, the least of all nodes.
-
-    What is kept for GPUs without a job goes with them.
-    """
+    """Return the cores per GPU that the nodes of these GPUs could give a job: the minimum over nodes."""
     least = 1e9
     k = 0
     while k < len(gpus):
@@ -152,6 +151,7 @@ def available_cores(s, gpus):
             if s.gpu_node[gpu] == node:
                 count += 1
                 kept += s.num_jobs_on[gpu] == 0
+        # The one core kept for each GPU without a job becomes available together with that GPU.
         least = min(least, (s.unreserved_cores[node] + kept) / count)
         while k < len(gpus) and s.gpu_node[gpus[k]] == node:
             k += 1
@@ -159,21 +159,21 @@ def available_cores(s, gpus):
 
 
 @compiled
-def at_most(cores, limit):
-    """Return so many cores, or the limit if that is less by more than rounding."""
+def capped(cores, limit):
+    """Return the requested cores, or the limit if it is smaller by more than rounding."""
     return cores if cores <= limit + ROUNDING else max(limit, 0.0)
 
 
 @compiled
 def take_slot(s, job, gpu):
-    """Let a job sit down on a GPU; return the slot."""
+    """Put a job into the first empty slot of a GPU; return the slot."""
     slot = MAX_SHARE * gpu
     while s.job_in[slot] != NOBODY:
         slot += 1
     s.job_in[slot] = job
     if s.num_jobs_on[gpu] == 0:
         s.first_owner[gpu] = job
-        s.unreserved_cores[s.gpu_node[gpu]] += 1.0  # the core that was kept for it
+        s.unreserved_cores[s.gpu_node[gpu]] += 1.0  # the core that was kept for this GPU
         count_free(s, gpu, -1)
     s.num_jobs_on[gpu] += 1
     s.num_shared += s.num_jobs_on[gpu] == 2
@@ -182,11 +182,13 @@ def take_slot(s, job, gpu):
 
 @compiled
 def hold(s, job, gpus, cores):
-    """Let a job hold GPUs, with so many cores for each, or as many as there are."""
+    """Let a job hold GPUs, with this number of cores per GPU, or fewer if they are not available."""
     wanted = gpus[: s.width[job]]
     s.core_count[job] = cores
     if s.varying:
-        s.core_count[job] = at_most(cores, available_cores(s, wanted))
+        s.core_count[job] = capped(cores, available_cores(s, wanted))
+    # Build the linked list of slots from the last GPU to the first, and count the nodes on the way (GPUs are
+    # sorted).
     chain = NOBODY
     span = 0
     before = NOBODY
@@ -203,26 +205,26 @@ def hold(s, job, gpus, cores):
     s.span[job] = span
     s.num_spanning += span > 1
     s.counted[job] = s.clock
-    s.num_begun += 1
-    s.began[job] = s.num_begun
+    s.num_starts += 1
+    s.began[job] = s.num_starts
 
 
 @compiled
 def hold_cores(s, job, node, cores):
     """Let a job without GPUs hold cores of a node."""
-    s.core_count[job] = at_most(cores, s.unreserved_cores[node])
+    s.core_count[job] = capped(cores, s.unreserved_cores[node])
     s.node_of[job] = node
     s.span[job] = 1
     s.num_on_cores += 1
     s.counted[job] = s.clock
-    s.num_begun += 1
-    s.began[job] = s.num_begun
+    s.num_starts += 1
+    s.began[job] = s.num_starts
     take_cores(s, node, s.core_count[job])
 
 
 @compiled
 def count_cores(s, job):
-    """Bank the core-seconds of an active job."""
+    """Accumulate the core-seconds of an active job up to now."""
     s.core_s[job] += s.core_count[job] * max(s.width[job], 1) * (s.clock - s.counted[job])
     s.counted[job] = s.clock
 
@@ -239,8 +241,8 @@ def oldest_job_on(s, gpu):
 
 
 @compiled
-def leave_slot(s, jobs, job, slot):
-    """Take a slot and its memory back; tell whether no job is left on the GPU."""
+def release_slot(s, jobs, job, slot):
+    """Release a slot with its memory and cores; return whether no job is left on the GPU."""
     gpu = slot // MAX_SHARE
     node = s.gpu_node[gpu]
     s.job_in[slot] = NOBODY
@@ -254,13 +256,14 @@ def leave_slot(s, jobs, job, slot):
             s.free_memory[gpu] += jobs[job].gpu_memory_gib
         return False
     s.free_memory[gpu] = s.node_memory[node]
+    # The GPU is empty: its full memory is available, and one core is kept for it again.
     s.unreserved_cores[node] -= 1.0
     return True
 
 
 @compiled
-def tidy_cores(s, node):
-    """Forget what rounding has left on a node that is empty."""
+def reset_core_rounding(s, node):
+    """Reset the cores of an idle node to their exact number, removing rounding errors."""
     if s.free[node] == s.node_gpus[node] and abs(s.free_cores[node] - s.node_cores[node]) < ROUNDING:
         s.free_cores[node] = s.node_cores[node]
         s.unreserved_cores[node] = s.node_cores[node] - s.node_gpus[node]

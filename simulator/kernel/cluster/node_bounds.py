@@ -1,9 +1,9 @@
-"""How long the jobs of a node may still take at most, so that a pass need not look at each running job.
+"""Bounds on the remaining time of the jobs of each node, so that a scheduling pass need not examine every running job.
 
-Bounds of a node: when the estimates of its running jobs are used up, when the first of them began if it had never
-stopped, what pausing one costs at least, and how many GPUs the widest has. `note_pace` loosens them whenever the pace
-or the estimate of a running job changes; they are found anew (`tighten`) where a look at the node finds less than they
-promise.
+A node's bounds are the latest time at which an estimate is used up, the earliest hypothetical start of a job
+that never stopped, the minimum preemption overhead, and the maximum number of GPUs. `update_bounds` loosens them
+whenever the speed or estimate of a running job changes. `recompute_bounds` recomputes them when an examination of the
+node finds less than they promise.
 """
 
 import numpy as np
@@ -19,75 +19,79 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
 )
 from gpu_cluster_gym.simulator.kernel.cluster.machines import mark_node
 from gpu_cluster_gym.simulator.kernel.cluster.queues import (
-    LEAST_SECONDS,
-    LEAST_SHARE,
+    MIN_REMAINING_S,
+    MIN_REMAINING_SHARE,
     attained_now,
     estimate_now,
 )
 
-HAIR = 1e-3  # s; more than rounding makes of any time of an episode
+TIME_MARGIN_S = 1e-3  # s; exceeds the rounding error of any time in an episode
 
 
 @compiled
 def overhead_of(jobs, job):
-    """Seconds of GPUs held without progress that a preemption of the job costs."""
+    """Return the seconds of holding GPUs without progress that a preemption of the job costs."""
     return jobs[job].pause_s + jobs[job].load_s
 
 
 @compiled
-def widen(s, jobs, job, node):
-    """Let the bounds of a node hold for a running job too."""
+def include_in_bounds(s, jobs, job, node):
+    """Extend the bounds of a node so that they hold for a running job."""
     attained = attained_now(s, job)
     whole = jobs[job].duration_s if s.exact else estimate_now(s, jobs, job)
+    # At rate 1 attained time grows as fast as the clock, so that the time at which the estimate is used up is
+    # constant.
     until = s.clock + (whole - attained) if s.rate[job] == 1.0 else np.inf
-    s.used_up_at[node] = max(s.used_up_at[node], until)
-    s.runs_since[node] = min(s.runs_since[node], s.clock - attained)
-    s.least_overhead[node] = min(s.least_overhead[node], overhead_of(jobs, job))
+    s.estimates_end_at[node] = max(s.estimates_end_at[node], until)
+    s.earliest_start[node] = min(s.earliest_start[node], s.clock - attained)
+    s.min_overhead_s[node] = min(s.min_overhead_s[node], overhead_of(jobs, job))
     s.widest[node] = max(s.widest[node], s.width[job])
 
 
 @compiled
-def note_pace(s, jobs, job):
-    """Let the bounds hold for a job whose pace or estimate is new."""
+def update_bounds(s, jobs, job):
+    """Extend the bounds for a job whose speed or estimate has changed, and stamp its nodes."""
     slot = s.first_slot[job]
     last = NOBODY
     while slot != NOBODY:
         node = s.gpu_node[slot // MAX_SHARE]
         if node != last:
-            widen(s, jobs, job, node)
+            include_in_bounds(s, jobs, job, node)
             mark_node(s, node)
             last = node
         slot = s.next_slot[slot]
 
 
 @compiled
-def tighten(s, jobs, node):
-    """Find the bounds of a node anew."""
-    s.used_up_at[node] = -np.inf
-    s.runs_since[node] = np.inf
-    s.least_overhead[node] = np.inf
+def recompute_bounds(s, jobs, node):
+    """Recompute the bounds of a node."""
+    s.estimates_end_at[node] = -np.inf
+    s.earliest_start[node] = np.inf
+    s.min_overhead_s[node] = np.inf
     s.widest[node] = 0
     last = NOBODY
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + s.max_share):
             job = s.job_in[slot]
             if job != last and job != NOBODY and s.phase[job] == RUNNING:
-                widen(s, jobs, job, node)
+                include_in_bounds(s, jobs, job, node)
                 last = job
 
 
 @compiled
-def most_left(s, node):
-    """Seconds of run time that any job running on a node has left at most, as every policy estimates it."""
-    left = s.used_up_at[node] - s.clock
+def max_remaining(s, node):
+    """Return an upper bound on the estimated remaining time of any job running on a node, s."""
+    left = s.estimates_end_at[node] - s.clock
     if not s.exact:
-        left = max(left, LEAST_SHARE * (s.clock - s.runs_since[node]), LEAST_SECONDS)
-    return left + HAIR
+        # The estimate of a job that exceeds it grows with its attained time, which `earliest_start` bounds; see
+        # `left_of`.
+        left = max(left, MIN_REMAINING_SHARE * (s.clock - s.earliest_start[node]), MIN_REMAINING_S)
+    return left + TIME_MARGIN_S
 
 
 @compiled
 def is_by_time(s):
-    """Tell whether the key of a running job is its remaining time, which the bounds are of."""
+    """Return whether the key of a running job is its remaining time, to which the bounds apply."""
     if s.key == WEIGHTED:
         return s.exponent == 0.0
     return s.key == REMAINING or (s.key == TRUE_REMAINING and s.exact)

@@ -1,4 +1,4 @@
-"""The parameters of physics, each declared once: the scenario's choice, its flag and the record's scalar field."""
+"""Physics parameters, each declared once: the scenario's option, its flag, and the record's scalar field."""
 
 import math
 from dataclasses import dataclass, fields
@@ -8,18 +8,16 @@ from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong, check, choice, 
 
 MAX_SHARE = 4  # slots a GPU: slot k of GPU g is number MAX_SHARE * g + k
 CONTENTION = 0.62
-"""How much jobs on V100s slow one another where they take turns: fitted to Gavel's pairs, in hardware.csv."""
+"""Contention coefficient of V100s for the form `turns`: fitted to Gavel's pairs, in hardware.csv."""
 CONTENTION_OF_EXCESS = 0.48
-"""The same for each GPU's worth of demand beyond one: the median of those pairs, in hardware.csv."""
+"""Contention coefficient of V100s for the form `excess`: median of the same pairs, in hardware.csv."""
 PRESSURE_AT_FULL = 1.67
-"""Slowdown of what goes through host memory that is drawn in full: Kelp (HPCA 2019) lost 40 % of speed there."""
-PRESSURE_FROM = 0.5  # our choice: neighbours in caches and queues are felt before all bandwidth is drawn
+"""Slowdown of host-memory traffic at full bandwidth: Kelp (HPCA 2019) lost 40 % of speed there."""
+PRESSURE_FROM = 0.5  # our assumption: caches and queues slow memory traffic before its bandwidth is exhausted
 EXCHANGE_CORE_S = 0.8
-"""Core-seconds a GB: one core carries 82 to 98 % of what a parameter server does (Aiturbo-vGPU's curves); that its
-network is one of 10 Gb/s, 1.25 GB/s, is our assumption."""
-EXCHANGE_PASSES = (
-    4.0  # our assumption: written from a GPU, read for the network, written from it, read for a GPU
-)
+"""Core-seconds per GB: one core carries 82 to 98 % of a parameter server's traffic (curves of Aiturbo-vGPU). Its
+network of 10 Gb/s, 1.25 GB/s, is our assumption."""
+EXCHANGE_PASSES = 4.0  # our assumption: GPU to memory, memory to network, network to memory, memory to GPU
 HOUR = 3600.0  # s
 
 
@@ -28,8 +26,9 @@ def parameter(
 ) -> Any:
     """Declare a parameter.
 
-    part: of physics, without which nothing depends on it. off: its value where that part is off; the default, if
-    that does nothing there. zero_is_never: 0 is a time that never comes.
+    part: part of physics that the parameter belongs to; None if it always applies.
+    off: value used if that part is off; None for the default.
+    zero_is_never: whether 0 stands for a time that never comes.
     """
     off = default if off is None else off
     return choice(default, part=part, off=off, zero_is_never=zero_is_never, **allowed)
@@ -37,50 +36,50 @@ def parameter(
 
 @dataclass(frozen=True)
 class Parameters:
-    """The numbers of physics: shares as such, times in seconds, or in hours where the name ends in `_h`."""
+    """Physics parameters: fractions as such, times in seconds, or in hours if the name ends in `_h`."""
 
     max_share: int = parameter(2, part="sharing", off=1, least=1, most=MAX_SHARE)
-    """Jobs that may hold a GPU at the same time, where sharing is on."""
+    """Maximum number of jobs per GPU (part: sharing)."""
     oom_victim: Literal["newcomer", "random", "grower"] = parameter("grower", part="sharing")
-    """Which job fails where the memory of a shared GPU runs over: the last to come, any, or the one that has just
-    grown."""
+    """Job that fails when the memory of a shared GPU overflows: the newest one, a random one, or the one whose need has
+    just grown."""
     restart_delay: float = parameter(25.0, above=0)
-    """Seconds after which a job that has failed is queued again."""
+    """Seconds after which a failed job is queued again."""
     peak_at: float = parameter(0.0, part="sharing", least=0, below=1)
-    """Share of its run after which a job that joins others on a GPU needs its peak memory."""
+    """Fraction of its run after which a co-located job needs its peak memory."""
     contention_form: Literal["turns", "excess"] = parameter("turns", part="sharing")
-    """How jobs slow one another on a shared GPU. turns: each by the others', the more the longer these hold the GPU;
-    excess: all alike, by what is demanded beyond one GPU's worth."""
+    """Interference model of a shared GPU. turns: jobs alternate, and a job waits longer for jobs that hold the GPU
+    longer; excess: all jobs slow alike, by the total utilisation beyond 1."""
     contention: float = parameter(CONTENTION, part="sharing", least=0)
-    """Slowdown on a shared GPU by another job that keeps it busy and is like oneself, of 4 GiB (turns), or for each
-    GPU's worth of demand beyond one (excess: 0.48 for V100s); the default is that of V100s."""
+    """Slowdown on a shared GPU caused by an equal job with utilisation 1 and 4 GiB (turns), or per unit of total
+    utilisation beyond 1 (excess: 0.48 for V100s); the default is fitted to V100s."""
     contention_loss: float = parameter(0.0, part="sharing", least=0)
-    """Slowdown on a shared GPU for each co-located job, whatever it demands."""
+    """Slowdown on a shared GPU per co-located job, whatever its utilisation."""
     pressure_from: float = parameter(PRESSURE_FROM, part="bandwidth", off=1.0, least=0, most=1)
-    """Share of the bandwidth of a node's memory from which on what goes through it is slowed."""
+    """Fraction of a node's memory bandwidth above which memory traffic slows down."""
     pressure_at_full: float = parameter(PRESSURE_AT_FULL, part="bandwidth", off=1.0, least=1)
-    """Slowdown of that where all of the bandwidth is drawn; rises evenly to there, and with the demand beyond."""
+    """Slowdown of memory traffic at full bandwidth; it rises linearly up to there, and with demand beyond."""
     exchange_core_s: float = parameter(EXCHANGE_CORE_S, part="exchange", off=0.0, least=0)
-    """Core-seconds for each GB that a job exchanges between nodes or with parameter servers."""
+    """Core-seconds per GB that a job exchanges between nodes or with parameter servers."""
     exchange_passes: float = parameter(EXCHANGE_PASSES, part="exchange", off=0.0, least=0)
-    """How often such a GB goes through the memory of its node."""
+    """Number of times that each exchanged GB passes through its node's memory."""
     profiling: float = parameter(0.0, part="profiles", least=0)
-    """Seconds that a job holds its GPUs for its profile, when it first starts."""
+    """Seconds that a job holds its GPUs for profiling at its first start."""
     node_mtbf_h: float = parameter(0.0, part="failures", least=0, zero_is_never=True)
-    """Hours a node is up on average before it fails, where failures are on; 0 for nodes that never do."""
+    """Mean hours between failures of a node (part: failures); 0 for never."""
     node_repair_h: float = parameter(4.0, part="failures", above=0)
-    """Hours that a node which has failed is down on average."""
+    """Mean hours of repair of a failed node."""
     drain_every_h: float = parameter(0.0, part="failures", least=0, zero_is_never=True)
-    """Hours between two drains of a node for maintenance, where failures are on; 0 for none."""
+    """Hours between maintenance drains of a node (part: failures); 0 for none."""
     drain_notice_h: float = parameter(1.0, part="failures", above=0)
-    """Hours from the announcement of a drain, after which nothing starts there, until the node is down."""
+    """Hours from the announcement of a drain, when the node stops accepting jobs, until it goes down."""
     drain_length_h: float = parameter(2.0, part="failures", above=0)
     """Hours that a drained node is down."""
     checkpoint_every: float = parameter(1800.0, part="failures", above=0)
-    """Seconds of progress between two checkpoints, to the last of which a failed job falls back."""
+    """Seconds of progress between checkpoints; a failed job restarts from its last checkpoint."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be; ChoiceError names each field."""
+        """Validate all fields; raise ChoiceError that names each invalid one."""
         check(self)
         drained_h = self.drain_notice_h + self.drain_length_h
         if 0 < self.drain_every_h <= drained_h:
@@ -89,7 +88,7 @@ class Parameters:
 
 
 class Declared(NamedTuple):
-    """A parameter as it was declared, and the field of an episode's record that holds it."""
+    """A declared parameter and the record field that holds it."""
 
     name: str
     part: str | None
@@ -99,11 +98,11 @@ class Declared(NamedTuple):
 
     @property
     def field(self) -> str:
-        """The record's field, which holds times in seconds."""
+        """Name of the record's field, which holds times in seconds."""
         return self.name.removesuffix("_h")
 
     def recorded(self, value: Any) -> float:
-        """Return what the field holds: seconds, infinite for never, or the number of a word."""
+        """Return the field's value: seconds, infinity for never, or the index of a word."""
         if self.words:
             return self.words.index(value)
         if self.zero_is_never and not value:
@@ -137,7 +136,7 @@ def recorded(parameters: Parameters) -> dict[str, float]:
 
 
 def acting(parameters: Parameters, parts: frozenset[str]) -> dict[str, Any]:
-    """Return the parameters by name, those of parts that are off at a value that does nothing."""
+    """Return the parameters by name, with the `off` value for parts of physics that are off."""
     return {
         each.name: getattr(parameters, each.name) if each.part in (None, *parts) else each.off
         for each in PARAMETERS

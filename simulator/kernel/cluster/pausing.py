@@ -1,27 +1,28 @@
-"""What a pause costs: while it lasts, and while the job loads afterwards, GPUs are held without progress.
+"""Cost of a preemption: the job holds its GPUs without progress while it pauses, and again while it loads.
 
-A running job that is paused holds what it has for `pause_s`, in which nothing is done; then it is queued again, or goes
-on where GPUs are kept for it. What it has attained is saved. When it starts again it holds its GPUs for `load_s` before
-it runs (`holding.begin`). Both are booked as overhead (`holding.book_overhead`).
+A paused job holds its resources for `pause_s` without progress; then it is queued again, or resumes on GPUs
+reserved for it. Its progress is saved. When it starts again, it holds its GPUs for `load_s` before it runs
+(`holding.begin`). Both times are accounted as overhead (`holding.account_overhead`). Pause and load times are
+drawn per job from measurements: see docs/rules.md, section "What restarts cost".
 """
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.holding import join_queue, release, start_ready
 from gpu_cluster_gym.simulator.kernel.cluster.layout import PAUSING, RESERVED, RUNNING
-from gpu_cluster_gym.simulator.kernel.cluster.machines import note_coming_or_going
-from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import note_pace
-from gpu_cluster_gym.simulator.kernel.cluster.progress import bank, keep, retire, schedule
+from gpu_cluster_gym.simulator.kernel.cluster.machines import note_occupancy_change
+from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import update_bounds
+from gpu_cluster_gym.simulator.kernel.cluster.progress import bank, note_saved, retire, schedule
 
 
 @compiled
 def may_pause(s, job):
-    """Tell whether a job runs and was not started at this very instant."""
+    """Return whether a job runs and was not started at this instant."""
     return s.phase[job] == RUNNING and s.last_action_instant[job] != s.instant
 
 
 @compiled
 def pause(s, jobs, job):
-    """Begin to pause a running job; it holds its GPUs until the pause is done."""
+    """Preempt a running job; it holds its GPUs until the pause is done."""
     s.preemptions[job] += 1
     s.num_pauses += 1
     save(s, jobs, job)
@@ -29,8 +30,8 @@ def pause(s, jobs, job):
 
 @compiled
 def end_pause(s, jobs, job):
-    """End a pause: the GPUs are free, the job waits, or goes on where GPUs are kept for it."""
-    keep(s, job)
+    """End a pause: release the GPUs, then queue the job or let it resume where GPUs are reserved for it."""
+    note_saved(s, job)
     release(s, jobs, job)
     retire(s, job)
     s.phase_began[job] = s.clock
@@ -46,16 +47,17 @@ def end_pause(s, jobs, job):
 
 @compiled
 def save(s, jobs, job):
-    """Let a running job save its progress and stop."""
+    """Stop a running job and start saving its progress."""
     bank(s, job)
     s.saved[job] = 1
     s.last_action_instant[job] = s.instant
     if jobs[job].pause_s > 0:
         s.phase[job] = PAUSING
-        note_pace(s, jobs, job)
+        update_bounds(s, jobs, job)
         s.phase_began[job] = s.clock
-        note_coming_or_going(s, job, True)
+        note_occupancy_change(s, job, True)
         schedule(s, job, s.clock + jobs[job].pause_s)
+    # A pause of length 0 is skipped within the instant.
     else:
         end_pause(s, jobs, job)
         start_ready(s, jobs)

@@ -1,4 +1,4 @@
-"""Which GPUs a job gets: the placement rules, over whatever GPUs a pass may allocate."""
+"""Placement rules: which of the available GPUs a job gets."""
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.layout import BEST_FIT, FIRST_FIT, NOBODY, ROUNDING
@@ -6,22 +6,22 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import BEST_FIT, FIRST_FIT,
 
 @compiled
 def can_hold(s, jobs, job, node):
-    """Tell whether the GPUs of a node are large enough for the job."""
+    """Return whether the GPUs of a node have enough memory for the job."""
     return s.node_memory[node] >= jobs[job].gpu_memory_gib
 
 
 @compiled
 def has_cores(s, jobs, job, node, count, cores):
-    """Tell whether a node has the cores that `count` of the job's GPUs ask for; `cores[node]` are unreserved.
+    """Return whether a node has the requested cores for `count` GPUs of the job; `cores[node]` are unreserved.
 
-    One core for each of the GPUs has been kept for it.
+    One core per GPU without a job is kept, and comes in addition.
     """
     return not s.cpu_limited or cores[node] + count + ROUNDING >= jobs[job].cores_each * count
 
 
 @compiled
 def largest_node(s, jobs, job):
-    """GPUs of the largest node that can hold the job; 0 where none can."""
+    """Return the number of GPUs of the largest node that can hold the job; 0 if there is none."""
     for level in range(s.num_levels):
         if s.level_memory[level] >= jobs[job].gpu_memory_gib:
             return s.level_largest[level]
@@ -30,11 +30,12 @@ def largest_node(s, jobs, job):
 
 @compiled
 def surely_no_room(s, jobs, job):
-    """Tell, without a look at each node, that the free GPUs cannot hold the job."""
+    """Return True if the free GPUs cannot hold the job, judged without examining each node."""
     wanted = jobs[job].num_gpus
     if wanted > s.num_free:
         return True
     largest = largest_node(s, jobs, job)
+    # Gangs that span nodes need the full search.
     if wanted > largest or s.num_nodes == 1:
         return False
     for level in range(s.num_levels):
@@ -47,13 +48,14 @@ def surely_no_room(s, jobs, job):
 
 @compiled
 def pick_node(s, jobs, job, room, cores, wanted):
-    """Return the node on which the rule puts `wanted` GPUs, among those not taken, or NOBODY."""
+    """Return the node on which the rule places `wanted` GPUs, among those not taken, or NOBODY."""
     best = NOBODY
     for node in range(s.num_nodes):
         if room[node] < wanted or s.taken[node] or not can_hold(s, jobs, job, node):
             continue
         if not has_cores(s, jobs, job, node, wanted, cores):
             continue
+        # An exact fit cannot be improved on, and the first node wins ties.
         if s.placement == FIRST_FIT or (s.placement == BEST_FIT and room[node] == wanted):
             return node
         if best == NOBODY:
@@ -68,7 +70,7 @@ def pick_node(s, jobs, job, room, cores, wanted):
 
 @compiled
 def pick_idle_node(s, jobs, job, room, cores, missing):
-    """Return the largest wholly available node of at most `missing` GPUs, lowest-numbered, or NOBODY."""
+    """Return the largest idle node of at most `missing` GPUs, the lowest index among equals, or NOBODY."""
     best = NOBODY
     for node in range(s.num_nodes):
         size = s.node_gpus[node]
@@ -83,7 +85,7 @@ def pick_idle_node(s, jobs, job, room, cores, missing):
 
 @compiled
 def choose(s, node, count):
-    """Note that the placement takes `count` GPUs of a node."""
+    """Record that the placement takes `count` GPUs of a node."""
     s.chosen_node[s.num_chosen] = node
     s.chosen_gpus[s.num_chosen] = count
     s.num_chosen += 1
@@ -92,10 +94,10 @@ def choose(s, node, count):
 
 @compiled
 def choose_nodes(s, jobs, job, room, cores):
-    """Find nodes for the whole gang, `room[node]` GPUs and `cores[node]` cores on each; tell whether it fits.
+    """Choose nodes for the whole gang, given the available GPUs and cores of each node; return whether it fits.
 
-    A gang that some node could hold stays on one. A larger one takes idle nodes of the largest size that does
-    not exceed what is missing, and the rule for the rest.
+    A gang that some node could hold stays on one node. A larger gang takes idle nodes of the largest size that
+    does not exceed the missing number, and the rule places the rest.
     """
     s.num_chosen = 0
     missing = jobs[job].num_gpus
@@ -133,7 +135,7 @@ def free_gpus_of_choice(s, jobs, job):
 
 @compiled
 def choose_for_cpu_job(s, jobs, job, cores):
-    """Find a node for a CPU job by the placement rule, `cores[node]` being unreserved; tell whether there is one."""
+    """Choose a node for a CPU job by the placement rule, by unreserved cores `cores[node]`; return whether it fits."""
     best = NOBODY
     for node in range(s.num_nodes):
         if s.closed[node] or cores[node] + ROUNDING < jobs[job].cores_each:
@@ -148,9 +150,9 @@ def choose_for_cpu_job(s, jobs, job, cores):
 
 @compiled
 def place(s, jobs, job):
-    """Place a job by the placement rule; tell whether it fits.
+    """Place a job by the placement rule; return whether it fits.
 
-    Its GPUs, all free, are then the first in `gpus`; the node of a CPU job is the first in `chosen_node`.
+    The first elements of `gpus` are then its GPUs, all free; for a CPU job `chosen_node[0]` is its node.
     """
     if jobs[job].num_gpus == 0:
         return choose_for_cpu_job(s, jobs, job, s.unreserved_cores)

@@ -1,12 +1,12 @@
-"""The pace of running jobs: when each will end, grow or rise, and how that changes with what happens around it."""
+"""Progress of running jobs: accumulating it, and scheduling the next event of each job as its speed changes."""
 
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster import queues
 from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADS, MAX_SHARE, NOBODY, RUNNING, UNCHANGED
-from gpu_cluster_gym.simulator.kernel.cluster.machines import note_coming_or_going
-from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import note_pace
+from gpu_cluster_gym.simulator.kernel.cluster.machines import note_occupancy_change
+from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import update_bounds
 from gpu_cluster_gym.simulator.kernel.cluster.readings import bank_readings
 from gpu_cluster_gym.simulator.kernel.cluster.speed import (
     demand_on,
@@ -20,7 +20,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.speed import (
 
 @compiled
 def schedule(s, job, time):
-    """Set the next event of a job, active or not so far."""
+    """Set the next event of a job, inserting it into the event heap if necessary."""
     known = s.place_in_events[job] != NOBODY
     s.event_at[job] = time
     if known:
@@ -34,7 +34,7 @@ def schedule(s, job, time):
 
 @compiled
 def retire(s, job):
-    """Take a job out of the events: it holds nothing any more."""
+    """Remove a job without further events from the event heap."""
     queues.remove(s.events, 0, s.num_active, s.place_in_events, s.event_at, job)
     s.num_active -= 1
     s.place_in_events[job] = NOBODY
@@ -42,19 +42,19 @@ def retire(s, job):
 
 @compiled
 def share_time(s, jobs, job, share):
-    """When a running job will have made this share of its progress, at the speed it runs now."""
+    """Return when a running job will reach this fraction of its progress, at its current speed."""
     return s.banked[job] + (share * jobs[job].duration_s - s.attained_s[job]) / s.rate[job]
 
 
 @compiled
 def finish_time(s, jobs, job):
-    """When a running job will end, at the speed it runs now."""
+    """Return when a running job will finish, at its current speed."""
     return share_time(s, jobs, job, 1.0)
 
 
 @compiled
 def grow_time(s, jobs, job):
-    """When a running job will need its peak memory, at the speed it runs now; infinite if it has it."""
+    """Return when a running job will need its peak memory, at its current speed; infinity if it already has it."""
     if s.charged[job]:
         return np.inf
     return share_time(s, jobs, job, s.peak_at)
@@ -62,10 +62,11 @@ def grow_time(s, jobs, job):
 
 @compiled
 def rise_time(s, jobs, job):
-    """When a running job will rise a level: after so many GPU-seconds of running, whatever its speed."""
+    """Return when a running job will rise a level: after a number of GPU-seconds of running, whatever its speed."""
     if s.level[job] >= s.num_limits or s.width[job] == 0:
         return np.inf
     ran = s.attained_s[job] + s.delay_s[job] + s.lost_s[job]
+    # The number of GPUs of an elastic job changes: divide its GPU-seconds by the current number.
     if not is_rigid(jobs, job):
         ran = (s.run_gpu_s[job] + s.lost_gpu_s[job]) / s.width[job]
     return s.banked[job] + (s.limits[s.level[job]] / s.width[job] - ran)
@@ -73,7 +74,7 @@ def rise_time(s, jobs, job):
 
 @compiled
 def crash_time(s, jobs, job):
-    """When a running job will fail by itself; infinite where it does not, or has done so."""
+    """Return when a running job will crash by itself; infinity if it does not, or has already done so."""
     if s.crashed[job] or not 0 < jobs[job].crash_at < 1:
         return np.inf
     return share_time(s, jobs, job, jobs[job].crash_at)
@@ -81,7 +82,7 @@ def crash_time(s, jobs, job):
 
 @compiled
 def predict_time(s, jobs, job):
-    """When the estimate of a running job will become good; infinite where it has, or never does."""
+    """Return when the estimate of a running job will become good; infinity if it already is, or never will be."""
     if s.predictable[job] or jobs[job].predictable_from >= 1:
         return np.inf
     return share_time(s, jobs, job, jobs[job].predictable_from)
@@ -90,39 +91,45 @@ def predict_time(s, jobs, job):
 @compiled
 def plan(s, jobs, job):
     """Schedule the next event of a running job."""
+    # The earliest of: finish, growth of memory, rise of level, crash, good estimate. Never in the past,
+    # despite rounding.
     time = min(finish_time(s, jobs, job), grow_time(s, jobs, job), rise_time(s, jobs, job))
     time = min(time, crash_time(s, jobs, job), predict_time(s, jobs, job))
     schedule(s, job, max(time, s.clock))
-    note_pace(s, jobs, job)
+    update_bounds(s, jobs, job)
 
 
 @compiled
-def keep(s, job):
-    """Note that what a job has attained is saved."""
+def note_saved(s, job):
+    """Record that the attained progress is saved."""
     s.checkpointed_s[job] = s.attained_s[job]
     s.checkpointed_wall_s[job] = s.attained_s[job] + s.delay_s[job]
 
 
 @compiled
 def run(s, jobs, job):
-    """Begin to make progress."""
+    """Start making progress."""
     s.phase[job] = RUNNING
     s.phase_began[job] = s.clock
     s.banked[job] = s.read_at[job] = s.clock
-    keep(s, job)
+    # Progress at the start of running is saved: a failure returns at least to it.
+    note_saved(s, job)
     s.shared_fraction[job] = shared_fraction_of(s, jobs, job)
     set_speed(s, jobs, job)
-    note_coming_or_going(s, job, True)
+    note_occupancy_change(s, job, True)
     plan(s, jobs, job)
 
 
 @compiled
 def bank(s, job):
-    """Bank what a running job has done so far at its present rate."""
+    """Accumulate what a running job has done at its current rates since the last call."""
     bank_readings(s, job)
     spent = s.clock - s.banked[job]
+    # Wall-clock time splits into progress (at `rate`) and delay.
     s.attained_s[job] += s.rate[job] * spent
     s.delay_s[job] += (1.0 - s.rate[job]) * spent
+    # GPU time counts as busy only up to the last submission, so that the drain of a window does not dilute
+    # utilisation.
     s.busy_s[job] += s.efficiency[job] * spent
     s.busy_gpu_s[job] += (
         s.width[job] * s.efficiency[job] * max(min(s.clock, s.busy_until) - s.banked[job], 0.0)
@@ -134,8 +141,8 @@ def bank(s, job):
 
 
 @compiled
-def bank_as_it_was(s, job, read, used):
-    """Bank readings of a running job that was undisturbed, or not, and used its GPUs so before a change around it."""
+def bank_previous(s, job, read, used):
+    """Bank the readings of a running job with its state (`read`) and efficiency (`used`) before a change around it."""
     new_read, new_used = s.undisturbed[job], s.efficiency[job]
     s.undisturbed[job], s.efficiency[job] = read, used
     bank_readings(s, job)
@@ -144,14 +151,15 @@ def bank_as_it_was(s, job, read, used):
 
 @compiled
 def retune(s, jobs, job):
-    """Find the speed of a running job again after a change around it."""
+    """Recompute the speed of a running job after a change around it."""
     shared = shared_fraction_of(s, jobs, job)
     rate, used, read = s.rate[job], s.efficiency[job], s.undisturbed[job]
     set_speed(s, jobs, job)
     if read != s.undisturbed[job]:
-        bank_as_it_was(s, job, read, used)
+        bank_previous(s, job, read, used)
     if rate == s.rate[job] and used == s.efficiency[job] and shared == s.shared_fraction[job]:
         return
+    # Progress up to now was made at the old rate and efficiency: restore them, bank, then apply the new ones.
     new_rate, new_used = s.rate[job], s.efficiency[job]
     s.rate[job], s.efficiency[job] = rate, used
     bank(s, job)
@@ -160,44 +168,35 @@ def retune(s, jobs, job):
 
 
 @compiled
-def find_loads(s, jobs, node):
-    """Find again what is drawn from a node's memory and asked of its links; tell whether jobs there feel it."""
-    pressure, links = pressure_on(s, node), s.links_busy[node]
-    s.demanded_gbs[node] = demand_on(s, jobs, node)
-    s.links_busy[node] = links_busy_on(s, jobs, node)
-    return pressure != pressure_on(s, node) or links != s.links_busy[node]
-
-
-@compiled
 def refresh(s, jobs):
-    """Find all speeds again where something has changed."""
+    """Recompute speeds on all nodes with pending changes."""
     affects = False
     for k in range(s.num_changes):
         node = s.changes[k]
-        if not find_loads(s, jobs, node) and s.changed[node] == LOADS:
+        pressure, links = pressure_on(s, node), s.links_busy[node]
+        s.demanded_gbs[node] = demand_on(s, jobs, node)
+        s.links_busy[node] = links_busy_on(s, jobs, node)
+        feels_it = pressure != pressure_on(s, node) or links != s.links_busy[node]
+        # Loads may change without effect, for instance below `pressure_from`: no job needs a new speed then.
+        if not feels_it and s.changed[node] == LOADS:
             s.changed[node] = UNCHANGED
         affects |= s.changed[node] != UNCHANGED
     if affects:
-        retune_affected(s, jobs)
+        # Rescheduling reorders the event heap: iterate over a copy.
+        for k in range(s.num_active):
+            s.noted[k] = s.events[k]
+        for k in range(s.num_active):
+            job = s.noted[k]
+            if s.phase[job] == RUNNING and is_affected(s, job):
+                retune(s, jobs, job)
     for k in range(s.num_changes):
         s.changed[s.changes[k]] = UNCHANGED
     s.num_changes = 0
 
 
 @compiled
-def retune_affected(s, jobs):
-    """Find the speed again of each running job on a node where it may be another."""
-    for k in range(s.num_active):
-        s.noted[k] = s.events[k]
-    for k in range(s.num_active):
-        job = s.noted[k]
-        if s.phase[job] == RUNNING and is_affected(s, job):
-            retune(s, jobs, job)
-
-
-@compiled
 def is_affected(s, job):
-    """Tell whether an active job is on a node where something has changed."""
+    """Return whether an active job is on a node with a pending change."""
     if s.node_of[job] != NOBODY:
         return s.changed[s.node_of[job]] != UNCHANGED
     slot = s.first_slot[job]

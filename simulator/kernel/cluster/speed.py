@@ -1,19 +1,25 @@
-"""How fast a job runs, given its GPUs, cores and neighbours.
+"""Speed of a job, given its GPUs, CPU cores and co-located jobs.
 
-An iteration of a job of w workers on GPUs over N nodes, with c cores a GPU to feed each, takes
+An iteration of a job of w workers on GPUs of N nodes, with c cores per GPU feeding each worker, takes
 
     t_iter = max(t_gpu * work * crowding / type_speed, input * w0 / w * pressure / c) + t_sync
-    work   = (1 + a (w - 1)) / w  over the same with the w0 workers that it asks for
-    t_sync = X / B + L_intra * (w / N - 1) + L_inter * (N - 1),   X = 2 (w - 1) / w * traffic,   0 where w = 1
-             2 traffic * w / p / B_inter   where it exchanges through p parameter servers
+    work   = (1 + a (w - 1)) / w, divided by the same with the w0 workers that it asks for
+    t_sync = max(X / B * crossing, Y * h * pressure / c) + L_intra * (w / N - 1) + L_inter * (N - 1)
+    X      = 2 (w - 1) / w * traffic                 0 if w = 1
+    Y      = X * N / w                               0 if N = 1
+    t_sync = max(2 traffic * w / p / B_inter * crossing, 2 traffic * h * pressure / c)     with p parameter servers
 
-seconds, B being the bandwidth inside a node where N = 1, else between nodes. Between nodes the transfer, X / B, takes
-as many times longer as the links are asked for by all that cross there, and no less than the hosts take for it:
-X * h * pressure / (c w / N), or 2 traffic * h * pressure / c with servers, h being the core-seconds of a GB.
-A worker without GPU computes for t_gpu * work * slowdown instead of the maximum. A running job makes progress at the
-rate t_iter at the reference (V100s, alone, in the shape and with the cores asked, as close together as can be) over
-t_iter now.
-The formula and its figures are fitted to public measurements; `benchmarks/calibration.py` prints how well it does.
+seconds. B is the bandwidth inside a node if N = 1, else between nodes, in GB/s; `crossing` applies between
+nodes only. h is the core-seconds per GB exchanged, traffic the GB per worker, input the core-seconds of feeding
+a GPU, a the scaling loss. A worker without a GPU computes for t_gpu * work * cpu_slowdown instead of the
+maximum.
+
+A running job makes progress at the rate t_iter at the reference over t_iter now. The reference is V100s,
+exclusive, with the shape and cores that the job asks for, on as few nodes as the placement rule needs on the
+empty cluster.
+
+The formula and its coefficients are fitted to public measurements. docs/rules.md, section "Speed", explains
+each term; `benchmarks/calibration.py` prints the errors.
 """
 
 from typing import NamedTuple
@@ -22,8 +28,8 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
+    MAX_SERVERS,
     MAX_SHARE,
-    MOST_SERVERS,
     NOBODY,
     RUNNING,
     SERVER_CORES,
@@ -36,20 +42,23 @@ from gpu_cluster_gym.simulator.kernel.cluster.placement import largest_node, pla
 
 @compiled
 def work_of_each(jobs, job, workers):
-    """Share of an iteration's computing of each of so many workers, over that of each it asks for."""
+    """Return the computing per worker and iteration, relative to that with the requested number of workers."""
     asked = jobs[job].num_gpus
     if workers == asked:
         return 1.0
+    # Amdahl's law: w workers are w / (1 + loss * (w - 1)) times as fast as one.
     loss = jobs[job].scaling_loss
     return (1 + loss * (workers - 1)) / workers / ((1 + loss * (asked - 1)) / asked)
 
 
 @compiled
 def iteration_time(s, jobs, job, setting, burden):
-    """Seconds of an iteration on GPUs."""
+    """Return the seconds of an iteration on GPUs."""
     row, workers = jobs[job], setting.workers
+    # Computing: fewer workers do more each; co-located jobs and slower GPU types slow it.
     computing = row.gpu_s * work_of_each(jobs, job, workers) * burden.slowdown
     if row.input_core_s > 0:
+        # Input for all workers takes the same core-seconds in every shape; it overlaps with computing.
         bringing = row.input_core_s * (row.num_gpus / workers) * burden.pressure / setting.cores
         computing = max(computing, bringing)
     return computing + sync_time(s, jobs, job, setting, burden)
@@ -57,7 +66,7 @@ def iteration_time(s, jobs, job, setting, burden):
 
 @compiled
 def iteration_on_cpu(s, jobs, job, workers, servers):
-    """Seconds of an iteration of workers without GPUs."""
+    """Return the seconds of an iteration of workers without GPUs."""
     row = jobs[job]
     computing = row.gpu_s * work_of_each(jobs, job, workers) * row.cpu_slowdown
     return computing + sync_time(s, jobs, job, Setting(workers, servers, 1, PLENTY_OF_CORES), UNDISTURBED)
@@ -65,13 +74,13 @@ def iteration_on_cpu(s, jobs, job, workers, servers):
 
 @compiled
 def cores_of_servers(servers, workers, width):
-    """Cores that parameter servers take beside each GPU: none where they have GPUs of their own."""
+    """Return the cores per GPU that parameter servers take; 0 if they have GPUs of their own."""
     return SERVER_CORES * servers / width if 0 < width == workers else 0.0
 
 
 @compiled
 def feeding(s, jobs, job):
-    """Cores a GPU that feed an active job."""
+    """Return the cores per GPU that feed an active job's workers."""
     if not s.cpu_limited:
         row = jobs[job]
         return row.cores_each - cores_of_servers(row.servers, row.num_gpus, row.num_gpus)
@@ -80,7 +89,7 @@ def feeding(s, jobs, job):
 
 @compiled
 def crowding(s, beyond, running):
-    """Slowdown of a job's computing where so many jobs run on a GPU; beyond: see `crowding_on`."""
+    """Return the slowdown of computing with `running` jobs on a GPU; for `beyond` see `crowding_on`."""
     if running < 2:
         return 1.0
     return 1.0 + s.contention * beyond + s.contention_loss * (running - 1)
@@ -88,10 +97,16 @@ def crowding(s, beyond, running):
 
 @compiled
 def crowding_on(s, jobs, gpu, victim):
-    """Slowdown of a job's computing on a GPU by the jobs that run there: 1 where it runs alone.
+    """Return the slowdown of a job's computing by the other jobs that run on a GPU; 1 if there are none.
 
-    1 + contention * beyond + contention_loss * others, beyond being what is demanded of it beyond one GPU, or the
-    sum over the others of push * 2 grip / (grip + own grip): who holds the GPU long is waited for and waits little.
+    1 + contention * beyond + contention_loss * others, where `beyond` is
+
+        excess: total utilisation of all jobs on the GPU beyond 1
+        turns:  sum over the others of interference * 2 hold / (hold + own hold)
+
+    Under `turns` jobs alternate on the GPU. `hold` (`interference_hold`) is the relative length of a job's turns, and
+    `interference` its utilisation times sqrt(memory / 4 GiB). A job whose turns are long makes others wait longer and
+    itself waits less. The form is fitted to measured pairs: docs/rules.md, section "Jobs on one GPU".
     """
     demand = 0.0
     waited = 0.0
@@ -100,33 +115,41 @@ def crowding_on(s, jobs, gpu, victim):
         job = s.job_in[slot]
         if job != NOBODY and s.phase[job] == RUNNING:
             running += 1
-            demand += jobs[job].duty
-            if job != victim and jobs[job].push > 0:
-                grip = jobs[job].grip
-                waited += jobs[job].push * 2.0 * grip / (grip + jobs[victim].grip)
+            # Total utilisation of the running jobs, for the form `excess`.
+            demand += jobs[job].gpu_utilization
+            if job != victim and jobs[job].interference > 0:
+                interference_hold = jobs[job].interference_hold
+                waited += (
+                    jobs[job].interference
+                    * 2.0
+                    * interference_hold
+                    / (interference_hold + jobs[victim].interference_hold)
+                )
     beyond = waited if s.contention_form == TURNS else max(demand - 1.0, 0.0)
     return crowding(s, beyond, running)
 
 
 @compiled
 def pressure_on(s, node):
-    """How many times longer what goes through a node's memory takes than where nothing else does."""
+    """Return the slowdown of host-memory traffic on a node: its time over that on an idle node."""
     used = s.demanded_gbs[node] / s.node_gbs
     if used <= s.pressure_from:
         return 1.0
+    # 1 up to `pressure_from`, rising linearly to `pressure_at_full` at full bandwidth, then with demand
+    # (Kelp, HPCA 2019).
     risen = (min(used, 1.0) - s.pressure_from) / (1.0 - s.pressure_from) if s.pressure_from < 1.0 else 1.0
     return max(used, 1.0) * (1.0 + (s.pressure_at_full - 1.0) * risen)
 
 
 @compiled
 def setting_now(s, jobs, job):
-    """Return in what an active job runs."""
+    """Return the setting in which an active job runs."""
     return Setting(s.workers[job], s.servers[job], s.span[job], feeding(s, jobs, job))
 
 
 @compiled
 def link_share(s, jobs, job):
-    """Share of its time that an active job alone needs the links between its nodes."""
+    """Return the fraction of time for which an active job, undisturbed, needs the links between its nodes."""
     if s.span[job] < 2 or jobs[job].sync_gb == 0 or (s.servers[job] == 0 and s.workers[job] < 2):
         return 0.0
     now = setting_now(s, jobs, job)
@@ -136,7 +159,7 @@ def link_share(s, jobs, job):
 
 @compiled
 def links_busy_on(s, jobs, node):
-    """Sum of the shares of their time that the jobs that run on a node and beyond need its links."""
+    """Return the sum of `link_share` over the jobs that run both on a node and on others."""
     total = 0.0
     if not s.shares_links or s.num_spanning == 0:
         return total
@@ -149,14 +172,15 @@ def links_busy_on(s, jobs, node):
 
 @compiled
 def cpu_rate(s, jobs, job):
-    """Progress of a CPU job: in proportion to its cores, throttled, and slowed where it fights for bandwidth."""
+    """Return the progress rate of a CPU job: cores held / cores requested x throttle, slowed by memory contention."""
+    # Linear in cores; no faster than requested, since a job never holds more than it asks for.
     rate = s.core_count[job] / jobs[job].cores_each * s.throttle[job]
     return rate / pressure_on(s, s.node_of[job]) if jobs[job].gbs_each > 0 else rate
 
 
 @compiled
 def slowdown_by_type(s, jobs, job):
-    """Slowdown of an active job's computing by the type of its slowest GPU, over a V100."""
+    """Return the slowdown of an active job's computing by its slowest GPU type, relative to a V100."""
     if not s.typed:
         return 1.0
     speed = np.inf
@@ -169,7 +193,7 @@ def slowdown_by_type(s, jobs, job):
 
 @compiled
 def iteration_now(s, jobs, job, by_type):
-    """Seconds of an iteration of an active job where and how it runs now: its worst GPU and node bind."""
+    """Return the seconds of an active job's iteration under current conditions: its worst GPU and worst node count."""
     crowding = 1.0
     pressure = 1.0
     crossing = 1.0
@@ -182,6 +206,8 @@ def iteration_now(s, jobs, job, by_type):
             pressure = max(pressure, pressure_on(s, s.gpu_node[gpu]))
             crossing = max(crossing, s.links_busy[s.gpu_node[gpu]])
             slot = s.next_slot[slot]
+    # Only then can missing cores be what the GPUs wait for: a precondition of the monitor readings in
+    # `readings.py`.
     s.undisturbed[job] = s.workers[job] == jobs[job].num_gpus and pressure == 1.0 and crossing == 1.0
     burden = Burden(crowding * by_type, pressure, crossing)
     return iteration_time(s, jobs, job, setting_now(s, jobs, job), burden)
@@ -189,7 +215,7 @@ def iteration_now(s, jobs, job, by_type):
 
 @compiled
 def fed_now(s, jobs, job, by_type):
-    """Seconds of an iteration with plenty of cores, alone and close, in the shape and on the type of GPU of a job."""
+    """Return the seconds of an undisturbed iteration with plenty of cores on few nodes, in the current shape."""
     workers, servers = s.workers[job], s.servers[job]
     if by_type == 1.0 and workers == jobs[job].num_gpus and servers == jobs[job].servers:
         return jobs[job].ideal_iteration_s
@@ -200,12 +226,13 @@ def fed_now(s, jobs, job, by_type):
 
 @compiled
 def set_speed(s, jobs, job):
-    """Find the rate of a job, and how much of its GPUs it makes use of, as things are."""
+    """Set the progress rate of a job and the efficiency with which it uses its GPUs, under current conditions."""
     s.rate[job] = 1.0
     s.efficiency[job] = 1.0 if s.width[job] > 0 else 0.0
     s.undisturbed[job] = s.width[job] > 0
     if jobs[job].num_gpus == 0:
         s.rate[job] = cpu_rate(s, jobs, job)
+    # CPU jobs, and GPU jobs whose iterations are not simulated.
     if jobs[job].iteration_s <= 0:
         return
     if s.width[job] == 0:
@@ -220,7 +247,7 @@ def set_speed(s, jobs, job):
 
 @compiled
 def shared_fraction_of(s, jobs, job):
-    """Share of a job's GPUs that it does not have alone."""
+    """Return the fraction of a job's GPUs that other jobs also hold."""
     if s.max_share == 1 or s.width[job] == 0:
         return 0.0
     count = 0
@@ -233,10 +260,11 @@ def shared_fraction_of(s, jobs, job):
 
 @compiled
 def drawn_by_each(s, jobs, job):
-    """GB/s that an active job on GPUs draws from host memory for each: for its input, and for what it exchanges."""
+    """Return the host-memory bandwidth that an active job demands per GPU, GB/s: for input and for exchange."""
     drawn = jobs[job].gbs_each
     if s.bandwidth_binds and s.exchange_passes > 0 and jobs[job].sync_gb > 0 and jobs[job].iteration_s > 0:
         moved = through_host(jobs, job, setting_now(s, jobs, job))
+        # Servers carry the same traffic as their workers, through the memory of the same nodes.
         servers_too = 2.0 if s.servers[job] > 0 else 1.0
         drawn += s.exchange_passes * servers_too * moved / jobs[job].iteration_s
     return drawn
@@ -244,10 +272,11 @@ def drawn_by_each(s, jobs, job):
 
 @compiled
 def demand_on(s, jobs, node):
-    """GB/s that running jobs draw from a node's memory, each at the speed it has alone as asked."""
+    """Return the host-memory bandwidth that running jobs demand on a node, GB/s, each at its undisturbed speed."""
     total = 0.0
     if not s.bandwidth_binds:
         return total
+    # A job usually holds neighbouring GPUs: compute its demand once for all of them.
     last, drawn = NOBODY, 0.0
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + s.max_share):
@@ -266,16 +295,15 @@ def demand_on(s, jobs, node):
 
 @compiled
 def set_iterations(s, jobs):
-    """Write the seconds of every job's iteration at the reference, and of that with plenty of cores.
-
-    As close together as can be is where the placement rule puts it on the machines, which are all free.
-    """
+    """Set the reference iteration time of each job, as requested and with plenty of cores."""
     nodes_of = s.granted
     nodes_of[:] = 0
     for job in range(s.num_jobs):
         if jobs[job].num_gpus == 0:
             continue
         if nodes_of[jobs[job].request_class] == 0:
+            # The reference number of nodes is that of a placement on the empty cluster; all jobs of a class
+            # share it.
             place(s, jobs, job)
             nodes_of[jobs[job].request_class] = max(s.num_chosen, 1)
         set_iteration(s, jobs, job, nodes_of[jobs[job].request_class])
@@ -283,7 +311,7 @@ def set_iterations(s, jobs):
 
 @compiled
 def set_iteration(s, jobs, job, nodes):
-    """Write the seconds of a job's iteration at the reference, on so many nodes, and of that with plenty of cores."""
+    """Set the reference iteration time of a job on a number of nodes, as requested and with plenty of cores."""
     workers, servers = jobs[job].num_gpus, jobs[job].servers
     cores = jobs[job].cores_each - cores_of_servers(servers, workers, workers)
     asked = Setting(workers, servers, nodes, cores)
@@ -292,15 +320,17 @@ def set_iteration(s, jobs, job, nodes):
     jobs[job].ideal_iteration_s = iteration_time(s, jobs, job, fed, UNDISTURBED)
 
 
-# FROM simulator/kernel/cluster/exchange.py
-# What workers exchange at the end of each iteration, and how long that takes; the formula is told in `speed`.
-
-
 PLENTY_OF_CORES = 1e9  # cores
 
 
 class Setting(NamedTuple):
-    """In what a job runs: workers, parameter servers, the nodes on which they lie, and the cores that feed a worker."""
+    """Setting in which a job runs.
+
+    workers: number of workers.
+    servers: number of parameter servers.
+    nodes: number of nodes they are on.
+    cores: CPU cores that feed each worker.
+    """
 
     workers: int
     servers: int
@@ -309,7 +339,12 @@ class Setting(NamedTuple):
 
 
 class Burden(NamedTuple):
-    """How many times longer it takes than undisturbed to compute, to go through memory, and to cross between nodes."""
+    """Slowdowns by other jobs, each 1 if undisturbed.
+
+    slowdown: of computing, by co-located jobs and GPU type.
+    pressure: of host-memory traffic.
+    crossing: of transfers between nodes.
+    """
 
     slowdown: float
     pressure: float
@@ -321,17 +356,19 @@ UNDISTURBED = Burden(1.0, 1.0, 1.0)
 
 @compiled
 def transfer_time(s, jobs, job, setting):
-    """Seconds of an iteration in which links carry what workers exchange, if no other job crosses them."""
+    """Return the seconds per iteration for which links carry the exchange, without other jobs on them."""
     k, servers, traffic = setting.workers, setting.servers, jobs[job].sync_gb
     if servers > 0:
+        # Each of p servers receives and returns 1/p of the traffic of each of k workers.
         return 2 * traffic * k / servers / s.inter_gbs
     speed = s.intra_gbs if setting.nodes == 1 else s.inter_gbs
+    # Ring all-reduce: each worker sends and receives 2 (k - 1) / k of its gradients.
     return 2 * (k - 1) / k * traffic / speed
 
 
 @compiled
 def through_host(jobs, job, setting):
-    """GB of an iteration that the host of each worker takes in and gives out: none where GPUs exchange directly."""
+    """Return the GB per iteration that the host of each worker sends and receives; 0 if GPUs exchange directly."""
     k, nodes = setting.workers, setting.nodes
     if setting.servers > 0:
         return 2 * jobs[job].sync_gb
@@ -340,30 +377,26 @@ def through_host(jobs, job, setting):
 
 @compiled
 def sync_time(s, jobs, job, setting, burden):
-    """Seconds of an iteration in which workers exchange what they have learned."""
+    """Return the seconds per iteration in which workers exchange gradients."""
     k, servers, nodes = setting.workers, setting.servers, setting.nodes
-    if jobs[job].sync_gb == 0 or (
-        servers == 0 and k < 2
-    ):  # what exchanges nothing does not wait for links either
-        return 0.0
+    if jobs[job].sync_gb == 0 or (servers == 0 and k < 2):
+        return 0.0  # no exchange, hence no latency either
     transfer = transfer_time(s, jobs, job, setting)
     if nodes > 1:
         transfer *= burden.crossing
     if s.exchange_core_s > 0:
+        # Where cores carry the exchange, the slower of links and hosts counts.
         host = through_host(jobs, job, setting) * s.exchange_core_s * burden.pressure / setting.cores
         transfer = max(transfer, host)
     if servers > 0:
         return transfer
+    # Latency of each additional GPU of a node and of each additional node.
     return transfer + (s.intra_s * (k / nodes - 1) + s.inter_s * (nodes - 1))
 
 
-# FROM simulator/kernel/cluster/shapes.py
-# The shapes a job can have: how many workers and parameter servers, on GPUs or on CPU cores.
-
-
 @compiled
-def meant(jobs, job, count, workers, servers):
-    """Return the workers and servers of a placement on so many GPUs that may leave them open (0 and -1)."""
+def resolved_shape(jobs, job, count, workers, servers):
+    """Return the workers and servers of a placement on `count` GPUs, which may leave them open (0 and -1)."""
     if workers == 0:
         workers = count if count > 0 else jobs[job].num_gpus
     return workers, jobs[job].servers if servers < 0 else servers
@@ -371,7 +404,7 @@ def meant(jobs, job, count, workers, servers):
 
 @compiled
 def is_rigid(jobs, job):
-    """Tell whether a job always holds as many GPUs as it asks for."""
+    """Return whether a job always holds as many GPUs as it asks for."""
     return (
         jobs[job].min_workers == jobs[job].max_workers
         and jobs[job].servers == 0
@@ -381,13 +414,13 @@ def is_rigid(jobs, job):
 
 @compiled
 def is_shape(jobs, job, count, workers, servers):
-    """Tell whether a job can run with so many GPUs, workers and servers."""
+    """Return whether a job can run with these numbers of GPUs, workers and servers."""
     row = jobs[job]
     if row.num_gpus == 0:
         return count == 0 and workers == 0 and servers == 0
     if (
         not row.min_workers <= workers <= row.max_workers
-        or servers > MOST_SERVERS
+        or servers > MAX_SERVERS
         or (servers > 0) != (row.servers > 0)
     ):
         return False
@@ -398,35 +431,20 @@ def is_shape(jobs, job, count, workers, servers):
 
 @compiled
 def cores_asked(jobs, job, count, workers, servers):
-    """Cores a GPU that a job asks for in a shape, those of its servers included; as a whole without GPUs."""
+    """Return the cores per GPU that a job asks for in a shape, servers included; cores in total without GPUs."""
     row = jobs[job]
     if row.num_gpus == 0 or (count == row.num_gpus == workers and servers == row.servers):
         return row.cores_each
     if count == 0:
         return WORKER_CORES * workers + SERVER_CORES * servers
+    # Every shape is fed by as many cores per GPU as the requested shape.
     fed = row.cores_each - cores_of_servers(row.servers, row.num_gpus, row.num_gpus)
     return fed + cores_of_servers(servers, workers, count)
 
 
 @compiled
-def take_shape(s, job, count, workers, servers):
-    """Give a job a shape."""
+def set_shape(s, job, count, workers, servers):
+    """Set the shape of a job."""
     s.width[job] = count
     s.workers[job] = workers
     s.servers[job] = servers
-
-
-@compiled
-def ask_again(s, jobs, job):
-    """Give a job that holds nothing the shape it asks for."""
-    take_shape(s, job, jobs[job].num_gpus, jobs[job].num_gpus, jobs[job].servers)
-
-
-@compiled
-def plan_shape(s, job, count, workers, servers, cores, node):
-    """Write down what a job will have that waits for GPUs."""
-    s.next_width[job] = count
-    s.next_workers[job] = workers
-    s.next_servers[job] = servers
-    s.next_cores[job] = cores
-    s.next_node[job] = node

@@ -35,7 +35,7 @@ from gpu_cluster_gym.simulator.kernel.cores.tuning import (
 )
 
 WHOLE = 1.0  # of the cores a CPU job requests: it keeps all
-LEAST_SHARE = 0.5  # of them, that it keeps where another CPU job comes; our choice
+MIN_REMAINING_SHARE = 0.5  # of them, that it keeps where another CPU job comes; our choice
 EPS = 1e-6  # of sums of cores
 LEAST_GAIN = 1e-9
 LEVELS = 10  # of Intel's memory bandwidth allocation, in steps of 10 %; from memory, not checked against the manual
@@ -337,7 +337,7 @@ def start_beside_reserves(s, jobs, m, job):
     if node == NOBODY:
         return False
     m.lacking[node] = max(jobs[job].cores_each, 1.0)
-    divide(s, jobs, m, LEAST_SHARE)
+    divide(s, jobs, m, MIN_REMAINING_SHARE)
     change_cores(s, m, True, False)
     m.num_gpus = 0
     m.node = node

@@ -20,7 +20,13 @@ from gpu_cluster_gym.simulator.kernel.cluster.machines import note_change_around
 from gpu_cluster_gym.simulator.kernel.cluster.placement import largest_node
 from gpu_cluster_gym.simulator.kernel.cluster.progress import plan
 from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now, estimate_now
-from gpu_cluster_gym.simulator.kernel.cluster.readings import BANDWIDTH_ERROR, DRAWN, GOOD, error_of, mixed
+from gpu_cluster_gym.simulator.kernel.cluster.readings import (
+    BANDWIDTH_ERROR,
+    DRAWN,
+    TARGET_BUSY_SHARE,
+    error_of,
+    mixed,
+)
 from gpu_cluster_gym.simulator.kernel.cluster.speed import set_iteration
 from gpu_cluster_gym.simulator.kernel.cores.tuning import wanted_by_trial
 from gpu_cluster_gym.simulator.kernel.union.estimates import learned_need, run_time_posterior
@@ -122,7 +128,7 @@ def sample_run_time(s, jobs, m, job, mean, spread, chance):
 def believed_cores(s, jobs, m, job):
     """Return the believed number of cores per GPU with which a job would never wait for input."""
     learned = learned_need(s, jobs, m, job)
-    return learned / GOOD if learned > 0.0 else wanted_by_trial(m, job)
+    return learned / TARGET_BUSY_SHARE if learned > 0.0 else wanted_by_trial(m, job)
 
 
 @compiled
@@ -136,8 +142,8 @@ def replace_truth(s, jobs, m, job, mean, spread, seed):
         row.gpu_memory_gib = row.profiled_memory_gib
     row.active_ms = row.profiled_active_ms
     row.idle_ms = row.profiled_idle_ms
-    row.push = row.profiled_push
-    row.duty = gpu_utilization(jobs, job)
+    row.interference = row.profiled_interference
+    row.gpu_utilization = gpu_utilization(jobs, job)
     if row.num_gpus > 0 and row.gpu_s > 0:
         row.sync_gb = believed_exchange_gb(s, jobs, m, job)
         set_believed_speed(s, jobs, m, job)
@@ -207,7 +213,7 @@ def set_believed_speed(s, jobs, m, job):
     fixed = max(th[1] + (th[3] if servers == 0 else 0.0) - exchange, 0.0)
     row.scaling_loss = fixed / max(shared + fixed, MIN_ITERATION_S)
     row.gpu_s = max(shared / workers + fixed, MIN_ITERATION_S)
-    row.grip = row.gpu_s**0.25
+    row.interference_hold = row.gpu_s**0.25
     if row.cpu_slowdown > 0:
         row.cpu_slowdown = 1.0 + (th[5] / workers + th[6]) / row.gpu_s
     if row.input_core_s > 0:
@@ -256,7 +262,7 @@ def sample_belief(s, jobs, m, seed):
             jobs[job].gbs_each = bandwidth_read(s, jobs, job) if has_run(s, job) else usual
             replace_truth(s, jobs, m, job, mean, spread, seed)
     s.seed = mixed(mixed(seed) ^ 1)  # once all that has been read is known
-    s.dice = 1 + mixed(mixed(seed) ^ 2) % (MODULUS - 1)
+    s.rng_state = 1 + mixed(mixed(seed) ^ 2) % (MODULUS - 1)
     for at in range(s.num_active):
         s.noted[at] = s.events[at]
     for at in range(s.num_active):

@@ -14,8 +14,8 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster import decided, events, legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
-    LEAST_CORES,
     MAX_SHARE,
+    MIN_CORES,
     NOBODY,
     OPEN,
     QUEUED,
@@ -356,8 +356,8 @@ def has_cores_for(s, m, gpus):
         for other in gpus:
             shared += s.gpu_node[other] == node and s.num_jobs_on[other] > 0
         if (
-            s.unreserved_cores[node] + CORE_EPS < shared * LEAST_CORES
-            and m.spare_cores[node] < shared * LEAST_CORES
+            s.unreserved_cores[node] + CORE_EPS < shared * MIN_CORES
+            and m.spare_cores[node] < shared * MIN_CORES
         ):
             return False
     return True

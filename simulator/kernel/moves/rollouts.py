@@ -223,7 +223,7 @@ def find_best(s, v, buffers, options):
 @compiled
 def count_events(s):
     """Return a number that grows with every event after which a new comparison is worthwhile."""
-    return s.num_arrived + s.num_done + s.num_begun + s.num_pauses
+    return s.num_arrived + s.num_done + s.num_starts + s.num_pauses
 
 
 @compiled

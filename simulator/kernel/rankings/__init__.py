@@ -1,1 +1,1 @@
-"""Schedulers that are an order of jobs, carried out in passes; who gives way to whom, and when that pays."""
+"""Policies that order jobs, carried out in scheduling passes, and cost-aware preemption."""

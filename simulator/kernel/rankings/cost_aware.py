@@ -1,8 +1,12 @@
-"""Preempt only when it pays: the threshold family, and the search for victims that it shares with agents.
+"""Cost-aware preemption: the threshold policy, and the search for victims that it shares with agents.
 
-A queued job that does not fit may displace victims whose mean remaining time exceeds the sum, over them, of the
-newcomer's time and `margin` times the victim's overhead. Margin 0 asks only whether it would pay if pausing were
-free; an infinite margin never preempts.
+A queued job that does not fit may displace victims if it pays:
+
+    mean remaining time of the victims  >  sum over the victims of (own effort + margin x victim's overhead)
+
+in seconds, where the effort is the time that the job holds GPUs until its end (remaining and loading time), and
+the overhead is pause plus load time. Margin 0 decides as if pausing were free; an infinite margin never preempts.
+Source: Xion; docs/rules.md, section "Cost-aware preemption and reservations".
 """
 
 import numpy as np
@@ -11,7 +15,7 @@ from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.actions import start, start_on, start_placed
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, QUEUED, ROUNDING, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
-from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import most_left, overhead_of, tighten
+from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import max_remaining, overhead_of, recompute_bounds
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause, pause
 from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold, largest_node, place
 from gpu_cluster_gym.simulator.kernel.cluster.queues import (
@@ -22,15 +26,14 @@ from gpu_cluster_gym.simulator.kernel.cluster.queues import (
 )
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
 
-SHUT, IN_VAIN = (
-    1,
-    2,
-)  # why a request class is exhausted: no room and no gain to be had; victims sought in vain
+# Why a request class is exhausted: no place and nothing to gain by preemption; a search for victims failed.
+SHUT, IN_VAIN = 1, 2
+MIN_RUN_S = 60.0  # s that a job must have run before it may be displaced, against thrashing
 
 
 @compiled
 def worth(s, jobs, effort, margin, first, end):
-    """Mean remaining time of the listed victims over the cost of displacing them; it pays above 1."""
+    """Return the mean remaining time of the listed victims over the cost of displacing them; it pays above 1."""
     if end == first:
         return np.inf
     left = 0.0
@@ -40,12 +43,13 @@ def worth(s, jobs, effort, margin, first, end):
         cost += effort
         if margin > 0:
             cost += margin * overhead_of(jobs, s.victims[k])
+    # (mean remaining time) / (total cost); a sum of efforts since each victim waits for the newcomer.
     return left / (end - first) / cost
 
 
 @compiled
 def leaves_cores(s, jobs, job, node, count, first, end):
-    """Tell whether a node has cores for the servers beside `count` GPUs of the job once the victims are gone."""
+    """Return whether a node has the cores for the servers beside `count` GPUs of the job once the victims are gone."""
     servers = cores_of_servers(jobs[job].servers, jobs[job].num_gpus, jobs[job].num_gpus)
     cores = s.unreserved_cores[node]
     for k in range(first, end):
@@ -55,7 +59,7 @@ def leaves_cores(s, jobs, job, node, count, first, end):
 
 @compiled
 def clearing_pays(s, jobs, job, node, count, effort, first):
-    """Return what clearing `count` GPUs of a node is worth, -1 if that cannot be done; no victim stays marked."""
+    """Return the worth of clearing `count` GPUs of a node, -1 if that is impossible; no victim stays marked."""
     note_who_may_be_displaced(s, jobs, node, effort)
     end = clear(s, node, count, first)
     if end < 0:
@@ -68,27 +72,29 @@ def clearing_pays(s, jobs, job, node, count, effort, first):
 
 
 @compiled
-def most_worth(s, node, count, effort, first):
-    """Return what clearing `count` GPUs of a node is worth at most; infinite where no victim may be needed.
+def max_worth(s, node, count, effort, first):
+    """Return an upper bound on the worth of clearing `count` GPUs of a node; infinity if no victim may be necessary.
 
-    Of n victims it is at most the n-th part of what the best is worth alone: their mean remaining time is no more than
-    the longest, and their cost is the sum.
+    The worth of n victims is at most 1/n of what the best of them is worth alone: their mean remaining time is
+    at most the longest, and their cost is a sum.
     """
     missing = count - s.free[node]
     for k in range(first):
-        if s.span[s.victims[k]] > 1:  # it may leave GPUs of this node too
+        # A victim already chosen for another part of the gang may release GPUs of this node too.
+        if s.span[s.victims[k]] > 1:
             return np.inf
     if missing <= 0:
         return np.inf
     if s.widest[node] == 0:
         return 0.0
-    alone = most_left(s, node) / (effort + s.least_overhead[node])
+    # Each victim releases at most `widest` GPUs, so that at least ceil(missing / widest) victims are needed.
+    alone = max_remaining(s, node) / (effort + s.min_overhead_s[node])
     return alone / ((missing + s.widest[node] - 1) // s.widest[node])
 
 
 @compiled
 def is_candidate(s, jobs, job, node, wanted, whole):
-    """Tell whether a gang may take `wanted` GPUs of a node, or with `whole` an entire node of at most so many."""
+    """Return whether a gang may take `wanted` GPUs of a node; with `whole`, an entire node of at most that size."""
     size = s.node_gpus[node]
     if s.taken[node] or not can_hold(s, jobs, job, node) or size == 0:
         return False
@@ -97,7 +103,7 @@ def is_candidate(s, jobs, job, node, wanted, whole):
 
 @compiled
 def most_promising(s, jobs, job, wanted, whole, effort, first):
-    """Return the candidate of which clearing may be worth most, a larger one first with `whole`, or NOBODY."""
+    """Return the candidate node with the largest bound, larger nodes first with `whole`, or NOBODY."""
     best = NOBODY
     best_size = 0
     best_bound = 0.0
@@ -105,7 +111,7 @@ def most_promising(s, jobs, job, wanted, whole, effort, first):
         size = s.node_gpus[node] if whole else wanted
         if size < best_size or not is_candidate(s, jobs, job, node, wanted, whole):
             continue
-        bound = most_worth(s, node, size, effort, first)
+        bound = max_worth(s, node, size, effort, first)
         if size > best_size or bound > best_bound:
             best = node
             best_size = size
@@ -115,10 +121,11 @@ def most_promising(s, jobs, job, wanted, whole, effort, first):
 
 @compiled
 def clear_best_node(s, jobs, job, wanted, whole, effort, first, least):
-    """Return the node whose clearing is worth most, the lowest of equal ones, or NOBODY.
+    """Return the node whose clearing is worth most, the lowest index among equals, or NOBODY.
 
-    With `whole`, an entire node of at most `wanted` GPUs, the largest. The most promising node is looked at first, so
-    that most of the others need no look; nor do nodes that cannot be worth more than `least`.
+    With `whole`, an entire node of at most `wanted` GPUs, the largest. Branch and bound: the most promising
+    node is examined first, so that most others need no examination; nor do nodes whose worth cannot exceed
+    `least`.
     """
     best = NOBODY
     best_size = 0
@@ -131,12 +138,12 @@ def clear_best_node(s, jobs, job, wanted, whole, effort, first, least):
         size = s.node_gpus[node] if whole else wanted
         if size < best_size:
             continue
-        bound = most_worth(s, node, size, effort, first)
+        bound = max_worth(s, node, size, effort, first)
         beaten = bound < best_worth or (bound == best_worth and node > best)
         if bound <= least or (size == best_size and beaten):
             continue
         value = clearing_pays(s, jobs, job, node, size, effort, first)
-        tighten(s, jobs, node)
+        recompute_bounds(s, jobs, node)
         if value < 0:
             continue
         if size > best_size or value > best_worth or (value == best_worth and node < best):
@@ -148,17 +155,17 @@ def clear_best_node(s, jobs, job, wanted, whole, effort, first, least):
 
 @compiled
 def find_victims(s, jobs, job):
-    """Find the jobs to pause for one that does not fit; return their number in `victims`, 0 if there is no way.
+    """Find the jobs to pause for a job that does not fit; return their number in `victims`, 0 if there is no solution.
 
-    `gpus` then names the GPUs the job would get. A gang that fits one node looks at each node; a larger one
-    takes whole nodes, the largest first, and a part of one more. No job is paused for a CPU job.
+    `gpus` then lists the GPUs that the job would get. For a gang that fits one node each node is examined. A
+    larger gang takes whole nodes, the largest first, and a part of one more. No job is paused for a CPU job.
     """
     return find_victims_worth(s, jobs, job, -1.0)
 
 
 @compiled
 def find_victims_worth(s, jobs, job, least):
-    """Find victims as `find_victims` does, but those of a gang on one node only if they are worth more than `least`."""
+    """Find victims like `find_victims`; those of a single-node gang only if they are worth more than `least`."""
     if jobs[job].num_gpus == 0:
         return 0
     effort = cost_to_finish(s, jobs, job)
@@ -169,6 +176,7 @@ def find_victims_worth(s, jobs, job, least):
     end = 0
     given = 0
     while missing > 0:
+        # A gang larger than any node takes entire nodes as long as at least one largest node is missing.
         whole = missing >= largest and jobs[job].num_gpus > largest
         node = clear_best_node(s, jobs, job, missing, whole, effort, end, -1.0 if many else least)
         if node == NOBODY:
@@ -188,7 +196,7 @@ def find_victims_worth(s, jobs, job, least):
 
 @compiled
 def pays(s, jobs, job, margin, num_victims):
-    """Tell whether displacing the victims just found for a job pays at this margin."""
+    """Return whether displacing the victims just found for a job pays at this margin."""
     if num_victims == 0:
         return False
     return worth(s, jobs, cost_to_finish(s, jobs, job), margin, 0, num_victims) > 1.0
@@ -204,7 +212,7 @@ def displace(s, jobs, job, num_victims):
 
 @compiled
 def pick(s, jobs, job):
-    """Start a queued job where it fits, else displace the victims the search finds; tell whether it could."""
+    """Start a queued job where it fits, or displace victims if that pays at margin 0; return whether it started."""
     if s.phase[job] != QUEUED or s.last_action_instant[job] == s.instant:
         return False
     if start(s, jobs, job):
@@ -217,8 +225,8 @@ def pick(s, jobs, job):
 
 
 @compiled
-def most_gain_on(s, jobs, node):
-    """Largest remaining time less `margin` x overhead of a job that runs on a node."""
+def max_gain_on(s, jobs, node):
+    """Return the maximum of remaining time minus `margin` x overhead over the jobs that run on a node, s."""
     most = -np.inf
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         job = s.first_owner[gpu]
@@ -228,23 +236,23 @@ def most_gain_on(s, jobs, node):
 
 
 @compiled
-def most_gain(s, jobs):
-    """Largest remaining time less `margin` x overhead of a running job.
+def max_gain(s, jobs):
+    """Return the maximum of remaining time minus `margin` x overhead over running jobs, s.
 
-    Displacing n victims pays only if this is more than n times what the newcomer needs: so it is worth no search where
-    it is not. Of jobs that share a GPU, which are no victims, one counts.
+    Displacing n victims pays only if this exceeds n times the newcomer's effort: otherwise no search is
+    necessary. Of jobs that share a GPU, which cannot be victims, only one counts.
     """
     most = -np.inf
     for node in range(s.num_nodes):
-        if s.margin < 0 or most_left(s, node) - s.margin * s.least_overhead[node] > most:
-            most = max(most, most_gain_on(s, jobs, node))
-            tighten(s, jobs, node)
+        if s.margin < 0 or max_remaining(s, node) - s.margin * s.min_overhead_s[node] > most:
+            most = max(most, max_gain_on(s, jobs, node))
+            recompute_bounds(s, jobs, node)
     return most
 
 
 @compiled
 def widest_running(s):
-    """Return the GPUs of the widest running job at most, 1 at least."""
+    """Return an upper bound, at least 1, on the GPUs of any running job."""
     widest = 1
     for node in range(s.num_nodes):
         widest = max(widest, s.widest[node])
@@ -252,47 +260,47 @@ def widest_running(s):
 
 
 @compiled
-def fewest_of(s, wanted, widest):
-    """Return how many victims, none wider than `widest`, one that needs so many GPUs and does not fit has at least."""
+def min_victims_of(s, wanted, widest):
+    """Return the minimum number of victims for a job of `wanted` GPUs that does not fit, none wider than `widest`."""
     return max((wanted - s.num_free + widest - 1) // widest, 1)
 
 
 @compiled
-def fewest_victims(s, jobs, job):
-    """Return how many victims a job that does not fit has at least."""
-    return fewest_of(s, jobs[job].num_gpus, widest_running(s))
+def min_victims(s, jobs, job):
+    """Return the minimum number of victims for a job that does not fit."""
+    return min_victims_of(s, jobs[job].num_gpus, widest_running(s))
 
 
 @compiled
 def may_pay(s, jobs, job, effort, margin):
-    """Tell, by the bounds of each node alone, whether displacing victims for a job that does not fit may pay.
+    """Return whether displacing victims for a job that does not fit may pay, judged by the bounds of each node alone.
 
-    That of n victims needs one with more time left than n times the effort and `margin` times its own overhead; on one
-    node each of them has at least the least overhead there.
+    With n victims at least one must have more time left than n times the effort plus `margin` times its own
+    overhead. On a single node each victim has at least the node's minimum overhead.
     """
     wanted = jobs[job].num_gpus
     one_node = wanted <= largest_node(s, jobs, job)
-    fewest = fewest_victims(s, jobs, job)
+    fewest = min_victims(s, jobs, job)
     for node in range(s.num_nodes):
         if s.widest[node] == 0 or not can_hold(s, jobs, job, node):
             continue
-        overhead = max(margin, 0.0) * s.least_overhead[node]
+        overhead = max(margin, 0.0) * s.min_overhead_s[node]
         cost = fewest * effort + overhead
         if one_node:
             if s.node_gpus[node] < wanted:
                 continue
             cost = ((wanted - s.free[node] + s.widest[node] - 1) // s.widest[node]) * (effort + overhead)
-        if most_left(s, node) > cost:
+        if max_remaining(s, node) > cost:
             return True
     return False
 
 
 @compiled
 def look_for_pick(s, jobs, most):
-    """Return the job to be picked next, or NOBODY, and the number of victims it displaces, 0 where it fits.
+    """Return the job to start next, or NOBODY, and the number of victims that it displaces, 0 if it fits.
 
-    One attempt a request class: if the first of it finds no place, or was paused at this very instant, those behind
-    it are passed over. Where it starts, and whom it displaces, is written down as `place` and `find_victims` do.
+    There is one attempt per request class: if its first job does not fit, or was paused at this instant, the
+    class is skipped. The GPUs and victims are in the record, as `place` and `find_victims` leave them.
     """
     job = first_open(s)
     while job != NOBODY:
@@ -301,8 +309,8 @@ def look_for_pick(s, jobs, most):
             if place(s, jobs, job):
                 return job, 0
             effort = cost_to_finish(s, jobs, job)
-            if effort * fewest_victims(s, jobs, job) < most:
-                # What pays with this margin is worth more than 1 with the margin 1 of the search, if this is no less.
+            if effort * min_victims(s, jobs, job) < most:
+                # With margin >= 1, whatever pays has a worth above 1 at the search's own margin of 1: prune at 1.
                 why = IN_VAIN
                 if may_pay(s, jobs, job, effort, s.margin):
                     num_victims = find_victims_worth(s, jobs, job, 1.0 if s.margin >= 1.0 else -1.0)
@@ -314,35 +322,35 @@ def look_for_pick(s, jobs, most):
 
 
 @compiled
-def most_that_may_gain(s, jobs):
-    """Return `most_gain`, or less than anything where the margin forbids every pause."""
-    return most_gain(s, jobs) if s.margin < np.inf else -np.inf
+def gain_limit(s, jobs):
+    """Return `max_gain`, or minus infinity if the margin forbids all preemption."""
+    return max_gain(s, jobs) if s.margin < np.inf else -np.inf
 
 
 @compiled
 def next_pick(s, jobs):
-    """Return the job that the rule in force would pick next at this instant, or NOBODY to wait."""
+    """Return the job that the active ranking would start next at this instant, or NOBODY to wait."""
     open_all(s)
-    return look_for_pick(s, jobs, most_that_may_gain(s, jobs))[0]
+    return look_for_pick(s, jobs, gain_limit(s, jobs))[0]
 
 
 @compiled
 def open_again(s, all_classes):
-    """Look at request classes again after a pick: all, or those for which other victims may now be found."""
+    """Examine request classes again after a start: all, or only those whose search for victims failed."""
     for request_class in range(s.num_classes):
         if all_classes or s.exhausted[request_class] == IN_VAIN:
             s.exhausted[request_class] = 0
 
 
 @compiled
-def walk_paying(s, jobs):
-    """Carry out the threshold rule at this instant, pick by pick.
+def walk_cost_aware(s, jobs):
+    """Carry out the threshold policy at this instant, start by start.
 
-    What a running job may gain does not rise within an instant. Where jobs have their GPUs alone and cores do not
-    count, a class that has found no place finds none until a job is displaced.
+    The gain of a running job does not increase within an instant. With exclusive GPUs and unlimited cores, a
+    class that found no place finds none until a job is displaced.
     """
     open_all(s)
-    most = most_that_may_gain(s, jobs)
+    most = gain_limit(s, jobs)
     job, num_victims = look_for_pick(s, jobs, most)
     while job != NOBODY:
         if num_victims == 0:
@@ -353,30 +361,24 @@ def walk_paying(s, jobs):
         job, num_victims = look_for_pick(s, jobs, most)
 
 
-# FROM simulator/kernel/rankings/clearing.py
-# Clear GPUs of a node: mark the jobs on it that would have to be paused.
-
-
-LEAST_RUN = 60.0  # s a job has run before it may be displaced, against thrashing
-
-
 @compiled
 def may_displace(s, jobs, victim, effort):
-    """Tell whether a running job may be a victim of one that needs `effort` seconds."""
+    """Return whether a running job may be a victim of a job that needs `effort` seconds."""
     return (
+        # A victim must outlast the newcomer, hold its GPUs exclusively, and have run long enough.
         may_pause(s, victim)
         and s.width[victim] > 0
         and is_alone(s, victim)
-        and s.clock - s.phase_began[victim] >= LEAST_RUN
+        and s.clock - s.phase_began[victim] >= MIN_RUN_S
         and remaining_now(s, jobs, victim) > effort
     )
 
 
 @compiled
 def note_who_may_be_displaced(s, jobs, node, effort):
-    """Write down what remains of the jobs on a node that may be victims of one that needs `effort` seconds.
+    """Record the remaining time of the jobs on a node that may be victims of a job that needs `effort` seconds.
 
-    Return the most that remains of any, 0 where there is none, and how many GPUs they could leave to it.
+    Returns the maximum remaining time, 0 if there is none, and the number of GPUs that they could release.
     """
     most = 0.0
     gpus = 0
@@ -393,7 +395,7 @@ def note_who_may_be_displaced(s, jobs, node, effort):
 
 @compiled
 def free_on(s, node):
-    """Count the GPUs of a node that are free or already to be freed by marked victims."""
+    """Return the number of GPUs of a node that are free or to be released by marked victims."""
     count = 0
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         holder = s.first_owner[gpu]
@@ -404,7 +406,7 @@ def free_on(s, node):
 
 @compiled
 def gpus_on(s, job, node):
-    """Count the GPUs that a job holds on a node and that are not reserved for another."""
+    """Return the number of GPUs that a job holds on a node and that are not reserved for another."""
     count = 0
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         if s.first_owner[gpu] == job and s.reserved_for[gpu] == NOBODY:
@@ -414,7 +416,7 @@ def gpus_on(s, job, node):
 
 @compiled
 def longest_on(s, node):
-    """Return the unmarked job on a node with most time remaining that may be displaced, or NOBODY."""
+    """Return the unmarked job on a node that may be displaced and has the longest remaining time, or NOBODY."""
     best = NOBODY
     most = 0.0
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
@@ -430,9 +432,10 @@ def longest_on(s, node):
 
 @compiled
 def clear(s, node, wanted, first):
-    """Mark victims on a node until `wanted` GPUs are to be had, longest remaining first, none in vain.
+    """Mark victims on a node until `wanted` GPUs are available, longest remaining time first, none unnecessarily.
 
-    They are listed in `victims[first:]`; returns the end of the list, or -1 (and marks nothing) if that fails.
+    They are listed in `victims[first:]`. Returns the end of the list, or -1 (with nothing marked) if that
+    fails.
     """
     end = first
     have = free_on(s, node)
@@ -445,6 +448,7 @@ def clear(s, node, wanted, first):
         s.victims[end] = victim
         end += 1
         have += gpus_on(s, victim, node)
+    # Drop victims, first chosen first, whose GPUs turn out not to be needed.
     k = first
     while k < end:
         spare = gpus_on(s, s.victims[k], node)
@@ -461,7 +465,7 @@ def clear(s, node, wanted, first):
 
 @compiled
 def unmark(s, first, end):
-    """Forget the victims listed in `victims[first:end]`."""
+    """Unmark the victims listed in `victims[first:end]`."""
     for k in range(first, end):
         s.marked[s.victims[k]] = 0
 

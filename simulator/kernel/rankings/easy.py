@@ -1,4 +1,9 @@
-"""EASY backfilling: a later job may start now if that cannot delay the first job that waits."""
+"""EASY backfilling: a later job may start now if it cannot delay the head of the queue (Lifka 1995).
+
+The shadow time is the earliest time at which the head could start if all running jobs ended by their estimates.
+A job may be backfilled if it ends by the shadow time, or if the head still fits at the shadow time with it
+running.
+"""
 
 import numpy as np
 
@@ -12,13 +17,13 @@ from gpu_cluster_gym.simulator.kernel.cluster.queues import estimate_now, first_
 
 @compiled
 def projected_end(s, jobs, job):
-    """When a running job should end by its estimate: now, if it has overrun."""
+    """Return when a running job ends by its estimate; the current time if it has exceeded it."""
     return max(s.clock, s.start_s[job] + estimate_now(s, jobs, job))
 
 
 @compiled
 def add_what_it_holds(s, room, cores, job):
-    """Count the GPUs and cores of an active job as available."""
+    """Add the GPUs and cores of an active job to the available ones."""
     if s.node_of[job] != NOBODY:
         cores[s.node_of[job]] += s.core_count[job]
     slot = s.first_slot[job]
@@ -31,7 +36,7 @@ def add_what_it_holds(s, room, cores, job):
 
 @compiled
 def find_shadow(s, jobs, head):
-    """Return when the head could start by the projected ends; `room[1]` then holds the GPUs available by then."""
+    """Return the shadow time of the head, leaving the GPUs available by then in scratch row 1."""
     room = s.room[1]
     cores = s.core_room[1]
     for node in range(s.num_nodes):
@@ -40,11 +45,13 @@ def find_shadow(s, jobs, head):
     count = s.num_active
     for k in range(count):
         s.candidates[k] = s.events[k]
+        # `order` is scratch here: keys of running jobs are set again by each pass that reads them.
         s.order[s.events[k]] = projected_end(s, jobs, s.events[k])
     for k in range(count):
         queues.push(s.candidates, 0, k, s.place_in_queue, s.order, s.candidates[k])
     while count > 0:
         shadow = s.order[s.candidates[0]]
+        # All jobs that end at the same time release their resources together.
         while count > 0 and s.order[s.candidates[0]] == shadow:
             job = s.candidates[0]
             queues.remove(s.candidates, 0, count, s.place_in_queue, s.order, job)
@@ -57,13 +64,14 @@ def find_shadow(s, jobs, head):
 
 @compiled
 def leaves_room_for(s, jobs, head, job):
-    """Tell whether the head could be placed at the shadow time though `job` runs where the rule now puts it."""
+    """Return whether the head still fits at the shadow time with `job` running where the rule now places it."""
     place(s, jobs, job)
     room = s.room[2]
     cores = s.core_room[2]
     for node in range(s.num_nodes):
         room[node] = s.room[1][node]
         cores[node] = s.core_room[1][node]
+    # Subtract what the job takes from the resources available at the shadow time.
     if jobs[job].num_gpus == 0:
         cores[s.chosen_node[0]] -= jobs[job].cores_each
     for k in range(s.num_chosen):
@@ -74,7 +82,7 @@ def leaves_room_for(s, jobs, head, job):
 
 @compiled
 def something_fits(s, jobs):
-    """Tell whether any queued job fits now."""
+    """Return whether any queued job fits now."""
     for request_class in range(s.num_classes):
         if s.queue_size[request_class] > 0 and place(s, jobs, s.queue[s.queue_start[request_class]]):
             return True
@@ -93,6 +101,8 @@ def first_harmless(s, jobs, head, shadow):
         spare = leaves_room_for(s, jobs, head, s.queue[begin])
         for at in range(begin, begin + size):
             job = s.queue[at]
+            # EASY's two conditions: the job ends by the shadow time, or it leaves the head enough resources
+            # then.
             harmless = spare or s.clock + estimate_now(s, jobs, job) <= shadow
             if harmless and (best == NOBODY or queues.before(s.order, job, best)):
                 best = job
@@ -101,9 +111,10 @@ def first_harmless(s, jobs, head, shadow):
 
 @compiled
 def walk_easy(s, jobs):
-    """Start jobs in order up to the first that does not fit, then those that cannot delay it.
+    """Start jobs in order up to the head, the first that does not fit, then backfill jobs that cannot delay it.
 
-    A CPU job that does not fit is not held room for.
+    There is no reservation for CPU jobs that do not fit. Head and shadow time are determined again after each
+    start.
     """
     open_all(s)
     head = first_open(s)

@@ -1,7 +1,8 @@
-"""An order carried out: which job starts next on free GPUs, or for which others are paused.
+"""Starts in a given order: which job starts next on free GPUs, and which jobs are paused for it.
 
-A queued job starts where the placement rule puts it, else it waits for GPUs of a node that pauses in flight will free,
-else the fewest jobs that come after it are paused, the last in order of equally many.
+A queued job starts where the placement rule puts it. If it does not fit, it waits for GPUs of a node that
+pauses in flight will free. If those do not suffice, the fewest jobs that come after it are paused, the last in
+order among equals.
 """
 
 import numpy as np
@@ -12,21 +13,22 @@ from gpu_cluster_gym.simulator.kernel.cluster.legality import Seat, why_no_start
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
 from gpu_cluster_gym.simulator.kernel.cluster.placement import place
-from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_asked, cores_of_servers, meant
+from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_asked, cores_of_servers, resolved_shape
 from gpu_cluster_gym.simulator.kernel.rankings.room import Pool, find_room, holding_nodes, is_offered
 
-NOTHING, PLACED, MADE = range(
-    3
-)  # what was found: no more; a start on free GPUs; room, with pauses or without
-AT, FOUND, GPUS, VICTIMS, HOPELESS = range(5)  # where a pass is, what it has found last, and how much
+# Result of a search: nothing more; a start on free GPUs; a start that pauses victims or awaits pauses in flight.
+NOTHING, PLACED, MADE = range(3)
+# State of a pass: position in the order, last result, its GPUs, its victims, number of hopeless requests.
+AT, FOUND, GPUS, VICTIMS, HOPELESS = range(5)
 
 
 @compiled
 def place_on(s, jobs, job, gpus):
-    """Place a job on so many GPUs by the rule, with the cores it asks for in that shape; tell whether it fits."""
+    """Place a job on `gpus` GPUs by the rule, with the cores it asks for in that shape; return whether it fits."""
     asked, asked_cores = jobs[job].num_gpus, jobs[job].cores_each
-    workers, servers = meant(jobs, job, gpus, 0, -1)
+    workers, servers = resolved_shape(jobs, job, gpus, 0, -1)
     cores = cores_asked(jobs, job, gpus, workers, servers)
+    # The placement rules read the request from the job: change it for this call only.
     jobs[job].num_gpus, jobs[job].cores_each = gpus, cores
     fits = place(s, jobs, job)
     jobs[job].num_gpus, jobs[job].cores_each = asked, asked_cores
@@ -35,7 +37,7 @@ def place_on(s, jobs, job, gpus):
 
 @compiled
 def note_who_runs(s, jobs, order, runs, pausing):
-    """Note which jobs of an order a pass may pause: those whose pause would free GPUs now, if any may be paused."""
+    """Record which jobs of an order may be paused: those whose pause frees GPUs now; none unless `pausing`."""
     for k in range(len(order)):
         job = order[k]
         runs[k] = pausing and may_pause(s, job) and jobs[job].num_gpus > 0 and is_alone(s, job)
@@ -43,13 +45,13 @@ def note_who_runs(s, jobs, order, runs, pausing):
 
 @entry
 def begin_pass(states, e, jobs, order, runs, pausing):
-    """Note which jobs of an order a pass may pause; see `note_who_runs`."""
+    """Record which jobs of an order may be paused; see `note_who_runs`."""
     note_who_runs(states[e], jobs, order, runs, pausing)
 
 
 @compiled
 def class_of(s, jobs, job, gpus):
-    """Return what a job asks for: GPUs, cores for each, and the rank of the memory that they must have."""
+    """Return a job's request: GPUs, cores per GPU, and the level of the memory that they must have."""
     rank = 0
     while rank < s.num_levels and s.level_memory[rank] < jobs[job].gpu_memory_gib:
         rank += 1
@@ -58,7 +60,7 @@ def class_of(s, jobs, job, gpus):
 
 @compiled
 def is_hopeless(hopeless, count, asked):
-    """Tell whether a job that asks for the same has found no room in this pass."""
+    """Return whether an equal request has been refused in this pass."""
     for k in range(count):
         if hopeless[k, 0] == asked[0] and hopeless[k, 1] == asked[1] and hopeless[k, 2] == asked[2]:
             return True
@@ -67,29 +69,24 @@ def is_hopeless(hopeless, count, asked):
 
 @allocating
 def cores_coming(s, jobs):
-    """Return the unreserved cores of each node once pauses in flight have ended and what is reserved has started."""
+    """Return the unreserved cores of each node after pauses in flight have ended and reserved jobs have started."""
     if not s.cpu_limited:
         return np.full(s.num_nodes, np.inf)
     cores = s.unreserved_cores[: s.num_nodes].copy()
     for gpu in range(s.num_gpus):
         change = 0.0
-        if is_pausing(s, gpu):
-            change = s.core_count[s.first_owner[gpu]] - 1
+        holder = s.first_owner[gpu]
+        if holder != NOBODY and s.phase[holder] == PAUSING:
+            change = s.core_count[holder] - 1  # one core per GPU stays with the GPU
         if s.reserved_for[gpu] >= 0:
             change -= jobs[s.reserved_for[gpu]].cores_each - 1
         cores[s.gpu_node[gpu]] += change
     return cores
 
 
-@compiled
-def is_pausing(s, gpu):
-    """Tell whether the job that has held a GPU longest pauses."""
-    return s.first_owner[gpu] != NOBODY and s.phase[s.first_owner[gpu]] == PAUSING
-
-
 @allocating
 def pool_of(s, jobs, after):
-    """Return what may be freed where these jobs may be paused, the last first."""
+    """Return what could be freed if these jobs may be paused, the last first."""
     offered, left = np.zeros(s.num_arrived, np.bool_), np.zeros(s.num_arrived)
     for k in range(len(after)):
         offered[after[k]] = True
@@ -99,7 +96,7 @@ def pool_of(s, jobs, after):
 
 @compiled
 def may_free_any(s, pool):
-    """Tell whether some job pauses, or may be paused."""
+    """Return whether some job is pausing, or may be paused."""
     for k in range(s.num_active):
         if s.phase[s.events[k]] == PAUSING:
             return True
@@ -111,9 +108,10 @@ def may_free_any(s, pool):
 
 @allocating
 def make_room(s, jobs, job, gpus, after, able):
-    """Find room for a job on so many GPUs of these nodes; return how many of some jobs to pause, -1 for no room.
+    """Find GPUs for a job on these nodes; return the number of jobs to pause, -1 if there is no solution.
 
-    The GPUs are the first in `gpus` of the record, in ascending order, the jobs the first in `victims`.
+    The first elements of the record's `gpus` are then its GPUs, in ascending order, those of `victims` the
+    jobs.
     """
     if gpus == 0:
         return -1
@@ -128,9 +126,9 @@ def make_room(s, jobs, job, gpus, after, able):
 
 @entry
 def room_before(states, e, jobs, job, after, able):
-    """Find room for a job on some nodes by as few pauses of some jobs as will do; return how many, -1 for no room.
+    """Find GPUs for a job on some nodes with the fewest pauses; return the number of jobs to pause, -1 for no solution.
 
-    after: those jobs, of which the last are paused. The GPUs, `num_gpus` of them, and the jobs are in the record.
+    after: jobs that may be paused, the last of them first. The GPUs and the jobs are in the record.
     """
     s = states[e]
     return make_room(s, jobs, job, jobs[job].num_gpus, after, able & holding_nodes(s, jobs, job))
@@ -138,7 +136,7 @@ def room_before(states, e, jobs, job, after, able):
 
 @compiled
 def why_no_start_there(s, jobs, job, gpus):
-    """Return 0 if a job may start on the first of `gpus`; those beyond one for each worker are its servers'."""
+    """Return 0 if a job may start on the first elements of `gpus`; GPUs beyond one per worker are for servers."""
     workers, servers = 0, -1
     if gpus != jobs[job].num_gpus:
         workers, servers = jobs[job].num_gpus, max(gpus - jobs[job].num_gpus, 0)
@@ -147,7 +145,7 @@ def why_no_start_there(s, jobs, job, gpus):
 
 @compiled
 def drop_victims(s, order, runs, count):
-    """Take the jobs that are to be paused off those that may be."""
+    """Remove the jobs to be paused from those that may be paused."""
     for k in range(len(order)):
         for v in range(count):
             if order[k] == s.victims[v]:
@@ -156,7 +154,7 @@ def drop_victims(s, order, runs, count):
 
 @allocating
 def running_after(order, runs, at):
-    """Return the jobs behind a place of the order that may be paused."""
+    """Return the jobs behind a position of the order that may be paused."""
     found, count = np.empty(len(order), np.int64), 0
     for k in range(at + 1, len(order)):
         if runs[k]:
@@ -167,7 +165,7 @@ def running_after(order, runs, at):
 
 @allocating
 def find_grant(s, jobs, order, wanted, runs, hopeless, progress):
-    """Find the next start of a pass, and the jobs to pause for it; see `next_grant`."""
+    """Find the next start of a pass and its victims; see `next_grant`."""
     while progress[AT] < len(order):
         at = progress[AT]
         job, gpus = order[at], wanted[at]
@@ -182,6 +180,7 @@ def find_grant(s, jobs, order, wanted, runs, hopeless, progress):
             progress[FOUND] = PLACED
             return job
         count = make_room(s, jobs, job, gpus, running_after(order, runs, at), holding_nodes(s, jobs, job))
+        # All GPUs are free or will be after pauses in flight, but the job may not reserve them yet.
         is_too_early = count == 0 and why_no_start_there(s, jobs, job, gpus) > 0
         if count >= 0 and not is_too_early:
             progress[FOUND], progress[VICTIMS] = MADE, count
@@ -196,21 +195,22 @@ def find_grant(s, jobs, order, wanted, runs, hopeless, progress):
 
 @entry
 def next_grant(states, e, jobs, order, wanted, runs, hopeless, progress):
-    """Find the next start of a pass, and the jobs to pause for it; return the job, or NOBODY at the end.
+    """Find the next start of a pass and the jobs to pause for it; return the job, or NOBODY at the end of the pass.
 
-    order, wanted: jobs and how many GPUs each is to have. runs: which may be paused. hopeless: scratch, (jobs, 3).
-    progress: where the pass is, and what it has found; the moves must have been made when the next is asked for.
+    order: jobs in order.
+    wanted: number of GPUs for each.
+    runs: whether each may be paused.
+    hopeless: scratch, (jobs, 3).
+    progress: state of the pass and its last result.
+
+    The actions must be carried out before the next call.
     """
     return find_grant(states[e], jobs, order, wanted, runs, hopeless, progress)
 
 
-# FROM simulator/kernel/rankings/first_fit.py
-# The first job of an order that fits where the placement rule puts it.
-
-
 @compiled
 def place_first(s, jobs, order, cores):
-    """Return the first of these queued jobs that fits, which is then placed; see `first_that_fits`."""
+    """Place the first of these queued jobs that fits, and return it; see `first_that_fits`."""
     s.exhausted[: s.num_classes] = 0
     for job in order:
         request_class = jobs[job].request_class
@@ -233,9 +233,9 @@ def place_first(s, jobs, order, cores):
 
 @entry
 def first_that_fits(states, e, jobs, order, cores):
-    """Return the first of these queued jobs that fits, which is then placed as by `calls.place`, or NOBODY.
+    """Place the first of these queued jobs that fits, as `calls.place` does, and return it, or NOBODY.
 
-    cores: to feed each GPU of a job that has some, its servers' on top; 0 for those it asks for. Where one of a request
-    class finds no place as it asks for it, none of that class does.
+    cores: CPU cores to feed each GPU, its servers' in addition; 0 for those that each job asks for. If a job
+    does not fit with the cores it asks for, its request class is skipped.
     """
     return place_first(states[e], jobs, order, cores)

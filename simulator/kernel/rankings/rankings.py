@@ -1,4 +1,10 @@
-"""The active ranking: take it on, carry it out at an instant, and run it to the end of an episode."""
+"""Rankings: policies that order jobs by a key, carried out in one scheduling pass per instant.
+
+A preemptive pass grants GPUs to queued and running jobs in key order. A running job keeps its GPUs unless one
+of them was granted to a job that precedes it; a queued job is placed on free GPUs if it fits there, else also
+on GPUs that pauses in flight will free, else on all GPUs that are not granted. Then running jobs that lost a
+GPU are paused, and granted jobs whose GPUs are free start. docs/rules.md has the rules in full.
+"""
 
 import numpy as np
 
@@ -11,8 +17,8 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     BY_ORDER,
     EASY,
     IF_IT_PAYS,
+    MAX_BLOCKED_CLASSES,
     MAX_SHARE,
-    MOST_BLOCKED,
     NOBODY,
     PAUSING,
     ROUNDING,
@@ -20,7 +26,12 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     STRICT,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone, is_free, is_on_closed
-from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import HAIR, is_by_time, most_left, tighten
+from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import (
+    TIME_MARGIN_S,
+    is_by_time,
+    max_remaining,
+    recompute_bounds,
+)
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause, pause
 from gpu_cluster_gym.simulator.kernel.cluster.placement import (
     can_hold,
@@ -29,7 +40,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.placement import (
     largest_node,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.queues import (
-    LEAST_SHARE,
+    MIN_REMAINING_SHARE,
     attained_now,
     dequeue,
     enqueue,
@@ -39,7 +50,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.queues import (
     remaining_now,
     reorder,
 )
-from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import walk_paying
+from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import walk_cost_aware
 from gpu_cluster_gym.simulator.kernel.rankings.easy import walk_easy
 
 
@@ -49,7 +60,7 @@ def walk(s, jobs):
     if s.num_queued == 0:
         return
     if s.preempt == IF_IT_PAYS:
-        walk_paying(s, jobs)
+        walk_cost_aware(s, jobs)
     elif s.preempt == BY_ORDER:
         if s.pooled:
             walk_pool(s, jobs)
@@ -63,7 +74,7 @@ def walk(s, jobs):
 
 @compiled
 def adopt(s, jobs, key, exponent, margin, preempt):
-    """Take on another rule."""
+    """Make another ranking the active one."""
     s.key = key
     s.exponent = exponent
     s.margin = margin
@@ -73,7 +84,7 @@ def adopt(s, jobs, key, exponent, margin, preempt):
 
 @compiled
 def run_rule(s, jobs):
-    """Carry out the active ranking from here until every job is done."""
+    """Carry out the active ranking from here to the end; return whether every job finished."""
     while s.num_done < s.num_jobs:
         if not advance(s, jobs):
             return False
@@ -81,18 +92,15 @@ def run_rule(s, jobs):
     return True
 
 
-# FROM simulator/kernel/rankings/rankings.py
-# Rankings carried out: one scheduling pass over the jobs in key order at each instant.
-
-
-# Stages of a grant: on free GPUs, on those that pauses in flight will free too, on all that are not granted.
+# Stages of a grant, each including the previous one: free GPUs, GPUs of pausing jobs, all GPUs that are not granted.
 FREE, IN_FLIGHT, DISPLACING = 1, 2, 3
-GRANTED = -1  # of a GPU: it is closed to further grants
+GRANTED = -1  # state of a GPU closed to further grants
+LOOK_AHEAD = 300.0  # s for which a blocked head is cached while estimates may be exceeded
 
 
 @compiled
 def walk_queue(s, jobs):
-    """Start, in order, the queued jobs that fit; `strict` stops at the first that does not."""
+    """Start, in order, the queued jobs that fit; `strict` stops at the first that does not fit."""
     open_all(s)
     job = first_open(s)
     while job != NOBODY:
@@ -113,6 +121,7 @@ def offer(s, job, stage):
             s.open[gpu] = stage
             for later in range(stage, DISPLACING + 1):
                 s.room[later - 1, s.gpu_node[gpu]] += 1
+                # Each GPU keeps one core when its job leaves; see `unreserved_cores`.
                 s.core_room[later - 1, s.gpu_node[gpu]] += s.core_count[job] - 1.0
         slot = s.next_slot[slot]
 
@@ -138,7 +147,7 @@ def open_gpus(s, num_candidates):
 
 @compiled
 def stage_of(s, gpu):
-    """Return the stage from which on a GPU may be granted, 0 for none."""
+    """Return the first stage at which a GPU may be granted; 0 for none."""
     if s.open[gpu] == 0:
         return FREE if is_free(s, gpu) else 0
     return max(s.open[gpu], 0)
@@ -146,7 +155,7 @@ def stage_of(s, gpu):
 
 @compiled
 def grant_gpu(s, gpu, cores):
-    """Close a GPU to further grants; it goes with so many cores."""
+    """Close a GPU to further grants, together with its cores."""
     for stage in range(stage_of(s, gpu), DISPLACING + 1):
         s.room[stage - 1, s.gpu_node[gpu]] -= 1
         s.core_room[stage - 1, s.gpu_node[gpu]] -= cores - 1.0
@@ -155,7 +164,7 @@ def grant_gpu(s, gpu, cores):
 
 @compiled
 def lost_a_gpu(s, job):
-    """Tell whether one of a running job's GPUs has been granted to another."""
+    """Return whether one of a running job's GPUs has been granted to another job."""
     slot = s.first_slot[job]
     while slot != NOBODY:
         if s.open[slot // MAX_SHARE] <= 0:
@@ -166,7 +175,7 @@ def lost_a_gpu(s, job):
 
 @compiled
 def keeps_its_gpus(s, job):
-    """Grant a running job the GPUs it holds, unless one of them is granted already."""
+    """Grant a running job the GPUs it holds; return False if any is already granted."""
     if lost_a_gpu(s, job):
         return False
     slot = s.first_slot[job]
@@ -178,7 +187,7 @@ def keeps_its_gpus(s, job):
 
 @compiled
 def grant_cores(s, jobs, job):
-    """Grant a queued CPU job unreserved cores; return the node, or NOBODY."""
+    """Grant unreserved cores to a queued CPU job; return the node, or NOBODY."""
     if not choose_for_cpu_job(s, jobs, job, s.core_room[0]):
         return NOBODY
     node = s.chosen_node[0]
@@ -189,7 +198,7 @@ def grant_cores(s, jobs, job):
 
 @compiled
 def is_refused(s, jobs, job, stage):
-    """Tell whether as few GPUs on nodes of as little memory have been refused at a stage: rooms only shrink."""
+    """Return whether a request no larger than the job's was refused at a stage: resources only shrink during a pass."""
     if s.cpu_limited or jobs[job].num_gpus > largest_node(s, jobs, job):
         return False
     for level in range(s.num_levels):
@@ -202,7 +211,7 @@ def is_refused(s, jobs, job, stage):
 
 @compiled
 def note_refused(s, jobs, job, stage):
-    """Note that a job on one node is refused at a stage, and so is whoever asks for as much or more."""
+    """Record that a single-node job is refused at a stage; so is every request for as many GPUs and as much memory."""
     if jobs[job].num_gpus > largest_node(s, jobs, job):
         return
     for level in range(s.num_levels):
@@ -213,7 +222,7 @@ def note_refused(s, jobs, job, stage):
 
 @compiled
 def fits_at(s, jobs, job, stage):
-    """Choose nodes for a job among those GPUs that may be granted at a stage; tell whether it fits."""
+    """Choose nodes for a job among the GPUs that may be granted at a stage; return whether it fits."""
     if is_refused(s, jobs, job, stage):
         return False
     if choose_nodes(s, jobs, job, s.room[stage - 1], s.core_room[stage - 1]):
@@ -224,9 +233,10 @@ def fits_at(s, jobs, job, stage):
 
 @compiled
 def grant(s, jobs, job, given):
-    """Grant a queued job GPUs at the first stage where the rule places it, written to `gpus[given:]`.
+    """Grant a queued job GPUs at the first stage at which the rule places it, written to `gpus[given:]`.
 
-    Returns where its GPUs begin there, the node if it is a CPU job, NOBODY if it got nothing; and the end of `gpus`.
+    Returns the start of its GPUs there (the node of a CPU job; NOBODY if nothing was granted), and the end of
+    `gpus`.
     """
     begin = given
     if jobs[job].num_gpus == 0:
@@ -238,6 +248,7 @@ def grant(s, jobs, job, given):
             gpu = s.node_first[s.chosen_node[k]]
             still = s.chosen_gpus[k]
             while still > 0:
+                # The lowest GPUs of the chosen node that this stage may grant.
                 if 0 < stage_of(s, gpu) <= stage:
                     grant_gpu(s, gpu, jobs[job].cores_each)
                     s.gpus[given] = gpu
@@ -250,7 +261,7 @@ def grant(s, jobs, job, given):
 
 @compiled
 def add_victim(s, job, first, num_victims):
-    """List a victim, in order among those from `first` on; return the number of all."""
+    """Insert a victim in key order behind index `first`; return the number of victims."""
     at = num_victims
     while at > first and queues.before(s.order, job, s.victims[at - 1]):
         s.victims[at] = s.victims[at - 1]
@@ -261,15 +272,16 @@ def add_victim(s, job, first, num_victims):
 
 @compiled
 def settle_before(s, job, num_candidates, num_victims):
-    """Grant the candidates that come before a job what they hold; return how many are left, and how many must pause.
+    """Grant the candidates that precede a job what they hold; return the remaining candidates and victims.
 
-    In which order does not matter: no two hold the same GPU.
+    Their order does not matter, since no two hold the same GPU.
     """
     first = num_victims
     left = 0
     for k in range(num_candidates):
         rival = s.candidates[k]
         if not queues.before(s.order, rival, job):
+            # Keep the candidates that come after the job, in place.
             s.candidates[left] = rival
             left += 1
         elif not keeps_its_gpus(s, rival):
@@ -279,10 +291,10 @@ def settle_before(s, job, num_candidates, num_victims):
 
 @compiled
 def walk_grants(s, jobs, num_candidates):
-    """Grant GPUs in key order; return how many queued jobs were granted and how many must pause.
+    """Grant GPUs in key order; return the numbers of granted queued jobs and of victims.
 
-    Granted jobs leave the queue for the list `granted`; those to be displaced are listed in `victims`. Once no queued
-    job is left to be asked, a running job keeps its GPUs unless it has lost one.
+    Granted jobs move from the queue to the list `granted`; jobs to be paused are listed in `victims`. Once no
+    queued job is left, a running job keeps its GPUs unless it has lost one.
     """
     num_granted = 0
     num_victims = 0
@@ -292,6 +304,7 @@ def walk_grants(s, jobs, num_candidates):
     while job != NOBODY:
         before = num_victims
         num_candidates, num_victims = settle_before(s, job, num_candidates, num_victims)
+        # Under `strict` a running job that loses its GPUs counts as the first that cannot be granted.
         closed |= num_victims > before and s.discipline == STRICT
         where, end = (NOBODY, given) if closed else grant(s, jobs, job, given)
         if where != NOBODY:
@@ -304,22 +317,17 @@ def walk_grants(s, jobs, num_candidates):
             s.exhausted[jobs[job].request_class] = 1
             closed |= s.discipline == STRICT
         job = first_open(s)
-    return num_granted, list_losers(s, num_candidates, num_victims)
-
-
-@compiled
-def list_losers(s, num_candidates, num_victims):
-    """List the candidates that have lost a GPU behind the first victims, in order; return the number of all."""
+    # No queued job is left to ask: the remaining candidates keep their GPUs unless they lost one.
     first = num_victims
     for k in range(num_candidates):
         if lost_a_gpu(s, s.candidates[k]):
             num_victims = add_victim(s, s.candidates[k], first, num_victims)
-    return num_victims
+    return num_granted, num_victims
 
 
 @compiled
 def all_free(s, gpus):
-    """Tell whether no job holds any of these GPUs."""
+    """Return whether no job holds any of these GPUs."""
     for gpu in gpus:
         if s.first_owner[gpu] != NOBODY:
             return False
@@ -328,7 +336,7 @@ def all_free(s, gpus):
 
 @compiled
 def has_its_cores(s, jobs, job, gpus, node):
-    """Tell whether the cores of a CPU job, or of a job's servers, are still there: others of the pass may have them."""
+    """Return whether the cores of a CPU job, or of a job's servers, are still available after other starts."""
     if jobs[job].num_gpus > 0:
         return can_serve(s, gpus, jobs[job].num_gpus, jobs[job].servers)
     return jobs[job].cores_each <= s.unreserved_cores[node] + ROUNDING
@@ -336,7 +344,8 @@ def has_its_cores(s, jobs, job, gpus, node):
 
 @compiled
 def carry_out(s, jobs, num_granted, num_victims):
-    """Pause the victims, then start those granted whose GPUs and cores are all free; the others stay queued."""
+    """Pause the victims, then start granted jobs whose GPUs and cores are all free; the others stay queued."""
+    # Granted jobs left the queue during the pass; those that cannot start yet stay queued.
     for k in range(num_granted):
         enqueue(s, jobs, s.granted[k])
     for k in range(num_victims):
@@ -351,9 +360,9 @@ def carry_out(s, jobs, num_granted, num_victims):
 
 @compiled
 def start_while_fitting(s, jobs):
-    """Start, in order, the queued jobs up to the first that finds no free GPUs; return that one, or NOBODY.
+    """Start queued jobs in order up to the first that finds no free GPUs; return that job, or NOBODY.
 
-    A pass grants free GPUs first, so that what runs cannot matter before a job finds none.
+    A pass grants free GPUs first, so that running jobs cannot matter before a job finds none.
     """
     job = first_open(s)
     while job != NOBODY and start(s, jobs, job):
@@ -363,7 +372,7 @@ def start_while_fitting(s, jobs):
 
 @compiled
 def count_pausing(s):
-    """Count the jobs whose pause is in flight."""
+    """Return the number of pausing jobs."""
     count = 0
     for k in range(s.num_active):
         count += s.phase[s.events[k]] == PAUSING
@@ -372,7 +381,7 @@ def count_pausing(s):
 
 @compiled
 def walk_all(s, jobs):
-    """One scheduling pass of a preemptive ranking over queued and running jobs."""
+    """Carry out one scheduling pass of a preemptive ranking over queued and running jobs."""
     open_all(s)
     head = start_while_fitting(s, jobs)
     while head != NOBODY and is_blocked(s, jobs, head):
@@ -381,6 +390,7 @@ def walk_all(s, jobs):
     if head == NOBODY:
         return
     num_candidates = gather_rivals(s, jobs, head)
+    # Nothing to displace and nothing in flight: the pass reduces to free GPUs.
     if num_candidates == 0 and count_pausing(s) == 0:
         walk_queue(s, jobs)
         return
@@ -389,13 +399,9 @@ def walk_all(s, jobs):
     carry_out(s, jobs, num_granted, num_victims)
 
 
-# FROM simulator/kernel/rankings/rivals.py
-# Rivals of the queue: the running jobs that a pass of a preemptive ranking may displace.
-
-
 @compiled
 def is_rival(s, jobs, head, job):
-    """Tell whether an active job comes after `head` and may be paused for it; its key is written down."""
+    """Return whether an active job comes after `head` and may be paused for it; sets its key."""
     if not may_pause(s, job) or s.width[job] == 0 or not is_alone(s, job):
         return False
     if s.failing and is_on_closed(s, job):
@@ -414,21 +420,21 @@ def gather_on(s, jobs, head, node, count):
             s.candidates[count] = job
             count += 1
     if count == before:
-        tighten(s, jobs, node)
+        recompute_bounds(s, jobs, node)
     return count
 
 
 @compiled
 def gather_rivals(s, jobs, head):
-    """Collect the running jobs that come after `head`, the first in the queue; return their number.
+    """Collect the running jobs that come after `head`, the first job in the queue; return their number.
 
-    Those before it keep their GPUs whatever happens, as does a loading job, one beside another, one on a node that is
-    closed, one without GPUs, and one that was started at this very instant.
+    Jobs before it keep their GPUs in any case. So do jobs that load, share GPUs, are on a closed node, have no
+    GPU, or were started at this instant.
     """
     count = 0
     if is_by_time(s) and not s.pooled:
         for node in range(s.num_nodes):
-            if most_left(s, node) >= s.order[head]:
+            if max_remaining(s, node) >= s.order[head]:
                 count = gather_on(s, jobs, head, node, count)
         return count
     for k in range(s.num_active):
@@ -438,43 +444,32 @@ def gather_rivals(s, jobs, head):
     return count
 
 
-# FROM simulator/kernel/rankings/blocked.py
-# Heads of the queue for which a pass has found no room, and would find none again.
-#
-# Under a ranking by remaining time a queued job's key is constant, and those of running jobs fall. So a job that found
-# too few GPUs on every node, counting all that are not held by a job that comes before it, waits until a node changes: a
-# job releases GPUs there, begins to pause, or has another pace. Nodes are stamped when that happens (`mark_node`), and
-# only those with a new stamp are looked at again. Estimates that have been exceeded rise with what was attained, so that
-# a finding about them holds for `LOOK_AHEAD` only.
-
-
-LOOK_AHEAD = 300.0  # s
-
-
 @compiled
 def is_remembered(s, jobs, job):
-    """Tell whether what is found about a queued job may be remembered: it wants GPUs, and cores do not count."""
+    """Return whether a queued job may be cached as blocked: it wants GPUs, and cores are not limited."""
     return (
         is_by_time(s)
         and not s.cpu_limited
         and s.discipline != STRICT
-        and jobs[job].request_class < MOST_BLOCKED
+        and jobs[job].request_class < MAX_BLOCKED_CLASSES
         and jobs[job].num_gpus > 0
     )
 
 
 @compiled
 def comes_before(s, jobs, job, key):
-    """Tell whether a running job surely comes before one with this key, now and for the time to look ahead."""
+    """Return whether a running job surely precedes a key, now and for the next LOOK_AHEAD seconds."""
     left = remaining_now(s, jobs, job)
     if not s.exact:
-        left = max(left, LEAST_SHARE * (attained_now(s, job) + s.rate[job] * LOOK_AHEAD))
-    return left + HAIR < key
+        # The estimate of a job that exceeds it grows with attained time: take its value at the end of the
+        # look-ahead.
+        left = max(left, MIN_REMAINING_SHARE * (attained_now(s, job) + s.rate[job] * LOOK_AHEAD))
+    return left + TIME_MARGIN_S < key
 
 
 @compiled
 def room_on(s, jobs, job, node):
-    """Count the GPUs of a node that a queued job may get at most: all but those of jobs that come before it."""
+    """Return the maximum GPUs of a node that a queued job may get: all except those of jobs that precede it."""
     count = 0
     if not can_hold(s, jobs, job, node):
         return count
@@ -487,7 +482,7 @@ def room_on(s, jobs, job, node):
 
 @compiled
 def node_may_have_room(s, jobs, job, since):
-    """Tell whether a node that has changed since a stamp may have room for a gang that fits one node."""
+    """Return whether a node that changed since a stamp may have enough GPUs for a single-node gang."""
     wanted = jobs[job].num_gpus
     for node in range(s.num_nodes):
         if (
@@ -501,7 +496,7 @@ def node_may_have_room(s, jobs, job, since):
 
 @compiled
 def nodes_may_have_room(s, jobs, job):
-    """Tell whether there may be room for a gang that takes whole nodes, and a part of one more."""
+    """Return whether there may be enough GPUs for a gang that takes whole nodes and a part of one more."""
     whole = 0
     part = 0
     for node in range(s.num_nodes):
@@ -515,11 +510,19 @@ def nodes_may_have_room(s, jobs, job):
 
 @compiled
 def is_blocked(s, jobs, job):
-    """Tell whether the first queued job of its class surely gets no GPUs in this pass; remember it if so."""
+    """Return whether the first queued job of its class surely gets no GPUs in this pass; cache it if so.
+
+    Under a ranking by remaining time a queued job's key is constant, while the keys of running jobs fall. A job
+    that found too few GPUs on every node, excluding those of jobs that precede it, therefore stays blocked
+    until a node changes: a job there releases GPUs, begins to pause, or changes speed. Such nodes are stamped
+    (`mark_node`), and only nodes with a newer stamp are examined again. Exceeded estimates grow with attained
+    time, so that a finding about them is valid for LOOK_AHEAD only.
+    """
     if not is_remembered(s, jobs, job):
         return False
     at = jobs[job].request_class
     known = s.blocked_job[at] == job and s.blocked_key[at] == s.order[job] and s.clock <= s.blocked_until[at]
+    # Examine only nodes that changed since the last look; all nodes if nothing is cached.
     since = s.blocked_stamp[at] if known else -1
     if since == s.stamp:
         return True
@@ -538,13 +541,9 @@ def is_blocked(s, jobs, job):
     return True
 
 
-# FROM simulator/kernel/rankings/pooled_gpus.py
-# Preemptive rankings where node borders do not matter: the same walk by counts alone.
-
-
 @compiled
 def not_granted_yet(s, jobs, num_rivals):
-    """GPUs that are free, in flight, or held by preemption candidates."""
+    """Return the number of GPUs that are free, in flight, or held by preemption candidates."""
     count = s.num_free
     for k in range(s.num_active):
         if s.phase[s.events[k]] == PAUSING:
@@ -556,7 +555,7 @@ def not_granted_yet(s, jobs, num_rivals):
 
 @compiled
 def next_in_order(s, num_rivals):
-    """Return the next job of the pass, queued or a rival, or NOBODY; the rivals are a heap."""
+    """Return the next job of the pass, queued or a rival, or NOBODY; the rivals form a heap."""
     job = first_open(s)
     if num_rivals > 0 and (job == NOBODY or queues.before(s.order, s.candidates[0], job)):
         return s.candidates[0]
@@ -565,7 +564,7 @@ def next_in_order(s, num_rivals):
 
 @compiled
 def walk_counts(s, jobs, num_rivals):
-    """Grant counts of GPUs in key order; return how many queued jobs were granted and how many must pause."""
+    """Grant numbers of GPUs in key order; return the numbers of granted queued jobs and of victims."""
     left = not_granted_yet(s, jobs, num_rivals)
     for k in range(num_rivals):
         queues.push(s.candidates, 0, k, s.place_in_queue, s.order, s.candidates[k])
@@ -599,7 +598,7 @@ def walk_counts(s, jobs, num_rivals):
 
 @compiled
 def walk_pool(s, jobs):
-    """One walk of a preemptive ranking over a pool of GPUs."""
+    """Carry out one pass of a preemptive ranking over a pool of GPUs without node borders."""
     open_all(s)
     head = first_open(s)
     if head == NOBODY:
@@ -612,6 +611,7 @@ def walk_pool(s, jobs):
     budget = s.num_free
     for k in range(num_granted):
         job = s.granted[k]
+        # The first granted job that must wait keeps what is free, so that those granted after it wait too.
         budget -= jobs[job].num_gpus
         if budget >= 0:
             start(s, jobs, job)

@@ -1,8 +1,8 @@
-"""Room for a job that does not fit: which jobs to pause for it, and which GPUs it then gets.
+"""Search for GPUs for a job that does not fit: which jobs to pause at minimum cost, and how long it waits otherwise.
 
-A gang that some node could hold stays on one; a larger one takes whole nodes of the largest size and the rest of its
-GPUs on one more, as the placement rules do where nodes are alike. Room is exact on one node; a gang on several takes
-the best node for each part. Only what a view shows is read: profiles and estimates, no truth.
+A gang that some node could hold stays on one node. A larger gang takes whole nodes of the largest size and the
+rest of its GPUs on one more, as the placement rules do. The search is exact on one node; a gang on several
+nodes takes the best node for each part. Only what a view shows is read: profiles and estimates.
 """
 
 from typing import NamedTuple
@@ -10,20 +10,25 @@ from typing import NamedTuple
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, SERVER_CORES
-from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
+from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, MAX_SHARE, NOBODY, PAUSING
+from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone, is_free
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
 from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold
 from gpu_cluster_gym.simulator.kernel.cluster.queues import loading_time, remaining_now
+from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
 
-EPS = 1e-6  # of sums of cores
+EPS = 1e-6  # tolerance for sums of cores
+COST, SIZE, LEFT = range(3)  # of a set of jobs: total cost, number of jobs, total tie-breaker
 
 
 class Pool(NamedTuple):
-    """What may be freed for a job: of each job, whether it may be paused, at what cost, and what breaks ties.
+    """Resources that could be freed for a job.
 
-    left: the set with most of it in sum is taken among equals. cores: of each node, those to be had without a pause,
-    infinite where they do not matter. awaits: whether GPUs that pauses in flight will free may be taken.
+    offered: whether each job may be paused, bool.
+    cost: of pausing each job.
+    left: tie-breaker of each job; among equal sets the one with the largest sum is taken.
+    cores: cores of each node available without a pause; infinity if they do not matter.
+    awaits: whether GPUs that pauses in flight will free may be taken.
     """
 
     offered: np.ndarray
@@ -34,14 +39,8 @@ class Pool(NamedTuple):
 
 
 @compiled
-def is_free(s, gpu):
-    """Tell whether a GPU is free for anybody."""
-    return s.first_owner[gpu] == NOBODY and s.reserved_for[gpu] == NOBODY
-
-
-@compiled
 def is_coming(s, gpu):
-    """Tell whether a pause in flight will free a GPU that is kept for nobody."""
+    """Return whether a pause in flight will free a GPU that is not reserved."""
     job = s.first_owner[gpu]
     return (
         job != NOBODY
@@ -53,14 +52,14 @@ def is_coming(s, gpu):
 
 @compiled
 def is_offered(s, pool, gpu):
-    """Tell whether the pause of a job that may be paused would free a GPU."""
+    """Return whether pausing a job of the pool would free a GPU."""
     job = s.first_owner[gpu]
     return job != NOBODY and s.reserved_for[gpu] == NOBODY and pool.offered[job]
 
 
 @compiled
 def held_on(s, pool, node, job):
-    """Return how many GPUs of a node a job would free."""
+    """Return the number of GPUs of a node that a job would free."""
     count = 0
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         count += s.first_owner[gpu] == job and is_offered(s, pool, gpu)
@@ -69,7 +68,7 @@ def held_on(s, pool, node, job):
 
 @compiled
 def is_among(jobs, count, job):
-    """Tell whether a job is one of the first of a list."""
+    """Return whether a job is among the first `count` of a list."""
     for k in range(count):
         if jobs[k] == job:
             return True
@@ -78,7 +77,7 @@ def is_among(jobs, count, job):
 
 @allocating
 def list_offers(s, pool, node, victims, num_victims):
-    """Return the jobs that a pause could take from a node, the last first, and from how many GPUs, but for victims."""
+    """Return the jobs of the pool on a node, except victims, in descending order, and the GPUs that each would free."""
     size = s.node_gpus[node]
     offered, gpus = np.empty(size, np.int32), np.zeros(size, np.int32)
     count = 0
@@ -103,7 +102,7 @@ def list_offers(s, pool, node, victims, num_victims):
 
 @compiled
 def cores_with(s, pool, node, victims, num_victims):
-    """Return the cores of a node that are to be had once these jobs are paused."""
+    """Return the cores of a node that are available once these victims are paused."""
     gained = 0.0
     if pool.cores[node] < np.inf:
         for k in range(num_victims):
@@ -123,7 +122,7 @@ def largest_of(s, able):
 
 @allocating
 def holding_nodes(s, jobs, job):
-    """Return of each node whether its GPUs are large enough for a job."""
+    """Return for each node whether its GPUs have enough memory for a job."""
     able = np.zeros(s.num_nodes, np.bool_)
     for node in range(s.num_nodes):
         able[node] = can_hold(s, jobs, job, node)
@@ -132,9 +131,10 @@ def holding_nodes(s, jobs, job):
 
 @allocating
 def part_on(s, pool, node, wanted, victims, num_victims):
-    """Note the cheapest further victims for so many GPUs of a node behind those there are.
+    """Append the cheapest further victims that free `wanted` GPUs of a node.
 
-    Return their number, cost, what they have left, and how many GPUs are not free yet; infinite cost for no way.
+    Returns their number, cost, tie-breaker, and the number of GPUs that are not free yet; infinite cost if
+    impossible.
     """
     there, free = 0, 0
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
@@ -154,7 +154,7 @@ def part_on(s, pool, node, wanted, victims, num_victims):
 
 @compiled
 def take_gpus(s, pool, node, wanted, victims, gpus):
-    """Write GPUs of a node: free ones, those that come free, then those of each victim; return how many."""
+    """Write GPUs of a node: free ones, those that come free, then those of each victim; return their number."""
     count = 0
     first, end = s.node_first[node], s.node_first[node] + s.node_gpus[node]
     for gpu in range(first, end):
@@ -175,10 +175,10 @@ def take_gpus(s, pool, node, wanted, victims, gpus):
 
 @allocating
 def best_node(s, pool, able, wanted, each, victims, num_victims):
-    """Find the node where so many GPUs with so many cores each cost least, then the one with fewest victims.
+    """Find the node on which `wanted` GPUs with `each` cores per GPU cost least.
 
-    Then most left to them, fewest GPUs to wait for, the lowest number. Return it, or NOBODY, and how many victims there
-    are with the new ones, which are noted behind the others.
+    Ties: fewest victims, then the largest tie-breaker, fewest GPUs to wait for, lowest index. Returns the node,
+    or NOBODY, and the number of victims including the new ones, which are appended to the list.
     """
     best, count = NOBODY, 0
     least = (np.inf, 0, 0.0, 0)
@@ -200,9 +200,9 @@ def best_node(s, pool, able, wanted, each, victims, num_victims):
 
 @compiled
 def find_room(s, pool, able, wanted, each, victims, gpus):
-    """Find GPUs on these nodes for so many, and jobs to pause for them; return how many victims, and the least GiB.
+    """Find `wanted` GPUs on these nodes and victims to pause; return the number of victims and the minimum GiB per GPU.
 
-    each: cores that every GPU must find. The number is -1 where there is no room. `able` is written.
+    each: cores that every GPU must find. The number is -1 if there is no solution. `able` is overwritten.
     """
     memory = np.inf
     num_victims, count = 0, 0
@@ -218,18 +218,9 @@ def find_room(s, pool, able, wanted, each, victims, gpus):
     return num_victims, memory
 
 
-# FROM simulator/kernel/cluster/knapsack.py
-# Which jobs to pause so that enough GPUs come free, at the least cost.
-
-
-COST, SIZE, LEFT = range(
-    3
-)  # of a set of jobs: what it costs, how many they are, and what they have left in sum
-
-
 @compiled
 def is_less(best, k, cost, size, left):
-    """Tell whether what costs so much, has so many jobs, and most left, is better than the k-th of the best sets."""
+    """Return whether a set with this cost, size and tie-breaker is better than the k-th of the best sets."""
     if cost != best[k, COST]:
         return cost < best[k, COST]
     if size != best[k, SIZE]:
@@ -239,15 +230,17 @@ def is_less(best, k, cost, size, left):
 
 @compiled
 def cheapest_in(wanted, offered, offers_gpus, own_cost, own_left, best, sets):
-    """Find the cheapest of all sets of the jobs offered that free so many GPUs; return its number, 0 if there is none.
+    """Find the cheapest set of the offered jobs that frees at least `wanted` GPUs; return its size, 0 if there is none.
 
-    A knapsack: `best[k]` and the first `best[k, SIZE]` of `sets[k]` are the best set that frees k GPUs, the last one at
-    least so many. The best of several costs least, has fewest jobs, and most left in sum.
+    A knapsack by dynamic programming: `best[k]` and the first `best[k, SIZE]` elements of `sets[k]` are the
+    best set that frees k GPUs, for the last k at least that many. Among equal costs the smallest set wins, then
+    the largest tie-breaker.
     """
     for k in range(wanted + 1):
         best[k, COST], best[k, SIZE], best[k, LEFT] = np.inf, 0.0, 0.0
     best[0, COST] = 0.0
     for at in range(len(offered)):
+        # Descending, so that each job is used once.
         for freed in range(wanted - 1, -1, -1):
             if best[freed, COST] == np.inf:
                 continue
@@ -263,10 +256,10 @@ def cheapest_in(wanted, offered, offers_gpus, own_cost, own_left, best, sets):
 
 @allocating
 def cheapest(wanted, offered, offers_gpus, own_cost, own_left, victims):
-    """Find the cheapest of all sets of the jobs offered that free so many GPUs; return their number, cost and rest.
+    """Find the cheapest set of offered jobs that frees at least `wanted` GPUs; return its size, cost and tie-breaker.
 
-    They are noted in `victims`; their number is 0 where none does. Jobs are offered the last first, each with the GPUs
-    it would free, its cost and what it has left.
+    The set is written to `victims`; its size is 0 if there is none. Jobs are offered in descending order, each
+    with the GPUs that it would free, its cost and its tie-breaker.
     """
     best, sets = np.empty((wanted + 1, 3)), np.empty((wanted + 1, wanted + 1), np.int32)
     count = cheapest_in(wanted, offered, offers_gpus, own_cost, own_left, best, sets)
@@ -275,20 +268,9 @@ def cheapest(wanted, offered, offers_gpus, own_cost, own_left, victims):
     return count, best[wanted, COST], best[wanted, LEFT]
 
 
-# FROM simulator/kernel/rankings/pausing_for.py
-# What a policy asks before it pauses jobs for another: which it could, which cost least, how long it waits else.
-
-
-@compiled
-def cores_of_servers_now(s, job):
-    """Return the cores beside each GPU that a queued job asks for its parameter servers."""
-    gpus = s.width[job]
-    return SERVER_CORES * s.servers[job] / gpus if gpus > 0 and gpus == s.workers[job] else 0.0
-
-
 @allocating
 def cores_to_serve(s, each):
-    """Return the unreserved cores of each node; infinite where none are needed, or all are there."""
+    """Return the unreserved cores of each node; infinity if none are needed, or cores are not limited."""
     if each > 0 and s.cpu_limited:
         return s.unreserved_cores[: s.num_nodes].copy()
     return np.full(s.num_nodes, np.inf)
@@ -296,7 +278,7 @@ def cores_to_serve(s, each):
 
 @allocating
 def offered_of(s, candidates):
-    """Return of each job that has arrived whether it is among some."""
+    """Return for each arrived job whether it is among the candidates."""
     offered = np.zeros(s.num_arrived, np.bool_)
     for job in candidates:
         offered[job] = True
@@ -305,16 +287,16 @@ def offered_of(s, candidates):
 
 @entry
 def room_for(states, e, jobs, job, candidates, cost, gpus):
-    """Find the candidates whose pauses cost least in sum and make room for a job; return how many, and the least GiB.
+    """Find the candidates whose pauses free GPUs for a job at minimum cost; return their number and the minimum GiB.
 
-    cost: of pausing each job. The number is -1 where there is no room. Victims are written into `victims` of the
-    record, the GPUs into `gpus`.
+    cost: of pausing each job. The number is -1 if there is no solution. Victims are written to the record's
+    `victims`, the GPUs to `gpus`.
     """
     s = states[e]
     left = np.zeros(s.num_arrived)
     for candidate in candidates:
         left[candidate] = remaining_now(s, jobs, candidate)
-    each = cores_of_servers_now(s, job)
+    each = cores_of_servers(s.servers[job], s.workers[job], s.width[job])
     pool = Pool(offered_of(s, candidates), cost, left, cores_to_serve(s, each), False)
     able = holding_nodes(s, jobs, job)
     return find_room(s, pool, able, jobs[job].num_gpus, each, s.victims, gpus)
@@ -322,13 +304,13 @@ def room_for(states, e, jobs, job, candidates, cost, gpus):
 
 @compiled
 def is_displaceable(s, jobs, job):
-    """Tell whether a job's pause would free GPUs now: it runs since before, and shares none."""
+    """Return whether pausing a job would free GPUs now: it has run since before this instant, and shares none."""
     return may_pause(s, job) and jobs[job].num_gpus > 0 and is_alone(s, job)
 
 
 @entry
 def displaceable(states, e, jobs, out):
-    """List the jobs whose pause would free GPUs now: they run since before, and share none; return their number."""
+    """List the jobs whose pause would free GPUs now in ascending order; return their number."""
     s = states[e]
     count = 0
     for k in range(s.num_active):
@@ -342,7 +324,7 @@ def displaceable(states, e, jobs, out):
 
 @compiled
 def ends_in(s, jobs, job):
-    """Return the seconds until an active job gives its GPUs up, by its estimate."""
+    """Return the seconds until an active job releases its GPUs, by its estimate."""
     if s.phase[job] == PAUSING:
         return s.phase_began[job] + jobs[job].pause_s - s.clock
     left = remaining_now(s, jobs, job)
@@ -359,7 +341,7 @@ def effort_of(s, jobs, job):
 
 @allocating
 def free_in(s, jobs):
-    """Return the seconds until each GPU is free; a reserved one is when its next job ends."""
+    """Return the seconds until each GPU is free; a reserved GPU is free when its next job ends."""
     free_s, latest = np.zeros(s.num_gpus), np.full(s.num_arrived, -np.inf)
     for gpu in range(s.num_gpus):
         if s.first_owner[gpu] != NOBODY:
@@ -374,7 +356,7 @@ def free_in(s, jobs):
 
 @entry
 def by_effort(states, e, jobs, some, out):
-    """Write some jobs in the order of these seconds, equal ones as they come."""
+    """Sort some jobs by effort, stable."""
     key = np.empty(len(some))
     for k in range(len(some)):
         key[k] = effort_of(states[e], jobs, some[k])
@@ -383,13 +365,13 @@ def by_effort(states, e, jobs, some, out):
 
 @compiled
 def comes_before(seconds, job, least, first):
-    """Tell whether a job of some effort comes before another: it needs less, or the same and has been there longer."""
+    """Return whether a job precedes another: less effort, or equal effort and a lower index."""
     return seconds < least or (seconds == least and job < first)
 
 
 @entry
 def all_cost(states, e, jobs):
-    """Tell whether it takes time to pause and load each job whose pause would free GPUs now."""
+    """Return whether pausing and loading takes time for each job whose pause would free GPUs now."""
     s = states[e]
     for k in range(s.num_active):
         job = s.events[k]
@@ -400,7 +382,7 @@ def all_cost(states, e, jobs):
 
 @compiled
 def are_free_by(free_s, wanted, until):
-    """Tell whether so many GPUs are free before a time."""
+    """Return whether `wanted` GPUs are free before a time."""
     count = 0
     for seconds in free_s:
         count += seconds < until
@@ -409,7 +391,7 @@ def are_free_by(free_s, wanted, until):
 
 @allocating
 def wait_of(s, jobs, job):
-    """Return the seconds until a job could start by the estimates, if no other is started or paused; or infinity."""
+    """Return the estimated seconds until a job could start if no other job were started or paused; or infinity."""
     free_s, able = free_in(s, jobs), holding_nodes(s, jobs, job)
     largest = largest_of(s, able)
     latest = 0.0
@@ -439,9 +421,9 @@ def wait_for_room(states, e, jobs, job):
 
 @entry
 def first_blocked(states, e, jobs, some):
-    """Return which of some jobs with GPUs comes first by effort, its effort, and how long it waits for room, s.
+    """Return the GPU job with the least effort among some jobs, its effort, and its wait for GPUs, s.
 
-    NOBODY if there is none, or one that comes before it has GPUs kept.
+    Returns NOBODY if there is none, or if a job with less effort has GPUs reserved.
     """
     s = states[e]
     first, least = NOBODY, np.inf
@@ -461,15 +443,18 @@ def first_blocked(states, e, jobs, some):
 
 @entry
 def room_by_one(states, e, jobs, order, candidates, gpus):
-    """Find the first job for which the pause of one other makes room on one node; return it and the other, or NOBODY.
+    """Find the first job that fits on one node if a single other job is paused; return both, or NOBODY.
 
-    The first candidate that will do is taken. The GPUs are written, the candidate's first.
+    The first suitable candidate is taken. The GPUs are written, the candidate's first.
     """
     s = states[e]
     pool = Pool(offered_of(s, candidates), np.zeros(1), np.zeros(1), cores_to_serve(s, 1.0), False)
     s.exhausted[: s.num_classes] = 0
     for job in order:
-        request_class, each = jobs[job].request_class, cores_of_servers_now(s, job)
+        request_class, each = (
+            jobs[job].request_class,
+            cores_of_servers(s.servers[job], s.workers[job], s.width[job]),
+        )
         if s.last_action_instant[job] == s.instant or s.exhausted[request_class]:
             continue
         for victim in candidates:
@@ -477,15 +462,15 @@ def room_by_one(states, e, jobs, order, candidates, gpus):
             if node != NOBODY:
                 take_with(s, pool, node, victim, gpus)
                 return job, victim
-        s.exhausted[request_class] = each == 0  # its cores are not part of what a class asks for
+        s.exhausted[request_class] = each == 0  # cores of servers are not part of a request class
     return NOBODY, NOBODY
 
 
 @compiled
 def node_freed(s, jobs, pool, job, victim, each):
-    """Return the first node on which a job fits, with so many cores for servers beside each GPU, once another pauses.
+    """Return the first node on which a job fits once the victim is paused, or NOBODY.
 
-    NOBODY if there is none.
+    each: cores per GPU for the job's parameter servers.
     """
     first, end = 0, s.num_nodes
     if s.span[victim] == 1:
@@ -499,7 +484,7 @@ def node_freed(s, jobs, pool, job, victim, each):
 
 @compiled
 def frees(s, pool, node, victim, wanted, each):
-    """Tell whether a job's pause leaves so many GPUs of a node free, with so many cores for servers beside each."""
+    """Return whether pausing a victim leaves `wanted` GPUs of a node free, with `each` cores per GPU for servers."""
     held = held_on(s, pool, node, victim)
     if held == 0 or held + s.free[node] < wanted:
         return False
@@ -509,7 +494,7 @@ def frees(s, pool, node, victim, wanted, each):
 
 @compiled
 def take_with(s, pool, node, victim, gpus):
-    """Write the GPUs of a node that a job holds, then the free ones."""
+    """Write the GPUs of a node that the victim holds, then the free ones."""
     count = 0
     for freed in (True, False):
         for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):

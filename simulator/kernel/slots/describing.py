@@ -8,7 +8,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import overhead_of
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
 from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now, estimate_now, remaining_now
 from gpu_cluster_gym.simulator.kernel.cluster.readings import as_time, largest_memory
-from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import LEAST_RUN, worth
+from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import MIN_RUN_S, worth
 from gpu_cluster_gym.simulator.kernel.slots.displacing import AS_IT_IS, CANNOT
 from gpu_cluster_gym.simulator.kernel.slots.features import (
     A_RANK,
@@ -125,7 +125,7 @@ def describe_running(s, jobs, sight, job, out):
     out[11] = as_time(running_for)
     out[4] = out[11] if attained == running_for else as_time(attained)
     out[8] = min(s.preemptions[job] / 5.0, 1.0)
-    out[MAY_PAUSE] = may_pause(s, job) and running_for >= LEAST_RUN
+    out[MAY_PAUSE] = may_pause(s, job) and running_for >= MIN_RUN_S
 
 
 @compiled

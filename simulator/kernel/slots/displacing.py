@@ -16,11 +16,11 @@ from gpu_cluster_gym.simulator.kernel.cluster.placement import (
 from gpu_cluster_gym.simulator.kernel.cluster.queues import cost_to_finish
 from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import (
     displace,
-    fewest_victims,
     find_victims,
     leaves_cores,
     list_gpus,
-    most_gain,
+    max_gain,
+    min_victims,
     pays,
     unmark,
     worth,
@@ -153,7 +153,7 @@ def gang_may_find(s, jobs, sight, job, effort):
     its effort.
     """
     wanted = jobs[job].num_gpus
-    if sight.most_left <= fewest_victims(s, jobs, job) * effort * (1.0 - ROUNDING):
+    if sight.max_remaining <= min_victims(s, jobs, job) * effort * (1.0 - ROUNDING):
         return False
     whole = 0
     part = 0
@@ -174,7 +174,7 @@ def victims_for(s, jobs, sight, job, effort):
     It may be 0 where pausing them does not pay even if that were free.
     """
     wanted = jobs[job].num_gpus
-    if wanted == 0 or sight.most_left <= effort or effort >= sight.hopeless[jobs[job].request_class]:
+    if wanted == 0 or sight.max_remaining <= effort or effort >= sight.hopeless[jobs[job].request_class]:
         return 0
     if not sight.are_listed:
         list_holders(s, sight)
@@ -205,7 +205,7 @@ def gains(s, jobs, effort, num_victims):
         victim = s.victims[k]
         if effort < s.left[victim] - s.margin * node_bounds.overhead_of(jobs, victim):
             return True
-    return effort < most_gain(s, jobs)
+    return effort < max_gain(s, jobs)
 
 
 @compiled

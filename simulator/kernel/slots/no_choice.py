@@ -7,12 +7,12 @@ from gpu_cluster_gym.simulator.kernel.cluster import node_bounds
 from gpu_cluster_gym.simulator.kernel.cluster.events import next_event, next_tick
 from gpu_cluster_gym.simulator.kernel.cluster.layout import QUEUED, ROUNDING, RUNNING, WEIGHTED
 from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold, largest_node
-from gpu_cluster_gym.simulator.kernel.cluster.queues import LEAST_SECONDS, LEAST_SHARE, attained_now
+from gpu_cluster_gym.simulator.kernel.cluster.queues import MIN_REMAINING_S, MIN_REMAINING_SHARE, attained_now
 from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import (
-    LEAST_RUN,
+    MIN_RUN_S,
     clear,
-    fewest_of,
     may_pay,
+    min_victims_of,
     note_who_may_be_displaced,
     unmark,
     widest_running,
@@ -54,7 +54,7 @@ def longest_left(s):
     """Seconds of run time that any running job has left at most."""
     longest = 0.0
     for node in range(s.num_nodes):
-        longest = max(longest, node_bounds.most_left(s, node))
+        longest = max(longest, node_bounds.max_remaining(s, node))
     return longest
 
 
@@ -89,7 +89,7 @@ def enough_left(s, jobs, sight, job, widest):
         return -np.inf
     if fit == LACKS_CORES:
         return 0.0
-    return fewest_of(s, jobs[job].num_gpus, widest) * effort
+    return min_victims_of(s, jobs[job].num_gpus, widest) * effort
 
 
 @compiled
@@ -142,7 +142,7 @@ def may_displace_any(s, jobs, sight, job, effort):
             continue
         fewest = (wanted - s.free[node] + widest - 1) // widest
         least = fewest * effort
-        if node_bounds.most_left(s, node) > least and pays_on(s, jobs, sight, job, node, effort, least):
+        if node_bounds.max_remaining(s, node) > least and pays_on(s, jobs, sight, job, node, effort, least):
             return True
     return False
 
@@ -161,7 +161,7 @@ def pays_on(s, jobs, sight, job, node, effort, least):
         if worth(s, jobs, effort, 0.0, 0, end) > 1.0:
             return True
     if sight.tight_at[node] != s.node_stamp[node]:
-        node_bounds.tighten(s, jobs, node)
+        node_bounds.recompute_bounds(s, jobs, node)
         sight.tight_at[node] = s.node_stamp[node]
     return False
 
@@ -177,8 +177,8 @@ def all_hopeless(s, jobs, sight):
     for node in range(s.num_nodes):
         if sight.tight_at[node] == s.node_stamp[node]:
             continue
-        if node_bounds.most_left(s, node) > longest_holder(s, sight, node) + node_bounds.HAIR:
-            node_bounds.tighten(s, jobs, node)
+        if node_bounds.max_remaining(s, node) > longest_holder(s, sight, node) + node_bounds.TIME_MARGIN_S:
+            node_bounds.recompute_bounds(s, jobs, node)
             sight.tight_at[node] = s.node_stamp[node]
     return True
 
@@ -188,7 +188,7 @@ def is_hopeless(s, jobs, sight, job):
     """Tell whether neither the first of a request class, which does not fit, nor one behind it displaces anybody."""
     wanted = jobs[job].num_gpus
     effort = sight.effort[job] * (1.0 - ROUNDING)
-    if wanted == 0 or sight.most_left <= effort:
+    if wanted == 0 or sight.max_remaining <= effort:
         return True
     if not sight.are_listed:
         list_holders(s, sight)
@@ -204,7 +204,7 @@ def is_hopeless(s, jobs, sight, job):
 def longest_holder(s, sight, node):
     """Most seconds that a job on a node has left that may be displaced by a queued one."""
     if not sight.are_listed:
-        return sight.most_left
+        return sight.max_remaining
     return sight.holder_left[s.node_first[node]] if sight.num_holders[node] > 0 else 0.0
 
 
@@ -212,7 +212,7 @@ def longest_holder(s, sight, node):
 def quiet_until(s, jobs, sight):
     """Return until when time alone makes no job pickable where `surely_no_choice` has just found that none is.
 
-    That holds while nothing ends or arrives, no further job has run for LEAST_RUN, and what remains of those that count
+    That holds while nothing ends or arrives, no further job has run for MIN_RUN_S, and what remains of those that count
     falls alike, so that their order stays: all run at speed 1, and none is at the floor of `queues.remaining_now`,
     from which that rises again. Those count of which more remains than any queued job needs. Then victims are those of
     now or fewer, and worth less. Minus infinity where that is not so, or where no tick comes before the next event.
@@ -230,13 +230,15 @@ def quiet_until(s, jobs, sight):
         if s.rate[job] != 1.0:
             return -np.inf
         if left <= sight.least_effort:
-            until = min(until, s.clock + sight.least_effort / LEAST_SHARE - attained)
+            until = min(until, s.clock + sight.least_effort / MIN_REMAINING_SHARE - attained)
             continue
         if before - left < CLOSE:
             return -np.inf
         before = left
-        to_floor = min((left - LEAST_SHARE * attained) / (1.0 + LEAST_SHARE), left - LEAST_SECONDS)
+        to_floor = min(
+            (left - MIN_REMAINING_SHARE * attained) / (1.0 + MIN_REMAINING_SHARE), left - MIN_REMAINING_S
+        )
         until = min(until, s.clock + to_floor)
-        if s.clock - s.phase_began[job] < LEAST_RUN:
-            until = min(until, s.phase_began[job] + LEAST_RUN)
+        if s.clock - s.phase_began[job] < MIN_RUN_S:
+            until = min(until, s.phase_began[job] + MIN_RUN_S)
     return until - CLOSE

@@ -8,8 +8,8 @@ from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, MAX_SHARE, NOBODY, PAUSING, RESTARTING
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
-from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now, left_of, whole_time
-from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import LEAST_RUN
+from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now, left_of, total_run_time
+from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import MIN_RUN_S
 from gpu_cluster_gym.simulator.kernel.slots.features import NUM_RUNNING
 
 MOMENT = 5  # numbers that are others after any change of a record
@@ -23,7 +23,7 @@ SIGHT: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
     ("seen", "i8", ("jobs",)),  # the last that met it
     ("moment", "i8", (MOMENT,)),  # of the record when they were sorted; -1 for none
     ("num_ends", "i8"),
-    ("most_left", "f8"),  # s; the most that remains of a job that may be displaced, 0 where there is none
+    ("max_remaining", "f8"),  # s; the most that remains of a job that may be displaced, 0 where there is none
     ("ends", "i4", ("jobs",)),
     ("left", "f8", ("jobs",)),  # s until then
     ("free_after", "i4", ("jobs",)),  # GPUs that are free then
@@ -32,7 +32,7 @@ SIGHT: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ...] = (
         "i1",
         ("jobs",),
     ),  # 1 + whether the job was predictable when its time was looked up, 0 before
-    ("whole", "f8", ("jobs",)),  # s, see `queues.whole_time`
+    ("whole", "f8", ("jobs",)),  # s, see `queues.total_run_time`
     # the jobs that may be displaced, node by node from `node_first` on, that with most time remaining first
     ("are_listed", "i8"),
     ("least_effort", "f8"),  # s; of the jobs for which they are listed
@@ -133,11 +133,11 @@ def forget_all(s, sight):
 
 @compiled
 def whole_time_known(s, jobs, sight, job):
-    """Return `queues.whole_time` of a job, which is looked up once, and again when its estimate has become good."""
+    """Return `queues.total_run_time` of a job, which is looked up once, and again when its estimate has become good."""
     key = 1 + s.predictable[job]
     if sight.whole_for[job] != key:
         sight.whole_for[job] = key
-        sight.whole[job] = whole_time(s, jobs, job)
+        sight.whole[job] = total_run_time(s, jobs, job)
     return sight.whole[job]
 
 
@@ -158,13 +158,13 @@ def is_displaceable(s, job):
     return (
         may_pause(s, job)
         and s.width[job] > 0
-        and s.clock - s.phase_began[job] >= LEAST_RUN
+        and s.clock - s.phase_began[job] >= MIN_RUN_S
         and is_alone(s, job)
     )
 
 
 @compiled
-def most_left(s, sight):
+def max_remaining(s, sight):
     """Most seconds remaining of a job that may be displaced; 0 where there is none."""
     for k in range(sight.num_ends - 1, -1, -1):
         if is_displaceable(s, sight.ends[k]):
@@ -190,13 +190,13 @@ def note_moment(s, sight):
     at = sight.moment
     if (
         at[0] == s.instant
-        and at[1] == s.num_begun
+        and at[1] == s.num_starts
         and at[2] == s.num_pauses
         and at[3] == s.num_queued
         and at[4] == s.stamp
     ):
         return False
-    at[0], at[1], at[2], at[3], at[4] = s.instant, s.num_begun, s.num_pauses, s.num_queued, s.stamp
+    at[0], at[1], at[2], at[3], at[4] = s.instant, s.num_starts, s.num_pauses, s.num_queued, s.stamp
     return True
 
 
@@ -227,7 +227,7 @@ def sort_ends(s, jobs, sight):
                 if count == s.num_active:
                     break
     sight.num_ends = count
-    sight.most_left = most_left(s, sight)
+    sight.max_remaining = max_remaining(s, sight)
 
 
 @compiled

@@ -42,7 +42,7 @@ from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
 from gpu_cluster_gym.simulator.kernel.cluster.decided import Fields
 from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, NOBODY, QUEUED
 from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now, estimate_now, remaining_now
-from gpu_cluster_gym.simulator.kernel.cluster.readings import reading, tells
+from gpu_cluster_gym.simulator.kernel.cluster.readings import is_informative, reading
 from gpu_cluster_gym.simulator.kernel.cores.tuning import between, wanted_by_trial
 from gpu_cluster_gym.simulator.kernel.union.job_shapes import find_best_speed, relative_time
 
@@ -228,7 +228,7 @@ def count_finished(s, jobs, h):
         h.num_counted += 1
         share, need, _ = reading(s, jobs, job)
         cell = h.cell[job]
-        if h.num_cells > 0 and tells(share, need, h.log_need[cell]):
+        if h.num_cells > 0 and is_informative(share, need, h.log_need[cell]):
             h.cell_jobs[cell] += 1.0
             h.log_need[cell] += (need - h.log_need[cell]) / h.cell_jobs[cell]
 
@@ -237,7 +237,7 @@ def count_finished(s, jobs, h):
 def update_by_reading(h, total, precision, share, need, error):
     """Return the mean log core need of a job, by the sums over its batch and its own reading."""
     mean = total / precision
-    if not tells(share, need, mean):
+    if not is_informative(share, need, mean):
         return mean
     variance = 1.0 / precision + h.alike**2
     return mean + (need - mean) * variance / (variance + error**2)
@@ -253,7 +253,7 @@ def expected_log_cores(s, jobs, h, job):
     while other != NOBODY and other < s.num_arrived:
         if other != job:
             share, need, error = reading(s, jobs, other)
-            if tells(share, need, level):
+            if is_informative(share, need, level):
                 variance = h.alike**2 + error**2
                 total += need / variance
                 precision += 1.0 / variance
@@ -338,13 +338,13 @@ def refresh_changed(s, jobs, m):
         job = s.done_in_order[k]
         begun += s.began[job] > m.last_refreshed_start
         refresh_job(s, jobs, m, job)
-    if begun != s.num_begun - m.last_refreshed_start:
+    if begun != s.num_starts - m.last_refreshed_start:
         for job in range(s.num_arrived):
             refresh_job(s, jobs, m, job)
     m.num_refreshed_arrivals, m.num_refreshed_ends, m.last_refreshed_start = (
         s.num_arrived,
         s.num_done,
-        s.num_begun,
+        s.num_starts,
     )
 
 
@@ -438,7 +438,7 @@ def cached_log_cores(s, jobs, m, job):
     list_batch_readings(s, jobs, m, m.first_in_batch[job])
     for k in range(m.num_batch_readings):
         other = m.batch_readings[k]
-        if other != job and tells(m.busy_share[other], m.reading_log_cores[other], level):
+        if other != job and is_informative(m.busy_share[other], m.reading_log_cores[other], level):
             total += m.reading_share[other]
             precision += m.reading_weight[other]
     if s.began[job] == 0:
@@ -464,12 +464,12 @@ def start_moment(s, m):
     A new seed of the readings also starts one, except right before a start: rollouts use seeds of their own, at the
     instant of readings that still hold.
     """
-    if m.moment_instant == s.instant and m.moment_starts == s.num_begun:
+    if m.moment_instant == s.instant and m.moment_starts == s.num_starts:
         return
     if m.moment_instant != s.instant or m.reading_seed != s.seed:
         m.moment += 1
     m.moment_instant = s.instant
-    m.moment_starts = s.num_begun
+    m.moment_starts = s.num_starts
     discard_readings(s, m)
 
 

@@ -8,7 +8,7 @@ hold the job.
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MOST_SERVERS, NOBODY, SERVER_CORES
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SERVERS, NOBODY, SERVER_CORES
 
 MAX_NAMED_GPUS = 16  # of a move that names its GPUs
 WORKER_COUNTS = (1, 2, 4, 8, 16)  # numbers of workers that are considered beside what a job asks for
@@ -78,11 +78,11 @@ def find_best_servers(s, jobs, m, job, workers):
     """Return the number of servers with which these workers are fastest, within a fair share of the cores."""
     if jobs[job].servers == 0:
         return 0
-    max_servers = MOST_SERVERS
+    max_servers = MAX_SERVERS
     if s.cpu_limited:
         # Cores that a worker's fair share leaves for servers, once its own input pipeline is fed.
         left = m.fair_cores - jobs[job].cores_each + SERVER_CORES * jobs[job].servers / jobs[job].num_gpus
-        max_servers = min(max(int(left * workers / SERVER_CORES + CORE_EPS), 1), MOST_SERVERS)
+        max_servers = min(max(int(left * workers / SERVER_CORES + CORE_EPS), 1), MAX_SERVERS)
     best = 1
     best_time = iteration_seconds(jobs, job, workers, 1, 0.0)
     for servers in range(2, max_servers + 1):

@@ -16,12 +16,12 @@ from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled
 from gpu_cluster_gym.simulator.kernel.cluster.decided import PAUSE, propose
 from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, PAUSING, QUEUED, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
-from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import HAIR
+from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import TIME_MARGIN_S
+from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
 from gpu_cluster_gym.simulator.kernel.rankings.room import (
     Pool,
     cheapest,
     cheapest_in,
-    cores_of_servers_now,
     cores_to_serve,
     find_room,
     holding_nodes,
@@ -253,7 +253,9 @@ def gain_bound(m, alone, min_victims, max_left):
     No victim has longer to go than `max_left`; each loses at least the time that the job takes.
     """
     held_s = hold_weight(m) * max(max_left - m.unaided_start_s, 0.0)
-    return m.unaided_end_s + held_s - (1.0 + m.caution * min_victims) * alone + (1.0 + m.caution) * HAIR
+    return (
+        m.unaided_end_s + held_s - (1.0 + m.caution * min_victims) * alone + (1.0 + m.caution) * TIME_MARGIN_S
+    )
 
 
 @compiled
@@ -345,7 +347,7 @@ def find_multi_node_displacement(s, jobs, m, job):
         other = s.events[k]
         offered[other] = may_be_evicted(m, job, other) and is_alone(s, other)
         cost[other] = victim_cost(s, jobs, m, other, m.left_s[job], min(s.width[other] / wanted, 1.0))
-    each = cores_of_servers_now(s, job)
+    each = cores_of_servers(s.servers[job], s.workers[job], s.width[job])
     pool = Pool(offered, cost, m.left_s, cores_to_serve(s, each), False)
     count = find_room(s, pool, holding_nodes(s, jobs, job), wanted, each, m.victims, m.chosen)[0]
     if count <= 0:

@@ -348,7 +348,7 @@ def is_unchanged(s, m):
     """Return whether only cores have changed since the last call: all other actions change one of these numbers."""
     current = (
         s.instant,
-        s.num_begun,
+        s.num_starts,
         s.num_pauses,
         s.num_queued,
         m.num_running,
