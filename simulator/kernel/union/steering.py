@@ -10,7 +10,7 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
 from gpu_cluster_gym.simulator.kernel.cluster import events
-from gpu_cluster_gym.simulator.kernel.union.decide import act
+from gpu_cluster_gym.simulator.kernel.union.decide import act, run_on
 from gpu_cluster_gym.simulator.kernel.union.load import describe_load
 from gpu_cluster_gym.simulator.kernel.union.state_cache import read_gpus_and_jobs
 
@@ -81,21 +81,6 @@ def describe_step(s, jobs, m, e, default, outputs):
     """Write the features of environment e."""
     describe_load(s, jobs[e], m, outputs.load[e])
     describe_progress(s, jobs[e], default.finish[e], default.total[e], outputs.critic[e])
-
-
-@compiled
-def run_on(s, jobs, m, until, max_instants):
-    """Run `union` to the first instant at `until` or later, and do not act there; return whether jobs are left.
-
-    False also if jobs never end, or not within this number of counted instants.
-    """
-    while s.num_done < s.num_jobs:
-        if events.instants_that_count(s) >= max_instants or not events.advance(s, jobs):
-            return False
-        if s.clock >= until:
-            return True
-        act(s, jobs, m)
-    return False
 
 
 @entry
