@@ -335,8 +335,8 @@ def note_spare_cores(s, jobs, m):
         return
     for at in range(m.num_running):
         job = m.running[at]
-        least = 1.0 + servers_of(s, job) if jobs[job].num_gpus > 0 else m.wish[job]
-        spread(s, job, least, m.spare_cores)
+        min_cores = 1.0 + servers_of(s, job) if jobs[job].num_gpus > 0 else m.wish[job]
+        spread(s, job, min_cores, m.spare_cores)
 
 
 @compiled
@@ -470,6 +470,7 @@ def add_moves_of_running(s, jobs, m, v, count, max_moves):
         job = m.running[at]
         if may_move(s, jobs, m, job):
             gain = find_best_move(s, jobs, m, job, -np.inf)
+            # Jobs without such a move come last, the shortest first.
             m.key[job] = gain if gain > -np.inf else -1e9 - m.left_s[job]
             listed = insert_best(m, listed, count, job)
     for at in range(listed):
@@ -615,7 +616,7 @@ def list_moves(s, jobs, m, v, queued, running, max_moves, cores):
     wait, is on the list already.
     """
     note_spare_cores(s, jobs, m)
-    max_listed = max_moves - 2
+    max_listed = max_moves - 2  # the last two positions are for waiting
     ahead = 0
     for at in range(min(queued, m.num_order)):
         job = m.order[at]

@@ -35,7 +35,7 @@ from gpu_cluster_gym.simulator.kernel.union.seats import (
     must_be_exclusive,
     note_opening,
     num_places,
-    pause_makes_room,
+    pause_opens_seat,
 )
 from gpu_cluster_gym.simulator.kernel.union.weights import copy_entries
 
@@ -201,12 +201,12 @@ def longest_pause(jobs, m, num_victims):
 
 
 @compiled
-def any_pause_makes_room(s, jobs, m, job):
-    """Return whether some running job may be paused for a job that then has room on its GPUs."""
+def can_displace_any(s, jobs, m, job):
+    """Return whether some running job may be paused and its GPUs then have a seat for a job."""
     m.exclusive = must_be_exclusive(s, job)
     for k in range(s.num_active):
         other = s.events[k]
-        if may_be_evicted(m, job, other) and pause_makes_room(s, jobs, m, job, other):
+        if may_be_evicted(m, job, other) and pause_opens_seat(s, jobs, m, job, other):
             return True
     return False
 
@@ -254,7 +254,7 @@ def find_best_displacement(s, jobs, m, job, ends, best_gain):
     ends: seconds until the job would end if it waits; infinite to compute it here.
     """
     m.own_left_s = left_from_start(s, jobs, m, job)
-    if not any_pause_makes_room(s, jobs, m, job):
+    if not can_displace_any(s, jobs, m, job):
         return best_gain
     find_shapes(s, jobs, m, job)
     find_seats(s, jobs, m, job, -1)

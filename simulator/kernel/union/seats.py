@@ -314,7 +314,7 @@ def may_be_evicted(m, job, other):
 def note_opening(s, jobs, m, job, gpu):
     """Note when a GPU has a seat for a job without a pause, which job to pause for a seat now, and the slowdown then.
 
-    Of the jobs whose pause makes room, the one with the longest time left is the victim.
+    The victim is the job with the longest time left among those whose pause opens a seat.
     """
     if m.is_repeated[gpu]:
         m.opens_s[gpu] = m.opens_s[gpu - 1]
@@ -346,8 +346,8 @@ def note_opening(s, jobs, m, job, gpu):
 
 
 @compiled
-def pause_makes_room(s, jobs, m, job, other):
-    """Return whether the pause of another job would make room for a job on some GPU."""
+def pause_opens_seat(s, jobs, m, job, other):
+    """Return whether the pause of another job would open a seat for a job on some GPU."""
     slot = s.first_slot[other]
     while slot != NOBODY:
         gpu = slot // MAX_SHARE

@@ -127,9 +127,10 @@ def steer(states, memory, jobs, until, default, outputs):
         began, spent = s.clock, s.present_seconds
         act(s, jobs[e], m)
         more[e] = run_on(s, jobs[e], m, until[e], MAX_INSTANTS_PER_JOB * s.num_jobs)
+        # Job-seconds of the default run in this interval, less those of this run, over the default run's total.
         end = s.clock if more[e] else np.inf
-        meanwhile = job_seconds(s, jobs[e], finish[e], end) - job_seconds(s, jobs[e], finish[e], began)
-        gain[e] = (meanwhile - (s.present_seconds - spent)) / total[e]
+        by_default = job_seconds(s, jobs[e], finish[e], end) - job_seconds(s, jobs[e], finish[e], began)
+        gain[e] = (by_default - (s.present_seconds - spent)) / total[e]
         if not more[e] and s.num_done < s.num_jobs:
             gain[e] = NEVER_ENDS_GAIN
         read_gpus_and_jobs(s, jobs[e], m)
