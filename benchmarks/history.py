@@ -1,11 +1,11 @@
-"""What is gained by what finished jobs teach: `python -m benchmarks.history [--workload NAME ...] [--write]`.
+"""Measure predictions learned from finished jobs: `python -m benchmarks.history [--workload NAME ...] [--write]`.
 
-Errors on validation windows, none of which is fitted on: of the run time left, as estimated today and as expected (the
-root mean square of log of what is told over the truth, at shares of the run that are done), and of the cores that a
-GPU needs, as asked, as the first guess of CODA's tuner, and as expected. The truth is read here, to judge, alone.
-Then whether it is of use: mean JCT of an order by one and by the other, on the same windows.
+Errors on validation windows, which are not used for fitting: of the run time left, as estimated and as expected (root
+mean square of log of prediction over truth, at several shares of the run), and of the core need of a GPU, as requested,
+as first guessed by CODA's tuner, and as expected. The truth is read for evaluation only. Then their use: mean JCT of
+orders by estimates and by expectations, on the same windows.
 
---write fits again, on training windows, what `workloads/run_time_predictors` keeps, and prints the figures.
+--write fits the files of `workloads/run_time_predictors` again, on training windows, and prints the figures.
 """
 
 import argparse
@@ -41,25 +41,25 @@ WORKLOADS = {
 }
 TRAINING = {"mixed": 64, "busy": 32, "philly": 32, "coda_mix": 3}  # windows
 VALIDATION = {"mixed": 20, "busy": 12, "philly": 8, "coda_mix": 2}
-PLAYED_BY = "coda"  # which tunes cores, and shares no GPU: so it reads most
-SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # of a run that are done
+RECORDING_POLICY = "coda"  # it tunes cores and shares no GPU, which gives most readings
+SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # of the run time
 START = Rule().first_guess
 PLENTY = 1e9  # cores
 ROUNDING = 1e-6  # cores
 
 
 class Judge:
-    """A policy that does what another does, and holds what is told of each job against the truth at some shares."""
+    """A policy that follows another and records predictions and truth of each job at several shares of its run."""
 
     def __init__(self, policy: Policy, episode: Episode) -> None:
-        """Judge nothing so far."""
+        """Start without records."""
         self._ask, self._jobs = asking(policy, episode), episode.jobs
-        self._told: list[pd.DataFrame] = []
-        self._next = np.zeros(len(episode.jobs), int)  # the share at which a job is looked at next
+        self._records: list[pd.DataFrame] = []
+        self._next = np.zeros(len(episode.jobs), int)  # share at which a job is recorded next
         self._instant = -1
 
     def __call__(self, view: View) -> Action:
-        """Look at the jobs that have come so far, and do what the other does."""
+        """Record the jobs that have arrived, and return the other policy's action."""
         if view.instant != self._instant:
             self._instant = view.instant
             self._look(view)
@@ -75,7 +75,7 @@ class Judge:
             return
         at = np.searchsorted(SHARES, done[due], side="right") - 1
         self._next[due] = at + 1
-        told = {
+        record = {
             "job": due,
             "share": np.array(SHARES)[at],
             "good": view.jobs.is_predictable[due],
@@ -88,16 +88,16 @@ class Judge:
             "as tuned first": np.full(len(due), START),
             "as expected": view.jobs.expected_cores[due],
         }
-        self._told.append(pd.DataFrame(told))
+        self._records.append(pd.DataFrame(record))
 
     @property
-    def told(self) -> pd.DataFrame:
-        """A row for each job and share."""
-        return pd.concat(self._told, ignore_index=True)
+    def records(self) -> pd.DataFrame:
+        """Predictions and truth, a row for each job and share."""
+        return pd.concat(self._records, ignore_index=True)
 
 
 def needed(jobs: np.ndarray) -> np.ndarray:
-    """Return the least cores with which GPUs are busy for TARGET_BUSY_SHARE of the time, alone, at least one."""
+    """Return the minimum number of cores with which GPUs are busy for GOOD of the time, at least one."""
     exchange_s = jobs["ideal_iteration_s"] - jobs["gpu_s"]
     within_s = np.maximum((jobs["gpu_s"] + exchange_s) / TARGET_BUSY_SHARE - exchange_s, 1 / PLENTY)
     cores: np.ndarray = np.maximum(jobs["input_core_s"] / within_s, 1.0)
@@ -105,7 +105,7 @@ def needed(jobs: np.ndarray) -> np.ndarray:
 
 
 def in_rounds(seconds: Callable[[View], np.ndarray]) -> Policy:
-    """Return the policy that runs first what has least left, and pauses for it, settled in rounds."""
+    """Return the preemptive policy that runs the jobs with least time left, in rounds."""
 
     def requests(view: View) -> Requests:
         here = queued_or_running(view)
@@ -115,9 +115,9 @@ def in_rounds(seconds: Callable[[View], np.ndarray]) -> Policy:
 
 
 def shortest(seconds: Callable[[View], np.ndarray], cores: Callable[[View], np.ndarray] | None) -> Policy:
-    """Return the policy that starts the shortest job that fits, with so many cores a GPU, or with those it asks for.
+    """Return the policy that starts the shortest job that fits, with these cores per GPU or the requested ones.
 
-    cores: at most a GPU's share of its node; whole ones.
+    cores: whole, and at most a GPU's share of its node.
     """
 
     def policy(view: View) -> Action:
@@ -144,42 +144,44 @@ USES: dict[str, Callable[[], Policy]] = {
 
 
 def judged(loads: Sequence[Workload]) -> pd.DataFrame:
-    """Return what is told of the jobs of workloads under SRTF, beside the truth."""
+    """Return predictions and truth of the jobs of workloads under SRTF."""
     found = []
     for load in loads:
         episode = load.episode()
         judge = Judge(Ranking("remaining", "by_order"), episode)
         run(judge, episode)
-        found.append(judge.told)
+        found.append(judge.records)
     return pd.concat(found, ignore_index=True)
 
 
 def mean_jct(load: Workload, make: Callable[[], Policy]) -> float:
-    """Return the mean JCT of a policy on a workload, s."""
+    """Return the mean JCT (s) of a policy on a workload."""
     state = run(make(), load.episode()).state
     return float((state.finish_s[: len(load.jobs)] - load.jobs["submit_s"]).mean())
 
 
-def rms(told: pd.Series, truth: pd.Series) -> float:
-    """Return the root mean square of the logarithm of what is told over the truth."""
-    return math.sqrt(float((np.log(told / truth) ** 2).mean()))
+def rms(predicted: pd.Series, truth: pd.Series) -> float:
+    """Return the root mean square of the logarithm of prediction over truth."""
+    return math.sqrt(float((np.log(predicted / truth) ** 2).mean()))
 
 
-def times(told: pd.DataFrame) -> Table:
+def times(records: pd.DataFrame) -> Table:
     """Return the errors of the run time left."""
     shown = headed("run time left: share done", "jobs", "estimated", "expected", "expected / estimated")
-    by_class = [("predictable" if good else "not predictable", rows) for good, rows in told.groupby("good")]
-    for name, rows in [*told.groupby("share"), *by_class]:
+    by_class = [
+        ("predictable" if good else "not predictable", rows) for good, rows in records.groupby("good")
+    ]
+    for name, rows in [*records.groupby("share"), *by_class]:
         before, after = rms(rows["estimated"], rows["left"]), rms(rows["expected"], rows["left"])
         shown.add_row(str(name), f"{len(rows):,}", f"{before:.3f}", f"{after:.3f}", f"{after / before:.3f}")
     return shown
 
 
-def cores(told: pd.DataFrame) -> Table:
-    """Return the errors of the cores a GPU needs: before a job has run, and once a third of it has."""
+def cores(records: pd.DataFrame) -> Table:
+    """Return the errors of the core need: before a job has run, and after 30 % of its run."""
     shown = headed("cores needed", "jobs", "rms of log", "median error", "rms error, cores", "too few")
     for share in (0.0, 0.3):
-        rows = told[(told["share"] == share) & (told["gpus"] > 0)]
+        rows = records[(records["share"] == share) & (records["gpus"] > 0)]
         for name in ("as asked", "as tuned first", "as expected"):
             error = rows[name] - rows["need"]
             cells = rms(rows[name], rows["need"]), error.abs().median(), math.sqrt((error**2).mean())
@@ -194,12 +196,12 @@ def cores(told: pd.DataFrame) -> Table:
 
 
 def is_exact(scenario: Scenario) -> bool:
-    """Tell whether estimates are exact, so that nothing is to be learned of run times."""
+    """Return whether estimates are exact, so that run times need not be learned."""
     return "estimates" not in scenario.parts
 
 
 def uses(loads: Sequence[Workload]) -> Table:
-    """Return the mean JCT of policies that order by what is told, and of SRTF; of cores alone with exact estimates."""
+    """Return the mean JCT of policies that use predictions, of cores only if estimates are exact, and of SRTF."""
     shown = headed("policy", "mean JCT, s", "/ SRTF", "standard error")
     exact = is_exact(loads[0].scenario)
     used = {name: make for name, make in USES.items() if not exact or name.startswith("shortest: expected")}
@@ -213,7 +215,7 @@ def uses(loads: Sequence[Workload]) -> Table:
 
 
 def headed(*headings: str) -> Table:
-    """Return an empty table, its first column to the left."""
+    """Return an empty table whose first column is left-aligned."""
     shown = Table(box=box.HORIZONTALS, padding=(0, 1, 0, 0), show_edge=False)
     for number, heading in enumerate(headings):
         shown.add_column(heading, justify="right" if number else "left", no_wrap=True)
@@ -225,21 +227,23 @@ def write(name: str, scenario: Scenario, count: int) -> pd.Series:
     from gpu_cluster_gym.agents.history import fit, written_down
 
     loads = windows(scenario, "train", count)
-    rows = pd.concat([written_down(load, baselines.make(baselines.load(PLAYED_BY))) for load in loads])
-    words = f"{count} training windows of {name}, physics {scenario.physics}, played by {PLAYED_BY}"
+    rows = pd.concat([written_down(load, baselines.make(baselines.load(RECORDING_POLICY))) for load in loads])
+    words = f"{count} training windows of {name}, physics {scenario.physics}, played by {RECORDING_POLICY}"
     fitted = fit(rows, words, cores="cores" in scenario.parts)
     fitted.history.write(FITTED / f"{name}.json")
     return pd.Series(fitted.figures)
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Print the errors and the use for each workload."""
+    """Print the errors and their effect for each workload."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument(
         "--workload", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), help="default: all"
     )
-    flags.add_argument("--windows", type=int, help="training windows if fitted, and validation windows")
-    flags.add_argument("--write", action="store_true", help="fit again first")
+    flags.add_argument(
+        "--windows", type=int, help="number of validation windows, and of training windows with --write"
+    )
+    flags.add_argument("--write", action="store_true", help="fit the files on training windows first")
     chosen = flags.parse_args(args)
     out = console(sys.stdout, MAX_WIDTH)
     for name in chosen.workload:
@@ -247,8 +251,8 @@ def main(args: Sequence[str] | None = None) -> None:
             out.print(write(name, WORKLOADS[name], chosen.windows or TRAINING[name]).round(3).to_string())
         scenario = replace(WORKLOADS[name], run_time_predictor=name)
         loads = windows(scenario, "validation", chosen.windows or VALIDATION[name])
-        told = judged(loads)
-        shown = [cores(told)] if is_exact(scenario) else [times(told), cores(told)]
+        records = judged(loads)
+        shown = [cores(records)] if is_exact(scenario) else [times(records), cores(records)]
         out.print(f"\n{name}: {len(loads)} validation windows", *shown, uses(loads), sep="\n")
 
 

@@ -1,8 +1,8 @@
-"""What each lever is worth where all count: `python -m benchmarks.levers [--windows 20] [--seed 0] [--processes 1]`.
+"""Ablation of `union`: `python -m benchmarks.levers [--windows 20] [--seed 0] [--processes 1]`.
 
-On test windows of the workload `mixed`: `union`, the same with each lever taken away, the papers' policies, which pull
-one lever each, and some that are widely known. A ratio is that of mean JCT to union's in the same window, averaged; its
-interval is the paired bootstrap over windows. Above 1, union is better.
+On test windows of the workload `mixed`: `union`, `union` without each lever, the papers' policies, which use one lever
+each, and some well-known policies. A ratio of mean JCT to that of union in the same window is averaged over windows;
+its interval is the paired bootstrap. Above 1, union is better.
 """
 
 import argparse
@@ -44,19 +44,19 @@ COLUMNS = {
 
 
 def policies() -> "dict[str, Maker]":
-    """Return the makers of all policies that are compared, those of papers with default settings."""
+    """Return a factory for each policy; those of papers have default settings."""
     made: dict[str, Maker] = {UNION: Rule}
     made |= {without(lever): maker for lever, maker in LEVERS.items()}
     return made | {name: partial(baselines.make, baselines.load(name)) for name in (*PAPERS, *KNOWN)}
 
 
 def without(lever: str) -> str:
-    """Return what union is called that lacks a lever."""
+    """Return the name of union without a lever."""
     return f"union without {lever}"
 
 
 def table(outcome: Outcome) -> "Table":
-    """Return a row a policy: its ratio to union with the interval, and the means of some numbers."""
+    """Return a row for each policy: its ratio to union with the interval, and mean metrics."""
     from rich import box
     from rich.table import Table
 
@@ -75,7 +75,7 @@ def table(outcome: Outcome) -> "Table":
 
 
 def verdicts(outcome: Outcome) -> Iterator[str]:
-    """Say of each lever what it is worth, and of each paper's policy how far it stays behind."""
+    """Yield a sentence on each lever and each paper's policy, with its distance from union."""
     for policy in (*map(without, LEVERS), *PAPERS):
         ratio = outcome.ratio((WORKLOAD, policy), (WORKLOAD, UNION))
         surely = "better" if ratio.low > 1 else "worse" if ratio.high < 1 else "not surely better"
@@ -84,7 +84,7 @@ def verdicts(outcome: Outcome) -> Iterator[str]:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Simulate, and print the table and what follows from it."""
+    """Simulate, and print the table and its conclusions."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--windows", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,11 +1,11 @@
-"""What looking ahead wins over the rule, what it costs, and which moves it makes instead.
+"""Measure look-ahead against its base policy: mean JCT, time per decision, and the moves by which it deviates.
 
 `python -m benchmarks.look_ahead --workload mixed --first 64 --windows 36 [--set draws=16 tau_s=1800 ...]`
-plays `lookahead`, its own rule and `union` on windows of a workload, of training unless others are named. The rule
-is `union`'s, with `--constants` that found for the workload, with `--agent FOLDER` as a steering agent sets it, with
-`--held FOLDER` as it does on average, always; with `--run-time-predictor NAME` all are taught by finished jobs.
-A ratio is that of mean JCTs in the same window, averaged; its interval is the paired bootstrap. Milliseconds a decision
-are those of the process's own time, over the decisions at which moves were compared.
+runs `lookahead`, its base policy and `union` on windows of a workload, training windows by default. The base policy is
+`union`; with `--constants` the tuned constants of the workload, with `--agent FOLDER` a steering agent, with
+`--mean-action FOLDER` the constant policy of its mean action. `--run-time-predictor NAME` lets all policies use finished jobs.
+A ratio of mean JCTs is averaged over windows; its interval is the paired bootstrap. Milliseconds per decision are
+process time, over the decisions at which moves were compared.
 """
 
 import argparse
@@ -30,14 +30,14 @@ from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead, run_with_memo
 from gpu_cluster_gym.simulator.rule_policy import Rule, Steered, memory_of
 from gpu_cluster_gym.workloads import Split, Workload, named, windows
 
-UNTAUGHT = Rule(trust_cores=0, trust_times=0)
+WITHOUT_HISTORY = Rule(trust_cores=0, trust_times=0)
 
 
 class Played(NamedTuple):
-    """What became of a window: mean JCTs, s, of `union`, untaught too, the rule and the policy, and what that took."""
+    """Results of a window: mean JCTs (s) of `union`, the base policy and look-ahead, and the cost of look-ahead."""
 
     window: int
-    untaught_s: float
+    without_history_s: float
     union_s: float
     rule_s: float
     ahead_s: float
@@ -48,48 +48,51 @@ class Played(NamedTuple):
 
 
 def play(policy: LookAhead, load: Workload, number: int) -> Played:
-    """Play a window by `union`, by the rule, and looking ahead; RuntimeError where jobs are left."""
-    untaught_s, union_s, rule_s = (
-        mean_jct(load, run(rule, load.episode()).state.finish_s) for rule in (UNTAUGHT, Rule(), policy.rule)
+    """Run `union`, the base policy and look-ahead on a window; RuntimeError if jobs never end."""
+    without_history_s, union_s, rule_s = (
+        mean_jct(load, run(rule, load.episode()).state.finish_s)
+        for rule in (WITHOUT_HISTORY, Rule(), policy.rule)
     )
     episode = load.episode()
     memory = memory_of(policy.start, episode.states, episode.jobs, episode.histories, 2)
     began = time.process_time()
     if not run_with_memory(policy, episode.states, episode.jobs, memory):
-        raise RuntimeError(f"window {number}: jobs are left that never end")
+        raise RuntimeError(f"window {number}: some jobs never end under this policy")
     seconds, counted = time.process_time() - began, memory[0]
     ahead_s = mean_jct(load, episode.state.finish_s)
     numbers = int(counted.num_compared), int(counted.num_rollouts)
-    return Played(number, untaught_s, union_s, rule_s, ahead_s, seconds, *numbers, counted.deviations.copy())
+    return Played(
+        number, without_history_s, union_s, rule_s, ahead_s, seconds, *numbers, counted.deviations.copy()
+    )
 
 
 def mean_jct(load: Workload, finish_s: np.ndarray) -> float:
-    """Return the mean JCT of a window whose jobs ended then, s."""
+    """Return the mean JCT (s) of a window with these finish times."""
     submit_s = load.jobs["submit_s"]
     return float((finish_s[: len(submit_s)] - submit_s).mean())
 
 
 def summary(found: Sequence[Played], field: str) -> pd.DataFrame:
-    """Return a number of each window, as `evaluation.comparison` reads it."""
+    """Return a result of each window in the form that `evaluation.comparison` reads."""
     rows = [{"window": each.window, "seed": 0, "mean_jct_s": getattr(each, field)} for each in found]
     return pd.DataFrame(rows)
 
 
-def told(found: Sequence[Played]) -> list[str]:
-    """Say what was found."""
+def report(found: Sequence[Played]) -> list[str]:
+    """Return the lines of the report."""
     ratios = [
         (which, compare(summary(found, ours), summary(found, other)))
         for which, ours, other in (
-            ("looking ahead / the rule", "ahead_s", "rule_s"),
-            ("looking ahead / union", "ahead_s", "union_s"),
-            ("looking ahead / union that no finished job teaches", "ahead_s", "untaught_s"),
-            ("the rule / union", "rule_s", "union_s"),
+            ("look-ahead / base policy", "ahead_s", "rule_s"),
+            ("look-ahead / union", "ahead_s", "union_s"),
+            ("look-ahead / union without history", "ahead_s", "without_history_s"),
+            ("base policy / union", "rule_s", "union_s"),
         )
     ]
     count, compared = len(found), sum(each.compared for each in found)
     seconds, rollouts = sum(each.seconds for each in found), sum(each.rollouts for each in found)
     deviations = np.mean([each.deviations for each in found], axis=0)
-    kinds = KINDS[: len(deviations)]  # it makes no moves of cores
+    kinds = KINDS[: len(deviations)]  # look-ahead makes no moves of cores
     each = ", ".join(f"{kind} {number:.1f}" for kind, number in zip(kinds, deviations, strict=True))
     return [
         *(
@@ -97,40 +100,40 @@ def told(found: Sequence[Played]) -> list[str]:
             f"lower in {ratio.wins} of {count} windows"
             for which, ratio in ratios
         ),
-        f"{seconds / count:.1f} s a window, {1000 * seconds / max(compared, 1):.1f} ms a decision: "
+        f"{seconds / count:.1f} s per window, {1000 * seconds / max(compared, 1):.1f} ms per decision: "
         f"{compared / count:.0f} decisions, {rollouts / max(compared, 1):.1f} rollouts each",
-        f"deviations a window: {deviations.sum():.1f} ({each})",
+        f"deviations per window: {deviations.sum():.1f} ({each})",
     ]
 
 
 def setting(text: str) -> tuple[str, Any]:
-    """Read NAME=VALUE of a choice of the policy; ValueError where there is none."""
+    """Parse NAME=VALUE of a numeric option of look-ahead; ValueError for any other."""
     name, _, value = text.partition("=")
     default = getattr(LookAhead(), name, None)
     if not isinstance(default, int | float):
-        raise ValueError(f"no choice {name!r} of lookahead that is a number")
+        raise ValueError(f"{name!r} is not a numeric option of lookahead")
     return name, type(default)(value)
 
 
 def rule_of(
-    workload: str, agent: Path | None, held: Path | None, *, constants: bool, with_history: bool
+    workload: str, agent: Path | None, mean_action: Path | None, *, constants: bool, with_history: bool
 ) -> Rule | Steered:
-    """Return the rule on which to look ahead; ValueError where there is no such."""
+    """Return the base policy; ValueError if an agent provides none."""
     if agent:
         found = load_policy(agent_folder(agent))
         if not isinstance(found, Steered):
-            raise ValueError(f"{agent}: this agent does not steer")
+            raise ValueError(f"{agent}: --agent requires an agent trained with action steer")
         return found
-    if held:
-        average = candidates(held)[0].held
+    if mean_action:
+        average = candidates(mean_action)[0].held
         if average is None:
-            raise ValueError(f"{held}: it is not known what the agent does on average")
+            raise ValueError(f"{mean_action}: --mean-action requires an agent whose card has its mean action")
         return average
     return Rule(**(baselines.constants(workload, with_history=with_history).settings if constants else {}))
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Play, and print what was found."""
+    """Run the policies and print the report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workload", default="mixed")
     parser.add_argument("--physics")
@@ -138,7 +141,7 @@ def main(args: Sequence[str] | None = None) -> None:
     of_rule = parser.add_mutually_exclusive_group()
     of_rule.add_argument("--constants", action="store_true")
     of_rule.add_argument("--agent", type=Path)
-    of_rule.add_argument("--held", type=Path)
+    of_rule.add_argument("--mean-action", type=Path)
     parser.add_argument("--split", choices=get_args(Split), default="train")
     parser.add_argument("--first", type=int, default=64)
     parser.add_argument("--windows", type=int, default=36)
@@ -146,7 +149,7 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--processes", type=int, default=1)
     chosen = parser.parse_args(args)
     how = {"constants": chosen.constants, "with_history": chosen.run_time_predictor is not None}
-    rule = rule_of(chosen.workload, chosen.agent, chosen.held, **how)
+    rule = rule_of(chosen.workload, chosen.agent, chosen.mean_action, **how)
     policy = LookAhead(rule, **dict(chosen.set))
     scenario = named(chosen.workload)
     scenario = replace(
@@ -155,7 +158,7 @@ def main(args: Sequence[str] | None = None) -> None:
     loads = windows(scenario, chosen.split, chosen.first + chosen.windows)[chosen.first :]
     tasks = (delayed(play)(policy, load, chosen.first + at) for at, load in enumerate(loads))
     found: list[Played] = Parallel(chosen.processes, batch_size=1)(tasks)
-    print("\n".join(told(found)))
+    print("\n".join(report(found)))
 
 
 if __name__ == "__main__":

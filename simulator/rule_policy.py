@@ -64,7 +64,7 @@ def memory_of(
 ) -> np.ndarray:
     """Return `rows` initial memories of a rule for an episode, and fit the profiles of its jobs if need be.
 
-    histories: records of what finished jobs have taught; the first is copied.
+    histories: history records, of which the first is copied.
     """
     fit_profiles(states, jobs)
     return init_memory(states, asdict(rule), histories, rows)
@@ -167,7 +167,7 @@ class Offsets:
 
 
 class Steered(RunsWhole):
-    """The rule with weights chosen by the load, at the first instant and after every so many arrivals.
+    """The rule with weights chosen by the load, at the first instant and after every `every` arrivals.
 
     Since decisions follow arrivals, a policy that was trained on windows decides as often per job on a trace of any
     length, and knows of no future job. The object holds no state of an episode: it can be asked about copies in turn.
@@ -236,7 +236,7 @@ class Decision(NamedTuple):
 
 
 def arrivals_per_decision(jobs: int, decisions: int) -> int:
-    """Return the number of arrivals between decisions, for this number of decisions in so many jobs."""
+    """Return the number of arrivals between decisions, for this number of decisions and of jobs."""
     return -(-jobs // decisions)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.history import judged, rms, uses
 from gpu_cluster_gym import baselines
-from gpu_cluster_gym.agents.history import PROFILE_WIDTH, fit, written_down
+from gpu_cluster_gym.agents.history import PROFILE, fit, written_down
 from gpu_cluster_gym.simulator.history import nearest
 from gpu_cluster_gym.simulator.kernel.cluster.readings import TARGET_BUSY_SHARE
 from gpu_cluster_gym.simulator.kernel.union.estimates import PROFILE_WIDTH as WIDTH
@@ -44,7 +44,7 @@ def drawn(batches: int = 600, each: int = 4) -> pd.DataFrame:
         "share": share,
         "need": np.log(np.maximum(TARGET_BUSY_SHARE * cores / share, 1.0)),
     }
-    profile = {name: kind + 0.01 * rng.standard_normal(count) for name in PROFILE_WIDTH}
+    profile = {name: kind + 0.01 * rng.standard_normal(count) for name in PROFILE}
     return pd.DataFrame(known | profile)
 
 

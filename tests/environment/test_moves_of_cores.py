@@ -35,7 +35,7 @@ def test_cores_are_moves_where_they_are_asked_for(workload: str, seed: int) -> N
         assert legality.check(batch.states, 0, batch.jobs[0]) == 0
         if not batch.more[0]:
             break
-        if move.kind in STEPS and s.instant == before["instant"] and s.num_cpu_jobs == before["num_cpu_jobs"]:
+        if move.kind in STEPS and s.instant == before["instant"] and s.num_on_cores == before["num_on_cores"]:
             at, part = move.job, "throttle" if move.kind in ("throttle", "release") else "core_count"
             assert s[part][at] == pytest.approx(before[part][at] + STEPS[move.kind])
             others = np.arange(len(s.phase)) != at
@@ -60,7 +60,7 @@ def test_a_division_that_is_not_chosen_is_not_made(workload: str, kind: int) -> 
         choose(batch, len(moves) - 1)
         now = batch.states[0]
         same = (before["phase"] == RUNNING) & (now.phase == RUNNING)
-        if now.num_cpu_jobs == before["num_cpu_jobs"]:
+        if now.num_on_cores == before["num_on_cores"]:
             assert (now.core_count[same] == before["core_count"][same]).all()
             assert (now.throttle[same] == before["throttle"][same]).all()
             refused += 1

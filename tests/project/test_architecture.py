@@ -32,7 +32,7 @@ KERNEL_ROOMS = (
     ("cluster",),
     ("rankings",),
     ("cores",),
-    ("rule", "slots"),
+    ("union", "slots"),
     ("rounds", "moves"),
     (CALLED,),
 )

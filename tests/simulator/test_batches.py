@@ -1,4 +1,4 @@
-"""What batches tell is kept while nothing that enters changes: at each decision it is what is found anew."""
+"""Cached expectations of batches equal those computed from scratch, at each decision."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ FAILING = replace(named("mixed"), physics="all", node_mtbf_h=10.0, drain_every_h
 
 @entry
 def both(states, e, memory, k, jobs, out):
-    """Write what the rule believes of each job that is left, and the same found anew: run time left, cores: (4, J)."""
+    """Write run time left and core need of each unfinished job, each cached and computed from scratch: (4, J)."""
     s, m = states[e], memory[k]
     for job in range(s.num_arrived):
         if s.phase[job] == DONE:
@@ -33,31 +33,31 @@ def both(states, e, memory, k, jobs, out):
             out[3, job] = np.exp(estimates.expected_log_cores(s, jobs, m, job))
 
 
-def held_together(view: View, rng: np.random.Generator) -> np.ndarray:
-    """Return what is kept and what is found anew, after trust has been given or taken now and then."""
+def cached_and_computed(view: View, rng: np.random.Generator) -> np.ndarray:
+    """Return cached and recomputed values, after a random change of trust."""
     source = source_of(view)
-    kept: np.ndarray = source.rule_memory
+    memory: np.ndarray = source.rule_memory
     if rng.random() < 0.3:
-        kept["trust_times"] = rng.choice([0.0, 1.0])
-        kept["state_seen"] = -1
-    memory, out = kept.copy(), np.zeros((4, len(source.jobs)))
+        memory["trust_times"] = rng.choice([0.0, 1.0])
+        memory["state_seen"] = -1
+    memory, out = memory.copy(), np.zeros((4, len(source.jobs)))
     trusts = bool(memory["trust_times"][0] > 0)
     both(source.states, 0, memory, 0, source.jobs, out)
     return out if trusts else out[2:]
 
 
 @pytest.mark.parametrize("scenario", [named("mixed"), FAILING], ids=["mixed", "failing"])
-def test_what_is_kept_is_what_is_found_anew(scenario: Scenario) -> None:
-    taught = replace(scenario, run_time_predictor="mixed", jobs=FEW)
-    episode, rule = windows(taught, "train", 1)[0].episode(), Rule(trust_cores=1, trust_times=1)
-    rng, told = np.random.default_rng(0), 0
+def test_cached_expectations_equal_computed_ones(scenario: Scenario) -> None:
+    with_history = replace(scenario, run_time_predictor="mixed", jobs=FEW)
+    episode, rule = windows(with_history, "train", 1)[0].episode(), Rule(trust_cores=1, trust_times=1)
+    rng, compared = np.random.default_rng(0), 0
     while not episode.done and episode.advance():
         while True:
             action = rule(episode.view)
-            for known, anew in held_together(episode.view, rng).reshape(-1, 2, len(episode.jobs)):
-                np.testing.assert_allclose(known, anew, rtol=1e-9)
-                told += int((known > 1).sum())
+            for cached, computed in cached_and_computed(episode.view, rng).reshape(-1, 2, len(episode.jobs)):
+                np.testing.assert_allclose(cached, computed, rtol=1e-9)
+                compared += int((cached > 1).sum())
             episode.apply(action)
             if isinstance(action, Wait):
                 break
-    assert told > 10 * FEW
+    assert compared > 10 * FEW

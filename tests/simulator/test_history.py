@@ -1,4 +1,4 @@
-"""What a view expects of run times and cores follows from estimates, readings and ended jobs as the formulas say."""
+"""Expected run times and core needs follow from estimates, readings and finished jobs by the formulas."""
 
 import copy
 from collections.abc import Callable
@@ -24,8 +24,8 @@ from tests.cases import tiny
 from tests.cases.past import HISTORY, LEVEL, kept, load_of, with_cells
 
 
-def like_jobs(seed: int) -> pd.DataFrame:
-    """Draw jobs in batches of some by one user each, all of the same iteration."""
+def batched_jobs(seed: int) -> pd.DataFrame:
+    """Return random jobs in batches of one user each, all with the same iteration time."""
     table = tiny.jobs(seed=seed)
     batch = np.arange(len(table)) // 4
     gpus = table["num_gpus"].to_numpy()[4 * batch]
@@ -38,7 +38,7 @@ def like_jobs(seed: int) -> pd.DataFrame:
 
 
 def instants(episode: Episode, name: str) -> Any:
-    """Play a policy; yield the view at each instant, before it acts."""
+    """Run a policy; yield the view at each instant, before it acts."""
     ask = asking(baselines.make(baselines.load(name)), episode)
     while not episode.done and episode.advance():
         yield episode.view
@@ -46,14 +46,14 @@ def instants(episode: Episode, name: str) -> Any:
 
 
 def act(episode: Episode, ask: Callable[[], Action]) -> None:
-    """Do what a policy wants at an instant."""
+    """Apply all actions of a policy at an instant."""
     while not isinstance(action := ask(), Wait):
         episode.apply(action)
     episode.apply(action)
 
 
 def batch_of(view: View, job: int) -> np.ndarray:
-    """Return the jobs of a job's batch that have come."""
+    """Return the arrived jobs of a job's batch."""
     jobs = view.jobs
     whole_s = (jobs.profiled_active_ms + jobs.profiled_idle_ms) / 1000
     first = batches(jobs.user, jobs.num_gpus, jobs.submit_s, whole_s, HISTORY.gap_s)
@@ -65,7 +65,7 @@ def has_ended_mate(view: View, job: int) -> bool:
 
 
 def conditioned(view: View, job: int, history: History) -> tuple[float, float]:
-    """Return mean and variance of log run time by conditioning the joint normal of a batch, written out as matrices."""
+    """Return mean and variance of log run time by conditioning the joint normal of a batch, in matrix form."""
     jobs, batch = view.jobs, batch_of(view, job)
     here = int(np.flatnonzero(batch == job)[0])
     level = history.level[int(jobs.num_gpus[job]).bit_length()]
@@ -73,17 +73,17 @@ def conditioned(view: View, job: int, history: History) -> tuple[float, float]:
         len(batch)
     )
     done = jobs.phase[batch] == DONE
-    told_s = np.where(done, jobs.attained_s[batch], np.maximum(jobs.estimate_s, jobs.attained_s)[batch])
-    told_s[here] = jobs.estimate_s[job]
+    known_s = np.where(done, jobs.attained_s[batch], np.maximum(jobs.estimate_s, jobs.attained_s)[batch])
+    known_s[here] = jobs.estimate_s[job]
     error = np.where(jobs.is_predictable[batch], history.good_error, history.bad_error)
     noise = np.diag(np.where(done & (batch != job), 0.0, error**2))
     gain = covariance[here] @ np.linalg.inv(covariance + noise)
-    mean = level + gain @ (np.log(told_s) - level)
+    mean = level + gain @ (np.log(known_s) - level)
     return float(mean), float(covariance[here, here] - gain @ covariance[here])
 
 
 def expected_beyond(mean: float, variance: float, least: float) -> float:
-    """Return exp of the mean logarithm of what is above, by integration over the deviations from the mean."""
+    """Return exp of the mean logarithm above a bound, by integration over the deviations from the mean."""
     spread = np.sqrt(variance)
     low = (np.log(least) - mean) / spread if least > 0 else -12.0
     points = [max(low, -12.0), max(low, 0.0) + 3.0, max(low, 0.0) + 14.0]
@@ -99,8 +99,8 @@ def expected_beyond(mean: float, variance: float, least: float) -> float:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_run_times_are_the_middle_of_what_is_left_of_the_joint_normal(seed: int, tmp_path: Path) -> None:
-    load = load_of(tmp_path, like_jobs(seed))
+def test_expected_run_times_are_means_of_the_truncated_joint_normal(seed: int, tmp_path: Path) -> None:
+    load = load_of(tmp_path, batched_jobs(seed))
     compared = learned = 0
     for view in instants(load.episode(), "srtf"):
         if view.instant % 13:
@@ -118,8 +118,8 @@ def test_run_times_are_the_middle_of_what_is_left_of_the_joint_normal(seed: int,
     assert 20 < learned < compared
 
 
-def test_of_a_job_that_has_ended_it_is_what_it_took(tmp_path: Path) -> None:
-    episode = load_of(tmp_path, like_jobs(0)).episode()
+def test_the_expected_run_time_of_a_finished_job_is_its_run_time(tmp_path: Path) -> None:
+    episode = load_of(tmp_path, batched_jobs(0)).episode()
     *_, view = instants(episode, "srtf")
     done = view.jobs.phase == DONE
     assert done.any()
@@ -128,20 +128,20 @@ def test_of_a_job_that_has_ended_it_is_what_it_took(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("physics", ["all", "none"])
-def test_without_a_history_it_is_what_is_estimated_and_asked_for(physics: str, tmp_path: Path) -> None:
+def test_without_a_history_expectations_are_estimates_and_requests(physics: str, tmp_path: Path) -> None:
     for view in instants(load_of(tmp_path, tiny.mixed(1), None, physics=physics).episode(), "srtf"):
         left = view.jobs.phase != DONE
         assert np.array_equal(view.jobs.expected_cores, view.jobs.cores_each)
         assert np.array_equal(view.jobs.expected_remaining_s[left], view.jobs.remaining_s[left])
 
 
-def test_with_exact_estimates_nothing_is_to_be_learned(tmp_path: Path) -> None:
-    for view in instants(load_of(tmp_path, like_jobs(1), physics="none").episode(), "srtf"):
+def test_with_exact_estimates_expectations_are_estimates(tmp_path: Path) -> None:
+    for view in instants(load_of(tmp_path, batched_jobs(1), physics="none").episode(), "srtf"):
         assert view.jobs.expected_s == pytest.approx(view.jobs.estimate_s)
 
 
 @pytest.mark.parametrize("name", ["fifo", "coda"])
-def test_reading_changes_nothing_and_how_often_does_not_count(name: str, tmp_path: Path) -> None:
+def test_reading_a_view_has_no_side_effects(name: str, tmp_path: Path) -> None:
     load = load_of(tmp_path, tiny.mixed(3), with_cells(3.0), physics="all")
     often, once = load.episode(), load.episode()
     for view in instants(often, name):
@@ -152,7 +152,7 @@ def test_reading_changes_nothing_and_how_often_does_not_count(name: str, tmp_pat
     assert tiny.bits(often.state.finish_s) == tiny.bits(once.state.finish_s)
 
 
-def test_a_copy_goes_on_to_believe_the_same(tmp_path: Path) -> None:
+def test_a_copy_continues_with_equal_expectations(tmp_path: Path) -> None:
     episode = load_of(tmp_path, tiny.mixed(3), with_cells(3.0), physics="all").episode()
     for number, view in enumerate(instants(episode, "fifo")):
         if number == 40:
@@ -163,7 +163,7 @@ def test_a_copy_goes_on_to_believe_the_same(tmp_path: Path) -> None:
     assert tiny.bits(shown(other.view)) == tiny.bits(shown(episode.view))
 
 
-def test_clones_of_both_records_believe_the_same(tmp_path: Path) -> None:
+def test_clones_of_both_records_have_equal_expectations(tmp_path: Path) -> None:
     load = load_of(tmp_path, tiny.mixed(3), with_cells(3.0), physics="all")
     episode = load.episode(rows=3)
     for number, view in enumerate(instants(episode, "fifo")):
@@ -188,10 +188,10 @@ def shown(view: View) -> list[np.ndarray]:
     ]
 
 
-# Batches, and the file.
+# Batches and the file.
 
 
-def test_a_batch_is_close_in_time_and_alike() -> None:
+def test_jobs_of_a_batch_are_close_in_time_and_similar() -> None:
     user = np.array([0, 0, 1, 0, 0, 0])
     gpus = np.array([1, 1, 1, 2, 1, 1])
     submit_s = np.array([0.0, 50.0, 60.0, 70.0, 100.0, 161.0])
@@ -206,7 +206,7 @@ def test_a_batch_ends_when_it_is_full() -> None:
     assert first.tolist() == [0] * MAX_BATCH + [MAX_BATCH] * 2
 
 
-def test_a_file_comes_back_as_it_was_written(tmp_path: Path) -> None:
+def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     history = with_cells(3.0)
     assert read(Path(kept(tmp_path, history))) == history
 
@@ -214,7 +214,7 @@ def test_a_file_comes_back_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"within": 0.0}, {"level": (1.0,)}, {"cells": ((1.0,),)}, {"scale": (0.0,) * 4}]
 )
-def test_what_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_figures_are_rejected(wrong: dict[str, Any]) -> None:
     (name,) = wrong
     fields: dict[str, Any] = {
         "good_error": 0.25,
@@ -227,7 +227,7 @@ def test_what_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
         History(**fields | wrong)
 
 
-def test_a_history_that_there_is_not_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_or_invalid_history_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no run-time predictor 'nosuch' among"):
         full_trace(Scenario(**tiny.scenario(tmp_path), run_time_predictor="nosuch")).episode()
     (tmp_path / "bad.txt").write_text("{}")

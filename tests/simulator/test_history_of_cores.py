@@ -1,7 +1,6 @@
-"""Core demand that a view expects of a job, from readings of the job, of its batch, and of finished jobs.
+"""Expected core needs follow from readings of the job, of its batch and of finished jobs.
 
-Four cores bring input as fast as a GPU takes it: 4 x TARGET_BUSY_SHARE cores keep it busy for that share of the
-time.
+Four cores deliver input as fast as a GPU consumes it, so that 4 x GOOD keep it busy for GOOD of the time.
 """
 
 from pathlib import Path
@@ -23,7 +22,7 @@ NEED = 4 * TARGET_BUSY_SHARE
 
 
 def fed_jobs(count: int, submit_s: float = 0.0) -> pd.DataFrame:
-    """Return jobs of one GPU and one user, so long after one another."""
+    """Return jobs of one GPU and one user, `submit_s` apart."""
     return pd.DataFrame(
         {
             "job_id": [f"j{number}" for number in range(count)],
@@ -46,7 +45,7 @@ def fed_jobs(count: int, submit_s: float = 0.0) -> pd.DataFrame:
 
 
 def after(load: Workload, seconds: float, *starts: Start) -> Episode:
-    """Return an episode in which these are started at once, and so much time has gone by."""
+    """Return an episode after these starts at its first instant, and this many seconds."""
     episode = load.episode()
     episode.advance()
     for start in starts:
@@ -60,38 +59,36 @@ CORES = {"physics": "memory,preemption,estimates,cores,sharing"}
 
 
 @pytest.mark.parametrize("cores", [1.0, 2.0, 3.0])
-def test_too_few_cores_tell_how_many_are_needed(cores: float, tmp_path: Path) -> None:
+def test_too_few_cores_reveal_the_need(cores: float, tmp_path: Path) -> None:
     load = load_of(tmp_path, fed_jobs(1), with_cells(20.0), **CORES)
     view = after(load, 400.0, Start(0, on(0, cores=cores))).view
     share = cores / 4
     error = np.sqrt(2) * BUSY_ERROR_S / 400.0
     assert view.jobs.busy_share_alone[0] == pytest.approx(share, abs=MANY_ERRORS * error)
     assert view.jobs.cores_when_busy[0] == pytest.approx(NEED, rel=MANY_ERRORS * error / share)
-    assert view.jobs.expected_cores[0] == pytest.approx(NEED, rel=0.1), (
-        "what was thought before hardly counts"
-    )
+    assert view.jobs.expected_cores[0] == pytest.approx(NEED, rel=0.1), "the prior hardly counts"
 
 
-def test_enough_cores_tell_only_that_no_more_are_needed(tmp_path: Path) -> None:
+def test_enough_cores_reveal_only_an_upper_bound(tmp_path: Path) -> None:
     for thought, cores in ((3.0, 3.0), (20.0, 6 * TARGET_BUSY_SHARE)):
         load = load_of(tmp_path, fed_jobs(1), with_cells(thought), **CORES)
         view = after(load, 400.0, Start(0, on(0, cores=6.0))).view
         assert view.jobs.expected_cores[0] == pytest.approx(cores, rel=0.05)
 
 
-def test_nothing_is_read_within_a_minute_nor_on_shared_gpus(tmp_path: Path) -> None:
+def test_there_are_no_readings_within_a_minute_or_on_shared_gpus(tmp_path: Path) -> None:
     load = load_of(tmp_path, fed_jobs(2), with_cells(3.0), **CORES)
-    begun = Start(0, on(0, cores=2.0))
+    start = Start(0, on(0, cores=2.0))
     for episode in (
-        after(load, MIN_READING_S - 1, begun),
-        after(load, 500.0, begun, Start(1, on(0, cores=2.0))),
+        after(load, MIN_READING_S - 1, start),
+        after(load, 500.0, start, Start(1, on(0, cores=2.0))),
     ):
         assert not episode.view.jobs.busy_share_alone[0]
         assert np.isnan(episode.view.jobs.cores_when_busy[0])
         assert episode.view.jobs.expected_cores[0] == pytest.approx(3.0)
 
 
-def test_the_cores_held_are_counted_when_they_were_held(tmp_path: Path) -> None:
+def test_core_seconds_are_weighted_by_time(tmp_path: Path) -> None:
     """Two cores for 200 s and then three: 900 core-seconds, GPUs busy for 100 + 300 x 3 / 4 s of 500."""
     episode = after(
         load_of(tmp_path, fed_jobs(1), with_cells(3.0), **CORES), 200.0, Start(0, on(0, cores=2.0))
@@ -107,8 +104,8 @@ def test_the_cores_held_are_counted_when_they_were_held(tmp_path: Path) -> None:
     )
 
 
-def alike(tmp_path: Path, apart_s: float) -> Episode:
-    """Return an episode in which five jobs have begun with two cores, each when it came, and a sixth has come."""
+def episode_of_six(tmp_path: Path, apart_s: float) -> Episode:
+    """Return an episode in which five jobs started with two cores upon arrival, and a sixth has arrived."""
     episode = load_of(tmp_path, fed_jobs(6, apart_s), with_cells(20.0), **CORES).episode()
     for job in range(5):
         episode.advance()
@@ -122,16 +119,16 @@ def alike(tmp_path: Path, apart_s: float) -> Episode:
     return episode
 
 
-def test_the_jobs_of_a_batch_teach_what_one_needs_before_it_runs(tmp_path: Path) -> None:
-    episode = alike(tmp_path, 10.0)
+def test_jobs_of_a_batch_reveal_the_need_of_one_that_has_not_run(tmp_path: Path) -> None:
+    episode = episode_of_six(tmp_path, 10.0)
     assert episode.view.jobs.expected_cores[5] == pytest.approx(20.0), "none has run for a minute"
     episode.apply(Wait(300.0))
     episode.advance()
     assert episode.view.jobs.expected_cores[5] == pytest.approx(NEED, rel=0.1)
 
 
-def test_ended_jobs_of_like_profile_teach_it_too(tmp_path: Path) -> None:
-    """Five more among the five that the twenty cores are the mean of."""
-    episode = alike(tmp_path, 3000.0)
+def test_finished_jobs_of_similar_profile_reveal_it_too(tmp_path: Path) -> None:
+    """Five more jobs, beside the five whose mean is twenty cores."""
+    episode = episode_of_six(tmp_path, 3000.0)
     assert (episode.view.jobs.phase[:5] == DONE).all()
     assert episode.view.jobs.expected_cores[5] == pytest.approx(np.sqrt(20.0 * NEED), rel=0.05)

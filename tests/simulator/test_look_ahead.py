@@ -1,4 +1,4 @@
-"""Look-ahead makes what wins in imagined futures, by what is known alone, and else does what its rule does."""
+"""Look-ahead makes the move with the best rollouts, from observable information alone, else that of its rule."""
 
 import copy
 from dataclasses import replace
@@ -32,13 +32,13 @@ def window(workload: str = "mixed", **fields: object) -> Workload:
 
 
 def ends(episode: Episode) -> list[float]:
-    """Return when each job ended."""
+    """Return the finish time of each job."""
     finish: list[float] = episode.state.finish_s[: len(episode.jobs)].tolist()
     return finish
 
 
 def midway(load: Workload, share: float = 0.5) -> tuple[Episode, np.ndarray]:
-    """Return an episode under the rule when that share of its jobs has come, at an instant, and what the rule keeps."""
+    """Return an episode under the rule once that share of its jobs has arrived, and the rule's memory."""
     episode = load.episode()
     memory = memory_of(Rule(), episode.states, episode.jobs, episode.histories)
     until = float(episode.jobs["submit_s"][int(share * FEW)])
@@ -48,7 +48,7 @@ def midway(load: Workload, share: float = 0.5) -> tuple[Episode, np.ndarray]:
 
 
 def labelled(load: Workload, share: float = 0.5, policy: LookAhead = QUICK) -> Labels:
-    """Return the labels of the first choice from there on."""
+    """Return the labels of the first choice after that."""
     episode, memory = midway(load, share)
     while (found := label(policy, episode.states, episode.jobs, memory)) is None:
         decide.run_until(episode.states, 0, memory, 0, episode.jobs, float(episode.state.clock) + 1)
@@ -57,30 +57,30 @@ def labelled(load: Workload, share: float = 0.5, policy: LookAhead = QUICK) -> L
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_step_by_step_is_the_whole_run(workload: str) -> None:
+def test_step_by_step_equals_the_compiled_run(workload: str) -> None:
     load = window(workload)
     assert ends(run(QUICK, load.episode())) == ends(run(QUICK, load.episode(), step_by_step=True))
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 @pytest.mark.parametrize(
-    "never", [replace(QUICK, rounds=0), replace(QUICK, margin_s=1e18)], ids=["none", "dear"]
+    "never", [replace(QUICK, rounds=0), replace(QUICK, margin_s=1e18)], ids=["no rounds", "no margin reached"]
 )
 def test_without_a_deviation_it_is_the_rule(workload: str, never: LookAhead) -> None:
-    """The second compares all moves and makes none: nothing that is imagined leaves a trace."""
+    """The second option compares all moves and makes none: rollouts leave no trace."""
     load = window(workload)
     assert ends(run(never, load.episode())) == ends(run(Rule(), load.episode()))
 
 
 def test_without_a_deviation_jobs_wider_than_a_node_run_as_by_the_rule() -> None:
-    """One asks for more GPUs than a list of moves names."""
+    """One job requests more GPUs than a list of moves can name."""
     load = windows(replace(named("philly"), jobs=60, all_windows=True), "train", 18)[17]
     never = replace(QUICK, draws=1, screening=1, tau_s=1.0, margin_s=1e18)
     assert ends(run(never, load.episode())) == ends(run(Rule(), load.episode()))
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_the_own_choice_wins_exactly_nothing_over_itself(workload: str) -> None:
+def test_the_own_choice_has_no_advantage_over_itself(workload: str) -> None:
     found = labelled(window(workload))
     assert found.advantages_s[found.own] == found.errors_s[found.own] == 0
     assert np.abs(found.advantages_s).max() > 1
@@ -88,8 +88,8 @@ def test_the_own_choice_wins_exactly_nothing_over_itself(workload: str) -> None:
     assert found.features[:, 0].argmax() == found.own
 
 
-def test_a_decision_knows_no_truth() -> None:
-    """Other truths of the jobs that have not ended, of those to come, and of nodes: the same gains to the last bit."""
+def test_a_decision_depends_on_no_hidden_truth() -> None:
+    """Other truths of unfinished jobs, future jobs and nodes give the same advantages to the last bit."""
     for workload, fields in (
         ("mixed", {}),
         ("aiturbo_ps", {}),
@@ -112,15 +112,15 @@ def test_a_decision_knows_no_truth() -> None:
 
 
 def queueing(folder: Path, longer: float) -> Workload:
-    """Return four jobs of a GPU each that queue for two, so many times longer than of 1,500 to 4,000 s."""
+    """Return four jobs of one GPU that queue for two GPUs, `longer` times as long as 1,500 to 4,000 s."""
     run_s = longer * np.array([2000.0, 4000.0, 3000.0, 1500.0])
     table = pd.DataFrame({"job_id": list("abcd"), "submit_s": 0.0, "num_gpus": 1, "duration_s": run_s})
     free = table.assign(pause_s=0.0, load_s=0.0, profiled_duration_s=run_s)
     return full_trace(Scenario(**tiny.scenario(folder, free, cluster="1x2")))
 
 
-def test_what_is_won_of_long_jobs_is_no_more_than_they_are_long(tmp_path: Path) -> None:
-    """While jobs queue more than a hundred ticks a job pass: an imagined future goes on past them all the same."""
+def test_the_advantage_of_long_jobs_is_bounded_by_their_length(tmp_path: Path) -> None:
+    """More than a hundred ticks per job pass while jobs queue: a rollout continues all the same."""
     short, long = (labelled(queueing(tmp_path, times), share=0) for times in (1.0, 100.0))
     assert np.flatnonzero(long.advantages_s).tolist() == np.flatnonzero(short.advantages_s).tolist() == [2, 3]
     assert np.abs(long.advantages_s).max() < 100 * 4 * 10_500
@@ -134,14 +134,14 @@ def test_labels_leave_no_trace() -> None:
 
 
 def test_more_futures_tell_more() -> None:
-    """The standard error of a mean falls with the root of their number: 64 against 4, a quarter on average."""
+    """The standard error of a mean falls with the root of the number: 64 against 4, a quarter on average."""
     quick = replace(QUICK, tau_s=3600.0)
     few, many = (labelled(window(), policy=replace(quick, draws=draws)) for draws in (4, 64))
     ratio = many.errors_s[few.errors_s > 0].mean() / few.errors_s[few.errors_s > 0].mean()
     assert 0.12 < ratio < 0.5
 
 
-def test_it_starts_the_short_job_that_its_rule_would_let_wait() -> None:
+def test_it_starts_the_short_job_that_its_rule_would_delay() -> None:
     """Two GPUs; A has both for 100 s. B: both for 1000 s; C: one for 600 s, which this rule takes second.
 
     rule         AAAA BBBBBBBBBB CCCCCC    JCT 100 + 1099 + 1698
@@ -159,10 +159,14 @@ def test_it_starts_the_short_job_that_its_rule_would_let_wait() -> None:
 
     assert played(rule) == [100, 1100, 1700]
     assert played(LookAhead(rule)) == [100, 1700, 700]
-    assert played(LookAhead(rule, margin_s=500)) == [100, 1100, 1700]  # it wins 400 s less what is discounted
+    assert played(LookAhead(rule, margin_s=500)) == [
+        100,
+        1100,
+        1700,
+    ]  # the advantage is 400 s, less the discount
 
 
-def test_a_copy_in_the_midst_goes_on_alike() -> None:
+def test_a_copy_of_an_episode_continues_identically() -> None:
     episode = window().episode()
     for _ in range(40):
         episode.advance()
@@ -173,7 +177,7 @@ def test_a_copy_in_the_midst_goes_on_alike() -> None:
     assert ends(run(QUICK, other, step_by_step=True)) == ends(run(QUICK, episode, step_by_step=True))
 
 
-def test_it_counts_what_it_does() -> None:
+def test_it_counts_comparisons_and_deviations() -> None:
     episode = window().episode()
     memory = memory_of(Rule(), episode.states, episode.jobs, episode.histories, 2)
     assert run_with_memory(QUICK, episode.states, episode.jobs, memory)
@@ -184,13 +188,13 @@ def test_it_counts_what_it_does() -> None:
 
 
 def steered(choose: Choose = lambda load: np.array([load.sum() % 2 - 1, 0.5])) -> Steered:
-    """Return the rule with two weights that depend on all that is seen of the load, chosen anew every five arrivals."""
+    """Return the rule with two weights that depend on all load features, chosen every five arrivals."""
     return Steered(Offsets(Rule(), ("exponent", "price")), 5, choose)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_on_a_rule_that_is_steered_step_by_step_is_the_whole_run(workload: str) -> None:
-    """Weights are chosen at the same instants, by the same load; without a deviation it does what is steered."""
+def test_on_a_steered_rule_step_by_step_equals_the_compiled_run(workload: str) -> None:
+    """Weights are chosen at the same instants, by the same load; without a deviation it equals the steered rule."""
     load = window(workload)
     policy = replace(QUICK, rule=steered())
     assert ends(run(policy, load.episode())) == ends(run(policy, load.episode(), step_by_step=True))
@@ -198,8 +202,8 @@ def test_on_a_rule_that_is_steered_step_by_step_is_the_whole_run(workload: str) 
     assert ends(run(never, load.episode())) == ends(run(steered(), load.episode()))
 
 
-def test_a_future_goes_on_by_the_weights_of_now() -> None:
-    """Held at what it is steered to, a rule looks ahead as that rule does; at what it was first, otherwise."""
+def test_a_rollout_uses_the_current_weights() -> None:
+    """With constant steered weights, look-ahead equals that on the rule with these weights, not the initial ones."""
     load, offsets = window(), np.array([0.7, -0.6])
     policy = replace(QUICK, rule=steered(lambda load: offsets))
     moved = Offsets(Rule(), ("exponent", "price")).rule_at(offsets)
@@ -207,8 +211,8 @@ def test_a_future_goes_on_by_the_weights_of_now() -> None:
     assert ends(run(policy, load.episode())) != ends(run(QUICK, load.episode()))
 
 
-def test_several_may_look_ahead_on_one_that_steers() -> None:
-    """Asked in turn about episodes of one workload, and about one episode, each has what it keeps for itself."""
+def test_several_policies_may_look_ahead_on_one_steered_rule() -> None:
+    """Asked in turn about episodes of one workload, and about one episode, each has its own memory."""
     on = steered()
     one, other = replace(QUICK, rule=on), replace(QUICK, rule=on, margin_s=5_000.0)
     alone = [ends(run(policy, window().episode(), step_by_step=True)) for policy in (one, other)]
@@ -216,8 +220,8 @@ def test_several_may_look_ahead_on_one_that_steers() -> None:
     assert alone[0] != alone[1]
 
 
-def test_a_future_that_never_ends_is_worth_a_number() -> None:
-    """One job in the queue is made larger than the cluster, so no future ends; moves are told apart by the others."""
+def test_a_future_that_never_ends_has_a_finite_cost() -> None:
+    """One queued job is made larger than the cluster, so no future ends; the other jobs distinguish the moves."""
     episode, memory = midway(window())
     last = int(episode.view.queue[-1])
     for name in ("num_gpus", "min_workers", "max_workers"):
@@ -228,6 +232,6 @@ def test_a_future_that_never_ends_is_worth_a_number() -> None:
     assert 1 < np.abs(found.advantages_s).max() < 1e8
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_options_out_of_bounds_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"draws 0, z -1, tau_s 0: too small"):
         LookAhead(draws=0, z=-1, tau_s=0)

@@ -93,7 +93,7 @@ def one_window(workload: str, number: int = 0, **fields: object) -> Workload:
 
 
 def finishes(policy: Policy, load: Workload, *, step_by_step: bool = False) -> list[float]:
-    """Return when each job ends, after a check of the final state."""
+    """Return the finish time of each job, after a check of the final state."""
     episode: Episode = run(policy, load.episode(), step_by_step=step_by_step)
     assert legality.check(episode.states, 0, episode.jobs) == 0
     ends: list[float] = episode.state.finish_s[: len(episode.jobs)].tolist()
@@ -218,8 +218,8 @@ def test_without_a_history_trust_changes_nothing() -> None:
     assert finishes(Rule(trust_cores=1, trust_times=1), load) == finishes(Rule(), load)
 
 
-def played_on(load: Workload, former: Rule, later: Rule, *, afresh: bool) -> list[float]:
-    """Return when jobs end whose rule changes midway: its weights alone, or all that it keeps as well."""
+def changed_midway(load: Workload, former: Rule, later: Rule, *, fresh_memory: bool) -> list[float]:
+    """Return finish times under a rule that changes midway: its weights alone, or its memory as well."""
     episode = load.episode()
     states, jobs = episode.states, episode.jobs
     memory = memory_of(former, states, jobs, episode.histories)
@@ -227,7 +227,7 @@ def played_on(load: Workload, former: Rule, later: Rule, *, afresh: bool) -> lis
     decide.run_until(states, 0, memory, 0, jobs, middle)
     while memory["pending_job"][0] != NOBODY:
         decide.run_until(states, 0, memory, 0, jobs, states["clock"][0] + 1.0)
-    if afresh:
+    if fresh_memory:
         memory = memory_of(later, states, jobs, episode.histories)
     for each in RULE_PARAMETERS:
         memory[each.name] = getattr(later, each.name)
@@ -246,13 +246,17 @@ def played_on(load: Workload, former: Rule, later: Rule, *, afresh: bool) -> lis
         ("most_slow", 1, 3),
     ],
 )
-def test_nothing_that_follows_from_former_weights_is_kept(name: str, former: float, later: float) -> None:
+def test_no_cache_depends_on_former_weights(name: str, former: float, later: float) -> None:
     load = one_window("busy", jobs=240, run_time_predictor="mixed")
     before, after = (Rule(cores=0, **{name: value}) for value in (former, later))
-    assert played_on(load, before, after, afresh=False) == played_on(load, before, after, afresh=True)
-    assert played_on(load, before, after, afresh=False) != played_on(load, before, before, afresh=False)
+    assert changed_midway(load, before, after, fresh_memory=False) == changed_midway(
+        load, before, after, fresh_memory=True
+    )
+    assert changed_midway(load, before, after, fresh_memory=False) != changed_midway(
+        load, before, before, fresh_memory=False
+    )
 
 
-def test_weights_out_of_bounds_are_refused() -> None:
+def test_weights_out_of_bounds_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"price -1: expected 0 to 1e\+06; caution nan: expected"):
         Rule(price=-1, caution=float("nan"))

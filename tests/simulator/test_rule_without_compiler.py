@@ -1,7 +1,7 @@
-"""The rule over moves, its moves, imagined futures and look-ahead mean the same with the compiler off.
+"""`union`, its moves, sampled futures and look-ahead give the same results with the compiler off.
 
-But for the last digits: an exp of the compiler's is rounded otherwise. So look-ahead has a margin here, and what is
-seen is compared with a tolerance.
+Except for the last digits: the compiler rounds exp differently. Look-ahead therefore has a margin here, and
+observations are compared with a tolerance.
 """
 
 from dataclasses import asdict, replace
@@ -23,7 +23,7 @@ QUICK = LookAhead(draws=2, screening=1, finalists=1, tau_s=600.0, queued=2, runn
 
 
 def figures() -> dict[str, list[float]]:
-    """Return when jobs end by the rule and by look-ahead, and what is seen and paid of moves made at random."""
+    """Return finish times under the rule and look-ahead, and observations and rewards of random moves."""
     load = windows(FEW, "train", 1)[0]
     found: dict[str, list[float]] = {
         name: run(policy, load.episode()).state.finish_s[:JOBS].tolist()
@@ -42,7 +42,7 @@ def figures() -> dict[str, list[float]]:
     return found
 
 
-def test_it_means_the_same_with_the_compiler_off() -> None:
+def test_results_are_equal_with_the_compiler_off() -> None:
     plain = with_the_compiler_off(figures)
     for name, numbers in figures().items():
         assert plain[name] == pytest.approx(numbers, rel=1e-6, abs=1e-9), name

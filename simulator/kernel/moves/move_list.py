@@ -22,6 +22,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     RUNNING,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.legality import may_resize
+from gpu_cluster_gym.simulator.kernel.cluster.machines import count_on
 from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now
 from gpu_cluster_gym.simulator.kernel.cluster.readings import as_time, drawn_read, largest_memory
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_asked
@@ -236,15 +237,6 @@ def describe_job(s, jobs, m, job, out):
 
 
 @compiled
-def holds_gpu(s, job, gpu):
-    """Return whether a job holds a GPU."""
-    for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
-        if s.job_in[slot] == job:
-            return True
-    return False
-
-
-@compiled
 def describe_gpus(s, jobs, m, job, gpus, out):
     """Write the features of the GPUs of a start or a move; return the slowdown there, and the number of exclusive GPUs.
 
@@ -252,14 +244,14 @@ def describe_gpus(s, jobs, m, job, gpus, out):
     """
     slow, owned, slack, demand = 1.0, 0, np.inf, 0.0
     for gpu in gpus:
-        own = holds_gpu(s, job, gpu)
+        own = count_on(s, gpu, job) > 0
         others = s.num_jobs_on[gpu] - own
-        more = 0.0 if own else gpu_utilization(jobs, job)
+        added = 0.0 if own else gpu_utilization(jobs, job)
         memory = 0.0 if own else jobs[job].profiled_memory_gib
         owned += others == 0
         type_slowdown = type_slowdown_on(s, jobs, m, job, s.gpu_node[gpu])
-        slow = max(slow, colocation_slowdown(m.demand[gpu] + more, others) * type_slowdown)
-        demand = max(demand, m.demand[gpu] + more)
+        slow = max(slow, colocation_slowdown(m.demand[gpu] + added, others) * type_slowdown)
+        demand = max(demand, m.demand[gpu] + added)
         slack = min(slack, m.free_memory_gib[gpu] - memory)
     out[SLACK] = min(max(slack / largest_memory(s), -1.0), 1.0)
     out[DEMAND] = demand / 2.0
@@ -277,10 +269,10 @@ def describe_cores(s, gpus, out):
 
 
 @compiled
-def describe_move(s, jobs, m, v, k, slow, won, relief):
+def describe_move(s, jobs, m, v, k, slow, gain, relief):
     """Write the features of the k-th move.
 
-    slow: slowdown once victims have left, else 0. won, relief: s.
+    slow: slowdown once victims have own_left, else 0. gain, relief: s.
     """
     out, job, kind = v.features[k], v.job[k], v.kind[k]
     out[KIND + kind] = 1.0
@@ -288,27 +280,27 @@ def describe_move(s, jobs, m, v, k, slow, won, relief):
     if job == NOBODY:
         return
     describe_job(s, jobs, m, job, out)
-    out[WON] = as_signed_time(won)
+    out[WON] = as_signed_time(gain)
     out[RELIEF] = as_time(relief)
     if kind == PAUSE or v.num_gpus[k] == 0:
         out[ON_CORES] = kind == START and v.seating[k] == NAMED
         return
     gpus = v.gpus[k, : v.num_gpus[k]]
-    there, owned = describe_gpus(s, jobs, m, job, gpus, out)
+    slowdown, owned = describe_gpus(s, jobs, m, job, gpus, out)
     if slow > 0:
-        there, owned = slow, len(gpus) if slow == 1.0 else 0
+        slowdown, owned = slow, len(gpus) if slow == 1.0 else 0
     describe_cores(s, gpus, out)
     time = relative_time(jobs, job, len(gpus), servers_of_move(jobs, v, k))
-    left = m.left_s[job] if s.phase[job] == QUEUED else left_on_fastest(s, jobs, m, job)
-    harm = harm_s(s, jobs, m, job, gpus, there) if kind == START else 0.0
-    takes = time * there * left
+    own_left = m.left_s[job] if s.phase[job] == QUEUED else left_on_fastest(s, jobs, m, job)
+    harm = harm_s(s, jobs, m, job, gpus, slowdown) if kind == START else 0.0
+    takes = time * slowdown * own_left
     out[GPUS] = np.log2(1.0 + len(gpus)) / 7.0
     out[WORKERS] = np.log2(len(gpus) / jobs[job].num_gpus) / 4.0
     out[OWNED] = owned / len(gpus)
     out[TAKES] = as_time(takes)
-    out[SLOWDOWN] = there - 1.0
+    out[SLOWDOWN] = slowdown - 1.0
     out[PACE] = np.log2(time) / 4.0
-    out[COST] = np.log1p(time * there * (1 + m.gpu_price * owned) + harm / max(left, 1.0)) / 4.0
+    out[COST] = np.log1p(time * slowdown * (1 + m.gpu_price * owned) + harm / max(own_left, 1.0)) / 4.0
     out[HARM] = as_time(harm)
     out[PRICE] = as_time(m.gpu_price * owned * takes)
     if kind in (DISPLACE, MOVE):
@@ -318,15 +310,15 @@ def describe_move(s, jobs, m, v, k, slow, won, relief):
 @compiled
 def describe_victims(s, jobs, m, v, k, out):
     """Write the features of the victims of a move."""
-    restart, least = 0.0, np.inf
+    restart, min_left = 0.0, np.inf
     for at in range(v.num_victims[k]):
         victim = v.victims[k, at]
         restart += jobs[victim].pause_s + jobs[victim].load_s
-        least = min(least, m.left_s[victim])
+        min_left = min(min_left, m.left_s[victim])
     if v.num_victims[k] > 0:
         out[VICTIMS] = v.num_victims[k] / 4.0
         out[VICTIMS_RESTART] = as_time(restart)
-        out[VICTIMS_LEFT] = as_time(least)
+        out[VICTIMS_LEFT] = as_time(min_left)
 
 
 # Starts and displacements of queued jobs.
@@ -341,8 +333,8 @@ def note_spare_cores(s, jobs, m):
         return
     for at in range(m.num_running):
         job = m.running[at]
-        least = 1.0 + servers_of(s, job) if jobs[job].num_gpus > 0 else m.wish[job]
-        spread(s, job, least, m.spare_cores)
+        min_cores = 1.0 + servers_of(s, job) if jobs[job].num_gpus > 0 else m.wish[job]
+        spread(s, job, min_cores, m.spare_cores)
 
 
 @compiled
@@ -476,6 +468,7 @@ def add_moves_of_running(s, jobs, m, v, count, max_moves):
         job = m.running[at]
         if may_move(s, jobs, m, job):
             gain = find_best_move(s, jobs, m, job, -np.inf)
+            # Jobs without such a move come last, the shortest first.
             m.key[job] = gain if gain > -np.inf else -1e9 - m.left_s[job]
             listed = insert_best(m, listed, count, job)
     for at in range(listed):
@@ -621,7 +614,7 @@ def list_moves(s, jobs, m, v, queued, running, max_moves, cores):
     wait, is on the list already.
     """
     note_spare_cores(s, jobs, m)
-    max_listed = max_moves - 2
+    max_listed = max_moves - 2  # the last two positions are for waiting
     ahead = 0
     for at in range(min(queued, m.num_order)):
         job = m.order[at]

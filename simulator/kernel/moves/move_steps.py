@@ -38,11 +38,12 @@ from gpu_cluster_gym.simulator.kernel.union.candidates import (
     note_placement,
 )
 from gpu_cluster_gym.simulator.kernel.union.decide import (
+    GIVE_UP,
     clear_moves,
     divide_cores,
     find_next_moves,
-    is_legal,
     needs_requested_cores,
+    next_legal_move,
     note_wait_time,
     propose_move,
     propose_placed_start,
@@ -98,14 +99,14 @@ def propose_many_gpus(s, jobs, m, kind, job):
 
 @compiled
 def propose_listed(s, jobs, m, v, k):
-    """Propose what the k-th move of the list takes."""
+    """Propose the k-th move of the list, with the moves that it needs."""
     kind, job = v.kind[k], v.job[k]
     gpus = v.gpus[k, : v.num_gpus[k]]
     servers = servers_of_move(jobs, v, k)
     if kind == DIVIDE:
-        return  # it is decided on already
+        return  # it is proposed already
     if v.kind[v.own] == DIVIDE:
-        m.has_divided = 1  # and is not decided on again
+        m.has_divided = 1  # so that it is not proposed again
     clear_moves(m)
     m.node = NOBODY
     m.lacking[: s.num_nodes] = 0.0
@@ -142,22 +143,14 @@ def propose_listed(s, jobs, m, v, k):
 
 @compiled
 def carry_out_moves(s, jobs, m, v):
-    """Make the proposed moves; an illegal one ends the list.
-
-    As for `union`, an illegal start is not tried again at this instant, and any other illegal move ends the instant.
-    """
+    """Make the proposed moves; an illegal one ends the list, and also the instant unless a retry is allowed."""
     while m.next_move < m.num_moves:
-        at = m.next_move
-        kind, job = m.move_kind[at], m.move_job[at]
-        if is_legal(s, jobs, m, at):
-            m.next_move += 1
+        kind = next_legal_move(s, jobs, m)
+        if kind >= 0:
             carry_out_next(s, jobs, m, kind)
-            continue
-        clear_moves(m)
-        if kind != decided.START or m.refused_at[job] == s.instant:
+        elif kind == GIVE_UP:
             v.waits = 1
             v.max_wait_s = np.inf
-        m.refused_at[job] = s.instant
 
 
 @compiled
@@ -179,14 +172,6 @@ def close_instant(s, jobs, m, v):
 
 
 @compiled
-def find_division(s, jobs, m):
-    """Return whether `union` would divide cores before time goes on, unless that was refused at this instant."""
-    clear_moves(m)
-    read_state(s, jobs, m)
-    return divide_cores(s, jobs, m)
-
-
-@compiled
 def list_division(s, jobs, m, v, sizes):
     """List the division of cores that `union` proposes, and the other moves."""
     clear_list(v)
@@ -200,7 +185,13 @@ def advance_to_choice(s, jobs, m, v, sizes):
     cores = sizes[3] > 0
     while s.num_done < s.num_jobs:
         carry_out_moves(s, jobs, m, v)
-        if v.waits and cores and find_division(s, jobs, m):
+        # Before time goes on: is there a division of cores to choose?
+        divides = False
+        if v.waits and cores:
+            clear_moves(m)
+            read_state(s, jobs, m)
+            divides = divide_cores(s, jobs, m)
+        if divides:
             v.waits = 0
             list_division(s, jobs, m, v, sizes)
             return True

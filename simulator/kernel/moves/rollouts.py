@@ -17,19 +17,21 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
 from gpu_cluster_gym.simulator.kernel.cluster import events
-from gpu_cluster_gym.simulator.kernel.cluster.decided import START, carry_out_next
 from gpu_cluster_gym.simulator.kernel.cluster.decided import WAIT as NOTHING
+from gpu_cluster_gym.simulator.kernel.cluster.decided import carry_out_next
 from gpu_cluster_gym.simulator.kernel.cluster.events import HORIZON, discounted, step_cost
 from gpu_cluster_gym.simulator.kernel.cluster.readings import WORD, mixed
 from gpu_cluster_gym.simulator.kernel.moves.beliefs import sample_belief
 from gpu_cluster_gym.simulator.kernel.moves.move_list import MAX_MOVES, WAIT, clear_list, list_moves
 from gpu_cluster_gym.simulator.kernel.moves.move_steps import close_instant, list_own_choice, propose_listed
 from gpu_cluster_gym.simulator.kernel.union.decide import (
+    GIVE_UP,
     act,
     clear_moves,
     divide_cores,
     find_next_moves,
     is_legal,
+    next_legal_move,
     note_wait_time,
     set_wake,
 )
@@ -89,7 +91,7 @@ def copy_words(origin, target):
 
 @compiled
 def start_future(num_arrived, buffers, seed, contention):
-    """Start a future of the current state; contention: factor on the true slowdown of shared GPUs."""
+    """Start a future of the current state; contention: factor on the slowdown of shared GPUs."""
     copy_words(buffers.now[0], buffers.state_words[FUTURE])
     for job in range(num_arrived):
         copy_words(buffers.jobs_now[job], buffers.job_words[job])
@@ -121,7 +123,7 @@ def rollout_cost(v, buffers, k, tau):
     copy_words(buffers.state_words[FUTURE], buffers.state_words[ROLLOUT])
     copy_words(buffers.memory_words[POLICY], buffers.memory_words[CONTINUED])
     s, jobs, m = buffers.states[ROLLOUT], buffers.jobs, buffers.memory[CONTINUED]
-    m.window_s = np.inf  # what is believed of cores would be confirmed, so that to watch would only take time
+    m.window_s = np.inf  # no measurement windows: in a future, beliefs about cores are true
     v.waits = 0
     propose_listed(s, jobs, m, v, k)
     if v.waits:
@@ -284,17 +286,13 @@ def decide_ahead(s, jobs, m, v, buffers, options):
         m.waits = 0
         m.num_rounds = 0
     while m.next_move < m.num_moves or find_next_ahead(s, jobs, m, v, buffers, options):
-        at = m.next_move
-        if at == m.num_moves:
+        if m.next_move == m.num_moves:
             continue
-        if is_legal(s, jobs, m, at):
-            m.next_move += 1
-            return m.move_kind[at]
-        kind, job = m.move_kind[at], m.move_job[at]
-        clear_moves(m)
-        if kind != START or m.refused_at[job] == s.instant:
+        kind = next_legal_move(s, jobs, m)
+        if kind >= 0:
+            return kind
+        if kind == GIVE_UP:
             break
-        m.refused_at[job] = s.instant
     note_wait_time(s, jobs, m)
     if m.waits:
         m.wait_s = min(m.wait_s, m.max_wait_s)

@@ -69,6 +69,7 @@ def placement_cost(s, jobs, m, job, shape, count, bound):
     slow = m.slowdown[m.ranked[workers - 1]]
     if time * slow > m.most_slow:
         return np.inf
+    # Exclusive GPUs at the full price, share slots at a part of it; and the harm to co-located jobs.
     owned = 0
     for k in range(workers):
         owned += m.is_empty[m.ranked[k]]
@@ -188,7 +189,7 @@ def find_best_move(s, jobs, m, job, best_gain):
 def compare_spanning(s, jobs, m, job, stay, best_gain):
     """Compare a second node for a running job that is alone, or one node if it has two, as `find_best_move` does.
 
-    now: the cost of staying, less the restart.
+    stay: the cost of staying, less the restart.
     """
     if s.span[job] == 1:
         workers, slow = min(jobs[job].max_workers, MAX_NAMED_GPUS), span_slowdown(m, job)
@@ -208,15 +209,15 @@ def compare_spanning(s, jobs, m, job, stay, best_gain):
 def find_job_to_move(s, jobs, m):
     """Return the running job that gains most by a move to empty GPUs, else NOBODY; note the placement."""
     best = NOBODY
-    most = 0.0
+    best_gain = 0.0
     if m.spanning == 0 and not is_any_empty(s, m):
         return best
     for at in range(m.num_running):
         job = m.running[at]
         if may_move(s, jobs, m, job):
-            gain = find_best_move(s, jobs, m, job, most)
-            if gain > most:
-                best, most = job, gain
+            gain = find_best_move(s, jobs, m, job, best_gain)
+            if gain > best_gain:
+                best, best_gain = job, gain
     return best
 
 
@@ -288,6 +289,7 @@ def finds_slow_start(s, jobs, m, job, ahead):
         if not choose_empty(s, m, list_gpus(s, m, place), wanted):
             continue
         slow = slowest_type_chosen(s, jobs, m, job, wanted)
+        # Either it finishes on the slow GPUs, or it moves after `wait` with wait / slow of its work done.
         ends = min(left * slow, wait + left - wait / slow + restart)
         if ends < best_end:
             best_end, found = ends, True

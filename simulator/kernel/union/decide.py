@@ -45,6 +45,8 @@ from gpu_cluster_gym.simulator.kernel.union.preemption import (
 from gpu_cluster_gym.simulator.kernel.union.state_cache import divides_cores, is_any_empty, read_state
 from gpu_cluster_gym.simulator.kernel.union.weights import copy_entries
 
+RETRY, GIVE_UP = -1, -2  # instead of the kind of a move
+
 # Levers, each of which proposes moves and returns whether it did.
 
 
@@ -56,12 +58,6 @@ def clear_moves(m):
     m.servers = -1
     m.is_choice = 0
     m.is_placed = 0
-
-
-@compiled
-def is_barred(s, m, job):
-    """Return whether a queued job is not tried now: it was refused at this instant, or was paused or failed at it."""
-    return m.refused_at[job] == s.instant or s.last_action_instant[job] == s.instant
 
 
 @compiled
@@ -136,7 +132,8 @@ def start_or_grow(s, jobs, m):
         return True
     for at in range(m.num_takers):
         job = m.takers[at]
-        if job == m.pending_job or is_barred(s, m, job):
+        was_tried = m.refused_at[job] == s.instant or s.last_action_instant[job] == s.instant
+        if job == m.pending_job or was_tried:
             continue
         if s.phase[job] == RUNNING:
             if is_any_empty(s, m) and find_best_move(s, jobs, m, job, 0.0) > 0.0:
@@ -276,29 +273,42 @@ def note_wait_time(s, jobs, m):
 
 
 @compiled
+def set_wake(s, jobs, m):
+    """Set the time at which time stops at the latest."""
+    idle = events.next_event(s, jobs) == np.inf
+    s.wake = s.clock + (0.0 if idle and m.wait_s == np.inf else m.wait_s)
+
+
+@compiled
+def next_legal_move(s, jobs, m):
+    """Return the kind of the next proposed move, and step past it; if it is illegal, withdraw all proposals.
+
+    RETRY after the first illegal start of a job at this instant, GIVE_UP after any other illegal move.
+    """
+    at = m.next_move
+    kind, job = m.move_kind[at], m.move_job[at]
+    if is_legal(s, jobs, m, at):
+        m.next_move += 1
+        return kind
+    clear_moves(m)
+    retry = kind == START and m.refused_at[job] != s.instant
+    m.refused_at[job] = s.instant
+    return RETRY if retry else GIVE_UP
+
+
+@compiled
 def decide(s, jobs, m):
     """Return the kind of the next move, or WAIT; its place on the list is `next_move - 1`."""
     if m.instant != s.instant:
         clear_moves(m)
     while m.next_move < m.num_moves or find_next_moves(s, jobs, m):
-        at = m.next_move
-        if is_legal(s, jobs, m, at):
-            m.next_move += 1
-            return m.move_kind[at]
-        kind, job = m.move_kind[at], m.move_job[at]
-        clear_moves(m)
-        if kind != START or m.refused_at[job] == s.instant:
+        kind = next_legal_move(s, jobs, m)
+        if kind >= 0:
+            return kind
+        if kind == GIVE_UP:
             break
-        m.refused_at[job] = s.instant
     note_wait_time(s, jobs, m)
     return WAIT
-
-
-@compiled
-def set_wake(s, jobs, m):
-    """Set the time at which time stops at the latest."""
-    idle = events.next_event(s, jobs) == np.inf
-    s.wake = s.clock + (0.0 if idle and m.wait_s == np.inf else m.wait_s)
 
 
 @compiled
@@ -311,6 +321,21 @@ def act(s, jobs, m):
     set_wake(s, jobs, m)
 
 
+@compiled
+def run_on(s, jobs, m, until, max_instants):
+    """Run `union` to the first instant at `until` or later, and do not act there; return whether jobs are left.
+
+    False also if jobs never end, or not within this number of counted instants.
+    """
+    while s.num_done < s.num_jobs:
+        if events.instants_that_count(s) >= max_instants or not events.advance(s, jobs):
+            return False
+        if s.clock >= until:
+            return True
+        act(s, jobs, m)
+    return False
+
+
 @entry
 def next_move(states, e, memory, k, jobs):
     """Return the kind of the next move, or WAIT; its place on the list is `next_move - 1`."""
@@ -319,10 +344,11 @@ def next_move(states, e, memory, k, jobs):
 
 @entry
 def run_until(states, e, memory, k, jobs, until):
-    """Run `union` from the next instant to a time, or to the end; return False if jobs are left but nothing happens."""
+    """Run `union` from the next instant to a time, or to the end; return False if jobs are left but nothing happens.
+
+    It acts at the first instant at `until` or later too.
+    """
     s, m = states[e], memory[k]
-    while s.num_done < s.num_jobs and s.clock < until:
-        if not events.advance(s, jobs):
-            return False
+    if s.clock < until and run_on(s, jobs, m, until, np.inf):
         act(s, jobs, m)
-    return True
+    return s.num_done == s.num_jobs or s.clock >= until

@@ -136,6 +136,7 @@ def gpu_class(gpus):
 @compiled
 def pdf_over_cdf(x):
     """Return the density of N(0, 1) over its distribution function."""
+    # Asymptotic expansion where the distribution function underflows.
     if x < FAR_TAIL:
         return -x - 1.0 / x + 2.0 / x**3
     return math.exp(-x * x / 2.0) / math.sqrt(2.0 * math.pi) / (0.5 * math.erfc(-x / math.sqrt(2.0)))
@@ -310,42 +311,33 @@ def refresh_job(s, jobs, m, job):
 
 
 @compiled
-def refresh_active(s, jobs, m):
-    """Read the jobs that were active before or are active now; return the number of these that started since."""
-    for k in range(m.num_was_active):
-        refresh_job(s, jobs, m, m.was_active[k])
-    begun = 0
-    for k in range(s.num_active):
-        job = s.events[k]
-        m.was_active[k] = job
-        if s.began[job] > m.last_refreshed_start:
-            refresh_job(s, jobs, m, job)
-            begun += 1
-    m.num_was_active = s.num_active
-    return begun
-
-
-@compiled
 def refresh_changed(s, jobs, m):
     """Read all jobs whose known run time may have changed since the last moment.
 
     All arrived jobs, if some job both started and left the active jobs since.
     """
-    begun = refresh_active(s, jobs, m)
+    for k in range(m.num_was_active):
+        refresh_job(s, jobs, m, m.was_active[k])
+    started = 0
+    for k in range(s.num_active):
+        job = s.events[k]
+        m.was_active[k] = job
+        if s.began[job] > m.last_refreshed_start:
+            refresh_job(s, jobs, m, job)
+            started += 1
+    m.num_was_active = s.num_active
     for job in range(m.num_refreshed_arrivals, s.num_arrived):
         refresh_job(s, jobs, m, job)
     for k in range(m.num_refreshed_ends, s.num_done):
         job = s.done_in_order[k]
-        begun += s.began[job] > m.last_refreshed_start
+        started += s.began[job] > m.last_refreshed_start
         refresh_job(s, jobs, m, job)
-    if begun != s.num_starts - m.last_refreshed_start:
+    if started != s.num_starts - m.last_refreshed_start:
         for job in range(s.num_arrived):
             refresh_job(s, jobs, m, job)
-    m.num_refreshed_arrivals, m.num_refreshed_ends, m.last_refreshed_start = (
-        s.num_arrived,
-        s.num_done,
-        s.num_starts,
-    )
+    m.num_refreshed_arrivals = s.num_arrived
+    m.num_refreshed_ends = s.num_done
+    m.last_refreshed_start = s.num_starts
 
 
 @compiled
@@ -401,15 +393,6 @@ def read_cores(s, jobs, m, job):
     variance = m.alike**2 + error**2
     m.busy_share[job], m.reading_log_cores[job], m.reading_error[job] = share, need, error
     m.reading_share[job], m.reading_weight[job] = need / variance, 1.0 / variance
-
-
-@compiled
-def discard_readings(s, m):
-    """Discard the readings of finished jobs if the seed of the reading errors has changed."""
-    if m.reading_seed != s.seed:
-        m.reading_seed = s.seed
-        for job in range(s.num_arrived):
-            m.reading_moment[job] = 0
 
 
 @compiled
@@ -470,7 +453,11 @@ def start_moment(s, m):
         m.moment += 1
     m.moment_instant = s.instant
     m.moment_starts = s.num_starts
-    discard_readings(s, m)
+    # Readings of finished jobs are final, unless their errors are now drawn by another seed.
+    if m.reading_seed != s.seed:
+        m.reading_seed = s.seed
+        for job in range(s.num_arrived):
+            m.reading_moment[job] = 0
 
 
 @compiled
@@ -488,9 +475,14 @@ def believed_left(s, jobs, m, job):
     if not uses_history(s, m):
         return remaining_now(s, jobs, job)
     refresh_run_times(s, jobs, m)
-    attained, news = attained_now(s, job), version_of_batch(m, job)
-    if m.left_version[job] != news or m.left_attained[job] != attained or m.left_trust[job] != m.trust_times:
-        m.left_version[job], m.left_attained[job], m.left_trust[job] = news, attained, m.trust_times
+    attained, version = attained_now(s, job), version_of_batch(m, job)
+    if (
+        m.left_version[job] != version
+        or m.left_attained[job] != attained
+        or m.left_trust[job] != m.trust_times
+    ):
+        m.left_version[job], m.left_attained[job], m.left_trust[job] = version, attained, m.trust_times
+        # Weighted mean of logarithms: trust 0 is the estimate, 1 what finished jobs teach.
         learned = max(cached_remaining(s, jobs, m, job, attained), MIN_LEFT_S)
         m.believed_left_s[job] = between(remaining_now(s, jobs, job), learned, m.trust_times)
     return m.believed_left_s[job]

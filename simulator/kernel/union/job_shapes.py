@@ -10,9 +10,9 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SERVERS, NOBODY, SERVER_CORES
 
-MAX_NAMED_GPUS = 16  # of a move that names its GPUs
-WORKER_COUNTS = (1, 2, 4, 8, 16)  # numbers of workers that are considered beside what a job asks for
-CORE_EPS = 1e-6  # of sums of cores
+MAX_NAMED_GPUS = 16  # maximum number of GPUs that a listed move names
+WORKER_COUNTS = (1, 2, 4, 8, 16)  # considered in addition to the requested number
+CORE_EPS = 1e-6  # tolerance for sums of cores
 
 
 @compiled
@@ -105,7 +105,7 @@ def add_shape(jobs, m, job, workers, servers):
 def find_shapes(s, jobs, m, job):
     """List the shapes in which a job may run: numbers of workers, each with its best number of servers.
 
-    Without sizing the requested shape is the only one; with sizing it is one of them.
+    The requested shape is always listed; without sizing it is the only one.
     """
     m.num_shapes = 0
     asked, servers = jobs[job].num_gpus, jobs[job].servers

@@ -14,44 +14,44 @@ from gpu_cluster_gym.simulator.kernel.union.job_shapes import gpu_utilization, r
 
 LOAD = (
     "jobs_queued",  # jobs with GPUs, log1p / 6
-    "queued_gpus",  # asked, over all GPUs, log1p
+    "queued_gpus",  # requested, over all GPUs, log1p
     "queued_time",  # remaining time x GPUs, over all GPUs, time
-    "mean_wait",  # of the queued jobs so far, time
-    "longest_wait",  # time
+    "mean_wait",  # of the queued jobs, time
+    "longest_wait",  # of the queued jobs, time
     "queued_short",  # share of the queued jobs with less than 10 minutes to go
-    "queued_doubtful",  # share of them whose estimate is not good
-    "queued_wide",  # share of their GPUs asked by jobs of more than one
-    "queued_duty",  # mean profiled duty
-    "queued_on_cores",  # CPU jobs, log1p / 6
-    "jobs_running",  # jobs on GPUs, over all GPUs
+    "queued_doubtful",  # share of the queued jobs that are not predictable yet
+    "queued_wide",  # share of the requested GPUs that belongs to jobs of more than one GPU
+    "queued_duty",  # mean profiled GPU utilisation of the queued jobs
+    "queued_on_cores",  # queued CPU jobs, log1p / 6
+    "jobs_running",  # running jobs with GPUs, over all GPUs
     "running_time",  # remaining time x GPUs, over all GPUs, time
-    "running_left",  # mean remaining time, time
-    "running_short",  # share with less than 10 minutes to go
-    "running_restart",  # mean pause and load, time
-    "running_on_cores",  # CPU jobs, log1p / 6
-    "free_gpus",  # share
-    "shared_gpus",  # share
+    "running_left",  # mean remaining time of the running jobs, time
+    "running_short",  # share of the running jobs with less than 10 minutes to go
+    "running_restart",  # mean pause and load of the running jobs, time
+    "running_on_cores",  # running CPU jobs, log1p / 6
+    "free_gpus",  # share of GPUs
+    "shared_gpus",  # share of GPUs
     "idle_gpus",  # share of GPUs held by jobs that pause or load
-    "demand",  # mean profiled duty on a GPU, over 2
-    "slowdown",  # mean of running jobs by those beside them as believed, less 1
-    "slower_than_believed",  # mean log of the slowdown measured on shared GPUs, of which cores are part, over that
-    "free_memory",  # share
-    "free_cores",  # share
+    "demand",  # mean profiled utilisation of a GPU, over 2
+    "slowdown",  # mean believed slowdown of running jobs by co-located jobs, less 1
+    "slower_than_believed",  # mean log of measured over believed slowdown on shared GPUs; a lack of cores adds to it
+    "free_memory",  # share of the GPUs' memory
+    "free_cores",  # share of cores
     "cores_a_gpu",  # / 16
     "arrivals_10_min",  # log1p / 4
     "arrivals_1_h",  # log1p / 6
-    "arrived_time_1_h",  # estimated GPU time that came in the last hour, over that of the cluster, log1p
+    "arrived_time_1_h",  # estimated GPU time of the last hour's arrivals, over that of the cluster, log1p
     "hour_sin",
     "hour_cos",
     "gpus",  # log2 / 12
     "gpus_a_node",  # / 8
-    "queued_elastic",  # share of the queued jobs that may have another number of workers
+    "queued_elastic",  # share of the queued jobs with a variable number of workers
     "queued_restart",  # mean pause and load of the queued jobs, time
-    "queued_memory",  # mean of their profiled memory, over that of the largest GPU
-    "may_share",  # jobs that may hold a GPU at the same time, less 1
-    "gpu_types",  # 1 where GPUs differ in speed
+    "queued_memory",  # mean profiled memory of the queued jobs, over that of the largest GPU
+    "may_share",  # maximum number of jobs on a GPU, less 1
+    "gpu_types",  # 1 if GPUs differ in speed
 )
-"""What is seen of the load; times are log1p(s / 60) / 4."""
+"""Load features; times are log1p(s / 60) / 4."""
 (
     JOBS_QUEUED,
     QUEUED_GPUS,
@@ -92,7 +92,7 @@ LOAD = (
     TYPES,
 ) = range(len(LOAD))
 SHORT_S = 600.0
-MIN_RATE = 1e-3  # of a job that all but stands still
+MIN_RATE = 1e-3  # bound for jobs that have nearly stalled
 DAY_S = 86_400.0
 
 

@@ -41,7 +41,7 @@ from gpu_cluster_gym.simulator.kernel.union.seats import (
     must_be_exclusive,
     note_opening,
     num_places,
-    pause_makes_room,
+    pause_opens_seat,
 )
 from gpu_cluster_gym.simulator.kernel.union.weights import copy_entries
 
@@ -117,36 +117,25 @@ def list_candidates(m, count):
 
 
 @compiled
-def summarise_candidates(m, num_candidates):
-    """Return the GPUs freed by all possible victims, the maximum by one of them, and their longest time left."""
-    gpus, widest, longest = 0, 0, 0.0
-    for at in range(num_candidates):
-        gpus += m.candidate_gpus[at]
-        widest = max(widest, m.candidate_gpus[at])
-        longest = max(longest, m.left_s[m.candidates[at]])
-    return gpus, widest, longest
-
-
-@compiled
-def choose_victims(s, jobs, m, wanted, num_offers, own_s):
+def choose_victims(s, jobs, m, wanted, num_candidates, own_s):
     """Choose the cheapest victims that free this number of GPUs: a knapsack by `victim_cost`.
 
     Return their number, and the seconds for which they would hold their GPUs, averaged over these. There are enough.
     """
-    cost, left_s = m.candidate_cost[:num_offers], m.candidate_left_s[:num_offers]
-    for at in range(num_offers):
+    cost, left_s = m.candidate_cost[:num_candidates], m.candidate_left_s[:num_candidates]
+    for at in range(num_candidates):
         job, gpus = m.candidates[at], m.candidate_gpus[at]
         cost[at] = victim_cost(s, jobs, m, job, own_s, min(gpus, wanted) / wanted)
         left_s[at] = m.left_s[job]
-    offered, gpus = m.candidates[:num_offers], m.candidate_gpus[:num_offers]
+    jobs_offered, gpus = m.candidates[:num_candidates], m.candidate_gpus[:num_candidates]
     if wanted <= MAX_NAMED_GPUS:
-        count = cheapest_in(wanted, offered, gpus, cost, left_s, m.best_sets, m.sets)
+        count = cheapest_in(wanted, jobs_offered, gpus, cost, left_s, m.best_sets, m.sets)
         copy_entries(m.sets[wanted], m.victims, count)
     else:
-        count = cheapest(wanted, offered, gpus, cost, left_s, m.victims)[0]
+        count = cheapest(wanted, jobs_offered, gpus, cost, left_s, m.victims)[0]
     held_gpu_s, freed = 0.0, 0
     for k in range(count):
-        for at in range(num_offers):
+        for at in range(num_candidates):
             if m.candidates[at] == m.victims[k]:
                 held_gpu_s += left_s[at] * m.candidate_gpus[at]
                 freed += m.candidate_gpus[at]
@@ -159,11 +148,11 @@ def victim_cost(s, jobs, m, victim, own_s, share):
 
     GPU-seconds of its pause and load if no other job waits; else its part of the loss, less its part of the wait saved.
     """
-    area = (jobs[victim].pause_s + jobs[victim].load_s) * s.width[victim]
+    overhead = (jobs[victim].pause_s + jobs[victim].load_s) * s.width[victim]
     weight = hold_weight(m)
     if weight == 0:
-        return area
-    lost = own_s + jobs[victim].load_s + (m.num_order - 1) * area / s.num_gpus
+        return overhead
+    lost = own_s + jobs[victim].load_s + (m.num_order - 1) * overhead / s.num_gpus
     return m.caution * lost - weight * share * m.left_s[victim]
 
 
@@ -177,22 +166,22 @@ def hold_weight(m):
 
 
 @compiled
-def choose_freed_gpus(m, among, workers, num_victims):
+def choose_freed_gpus(m, place_gpus, workers, num_victims):
     """Choose the GPUs of a place that a job would get, those with a seat first; return its slowdown there."""
     count = 0
     slow = 0.0
-    for only_open in (True, False):
-        for gpu in among:
-            is_open = m.slowdown[gpu] < np.inf
-            if count == workers or is_open != only_open:
+    for with_seat in (True, False):
+        for gpu in place_gpus:
+            has_seat = m.slowdown[gpu] < np.inf
+            if count == workers or has_seat != with_seat:
                 continue
             freed = False
             for k in range(num_victims):
                 freed |= m.victim_on[gpu] == m.victims[k]
-            if is_open or freed:
+            if has_seat or freed:
                 m.chosen[count] = gpu
                 count += 1
-                slow = max(slow, m.slowdown[gpu] if is_open else m.slowdown_after[gpu])
+                slow = max(slow, m.slowdown[gpu] if has_seat else m.slowdown_after[gpu])
     return slow
 
 
@@ -200,12 +189,12 @@ def choose_freed_gpus(m, among, workers, num_victims):
 def loss_of_others(s, jobs, m, num_victims, waiting, own_s):
     """Return the seconds that others lose if a job takes the place of the victims until `own_s` seconds from now."""
     loss = 0.0
-    gpu_s = 0.0
+    overhead = 0.0
     for k in range(num_victims):
         victim = m.victims[k]
         loss += own_s + jobs[victim].load_s
-        gpu_s += (jobs[victim].pause_s + jobs[victim].load_s) * s.width[victim]
-    return loss + (waiting - 1) * gpu_s / s.num_gpus
+        overhead += (jobs[victim].pause_s + jobs[victim].load_s) * s.width[victim]
+    return loss + (waiting - 1) * overhead / s.num_gpus
 
 
 @compiled
@@ -218,32 +207,14 @@ def longest_pause(jobs, m, num_victims):
 
 
 @compiled
-def any_pause_makes_room(s, jobs, m, job):
-    """Return whether some running job may be paused for a job that then has room on its GPUs."""
+def can_displace_any(s, jobs, m, job):
+    """Return whether some running job may be paused and its GPUs then have a seat for a job."""
     m.exclusive = must_be_exclusive(s, job)
     for k in range(s.num_active):
         other = s.events[k]
-        if may_be_evicted(m, job, other) and pause_makes_room(s, jobs, m, job, other):
+        if may_be_evicted(m, job, other) and pause_opens_seat(s, jobs, m, job, other):
             return True
     return False
-
-
-@compiled
-def count_seats(m, count):
-    """Return the number of GPUs of the listed place with a seat for the job."""
-    free = 0
-    for k in range(count):
-        free += m.slowdown[m.place_gpus[k]] < np.inf
-    return free
-
-
-@compiled
-def note_openings(s, jobs, m, job):
-    """Note the shapes of a job and, of each GPU, when it has a seat with a pause or without."""
-    find_shapes(s, jobs, m, job)
-    find_seats(s, jobs, m, job, -1)
-    for gpu in range(s.num_gpus):
-        note_opening(s, jobs, m, job, gpu)
 
 
 @compiled
@@ -259,13 +230,13 @@ def gain_bound(m, alone, min_victims, max_left):
 
 
 @compiled
-def displacement_gain(s, jobs, m, job, shape, wanted, count, num_offers):
+def displacement_gain(s, jobs, m, job, shape, wanted, count, num_candidates):
     """Return the gain of a job in a shape by the cheapest victims on a place, their number, and its slowdown there.
 
     wanted: GPUs to free. count: GPUs of the place. The victims and the GPUs are noted.
     """
     workers, time = m.shape_workers[shape], m.shape_time[shape]
-    num_victims, held_s = choose_victims(s, jobs, m, wanted, num_offers, time * m.own_left_s)
+    num_victims, held_s = choose_victims(s, jobs, m, wanted, num_candidates, time * m.own_left_s)
     if num_victims == 0:
         return -np.inf, 0, 0.0
     slow = choose_freed_gpus(m, m.place_gpus[:count], workers, num_victims)
@@ -291,9 +262,12 @@ def find_best_displacement(s, jobs, m, job, ends, best_gain):
     ends: seconds until the job would end if it waits; infinite to compute it here.
     """
     m.own_left_s = left_from_start(s, jobs, m, job)
-    if not any_pause_makes_room(s, jobs, m, job):
+    if not can_displace_any(s, jobs, m, job):
         return best_gain
-    note_openings(s, jobs, m, job)
+    find_shapes(s, jobs, m, job)
+    find_seats(s, jobs, m, job, -1)
+    for gpu in range(s.num_gpus):
+        note_opening(s, jobs, m, job, gpu)
     m.unaided_end_s, m.unaided_start_s = ends, ends - m.left_s[job]
     if s.phase[job] == RUNNING:
         m.unaided_end_s, m.unaided_start_s = m.left_s[job], np.inf
@@ -302,15 +276,23 @@ def find_best_displacement(s, jobs, m, job, ends, best_gain):
     best_shape = 0
     for place in range(num_places(s, jobs, m, job)):
         count = list_gpus(s, m, place)
-        free, offers = count_seats(m, count), list_candidates(m, count)
-        num_freed, widest, longest = summarise_candidates(m, offers)
+        num_seats = 0
+        for k in range(count):
+            num_seats += m.slowdown[m.place_gpus[k]] < np.inf
+        num_candidates = list_candidates(m, count)
+        num_freed, max_freed, max_left = 0, 0, 0.0
+        for k in range(num_candidates):
+            num_freed += m.candidate_gpus[k]
+            max_freed = max(max_freed, m.candidate_gpus[k])
+            max_left = max(max_left, m.left_s[m.candidates[k]])
         for shape in range(m.num_shapes):
-            wanted, alone = m.shape_workers[shape] - free, m.shape_time[shape] * m.own_left_s
+            wanted, alone = m.shape_workers[shape] - num_seats, m.shape_time[shape] * m.own_left_s
             if m.shape_workers[shape] > count or not 0 < wanted <= num_freed:
                 continue
-            if gain_bound(m, alone, (wanted - 1) // widest + 1, longest) < best_gain:
+            # Skip a shape that cannot win with the fewest pauses and the longest waits.
+            if gain_bound(m, alone, (wanted - 1) // max_freed + 1, max_left) < best_gain:
                 continue
-            gain, num_victims, slow = displacement_gain(s, jobs, m, job, shape, wanted, count, offers)
+            gain, num_victims, slow = displacement_gain(s, jobs, m, job, shape, wanted, count, num_candidates)
             if gain > best_gain or (gain == best_gain and shape < best_shape):
                 best_gain, best_shape = gain, shape
                 note_displacement(m, m.shape_workers[shape], m.shape_servers[shape], num_victims, slow)
@@ -363,30 +345,6 @@ def find_multi_node_displacement(s, jobs, m, job):
 
 
 @compiled
-def end_if_waiting(s, jobs, m, at, ahead):
-    """Return the seconds until a claimant ends that waits: infinite if that is still to be computed.
-
-    -1 if no pauses are considered for it: it is not among the first `contenders`, and no slow type would end it sooner.
-    at: its place in the order. ahead: GPUs that this job and those before it ask for.
-    """
-    job = m.claimants[at]
-    end = end_on_fast_gpus(s, jobs, m, job, ahead) if m.typed and at > 0 else np.inf
-    return np.inf if end < 0.0 and at < m.contenders and s.phase[job] == QUEUED else end
-
-
-@compiled
-def displacement_pays(s, jobs, m, job, end):
-    """Return whether a displacement pays for a job that ends then if it waits.
-
-    A job that exceeds any node may start on several nodes, or with as many workers as one node has.
-    """
-    gain = 0.0
-    if s.phase[job] == QUEUED and exceeds_any_node(s, jobs, m, job):
-        gain = find_multi_node_displacement(s, jobs, m, job)
-    return find_best_displacement(s, jobs, m, job, end, gain) > 0.0
-
-
-@compiled
 def propose_displacement(s, jobs, m):
     """Propose the pauses for the first claimant for which they pay; return whether there is one.
 
@@ -398,10 +356,17 @@ def propose_displacement(s, jobs, m):
     for at in range(m.num_claimants if m.typed else min(m.num_claimants, int(m.contenders))):
         job = m.claimants[at]
         ahead += jobs[job].num_gpus
-        end = end_if_waiting(s, jobs, m, at, ahead)
+        # When the job ends if it waits; infinite to compute it later, -1 if no pauses are considered for it.
+        end = end_on_fast_gpus(s, jobs, m, job, ahead) if m.typed and at > 0 else np.inf
+        if end < 0.0 and at < m.contenders and s.phase[job] == QUEUED:
+            end = np.inf
         if s.last_action_instant[job] == s.instant or end < 0.0:
             continue
-        if displacement_pays(s, jobs, m, job, end):
+        # A job that exceeds any node may start on several nodes, or with as many workers as one node has.
+        gain = 0.0
+        if s.phase[job] == QUEUED and exceeds_any_node(s, jobs, m, job):
+            gain = find_multi_node_displacement(s, jobs, m, job)
+        if find_best_displacement(s, jobs, m, job, end, gain) > 0.0:
             m.is_choice = 1
             propose_pauses(
                 m, job, m.best_gpus[: m.num_best_gpus], m.best_servers, m.best_victims[: m.num_best_victims]

@@ -32,9 +32,9 @@ from gpu_cluster_gym.simulator.kernel.union.job_shapes import (
 )
 
 CONTENTION, LOSS_PER_JOB = 0.48, 0.04
-EXCLUSIVE_AFTER = 3  # times that a job ran out of memory, after which it gets GPUs of its own; our choice
-SPAN_LOSS = 0.13  # of what is lost across nodes
-SPAN_WATCH_S = 600.0  # at least, for which a job is measured
+EXCLUSIVE_AFTER = 3  # out-of-memory failures after which a job gets exclusive GPUs; our choice
+SPAN_LOSS = 0.13  # first guess of the share of time that a gang loses across nodes
+SPAN_WATCH_S = 600.0  # minimum duration of a measurement
 
 
 # Places.
@@ -180,7 +180,7 @@ def find_seats(s, jobs, m, job, since):
     """
     utilization, memory = gpu_utilization(jobs, job), jobs[job].profiled_memory_gib
     m.exclusive = must_be_exclusive(s, job)
-    somewhere = False
+    found = False
     for node in range(s.num_nodes):
         m.can_hold[node] = s.node_memory[node] >= jobs[job].gpu_memory_gib
         m.has_seat[node] = 0
@@ -197,8 +197,8 @@ def find_seats(s, jobs, m, job, since):
             else:
                 m.slowdown[gpu] = np.inf
             m.has_seat[node] |= m.slowdown[gpu] < np.inf
-        somewhere |= m.has_seat[node]
-    return somewhere
+        found |= m.has_seat[node]
+    return found
 
 
 @compiled
@@ -267,8 +267,8 @@ def relief_s(s, m, job):
                 others += 1
                 left = min(left, m.left_s[other])
         slot = s.next_slot[slot]
-    crowd = m.shared_slowdown[job]
-    return (crowd - 1) / crowd * left if others > 0 else 0.0
+    slowdown = m.shared_slowdown[job]
+    return (slowdown - 1) / slowdown * left if others > 0 else 0.0
 
 
 @compiled
@@ -314,7 +314,7 @@ def may_be_evicted(m, job, other):
 def note_opening(s, jobs, m, job, gpu):
     """Note when a GPU has a seat for a job without a pause, which job to pause for a seat now, and the slowdown then.
 
-    Of the jobs whose pause makes room, the one with the longest time left is the victim.
+    The victim is the job with the longest time left among those whose pause opens a seat.
     """
     if m.is_repeated[gpu]:
         m.opens_s[gpu] = m.opens_s[gpu - 1]
@@ -346,8 +346,8 @@ def note_opening(s, jobs, m, job, gpu):
 
 
 @compiled
-def pause_makes_room(s, jobs, m, job, other):
-    """Return whether the pause of another job would make room for a job on some GPU."""
+def pause_opens_seat(s, jobs, m, job, other):
+    """Return whether the pause of another job would open a seat for a job on some GPU."""
     slot = s.first_slot[other]
     while slot != NOBODY:
         gpu = slot // MAX_SHARE
@@ -396,25 +396,15 @@ def measure_span(s, jobs, m, job):
 
 
 @compiled
-def emptiest_node(s, jobs, m, job, except_node):
-    """Return the node with most empty GPUs that can hold a job, other than `except_node`; NOBODY if none has any."""
-    best, max_empty = NOBODY, 0
-    for node in range(s.num_nodes):
-        if (
-            node != except_node
-            and m.num_empty[node] > max_empty
-            and s.node_memory[node] >= jobs[job].gpu_memory_gib
-        ):
-            best, max_empty = node, m.num_empty[node]
-    return best
-
-
-@compiled
 def choose_two_nodes(s, jobs, m, job, workers):
     """Choose a job's GPUs, empty GPUs on its node, then those of the emptiest other node; return their number."""
     home = s.gpu_node[s.first_slot[job] // MAX_SHARE]
     count = choose_on_node(s, m, job, home, 0, workers)
-    other = emptiest_node(s, jobs, m, job, home)
+    other, max_empty = NOBODY, 0
+    for node in range(s.num_nodes):
+        able = node != home and s.node_memory[node] >= jobs[job].gpu_memory_gib
+        if able and m.num_empty[node] > max_empty:
+            other, max_empty = node, m.num_empty[node]
     return count if other == NOBODY else choose_on_node(s, m, job, other, count, workers)
 
 

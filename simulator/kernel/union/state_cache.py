@@ -70,7 +70,7 @@ def repeats_previous(s, m, gpu):
 @compiled
 def read_gpu(s, jobs, m, gpu):
     """Read the jobs on a GPU, and whether it has a share slot for another."""
-    demand, room = 0.0, s.node_memory[s.gpu_node[gpu]]
+    demand, free_gib = 0.0, s.node_memory[s.gpu_node[gpu]]
     closing = False
     if s.num_jobs_on[gpu] > 0:
         taken = 0.0
@@ -80,23 +80,23 @@ def read_gpu(s, jobs, m, gpu):
                 demand += gpu_utilization(jobs, job)
                 taken += jobs[job].profiled_memory_gib
                 closing |= s.phase[job] == PAUSING or is_oom_prone(s, job)
-        room -= taken
+        free_gib -= taken
     count = s.num_jobs_on[gpu]
     is_empty = count == 0 and not m.is_blocked[gpu]
-    is_open = 0 < count < s.max_share and not m.is_blocked[gpu] and not closing
-    store_gpu(s, m, gpu, demand, room, is_empty, is_open)
+    has_slot = 0 < count < s.max_share and not m.is_blocked[gpu] and not closing
+    store_gpu(s, m, gpu, demand, free_gib, is_empty, has_slot)
 
 
 @compiled
-def store_gpu(s, m, gpu, demand, room, is_empty, is_open):
+def store_gpu(s, m, gpu, demand, free_gib, is_empty, has_slot):
     """Store the reading of a GPU, and mark its node as changed if the reading differs from the last one."""
-    same = m.demand[gpu] == demand and m.free_memory_gib[gpu] == room
-    if not (same and m.is_empty[gpu] == is_empty and m.has_slot[gpu] == is_open):
+    same = m.demand[gpu] == demand and m.free_memory_gib[gpu] == free_gib
+    if not (same and m.is_empty[gpu] == is_empty and m.has_slot[gpu] == has_slot):
         m.changed_at_read[s.gpu_node[gpu]] = m.last_change = m.num_reads
     m.demand[gpu] = demand
-    m.free_memory_gib[gpu] = room
+    m.free_memory_gib[gpu] = free_gib
     m.is_empty[gpu] = is_empty
-    m.has_slot[gpu] = is_open
+    m.has_slot[gpu] = has_slot
 
 
 @compiled
@@ -322,12 +322,6 @@ def list_claimants(s, jobs, m):
 
 
 @compiled
-def could_use_more(s, jobs, m, job):
-    """Return whether a running job has fewer GPUs than it can use, or shares them."""
-    return s.width[job] < jobs[job].max_workers or m.shared_slowdown[job] > 1.0
-
-
-@compiled
 def list_takers(s, jobs, m):
     """List, in order, the jobs to which free GPUs are offered: claimants, and running jobs that could use more GPUs."""
     m.num_takers = m.num_claimants
@@ -336,8 +330,9 @@ def list_takers(s, jobs, m):
         return
     for at in range(m.num_running):
         job = m.running[at]
-        stands = m.typed > 0 and m.type_slowdown[job] > 1.0
-        if not stands and could_use_more(s, jobs, m, job) and may_move(s, jobs, m, job):
+        is_claimant = m.typed > 0 and m.type_slowdown[job] > 1.0
+        could_use_more = s.width[job] < jobs[job].max_workers or m.shared_slowdown[job] > 1.0
+        if not is_claimant and could_use_more and may_move(s, jobs, m, job):
             m.key[job] = order_key(s, jobs, m, job) / m.widening
             insert_by_key(m, m.takers, m.num_takers, job)
             m.num_takers += 1

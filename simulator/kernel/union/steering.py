@@ -10,7 +10,7 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
 from gpu_cluster_gym.simulator.kernel.cluster import events
-from gpu_cluster_gym.simulator.kernel.union.decide import act
+from gpu_cluster_gym.simulator.kernel.union.decide import act, run_on
 from gpu_cluster_gym.simulator.kernel.union.load import describe_load
 from gpu_cluster_gym.simulator.kernel.union.state_cache import read_gpus_and_jobs
 
@@ -83,21 +83,6 @@ def describe_step(s, jobs, m, e, default, outputs):
     describe_progress(s, jobs[e], default.finish[e], default.total[e], outputs.critic[e])
 
 
-@compiled
-def run_on(s, jobs, m, until, max_instants):
-    """Run `union` to the first instant at `until` or later, and do not act there; return whether jobs are left.
-
-    False also if jobs never end, or not within this number of counted instants.
-    """
-    while s.num_done < s.num_jobs:
-        if events.instants_that_count(s) >= max_instants or not events.advance(s, jobs):
-            return False
-        if s.clock >= until:
-            return True
-        act(s, jobs, m)
-    return False
-
-
 @entry
 def observe_load(states, e, memory, k, jobs, load):
     """Write the current load features: float32 (len(LOAD),)."""
@@ -142,9 +127,10 @@ def steer(states, memory, jobs, until, default, outputs):
         began, spent = s.clock, s.present_seconds
         act(s, jobs[e], m)
         more[e] = run_on(s, jobs[e], m, until[e], MAX_INSTANTS_PER_JOB * s.num_jobs)
+        # Job-seconds of the default run in this interval, less those of this run, over the default run's total.
         end = s.clock if more[e] else np.inf
-        meanwhile = job_seconds(s, jobs[e], finish[e], end) - job_seconds(s, jobs[e], finish[e], began)
-        gain[e] = (meanwhile - (s.present_seconds - spent)) / total[e]
+        by_default = job_seconds(s, jobs[e], finish[e], end) - job_seconds(s, jobs[e], finish[e], began)
+        gain[e] = (by_default - (s.present_seconds - spent)) / total[e]
         if not more[e] and s.num_done < s.num_jobs:
             gain[e] = NEVER_ENDS_GAIN
         read_gpus_and_jobs(s, jobs[e], m)

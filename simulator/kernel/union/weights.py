@@ -76,7 +76,6 @@ class RuleParameters:
     """Assumed core need per GPU before anything is known."""
     shorter_first: float = weight(0, -2, 2, 0.4)
     """Exponent of the time left by which the order is divided in which cores are given."""
-
     surplus: float = weight(1, 1, 8, 0.7)
     """Maximum cores that a job is given, relative to its need, of cores that no job wants."""
     trust_cores: float = weight(0.75, 0, 1, 0.5)
