@@ -31,20 +31,18 @@ def begun(folder: Path, rule: Rule, thought: float = 2.6, count: int = 1) -> Epi
     ("trust", "cores"),
     [(0.0, 2), (1.0, 5), (0.5, 4)],  # the root of 2 x 4.9 is 3.1
 )
-def test_trust_gives_the_cores_that_are_thought_to_be_needed_rounded_up(
-    trust: float, cores: int, tmp_path: Path
-) -> None:
+def test_trust_gives_the_predicted_cores_rounded_up(trust: float, cores: int, tmp_path: Path) -> None:
     episode = begun(tmp_path, Rule(trust_cores=trust, **ASKED), thought=4.9)
     assert episode.view.jobs.cores_now.tolist() == [cores]
 
 
-def test_what_nobody_wants_is_given_up_to_the_surplus(tmp_path: Path) -> None:
+def test_unrequested_cores_are_given_up_to_the_surplus(tmp_path: Path) -> None:
     asked = ASKED | {"trust_cores": 0.0}
     assert begun(tmp_path, Rule(**asked)).view.jobs.cores_now.tolist() == [2]
     assert begun(tmp_path, Rule(surplus=1.7, **asked)).view.jobs.cores_now.tolist() == [4]  # 3.4, rounded up
 
 
-def test_a_reading_of_its_own_counts_for_more_than_what_was_thought(tmp_path: Path) -> None:
+def test_a_jobs_own_reading_outweighs_the_prediction(tmp_path: Path) -> None:
     """With a predicted need of 2.6 cores it gets three, its GPU is busy for 3 / 4, and then it gets four."""
     rule = Rule(trust_cores=1, **ASKED)
     episode = begun(tmp_path, rule)
@@ -58,7 +56,7 @@ def test_a_reading_of_its_own_counts_for_more_than_what_was_thought(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("trust", "first"), [(0.0, 2), (1.0, 3)])
-def test_the_job_that_is_expected_to_be_shorter_comes_first(trust: float, first: int, tmp_path: Path) -> None:
+def test_the_job_with_the_shorter_prediction_starts_first(trust: float, first: int, tmp_path: Path) -> None:
     """Two jobs wait for the only node, both estimated at 1,000 s; jobs of the second's batch took 20 s."""
     table = fed_jobs(4, 55.0).assign(num_gpus=8, cpu_cores=32, user=["v", "v", "u", "v"])
     table["duration_s"] = [20.0, 20.0, 1000.0, 1000.0]
