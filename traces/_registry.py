@@ -21,8 +21,8 @@ def modules(package: str) -> list[str]:
 
 
 def available(package: str) -> list[str]:
-    """Return the names of a folder's modules and of entry points that extend it, without importing any."""
-    return sorted([*modules(package), *plug_ins(package)])
+    """Return the names of a folder's modules, then of entry points that extend it, without importing any."""
+    return [*modules(package), *sorted(plug_ins(package))]
 
 
 def plug_ins(package: str) -> dict[str, EntryPoint]:
