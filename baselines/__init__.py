@@ -124,7 +124,7 @@ def _load_own(name: str) -> "Policy | type":
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise  # the module exists, but an import inside it fails
-        raise ValueError(f"policy {name!r}: no module named {error.name!r}") from error
+        raise ValueError(f"policy {name!r}: no module {error.name!r} to import") from error
     if not callable(found):
         raise ValueError(f"policy {name!r}: {module} has no callable attribute {attribute!r}")
     own: Policy | type = found

@@ -177,9 +177,11 @@ class Filling:
     @cached_property
     def profiles(self) -> npt.NDArray[np.int64]:
         """Row of each job's model among the profiles; a model without a profile gets that of resnet50."""
+        import pandas as pd
+
         index = models().index
-        (stand_in,) = index.get_indexer([STAND_IN])
-        row = index.get_indexer(self.table["model"])
+        (stand_in,) = index.get_indexer(pd.Index([STAND_IN]))
+        row = index.get_indexer(pd.Index(self.table["model"]))
         return np.where(row < 0, stand_in, row)
 
 

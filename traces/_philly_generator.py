@@ -308,7 +308,7 @@ def _streams(jobs: Floats, statistics: dict[str, Any]) -> tuple[Floats, Floats, 
 
 def _in_buckets(streams: Floats, bucket: Ints, buckets: int) -> Floats:
     """Return jobs [stream, bucket]; 1-GPU jobs of large batches have their own bucket, the last."""
-    jobs = np.stack([streams[:, bucket == place].sum(axis=1) for place in range(buckets)], axis=1)
+    jobs: Floats = np.stack([streams[:, bucket == place].sum(axis=1) for place in range(buckets)], axis=1)
     jobs = np.c_[jobs, np.zeros(len(streams))]
     jobs[len(streams) // 2 :] = np.roll(jobs[len(streams) // 2 :], -1, axis=1)
     return jobs

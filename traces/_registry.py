@@ -21,8 +21,8 @@ def modules(package: str) -> list[str]:
 
 
 def available(package: str) -> list[str]:
-    """Return the names of a folder's modules and of entry points that extend it, without importing any."""
-    return sorted([*modules(package), *plug_ins(package)])
+    """Return the names of a folder's modules, then of entry points that extend it, without importing any."""
+    return [*modules(package), *sorted(plug_ins(package))]
 
 
 def plug_ins(package: str) -> dict[str, EntryPoint]:
@@ -61,7 +61,13 @@ def find(package: str, name: str, attribute: str, what: str = "") -> Any:
     ones and the nearest.
     """
     found = provider(package, name, what or attribute)
-    return getattr(found, attribute) if isinstance(found, ModuleType) else found
+    if not isinstance(found, ModuleType):
+        return found
+    if not hasattr(found, attribute):
+        raise ValueError(
+            f"{what or attribute} {name!r}: module {found.__name__} does not define {attribute!r}"
+        )
+    return getattr(found, attribute)
 
 
 def unknown(what: str, name: str, known: Collection[str]) -> str:

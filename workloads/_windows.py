@@ -92,6 +92,7 @@ def accepted(scenario: Scenario, split: Split, *, most: int) -> Iterator[Workloa
     """Yield the accepted windows of a split in their fixed order, out of the first `most` candidates."""
     known = listed_ratios(scenario, split)
     make = make_judged = table_maker(scenario, split)
+    # Restart costs and start-ups change the columns that are drawn, so acceptance then needs tables of its own.
     drawn_alike = scenario.restart_cost == ACCEPTANCE["restart_cost"] and "startup" not in scenario.parts
     if not scenario.all_windows and not drawn_alike:
         make_judged = table_maker(replace(scenario, **ACCEPTANCE), split)

@@ -188,7 +188,7 @@ def load(
     if trace is None or trace in traces.names():
         return traces.load(trace, file, seed=seed, jobs=jobs)
     known = traces.available("workloads")
-    found = traces.provider("workloads", trace, "trace") if trace in known else None
+    found: Any = traces.provider("workloads", trace, "trace") if trace in known else None
     if not hasattr(found, "trace"):
         providers = {name: traces.provider("workloads", name, "workload") for name in known}
         generating = [name for name, each in providers.items() if hasattr(each, "trace")]

@@ -74,7 +74,7 @@ def arrays(view: View) -> list[np.ndarray]:
     return [thing for thing in reached(view) if isinstance(thing, np.ndarray)]
 
 
-def test_no_array_that_can_be_reached_can_be_written_to_any_effect(load: Workload) -> None:
+def test_no_reachable_array_can_change_the_simulation(load: Workload) -> None:
     episode = halfway(load)
     found = arrays(episode.view)
     assert len(found) > 40
@@ -86,7 +86,7 @@ def test_no_array_that_can_be_reached_can_be_written_to_any_effect(load: Workloa
                 array.flags.writeable = True
 
 
-def test_no_array_that_can_be_reached_holds_a_truth_or_a_job_to_come(load: Workload) -> None:
+def test_no_reachable_array_holds_the_truth_or_a_future_job(load: Workload) -> None:
     episode = halfway(load)
     seen = len(episode.view.jobs.phase)
     to_come = episode.jobs[seen:]
@@ -96,7 +96,7 @@ def test_no_array_that_can_be_reached_holds_a_truth_or_a_job_to_come(load: Workl
             assert not np.shares_memory(array, episode.jobs[name]), name
 
 
-def test_nothing_that_can_be_reached_knows_the_seed_or_a_truth_by_name(load: Workload) -> None:
+def test_nothing_reachable_has_the_seed_or_a_truth_by_name(load: Workload) -> None:
     episode = halfway(load)
     records = [np.void, np.record, np.recarray, Episode, type(source_of(episode.view)), Workload]
     assert [type(thing) for thing in reached(episode.view) if isinstance(thing, tuple(records))] == []
@@ -110,7 +110,7 @@ def vars_of(thing: Any) -> set[str]:
     return set(getattr(thing, "__dict__", ())) | set(getattr(type(thing), "__slots__", ()))
 
 
-def test_this_search_finds_what_was_open_once(load: Workload) -> None:
+def test_this_search_finds_a_known_leak(load: Workload) -> None:
     """An ordinary read-only view of a field leads to the record by its base, which the search finds."""
     episode = halfway(load)
     plain = episode.jobs["submit_s"].view()
@@ -215,7 +215,7 @@ FAR = (10**9, -1, 5)  # that have not come at the first instant
         )
     ),
 )
-def test_of_a_job_to_come_nothing_is_told(ask: str, job: int, load: Workload) -> None:
+def test_queries_about_a_future_job_are_refused(ask: str, job: int, load: Workload) -> None:
     episode = load.episode()
     episode.advance()
     assert len(episode.view.jobs.phase) <= 5
@@ -225,7 +225,7 @@ def test_of_a_job_to_come_nothing_is_told(ask: str, job: int, load: Workload) ->
 
 
 @pytest.mark.parametrize("job", FAR)
-def test_a_job_to_come_is_not_started_first(job: int, load: Workload) -> None:
+def test_a_future_job_cannot_be_started_first(job: int, load: Workload) -> None:
     episode = load.episode()
     episode.advance()
     with pytest.raises(ValueError, match=f"job {job} has not arrived"):
@@ -253,7 +253,7 @@ SEARCHES: dict[str, Callable[[View, int], object]] = {
 
 @pytest.mark.parametrize("job", FAR)
 @pytest.mark.parametrize("what", SEARCHES)
-def test_nothing_is_searched_for_a_job_to_come(what: str, job: int, load: Workload) -> None:
+def test_searches_for_a_future_job_are_refused(what: str, job: int, load: Workload) -> None:
     episode = load.episode()
     episode.advance()
     with pytest.raises(ValueError, match=f"job {job} has not arrived"):
@@ -276,7 +276,7 @@ def test_a_completion_faster_than_physics_allows_ends_the_run(load: Workload) ->
 
 
 @pytest.mark.parametrize("name", ["srtf", "union", "optimus", "coda", "xonar"])
-def test_no_honest_policy_is_ever_told_so(name: str, load: Workload) -> None:
+def test_no_honest_policy_is_accused(name: str, load: Workload) -> None:
     load.results(run(baselines.make(baselines.load(name)), load.episode()))
 
 

@@ -129,7 +129,7 @@ def test_with_exact_estimates_it_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kinds", KINDS, ids=lambda kinds: "-".join(kinds.values()))
-def test_an_agent_does_not_see_jobs_to_come(kinds: dict[str, str], tmp_path: Path) -> None:
+def test_an_agent_does_not_see_future_jobs(kinds: dict[str, str], tmp_path: Path) -> None:
     table = tiny.jobs().assign(crash_at=1.0)
 
     def begin(count: int, until: float) -> list[bytes]:
@@ -146,7 +146,7 @@ def test_an_agent_does_not_see_jobs_to_come(kinds: dict[str, str], tmp_path: Pat
 
 
 @pytest.mark.parametrize("action", ON_THE_RULE)
-def test_an_agent_on_the_rule_does_not_see_jobs_to_come(action: str, tmp_path: Path) -> None:
+def test_an_agent_on_the_rule_does_not_see_future_jobs(action: str, tmp_path: Path) -> None:
     """A steering agent decides after a fixed number of arrivals; a fixed number per window would reveal its length."""
     table = tiny.jobs().assign(crash_at=1.0)
     others = table.assign(duration_s=1 + table["duration_s"].to_numpy()[::-1], num_gpus=1)
@@ -249,7 +249,7 @@ def learned(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("physics", ["all", "estimates"])
-def test_what_is_expected_does_not_tell_true_durations(physics: str, tmp_path: Path) -> None:
+def test_predictions_do_not_reveal_true_durations(physics: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     table, history = tiny.jobs(seed=2).assign(crash_at=1.0), learned(tmp_path)
     before = beliefs(tiny.scenario(tmp_path, table, physics=physics, run_time_predictor=history))
@@ -262,7 +262,7 @@ def test_what_is_expected_does_not_tell_true_durations(physics: str, tmp_path: P
     assert len({at.seen for at in before}) > len(before) // 2
 
 
-def test_what_is_expected_does_not_tell_what_a_job_needs_before_it_runs(tmp_path: Path) -> None:
+def test_predictions_do_not_reveal_needs_before_a_job_runs(tmp_path: Path) -> None:
     """Jobs that have not started get another input cost, which shows only later."""
     table, history = tiny.jobs(seed=2).assign(crash_at=1.0, input_core_s=0.3), learned(tmp_path)
     chosen = {"physics": "estimates,cores", "run_time_predictor": history}

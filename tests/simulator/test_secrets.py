@@ -39,7 +39,7 @@ def looks(table: pd.DataFrame, until: float) -> list[bytes]:
 
 
 @pytest.mark.parametrize("secret", ["predictable_from", "crash_at"])
-def test_nobody_sees_what_has_not_happened(secret: str) -> None:
+def test_no_policy_sees_future_failures(secret: str) -> None:
     """No job reaches three quarters of its progress in the first 300 s, so failures after that make no difference."""
     table = mixed_table(np.random.default_rng(1), 20)
     table = table.assign(submit_s=table["submit_s"] / 20, duration_s=2000.0 + table["duration_s"])
@@ -61,7 +61,7 @@ def test_a_view_has_no_name_for_it() -> None:
     assert secrets.isdisjoint(dir(View))
 
 
-def test_how_a_job_scales_shows_only_in_its_profile() -> None:
+def test_scaling_of_a_job_shows_only_in_its_profile() -> None:
     """The profile has an error, the same at every reading."""
     table = mixed_table(np.random.default_rng(1), 20, cpu_share=0.0).assign(submit_s=0.0)
     table = table.assign(submit_s=np.zeros(20), scaling_loss=0.0, sync_gb=0.0, servers=0, cpu_slowdown=2.0)

@@ -34,6 +34,7 @@ their_sjf = their_lab
 their_srtf = their_lab:srtf
 their_number = their_lab:number
 their_typo = their_lab:nothing
+their_json = json
 fifo = their_lab:srtf
 
 [gpu_cluster_gym.traces]
@@ -91,6 +92,7 @@ def test_a_scenario_and_a_trace_may_be_objects() -> None:
     ("name", "message"),
     [
         ("their_typo", "policy 'their_typo': entry point 'their_lab:nothing' cannot be loaded"),
+        ("their_json", "policy 'their_json': module json does not define 'policy'"),
         ("their_number", "policy 'their_number': its entry point is not callable"),
         ("their_srft", "no policy 'their_srft' among .*their_srtf.*did you mean 'their_srtf'"),
     ],

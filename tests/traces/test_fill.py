@@ -15,7 +15,7 @@ def filled(table: pd.DataFrame, seed: int = 0, largest_gpu_gib: float = 16.0, **
     return traces.fill(table, seed=seed, largest_gpu_gib=largest_gpu_gib, **choices)
 
 
-def test_all_that_can_be_drawn_is_there_and_says_where_it_is_from() -> None:
+def test_every_drawable_column_is_present_with_its_origin() -> None:
     table = filled(some_jobs())
     undrawn = {"user", "vc", "status", "logged_start_s"}
     assert set(table.columns) == {column.name for column in traces.COLUMNS} - undrawn
@@ -56,7 +56,7 @@ FOLLOWS = {
 
 
 @pytest.mark.parametrize("given_column", GIVEN)
-def test_a_column_that_is_there_stays_and_changes_no_other(given_column: str) -> None:
+def test_a_present_column_is_unchanged_and_changes_no_other(given_column: str) -> None:
     without = filled(some_jobs())
     table = filled(some_jobs(500, **{given_column: GIVEN[given_column]}))
     assert table[given_column].tolist() == GIVEN[given_column]
@@ -65,7 +65,7 @@ def test_a_column_that_is_there_stays_and_changes_no_other(given_column: str) ->
         pd.testing.assert_series_equal(table[name], without[name])
 
 
-def test_a_job_is_filled_alike_whatever_comes_after_it() -> None:
+def test_filling_a_job_does_not_depend_on_later_jobs() -> None:
     pd.testing.assert_frame_equal(filled(some_jobs()).head(123), filled(some_jobs().head(123)))
 
 
@@ -113,7 +113,7 @@ def test_a_restart_costs_whole_seconds_up_to_600(cost: str, least: int) -> None:
 @pytest.mark.parametrize(
     ("cost", "median_s"), [("high", 222.0), ("measured", 2 + (20 + 20 + 2.045) * np.exp(-(1.45**2) / 2))]
 )
-def test_a_restart_costs_what_the_profile_says_at_the_median(cost: str, median_s: float) -> None:
+def test_the_median_restart_costs_are_the_profiles(cost: str, median_s: float) -> None:
     """resnet50 on one GPU: 20 s start-up, 200 s of data, 204.5 MB written and read at 200 MB/s: 222 s.
 
     As measured a tenth of the data, noise whose mean is 1, and 2 s to end the processes.
@@ -164,7 +164,7 @@ def test_profiles_err_as_asked_and_otherwise_not_at_all() -> None:
     assert wrong["profiled_memory_gib"].max() <= 16.0
 
 
-def test_input_and_exchange_are_those_of_the_models_batch() -> None:
+def test_input_and_exchange_follow_from_the_models_batch() -> None:
     """resnet50 takes 4.15 core-ms and 80.3 MiB per image, plus 3,000 MiB; 40 % of its 102.2 MB are not hidden."""
     table = filled(some_jobs(300, model=["resnet50"] * 300))
     batch = (table["gpu_memory_gib"] * 1024 - 3000) / 80.3
@@ -172,14 +172,14 @@ def test_input_and_exchange_are_those_of_the_models_batch() -> None:
     assert table["sync_gb"].to_numpy() == pytest.approx(0.04088)
 
 
-def test_a_job_that_waits_for_its_input_moves_what_its_cores_read() -> None:
+def test_bandwidth_of_a_job_short_of_cores_follows_its_input() -> None:
     """One core reads 1 / 4.15 ms = 241 images of 5 MB per second at any batch size: 1.2 GB/s per GPU."""
     gpus = [1, 2, 4, 8]
     table = filled(some_jobs(4, model=["resnet50"] * 4, num_gpus=gpus, cpu_cores=gpus))
     assert table["bandwidth_gbs"].tolist() == pytest.approx([each * 5e-3 / 0.00415 for each in gpus])
 
 
-def test_a_job_with_cores_enough_moves_what_its_gpus_take() -> None:
+def test_bandwidth_of_a_job_with_enough_cores_follows_its_gpus() -> None:
     table = filled(some_jobs(300, model=["resnet50"] * 300, num_gpus=[2] * 300, cpu_cores=[96] * 300))
     batch = table["input_core_s"] / 0.00415
     seconds = (table["active_ms"] + table["idle_ms"]) / 1000

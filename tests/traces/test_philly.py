@@ -84,7 +84,7 @@ def test_attempts_without_times_are_skipped_and_counted(tmp_path: Path, unknown:
     ]
 
 
-def test_jobs_that_held_nothing_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_jobs_without_gpus_are_left_out_and_counted(tmp_path: Path) -> None:
     """Jobs without attempts, times, duration or GPUs are left out; the first job kept is at time 0."""
     table = read(
         tmp_path,

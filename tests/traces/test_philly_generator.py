@@ -35,7 +35,7 @@ def test_one_seed_gives_one_table_and_two_give_two() -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 512, 5_000])
-def test_as_many_jobs_come_as_are_asked_for(jobs: int) -> None:
+def test_the_requested_number_of_jobs_is_generated(jobs: int) -> None:
     table = traces.load("philly", seed=0, jobs=jobs)
     assert len(table) == jobs
     assert table["submit_s"][0] == 0
@@ -47,14 +47,14 @@ def test_no_job_is_an_error() -> None:
         traces.load("philly", seed=0, jobs=0)
 
 
-def test_generated_jobs_are_whole_seconds_and_say_that_they_are_drawn(drawn: pd.DataFrame) -> None:
+def test_generated_jobs_have_whole_seconds_and_their_origin(drawn: pd.DataFrame) -> None:
     assert (drawn[["submit_s", "duration_s"]] % 1 == 0).all(axis=None)
     assert drawn["duration_s"].max() <= STATISTICS["duration_s"]["all"]["quantiles"][-1]
     table = traces.load("philly", seed=0, jobs=2)
     assert all(how.startswith("filled: drawn") for how in table.attrs["origin"].values())
 
 
-def test_jobs_come_as_often_as_the_logs(drawn: pd.DataFrame) -> None:
+def test_jobs_arrive_as_often_as_the_logs(drawn: pd.DataFrame) -> None:
     days = drawn.groupby("seed")["submit_s"].max().sum() / 86_400
     assert len(drawn) / days == pytest.approx(STATISTICS["arrivals"]["jobs_per_day"]["mean"], rel=0.15)
 
@@ -108,7 +108,7 @@ def test_submissions_are_as_bursty_as_the_logs(drawn: pd.DataFrame, span: str, f
     assert fano / factor <= np.mean(found) <= fano * factor
 
 
-def test_jobs_come_in_batches_of_like_jobs(drawn: pd.DataFrame) -> None:
+def test_jobs_arrive_in_batches_of_similar_jobs(drawn: pd.DataFrame) -> None:
     """The log: 66 % in batches of 10 or more, 87 % of the variance between batches, autocorrelation .65."""
     found = pd.DataFrame([batches(table) for _, table in drawn.groupby("seed")]).mean()
     published = STATISTICS["arrivals"]["batch_gap_60s"]
@@ -121,7 +121,7 @@ def test_jobs_come_in_batches_of_like_jobs(drawn: pd.DataFrame) -> None:
         assert found[f"log duration autocorrelation, {lag}"] == pytest.approx(likeness[str(lag)], abs=0.12)
 
 
-def test_the_log_s_probe_comes_every_ten_minutes(drawn: pd.DataFrame) -> None:
+def test_the_logs_probe_arrives_every_ten_minutes(drawn: pd.DataFrame) -> None:
     """The log has 121 a day of 144 that would fit: 1-GPU jobs with another just 600 s before."""
     probe = STATISTICS["arrivals"]["periodic_probe_11cb48"]
     per_day = []
@@ -183,7 +183,7 @@ def test_large_batches_are_as_many_and_as_large_as_the_logs(
     assert jobs / number == pytest.approx(published["mean_size"], rel=0.25)
 
 
-def test_the_parameters_are_those_that_fit_what_is_published() -> None:
+def test_the_parameters_fit_the_published_statistics() -> None:
     """Except the modulations of large batches, which were set by hand."""
     found, used = fitted(STATISTICS["batch_process"]), vars(_philly_generator)
     assert used["CONTINUES"] == pytest.approx(found["continues"], abs=0.005)
@@ -191,7 +191,7 @@ def test_the_parameters_are_those_that_fit_what_is_published() -> None:
     assert np.ravel(used["MODULATIONS"][0]) == pytest.approx(np.ravel(found["modulations"][0]), abs=0.005)
 
 
-def test_what_is_published_of_batches_is_the_logs(shared_data: Path) -> None:
+def test_published_statistics_of_batches_are_the_logs(shared_data: Path) -> None:
     log = of_log(shared_data / "philly" / "philly_jobs_first75.csv.gz")
     assert block(log) == STATISTICS["batch_process"]
 

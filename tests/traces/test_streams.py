@@ -46,7 +46,7 @@ def test_only_the_same_names_share_a_stream(
         ((1,), (1, "")),
     ],
 )
-def test_names_are_told_apart(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+def test_different_names_have_different_streams(one: tuple[int, ...], other: tuple[int, ...]) -> None:
     assert stream(*one).random() != stream(*other).random()
 
 
@@ -97,7 +97,7 @@ def test_no_two_windows_share_a_seed() -> None:
     assert len({episode.view.rng.random() for episode in episodes}) == len(few)
 
 
-def test_a_whole_trace_shares_no_seed_with_a_window() -> None:
+def test_a_full_trace_shares_no_seed_with_a_window() -> None:
     chosen = Scenario(trace="xion_small", cluster="1x2", jobs=8, full_trace=True)
     first = windows(Scenario(trace="xion_small", cluster="1x2", jobs=8, all_windows=True), "train", 1)
     assert not full_trace(chosen).table["duration_s"].equals(first[0].table["duration_s"])
@@ -109,7 +109,7 @@ def test_one_table_holds_windows_of_one_split() -> None:
         runner.simulate({"fifo": lambda: Ranking("submit")}, loads)
 
 
-def test_whatever_is_drawn_is_drawn_by_name() -> None:
+def test_all_random_draws_use_named_streams() -> None:
     """Confidence intervals and the cells of a fit are excepted: their seeds do not affect the simulation."""
     statistics = {"evaluation/comparison.py"}
     apart = {"traces/_streams.py", "agents/history.py", *statistics}

@@ -41,18 +41,18 @@ def test_a_bad_file_is_named_with_its_line_and_column(tmp_path: Path, bad: Bad) 
 
 
 @pytest.mark.parametrize("place", ["nowhere.csv", ".", "/dev/zero", "nowhere.csv.gz"])
-def test_what_is_no_file_is_an_error(tmp_path: Path, place: str) -> None:
+def test_a_path_that_is_no_file_is_an_error(tmp_path: Path, place: str) -> None:
     with pytest.raises(traces.TraceError, match=r"expected a .*file"):
         traces.load(file=tmp_path / place, seed=0)
 
 
-def test_an_error_says_where_and_what() -> None:
+def test_an_error_names_place_and_expectation() -> None:
     error = traces.TraceError("jobs.csv", 7, "duration_s", "'-3'", "a number of seconds > 0")
     assert str(error) == "jobs.csv, line 7, column duration_s: found '-3', expected a number of seconds > 0"
     assert isinstance(error, ValueError)
 
 
-def test_an_error_survives_the_way_between_processes() -> None:
+def test_an_error_can_be_pickled() -> None:
     error = traces.TraceError("jobs.csv", 7, None, "nothing", "something")
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
@@ -176,7 +176,7 @@ def test_the_same_jobs_written_otherwise_are_the_same_table(
     )
 
 
-def test_times_are_not_shifted_and_ids_come_back_unchanged(tmp_path: Path) -> None:
+def test_times_and_ids_are_unchanged(tmp_path: Path) -> None:
     table = read(tmp_path, f'{HEADER}\n007,1507593600,1,60\n1e3,1507593600.25,1,0.1\n" x ",1507593601,1,1\n')
     assert table["job_id"].tolist() == ["007", "1e3", " x "]
     assert table["submit_s"].tolist() == [1507593600.0, 1507593600.25, 1507593601.0]
@@ -190,7 +190,7 @@ def test_an_unsorted_file_is_sorted_stably_and_says_so(tmp_path: Path) -> None:
     assert table.attrs["notes"] == ["sorted by submit_s: jobs out of order at 2 places"]
 
 
-def test_known_columns_are_kept_and_others_named(tmp_path: Path) -> None:
+def test_known_columns_are_read_and_unknown_ones_noted(tmp_path: Path) -> None:
     table = read(tmp_path, f"queue,{HEADER},user,prio\nq,a,0,1,60,ann,3\n")
     assert table.columns.tolist() == [*HEADER.split(","), "user"]
     assert table.attrs["notes"] == ["columns ignored, unknown to the job table: 'queue', 'prio'"]
@@ -222,7 +222,7 @@ def test_integers_are_ids_too() -> None:
     assert some_jobs(3, job_id=[30, 10, 20])["job_id"].tolist() == [30, 10, 20]
 
 
-def test_a_whole_trace_comes_through_a_file_unchanged(tmp_path: Path) -> None:
+def test_a_full_trace_is_unchanged_by_writing_and_reading(tmp_path: Path) -> None:
     """120,000 jobs are more than the reader's chunk."""
     table = some_jobs(120_000)
     file = tmp_path / "jobs.csv"
@@ -238,7 +238,7 @@ def test_every_trace_is_a_module_and_the_generic_one_is_not_named() -> None:
     assert {"generic", "_table"}.isdisjoint(traces.names())
 
 
-def test_an_unknown_trace_is_answered_with_those_that_exist() -> None:
+def test_an_error_for_an_unknown_trace_lists_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"no trace 'filly' among .*philly.*did you mean 'philly'"):
         traces.load("filly", seed=0)
 

@@ -48,7 +48,7 @@ def test_a_seed_decides_the_table(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_table_is_a_good_one_and_says_how_it_was_made(name: str) -> None:
+def test_a_generated_table_is_valid_and_has_its_origin(name: str) -> None:
     table = workloads.load(name, seed=1, jobs=30)
     assert_frame_equal(traces.check(table), table)
     assert set(table.attrs["origin"]) == set(table.columns)
@@ -57,7 +57,7 @@ def test_a_table_is_a_good_one_and_says_how_it_was_made(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_filling_adds_what_lacks_and_leaves_the_rest(name: str) -> None:
+def test_filling_adds_missing_columns_only(name: str) -> None:
     table = workloads.load(name, seed=1, jobs=30)
     full = traces.fill(table, seed=1, largest_gpu_gib=32.0)
     assert_frame_equal(full[list(table.columns)], table)
@@ -67,7 +67,7 @@ def test_filling_adds_what_lacks_and_leaves_the_rest(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_invented_trace_reads_no_file(name: str) -> None:
+def test_a_generated_trace_reads_no_file(name: str) -> None:
     with pytest.raises(traces.TraceError, match="this trace is generated"):
         workloads.load(name, "jobs.csv", seed=0)
     with pytest.raises(ValueError, match="jobs 0: expected at least 1"):
@@ -109,7 +109,7 @@ def test_xonars_jobs_have_the_quantiles_of_the_profiles() -> None:
     assert found["memory_gib"].quantile(list(MEMORY)).tolist() == list(MEMORY.values())
 
 
-def test_duty_iteration_and_memory_are_tied_as_in_the_profiles() -> None:
+def test_duty_iteration_and_memory_correlate_as_in_the_profiles() -> None:
     """Spearman: large jobs have long iterations and leave their GPUs idle."""
     ranks = profiles("xonar_mix").corr(method="spearman")
     assert ranks.loc["duty", "memory_gib"] == pytest.approx(-0.58, abs=0.02)
@@ -210,7 +210,7 @@ def test_codas_cpu_jobs_have_the_load_asked_for(days: pd.DataFrame) -> None:
     assert not on_cpu[["num_gpus", "gpu_memory_gib", "active_ms", "input_core_s", "sync_gb"]].any(axis=None)
 
 
-def test_codas_jobs_come_all_day_from_twenty_users(days: pd.DataFrame) -> None:
+def test_codas_jobs_arrive_all_day_from_twenty_users(days: pd.DataFrame) -> None:
     assert days["submit_s"].between(0, 86_400).all()
     assert days["submit_s"].mean() == pytest.approx(43_200, rel=0.02)
     assert days["user"].nunique() == 20
@@ -303,7 +303,7 @@ def seconds(table: pd.DataFrame) -> np.ndarray:
     ("name", "memory_gib", "cores"),
     [("2x4", 16.0, 24), ("2x4-32gb", 32.0, 24), ("2x4-40c", 16.0, 40), ("2x4-24.5gb-20c", 24.5, 20)],
 )
-def test_a_name_tells_memory_and_cores(name: str, memory_gib: float, cores: int) -> None:
+def test_a_name_sets_memory_and_cores(name: str, memory_gib: float, cores: int) -> None:
     machines = cluster(name)
     assert machines.name == name
     assert machines.node_gpus == (4, 4)
@@ -311,7 +311,7 @@ def test_a_name_tells_memory_and_cores(name: str, memory_gib: float, cores: int)
     assert machines.node_cores == (cores,) * 2
 
 
-def test_a_name_tells_the_links_of_all_its_parts() -> None:
+def test_a_name_sets_the_links_of_all_its_parts() -> None:
     """Without a name the defaults hold; parts with different links cannot form a cluster."""
     fields = ("intra_gbs", "inter_gbs", "intra_ms", "inter_ms")
     linked, plain = cluster("2x4-k80-32gb-40c-pcie-ethernet"), cluster("2x4")
@@ -335,6 +335,6 @@ def test_a_name_tells_the_links_of_all_its_parts() -> None:
         ("1x8-7c", "node 0 has 7 cores for 8 GPUs: expected at least one each"),
     ],
 )
-def test_a_cluster_that_cannot_be_is_refused(name: str, words: str) -> None:
+def test_an_invalid_cluster_is_refused(name: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         cluster(name)

@@ -38,7 +38,7 @@ def window() -> Workload:
 
 
 @pytest.mark.parametrize("shift", dict.fromkeys((*SHIFTS, *TRAINING_SHIFTS, "true_run_times")))
-def test_a_shift_changes_what_it_says_and_nothing_else(shift: str, window: Workload) -> None:
+def test_a_shift_changes_only_its_columns_and_fields(shift: str, window: Workload) -> None:
     kind, _, strength = shift.partition("=")
     found = shifted(window, shift)
     changed = {column for column in window.table if not window.table[column].equals(found.table[column])}
@@ -68,7 +68,7 @@ def test_more_load_makes_jobs_wait(window: Workload) -> None:
     assert jct_s[None] < jct_s["load=2"]
 
 
-def test_estimates_err_anew_in_each_window() -> None:
+def test_errors_of_estimates_differ_by_window() -> None:
     found = windows(SMALL, "test", 2)
     errors = [
         shifted(load, "estimates=0.5").table["profiled_duration_s"] / load.table["profiled_duration_s"]
@@ -78,7 +78,7 @@ def test_estimates_err_anew_in_each_window() -> None:
     assert abs(np.corrcoef(np.log(errors))[0, 1]) < 0.5
 
 
-def test_shifted_arrivals_come_as_said(window: Workload) -> None:
+def test_shifted_arrivals_follow_the_strength(window: Workload) -> None:
     def gaps(load: Workload) -> np.ndarray:
         return np.diff(load.table["submit_s"].to_numpy())
 
@@ -104,7 +104,7 @@ def test_deadlines_move_with_arrivals(shift: str) -> None:
     assert slack_s(shifted(due, shift)) == pytest.approx(times * slack_s(due), rel=1e-6)
 
 
-def test_deadlines_move_with_arrivals_that_are_scaled() -> None:
+def test_deadlines_move_with_scaled_arrivals() -> None:
     scenario = replace(SMALL, jobs=60, deadline_slack=1.0, all_windows=True)
     plain, scaled = (windows(each, "test", 1)[0] for each in (scenario, replace(scenario, target_load=0.3)))
     assert np.ptp(scaled.table["submit_s"]) != pytest.approx(np.ptp(plain.table["submit_s"]), rel=0.1)
@@ -135,7 +135,7 @@ def test_shifts_are_left_out_where_they_would_change_nothing(window: Workload) -
         windows(replace(SMALL, physics="exclusive", shift="other_contention"), "train", 1)
 
 
-def test_true_run_times_are_what_is_estimated(window: Workload) -> None:
+def test_true_run_times_replace_estimates(window: Workload) -> None:
     """Estimates equal the durations of GPU jobs; without the shift their log errors exceed one half."""
     for load, most in ((shifted(window, "true_run_times"), 1e-6), (window, np.inf)):
         view = run(Rule(), load.episode()).view
@@ -146,7 +146,7 @@ def test_true_run_times_are_what_is_estimated(window: Workload) -> None:
 
 
 @pytest.mark.parametrize("shift", ["loads=2", "load", "load=-1", "load=much", "wider_nodes=2", ""])
-def test_what_is_no_shift_is_refused(shift: str) -> None:
+def test_an_invalid_shift_is_refused(shift: str) -> None:
     with pytest.raises(ChoiceError, match="load=NUMBER"):
         Scenario(shift=shift)
     with pytest.raises(ChoiceError, match="did you mean 'load'" if shift == "loads=2" else "shift"):

@@ -73,7 +73,7 @@ def test_every_episode_is_offered_the_same_load(name: str) -> None:
         assert load <= work / (gpus * table["submit_s"].max()) < 1.15 * load
 
 
-def test_jobs_come_in_runs_of_like_jobs(name: str) -> None:
+def test_jobs_arrive_in_runs_of_similar_jobs(name: str) -> None:
     table = training(name)
     alike = (
         table[["user", "model", "num_gpus", "asked"]].shift() == table[["user", "model", "num_gpus", "asked"]]
@@ -111,7 +111,7 @@ def test_many_jobs_can_share_and_many_cannot(name: str) -> None:
     assert np.mean(shares) == pytest.approx(0.44, abs=0.03)
 
 
-def test_users_ask_for_cores_whatever_they_train(name: str) -> None:
+def test_requested_cores_do_not_depend_on_the_model(name: str) -> None:
     table = training(name)
     assert table["asked"].quantile([0.25, 0.5, 0.75]).tolist() == [3, 4, 5]
     assert (table["asked"] > table["need"]).mean() == pytest.approx(0.76, abs=0.03)

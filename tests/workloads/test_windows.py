@@ -89,7 +89,7 @@ def test_a_window_is_consecutive_jobs_as_they_are(split: Split, month: Scenario)
         pd.testing.assert_frame_equal(window.table[logged.columns], logged, check_dtype=False)
 
 
-def test_windows_share_no_job_while_that_is_possible(month: Scenario) -> None:
+def test_windows_are_disjoint_while_that_is_possible(month: Scenario) -> None:
     found = names(windows(replace(month, all_windows=True), "train", 80))
     apart = sum(len(rows) for rows in found[:21])
     assert len({job for rows in found[:21] for job in rows}) == apart
@@ -180,7 +180,7 @@ def test_each_has_a_number_of_its_own(month: Scenario) -> None:
         assert [each.number for each in found] == sorted({each.number for each in found})
 
 
-def test_a_window_shows_as_its_split_and_number(month: Scenario) -> None:
+def test_a_window_prints_as_its_split_and_number(month: Scenario) -> None:
     (first,) = windows(replace(month, all_windows=True), "test", 1)
     assert str(first.window) == "test 0"
     assert set(first.results(run(Ranking("submit"), first.episode()))["window"]) == {0}
@@ -219,7 +219,7 @@ def test_a_list_spares_the_simulation_and_changes_nothing(
     assert names(listed) == names(simulated)
 
 
-def test_a_list_is_for_the_jobs_it_was_made_of(generated: Scenario, no_lists: Path) -> None:
+def test_a_list_of_windows_holds_only_for_its_jobs(generated: Scenario, no_lists: Path) -> None:
     write_list(generated, {"test": 2})
     assert set(listed_ratios(replace(generated, physics="none", placement="pooled"), "test")) == {0, 1}
     for change in (
@@ -251,7 +251,7 @@ def test_the_lists_we_keep_are_right(scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("scenario", KEPT, ids=lambda scenario: scenario.cluster)
-def test_the_lists_we_keep_are_of_the_jobs_that_are_drawn(scenario: Scenario) -> None:
+def test_listed_windows_are_those_that_are_drawn(scenario: Scenario) -> None:
     """For more windows than could be simulated here."""
     listed = pd.read_csv(chosen.list_file(scenario)).groupby("split")["mean_duration_s"]
     for split in SPLITS:
@@ -263,7 +263,7 @@ def test_the_lists_we_keep_are_of_the_jobs_that_are_drawn(scenario: Scenario) ->
 
 
 @pytest.mark.parametrize("rules", [{"physics": "all"}, {"physics": "none", "placement": "spread"}])
-def test_windows_are_accepted_under_the_same_rules_whatever_is_usual(
+def test_windows_are_accepted_under_the_same_rules_by_any_default(
     rules: dict[str, Any], generated: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = chosen.table_maker(generated, "test")(0)

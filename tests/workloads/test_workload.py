@@ -9,6 +9,7 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.jobs import jobs_array
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.workloads import FULL_TRACE, PARTS, Scenario, Workload, full_trace, windows
 from tests.cases import tiny
@@ -32,7 +33,7 @@ def load_of(work: Workload) -> float:
 # All of it.
 
 
-def test_the_whole_is_every_job_as_it_is(tmp_path: Path) -> None:
+def test_a_full_trace_has_every_job_unchanged(tmp_path: Path) -> None:
     table = tiny.jobs()
     work = made(tmp_path, table)
     assert_frame_equal(work.table[table.columns], table, check_dtype=False)
@@ -83,6 +84,14 @@ def test_each_window_has_the_load_asked_for(tmp_path: Path) -> None:
     assert [load_of(window) for window in windows(scenario, "train", 5)] == pytest.approx([0.8] * 5, rel=1e-6)
 
 
+def test_the_array_of_jobs_follows_scaled_arrivals(tmp_path: Path) -> None:
+    work = made(tmp_path, target_load=0.8, deadline_slack=1.0)
+    again = jobs_array(work.table, work.cluster, work.scenario.parts)
+    assert (work.jobs["submit_s"] == again["submit_s"]).all()
+    assert (work.jobs["deadline_s"] == again["deadline_s"]).all()
+    assert work.jobs["deadline_s"].all()
+
+
 def test_a_load_beyond_reach_is_refused(tmp_path: Path) -> None:
     """With simultaneous arrivals the load is the GPUs asked for over the GPUs of the cluster."""
     most = tiny.jobs()["num_gpus"].sum() / 16
@@ -124,7 +133,7 @@ def test_too_large_jobs_are_listed(tmp_path: Path) -> None:
     ]
 
 
-def test_a_job_for_too_many_cores_is_told_with_them(tmp_path: Path) -> None:
+def test_an_infeasible_job_is_listed_with_its_cores(tmp_path: Path) -> None:
     table = tiny.mixed(0)
     table.loc[4, "cpu_cores"] = 100
     with pytest.raises(ValueError, match=r"48 cores on a node(.|\n)*job j4 \(row 5\): 100 cores, no GPU"):
@@ -145,7 +154,7 @@ def test_too_large_jobs_are_dropped_and_counted(tmp_path: Path) -> None:
     assert len(work.results(run(FIFO, work.episode()))) == len(kept)
 
 
-def test_the_load_is_that_of_the_jobs_that_are_kept(tmp_path: Path) -> None:
+def test_the_load_is_that_of_the_remaining_jobs(tmp_path: Path) -> None:
     work = made(tmp_path, with_giants(), drop_too_large=True, target_load=1.0)
     assert load_of(work) == pytest.approx(1.0, rel=1e-6)
     assert "jobs larger than the cluster dropped: 2" in work.table.attrs["notes"]
@@ -161,7 +170,7 @@ def test_without_memory_only_gpus_count(tmp_path: Path) -> None:
         made(tmp_path, with_giants(), physics="preemption")
 
 
-def test_a_pool_holds_what_no_nodes_could(tmp_path: Path) -> None:
+def test_a_gang_larger_than_a_node_fits_in_nodes_and_in_a_pool(tmp_path: Path) -> None:
     """A gang of nine GPUs fits a pool of eighteen, and nine nodes of two as well."""
     table = tiny.jobs(1).assign(num_gpus=9, cpu_cores=9)
     for placement in ("best_fit", "pooled"):
@@ -227,7 +236,7 @@ def test_start_ups_are_taken_out_of_a_logs_run_times(tmp_path: Path) -> None:
         ({"trace": "phily"}, "no trace 'phily' among .*; did you mean 'philly'"),
     ],
 )
-def test_what_does_not_exist_is_answered_with_what_does(
+def test_an_error_for_an_unknown_name_lists_the_known_ones(
     fields: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match=words):
