@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_cluster_gym.baselines._tuned import (
     CONSTANTS,
-    TAUGHT,
     TOGETHER,
+    WITH_HISTORY,
     Tuned,
     best_constants,
     constants,
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONSTANTS",
-    "TAUGHT",
     "TOGETHER",
+    "WITH_HISTORY",
     "Tuned",
     "best_constants",
     "constants",

@@ -127,7 +127,7 @@ def rule_of(
         if average is None:
             raise ValueError(f"{held}: it is not known what the agent does on average")
         return average
-    return Rule(**(baselines.constants(workload, taught=taught).settings if constants else {}))
+    return Rule(**(baselines.constants(workload, with_history=taught).settings if constants else {}))
 
 
 def main(args: Sequence[str] | None = None) -> None:
