@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_cluster_gym.agents.training import MOVES, STEER
+from gpu_cluster_gym.agents.training import MovesTraining, SteerTraining
 from gpu_cluster_gym.evaluate import Evaluation
 from gpu_cluster_gym.evaluation import run_folder
 from gpu_cluster_gym.train_agent import Run, read_choices
@@ -26,16 +26,18 @@ def test_a_workload_that_a_flag_names_takes_the_place_of_a_runs_scenario(
     found = again(folder, "--workload", "busy", "--jobs", "9")
     assert found.scenario == replace(named("busy"), seed=5, jobs=9)
     assert found.seeds == 7
-    assert "--workload busy takes the place of the scenario in" in capsys.readouterr().err
+    assert "--workload busy replaces the scenario of" in capsys.readouterr().err
     assert again(folder, "--workload", "philly").scenario == ran.scenario
     assert capsys.readouterr().err == ""
 
 
 def test_an_action_that_a_flag_names_takes_the_place_of_how_a_run_learned(tmp_path: Path) -> None:
-    ran = Run(training=replace(STEER, steps=48, learning_seed=3), scenario=named("busy"), test_windows=3)
+    ran = Run(
+        training=SteerTraining(total_timesteps=48, learning_seed=3), scenario=named("busy"), test_windows=3
+    )
     folder = run_folder.open_run_folder("test", ran, tmp_path / "out")
-    found = again(folder, "--action", "moves", "--batch", "9")
-    assert found.training == replace(MOVES, learning_seed=3, batch=9)
+    found = again(folder, "--action", "moves", "--batch-size", "9")
+    assert found.training == MovesTraining(learning_seed=3, batch_size=9)
     assert (found.scenario, found.test_windows) == (ran.scenario, 3)
     assert again(folder, "--action", "steer").training == ran.training
 

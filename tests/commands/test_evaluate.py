@@ -15,7 +15,8 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.checkpoint import Agent
 from gpu_cluster_gym.evaluate import Evaluation, chosen, main, read_choices
-from gpu_cluster_gym.evaluation import choices, results
+from gpu_cluster_gym.evaluation import results
+from gpu_cluster_gym.simulator.choice import flag, names
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.results import COLUMNS
@@ -284,24 +285,24 @@ def test_help_lists_every_flag_once_and_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-2:] == ["code 0", "set()"]
     listed = re.findall(r"^│ (--[\w-]+)", done.stdout, re.MULTILINE)
-    wanted = [flag for flag in choices.flag_names(Evaluation) if not flag.startswith("--no-")]
+    wanted = [flag(name) for name in names(Evaluation)]
     assert sorted(listed) == sorted(wanted)
 
 
 @pytest.mark.parametrize(
-    "names",
+    "policies",
     [("fifo", "srtf", "xion"), pytest.param(tuple(baselines.names()), marks=pytest.mark.slow(reason="many"))],
     ids=len,
 )
 def test_real_philly_jobs(
-    names: tuple[str, ...], command: Command, shared_data: Path, tmp_path: Path
+    policies: tuple[str, ...], command: Command, shared_data: Path, tmp_path: Path
 ) -> None:
     file = shared_data / "philly" / "philly_jobs_first75.csv.gz"
     few = ("--cluster", "4x8", "--jobs", 64, "--windows", 1)
-    code, out, _ = command("--policy", *names, "--trace-file", file, *few, "--out", tmp_path / "out")
+    code, out, _ = command("--policy", *policies, "--trace-file", file, *few, "--out", tmp_path / "out")
     assert code == 0
     assert "Measured: submit_s, num_gpus, duration_s." in out
-    for name in names:
+    for name in policies:
         assert len(jobs_of(tmp_path / "out", name)) == 64
 
 
@@ -319,7 +320,7 @@ def test_an_unknown_workload_is_answered_with_those_that_exist(capsys: pytest.Ca
 
 def test_of_a_training_run_the_scenario_is_taken(tmp_path: Path) -> None:
     file = tmp_path / "choices.json"
-    file.write_text('{"scenario": {"cluster": "2x8"}, "training": {"steps": 5}, "test_windows": 3}')
+    file.write_text('{"scenario": {"cluster": "2x8"}, "training": {"total_timesteps": 5}, "test_windows": 3}')
     assert read_choices(["--policy", "fifo", "--config", str(tmp_path)]).scenario.cluster == "2x8"
 
 

@@ -51,7 +51,7 @@ HOME = {
     "gymnasium": ("envs/", "agents/"),
     "matplotlib": ("evaluation/plot/", "experiments/", "envs/render.py"),
     "rich": ("evaluation/", "experiments/", *(f"{command}.py" for command in COMMANDS)),
-    "tyro": ("evaluation/help.py",),
+    "tyro": ("evaluation/choices.py",),
 }
 WITHOUT_PANDAS = ("simulator/kernel/", "simulator/view.py", "simulator/episode.py")
 TESTING = {"tests", "benchmarks", "conftest", "pytest", "hypothesis"}
