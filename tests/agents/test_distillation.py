@@ -10,10 +10,10 @@ from gymnasium.spaces import Box
 from stable_baselines3.common.logger import configure
 
 from gpu_cluster_gym import baselines
-from gpu_cluster_gym.agents.distillation import Distilled
 from gpu_cluster_gym.agents.learn import learner_of
 from gpu_cluster_gym.agents.steer import SteerLearner
-from gpu_cluster_gym.agents.training import STEER
+from gpu_cluster_gym.agents.training import SteerTraining
+from gpu_cluster_gym.agents.warm_start import Distilled
 from gpu_cluster_gym.simulator.rule import Rule
 from gpu_cluster_gym.simulator.steered import Offsets
 from gpu_cluster_gym.workloads import named
@@ -22,8 +22,8 @@ from tests.cases.plain_vec_env import PlainVecEnv
 
 OFFSETS = np.array([[0.5, -0.25], [0.5, -0.25], [-0.75, 0.0], [-0.75, 0.0]])
 WEIGHTS = ("price", "harm")
-FEW = replace(
-    STEER, algorithm="distillation", weights=WEIGHTS, environments=5, windows=2, also=("xonar_memory",)
+FEW = SteerTraining(
+    algorithm="distillation", weights=WEIGHTS, num_envs=5, windows=2, extra_workloads=("xonar_memory",)
 )
 
 
@@ -101,6 +101,6 @@ def test_where_no_constants_were_searched_the_rule_as_it_is_teaches(tmp_path: Pa
 
 
 def test_without_any_teacher_it_is_refused(tmp_path: Path) -> None:
-    learner = learner_of(crowded(tmp_path), replace(FEW, also=()))
-    with pytest.raises(ValueError, match="algorithm distillation: no constants were searched for own"):
+    learner = learner_of(crowded(tmp_path), replace(FEW, extra_workloads=()))
+    with pytest.raises(ValueError, match="--algorithm distillation requires constants: none exist for own"):
         learner.model()

@@ -13,32 +13,30 @@ import torch
 
 from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.callbacks import Validated, Validator
-from gpu_cluster_gym.agents.checkpoint import Agent
-from gpu_cluster_gym.agents.learn import learn, learner_of
-from gpu_cluster_gym.agents.learned import policy_of
-from gpu_cluster_gym.agents.move_network import OWN, Listed, MoveNetwork, flat
-from gpu_cluster_gym.agents.moves import MovesLearner, play
-from gpu_cluster_gym.agents.student import MARGINS, Student
-from gpu_cluster_gym.agents.training import MOVE_KINDS, MOVES, STEER, Training
+from gpu_cluster_gym.agents.checkpoint import Agent, policy_of
+from gpu_cluster_gym.agents.learn import learn
+from gpu_cluster_gym.agents.moves import MARGINS, MovesLearner, Student, play
+from gpu_cluster_gym.agents.networks import OWN, Listed, MoveNetwork, flat
+from gpu_cluster_gym.agents.training import MOVE_KINDS, MovesTraining, SteerTraining, Training
 from gpu_cluster_gym.agents.vec_env import batch
 from gpu_cluster_gym.envs.rule_batch import RuleVectorEnv
+from gpu_cluster_gym.simulator.choice import ChoiceError
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.moves.move_list import DIVIDE, FEATURES, KINDS
 from gpu_cluster_gym.simulator.rule import Rule
 from gpu_cluster_gym.workloads import named, windows
 
-FEW = replace(
-    MOVES,
-    steps=96,
+FEW = MovesTraining(
+    total_timesteps=96,
     windows=3,
     validation_windows=2,
     validate_every=48,
-    environments=3,
-    rollout_steps=16,
-    batch=16,
-    epochs=4,
+    num_envs=3,
+    n_steps=16,
+    batch_size=16,
+    n_epochs=4,
     hidden=8,
-    base_scale=2.0,
+    base_logit_scale=2.0,
 )
 SCENARIO = replace(named("mixed"), jobs=30, all_windows=True)
 
@@ -72,7 +70,7 @@ def some_lists(count: int = 40) -> torch.Tensor:
 def student(**choices: Any) -> Student:
     model: Any = MovesLearner(SCENARIO, replace(FEW, learning_seed=0, **choices)).model()
     assert isinstance(model, Student)
-    model._setup_learn(FEW.steps)
+    model._setup_learn(FEW.total_timesteps)
     return model
 
 
@@ -104,13 +102,13 @@ def test_in_the_place_of_the_rules_own_choice_only_moves_of_some_kinds_are_chose
     def chosen_instead(instead: tuple[str, ...]) -> set[str]:
         found, lists = set[str](), torch.arange(len(vectors))
         for seed in range(3):
-            network = network_of(30.0, replace(FEW, instead=instead), seed)
+            network = network_of(30.0, replace(FEW, allowed_moves=instead), seed)
             chosen = network.choose(vectors, torch.Generator().manual_seed(0) if sampled else None)
             kinds = seen.kinds[lists, chosen].argmax(1)
             found |= {KINDS[kind] for kind in kinds[~seen.own[lists, chosen]]}
         return found
 
-    assert {"start", "move"} <= chosen_instead(FEW.instead) <= {"start", "displace", "move"}
+    assert {"start", "move"} <= chosen_instead(FEW.allowed_moves) <= {"start", "displace", "move"}
     assert chosen_instead(("move",)) == {"move"}
     assert chosen_instead(MOVE_KINDS) & {"wait", "wait_a_minute", "pause"}
     assert chosen_instead(()) == set()
@@ -151,7 +149,7 @@ def test_an_agent_of_before_makes_moves_of_all_kinds(tmp_path: Path) -> None:
     """It says nothing of them."""
     checkpoint.save(tmp_path, Agent(network_of(3.0), FEW, SCENARIO))
     choices = json.loads((tmp_path / "agent.json").read_text())
-    assert choices["training"].pop("instead") == list(FEW.instead)
+    assert choices["training"].pop("instead") == list(FEW.allowed_moves)
     (tmp_path / "agent.json").write_text(json.dumps(choices))
     network: Any = checkpoint.load(tmp_path).network
     seen = Listed.of(some_lists())
@@ -253,24 +251,24 @@ def test_a_student_learns_nothing_of_moves_that_it_may_not_make() -> None:
     [
         {},
         {"algorithm": "ppo", "reward": "rollout_advantage"},
-        {"algorithm": "ppo", "reward": "jct", "discount": 0.97},
+        {"algorithm": "ppo", "reward": "jct", "gamma": 0.97},
     ],
     ids=["student", "ppo", "ppo_jct"],
 )
 def test_an_agent_is_learned_and_kept(how: dict[str, Any], tmp_path: Path) -> None:
     seen: list[Validated] = []
-    training = replace(FEW, learning_rate=0.02, base_scale=0.2, **how)
+    training = replace(FEW, learning_rate=0.02, base_logit_scale=0.2, **how)
     best = learn(SCENARIO, training, tmp_path / "first", validated=seen.append)
     assert seen[0].greedy.ratio == pytest.approx(1.0)
-    assert seen[0].greedy.numbers["agreement_with_start"] == 1.0
+    assert seen[0].greedy.metrics["agreement_with_start"] == 1.0
     last: Any = checkpoint.load(max((tmp_path / "first" / "checkpoints").iterdir())).network
     assert last.score.weight.abs().max() > 0.01
     again = learn(SCENARIO, training, tmp_path / "again")
     assert (best / "weights.safetensors").read_bytes() == (again / "weights.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize(("action", "algorithm"), [("moves", "distillation"), ("steer", "student")])
-def test_what_an_action_is_not_learned_by_is_refused(action: str, algorithm: Any) -> None:
-    training = {"moves": MOVES, "steer": STEER}[action]
-    with pytest.raises(ValueError, match=f"algorithm {algorithm}: {action} is learned by"):
-        learner_of(SCENARIO, replace(training, algorithm=algorithm))
+def test_each_action_kind_has_its_algorithms() -> None:
+    with pytest.raises(ChoiceError, match="algorithm 'distillation': expected student, ppo"):
+        MovesTraining(algorithm="distillation")  # type: ignore[arg-type]
+    with pytest.raises(ChoiceError, match="algorithm 'student': expected ppo, distillation"):
+        SteerTraining(algorithm="student")  # type: ignore[arg-type]

@@ -14,8 +14,8 @@ from stable_baselines3.common.logger import configure
 from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.callbacks import Validated
 from gpu_cluster_gym.agents.learn import learn, learner_of
-from gpu_cluster_gym.agents.search import ENDLESS, TOGETHER, SearchFirst, side_by_side
-from gpu_cluster_gym.agents.training import CONSTANTS, MOVES, PICK, STEER
+from gpu_cluster_gym.agents.training import CONSTANTS, MovesTraining, PickTraining, SteerTraining
+from gpu_cluster_gym.agents.warm_start import STALLED, TOGETHER, SearchFirst, side_by_side
 from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import crowded
 from tests.cases.plain_vec_env import PlainVecEnv
@@ -132,7 +132,7 @@ def test_every_candidate_plays_as_often_on_each_workload(
     scenario: Scenario, environments: int, together: int
 ) -> None:
     """Of two workloads each has half of the environments, or one more, whatever the numbers of their windows."""
-    learner: Any = learner_of(scenario, replace(FEW, environments=environments, also=("xonar_mix",)))
+    learner: Any = learner_of(scenario, replace(FEW, num_envs=environments, extra_workloads=("xonar_mix",)))
     assert side_by_side(learner.environments()) == together
 
 
@@ -142,7 +142,7 @@ def test_a_window_that_never_ends_counts_as_the_worst() -> None:
     offsets = np.full((envs.num_envs, 2), 3.0)  # in scales: an action of 1
     returns = model._play(envs, model._init_callback(noted), numbers, offsets)
     assert returns is not None
-    assert returns.tolist() == [ENDLESS] * envs.num_envs
+    assert returns.tolist() == [STALLED] * envs.num_envs
 
 
 def test_ppo_goes_on_from_the_best_constants() -> None:
@@ -162,17 +162,16 @@ def test_the_learning_rate_falls_over_the_steps_of_ppo_alone() -> None:
     assert noted.left[5:] == pytest.approx([0.75, 0.5, 0.25])
 
 
-FEW = replace(
-    STEER,
-    steps=400,
+FEW = SteerTraining(
+    total_timesteps=400,
     search=0.5,
     windows=3,
     validation_windows=2,
     validate_every=80,
-    environments=8,
-    rollout_steps=4,
-    batch=16,
-    decisions=4,
+    num_envs=8,
+    n_steps=4,
+    batch_size=16,
+    decisions_per_window=4,
 )
 
 
@@ -201,20 +200,20 @@ def test_a_search_alone_leaves_constants(scenario: Scenario, tmp_path: Path) -> 
         answers = network(loads).numpy()
     assert (answers == answers[0]).all()
     assert np.abs(answers).max() > 0
-    spread = [value for name, value in seen[-1].greedy.numbers.items() if name.startswith("spread_")]
+    spread = [value for name, value in seen[-1].greedy.metrics.items() if name.startswith("spread_")]
     assert spread
     assert max(spread) == 0
 
 
 @pytest.mark.parametrize(
     "choices",
-    [{"search": 0.0}, {"begin": "runs/an-agent"}],
+    [{"search": 0.0}, {"init_from": "runs/an-agent"}],
     ids=["no share", "a network that has learned"],
 )
 def test_what_begins_without_a_search(choices: dict[str, Any]) -> None:
-    assert replace(STEER, **choices).first_phase == 0
-    assert PICK.first_phase == MOVES.first_phase == 0
-    assert replace(STEER, begin=CONSTANTS).first_phase == STEER.first_phase == 61_440
+    assert SteerTraining(**choices).first_phase == 0
+    assert PickTraining().first_phase == MovesTraining().first_phase == 0
+    assert SteerTraining(init_from=CONSTANTS).first_phase == SteerTraining().first_phase == 61_440
 
 
 def test_without_a_search_it_is_ppo_as_it_is(scenario: Scenario) -> None:

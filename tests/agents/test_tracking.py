@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gpu_cluster_gym.agents.callbacks import Tracker
 from gpu_cluster_gym.agents.learn import learn
-from gpu_cluster_gym.agents.tracking import Tracker
 from gpu_cluster_gym.train_agent import main
 from tests.cases.crowd import TINY, crowded
 
-FEW = replace(TINY, steps=32, environments=4, rollout_steps=4, batch=16, validate_every=16)
+FEW = replace(TINY, total_timesteps=32, num_envs=4, n_steps=4, batch_size=16, validate_every=16)
 STEPS = [0, 16, 32]  # of validations
 
 
@@ -129,7 +129,7 @@ def test_what_tensorboard_gets_goes_there(
     learn(crowded(tmp_path), FEW, tmp_path / "mine", track=tracker)
     assert (fake.opened, fake.open) == (["mine"], False)
     assert set(fake.choices) == {"training", "scenario"}
-    assert fake.choices["training"]["steps"] == 32
+    assert fake.choices["training"]["total_timesteps"] == 32
     agent = [(step, numbers["jct/agent"]) for step, numbers in fake.numbers if "jct/agent" in numbers]
     curve = pd.read_csv(tmp_path / "mine" / "validation.csv")
     assert agent == list(zip(curve["step"], curve["greedy_ratio_to_start"], strict=True))

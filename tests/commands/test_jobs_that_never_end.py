@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from gpu_cluster_gym.agents.callbacks import Validated
-from gpu_cluster_gym.agents.training import STEER
+from gpu_cluster_gym.agents.training import SteerTraining
 from gpu_cluster_gym.agents.validation import NEVER, Score
 from gpu_cluster_gym.baselines import load
-from gpu_cluster_gym.envs.agent_policy import ENDLESS
+from gpu_cluster_gym.envs.agent_policy import STALLED
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.policy import Action, Policy
 from gpu_cluster_gym.simulator.view import View
@@ -28,7 +28,7 @@ def stuck(view: View) -> Action:
 
 def endless(view: View) -> Action:
     """Be an agent under which they do not."""
-    raise StalledEpisodeError(ENDLESS)
+    raise StalledEpisodeError(STALLED)
 
 
 def faulty(view: View) -> Action:
@@ -37,7 +37,7 @@ def faulty(view: View) -> Action:
 
 @pytest.fixture
 def wanted(tmp_path: Path) -> Run:
-    return Run(crowded(tmp_path), STEER, test_windows=2, processes=1)
+    return Run(crowded(tmp_path), SteerTraining(), test_windows=2, processes=1)
 
 
 def policies(**others: Policy) -> dict[str, Policy | type]:
@@ -48,7 +48,7 @@ def policies(**others: Policy) -> dict[str, Policy | type]:
 
 @pytest.mark.parametrize(
     ("name", "policy", "why", "reference"),
-    [("fifo", stuck, WHY, "start"), ("agent", endless, ENDLESS, "start"), ("start", stuck, WHY, "agent")],
+    [("fifo", stuck, WHY, "start"), ("agent", endless, STALLED, "start"), ("start", stuck, WHY, "agent")],
 )
 def test_the_others_have_their_table(
     name: str,

@@ -1,4 +1,4 @@
-"""Agents of runs are judged on what they learned on, and of runs that hold several, or are not whole, that is said."""
+"""Agents of runs are judged on their training scenario; runs of several agents or unfinished ones are reported."""
 
 import json
 import shutil
@@ -9,11 +9,11 @@ import pytest
 
 from gpu_cluster_gym import evaluate, train_agent
 from gpu_cluster_gym.agents import checkpoint, pretrained
-from gpu_cluster_gym.agents import named as policies
-from gpu_cluster_gym.agents.learn import learner_of
+from gpu_cluster_gym.agents import resolve as policies
 from gpu_cluster_gym.agents.protocol import all_candidates
-from gpu_cluster_gym.agents.training import STEER
+from gpu_cluster_gym.agents.training import SteerTraining
 from gpu_cluster_gym.evaluation import choices, run_folder
+from gpu_cluster_gym.simulator.choice import ChoiceError
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.workloads import Scenario, named
 from tests.cases.crowd import crowd
@@ -22,8 +22,8 @@ MIXED = pretrained.shipped_for("mixed").folder
 SEVERAL = pretrained.shipped_for(None).folder
 FEW = (
     *("--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "2", "--validation-windows", "2"),
-    *("--test-windows", "2", "--steps", "24", "--validate-every", "24", "--environments", "4"),
-    *("--rollout-steps", "6", "--batch", "24", "--physics", "exclusive", "--processes", "1"),
+    *("--test-windows", "2", "--total-timesteps", "24", "--validate-every", "24", "--num-envs", "4"),
+    *("--n-steps", "6", "--batch-size", "24", "--physics", "exclusive", "--processes", "1"),
 )
 
 
@@ -70,7 +70,7 @@ def test_who_learned_on_several_workloads_is_said_to_be_judged_on_the_first(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     judged_on(str(SEVERAL))
-    assert "learned on 12 workloads and is judged on the first" in capsys.readouterr().out
+    assert "trained on 12 workloads; windows are of the first" in capsys.readouterr().out
     judged_on(str(SEVERAL), "--workload", "busy")
     assert capsys.readouterr().out == ""
 
@@ -78,7 +78,7 @@ def test_who_learned_on_several_workloads_is_said_to_be_judged_on_the_first(
 def test_the_same_agent_is_no_second_seed_however_it_is_written(five: Path) -> None:
     assert len(all_candidates([str(five)])) == 2
     for again in (f"{five}/", five / "seed-1" / "best", five / ".." / "five" / "seed-0"):
-        with pytest.raises(ValueError, match="one seed and not two"):
+        with pytest.raises(ValueError, match="names an agent twice"):
             all_candidates([str(five), str(again)])
 
 
@@ -90,14 +90,13 @@ def test_of_a_run_that_has_not_finished_that_is_said(five: Path, part: str) -> N
 
 
 def test_a_run_of_several_agents_is_no_agent(five: Path) -> None:
-    with pytest.raises(ValueError, match="holds several agents, seed-0, seed-1: name one"):
+    with pytest.raises(ValueError, match="has several agents: name one of its folders seed-0, seed-1"):
         policies.load(str(five), named("mixed"))
 
 
-def test_what_is_taught_begins_at_no_agent() -> None:
-    taught = replace(STEER, algorithm="distillation", begin=str(MIXED))
-    with pytest.raises(ValueError, match="what distillation teaches begins at union"):
-        learner_of(named("mixed"), taught)
+def test_distillation_takes_no_initial_agent() -> None:
+    with pytest.raises(ChoiceError, match="expected union or constants with --algorithm distillation"):
+        SteerTraining(algorithm="distillation", init_from=str(MIXED))
 
 
 @pytest.mark.parametrize("left", ["", "seed-0/checkpoints", "fifo", "seed-0"])
@@ -113,7 +112,7 @@ def test_the_folder_of_a_failed_run_is_free_again_unless_something_is_left_in_it
         return
     (folder / left).mkdir(parents=True)
     with pytest.raises(
-        ValueError, match=rf"a run that failed has left, such as {left.split('/')[0]}: remove"
+        ValueError, match=rf"is not empty \({left.split('/')[0]} ... of a failed run\): remove it"
     ):
         run_folder.open_run_folder("test", Scenario(), folder)
     assert (folder / run_folder.CHOICES).exists()
@@ -129,14 +128,14 @@ def test_jobs_that_never_end_are_told_in_a_sentence(
     out = tmp_path / "run"
     file = crowd(tmp_path / "jobs.csv")
     assert train_agent.main(["--trace-file", file, *FEW, "--out", str(out)]) == 2
-    assert f"job 7 has failed 1,000 times; what was learned so far is in {out}" in capsys.readouterr().err
+    assert f"job 7 has failed 1,000 times; the agents so far are in {out}" in capsys.readouterr().err
     assert json.loads((out / run_folder.STATUS).read_text())["status"] == "failed"
 
 
 def test_a_scenario_with_the_name_of_another_that_is_learned_on_keeps_its_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`--workload xonar_mix --jobs 9 --also xonar_mix`: both are learned on, and both are told of."""
+    """`--workload xonar_mix --jobs 9 --extra-workloads xonar_mix`: both are learned on, and both are told of."""
     tables: list[str] = []
 
     def scored(wanted: train_agent.Run, policies: object, count: int, folder: Path) -> dict[str, object]:
@@ -145,9 +144,9 @@ def test_a_scenario_with_the_name_of_another_that_is_learned_on_keeps_its_table(
 
     monkeypatch.setattr(train_agent, "score_on", scored)
     monkeypatch.setattr("gpu_cluster_gym.agents.table.in_table", lambda *what: {})
-    monkeypatch.setattr("gpu_cluster_gym.agents.table.verdicts", lambda *what: [])
+    monkeypatch.setattr("gpu_cluster_gym.agents.table.verdicts", lambda *what: [""])
     own = replace(named("xonar_mix"), jobs=9)
-    training = replace(STEER, also=("xonar_mix",))
+    training = SteerTraining(extra_workloads=("xonar_mix",))
     wanted = train_agent.Run(own, training, workload="xonar_mix")
     with pytest.raises((KeyError, IndexError)):  # there is no agent to name in the end
         train_agent.score(wanted, [], tmp_path)

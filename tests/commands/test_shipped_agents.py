@@ -28,8 +28,8 @@ from tests.cases.crowd import TINY, crowd, opinionated
 SHIPPED = pretrained.shipped()
 FEW = (
     *("--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "2", "--validation-windows", "2"),
-    *("--test-windows", "2", "--steps", "48", "--validate-every", "24", "--environments", "4"),
-    *("--rollout-steps", "6", "--batch", "24", "--physics", "exclusive", "--seeds", "2"),
+    *("--test-windows", "2", "--total-timesteps", "48", "--validate-every", "24", "--num-envs", "4"),
+    *("--n-steps", "6", "--batch-size", "24", "--physics", "exclusive", "--seeds", "2"),
     *("--processes", "1"),
 )
 
@@ -75,7 +75,7 @@ def test_a_students_card_tells_which_moves_it_may_make(
     monkeypatch.setattr("gpu_cluster_gym.agents.callbacks.show_image", lambda *drawn: None)
     for module in (pretrained, ship):
         monkeypatch.setattr(module, "SHIPPED", tmp_path / "shipped")
-    student = ("--action", "moves", "--instead", "start", "move", "--out", str(tmp_path / "run"))
+    student = ("--action", "moves", "--allowed-moves", "start", "move", "--out", str(tmp_path / "run"))
     assert train(["--trace-file", crowd(tmp_path / "jobs.csv"), *FEW, *student]) == 0
     ship.main([str(tmp_path / "run"), "--name", "all"])
     card = (tmp_path / "shipped" / "all" / pretrained.CARD).read_text(encoding="utf-8")
@@ -123,7 +123,7 @@ def test_what_is_shipped_can_be_read_and_is_told_of(name: str) -> None:
     assert isinstance(load_policy(found.folder), kind)
     card = (found.folder / pretrained.CARD).read_text(encoding="utf-8")
     assert "commit" in card
-    levers = agent.training.instead if agent.training.action == "moves" else agent.training.weights
+    levers = agent.training.allowed_moves if agent.training.action == "moves" else agent.training.weights
     assert levers
     assert all(f"`{lever}`" in card for lever in levers)
 
