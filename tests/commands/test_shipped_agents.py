@@ -14,7 +14,7 @@ from benchmarks.look_ahead import play, rule_of, told
 from gpu_cluster_gym import baselines, evaluate
 from gpu_cluster_gym.agents import checkpoint, load_policy, pretrained
 from gpu_cluster_gym.agents.checkpoint import Agent
-from gpu_cluster_gym.agents.protocol import Candidate, learned_on
+from gpu_cluster_gym.agents.protocol import Candidate, trained_on
 from gpu_cluster_gym.baselines import load
 from gpu_cluster_gym.envs.agent_policy import MovesAgent
 from gpu_cluster_gym.evaluation import choices, protocol
@@ -59,19 +59,19 @@ def test_the_best_on_validation_windows_is_shipped_with_its_card(run: Path, ship
     seeds = ship.seeds_of(run)
     best = min(seeds, key=lambda seed: seed.validation)
     assert checkpoint.load(shipped).training == checkpoint.load(best.folder / "best").training
-    assert f"{best.validation:.4f} (this one)" in card
+    assert f"{best.validation:.4f} (this agent)" in card
     for seed in seeds:
         assert f"{seed.validation:.4f}" in card
     assert "## On 2 test windows of `own`" in card
     rows = re.findall(r"^\| (.+) \| \d\.\d{3} \| \d\.\d{3}-\d\.\d{3} \| [012] \|$", card, re.MULTILINE)
-    assert {"its own mean action, held", "where it began (`union`)", "`fifo`", "`xion`"} <= set(rows)
+    assert {"its constant-action policy", "`union`, its initial policy", "`fifo`", "`xion`"} <= set(rows)
     assert "--config agents/shipped/all/choices.json" in card
 
 
 def test_a_students_card_tells_which_moves_it_may_make(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has no mean action that could be held."""
+    """It has no constant-action policy."""
     monkeypatch.setattr("gpu_cluster_gym.agents.callbacks.show_image", lambda *drawn: None)
     for module in (pretrained, ship):
         monkeypatch.setattr(module, "SHIPPED", tmp_path / "shipped")
@@ -80,10 +80,10 @@ def test_a_students_card_tells_which_moves_it_may_make(
     ship.main([str(tmp_path / "run"), "--name", "all"])
     card = (tmp_path / "shipped" / "all" / pretrained.CARD).read_text(encoding="utf-8")
     assert "\nA student of look-ahead on the rule `union`: " in card
-    assert "in the place of the rule's own move it may make `start`, `move`." in card
-    assert "It chooses among some moves" in card
-    assert "held" not in card
-    assert "Weights steered" not in card
+    assert "Moves that may replace the rule's own: `start`, `move`." in card
+    assert "It chooses among the moves of a list" in card
+    assert "constant-action" not in card
+    assert "Weights:" not in card
 
 
 def test_what_has_no_card_replaces_no_shipped_agent(
@@ -96,7 +96,7 @@ def test_what_has_no_card_replaces_no_shipped_agent(
         checkpoint.save(seed.folder / "best", Agent(opinionated(), TINY, Scenario()))
     with pytest.raises(SystemExit):
         ship.main([str(tmp_path / "picks"), "--name", "all"])
-    assert "agents that steer and for students" in capsys.readouterr().err
+    assert "steering agents and students of look-ahead only" in capsys.readouterr().err
     assert {each.name: each.read_bytes() for each in shipped.iterdir()} == before
 
 
@@ -106,11 +106,11 @@ def test_policy_ppo_is_the_agent_shipped_for_the_workload_or_for_all(
     few = ("--workload", "quick", "--jobs", "30", "--windows", "2", "--all-windows")
     assert evaluate.main(["--policy", "ppo", *few, "--out", str(tmp_path / "other")]) == 0
     out = capsys.readouterr().out
-    assert "ppo: the agent trained on several workloads" in out
+    assert "ppo: the general agent, since quick has none of its own" in out
     assert re.search(r"^ppo +[\d,]+ ", out, re.MULTILINE)
     shipped.rename(shipped.with_name("quick"))
     assert pretrained.shipped_for("quick").folder.name == "quick"
-    with pytest.raises(ValueError, match="no agent comes with the project for mixed"):
+    with pytest.raises(ValueError, match="no pretrained agent for mixed"):
         pretrained.shipped_for("mixed")
 
 
@@ -135,14 +135,14 @@ def test_the_agents_of_a_run_are_judged(
     flags = ["--windows", "2", "--out", str(tmp_path / "judged"), "--policy", "srsf"]
     assert evaluate.main(["--protocol", str(run), *flags]) == 0
     out = capsys.readouterr().out
-    rows = re.findall(r"^(.+?) +\d\.\d{3}  ?\d+\.\d{3}-\d\.\d{3} ", out, re.MULTILINE)
-    assert {"its mean action, held", "fifo", "union", "srtf_oracle", "union_oracle", "srsf"} <= set(rows)
+    notes = (tmp_path / "judged" / "notes.txt").read_text(encoding="utf-8")
+    rows = re.findall(r"^(.+?) +\d\.\d{3} +\d+\.\d{3}-\d\.\d{3} ", out, re.MULTILINE)
+    assert {"constant_action", "fifo", "union", "srtf_oracle", "union_oracle", "srsf"} <= set(rows)
     assert "xonar" not in rows  # nobody shares under --physics exclusive
-    assert "Mean JCT of 2 agents / that of each on 2 test windows" in out
-    assert re.search(r"^load x 1\.25 +\d\.\d{3} \(\d\.\d{3}-\d\.\d{3}\) ", out, re.MULTILINE)
-    assert out.count("Over fewer than 20 windows an interval is too narrow.") == 2
-    printed = out.partition("Mean JCT of")[2].partition("Run folder")[0]
-    assert max(len(line) for line in printed.splitlines()) <= 100
+    assert "mean JCT of 2 agents / that of the policy on 2 test windows" in " ".join(out.split())
+    assert re.search(r"^load x 1\.25 +\d\.\d{3} \(\d\.\d{3}-\d\.\d{3}\) ", notes, re.MULTILINE)
+    assert "too few windows for reliable intervals" in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 100
     judged, learned = (
         choices.from_file(folder, evaluate.Evaluation) for folder in (tmp_path / "judged", run)
     )
@@ -153,14 +153,11 @@ def test_the_agents_of_a_run_are_judged(
     assert "the other form of contention" not in found["shifts"]  # under --physics exclusive
     assert 0 < found["gap_closed"]["srtf_oracle"] <= 1
     assert found["gap_closed"]["fifo"] < 0
-    assert re.search(r"^srtf_oracle +\d+\.\d%$", out, re.MULTILINE)
-    assert not re.search(r"^fifo +-", out, re.MULTILINE)
+    assert re.search(r"^srtf_oracle +\d+\.\d%$", notes, re.MULTILINE)
+    assert not re.search(r"^fifo +-", notes, re.MULTILINE)
     assert found["to_bound"]["low"] >= 1
-    assert (
-        f"Mean JCT of 2 agents / a lower bound that no schedule beats: {found['to_bound']['ratio']:.3f} ("
-        in out
-    )
-    shifts = out.partition("Under shifts")[2].partition("Processor seconds")[0].splitlines()[3:-1]
+    assert f"Mean JCT of 2 agents / a lower bound for any schedule: {found['to_bound']['ratio']:.3f} (" in out
+    shifts = notes.partition("Under shifts")[2].partition("CPU seconds")[0].splitlines()[2:-1]
     assert all(re.match(r"\S.{36} \d\.\d{3} \(", line) for line in shifts), shifts
     again = [*found["by_window"]["agent_0"], *found["by_window"]["agent_1"]]
     ratios = [
@@ -175,7 +172,8 @@ def test_agents_of_another_library_are_judged_one_a_seed(
 ) -> None:
     monkeypatch.setattr(protocol, "RESAMPLES", 100)
     (tmp_path / "theirs.py").write_text(
-        "from baselines import load\nseed_0, seed_1 = load('srtf'), load('fifo')\n", encoding="utf-8"
+        "from gpu_cluster_gym.baselines import load\nseed_0, seed_1 = load('srtf'), load('fifo')\n",
+        encoding="utf-8",
     )
     monkeypatch.chdir(tmp_path)  # where a user's own module lies
     monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
@@ -183,43 +181,45 @@ def test_agents_of_another_library_are_judged_one_a_seed(
     out = ["--out", str(tmp_path / "judged")]
     assert evaluate.main(["--protocol", "theirs:seed_0", "theirs:seed_1", *few, *out]) == 0
     said = capsys.readouterr().out
-    assert "Mean JCT of 2 agents / that of each" in said
-    assert "it is not known of all of them" in said
+    assert "mean JCT of 2 agents / that of the policy" in " ".join(said.split())
+    assert "they are not known for all agents" in (tmp_path / "judged" / "notes.txt").read_text(
+        encoding="utf-8"
+    )
     found = json.loads((tmp_path / "judged" / "protocol.json").read_text(encoding="utf-8"))
     mine = found["by_window"]
     assert [row["mean_jct_s"] for row in mine["agent_0"]] == [row["mean_jct_s"] for row in mine["srtf"]]
     assert [row["mean_jct_s"] for row in mine["agent_1"]] == [row["mean_jct_s"] for row in mine["fifo"]]
-    assert "its mean action, held" not in found["against"]
+    assert "constant_action" not in found["against"]
     for wrong, why in (
         (("theirs:seed_2",), "no callable attribute"),
-        (("theirs:seed_0", "theirs:seed_0"), "named twice"),
+        (("theirs:seed_0", "theirs:seed_0"), "names an agent twice"),
     ):
         assert evaluate.main(["--protocol", *wrong, *few]) == 2
         assert why in capsys.readouterr().err
     assert evaluate.main(["--protocol", "theirs:seed_0", "--whole"]) == 2
-    assert "judges on windows" in capsys.readouterr().err
+    assert "drop it or --protocol, which needs windows" in capsys.readouterr().err
 
 
 def test_what_agents_learned_on_is_one_scenario_or_named() -> None:
     quick, mixed = (Candidate(lambda: load("fifo"), scenario=named(each)) for each in ("quick", "mixed"))
     unknown = Candidate(lambda: load("fifo"))
-    assert learned_on([unknown, quick]) == named("quick")
-    assert learned_on([unknown]) is None
-    with pytest.raises(ValueError, match="learned on different scenarios"):
-        learned_on([quick, mixed])
+    assert trained_on([unknown, quick]) == named("quick")
+    assert trained_on([unknown]) is None
+    with pytest.raises(ValueError, match="trained on different scenarios"):
+        trained_on([quick, mixed])
 
 
 def test_a_folder_without_agents_is_not_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert evaluate.main(["--protocol", str(tmp_path)]) == 2
-    assert "holds no agent" in capsys.readouterr().err
+    assert "has no readable agent" in capsys.readouterr().err
     assert evaluate.main(["--protocol", str(tmp_path), "--paper", "xion"]) == 2
-    assert "give --policy" in capsys.readouterr().err
+    assert "exactly one is required" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--report",), "--report and --perfetto go with --policy alone"),
+        (("--report",), "--report and --perfetto require --policy"),
         (("--policy", "fifo", "fifo"), "fifo twice"),
         (("--policy", "nobody"), "no policy 'nobody'"),
     ],
