@@ -1,4 +1,4 @@
-"""Learning: time is discounted as said, a better order is found, runs repeat, and what was learned is kept."""
+"""Training: discounting by time, a better order is learned, runs repeat, and agents are saved."""
 
 import csv
 from dataclasses import replace
@@ -125,7 +125,7 @@ def test_the_same_seed_gives_the_same_weights(scenario: Scenario, tmp_path: Path
 def test_what_is_learned_does_not_depend_on_how_often_it_is_validated(
     action: Literal["pick", "steer"], scenario: Scenario, tmp_path: Path
 ) -> None:
-    """Nor does the noise of a rollout, which is each environment's own: there are fewer validation windows."""
+    """Nor on the number of validation windows, since each training environment has its own noise in a rollout."""
     few = replace(TINY, action=action, search=0.0, total_timesteps=64, num_envs=4, n_steps=4, batch_size=16)
     assert few.validation_windows < few.environments
 
@@ -193,7 +193,7 @@ def test_the_best_constants_are_a_line_where_some_are_known(workload: str, known
 def test_each_validation_shows_who_is_on_which_gpu(
     action: Literal["pick", "steer"], scenario: Scenario, tmp_path: Path
 ) -> None:
-    """In both halves of the image, the agent's and that of its start, jobs have their colours."""
+    """Both halves of the image, of the agent and of its start, have the colours of jobs."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     few = replace(
@@ -246,7 +246,7 @@ def test_an_agent_whose_jobs_never_end_is_no_reason_to_stop_learning(
 
 @pytest.mark.usefixtures("undrawn")
 def test_the_last_rollout_never_learns_backwards(scenario: Scenario, tmp_path: Path) -> None:
-    """A rollout is always finished, beyond the steps asked for: the rate falls to 0 and not below."""
+    """The last rollout may exceed the total steps: the learning rate falls to 0, not below."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     rollout = TINY.rollout * TINY.num_envs

@@ -1,6 +1,5 @@
-"""Agents that choose among moves begin as the rule, score all moves alike, and learn what look-ahead says of each."""
+"""Agents of moves start as the rule, score moves whatever their order, and learn the advantages of look-ahead."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,7 +47,7 @@ def environments(count: int = 2) -> RuleVectorEnv:
 
 
 def network_of(sure: float, training: Training = FEW, seed: int = 0) -> MoveNetwork:
-    """Return a network whose scores are random, of a size."""
+    """Return a network with random scores of some magnitude."""
     torch.manual_seed(seed)
     network = checkpoint.new_network(training)
     assert isinstance(network, MoveNetwork)
@@ -57,7 +56,7 @@ def network_of(sure: float, training: Training = FEW, seed: int = 0) -> MoveNetw
 
 
 def some_lists(count: int = 40) -> torch.Tensor:
-    """Return what is seen at the first choices of two windows, whatever is chosen."""
+    """Return observations of the first steps of two windows."""
     envs, rng = environments(), np.random.default_rng(0)
     seen, _ = envs.reset(options={"window": list(envs.env.windows)})
     found = [flat(seen)]
@@ -95,8 +94,8 @@ def test_only_moves_on_the_list_are_chosen(sampled: bool) -> None:
 
 
 @pytest.mark.parametrize("sampled", [False, True])
-def test_in_the_place_of_the_rules_own_choice_only_moves_of_some_kinds_are_chosen(sampled: bool) -> None:
-    """By default no wait and no pause, though the network scores them highest; all, where all are allowed."""
+def test_only_moves_of_allowed_kinds_replace_the_rules_own(sampled: bool) -> None:
+    """By default no waits and pauses, although the network scores them highest; all, where all are allowed."""
     seen = Listed.of(vectors := some_lists(200))
 
     def chosen_instead(instead: tuple[str, ...]) -> set[str]:
@@ -145,19 +144,8 @@ def test_a_saved_agent_answers_alike_and_keeps_its_rule(tmp_path: Path) -> None:
     assert loaded.start == start
 
 
-def test_an_agent_of_before_makes_moves_of_all_kinds(tmp_path: Path) -> None:
-    """It says nothing of them."""
-    checkpoint.save(tmp_path, Agent(network_of(3.0), FEW, SCENARIO))
-    choices = json.loads((tmp_path / "agent.json").read_text())
-    assert choices["training"].pop("instead") == list(FEW.allowed_moves)
-    (tmp_path / "agent.json").write_text(json.dumps(choices))
-    network: Any = checkpoint.load(tmp_path).network
-    seen = Listed.of(some_lists())
-    assert torch.equal(network.others(seen), seen.legal & ~seen.own)
-
-
 def test_a_student_learns_what_its_teacher_says() -> None:
-    """Of a teacher for whom the more GPUs the better: after a while the widest moves are scored highest."""
+    """A teacher that prefers many GPUs: after some training the widest moves have the highest scores."""
     model, taught = student(learning_rate=0.01), FEATURES.index("gpus")
     vectors = some_lists(60)
     seen = Listed.of(vectors)
@@ -175,7 +163,7 @@ def test_a_student_learns_what_its_teacher_says() -> None:
 
 
 def test_a_student_deviates_only_beyond_the_margin() -> None:
-    """What is scored at most `base_scale` over the rule's own choice, in its units, is not made."""
+    """A move is not chosen if its score exceeds that of the rule's own by at most `base_logit_scale`."""
     network, vectors = network_of(12.0), some_lists()
     seen = Listed.of(vectors)
     scores = network.scores(seen)
@@ -187,7 +175,7 @@ def test_a_student_deviates_only_beyond_the_margin() -> None:
 
 
 def test_half_the_margin_is_half_the_preference_of_the_rules_own_choice() -> None:
-    """What learns is not changed by it."""
+    """The margin does not change the network in training."""
     model, vectors = student(), some_lists()
     with torch.no_grad():
         model.network.score.weight.normal_(std=30.0, generator=torch.Generator().manual_seed(0))
@@ -200,7 +188,7 @@ def test_half_the_margin_is_half_the_preference_of_the_rules_own_choice() -> Non
 
 
 def test_a_student_keeps_the_margin_that_does_best_on_validation_windows(tmp_path: Path) -> None:
-    """Of four each time; before anything is learned, of the first alone."""
+    """Four margins are validated each time; before training, only the first."""
     model, tried = student(), list[float]()
     ratios = dict(zip(MARGINS, (0.9, 0.95, 0.8, 0.85), strict=True))
 
@@ -232,7 +220,7 @@ def test_most_of_what_a_student_plays_is_the_rule() -> None:
 
 
 def test_a_student_learns_nothing_of_moves_that_it_may_not_make() -> None:
-    """Whatever a wait or a pause wins changes neither the scale nor the error."""
+    """Advantages of waits and pauses change neither the scale nor the loss."""
     vectors, found = some_lists(60), list[tuple[float, float]]()
     seen = Listed.of(vectors)
     others = student().network.others(seen)

@@ -1,4 +1,4 @@
-"""One agent learns on several workloads at once: their environments stand side by side, each is validated by itself."""
+"""Training on several workloads: side-by-side environments, and a validation of each workload."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -97,7 +97,7 @@ def test_each_workload_has_its_share_of_the_environments(scenario: Scenario) -> 
 
 
 def test_an_agent_learns_under_shifts_too(scenario: Scenario, tmp_path: Path) -> None:
-    """Those that change something in the scenario; a fifth as many windows of each tell which agent is best."""
+    """Only shifts that change the scenario, with a fifth of the validation windows each."""
     seen: list[Validated] = []
     few = replace(
         FEW, extra_workloads=(), domain_randomization=True, validation_windows=5, num_envs=9, batch_size=54
@@ -114,7 +114,7 @@ def test_an_agent_learns_under_shifts_too(scenario: Scenario, tmp_path: Path) ->
 
 
 def test_all_workloads_are_varied(scenario: Scenario) -> None:
-    """Each by the shifts that change something there: without estimates that err and prices, fewer."""
+    """Each has the shifts that change it: fewer without estimation errors and pause times."""
     several = replace(FEW, extra_workloads=("xonar_memory",), domain_randomization=True, num_envs=20)
     other = named("xonar_memory")
     found = learner_of(scenario, several).scenarios

@@ -1,4 +1,4 @@
-"""A choice is declared once, is checked whoever makes it, and survives the way to a file and back."""
+"""Choices are declared once, checked wherever they are made, and survive a file."""
 
 import math
 import re
@@ -293,10 +293,10 @@ def test_help_explains_every_flag(command: str) -> None:
         (["--jobs", "9"], False),
     ],
 )
-def test_a_trace_that_is_a_workload_too_is_told_from_it(
+def test_a_trace_with_the_name_of_a_workload_is_noted(
     args: list[str], noted: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--trace busy` is for other machines than `--workload busy`; Philly's are the usual ones."""
+    """`--trace busy` has another cluster than `--workload busy`; that of Philly is the default."""
     choices.read(Run, args, command="train_agent.py", about="")
     told = capsys.readouterr()
     assert ("--workload busy also sets its cluster and windows" in told.out + told.err) == noted

@@ -1,4 +1,4 @@
-"""`evaluate.py` prints a fair table, keeps every job exactly, and refuses what cannot be in words."""
+"""`evaluate.py` prints a table, writes every job exactly, and has errors of one sentence."""
 
 import json
 import re
@@ -30,7 +30,7 @@ Command = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str], patient: None) -> Command:
-    """Return what runs the command and returns its exit code, output and error output."""
+    """Return a function that runs the command and returns its exit code, output and error output."""
 
     def call(*args: object) -> tuple[int, str, str]:
         try:
@@ -95,7 +95,7 @@ def test_several_policies_make_one_table(
     code, out, error = command("--policy", *names, *windows_of(crowded, tmp_path / "out"))
     assert (code, error) == (0, "")
     rows = re.findall(r"^([\w.:]+) +[\d,.]+ ", out, re.MULTILINE)
-    assert rows == 2 * ["las", "baselines.easy:policy", "sjf"], "a line has no room for all columns"
+    assert rows == 2 * ["las", "baselines.easy:policy", "sjf"], "a line is too short for all columns"
     kept = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert kept["reference"] == "las"
     again = read_choices(["--config", str(tmp_path / "out")])
@@ -103,7 +103,7 @@ def test_several_policies_make_one_table(
 
 
 QUICK = [name for name in baselines.names() if name != "lookahead"]
-"""What `all` stands for; looking ahead takes minutes a window, and is in the table if it is named besides."""
+"""`all` omits look-ahead, which takes minutes per window, unless it is named in addition."""
 
 
 def test_what_takes_long_is_in_the_table_of_all_if_it_is_named() -> None:
@@ -140,7 +140,7 @@ def test_all_is_every_baseline_and_oracles_stand_below(
     code, out, _ = command("--policy", "all", "--trace-file", crowded, *one)
     assert code == 0
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == QUICK
-    assert "name it besides: lookahead." in out
+    assert "all omits policies that take minutes per window: lookahead." in out
     above, below = out.split("─\n")[1:3]
     assert "srtf_oracle" not in above
     assert re.findall(r"^(srtf_oracle|lower bound) ", below, re.MULTILINE) == ["srtf_oracle", "lower bound"]
@@ -242,7 +242,7 @@ def test_a_bare_csv_says_that_it_uses_8x8(command: Command, tiny: Path, tmp_path
     assert "on 8x8 (8 nodes, 64 GPUs, since none was named)" in " ".join(told.split())
 
 
-def test_jobs_that_can_never_run_stop_it_at_the_door(command: Command, tiny: Path, tmp_path: Path) -> None:
+def test_jobs_that_can_never_run_stop_it_at_once(command: Command, tiny: Path, tmp_path: Path) -> None:
     code, out, error = command(
         "--policy", "fifo", "--trace-file", tiny, "--cluster", "1x1", *EXACT, "--out", tmp_path / "out"
     )

@@ -1,4 +1,4 @@
-"""At the end of training a policy under which jobs never end is left out of the table by name; the others stand."""
+"""Policies under which jobs never end are left out of the table at the end of training, by name."""
 
 import json
 from collections.abc import Callable
@@ -23,12 +23,12 @@ WHY = "job 7 has failed 1,000 times"
 
 
 def stuck(view: View) -> Action:
-    """Be what jobs do not come to an end under."""
+    """Raise as a policy under which jobs never end."""
     raise StalledEpisodeError(WHY)
 
 
 def endless(view: View) -> Action:
-    """Be an agent under which they do not."""
+    """Raise as an agent under which jobs never end."""
     raise StalledEpisodeError(STALLED)
 
 
@@ -42,7 +42,7 @@ def wanted(tmp_path: Path) -> Run:
 
 
 def policies(**others: Policy) -> dict[str, Policy | type]:
-    """Return what stands in a table, some of it in the place of the usual."""
+    """Return the policies of a table, some of them replaced."""
     found: dict[str, Policy | type] = {"agent": load("srtf"), "start": load("las"), "fifo": load("fifo")}
     return found | others
 

@@ -16,8 +16,8 @@ from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import TINY, opinionated
 
 
-def test_what_looks_ahead_stands_beside_what_it_looks_ahead_on(capsys: pytest.CaptureFixture[str]) -> None:
-    """The constants of a search, an agent that comes with the project, or union, each with and without."""
+def test_look_ahead_is_compared_with_its_base(capsys: pytest.CaptureFixture[str]) -> None:
+    """Constants, a pretrained agent, or union, each with and without look-ahead."""
     named = {
         "lookahead:constants": ["lookahead:constants", "constants", "union", *BESIDE],
         "lookahead:ppo": ["lookahead:ppo", "ppo", *BESIDE],
@@ -35,7 +35,7 @@ def test_what_looks_ahead_stands_beside_what_it_looks_ahead_on(capsys: pytest.Ca
 
 @pytest.mark.parametrize("on", ["fifo", "tuned:xion", "ppo"])
 def test_only_a_rule_over_moves_is_looked_ahead_on(on: str, tmp_path: Path) -> None:
-    """Of ppo the agent of slots that is in the folder is meant."""
+    """Ppo stands for an agent of action pick, in a folder."""
     if on == "ppo":
         checkpoint.save(tmp_path / "best", Agent(opinionated(), TINY, Scenario()))
         on = str(tmp_path / "best")
@@ -43,7 +43,7 @@ def test_only_a_rule_over_moves_is_looked_ahead_on(on: str, tmp_path: Path) -> N
         chosen(read_choices(["--policy", f"lookahead:{on}", "--workload", "mixed"]))
 
 
-def test_nothing_looks_ahead_on_a_shipped_agent_that_chooses_moves() -> None:
+def test_look_ahead_is_not_based_on_an_agent_of_moves() -> None:
     with pytest.raises(ValueError, match=r"lookahead:ppo: .*and ppo is none of them here"):
         chosen(read_choices(["--policy", "lookahead:ppo", "--workload", "aiturbo_ps"]))
 

@@ -1,4 +1,4 @@
-"""What `evaluate.py` cannot do is said in one sentence, with what would work; nothing is left behind."""
+"""Errors of `evaluate.py` are one sentence, with a remedy, and leave no folder behind."""
 
 import subprocess
 import sys
@@ -61,7 +61,7 @@ from tests.conftest import ROOT
     ],
     ids=lambda args: " ".join(args)[:40] if args and isinstance(args, tuple) else None,
 )
-def test_what_cannot_be_is_refused_in_words(
+def test_invalid_choices_are_refused_in_a_sentence(
     args: tuple[str, ...], said: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = [] if args[:1] == ("fifo",) else ["--out", str(tmp_path / "out")]

@@ -28,7 +28,7 @@ FEW = (
 
 
 def judged_on(*flags: str) -> Scenario:
-    """Return the scenario on which agents are judged that are named so."""
+    """Return the scenario on which agents are judged, by the flags of evaluate.py."""
     args = ["--protocol", *flags]
     asked = choices.asked_for(args, evaluate.Evaluation)
     return evaluate.candidates_of(evaluate.read_choices(args), asked)[0].scenario
@@ -36,14 +36,14 @@ def judged_on(*flags: str) -> Scenario:
 
 @pytest.fixture
 def five(tmp_path: Path) -> Path:
-    """Return a run of two agents, begun and not finished."""
+    """Return an unfinished run of two agents."""
     for seed in (0, 1):
         shutil.copytree(MIXED, tmp_path / "five" / f"seed-{seed}" / run_folder.BEST)
     run_folder.write_json(tmp_path / "five" / run_folder.STATUS, {"status": "running"})
     return tmp_path / "five"
 
 
-def test_agents_are_judged_on_what_they_learned_on_with_what_flags_change(tmp_path: Path) -> None:
+def test_agents_are_judged_on_their_training_scenario_with_flags_on_top(tmp_path: Path) -> None:
     learned = checkpoint.load(MIXED).scenario
     assert judged_on(str(MIXED)) == learned
     assert judged_on(str(MIXED), "--seed", "1", "--tick", "60") == replace(learned, seed=1, tick=60.0)
@@ -53,8 +53,8 @@ def test_agents_are_judged_on_what_they_learned_on_with_what_flags_change(tmp_pa
     assert judged_on(str(MIXED), "--trace-file", file) == Scenario(trace_file=file)
 
 
-def test_what_a_flag_or_a_file_names_holds_also_where_it_is_usual(tmp_path: Path) -> None:
-    """Elsewhere than in Philly the usual is a choice like any other."""
+def test_explicit_defaults_override(tmp_path: Path) -> None:
+    """An explicit default overrides the training scenario."""
     learned = checkpoint.load(MIXED).scenario
     usual = Scenario()
     assert judged_on(str(MIXED), "--physics", usual.physics) == replace(learned, physics=usual.physics)
@@ -66,7 +66,7 @@ def test_what_a_flag_or_a_file_names_holds_also_where_it_is_usual(tmp_path: Path
     assert judged_on(str(MIXED), "--config", str(ran)) == named("busy")
 
 
-def test_who_learned_on_several_workloads_is_said_to_be_judged_on_the_first(
+def test_an_agent_of_several_workloads_is_judged_on_the_first_with_a_note(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     judged_on(str(SEVERAL))
@@ -103,7 +103,7 @@ def test_distillation_takes_no_initial_agent() -> None:
 def test_the_folder_of_a_failed_run_is_free_again_unless_something_is_left_in_it(
     tmp_path: Path, left: str
 ) -> None:
-    """Agents, results or curves of another run would be taken for those of the next."""
+    """Agents, results or curves of a failed run could be mistaken for those of the next."""
     folder = run_folder.open_run_folder("test", Scenario(), tmp_path / "run")
     run_folder.write_json(folder / run_folder.STATUS, {"status": "failed"})
     if not left:
@@ -118,7 +118,7 @@ def test_the_folder_of_a_failed_run_is_free_again_unless_something_is_left_in_it
     assert (folder / run_folder.CHOICES).exists()
 
 
-def test_jobs_that_never_end_are_told_in_a_sentence(
+def test_jobs_that_never_end_are_reported_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def stuck(*what: object) -> None:
@@ -135,7 +135,7 @@ def test_jobs_that_never_end_are_told_in_a_sentence(
 def test_a_scenario_with_the_name_of_another_that_is_learned_on_keeps_its_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`--workload xonar_mix --jobs 9 --extra-workloads xonar_mix`: both are learned on, and both are told of."""
+    """`--workload xonar_mix --jobs 9 --extra-workloads xonar_mix`: training on both, and a table for each."""
     tables: list[str] = []
 
     def scored(wanted: train_agent.Run, policies: object, count: int, folder: Path) -> dict[str, object]:

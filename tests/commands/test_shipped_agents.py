@@ -1,4 +1,4 @@
-"""An agent is shipped with a card that says what came of it, and `--policy ppo` finds the one that is meant."""
+"""Pretrained agents have a card with their results, and `--policy ppo` finds the right one."""
 
 import json
 import re
@@ -36,7 +36,7 @@ FEW = (
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train two agents on a small trace, without images of their validations."""
+    """Train two agents on a small trace, without images."""
     folder = tmp_path_factory.mktemp("ship")
     trace = crowd(folder / "jobs.csv")
     with pytest.MonkeyPatch.context() as patch:
@@ -47,7 +47,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shipped(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Ship one of them, into a folder of the test."""
+    """Ship an agent of the run into a folder of the test."""
     for module in (pretrained, ship):
         monkeypatch.setattr(module, "SHIPPED", tmp_path)
     ship.main([str(run), "--name", "all"])
@@ -68,9 +68,7 @@ def test_the_best_on_validation_windows_is_shipped_with_its_card(run: Path, ship
     assert "--config agents/shipped/all/choices.json" in card
 
 
-def test_a_students_card_tells_which_moves_it_may_make(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_students_card_has_its_allowed_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has no constant-action policy."""
     monkeypatch.setattr("gpu_cluster_gym.agents.callbacks.show_image", lambda *drawn: None)
     for module in (pretrained, ship):
@@ -115,7 +113,7 @@ def test_policy_ppo_is_the_agent_shipped_for_the_workload_or_for_all(
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_what_is_shipped_can_be_read_and_is_told_of(name: str) -> None:
+def test_shipped_agents_can_be_read_and_have_a_card(name: str) -> None:
     assert name == pretrained.FOR_ALL or name in names()
     found = pretrained.shipped_for(name)
     agent = checkpoint.load(found.folder)
@@ -227,7 +225,7 @@ def test_a_folder_without_agents_is_not_judged(tmp_path: Path, capsys: pytest.Ca
 def test_a_judgement_takes_policies_as_a_table_does(
     flags: tuple[str, ...], said: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is wrong with them is said before a folder is begun."""
+    """Errors come before there is a folder."""
     named = () if "--policy" in flags else ("--policy", "srsf")
     out = tmp_path / "judged"
     assert evaluate.main(["--protocol", str(run), *named, *flags, "--out", str(out)]) == 2
@@ -243,7 +241,7 @@ def test_a_judgement_says_which_agent_stands_beside_the_judged(capsys: pytest.Ca
 
 
 def test_one_may_look_ahead_on_top_of_an_agent() -> None:
-    """Held, the rule is what the agent does on average: that of its start but for the weights that it steers."""
+    """The constant-action policy is the start except for the steered weights."""
     folder, untaught = pretrained.shipped_for("mixed").folder, {"constants": False, "taught": False}
     assert isinstance(rule_of("mixed", folder, None, **untaught), Steered)
     rule = rule_of("mixed", None, folder, **untaught)
@@ -258,7 +256,7 @@ def test_one_may_look_ahead_on_top_of_an_agent() -> None:
     )
 
 
-def test_what_looking_ahead_won_is_told() -> None:
+def test_the_advantage_of_look_ahead_is_printed() -> None:
     load = windows(replace(named("mixed"), jobs=30, all_windows=True), "train", 2)[1]
     found = [play(LookAhead(draws=2, screening=1), load, number) for number in (0, 1)]
     lines = told(found)

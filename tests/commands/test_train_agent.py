@@ -1,4 +1,4 @@
-"""`train_agent.py` learns, says honestly how its agent stands, keeps it, and refuses what cannot be in words."""
+"""`train_agent.py` trains, compares and saves an agent, and has errors of one sentence."""
 
 import json
 import re
@@ -40,7 +40,7 @@ STEER = (
 
 @pytest.fixture(autouse=True, scope="module")
 def patient() -> Iterator[None]:
-    """Let nothing be told of what takes long: how long it does is the machine's."""
+    """Switch off notices of long waits, which depend on the machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpu_cluster_gym.evaluation.command.PATIENCE_S", 1e6)
         yield
@@ -48,7 +48,7 @@ def patient() -> Iterator[None]:
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    """Return what runs the command and returns its exit code, output and error output."""
+    """Return a function that runs the command and returns its exit code, output and error output."""
 
     def call(*args: object) -> tuple[int, str, str]:
         try:
@@ -66,7 +66,7 @@ def trace(tmp_path: Path) -> str:
 
 
 class Run(NamedTuple):
-    """What the command was given, printed and left."""
+    """The trace, folder, exit code and output of a run."""
 
     trace: str
     folder: Path
@@ -85,7 +85,7 @@ def run_of(folder: Path, *args: str) -> Run:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Train once, for all who only look at what is left."""
+    """Train once, for all tests that only read the results."""
     return run_of(tmp_path_factory.mktemp("trained"), *FEW)
 
 
@@ -235,7 +235,7 @@ def test_fewer_windows_than_asked_for_are_enough(command: Command, trace: str, t
         (["--trace-file", "missing.csv"], "missing.csv"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(
+def test_invalid_choices_are_refused_in_a_sentence(
     command: Command, tmp_path: Path, args: list[str], message: str
 ) -> None:
     code, _, error = command(*args, "--out", tmp_path / "run")
@@ -274,5 +274,5 @@ def test_help_imports_nothing_heavy() -> None:
         (0.9, 0.99, 3, ""),
     ],
 )
-def test_words_say_no_more_than_the_interval(low: float, high: float, windows: int, expected: str) -> None:
+def test_verdicts_follow_the_interval(low: float, high: float, windows: int, expected: str) -> None:
     assert words(Comparison(low, low, high, low, low, 0, windows)) == expected

@@ -26,7 +26,7 @@ MAINS = {"evaluate.py": evaluate.main, "train_agent.py": train_agent.main}
 
 @pytest.fixture
 def flags(tmp_path: Path) -> list[str]:
-    """Return the flags of a few jobs, and of a folder for the run."""
+    """Return flags for a few jobs and a run folder."""
     chosen = tiny.scenario(tmp_path, tiny.jobs(12))
     return [f"--{name.replace('_', '-')}={it}" for name, it in chosen.items() if name != "whole"] + [
         "--whole",
@@ -66,7 +66,7 @@ def test_every_line_has_room(
 
 
 def some_table(width: int, *, terminal: bool = False) -> str:
-    """Return a table of eight columns of numbers as it is printed to lines of a width."""
+    """Return a table of eight columns of numbers, printed to lines of a width."""
     columns = [report.Column(f"heading\n{at}", ["1,000.0", "2", "3"], best=[0]) for at in range(8)]
     file = StringIO()
     colours: Any = "standard" if terminal else None
@@ -161,7 +161,7 @@ def test_help_has_examples_first_and_physics_last(
 
 
 def test_a_bar_on_the_terminal_takes_nothing_from_a_file() -> None:
-    """What is printed meanwhile stays in the standard output, and the bar tells the time left."""
+    """Output in the meantime goes to stdout, and the bar shows the remaining time."""
     code = (
         "from gpu_cluster_gym.evaluation.command import progress\n"
         "with progress('learning', 4) as moved:\n"
@@ -179,7 +179,7 @@ def test_a_bar_on_the_terminal_takes_nothing_from_a_file() -> None:
     assert re.search(r"learning .*100%.* left", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown))
 
 
-def test_what_comes_before_the_first_step_is_told_if_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_preparation_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "PATIENCE_S", 0.05)
     said: Queue[str] = Queue()
     monkeypatch.setattr(command, "log", said.put)
@@ -187,7 +187,7 @@ def test_what_comes_before_the_first_step_is_told_if_it_takes_long(monkeypatch: 
         assert said.get(timeout=10) == "drawing windows ..."
 
 
-def test_without_a_terminal_a_line_is_told_each_tenth(
+def test_without_a_terminal_there_is_a_line_per_tenth(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
@@ -208,9 +208,7 @@ def test_what_is_over_soon_says_nothing(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err == ""
 
 
-def test_what_takes_long_is_output_of(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_waits_are_reported(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     class AtOnce:
         def __init__(self, after: float, tell: Any, args: list[str]) -> None:
             self.start = lambda: tell(*args)

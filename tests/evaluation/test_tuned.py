@@ -1,4 +1,4 @@
-"""A search sees training and validation windows, keeps to its budget, repeats, and what it found can be evaluated."""
+"""A search uses training and validation windows, keeps its budget, repeats, and its results can be evaluated."""
 
 import json
 import math
@@ -81,7 +81,7 @@ def test_validation_chooses_among_the_default_and_the_best_few(found: Outcome) -
 
 
 def test_a_margin_beyond_all_overheads_is_found_to_be_better(found: Outcome) -> None:
-    """Where a pause costs a fifth of a job, a gain of one overhead is too little: the literal break-even loses."""
+    """A pause costs a fifth of a job here, so that the literal break-even, a gain of one overhead, loses."""
     assert found.best["margin"] > 1
     assert found.validation[0].score > min(trial.score for trial in found.validation)
 
@@ -96,13 +96,11 @@ def test_the_budget_is_never_exceeded(
     assert found.training[0].events < cut.events <= budget
 
 
-def test_who_does_best_on_a_few_windows_is_run_on_more(
-    training: list[Workload], validation: list[Workload]
-) -> None:
-    """Sixteen windows: all are tried on the first, the best of them on four, and the best of these on all.
+def test_the_best_settings_run_on_more_windows(training: list[Workload], validation: list[Workload]) -> None:
+    """Sixteen windows: all settings run on the first, the best of them on four, and the best of these on all.
 
-    A setting costs one window more in the first round, three in the second and twelve in the third, and each round has
-    as much to spend: so each time some are left behind, whatever is drawn.
+    A setting costs one window in the first round, three more in the second and twelve more in the third, and rounds
+    have equal budgets, so that some settings are left behind each time.
     """
     many = windows(SMALL, "train", 16)
     grid = {"margin": (0.5, 2.0, 8.0, 32.0, 1e9), "exponent": (0.5, 1.0)}
