@@ -34,7 +34,7 @@ EXAMPLES = """Examples:
   python evaluate.py --policy mylab.mine:policy      a policy of your own
   python evaluate.py --policy srtf --whole --trace-file jobs.csv --cluster 4x8
   python evaluate.py --paper xonar                   check the claims of a paper
---list policies, workloads, traces or papers shows the known names"""
+--list policies, workloads, traces or papers: known names"""
 WINDOWS = 20
 
 

@@ -1,4 +1,4 @@
-"""Train a scheduling agent by reinforcement learning; score it on held-out windows."""
+"""Train a scheduling agent by reinforcement learning; score it on test windows."""
 
 import os
 import sys
@@ -34,7 +34,7 @@ EXAMPLES = """Examples:
   python train_agent.py --workload mixed --extra-workloads busy quick    one agent for all
   python train_agent.py --workload mixed --action moves    choose moves, trained by look-ahead
   python train_agent.py --action pick --physics exclusive    pick the next job
---list workloads or traces shows the known names; --action NAME --help the options of an action kind"""
+--list workloads or traces: known names; --action NAME --help: its options"""
 OWN = "own"
 ACTION = choices.Preset(
     "training", usual, lambda training: training.action, keeps=("learning_seed",), values=tuple(KINDS)

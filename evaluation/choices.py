@@ -234,15 +234,17 @@ def flags_of(start: Any, presets: Mapping[str, Preset]) -> Any:
     def group(text: str, found: dict[str, Any]) -> Any:
         return Annotated[TypedDict("Flags", found, total=False), tyro.conf.arg(help=text)]  # type: ignore[operator]
 
-    for name in hints(type(start)):
-        value, text = getattr(start, name), texts(type(start)).get(name, "")
+    of_start: type = type(start)
+    for name in hints(of_start):
+        value, text = getattr(start, name), texts(of_start).get(name, "")
         if isinstance(value, Scenario):
             parameters, rules = Scenario.__bases__
             entries[name] = group(text, {each: _entry(value, each, presets) for each in hints(rules)})
             physics = {each: _entry(value, each, presets) for each in hints(parameters)}
             last["physics"] = group(_joined(parameters.__doc__ or ""), physics)
         elif is_dataclass(value):
-            entries[name] = group(text, {each: _entry(value, each, presets) for each in hints(type(value))})
+            kind: type = type(value)
+            entries[name] = group(text, {each: _entry(value, each, presets) for each in hints(kind)})
         else:
             entries[name] = _entry(start, name, presets)
     return TypedDict("Flags", entries | last, total=False)  # type: ignore[operator]
@@ -252,11 +254,12 @@ def _entry(choices: Any, name: str, presets: Mapping[str, Preset]) -> Any:
     """Return the annotation of one flag: its type, its help with the default, and the conversion of its value."""
     import tyro
 
-    hint, default = hints(type(choices))[name][0], getattr(choices, name)
+    kind: type = type(choices)
+    hint, default = hints(kind)[name][0], getattr(choices, name)
     shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
     no_default = default is None or default is False or default == ()
     told = tyro.conf.arg(
-        help=texts(type(choices)).get(name, ""),
+        help=texts(kind).get(name, ""),
         help_behavior_hint="" if no_default else f"(default: {shown})",
         metavar="TEXT ..." if get_origin(hint) is tuple else None,
     )

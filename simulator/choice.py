@@ -167,7 +167,8 @@ def names(choices: Any) -> dict[str, type]:
     choices: an instance, or a class, which stands for its default instance.
     """
     choices = choices() if isinstance(choices, type) else choices
-    found: dict[str, type] = dict.fromkeys(hints(type(choices)), type(choices))
+    kind: type = type(choices)
+    found: dict[str, type] = dict.fromkeys(hints(kind), kind)
     for name, inside in groups(choices).items():
         del found[name]
         found |= names(inside)
