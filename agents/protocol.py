@@ -42,7 +42,7 @@ LADDER = (
 """Policies that agents are compared with, where the scenario has their lever; the last is an oracle."""
 START, KNOWING = "union", "union_oracle"
 """The reference, and the same with true run times."""
-CONSTANT_ACTION = "constant_action"
+MEAN_ACTION = "mean_action"
 UNSHIFTED, TRUTH = "no shift", "true_run_times"
 WINDOWS, TIMED = 100, 3
 Made = dict[str, Callable[[], Policy]]
@@ -52,13 +52,13 @@ class Candidate(NamedTuple):
     """An agent to judge.
 
     make: returns its policy.
-    constant_action: its constant-action policy, where known.
+    mean_action: its constant-action policy, where known.
     scenario, extra_workloads: what it was trained on, where known.
     folder: None for an agent of a module.
     """
 
     make: Callable[[], Policy]
-    constant_action: Rule | None = None
+    mean_action: Rule | None = None
     scenario: Scenario | None = None
     extra_workloads: tuple[str, ...] = ()
     folder: Path | None = None
@@ -151,10 +151,10 @@ class Judging:
         self.workloads, self.processes = workloads, processes
         self.shifts = applicable(scenario)
         self.agents: Made = {f"agent_{k}": each.make for k, each in enumerate(found)}
-        self.constant_action: Made = {
-            f"{CONSTANT_ACTION}_{k}": partial(baselines.make, each.constant_action)
+        self.mean_action: Made = {
+            f"{MEAN_ACTION}_{k}": partial(baselines.make, each.mean_action)
             for k, each in enumerate(found)
-            if each.constant_action
+            if each.mean_action
         }
         others = {name: baselines.load(name) for name in LADDER if not lever_off(name, workloads)}
         for each in baselines.found_for(workload_like(scenario), with_history=scenario.taught):
@@ -166,15 +166,15 @@ class Judging:
     def judge(self, moved: Callable[[int], None]) -> Judged:
         """Run all simulations, shifts on a fifth of the windows; call `moved` after each simulation."""
         workloads = self.workloads
-        summaries = self._play(self.agents | self.constant_action | self.others, workloads, moved)
+        summaries = self._play(self.agents | self.mean_action | self.others, workloads, moved)
         knowing = [shifted(each, TRUTH) for each in workloads if self.can_know]
         summaries |= self._play({KNOWING: self.others[START]}, knowing, moved) if knowing else {}
         ours = [summaries[name] for name in self.agents]
         others: dict[str, Any] = {
-            name: each for name, each in summaries.items() if name not in self.agents | self.constant_action
+            name: each for name, each in summaries.items() if name not in self.agents | self.mean_action
         }
-        if len(self.constant_action) == len(ours):
-            others = {CONSTANT_ACTION: [summaries[name] for name in self.constant_action]} | others
+        if len(self.mean_action) == len(ours):
+            others = {MEAN_ACTION: [summaries[name] for name in self.mean_action]} | others
         few = workloads[: self.shifted_windows(len(workloads))]
         shifts = {UNSHIFTED: self._shift(few, moved)} | {
             in_words(shift): self._shift([shifted(each, shift) for each in few], moved)
@@ -195,7 +195,7 @@ class Judging:
     def simulations(self) -> int:
         """Number of simulations."""
         windows = len(self.workloads)
-        once = len(self.agents | self.constant_action | self.others) + self.can_know
+        once = len(self.agents | self.mean_action | self.others) + self.can_know
         again = len(self.agents | self._on_shifts)
         return once * windows + again * (1 + len(self.shifts)) * self.shifted_windows(windows)
 
@@ -263,7 +263,7 @@ def lines(found: Judged, count: int) -> Iterator[str]:
 def details(found: Judged, count: int) -> Iterator[str]:
     """Yield the rest of the result: interquartile means, gaps to the bound, profiles, shifts and CPU time."""
     windows = next(iter(found.against.values())).windows
-    if CONSTANT_ACTION not in found.against:
+    if MEAN_ACTION not in found.against:
         yield "Without constant-action policies: they are not known for all agents."
         yield ""
     over = "windows and agents" if count > 1 else "windows"

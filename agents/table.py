@@ -19,7 +19,7 @@ from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.workloads import Scenario, Workload
 
-START, CONSTANT_ACTION, WITHOUT_HISTORY, INITIAL = "start", "constant_action", "without_history", "initial"
+START, MEAN_ACTION, WITHOUT_HISTORY, INITIAL = "start", "mean_action", "without_history", "initial"
 """Rows of the table: the reference, the agent's constant-action policy, `union` without the history of finished jobs,
 and the initial agent where it is neither `union` nor constants."""
 BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
@@ -31,7 +31,7 @@ class Trained(NamedTuple):
 
     folder: Path
     policy: Policy
-    constant_action: Policy | None
+    mean_action: Policy | None
 
 
 def in_table(
@@ -41,9 +41,9 @@ def in_table(
     found: dict[str, Policy | type] = dict(
         zip(numbered("agent", len(agents)), [each.policy for each in agents], strict=True)
     )
-    for name, each in zip(numbered(CONSTANT_ACTION, len(agents)), agents, strict=True):
-        if each.constant_action:
-            found[name] = each.constant_action
+    for name, each in zip(numbered(MEAN_ACTION, len(agents)), agents, strict=True):
+        if each.mean_action:
+            found[name] = each.mean_action
     learner = learner_of(scenario, training)
     found[START] = learner.start
     if init_from(training) not in (UNION, CONSTANTS):
@@ -117,10 +117,10 @@ def comparisons(summaries: Mapping[str, pd.DataFrame], count: int) -> dict[str, 
     """Return the comparison of `count` agents with each other policy, the constant-action policies first."""
     ours, constant = (
         [summaries[each] for each in numbered(name, count) if each in summaries]
-        for name in ("agent", CONSTANT_ACTION)
+        for name in ("agent", MEAN_ACTION)
     )
-    own = {*numbered("agent", count), *numbered(CONSTANT_ACTION, count)}
-    found = {CONSTANT_ACTION: compare_agents(ours, constant)} if len(constant) == count else {}
+    own = {*numbered("agent", count), *numbered(MEAN_ACTION, count)}
+    found = {MEAN_ACTION: compare_agents(ours, constant)} if len(constant) == count else {}
     return found | {
         name: compare_agents(ours, [it] * count) for name, it in summaries.items() if name not in own
     }
@@ -135,7 +135,7 @@ def labels(training: Training) -> dict[str, str]:
     """Return the rows whose names need an explanation, with it."""
     initial = {UNION: START, CONSTANTS: CONSTANTS}.get(init_from(training), INITIAL)
     notes = {
-        CONSTANT_ACTION: ["its mean action"],
+        MEAN_ACTION: ["its mean action"],
         START: [reference_of(training)],
         WITHOUT_HISTORY: ["union"],
         INITIAL: [],

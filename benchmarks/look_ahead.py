@@ -123,7 +123,7 @@ def rule_of(
             raise ValueError(f"{agent}: this agent does not steer")
         return found
     if held:
-        average = candidates(held)[0].held
+        average = candidates(held)[0].mean_action
         if average is None:
             raise ValueError(f"{held}: it is not known what the agent does on average")
         return average

@@ -35,7 +35,7 @@ OF_ACTION = {
 """Limitations by action kind."""
 SHIFTED = ", without and with shifts (`--domain-randomization`)"
 CONSTANTS = " with constants found by a search"
-CONSTANT_ACTION = "constant_action"
+MEAN_ACTION = "mean_action"
 
 
 class Seed(NamedTuple):
@@ -111,9 +111,9 @@ def against(
     """
     number = shipped.name.removeprefix("agent_")
     own, constant = (
-        f"{name}_{number}" if f"{name}_{number}" in found else name for name in ("agent", CONSTANT_ACTION)
+        f"{name}_{number}" if f"{name}_{number}" in found else name for name in ("agent", MEAN_ACTION)
     )
-    others = {name: each for name, each in found.items() if not name.startswith(("agent", CONSTANT_ACTION))}
+    others = {name: each for name, each in found.items() if not name.startswith(("agent", MEAN_ACTION))}
     return {
         **({"its constant-action policy": compare(found[own], found[constant])} if constant in found else {}),
         **{

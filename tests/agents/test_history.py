@@ -34,7 +34,7 @@ def drawn(batches: int = 600, each: int = 4) -> pd.DataFrame:
     share = np.minimum(GOOD * cores / need, 1.0)
     known = {
         "window": batch % 2,
-        "batch_size": batch,
+        "batch": batch,
         "size": 1,
         "run": run,
         "first": estimate,

@@ -120,14 +120,26 @@ def test_the_same_seed_gives_the_same_weights(scenario: Scenario, tmp_path: Path
     assert first != weights("other", 4)
 
 
+def small(action: Literal["pick", "steer"]) -> Training:
+    """Return options of an action kind for a few steps."""
+    few: dict[str, Any] = {
+        "num_envs": 4,
+        "n_steps": 4,
+        "batch_size": 16,
+        "windows": 4,
+        "validation_windows": 2,
+    }
+    return replace(TINY, **few) if action == "pick" else SteerTraining(search=0.0, hidden=32, **few)
+
+
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("action", ["pick", "steer"])
 def test_what_is_learned_does_not_depend_on_how_often_it_is_validated(
     action: Literal["pick", "steer"], scenario: Scenario, tmp_path: Path
 ) -> None:
     """Nor on the number of validation windows, since each training environment has its own noise in a rollout."""
-    few = replace(TINY, action=action, search=0.0, total_timesteps=64, num_envs=4, n_steps=4, batch_size=16)
-    assert few.validation_windows < few.environments
+    few = replace(small(action), total_timesteps=64)
+    assert few.validation_windows < few.num_envs
 
     def weights(validate_every: int) -> bytes:
         out = tmp_path / str(validate_every)
@@ -183,7 +195,7 @@ def test_curves_show_what_was_promised(scenario: Scenario, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("workload", "known"), [("mixed", True), ("large", False)])
 def test_the_best_constants_are_a_line_where_some_are_known(workload: str, known: bool) -> None:
-    lines = Validation(learner_of(named(workload), Training(validation_windows=2))).lines
+    lines = Validation(learner_of(named(workload), SteerTraining(validation_windows=2))).lines
     assert ("constants" in lines) == known
     assert lines["start"] == 1
     assert not known or lines["constants"] != 1
@@ -196,10 +208,7 @@ def test_each_validation_shows_who_is_on_which_gpu(
     """Both halves of the image, of the agent and of its start, have the colours of jobs."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    few = replace(
-        TINY, total_timesteps=32, search=0.0, num_envs=4, n_steps=4, batch_size=16, validate_every=16
-    )
-    learn(scenario, replace(few, action=action), tmp_path)
+    learn(scenario, replace(small(action), total_timesteps=32, validate_every=16), tmp_path)
     images = EventAccumulator(str(tmp_path)).Reload().Images("gantt")
     assert [each.step for each in images] == [0, 16, 32]
     colours = [tuple(bytes.fromhex(colour[1:])) for colour in JOBS]
@@ -215,8 +224,7 @@ def test_each_validation_shows_who_is_on_which_gpu(
 def test_what_is_learned_does_not_depend_on_the_images(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = replace(TINY, action="steer", search=0.0, total_timesteps=48)
-    few = replace(few, num_envs=4, n_steps=4, batch_size=16, validate_every=16)
+    few = replace(small("steer"), total_timesteps=48, validate_every=16)
     last = Path("checkpoints", "step-000000048", checkpoint.WEIGHTS)
     learn(scenario, few, tmp_path / "seen")
     monkeypatch.setattr("gpu_cluster_gym.agents.callbacks.show_image", lambda *drawn: None)

@@ -98,19 +98,19 @@ def test_only_moves_of_allowed_kinds_replace_the_rules_own(sampled: bool) -> Non
     """By default no waits and pauses, although the network scores them highest; all, where all are allowed."""
     seen = Listed.of(vectors := some_lists(200))
 
-    def chosen_instead(instead: tuple[str, ...]) -> set[str]:
+    def chosen_kinds(allowed: tuple[str, ...]) -> set[str]:
         found, lists = set[str](), torch.arange(len(vectors))
         for seed in range(3):
-            network = network_of(30.0, replace(FEW, allowed_moves=instead), seed)
+            network = network_of(30.0, replace(FEW, allowed_moves=allowed), seed)
             chosen = network.choose(vectors, torch.Generator().manual_seed(0) if sampled else None)
             kinds = seen.kinds[lists, chosen].argmax(1)
             found |= {KINDS[kind] for kind in kinds[~seen.own[lists, chosen]]}
         return found
 
-    assert {"start", "move"} <= chosen_instead(FEW.allowed_moves) <= {"start", "displace", "move"}
-    assert chosen_instead(("move",)) == {"move"}
-    assert chosen_instead(MOVE_KINDS) & {"wait", "wait_a_minute", "pause"}
-    assert chosen_instead(()) == set()
+    assert {"start", "move"} <= chosen_kinds(FEW.allowed_moves) <= {"start", "displace", "move"}
+    assert chosen_kinds(("move",)) == {"move"}
+    assert chosen_kinds(MOVE_KINDS) & {"wait", "wait_a_minute", "pause"}
+    assert chosen_kinds(()) == set()
 
 
 def test_the_kinds_that_are_chosen_from_are_the_kernels() -> None:
@@ -152,11 +152,11 @@ def test_a_student_learns_what_its_teacher_says() -> None:
     won = (seen.moves[:, :, taught] - (seen.moves[:, :, [taught]] * seen.moves[:, :, [OWN]]).sum(1)) * 700
     won *= seen.legal
     for _ in range(80):
-        model._seen, model._won = [vectors], [won]
+        model._seen, model._advantages_s = [vectors], [won]
         model.train()
     others = model.network.others(seen)
     target = (won / model._scale).clamp(-5, 5)
-    assert model.error(vectors, won) < 0.2 * (target.square() * others).sum() / others.sum()
+    assert model.loss(vectors, won) < 0.2 * (target.square() * others).sum() / others.sum()
     chosen = model.network.choose(vectors)
     reached = won.gather(1, chosen.unsqueeze(1)).mean()
     assert reached > 0.7 * won.masked_fill(~others, 0.0).amax(1).mean() > 0
@@ -170,7 +170,7 @@ def test_a_student_deviates_only_beyond_the_margin() -> None:
     over = scores - (scores * seen.own).sum(1, keepdim=True)
     over = over.masked_fill(~network.others(seen), -1e9)
     deviates = network.choose(vectors) != seen.moves[:, :, OWN].argmax(1)
-    assert deviates.tolist() == (over.amax(1) > network.base_scale).tolist()
+    assert deviates.tolist() == (over.amax(1) > network.base_logit_scale).tolist()
     assert 0 < deviates.sum() < len(deviates)
 
 
@@ -183,7 +183,7 @@ def test_half_the_margin_is_half_the_preference_of_the_rules_own_choice() -> Non
     model.margin = 0.5
     half = model.playing().choose(vectors)
     assert model.network.choose(vectors).tolist() == whole.tolist() != half.tolist()
-    model.network.base_scale /= 2.0
+    model.network.base_logit_scale /= 2.0
     assert model.network.choose(vectors).tolist() == half.tolist()
 
 
@@ -227,9 +227,12 @@ def test_a_student_learns_nothing_of_moves_that_it_may_not_make() -> None:
     won = torch.where(others, 100.0, 0.0)
     for beyond in (0.0, 1e6):
         model = student()
-        model._seen, model._won = [vectors], [torch.where(seen.legal & ~others & ~seen.own, beyond, won)]
+        model._seen, model._advantages_s = (
+            [vectors],
+            [torch.where(seen.legal & ~others & ~seen.own, beyond, won)],
+        )
         model.train()
-        found.append((model._scale, model.error(vectors, model._won[0]).item()))
+        found.append((model._scale, model.loss(vectors, model._advantages_s[0]).item()))
     assert found[0] == found[1]
     assert found[0][0] == pytest.approx(100.0)
 

@@ -148,7 +148,7 @@ def test_a_window_that_never_ends_counts_as_the_worst() -> None:
 def test_ppo_goes_on_from_the_best_constants() -> None:
     """PPO starts from the best validated mean, which is not the last one."""
     model, noted, _ = searched(6, rollouts=4)
-    assert model._went_on
+    assert model._ppo_started
     means, begun, after = noted.biases[:7], noted.biases[7], noted.biases[8]
     best = int(np.argmin([((each - TARGET) ** 2).sum() for each in means]))
     assert best not in (0, 6)  # else this test proves nothing

@@ -164,6 +164,6 @@ def test_a_missing_tracker_is_named_with_its_extra(
     said = capsys.readouterr().err
     assert (
         said
-        == f'train_agent.py: --track {tracker}: it is not installed here: pip install -e ".[{tracker}]"\n'
+        == f'train_agent.py: --track {tracker} requires {tracker}, not installed here: pip install -e ".[{tracker}]"\n'
     )
     assert not (tmp_path / "run").exists()

@@ -9,10 +9,9 @@ import pytest
 
 from gpu_cluster_gym.agents.callbacks import Validated
 from gpu_cluster_gym.agents.training import SteerTraining
-from gpu_cluster_gym.agents.validation import STALLED as STALLED_SCORE
-from gpu_cluster_gym.agents.validation import Score
+from gpu_cluster_gym.agents.validation import STALLED, Score
 from gpu_cluster_gym.baselines import load
-from gpu_cluster_gym.envs.agent_policy import STALLED
+from gpu_cluster_gym.envs.agent_policy import ENDLESS
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.policy import Action, Policy
 from gpu_cluster_gym.simulator.view import View
@@ -29,7 +28,7 @@ def stuck(view: View) -> Action:
 
 def endless(view: View) -> Action:
     """Raise as an agent under which jobs never end."""
-    raise StalledEpisodeError(STALLED)
+    raise StalledEpisodeError(ENDLESS)
 
 
 def faulty(view: View) -> Action:
@@ -49,7 +48,7 @@ def policies(**others: Policy) -> dict[str, Policy | type]:
 
 @pytest.mark.parametrize(
     ("name", "policy", "why", "reference"),
-    [("fifo", stuck, WHY, "start"), ("agent", endless, STALLED, "start"), ("start", stuck, WHY, "agent")],
+    [("fifo", stuck, WHY, "start"), ("agent", endless, ENDLESS, "start"), ("start", stuck, WHY, "agent")],
 )
 def test_the_others_have_their_table(
     name: str,
@@ -93,7 +92,7 @@ def test_one_of_several_agents_without_an_end_leaves_no_verdict(
 def test_where_no_validation_ends_there_is_no_agent_to_score(
     wanted: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    never = Score({}, {"start": STALLED_SCORE}, {})
+    never = Score({}, {"start": STALLED}, {})
 
     def learned(*what: object, validated: Callable[[Validated], None], **how: object) -> Path:
         validated(Validated(0, never, never, best=False))

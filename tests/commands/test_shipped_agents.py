@@ -104,7 +104,7 @@ def test_policy_ppo_is_the_agent_shipped_for_the_workload_or_for_all(
     few = ("--workload", "quick", "--jobs", "30", "--windows", "2", "--all-windows")
     assert evaluate.main(["--policy", "ppo", *few, "--out", str(tmp_path / "other")]) == 0
     out = capsys.readouterr().out
-    assert "ppo: the general agent, since quick has none of its own" in out
+    assert "ppo: the general agent, since this scenario is no named workload" in out
     assert re.search(r"^ppo +[\d,]+ ", out, re.MULTILINE)
     shipped.rename(shipped.with_name("quick"))
     assert pretrained.shipped_for("quick").folder.name == "quick"
@@ -135,7 +135,7 @@ def test_the_agents_of_a_run_are_judged(
     out = capsys.readouterr().out
     notes = (tmp_path / "judged" / "notes.txt").read_text(encoding="utf-8")
     rows = re.findall(r"^(.+?) +\d\.\d{3} +\d+\.\d{3}-\d\.\d{3} ", out, re.MULTILINE)
-    assert {"constant_action", "fifo", "union", "srtf_oracle", "union_oracle", "srsf"} <= set(rows)
+    assert {"mean_action", "fifo", "union", "srtf_oracle", "union_oracle", "srsf"} <= set(rows)
     assert "xonar" not in rows  # nobody shares under --physics exclusive
     assert "mean JCT of 2 agents / that of the policy on 2 test windows" in " ".join(out.split())
     assert re.search(r"^load x 1\.25 +\d\.\d{3} \(\d\.\d{3}-\d\.\d{3}\) ", notes, re.MULTILINE)
@@ -187,7 +187,7 @@ def test_agents_of_another_library_are_judged_one_a_seed(
     mine = found["by_window"]
     assert [row["mean_jct_s"] for row in mine["agent_0"]] == [row["mean_jct_s"] for row in mine["srtf"]]
     assert [row["mean_jct_s"] for row in mine["agent_1"]] == [row["mean_jct_s"] for row in mine["fifo"]]
-    assert "constant_action" not in found["against"]
+    assert "mean_action" not in found["against"]
     for wrong, why in (
         (("theirs:seed_2",), "no callable attribute"),
         (("theirs:seed_0", "theirs:seed_0"), "names an agent twice"),

@@ -167,7 +167,7 @@ def test_several_seeds_are_trained_and_reported_together(tmp_path: Path) -> None
     assert re.findall(r"^step +([\d,]+): mean JCT", run.out, re.MULTILINE) == ["0", "48"] * 2
     rows = re.findall(r"^(\w+) +[\d,.]+ ", run.out, re.MULTILINE)
     rows = [row for row in rows if row != "Agent"]  # "Agent 1 of 2"
-    assert rows[:5] == ["agent_0", "agent_1", "constant_action_0", "constant_action_1", "start"]
+    assert rows[:5] == ["agent_0", "agent_1", "mean_action_0", "mean_action_1", "start"]
     assert "Mean JCT of the 2 agents / start (union, its initial policy): " in run.out
     for seed in (0, 1):
         kept = json.loads((run.folder / f"seed-{seed}" / "best" / "agent.json").read_text())

@@ -23,13 +23,13 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Hiding
 
 import gpu_cluster_gym.evaluation.command
 
-evaluation.command.PATIENCE_S = 1e6  # no notices of long waits, which depend on the machine
+gpu_cluster_gym.evaluation.command.PATIENCE_S = 1e6  # no notices of long waits, which depend on the machine
 """
 
 
 def without_torch(command: str, *args: object) -> subprocess.CompletedProcess[str]:
     """Run a command where no library of agents can be imported."""
-    code = f"{HIDE}\nimport {command}\nsys.exit({command}.main(sys.argv[1:]))"
+    code = f"{HIDE}\nfrom gpu_cluster_gym import {command}\nsys.exit({command}.main(sys.argv[1:]))"
     words = [sys.executable, "-c", code, *map(str, args)]
     return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
 
@@ -46,5 +46,5 @@ def test_what_learns_says_what_to_install(tmp_path: Path) -> None:
         done = without_torch(command, *args)
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1
-        assert done.stderr.startswith(f"{command}.py: agents that learn need torch, ")
+        assert done.stderr.startswith(f"{command}.py: learned agents require torch, ")
         assert 'pip install -e ".[train]"' in done.stderr
