@@ -1,4 +1,4 @@
-"""Score scheduling policies on the same workloads, or examine a paper's claims."""
+"""Score scheduling policies on the same workloads, or check the claims of a paper."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -29,66 +29,65 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Workload
 
 EXAMPLES = """Examples:
-  python evaluate.py --policy xion                   beside fifo, sjf, srtf, las
-  python evaluate.py --policy all --workload quick   all, on a named workload
-  python evaluate.py --policy mylab.mine:policy      one of your own
+  python evaluate.py --policy xion                   compare with fifo, sjf, srtf, las
+  python evaluate.py --policy all --workload quick   all policies, on a named workload
+  python evaluate.py --policy mylab.mine:policy      a policy of your own
   python evaluate.py --policy srtf --full-trace --trace-file jobs.csv --cluster 4x8
-  python evaluate.py --paper xonar                   a paper's claims
---list policies, workloads, traces or papers: what there is; --version"""
+  python evaluate.py --paper xonar                   check the claims of a paper
+--list policies, workloads, traces or papers: known names"""
 WINDOWS = 20
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What to score, and on how much."""
+    """Policies and windows to score."""
 
     policy: tuple[str, ...] = ()
-    """A module of baselines/ (fifo ...), all, tuned, tuned:NAME, constants, ppo (the agent that comes with the project
-    for the workload, or for all), the folder of a learned agent, module:attribute, or lookahead:NAME, the same looking
-    ahead. Several make one table, in which all are compared with the first; one alone is compared with fifo, beside
-    sjf, srtf and las."""
+    """Policies: a module of baselines/ (fifo ...), all, tuned, tuned:NAME, constants, ppo (the pretrained agent for the
+    workload, or the general one), the folder of an agent, module:attribute, or lookahead:NAME for look-ahead based on
+    NAME. Several are compared with the first; a single one is compared with fifo, next to sjf, srtf and las."""
     protocol: tuple[str, ...] = ()
-    """Agents to judge beside a ladder of policies and those that --policy names: the folder of a run of train_agent.py,
-    with all its seeds, or those of your own, a module:attribute for each seed. On windows of what the run learned on,
-    unless flags choose others."""
+    """Trained agents to compare with a ladder of policies and those of --policy, on held-out windows and under shifts:
+    the folder of a run of train_agent.py, with all its seeds, or a module:attribute for each seed. Windows are those of
+    the agents' training scenario unless other flags set it."""
     paper: str | None = None
-    """Instead of a policy, a paper of experiments/ (xion ...): its claims, on the workload that they are about."""
+    """A paper of experiments/ (xion ...), whose claims are checked on its own workload; excludes --policy."""
     scenario: Scenario = field(default_factory=Scenario)
-    """What is simulated."""
+    """Jobs, cluster and rules."""
     windows: int | None = choice(None, least=1)
-    """Windows to score on: 20, under --protocol 100, or all of a log with fewer; trials of a paper, its own number."""
+    """Test windows; default: 20, with --protocol 100, or as many as the trace has. With --paper: trials."""
     processes: int = choice(1, least=1)
-    """Processes to share the work; the results are the same."""
+    """Processors to use. Results do not depend on it."""
     workload: str | None = None
-    """A named workload of workloads/ (quick, mixed, two_types ...); other flags override what it chooses."""
+    """Named workload (quick, mixed, two_types ...), which sets the scenario; other flags override it."""
     out: str | None = None
-    """Folder for choices, summary and every job, or claims and figure; runs/evaluate-<time>-<hash>."""
+    """Run folder, for choices, results, notes and figures; default: runs/evaluate-<time>-<hash>."""
     record: bool = False
-    """Keep what happened too: segments.csv and timeline.csv beside each jobs.csv, and files for evalys."""
+    """Write segments.csv and timeline.csv in addition to each jobs.csv, and files for evalys."""
     report: bool = False
-    """Leave one page to look at in the folder, report.html, which needs no network; records what it shows."""
+    """Write report.html, a self-contained page; implies --record."""
     perfetto: bool = False
-    """Leave a trace of each episode that ui.perfetto.dev opens; records what it shows."""
+    """Write a trace of each episode for ui.perfetto.dev; implies --record."""
     config: str | None = None
-    """Run folder, or JSON file, to take these choices from; flags override it."""
+    """Run folder or JSON file to read choices from; flags override it."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be; ChoiceError names each field."""
+        """Raise ChoiceError with every invalid choice."""
         check(self)
 
     @property
     def records(self) -> bool:
-        """Whether what happens is kept."""
+        """Whether events are recorded."""
         return self.record or self.report or self.perfetto
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit code, 2 if what was asked for cannot be."""
+    """Run the command; return its exit code, 2 for invalid choices."""
     return command.run("evaluate.py", work, args)
 
 
 def work(args: Sequence[str]) -> None:
-    """Do what the arguments ask for; ValueError says why it cannot be."""
+    """Score policies, judge agents or check a paper; ValueError for invalid choices."""
     evaluation = read_choices(args)
     if evaluation.protocol:
         evaluation, found = candidates_of(evaluation, choices.asked_for(args, Evaluation))
@@ -99,33 +98,33 @@ def work(args: Sequence[str]) -> None:
     try:
         with run_folder.noting(folder):
             fill(folder)
-    except (ValueError, RuntimeError) as error:  # what a user's own policy may not do, or one that never ends
+    except (ValueError, RuntimeError) as error:  # an illegal action of a user's policy, or a stalled episode
         raise ValueError(f"{what}: {error}") from error
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted; {folder} is without results") from None
+        raise KeyboardInterrupt(f"interrupted; {folder} has no results") from None
 
 
 def read_choices(args: Sequence[str]) -> Evaluation:
-    """Return the choices in the flags and in the file they name."""
+    """Return the choices of a command line."""
     evaluation = choices.read(Evaluation, args, command="evaluate.py", about=f"{__doc__}\n\n{EXAMPLES}")
     if sum(map(bool, (evaluation.protocol or evaluation.policy, evaluation.paper))) != 1:
         raise ValueError(
-            "give --policy, what to score, or --protocol, whose agents to judge, or --paper, whose claims to examine"
+            "exactly one is required: --policy (policies to score), --protocol (agents to judge) or --paper (claims)"
         )
     if evaluation.records and (evaluation.protocol or not evaluation.policy):
-        raise ValueError("--record, --report and --perfetto go with --policy alone: leave them out")
+        raise ValueError("--record, --report and --perfetto require --policy, without --protocol")
     if evaluation.scenario.full_trace and (evaluation.windows or evaluation.protocol):
-        other = "--windows" if evaluation.windows else "--protocol, which judges on windows"
-        raise ValueError(f"--full-trace replays everything as one episode: leave out it or {other}")
+        other = "--windows" if evaluation.windows else "--protocol, which needs windows"
+        raise ValueError(f"--full-trace replays the trace as one episode: drop it or {other}")
     usual = Scenario(seed=evaluation.scenario.seed)
     if evaluation.paper and evaluation.scenario != usual:
         changed = [name for name, value in vars(usual).items() if getattr(evaluation.scenario, name) != value]
-        raise ValueError(f"--paper brings its own workloads: leave out {', '.join(map(flag, changed))}")
+        raise ValueError(f"--paper has its own workloads: drop {', '.join(map(flag, changed))}")
     return evaluation
 
 
 def scoring(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
-    """Return the names of what to score, and what simulates it beside others and fills a folder."""
+    """Return the names of the policies, and the function that scores them into a folder."""
     policies, reference = chosen(evaluation)
     with working("preparing the jobs; the first run compiles the simulator"):
         workloads = made(evaluation)
@@ -133,7 +132,7 @@ def scoring(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
 
 
 def reproduction(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
-    """Return the name of a paper, and what runs its experiment and fills a folder."""
+    """Return the name of a paper, and the function that runs its experiment into a folder."""
     from gpu_cluster_gym import experiments
 
     name, seed = str(evaluation.paper), evaluation.scenario.seed
@@ -144,35 +143,36 @@ def reproduction(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]"
 
 
 def candidates_of(evaluation: Evaluation, asked: "Mapping[str, Any]") -> "tuple[Evaluation, list[Candidate]]":
-    """Return the agents to judge, and the choices with what they learned on, where no jobs are named to judge them on.
+    """Return the agents to judge, and the choices with their training scenario unless a workload or trace is named.
 
-    asked: what flags and a file choose, by field; what of it is of the scenario holds on top, also where it is usual.
+    asked: explicit choices by field; those of the scenario override the training scenario.
     """
     from gpu_cluster_gym.agents import check_installed
 
     check_installed()
-    from gpu_cluster_gym.agents.protocol import all_candidates, learned_on
+    from gpu_cluster_gym.agents.protocol import all_candidates, trained_on
     from gpu_cluster_gym.agents.resolve import look_in_this_folder
 
     look_in_this_folder()
     found = all_candidates(evaluation.protocol)
     named = any(asked.get(name) for name in ("workload", "trace", "trace_file"))
-    if named or not (learned := learned_on(found)):
+    if named or not (scenario := trained_on(found)):
         return evaluation, found
-    if besides := max(len(each.also) for each in found):
-        count = f"{besides + 1} workloads"
-        print(f"Note: the agent learned on {count} and is judged on the first; --workload names one.")
-    given = {name: value for name, value in asked.items() if name in vars(learned)}
-    return replace(evaluation, scenario=replace(learned, **given)), found
+    if extra := max(len(each.extra_workloads) for each in found):
+        print(
+            f"Note: the agent was trained on {extra + 1} workloads; windows are of the first (see --workload)."
+        )
+    given = {name: value for name, value in asked.items() if name in vars(scenario)}
+    return replace(evaluation, scenario=replace(scenario, **given)), found
 
 
 def judgement(evaluation: Evaluation, found: "Sequence[Candidate]") -> "tuple[str, Callable[[Path], None]]":
-    """Return the names of agents, or of a run of training, and what judges them and fills a folder."""
+    """Return the names of the agents, and the function that judges them into a folder."""
     from gpu_cluster_gym.agents.resolve import each_once
 
-    besides = each_once(evaluation.policy, evaluation.scenario, evaluation.workload)
-    tell_notes(evaluation)
-    return ", ".join(evaluation.protocol), partial(judge, evaluation, found, besides)
+    others = each_once(evaluation.policy, evaluation.scenario, evaluation.workload)
+    print_notes(evaluation)
+    return ", ".join(evaluation.protocol), partial(judge, evaluation, found, others)
 
 
 def judge(
@@ -181,33 +181,33 @@ def judge(
     others: "Mapping[str, Policy | type]",
     folder: Path,
 ) -> None:
-    """Judge the agents of a run, print what came of it, and fill the run folder."""
-    from gpu_cluster_gym.agents.protocol import Judging, document, lines, windows_for
+    """Judge agents, print the result, and fill the run folder."""
+    from gpu_cluster_gym.agents.protocol import Judging, details, document, lines, windows_for
     from gpu_cluster_gym.evaluation import table, table_notes
 
     with working("preparing the jobs; the first run compiles the simulator"):
         workloads = windows_for(evaluation.scenario, evaluation.windows)
-    judging = Judging(found, workloads, besides=others, processes=evaluation.processes)
+    judging = Judging(found, workloads, extra=others, processes=evaluation.processes)
     with progress("simulating", judging.simulations) as moved:
         came = judging.judge(moved)
     run_folder.write_json(folder / "protocol.json", document(came))
     off, heading = table_notes.levers_off(others, workloads), table_notes.heading(workloads)
     run_folder.write_json(folder / provenance.PROVENANCE, provenance.collect(workloads, heading, off))
-    told = (*heading, *lines(came, len(found)), *off, f"Run folder: {folder}")
-    table.console(sys.stdout).print(*told, sep="\n")
+    file = run_folder.write_notes(folder, [*heading, "", *off, *details(came, len(found))])
+    table.console(sys.stdout).print(*heading[:2], "", *lines(came, len(found)), f"Notes: {file}", sep="\n")
 
 
 def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
-    """Return the policies to score by name, and the name of the one that the others are compared with."""
+    """Return the policies to score by name, and the name of the reference."""
     from gpu_cluster_gym.agents.resolve import in_table
 
     found = in_table(evaluation.policy, evaluation.scenario, evaluation.workload)
-    tell_notes(evaluation)
+    print_notes(evaluation)
     return found
 
 
-def tell_notes(evaluation: Evaluation) -> None:
-    """Print what is to be said of the policies that are asked for."""
+def print_notes(evaluation: Evaluation) -> None:
+    """Print the notes on the policies."""
     from gpu_cluster_gym.agents.resolve import notes
 
     for note in notes((*evaluation.policy, *evaluation.protocol), evaluation.scenario):
@@ -215,7 +215,7 @@ def tell_notes(evaluation: Evaluation) -> None:
 
 
 def made(evaluation: Evaluation) -> "list[Workload]":
-    """Return the workloads: one if it is the whole trace, else the first windows of its test part."""
+    """Return the workloads: the whole trace, or the first windows of its test part."""
     from gpu_cluster_gym.workloads import full_trace, up_to, windows
 
     scenario, count = evaluation.scenario, evaluation.windows
@@ -236,7 +236,7 @@ def evaluate(
     from gpu_cluster_gym.evaluation import runner, table, table_notes
 
     out, heading = table.console(sys.stdout), table_notes.heading(workloads)
-    out.print(*heading, sep="\n")
+    out.print(*heading[:2], sep="\n")
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     results, records = simulated(evaluation, makers, workloads)
     bounds = runner.bounds(workloads)
@@ -245,24 +245,22 @@ def evaluate(
         summaries = dict(sorted(summaries.items(), key=lambda item: item[1]["mean_jct_s"].mean()))
     run_folder.write_run(folder, results, runner.document(summaries, bounds, reference))
     out.print("", table.table(summaries, bounds, reference), "")
+    found = (searched(policy, evaluation.scenario, evaluation.workload) for policy in evaluation.policy)
+    notes = [*dict.fromkeys(each.description for each in found if each)]
     learned = any(Path(policy).is_dir() for policy in {*evaluation.policy} - {*baselines.names()})
     if evaluation.scenario.full_trace and evaluation.scenario.trace_file and learned:
-        out.print("The agent may have learned on the first part of this trace.")
-    notes = table_notes.footnotes(workloads, summaries, policies, reference, bounds)
-    of = evaluation.scenario, evaluation.workload
-    found = (searched(policy, *of) for policy in evaluation.policy)
-    of_searches = tuple(dict.fromkeys(each.told for each in found if each))
-    run_folder.write_json(
-        folder / provenance.PROVENANCE, provenance.collect(workloads, heading, (*of_searches, *notes))
-    )
+        notes.append("The agent may have been trained on the first part of this trace.")
+    notes += table_notes.footnotes(workloads, summaries, policies, reference, bounds)
+    run_folder.write_json(folder / provenance.PROVENANCE, provenance.collect(workloads, heading, notes))
+    file = run_folder.write_notes(folder, [*heading, "", *notes])
     pictured = pictures(evaluation, folder, records, workloads)
-    out.print(*of_searches, *notes, *pictured, f"Run folder: {folder}", sep="\n")
+    out.print(*table_notes.legend(workloads, summaries, reference), *pictured, f"Notes: {file}", sep="\n")
 
 
 def simulated(
     evaluation: Evaluation, makers: "Mapping[str, Maker]", workloads: "Sequence[Workload]"
 ) -> "tuple[dict[str, pd.DataFrame], dict[str, Record]]":
-    """Return every policy's results, and what happened if that is to be kept."""
+    """Return the results of each policy, and its records where they are wanted."""
     from gpu_cluster_gym.evaluation import record, runner
 
     with progress("simulating", len(makers) * len(workloads)) as moved:
@@ -276,7 +274,7 @@ def simulated(
 def pictures(
     evaluation: Evaluation, folder: Path, records: "Mapping[str, Record]", workloads: "Sequence[Workload]"
 ) -> list[str]:
-    """Write what was recorded, and what is asked for to look at; say where the page is."""
+    """Write the records, and the page and traces where they are wanted; return lines with their places."""
     from gpu_cluster_gym.evaluation import record
 
     if records:
@@ -287,11 +285,11 @@ def pictures(
         return []
     from gpu_cluster_gym.evaluation.html_report import write
 
-    return [f"To look at: {write(folder)}"]
+    return [f"Report: {write(folder)}"]
 
 
 def reproduce(evaluation: Evaluation, paper: "Paper", settings: "Sequence[Setting]", folder: Path) -> None:
-    """Run a paper's experiment, print its tables and claims, and fill the run folder."""
+    """Run the experiment of a paper, print its tables and claims, and fill the run folder."""
     from gpu_cluster_gym.evaluation import table
     from gpu_cluster_gym.experiments import simulate, size
 
@@ -307,7 +305,7 @@ def reproduce(evaluation: Evaluation, paper: "Paper", settings: "Sequence[Settin
 
 
 def one_more(moved: "Callable[..., None]", name: str, table: "pd.DataFrame") -> None:
-    """Move a bar on by one simulation, and say what came of it."""
+    """Advance a progress bar by one simulation, with its mean JCT as text."""
     moved(1, f"{name}: mean JCT {table['jct_s'].mean():,.0f} s in window {table['window'].iloc[0]}")
 
 

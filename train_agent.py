@@ -1,10 +1,11 @@
-"""Train a scheduling agent by reinforcement learning; score it on unseen windows."""
+"""Train a scheduling agent by reinforcement learning; score it on test windows."""
 
 import os
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +14,7 @@ if not __package__:  # run as a script, where the package may not be installed
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import check_installed
-from gpu_cluster_gym.agents.training import Training, usual
+from gpu_cluster_gym.agents.training import KINDS, MovesTraining, SteerTraining, Training, usual
 from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
 from gpu_cluster_gym.evaluation.command import progress
 from gpu_cluster_gym.simulator.choice import check, choice
@@ -28,87 +29,92 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.policy import Policy
 
 EXAMPLES = """Examples:
-  python train_agent.py --trace philly               steer, with every lever
-  python train_agent.py --workload busy --seeds 5    five agents, told of as one
-  python train_agent.py --workload mixed --also busy quick    one agent for all
-  python train_agent.py --workload mixed --action moves    each move, as look-ahead teaches
-  python train_agent.py --action pick --physics exclusive    which job is next
---list workloads or traces: what there is; --version"""
+  python train_agent.py --trace philly               steer the rule union
+  python train_agent.py --workload busy --seeds 5    train five seeds and report them together
+  python train_agent.py --workload mixed --extra-workloads busy quick    one agent for all
+  python train_agent.py --workload mixed --action moves    choose moves, trained by look-ahead
+  python train_agent.py --action pick --physics exclusive    pick the next job
+--list workloads or traces: known names; --action NAME --help: its options"""
 OWN = "own"
-ACTION = choices.Preset("training", usual, lambda training: training.action, ("learning_seed",))
+ACTION = choices.Preset(
+    "training", usual, lambda training: training.action, keeps=("learning_seed",), values=tuple(KINDS)
+)
 PRESETS = choices.WORKLOAD | {"action": ACTION}
 
 
 @dataclass(frozen=True)
 class Run:
-    """What to learn on, how, and what to score."""
+    """Scenario, training options, and the final test."""
 
     scenario: Scenario = field(default_factory=Scenario)
-    """What is simulated."""
-    training: Training = field(default_factory=Training)
-    """How to learn."""
+    """Jobs, cluster and rules."""
+    training: Training = field(default_factory=SteerTraining)
+    """Training options; --action selects the kind, and with it the further options and their defaults."""
     seeds: int = choice(1, least=1)
-    """Agents to train, each from a seed of its own; the table has all of them, and what they are together."""
+    """Agents to train, with consecutive learning seeds; they are reported together."""
     test_windows: int = choice(100, least=1)
-    """Windows for the table at the end; nothing is learned on them or chosen by them."""
+    """Test windows: held out, not used for training or model selection."""
     processes: int | None = choice(None, least=1)
-    """Processors that share the work, all of them if not given; the results are the same."""
+    """Processors to use; default: all. Results do not depend on it."""
     workload: str | None = None
-    """A named workload of workloads/ (quick, mixed, two_types ...); other flags override what it chooses."""
+    """Named workload (quick, mixed, two_types ...), which sets the scenario; other flags override it."""
     track: Literal["wandb", "mlflow"] | None = None
-    """Where curves go besides TensorBoard, each an extra to install: wandb, which stays in the run folder unless
-    WANDB_MODE is online, or mlflow, at MLFLOW_TRACKING_URI."""
+    """Additional experiment tracker, to be installed as an extra: wandb, offline in the run folder unless WANDB_MODE is
+    online; or mlflow, at MLFLOW_TRACKING_URI."""
     out: str | None = None
-    """Folder for the agent, its checkpoints, curves, choices and table; runs/train-<time>-<hash>."""
+    """Run folder, for agent, checkpoints, curves, choices and results; default: runs/train-<time>-<hash>."""
     config: str | None = None
-    """Run folder, or JSON file, to take these choices from; flags override it."""
+    """Run folder or JSON file to read choices from; flags override it."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be; ChoiceError names each field."""
+        """Raise ChoiceError with every invalid choice."""
         check(self)
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit code, 2 if what was asked for cannot be."""
+    """Run the command; return its exit code, 2 for invalid choices."""
     return command.run("train_agent.py", work, args)
 
 
 def work(args: Sequence[str]) -> None:
-    """Learn and score as the arguments ask; ValueError says why it cannot be."""
+    """Train and score agents; ValueError for invalid choices."""
     wanted = read_choices(args)
     check_installed(wanted.track)
-    wanted = as_far_as_it_goes(learnable(wanted))
+    wanted = within_trace(resolved(wanted))
     folder = run_folder.open_run_folder("train", wanted, wanted.out)
-    print(f"Watch it learn: tensorboard --logdir {folder}")
+    print(f"Run folder: {folder} (curves: tensorboard --logdir {folder})")
     try:
         with run_folder.noting(folder):
             score(wanted, [train(wanted, number, folder) for number in range(wanted.seeds)], folder)
     except StalledEpisodeError as error:
-        raise ValueError(f"{error}; what was learned so far is in {folder}") from error
+        raise ValueError(f"{error}; the agents so far are in {folder}") from error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; the best agent so far is in {folder}") from None
 
 
 def read_choices(args: Sequence[str]) -> Run:
-    """Return the choices in the flags and in the file they name."""
-    wanted = choices.read(
-        Run, args, command="train_agent.py", about=f"{__doc__}\n\n{EXAMPLES}", presets=PRESETS
-    )
+    """Return the choices of a command line."""
+    about = f"{__doc__}\n\n{EXAMPLES}"
+    wanted = choices.read(Run, args, command="train_agent.py", about=about, presets=PRESETS)
     if wanted.scenario.full_trace:
-        raise ValueError("--full-trace leaves nothing to test on: an agent learns on windows of a trace")
+        raise ValueError(
+            "--full-trace is not for training: agents are trained and tested on windows of a trace"
+        )
     return wanted
 
 
-def learnable(wanted: Run) -> Run:
-    """Return the choices with the whole path of an agent to begin at; ValueError for what cannot be learned."""
+def resolved(wanted: Run) -> Run:
+    """Return the choices with the absolute path of --init-from; ValueError for options that exclude each other."""
     from gpu_cluster_gym.agents.learn import learner_of
 
-    learner = learner_of(wanted.scenario, wanted.training)
-    return replace(wanted, training=replace(wanted.training, begin=learner.training.begin))
+    training = learner_of(wanted.scenario, wanted.training).training
+    if not isinstance(training, SteerTraining | MovesTraining):
+        return wanted
+    return replace(wanted, training=replace(wanted.training, init_from=training.init_from))  # type: ignore[call-arg]
 
 
-def as_far_as_it_goes(wanted: Run) -> Run:
-    """Return the choices with no more windows than the trace has of each split; say so where they are fewer."""
+def within_trace(wanted: Run) -> Run:
+    """Return the choices with no more windows than the trace has of each split; print a note where it has fewer."""
     asked: dict[Split, int] = {
         "train": wanted.training.windows,
         "validation": wanted.training.validation_windows,
@@ -123,7 +129,7 @@ def as_far_as_it_goes(wanted: Run) -> Run:
 
 
 def available(scenario: Scenario, split: Split, wanted: int) -> int:
-    """Return how many windows of a split there are, at most so many; ValueError if there is none."""
+    """Return the number of windows of a split, at most `wanted`; ValueError for none."""
     from gpu_cluster_gym.envs.task import shared_windows
     from gpu_cluster_gym.workloads import up_to
 
@@ -134,12 +140,12 @@ def available(scenario: Scenario, split: Split, wanted: int) -> int:
 
 
 def train(wanted: Run, number: int, folder: Path) -> "Trained":
-    """Learn with a progress bar and a line a validation; return the best agent of this number."""
+    """Train the agent of one seed, with a progress bar and a line per validation; return the best one."""
     from gpu_cluster_gym.agents import load_policy
     from gpu_cluster_gym.agents.callbacks import pace
     from gpu_cluster_gym.agents.learn import learn, learner_of
-    from gpu_cluster_gym.agents.learner import seed_of
-    from gpu_cluster_gym.agents.table import Trained, compared_with
+    from gpu_cluster_gym.agents.ppo import seed_of
+    from gpu_cluster_gym.agents.table import Trained, reference_of
 
     training = replace(wanted.training, learning_seed=seed_of(wanted.scenario, wanted.training) + number)
     own = folder / f"seed-{number}" if wanted.seeds > 1 else folder
@@ -150,73 +156,59 @@ def train(wanted: Run, number: int, folder: Path) -> "Trained":
 
     def note(validated: "Validated") -> None:
         times.append((time.perf_counter(), validated))
-        tell(validated, compared_with(training))
+        print(line_of(validated, reference_of(training)), flush=True)
         if validated.best:
             bests.append(validated)
 
-    with progress("learning", training.steps, before="drawing windows and playing the heuristics") as stepped:
+    before = "drawing windows and simulating the heuristics"
+    with progress("training", training.total_timesteps, before=before) as stepped:
         how: dict[str, Any] = {"threads": processors(wanted), "track": wanted.track}
         best = learn(wanted.scenario, training, own, **how, stepped=stepped, validated=note)
-    print(pace(times, compared_with(training)))
+    print(pace(times, reference_of(training)))
     if not bests:
         raise ValueError(
-            "no validation came to an end, so there is no agent to keep: jobs never end under any"
+            "no validation finished, since jobs never end under any checkpoint: no agent is saved"
         )
-    held = learner_of(wanted.scenario, training).held(bests[-1].greedy.numbers)
-    return Trained(best, load_policy(best), held)
+    constant = learner_of(wanted.scenario, training).constant_policy(bests[-1].greedy.metrics)
+    return Trained(best, load_policy(best), constant)
 
 
 def processors(wanted: Run) -> int:
-    """Return how many processors share the work."""
+    """Return the number of processors to use."""
     return wanted.processes or len(os.sched_getaffinity(0))
 
 
-def tell(validated: "Validated", start: str) -> None:
-    """Print a validation, in which agents are compared with `start`."""
-    from gpu_cluster_gym.agents.table import START
-
-    greedy, sampled = validated.greedy.against, validated.sampled.against
-    limits = (
-        f"{greedy[START].low:.4f}-{greedy[START].high:.4f}" if greedy[START].windows > 1 else "one window"
-    )
-    others = ", ".join(f"{name} {found.ratio:.3f}" for name, found in greedy.items() if name != START)
-    best = "(best)" if validated.best else ""
-    print(
-        f"step {validated.step:>9,}: mean JCT / {start} {greedy[START].ratio:.4f} "
-        f"({limits}; {sampled[START].ratio:.4f} sampled)",
-        f"{best:>10} / {others}",
-        sep="\n",
-        flush=True,
-    )
-    if validated.greedy.on:
-        print(f"{'':>16} on {validated.greedy.in_short}", flush=True)
+def line_of(validated: "Validated", reference: str) -> str:
+    """Return a validation as a line; its other numbers are in validation.csv."""
+    best = "  best so far" if validated.best else ""
+    return f"step {validated.step:>9,}: mean JCT / {reference} {validated.greedy.ratio:.4f}{best}"
 
 
 def score(wanted: Run, agents: "Sequence[Trained]", folder: Path) -> None:
-    """Print and keep the table of the agents and the heuristics on test windows, one for each workload."""
-    from gpu_cluster_gym.agents.learner import scenarios_of
+    """Print and save the table of agents and heuristics on the test windows of each workload."""
+    from gpu_cluster_gym.agents.ppo import scenarios_of
     from gpu_cluster_gym.agents.table import in_table, verdicts
     from gpu_cluster_gym.evaluation import table
 
     own = wanted.workload or choices.workload_like(wanted.scenario) or OWN
-    named = scenarios_of(wanted.scenario, wanted.training, OWN if own in wanted.training.also else own)
+    extra = wanted.training.extra_workloads if isinstance(wanted.training, SteerTraining) else ()
+    named = scenarios_of(wanted.scenario, wanted.training, OWN if own in extra else own)
     policies, summaries = in_table(wanted.scenario, wanted.training, agents, tuple(named)), []
     for name, scenario in named.items():
         if several := len(named) > 1:
-            print(f"\nOn {name}:")
+            print(f"\n{name}:")
         test = replace(wanted, scenario=scenario)
         summaries.append(score_on(test, policies, len(agents), folder / name if several else folder))
     if len(named) > 1:
-        print(f"\nOn all {len(named)} workloads together:")
-        table.console(sys.stdout).print(
-            *verdicts(together(summaries), len(agents), wanted.training), sep="\n"
-        )
-    print(f"See how it learned: tensorboard --logdir {folder}")
-    print(f"Score the agent again: python evaluate.py --policy {agents[0].folder}")
+        found = verdicts(together(summaries), len(agents), wanted.training)
+        run_folder.write_notes(folder, found)
+        print(f"\nAll {len(named)} workloads together:")
+        table.console(sys.stdout).print(found[0])
+    print(f"Score again: python evaluate.py --policy {agents[0].folder}")
 
 
 def together(summaries: "Sequence[dict[str, pd.DataFrame]]") -> "dict[str, pd.DataFrame]":
-    """Return the summaries of several workloads as one, without what is not in all of them."""
+    """Return the summaries of several workloads as one, of the policies that are in all of them."""
     import pandas as pd
 
     from gpu_cluster_gym.agents.validation import BLOCK
@@ -233,9 +225,7 @@ def together(summaries: "Sequence[dict[str, pd.DataFrame]]") -> "dict[str, pd.Da
 def score_on(
     wanted: Run, policies: "dict[str, Policy | type]", count: int, folder: Path
 ) -> "dict[str, pd.DataFrame]":
-    """Print and keep the table of one workload, with so many agents in it; return the summaries."""
-    from functools import partial
-
+    """Print and save the table of one workload, with `count` agents in it; return the summaries."""
     from gpu_cluster_gym.agents.table import START, those_that_end, verdicts
     from gpu_cluster_gym.envs.task import shared_windows
     from gpu_cluster_gym.evaluation import runner, table, table_notes
@@ -245,18 +235,21 @@ def score_on(
     makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     with progress("simulating", len(makers) * len(workloads)) as moved:
         how: dict[str, Any] = {"processes": processors(wanted), "done": lambda name, found: moved(1)}
-        results, endless = those_that_end(makers, workloads, **how)
+        results, stalled = those_that_end(makers, workloads, **how)
     bounds = runner.bounds(workloads)
     summaries = runner.score(results, workloads, bounds)
     reference = START if START in summaries else next(iter(summaries))
     run_folder.write_run(folder, results, runner.document(summaries, bounds, reference))
     out, heading = table.console(sys.stdout), table_notes.heading(workloads)
     ended = {name: policies[name] for name in results}
-    notes = [f"Left out: {name}, under which jobs never end: {why}." for name, why in endless.items()]
-    notes += table_notes.footnotes(workloads, summaries, ended, reference, bounds)
+    left_out = [f"Left out: {name}, under which jobs never end: {why}." for name, why in stalled.items()]
+    notes = [*left_out, *table_notes.footnotes(workloads, summaries, ended, reference, bounds)]
+    found = verdicts(summaries, count, wanted.training)
     run_folder.write_json(folder / provenance.PROVENANCE, provenance.collect(workloads, heading, notes))
-    out.print("", *heading, "", table.table(summaries, bounds, reference), "", *notes, sep="\n")
-    out.print(*verdicts(summaries, count, wanted.training), sep="\n")
+    file = run_folder.write_notes(folder, [*heading, "", *notes, "", *found])
+    out.print("", *heading[:2], "", table.table(summaries, bounds, reference), "", sep="\n")
+    legend = table_notes.legend(workloads, summaries, reference)
+    out.print(*left_out, found[0], *legend, f"Notes: {file}", sep="\n")
     return summaries
 
 

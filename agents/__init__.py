@@ -1,7 +1,7 @@
-"""Policies that learn: how they are trained, kept in a folder, and asked like any other policy.
+"""Learned policies: training, checkpoints, and their use as any other policy.
 
-Torch and Stable-Baselines3 are imported in here alone, and only when something is learned or a learned policy is
-asked for: simulating alone does not need them.
+Torch and Stable-Baselines3 are imported only here, and only for training or a learned policy: simulation alone does not
+need them.
 """
 
 if __name__ != "gpu_cluster_gym.agents":
@@ -20,31 +20,33 @@ NEEDED = ("torch", "stable_baselines3", "tensorboard", "safetensors")
 
 
 def check_installed(tracker: str | None = None) -> None:
-    """ValueError, which says what to install, where a library that agents need is missing, or the tracker named."""
+    """Raise ValueError, with the command to install it, where a library of agents or the tracker is missing."""
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         which = ", ".join(missing)
-        raise ValueError(f'agents that learn need {which}, not installed here: pip install -e ".[train]"')
+        raise ValueError(f'learned agents require {which}, not installed here: pip install -e ".[train]"')
     if tracker and getattr(find_spec(tracker), "origin", None) is None:  # a mere folder of that name has none
-        raise ValueError(f'--track {tracker}: it is not installed here: pip install -e ".[{tracker}]"')
+        raise ValueError(
+            f'--track {tracker} requires {tracker}, not installed here: pip install -e ".[{tracker}]"'
+        )
 
 
 def load_policy(folder: str | Path) -> "Policy":
-    """Return the agent that `train_agent.py` left in a folder, as a policy that takes its most likely action.
+    """Return the agent that `train_agent.py` saved in a folder, as a policy that takes its most likely action.
 
-    ValueError if the folder holds no agent, or one that reads other features than there are, or if Torch is missing.
+    Raise ValueError without a readable agent, for one with another observation format, or without Torch.
     """
     check_installed()
-    from gpu_cluster_gym.agents.learned import load
+    from gpu_cluster_gym.agents import checkpoint
 
-    return load(folder)
+    return checkpoint.policy_of(checkpoint.load(folder))
 
 
 def shipped_policy(workload: str | None) -> tuple["Policy", str]:
-    """Return the agent that comes with the project for a workload, or for all others, and a sentence that says which.
+    """Return the pretrained agent for a workload, or the general one, and its description as a sentence.
 
-    ValueError as `load_policy`, or if there is none.
+    Raise ValueError as `load_policy`, or where none exists.
     """
     from gpu_cluster_gym.agents.pretrained import shipped_for
 
     found = shipped_for(workload)
-    return load_policy(found.folder), found.told
+    return load_policy(found.folder), found.description

@@ -1,62 +1,75 @@
-"""What happens beside learning: curves for TensorBoard, validation, the best agent kept, checkpoints."""
+"""Callbacks of training: curves, validation, checkpoints, charts for TensorBoard, and experiment trackers."""
 
 import csv
+import json
+import os
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import HParam, Image, KVWriter, Logger, TensorBoardOutputFormat
+from torch.utils.tensorboard import SummaryWriter
 
+from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import checkpoint
-from gpu_cluster_gym.agents.charts import describe_run, lay_out_charts, show_image
-from gpu_cluster_gym.agents.checkpoint import Agent
-from gpu_cluster_gym.agents.gantt import Schedules
-from gpu_cluster_gym.agents.learner import Learner
-from gpu_cluster_gym.agents.search import SearchFirst
-from gpu_cluster_gym.agents.student import Student
-from gpu_cluster_gym.agents.validation import Score, Validation
+from gpu_cluster_gym.agents.checkpoint import Agent, policy_of
+from gpu_cluster_gym.agents.moves import Student
+from gpu_cluster_gym.agents.ppo import Learner
+from gpu_cluster_gym.agents.validation import START, Score, Validation
+from gpu_cluster_gym.agents.warm_start import SearchFirst
+from gpu_cluster_gym.envs.task import shared_windows
+from gpu_cluster_gym.evaluation import record
+from gpu_cluster_gym.evaluation.plot import figures, run_tables
+from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, pixels, style
+from gpu_cluster_gym.evaluation.provenance import commit
+from gpu_cluster_gym.evaluation.record import Record
 from gpu_cluster_gym.evaluation.run_folder import BEST
+from gpu_cluster_gym.simulator.policy import Policy
+from gpu_cluster_gym.workloads import Workload
 
 CHECKPOINTS_KEPT = 3
 CHECKPOINTS, CURVE = "checkpoints", "validation.csv"
 
 
 class Validated(NamedTuple):
-    """A validation: after so many steps, by the most likely actions and by sampled ones."""
+    """A validation: its step, and the scores with the most likely actions and with sampled ones."""
 
     step: int
     greedy: Score
     sampled: Score
     best: bool
-    """Whether its greedy ratio to its start is the lowest so far."""
+    """Whether its greedy ratio to the start is the lowest so far."""
 
 
 class Curves(BaseCallback):
-    """Log what Stable-Baselines3 does not, a mean over each rollout."""
+    """Log the means over each rollout that Stable-Baselines3 does not log."""
 
     def __init__(self, learner: Learner) -> None:
-        """Take what tells the numbers of a step."""
+        """Take the learner, which knows the metrics of a step."""
         super().__init__()
         self._learner = learner
 
     def _on_rollout_start(self) -> None:
-        self._told: dict[str, list[float]] = defaultdict(list)
+        self._values: dict[str, list[float]] = defaultdict(list)
 
     def _on_step(self) -> bool:
-        self._told["mean_reward"].append(float(np.mean(self.locals["rewards"])))
-        for name, values in self._learner.told(self.locals["infos"]).items():
-            self._told[name] += values
+        self._values["mean_reward"].append(float(np.mean(self.locals["rewards"])))
+        for name, values in self._learner.step_metrics(self.locals["infos"]).items():
+            self._values[name] += values
         return True
 
     def _on_rollout_end(self) -> None:
-        for name, values in self._told.items():
+        for name, values in self._values.items():
             if values:
                 self.logger.record(f"rollout/{name}", float(np.mean(values)))
 
@@ -64,28 +77,32 @@ class Curves(BaseCallback):
 class Ticker(BaseCallback):
     """Report every step, for a progress bar."""
 
-    def __init__(self, tell: Callable[[int], None]) -> None:
-        """Take what is called with the number of steps."""
+    def __init__(self, report: Callable[[int], None]) -> None:
+        """Take the function that is called with the number of steps."""
         super().__init__()
-        self._tell = tell
+        self._report = report
 
     def _on_step(self) -> bool:
-        self._tell(self.training_env.num_envs)
+        self._report(self.training_env.num_envs)
         return True
 
 
 class Validator(BaseCallback):
-    """Validate before the first step, every so many, and after the last; keep the best and the last agents."""
+    """Validate before the first step, every `validate_every` steps, and at the end; save the best and last agents."""
 
     def __init__(
-        self, learner: Learner, validation: Validation, out: Path, tell: Callable[[Validated], None]
+        self, learner: Learner, validation: Validation, out: Path, report: Callable[[Validated], None]
     ) -> None:
-        """Take what is learned, the windows, the run's folder, and what is called after each validation."""
+        """Prepare validation.
+
+        out: folder of the run.
+        report: called after each validation.
+        """
         super().__init__()
-        self._learner, self._validation, self._out, self._tell = learner, validation, out, tell
+        self._learner, self._validation, self._out, self._report = learner, validation, out, report
         self._schedules = Schedules(learner)
         self._next = 0
-        self._least = np.inf
+        self._lowest = np.inf
         self._rows: list[dict[str, float]] = []
 
     def _on_training_start(self) -> None:
@@ -97,9 +114,9 @@ class Validator(BaseCallback):
         return True
 
     def _on_rollout_start(self) -> None:
-        """Validate between two rollouts: after the last one's update."""
+        """Validate between two rollouts, after the update of the last one."""
         if self.num_timesteps >= self._next:
-            with torch.random.fork_rng():  # what is learned does not depend on how often it is validated
+            with torch.random.fork_rng():  # the frequency of validations does not change what is learned
                 self._validate()
 
     def _on_training_end(self) -> None:
@@ -111,18 +128,18 @@ class Validator(BaseCallback):
         assert isinstance(model, PPO)
         greedy = self._greedy(model)
         sampled = self._validation.score(model, sampled=True)
-        validated = Validated(self.num_timesteps, greedy, sampled, greedy.ratio < self._least)
-        self._least = min(self._least, greedy.ratio)
+        validated = Validated(self.num_timesteps, greedy, sampled, greedy.ratio < self._lowest)
+        self._lowest = min(self._lowest, greedy.ratio)
         if validated.best and isinstance(model, SearchFirst):
             model.keep()
         learner = self._learner
-        agent = Agent(learner.network(model), learner.training, learner.scenario, learner.begun.rule)
+        agent = Agent(learner.network(model), learner.training, learner.scenario, learner.initial.rule)
         self._log(validated, agent)
         self._save(validated, agent)
-        self._tell(validated)
+        self._report(validated)
 
     def _greedy(self, model: PPO) -> Score:
-        """Let the agent play by its most likely actions; a student with several margins, of which the best is kept."""
+        """Return the greedy score; of a student, with the best of several margins, which is kept."""
         if not isinstance(model, Student):
             return self._validation.score(model, sampled=False)
         scores = {}
@@ -155,7 +172,7 @@ class Validator(BaseCallback):
         about = {
             "step": validated.step,
             "validation_ratio_to_start": validated.greedy.ratio,
-            "validation": validated.greedy.numbers,
+            "validation": validated.greedy.metrics,
         }
         checkpoints = self._out / CHECKPOINTS
         checkpoint.save(checkpoints / f"step-{validated.step:09d}", agent, about=about)
@@ -169,29 +186,194 @@ class Validator(BaseCallback):
 def row_of(score: Score) -> dict[str, float]:
     """Return a score as one flat row."""
     return (
-        score.numbers
+        score.metrics
         | {f"ratio_to_{name}": each.ratio for name, each in score.against.items()}
-        | {f"ratio_on_{name}": ratio for name, ratio in score.on.items()}
+        | {f"ratio_on_{name}": ratio for name, ratio in score.by_workload.items()}
     )
 
 
 def pace(times: Sequence[tuple[float, Validated]], start: str) -> str:
-    """Say how fast was learned, by validations, each with when it was, s. start: what they are compared with."""
-    began, last = times[0][0], times[-1][1]
-    minutes = {each.step: (at - began) / 60 for at, each in times}
-    rate = last.step / max(60 * minutes[last.step], 1e-9)
+    """Return speed and best validation of a training run, as a sentence.
 
-    def when(ratio: float) -> str:
-        step = next((each.step for _, each in times if each.greedy.ratio <= ratio), None)
-        return "not reached" if step is None else f"after {minutes[step]:.1f} min ({step:,} steps)"
+    times: validations, each with its time, s.
+    start: name of the reference policy.
+    """
+    (began, first), (_, last) = times[0], times[-1]
+    rate = last.step / max(times[-1][0] - began, 1e-9)
+    at, best = min(times, key=lambda each: each[1].greedy.ratio)
+    found = (
+        f"best validation {best.greedy.ratio:.3f} after {(at - began) / 60:.1f} min ({best.step:,} steps)"
+        if best.greedy.ratio < first.greedy.ratio
+        else "no validation better than before training"
+    )
+    return f"Mean JCT / {start}: {found}; {rate:,.0f} steps per second, validations included."
 
-    least = min(each.greedy.ratio for _, each in times)
-    best = (
-        f"at best {least:.4f} {when(least)}"
-        if least < times[0][1].greedy.ratio
-        else "never better than at first"
+
+# TensorBoard: the choices of a run, charts, and schedules as images.
+
+CHARTS = {
+    "validation": {
+        "mean JCT relative to the start": ["Multiline", ["jct/(agent|start|constants)"]],
+        "the same, with heuristics": ["Multiline", ["jct/.*"]],
+    }
+}
+DPI = 200  # a column of a paper, 3.33 inches wide, as 666 pixels
+AGENT = "agent"
+MAX_BARS = 60_000  # more than a validation window has
+
+
+def describe_run(logger: Logger, learner: Learner) -> None:
+    """Write the choices of a run as text and as hyper-parameters, and the commit of the code."""
+    for writer in writers(logger):
+        writer.add_text("choices", f"```json\n{json.dumps(choices_of(learner), indent=2)}\n```")
+        writer.add_text("commit", commit() or "outside a git checkout")
+    numbers = {
+        name: value
+        for name, value in asdict(learner.training).items()
+        if isinstance(value, int | float | str)
+    }
+    logger.record(
+        "hparams", HParam(numbers, {"jct/agent": 0.0, "jct/agent_sampled": 0.0}), exclude=("stdout", "csv")
     )
-    return (
-        f"Pace: {rate:,.0f} steps a second, validations included. Mean JCT / {start} on validation windows: "
-        f"0.98 {when(0.98)}, 0.95 {when(0.95)}, {best}."
-    )
+
+
+def choices_of(learner: Learner) -> dict[str, dict[str, Any]]:
+    """Return the choices of a run, by group."""
+    return {"training": asdict(learner.training), "scenario": asdict(learner.scenario)}
+
+
+def lay_out_charts(logger: Logger) -> None:
+    """Define a chart with the agent, its start and the constants, and one with the heuristics in addition."""
+    for writer in writers(logger):
+        writer.add_custom_scalars(CHARTS)
+
+
+def show_image(logger: Logger, name: str, draw: Callable[[], np.ndarray | None]) -> None:
+    """Record an image (height, width, 3), if there is one; it is drawn only where TensorBoard is written."""
+    if writers(logger) and (image := draw()) is not None:
+        logger.record(name, Image(image, "HWC"), exclude=("stdout", "log", "json", "csv"))
+
+
+def writers(logger: Logger) -> list[SummaryWriter]:
+    """Return the writers of TensorBoard."""
+    return [each.writer for each in logger.output_formats if isinstance(each, TensorBoardOutputFormat)]
+
+
+class Schedules:
+    """Schedules of the agent and its start in the first validation window of the scenario, as images."""
+
+    def __init__(self, learner: Learner) -> None:
+        """Take the learner; nothing is simulated before an image is requested."""
+        self._learner = learner
+
+    @cached_property
+    def _start(self) -> Record:
+        return self._recorded(self._learner.start)
+
+    def image(self, agent: Agent) -> np.ndarray | None:
+        """Return a Gantt chart, uint8 (height, width, 3), of an agent's schedule; None where jobs never end."""
+        try:
+            own = self._recorded(policy_of(agent))
+        except RuntimeError:
+            return None
+        run = run_tables.from_records({AGENT: own, START: self._start}, self._workload)
+        with style(IN_PRINT):
+            return pixels(figures.gantt(run, "column", max_bars=MAX_BARS), DPI)
+
+    @cached_property
+    def _workload(self) -> Workload:
+        learner = self._learner
+        return shared_windows(learner.scenario, "validation", learner.training.validation_windows)[0]
+
+    def _recorded(self, policy: Policy) -> Record:
+        return record.record_window(partial(baselines.make, policy), self._workload)
+
+
+# Experiment trackers: Weights & Biases or MLflow, where installed.
+
+Tracker = Literal["wandb", "mlflow"]
+Choices = Mapping[str, Mapping[str, Any]]
+"""By group and name."""
+Log = Callable[[dict[str, float], dict[str, np.ndarray], int], None]
+"""Takes numbers by name, images (height, width, 3) by name, and the step."""
+PROJECT = "gpu-cluster-gym"
+MAX_PARAMS = 100  # that MLflow takes at a time
+
+
+@contextmanager
+def tracked(tracker: Tracker | None, folder: Path, choices: Choices) -> Iterator[list[KVWriter]]:
+    """Open a run of a tracker, if any; yield its writers for a logger, and close the run at the end.
+
+    folder: of the run, whose name the tracker's run has.
+    Raise ValueError where the tracker cannot open it.
+    """
+    if tracker is None:
+        yield []
+        return
+    with {"wandb": _wandb, "mlflow": _mlflow}[tracker](folder, choices) as log:
+        yield [Writer(log)]
+
+
+class Writer(KVWriter):
+    """Passes the numbers and images that Stable-Baselines3 logs to a tracker."""
+
+    def __init__(self, log: Log) -> None:
+        """Take the function that is called at each step."""
+        self._log = log
+
+    def write(
+        self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0
+    ) -> None:
+        """Pass on the records up to a step."""
+        numbers = {
+            name: float(value)
+            for name, value in key_values.items()
+            if isinstance(value, int | float | np.number)
+        }
+        images = {
+            name: np.asarray(value.image) for name, value in key_values.items() if isinstance(value, Image)
+        }
+        self._log(numbers, images, step)
+
+    def close(self) -> None:
+        """Do nothing: `tracked` closes the run."""
+
+
+@contextmanager
+def _wandb(folder: Path, choices: Choices) -> Iterator[Log]:
+    """Open a run of Weights & Biases, offline in the folder unless WANDB_MODE says otherwise."""
+    import wandb
+
+    mode = os.environ.get("WANDB_MODE", "offline")
+    try:
+        opened = wandb.init(project=PROJECT, name=folder.name, dir=str(folder), config=choices, mode=mode)
+    except wandb.Error as error:
+        raise ValueError(f"--track wandb: {error}") from error
+    with opened as run:
+
+        def log(numbers: dict[str, float], images: dict[str, np.ndarray], step: int) -> None:
+            run.log(numbers | {name: wandb.Image(image) for name, image in images.items()}, step=step)
+
+        yield log
+
+
+@contextmanager
+def _mlflow(folder: Path, choices: Choices) -> Iterator[Log]:
+    """Open a run of MLflow, at MLFLOW_TRACKING_URI or its default, with the choices as params."""
+    import mlflow
+
+    def log(numbers: dict[str, float], images: dict[str, np.ndarray], step: int) -> None:
+        mlflow.log_metrics(numbers, step=step)
+        for name, image in images.items():
+            mlflow.log_image(image, key=name, step=step)
+
+    try:
+        mlflow.set_experiment(PROJECT)
+        opened = mlflow.start_run(run_name=folder.name)
+    except mlflow.MlflowException as error:
+        raise ValueError(f"--track mlflow: {error}") from error
+    with opened:
+        params = [(f"{group}.{name}", value) for group, own in choices.items() for name, value in own.items()]
+        for first in range(0, len(params), MAX_PARAMS):
+            mlflow.log_params(dict(params[first : first + MAX_PARAMS]))
+        yield log

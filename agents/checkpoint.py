@@ -1,44 +1,47 @@
-"""An agent is a folder: `agent.json` with its choices, and `weights.safetensors`. Reading one runs no code from it."""
+"""Checkpoints: a folder with `agent.json` (options) and `weights.safetensors`. Reading one runs no code from it."""
 
 import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load as read_tensors
 from safetensors.torch import save as tensor_bytes
 
-from gpu_cluster_gym.agents.move_network import MoveNetwork
+from gpu_cluster_gym.agents.networks import MoveNetwork, SteerNetwork, flat
 from gpu_cluster_gym.agents.slot_network import SlotNetwork
-from gpu_cluster_gym.agents.steer_network import SteerNetwork
-from gpu_cluster_gym.agents.training import Training, usual
+from gpu_cluster_gym.agents.training import MovesTraining, PickTraining, SteerTraining, Training, usual
+from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 from gpu_cluster_gym.evaluation.run_folder import BEST
 from gpu_cluster_gym.simulator.choice import changed
 from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES
 from gpu_cluster_gym.simulator.kernel.slots.features import QUEUE_FEATURES, TOTALS
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
-from gpu_cluster_gym.simulator.rule_policy import Rule
+from gpu_cluster_gym.simulator.policy import Policy
+from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule, Steered, arrivals_per_decision
 from gpu_cluster_gym.workloads import Scenario
 
 CHOICES, WEIGHTS = "agent.json", "weights.safetensors"
 C = TypeVar("C", Training, Scenario)
-MOST_SLOTS, MOST_HIDDEN = 4096, 4096  # a file that asks for more would only fill the memory
+MAX_SLOTS, MAX_HIDDEN = 4096, 4096  # limits on the memory that a hostile file can ask for
 LAYOUTS: dict[str, dict[str, object]] = {
     "steer": {"action": "steer", "load": list(LOAD)},
     "moves": {"action": "moves", "features": list(FEATURES), "load": list(LOAD)},
     "pick": {"action": "pick", "queue_features": list(QUEUE_FEATURES), "totals": list(TOTALS)},
 }
-"""What the network of each action reads and answers; one on the rule over moves may read less of the load."""
+"""Inputs and outputs of the network of each action kind; one on the rule may read fewer load features."""
 Network = SlotNetwork | SteerNetwork | MoveNetwork
-ON_THE_RULE = SteerNetwork | MoveNetwork
 
 
 class Agent(NamedTuple):
-    """A network with the choices under which it was made, and the rule whose weights or choices it changes."""
+    """A network, the options and the scenario of its training, and the rule whose weights or moves it changes."""
 
     network: Network
     training: Training
@@ -47,20 +50,26 @@ class Agent(NamedTuple):
 
 
 def new_network(training: Training, reads: Sequence[str] = LOAD) -> Network:
-    """Return a network that has learned nothing; reads: what one on the rule reads of the load."""
-    if training.action == "steer":
+    """Return an untrained network. reads: names of the load features, where it acts on the rule."""
+    if isinstance(training, SteerTraining):
         return SteerNetwork(len(training.weights), training.hidden, reads)
-    if training.action == "moves":
+    if isinstance(training, MovesTraining):
         return MoveNetwork(
-            training.hidden, base_scale=training.base_scale, instead=training.instead, reads=reads
+            training.hidden,
+            base_logit_scale=training.base_logit_scale,
+            allowed_moves=training.allowed_moves,
+            reads=reads,
         )
-    return SlotNetwork(training.queue_slots, hidden=training.hidden, base_scale=training.base_scale)
+    assert isinstance(training, PickTraining)
+    return SlotNetwork(
+        training.queue_slots, hidden=training.hidden, base_logit_scale=training.base_logit_scale
+    )
 
 
 def save(folder: Path, agent: Agent, *, about: Mapping[str, object] | None = None) -> None:
-    """Write an agent so that the folder holds, whatever happens, the one before or this one.
+    """Write an agent, atomically: after a crash the folder has the previous agent or this one.
 
-    about: what to note beside the weights, such as the step. An agent may only replace one of the same choices.
+    about: metadata of the weights, such as the step. An agent may only replace one with the same options.
     """
     folder.mkdir(parents=True, exist_ok=True)
     libraries = {name: version(name) for name in ("torch", "stable-baselines3", "numpy")}
@@ -72,13 +81,13 @@ def save(folder: Path, agent: Agent, *, about: Mapping[str, object] | None = Non
     }
     text = (json.dumps(choices, indent=2) + "\n").encode()
     if not (folder / CHOICES).exists() or (folder / CHOICES).read_bytes() != text:
-        _write_whole(folder / CHOICES, text)
-    noted = {"about": json.dumps(about or {})}  # one entry: several come in an order of their own each time
-    _write_whole(folder / WEIGHTS, tensor_bytes(dict(agent.network.state_dict()), metadata=noted))
+        _write_atomically(folder / CHOICES, text)
+    noted = {"about": json.dumps(about or {})}  # a single entry: safetensors writes several in random order
+    _write_atomically(folder / WEIGHTS, tensor_bytes(dict(agent.network.state_dict()), metadata=noted))
 
 
 def load(folder: str | Path) -> Agent:
-    """Return the agent of a folder; ValueError says why it cannot be read."""
+    """Return the agent of a folder; ValueError with the reason where it cannot be read."""
     folder = Path(folder)
     try:
         choices = json.loads((folder / CHOICES).read_text(encoding="utf-8"))
@@ -86,19 +95,20 @@ def load(folder: str | Path) -> Agent:
     except (OSError, ValueError, RecursionError) as error:
         if several := sorted(f"{each.parent.name}" for each in folder.glob(f"seed-*/{BEST}")):
             raise ValueError(
-                f"{folder} holds several agents, {', '.join(several)}: name one of them"
+                f"{folder} has several agents: name one of its folders {', '.join(several)}"
             ) from None
-        raise ValueError(
-            f"{folder} holds no agent that can be read ({CHOICES}, {WEIGHTS}): {error}"
-        ) from None
+        raise ValueError(f"{folder} has no readable agent ({CHOICES}, {WEIGHTS}): {error}") from None
     if not isinstance(choices, dict):
-        raise ValueError(f"{folder / CHOICES}: expected the choices of an agent")
+        raise ValueError(f"{folder / CHOICES}: expected a JSON object with the options of an agent")
     layout = _check_layout(folder, choices.get("layout"))
     action: Any = layout["action"]
     training = _read(usual(action), choices.get("training"), folder)
     scenario = _read(Scenario(), choices.get("scenario"), folder)
-    if not (0 < training.queue_slots <= MOST_SLOTS and 0 < training.hidden <= MOST_HIDDEN):
-        raise ValueError(f"{folder / CHOICES}: a network of absurd size")
+    slots = training.queue_slots if isinstance(training, PickTraining) else 1
+    if slots > MAX_SLOTS or training.hidden > MAX_HIDDEN:
+        raise ValueError(
+            f"{folder / CHOICES}: the network is too large: expected hidden <= {MAX_HIDDEN}, queue_slots <= {MAX_SLOTS}"
+        )
     reads: Any = layout.get("load", LOAD)
     network = new_network(training, reads)
     try:
@@ -109,7 +119,7 @@ def load(folder: str | Path) -> Agent:
 
 
 def about(folder: str | Path) -> dict[str, Any]:
-    """Return what was noted beside an agent's weights; ValueError where there is none that can be read."""
+    """Return the metadata of an agent's weights; ValueError where they cannot be read."""
     file = Path(folder) / WEIGHTS
     try:
         with safe_open(file, "numpy") as tensors:
@@ -120,62 +130,85 @@ def about(folder: str | Path) -> dict[str, Any]:
 
 
 def layout_of(agent: Agent) -> dict[str, object]:
-    """Return what an agent's network reads and answers."""
+    """Return the inputs and outputs of an agent's network, and the rule it starts from."""
     layout = LAYOUTS[agent.training.action]
-    if isinstance(agent.network, ON_THE_RULE):
-        reads = [LOAD[place] for place in agent.network.reads]
-        return layout | {"load": reads, "start": asdict(agent.start)}
-    return layout
+    if isinstance(agent.network, SlotNetwork):
+        return layout
+    return layout | {"load": [LOAD[at] for at in agent.network.reads], "start": asdict(agent.start)}
 
 
 def _start(folder: Path, layout: Mapping[str, Any]) -> Rule:
-    """Return the rule whose weights or choices an agent changes; ValueError where that is none."""
+    """Return the rule whose weights or moves an agent changes; ValueError for an invalid one."""
     if layout["action"] == "pick":
         return Rule()
     try:
         return Rule(**layout["start"])
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{folder / CHOICES}: the rule with which it begins: {error}") from None
+        raise ValueError(f"{folder / CHOICES}: invalid start rule: {error}") from None
 
 
 def _check_layout(folder: Path, layout: object) -> dict[str, object]:
-    """Return the layout of an agent; ValueError where its network reads or answers other things than there are."""
+    """Return the layout of an agent; ValueError where its network has other inputs or outputs than the environment."""
     known = layout if isinstance(layout, dict) else {}
     action: Any = known.get("action")
     wanted = LAYOUTS.get(action) if isinstance(action, str) else None
     if wanted is None:
-        raise ValueError(
-            f"{folder / CHOICES}: expected an agent that can {' or '.join(LAYOUTS)}, not {action!r}"
-        )
+        raise ValueError(f"{folder / CHOICES}: action {action!r}: expected {', '.join(LAYOUTS)}")
     reads = known.get("load")
     fewer = isinstance(reads, list) and bool(reads) and set(reads) <= set(LOAD)
     if apart := [
         name for name in wanted if known.get(name) != wanted[name] and not (name == "load" and fewer)
     ]:
         raise ValueError(
-            f"{folder}: this agent was trained with other {', '.join(apart)} than the environment has now, "
-            "so its network cannot read what it would see: train it anew"
+            f"{folder}: the observation format ({', '.join(apart)}) has changed since this training: retrain the agent"
         )
     return known
 
 
 def _read(usual: C, content: object, folder: Path) -> C:
-    """Return choices with those of JSON in their place; what cannot be is refused."""
+    """Return options with those of JSON in place of the defaults; ValueError for invalid ones."""
     kind = type(usual).__name__
     if not isinstance(content, dict):
-        raise ValueError(f"{folder / CHOICES}: these are not the choices of a {kind}: {content!r:.200}")
+        raise ValueError(f"{folder / CHOICES}: expected an object of {kind}, not {content!r:.200}")
     try:
         given = {name: tuple(it) if isinstance(it, list) else it for name, it in content.items()}
         return changed(usual, given)
     except ValueError as error:
-        raise ValueError(f"{folder / CHOICES}: these are not the choices of a {kind}: {error}") from None
+        raise ValueError(f"{folder / CHOICES}: invalid {kind}: {error}") from None
 
 
-def _write_whole(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all, and onto the disk before it can be seen."""
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    with partial.open("wb") as out:
+def _write_atomically(file: Path, content: bytes) -> None:
+    """Write a file whole or not at all, and flush it to disk before it becomes visible."""
+    partial_file = file.with_name(f".{file.name}.{os.getpid()}")
+    with partial_file.open("wb") as out:
         out.write(content)
         out.flush()
         os.fsync(out.fileno())
-    partial.replace(file)
+    partial_file.replace(file)
+
+
+# Agents as policies.
+
+
+def policy_of(agent: Agent) -> Policy:
+    """Return an agent as a policy that takes its most likely action; torch uses one thread, as the network is small."""
+    torch.set_num_threads(1)
+    training = agent.training
+    if isinstance(agent.network, SteerNetwork):
+        assert isinstance(training, SteerTraining)
+        every = arrivals_per_decision(agent.scenario.jobs, training.decisions_per_window)
+        return Steered(Offsets(agent.start, training.weights), every, agent.network.choose)
+    if isinstance(agent.network, MoveNetwork):
+        return AgentPolicy(partial(best_move, agent.network), action="moves", start=asdict(agent.start))
+    keywords = {name: it for name, it in training.environment().items() if name != "tau_s"}
+    return AgentPolicy(partial(most_likely, agent.network), **keywords)
+
+
+def most_likely(network: SlotNetwork, seen: np.ndarray, mask: np.ndarray) -> int:
+    """Return the most likely action of a network; its observation includes the mask."""
+    return int(network.choose(torch.from_numpy(seen).unsqueeze(0)))
+
+
+def best_move(network: MoveNetwork, seen: Mapping[str, np.ndarray], mask: np.ndarray) -> int:
+    """Return the index of a network's most likely move; its observation includes the mask."""
+    return int(network.choose(flat(seen)))

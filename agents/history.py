@@ -1,7 +1,7 @@
-"""What finished jobs of training windows teach, fitted to what a scheduler could have written down of them.
+"""Predictors of run times and core needs, fitted to the finished jobs of training windows.
 
-A policy plays the windows; of each job its estimate is noted when it is submitted, the rest is what a view shows when
-all have ended. No truth is read that has not shown by then.
+A policy plays the windows. The estimate of each job is recorded at its submission, the rest from the view at the end:
+only what a scheduler could have observed by then.
 """
 
 from collections.abc import Sequence
@@ -20,29 +20,29 @@ from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.workloads import Workload
 
 PROFILE = ["log_odds_of_duty", "log_iteration", "log_memory", "log_cores_asked"]
-FINE = (0.25, 0.05, 0.035)  # scales of duty, iteration and memory: about the errors of a profile, by default
+FINE = (0.25, 0.05, 0.035)  # scales of duty, iteration and memory: about the default errors of a profile
 SCALES = (
     (*FINE, 100.0),
     (*FINE, 0.1),
-)  # cores asked for may tell nothing, or much: which of the two is told by windows left out
+)  # requested cores may carry no information, or much: held-out windows select one of the two
 JUDGED = ("left_out", "left_out_constant")
-JOBS_A_CELL = 8  # at least on average, else there are fewer cells
+JOBS_A_CELL = 8  # minimum mean number of jobs per cell
 LEAST_ERROR, LEAST_SPREAD = 0.01, 0.05
-GAP_S = 60.0  # between jobs of a batch, as in Philly's statistics
+GAP_S = 60.0  # maximum gap between jobs of a batch, s, as in Philly's statistics
 
 
 class Fitted(NamedTuple):
-    """A history, and the figures that tell how good it is."""
+    """A history, and the figures of its quality."""
 
     history: History
     figures: dict[str, float]
 
 
 class Noting:
-    """A policy that does what another does and notes each job's first estimate, and whether it was good then."""
+    """A policy that delegates to another, and records the first estimate of each job and whether it was reliable."""
 
     def __init__(self, policy: Policy, episode: Episode) -> None:
-        """Note nothing so far."""
+        """Prepare the policy for an episode."""
         if isinstance(policy, Ranking):
             episode.set_levels(policy.levels)
             episode.state.discipline = discipline_of(policy, episode.discipline)
@@ -51,7 +51,7 @@ class Noting:
         self.predictable = np.empty(0, bool)
 
     def __call__(self, view: View) -> Action:
-        """Note the jobs that have come, and do what the other does."""
+        """Record newly arrived jobs, and return the action of the other policy."""
         known = len(self.estimate_s)
         if len(view.jobs.num_gpus) > known:
             self.estimate_s = np.append(self.estimate_s, view.jobs.estimate_s[known:])
@@ -60,7 +60,7 @@ class Noting:
 
 
 def written_down(load: Workload, policy: Policy) -> pd.DataFrame:
-    """Return what is known of the jobs of a workload once a policy has brought all to their end, a row each."""
+    """Return the observations of the jobs of a workload after a policy has finished all, one row per job."""
     episode = load.episode()
     noting = Noting(policy, episode)
     jobs = run(noting, episode).view.jobs
@@ -83,13 +83,18 @@ def written_down(load: Workload, policy: Policy) -> pd.DataFrame:
 
 
 def fit(rows: pd.DataFrame, fitted_on: str = "", *, cores: bool = True) -> Fitted:
-    """Return the history of jobs as `written_down`, of several windows. cores: whether cores matter there."""
+    """Return the history fitted to jobs of several windows.
+
+    rows: jobs as returned by `written_down`.
+    fitted_on: name of the workload.
+    cores: whether to fit core needs.
+    """
     rows = rows.assign(batch=rows.groupby(["window", "batch"]).ngroup())
     errors = {
         "good_error": _rms((rows["last"] - rows["run"])[rows["good_at_last"]]),
         "bad_error": _rms((rows["first"] - rows["run"])[~rows["good_at_first"]]),
     }
-    usual = max(errors.values())  # where no job is of a kind
+    usual = max(errors.values())  # for a kind without jobs
     level = rows.groupby("size")["run"].mean().reindex(range(NUM_GPU_CLASSES)).fillna(rows["run"].mean())
     about = rows["run"] - rows["size"].map(level)
     within = _within(about, rows["batch"])
@@ -106,9 +111,10 @@ def fit(rows: pd.DataFrame, fitted_on: str = "", *, cores: bool = True) -> Fitte
 
 
 def fit_cores(read: pd.DataFrame) -> dict[str, Any]:
-    """Return cells, scale, alike and spread of jobs that were read, and how well one half of windows tells the other's.
+    """Return cells, scale, alike and spread of jobs with core readings, and the errors on held-out windows.
 
-    left_out, left_out_constant: that error of the log need, by cells, and by the mean of all.
+    left_out, left_out_constant: error of the log need on one half of the windows, predicted from the other half by
+    cells, and by its mean.
     """
     half = read["window"] % 2 == read["window"].min() % 2
     errors = [_errors(read[~half], _cells(read[half], scale), scale) for scale in SCALES]
@@ -127,10 +133,10 @@ def fit_cores(read: pd.DataFrame) -> dict[str, Any]:
 
 
 def _cells(read: pd.DataFrame, scale: Sequence[float]) -> np.ndarray:
-    """Return rows of centre, mean log need, and number of jobs, for groups of jobs of like profile.
+    """Return rows of centre, mean log need, and number of jobs, for clusters of jobs with similar profiles.
 
-    A job whose GPUs were busy needs no more than was read: it counts where that is below the mean of those whose
-    GPUs were not, or, without any of these, of all.
+    A reading from a job with busy GPUs is an upper bound of its need. It counts where it is below the mean of the
+    cluster's jobs without busy GPUs, or of all its jobs where there are none.
     """
     points = read[PROFILE].to_numpy() / np.array(scale)
     count = int(np.clip(len(points) // JOBS_A_CELL, 1, MAX_CELLS))
@@ -152,20 +158,20 @@ def _errors(read: pd.DataFrame, cells: np.ndarray, scale: Sequence[float]) -> pd
 
 
 def _beyond(believed: Any, read: pd.DataFrame) -> pd.Series:
-    """Return how far what is believed is from what was read; where GPUs were busy, only what is above it."""
+    """Return the errors of believed needs; where GPUs were busy, only overestimates count."""
     error: pd.Series = believed - read["need"]
     return error.where(read["share"] < TARGET_BUSY_SHARE, error.clip(lower=0))
 
 
 def _within(values: pd.Series, group: pd.Series) -> float:
-    """Return the deviation within groups, pooled."""
+    """Return the pooled standard deviation within groups."""
     freedom = len(values) - group.nunique()
     apart = values - values.groupby(group).transform("mean")
     return float(np.sqrt((apart**2).sum() / freedom)) if freedom > 0 else 0.0
 
 
 def _rest(variance: float, part: float, least: float) -> float:
-    """Return the deviation that is left of a variance without that of a part."""
+    """Return the standard deviation of a variance without that of one component."""
     return float(np.sqrt(max(variance - part**2, least**2)))
 
 

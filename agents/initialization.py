@@ -1,4 +1,4 @@
-"""Where an agent begins: at `union`, at constants that a search found, or where another agent has come to."""
+"""Initialisation of agents: as `union`, as constants found by a search, or from another agent."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,8 +10,8 @@ import numpy as np
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.checkpoint import Agent
-from gpu_cluster_gym.agents.steer_network import SteerNetwork
-from gpu_cluster_gym.agents.training import CONSTANTS, UNION, Training
+from gpu_cluster_gym.agents.networks import SteerNetwork
+from gpu_cluster_gym.agents.training import CONSTANTS, UNION, MovesTraining, SteerTraining, Training
 from gpu_cluster_gym.evaluation.choices import workload_like
 from gpu_cluster_gym.evaluation.run_folder import agent_folder
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
@@ -19,91 +19,97 @@ from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule
 from gpu_cluster_gym.workloads import Scenario
 
 
-class Beginning(NamedTuple):
-    """The rule whose weights or choices are changed, and the agent that goes on learning, if there is one."""
+class Initialisation(NamedTuple):
+    """The rule whose weights or moves the agent changes, and the agent whose network is trained further, if any."""
 
     rule: Rule = Rule()
     agent: Agent | None = None
 
 
-def beginning(scenario: Scenario, training: Training) -> Beginning:
-    """Return where an agent begins by its choices.
+def initialisation(scenario: Scenario, training: Training) -> Initialisation:
+    """Return the initialisation of an agent, by its option `init_from`.
 
-    What steers goes on from an agent's network; what chooses moves begins at what an agent does on average. ValueError
-    where there are no constants for the scenario, or no agent that steers.
+    From the folder of a steering agent, a steering agent takes the network, and an agent of moves the mean action.
+    Raise ValueError where a scenario has no constants, or a folder no steering agent.
     """
-    if training.begin == UNION:
-        return Beginning()
-    if training.begin == CONSTANTS:
-        return Beginning(found_for(scenario))
-    agent, average = read(training.begin)
-    if training.action == "steer":
-        return Beginning(agent.start, agent)
-    if average is None:
-        raise ValueError(f"begin {training.begin}: it is not known what this agent does on average")
-    return Beginning(average)
+    if not isinstance(training, SteerTraining | MovesTraining) or training.init_from == UNION:
+        return Initialisation()
+    if training.init_from == CONSTANTS:
+        return Initialisation(rule_with_constants(scenario))
+    agent, constant = read(training.init_from)
+    if isinstance(training, SteerTraining):
+        return Initialisation(agent.start, agent)
+    if constant is None:
+        raise ValueError(f"--init-from {training.init_from}: the agent's metadata lack its mean action")
+    return Initialisation(constant)
 
 
 def searched(scenario: Scenario) -> Rule | None:
-    """Return the rule with the constants that a search found for a scenario; None where there are none."""
+    """Return the rule with the constants found for a scenario; None where no search was run."""
     workload = workload_like(scenario)
     known = baselines.best_constants([workload], with_history=scenario.with_history) if workload else None
-    return found_for(scenario) if known else None
+    return rule_with_constants(scenario) if known else None
 
 
-def found_for(scenario: Scenario) -> Rule:
-    """Return the rule with the constants that a search found for a scenario; ValueError where there are none."""
+def rule_with_constants(scenario: Scenario) -> Rule:
+    """Return the rule with the constants found for a scenario; ValueError where no search was run."""
     workload = workload_like(scenario)
     if workload is None:
         raise ValueError(
-            "begin constants: this scenario is none of the workloads, for which some were searched"
+            "--init-from constants requires a named workload: no constants exist for a custom scenario"
         )
     return replace(Rule(), **baselines.constants(workload, with_history=scenario.with_history).settings)
 
 
-def read(begin: str) -> tuple[Agent, Rule | None]:
-    """Return the agent of a folder, and what it does on average; ValueError where there is none that steers."""
-    if not Path(begin).is_dir():
+def read(init_from: str) -> tuple[Agent, Rule | None]:
+    """Return the steering agent of a folder, and its constant-action policy; ValueError for anything else."""
+    if not Path(init_from).is_dir():
         raise ValueError(
-            f"begin {begin}: expected {UNION}, {CONSTANTS}, or the folder of an agent that steers"
+            f"--init-from {init_from}: expected {UNION}, {CONSTANTS}, or the folder of a steering agent"
         )
-    folder = agent_folder(Path(begin))
+    folder = agent_folder(Path(init_from))
     agent = checkpoint.load(folder)
     network = agent.network
     if not isinstance(network, SteerNetwork):
         raise ValueError(
-            f"begin {begin}: expected an agent that steers, not one of action {agent.training.action}"
+            f"--init-from {init_from}: expected a steering agent, not one with action {agent.training.action}"
         )
     if network.reads != list(range(len(LOAD))):
         raise ValueError(
-            f"begin {begin}: this agent sees less of the load than there is to see now: train it anew"
+            f"--init-from {init_from}: the observation format has changed since this agent was trained: retrain it"
         )
-    return agent, held(agent, checkpoint.about(folder).get("validation", {}))
+    return agent, constant_policy(agent, checkpoint.about(folder).get("validation", {}))
 
 
-def like_its_agent(training: Training) -> Training:
-    """Return choices with the agent's path, and of what steers weights, width and decisions, where it begins at one.
+def resolved(training: Training) -> Training:
+    """Return options with the absolute path of `init_from`, and with the weights, width and decisions of its agent.
 
-    ValueError where other weights are named, or numbers are to be normalised, which that agent's network does already.
+    Raise ValueError for other weights than the agent's, or for `normalize`, which its network has absorbed already.
     """
-    if training.begin in (UNION, CONSTANTS):
+    if not isinstance(training, SteerTraining | MovesTraining) or training.init_from in (UNION, CONSTANTS):
         return training
-    agent, _ = read(training.begin)
-    found = replace(training, begin=str(Path(training.begin).resolve()))
-    if training.action != "steer":
+    agent, _ = read(training.init_from)
+    found = replace(training, init_from=str(Path(training.init_from).resolve()))
+    if not isinstance(found, SteerTraining):
         return found
-    if training.weights not in ((), agent.training.weights):
-        raise ValueError(f"begin {training.begin}: it steers {', '.join(agent.training.weights)}")
-    if training.normalize:
-        raise ValueError(f"begin {training.begin}: normalize is for agents that begin anew")
     own = agent.training
-    return replace(found, weights=own.weights, hidden=own.hidden, decisions=own.decisions)
+    assert isinstance(own, SteerTraining)
+    if found.weights not in ((), own.weights):
+        raise ValueError(
+            f"--init-from {training.init_from}: --weights must be those of the agent, {' '.join(own.weights)}"
+        )
+    if found.normalize:
+        raise ValueError(f"--init-from {training.init_from}: --normalize requires an untrained agent")
+    return replace(
+        found, weights=own.weights, hidden=own.hidden, decisions_per_window=own.decisions_per_window
+    )
 
 
-def held(agent: Agent, noted: Mapping[str, float]) -> Rule | None:
-    """Return the rule with an agent's mean offsets on validation windows, as noted; None for what does not steer."""
-    weights = agent.training.weights
-    names = [f"offset_{weight}" for weight in weights]
-    if not weights or any(name not in noted for name in names):
+def constant_policy(agent: Agent, metrics: Mapping[str, float]) -> Rule | None:
+    """Return the rule with an agent's mean offsets, by the metrics of its validation; None for other agents."""
+    if not isinstance(agent.training, SteerTraining):
         return None
-    return Offsets(agent.start, weights).rule_at(np.array([noted[name] for name in names]))
+    names = [f"offset_{weight}" for weight in agent.training.weights]
+    if any(name not in metrics for name in names):
+        return None
+    return Offsets(agent.start, agent.training.weights).rule_at(np.array([metrics[name] for name in names]))

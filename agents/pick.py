@@ -10,10 +10,11 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecMonitor
 
 from gpu_cluster_gym.agents.checkpoint import new_network
-from gpu_cluster_gym.agents.learner import SAMPLING_SEED, Learner, Played, refuse_endless
-from gpu_cluster_gym.agents.scoring import ScoringPolicy
+from gpu_cluster_gym.agents.networks import ScoringPolicy
+from gpu_cluster_gym.agents.ppo import SAMPLING_SEED, Learner, Played, refuse_stalled
 from gpu_cluster_gym.agents.slot_network import SlotNetwork
 from gpu_cluster_gym.agents.slot_ppo import TimedBuffer, TimedPPO
+from gpu_cluster_gym.agents.training import PickTraining
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
 from gpu_cluster_gym.envs.batch import BatchEnv
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
@@ -22,6 +23,8 @@ from gpu_cluster_gym.simulator.policy import Ranking
 
 class PickLearner(Learner):
     """PPO that discounts by time, whose network begins as the base policy."""
+
+    training: PickTraining
 
     @property
     def start(self) -> Ranking:
@@ -32,7 +35,7 @@ class PickLearner(Learner):
         """Return the algorithm with its environments, nothing learned yet."""
         training = self.training
         choices = training.environment() | {"reward": training.reward, "count": training.windows}
-        envs = batch(training.environments, self.scenario, **choices)
+        envs = batch(training.num_envs, self.scenario, **choices)
         return TimedPPO(
             ScoringPolicy,
             VecMonitor(ClusterVecEnv(envs)),
@@ -50,15 +53,15 @@ class PickLearner(Learner):
         return network
 
     def play(self, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
-        """Play every window; what is told besides is the share of choices that the base policy would have made."""
+        """Play every window; the metric is the share of choices that the base policy would have made."""
         assert isinstance(envs, GPUClusterVectorEnv)
         generator = torch.Generator().manual_seed(SAMPLING_SEED) if sampled else None
         table, agreement = play(envs, self.network(model), generator)
         return Played(table, {"agreement_with_start": agreement})
 
-    def told(self, infos: list[dict[str, Any]]) -> dict[str, list[float]]:
-        """Return what is told of a step, agreement with the base policy among it."""
-        return super().told(infos) | {"agreement_with_start": [info["agrees"] for info in infos]}
+    def step_metrics(self, infos: list[dict[str, Any]]) -> dict[str, list[float]]:
+        """Return the metrics of a training step, with the agreement with the base policy."""
+        return super().step_metrics(infos) | {"agreement_with_start": [info["agrees"] for info in infos]}
 
 
 def play(
@@ -76,7 +79,7 @@ def play(
     while len(going):
         actions[going] = network.choose(torch.from_numpy(seen[going]), generator).numpy()
         seen, _, ended, cut, info = envs.step(actions)
-        refuse_endless(cut, windows[int(cut.argmax())])
+        refuse_stalled(cut, windows[int(cut.argmax())])
         agreed += int(info["agrees"].sum())
         decisions += len(going)
         going = going[~ended[going]]

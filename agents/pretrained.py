@@ -1,4 +1,4 @@
-"""Agents that come with the project, one for a workload and one for all others; each has a card beside its weights."""
+"""Pretrained agents: one for each of some workloads, and a general one; each has a card beside its weights."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -9,38 +9,31 @@ CARD = "card.md"
 
 
 class Shipped(NamedTuple):
-    """A shipped agent: its folder, and a sentence that says which it is."""
+    """A pretrained agent: its folder, and its description as a sentence."""
 
     folder: Path
-    told: str
+    description: str
 
 
 def shipped() -> list[str]:
-    """Return the names of the workloads that have an agent of their own, `all` among them where there is that."""
+    """Return the names of the pretrained agents: workloads, and `all` for the general one."""
     return sorted(card.parent.name for card in SHIPPED.glob(f"*/{CARD}"))
 
 
 def shipped_for(workload: str | None) -> Shipped:
-    """Return the agent for a workload, or the one for all where there is none, or for None: jobs of one's own.
+    """Return the pretrained agent for a workload, or the general one for another workload or None (a custom scenario).
 
-    ValueError where there is neither.
+    Raise ValueError where neither exists.
     """
     names = shipped()
     if workload in names:
-        return Shipped(
-            SHIPPED / str(workload), f"ppo: the agent trained on {workload}; {told(str(workload))}."
-        )
-    if FOR_ALL not in names:
+        name, kind = str(workload), f"the agent trained on {workload}"
+    elif FOR_ALL in names:
+        why = f"{workload} has none of its own" if workload else "this scenario is no named workload"
+        name, kind = FOR_ALL, f"the general agent, since {why}"
+    else:
         raise ValueError(
-            f"no agent comes with the project for {workload or 'jobs of your own'}: there are those of "
-            f"{', '.join(names) or 'no workload'}; python train_agent.py trains one"
+            f"no pretrained agent for {workload or 'a custom scenario'}: expected {', '.join(names) or 'none'}; train "
+            "one with python train_agent.py"
         )
-    why = f"there is none of {workload}'s own" if workload else "this scenario is none of the workloads"
-    return Shipped(
-        SHIPPED / FOR_ALL, f"ppo: the agent trained on several workloads, since {why}; {told(FOR_ALL)}."
-    )
-
-
-def told(name: str) -> str:
-    """Return where to read about an agent."""
-    return f"see agents/{SHIPPED.name}/{name}/{CARD}"
+    return Shipped(SHIPPED / name, f"ppo: {kind}; see agents/{SHIPPED.name}/{name}/{CARD}.")

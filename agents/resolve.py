@@ -1,4 +1,4 @@
-"""Policies by the names that a command line gives them: of `baselines`, searches and agents, and what looks ahead."""
+"""Policies by their names on the command line: baselines, results of searches, agents, and look-ahead."""
 
 import os
 import sys
@@ -19,72 +19,72 @@ if TYPE_CHECKING:
 
 ALL, PPO = "all", "ppo"
 AHEAD = "lookahead:"
-"""Before the name of a policy that is, or steers, the rule over moves: the same looking ahead."""
+"""Prefix of the name of a policy on which look-ahead is based."""
 OTHERS = (ALL, "tuned", "tuned:NAME", "constants", PPO, f"{AHEAD}NAME", "package.module:attribute")
 BESIDE = ("fifo", "sjf", "srtf", "las")
-"""What every policy stands beside, unless one episode is all that is asked for."""
+"""Policies that a single policy is compared with, except on a single episode."""
 Table = dict[str, "Policy | type"]
 
 
 def in_table(names: Sequence[str], scenario: Scenario, workload: str | None = None) -> tuple[Table, str]:
-    """Return the policies of a table by what they are called there, and the one that the others are compared with.
+    """Return the policies of a table by name, and the name of the reference.
 
-    One by itself stands beside what it was made of and `BESIDE`. The rest is as for `each_once`.
+    A single policy is accompanied by the policies it is based on and by `BESIDE`. Otherwise as `each_once`.
     """
     found = each_once(names, scenario, workload)
     if ALL in names:
         return found, BESIDE[0]
     if len(names) > 1 or scenario.full_trace:
         return found, next(iter(found))
-    others = (*made_of(names[0], scenario, workload), *BESIDE)
+    others = (*based_on(names[0], scenario, workload), *BESIDE)
     beside = dict(load(name, scenario, workload) for name in others)
     return found | {name: other for name, other in beside.items() if name not in found}, BESIDE[0]
 
 
 def each_once(names: Sequence[str], scenario: Scenario, workload: str | None = None) -> Table:
-    """Return the policies that are asked for, `all` among them, by what they are called in a table.
+    """Return the named policies, with those of `all`, by their names in a table.
 
-    workload: the one that is named beside the scenario. ValueError for one that is asked for twice, or that there is
-    not.
+    workload: the one named on the command line.
+    Raise ValueError for a policy that is unknown or named twice.
     """
     found: Table = {}
     asked = [name for name in names if name != ALL]
     if twice := [name for number, name in enumerate(asked) if name in asked[:number]]:
-        raise ValueError(f"--policy names {twice[0]} twice: once is enough")
+        raise ValueError(f"--policy names {twice[0]} twice: name each policy once")
     everybody = dict.fromkeys((*baselines.quick_names(), *asked)) if ALL in names else asked
     for policy in everybody:
         name, made = load(policy, scenario, workload)
         taken = {run_folder.folder_name(other) for other in found}
         name = policy if run_folder.folder_name(name) in taken else name
         if name in found:
-            raise ValueError(f"--policy {policy} is in the table already: once is enough")
+            raise ValueError(f"--policy {policy} is in the table already: name each policy once")
         found[name] = made
     return found
 
 
 def notes(names: Sequence[str], scenario: Scenario) -> Iterator[str]:
-    """Yield what is to be said of policies: what `all` leaves out, which agent `ppo` is, and what has not ended yet."""
+    """Yield notes on the named policies: policies that `all` omits, the agent of `ppo`, and unfinished runs."""
     if ALL in names and (left_out := sorted({*baselines.names()} - {*baselines.quick_names()} - {*names})):
-        yield f"Note: all leaves out what takes minutes a window; name it besides: {', '.join(left_out)}."
-    for name in dict.fromkeys(underneath(name) or name for name in names):
+        yield f"Note: all omits policies that take minutes per window: {', '.join(left_out)}."
+    for name in dict.fromkeys(base_of(name) or name for name in names):
         if name == PPO:
-            yield shipped_for(workload_like(scenario)).told
+            yield shipped_for(workload_like(scenario)).description
         elif is_folder(name) and (said := unfinished(Path(name).resolve())):
-            yield f"Note: {said}; what is here is the best so far."
+            yield f"Note: {said}; its best agent so far is used."
 
 
 def unfinished(folder: Path) -> str | None:
-    """Return a sentence on the run that a folder is, or that it is of, where that is not known to have finished."""
+    """Return a sentence on the run of an agent's folder where it is not known to have finished, else None."""
     own = run_folder.run_of(run_folder.agent_folder(folder))
     return next(filter(None, map(run_folder.unfinished, (folder, own, own.parent))), None)
 
 
 def load(policy: str, scenario: Scenario, workload: str | None = None) -> "tuple[str, Policy | type]":
-    """Return what to call a policy in a table, and the policy, by its name, folder or `module:attribute`.
+    """Return a policy and its name in a table, by its name, folder or `module:attribute`.
 
-    ValueError if there is no such policy.
+    Raise ValueError for an unknown policy.
     """
-    if on := underneath(policy):
+    if on := base_of(policy):
         name, found = load(on, scenario, workload)
         return f"{AHEAD}{name}", looking_ahead(on, found)
     if of_search := searched(policy, scenario, workload):
@@ -101,57 +101,59 @@ def load(policy: str, scenario: Scenario, workload: str | None = None) -> "tuple
 
 
 def is_folder(policy: str) -> bool:
-    """Tell whether a name is that of a folder, and not of a policy here."""
+    """Return whether a name is that of a folder, and of no baseline."""
     return policy not in baselines.names() and Path(policy).is_dir()
 
 
 def folder_of(policy: str) -> Path:
-    """Return the folder of the agent that a name stands for; ValueError where it has none."""
+    """Return the agent's folder of a run."""
     return run_folder.agent_folder(Path(policy).resolve())
 
 
 def looking_ahead(name: str, policy: "Policy | type") -> "Policy":
-    """Return `lookahead` on top of a policy; ValueError where that is no rule over moves, and steers none."""
+    """Return look-ahead based on a policy; ValueError where that is neither a rule nor a steering agent."""
     from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead
     from gpu_cluster_gym.simulator.rule_policy import Rule, Steered
 
     if not isinstance(policy, Rule | Steered):
         raise ValueError(
-            f"--policy {AHEAD}{name}: what looks ahead goes on by union or by what steers it (constants, {PPO}, the "
-            f"folder of an agent that steers), and what {name} stands for here is neither"
+            f"--policy {AHEAD}{name}: look-ahead must be based on union, constants, {PPO} or the folder of a steering "
+            f"agent, and {name} is none of them here"
         )
     return LookAhead(policy)
 
 
-def underneath(policy: str) -> str | None:
-    """Return the name of what a policy looks ahead on, None for one that is not named so."""
+def base_of(policy: str) -> str | None:
+    """Return the name of the policy on which look-ahead is based; None for other policies."""
     return policy.removeprefix(AHEAD) if policy.startswith(AHEAD) else None
 
 
-def made_of(policy: str, scenario: Scenario, workload: str | None = None) -> list[str]:
-    """Return the names of the policies that one was made of: on which it looks ahead, and which was tuned."""
-    on, of_search = underneath(policy), searched(policy, scenario, workload)
+def based_on(policy: str, scenario: Scenario, workload: str | None = None) -> list[str]:
+    """Return the names of the policies that one is based on: that of look-ahead, and the one that was tuned."""
+    on, of_search = base_of(policy), searched(policy, scenario, workload)
     return [*([on] if on else []), *([of_search.policy] if of_search else [])]
 
 
 def searched(policy: str, scenario: Scenario, workload: str | None = None) -> "baselines.Tuned | None":
-    """Return what a search found for the workload named, or for the one that this scenario is, if that is asked for.
+    """Return the result of a search where a policy is, or looks ahead on, `tuned`, `tuned:NAME` or `constants`.
 
-    What looks ahead on it is made of it too.
+    It is that of the workload named on the command line, or of the one equal to the scenario.
     """
-    on = underneath(policy) or policy
+    on = base_of(policy) or policy
     kind, _, name = on.partition(":")
     if kind != "tuned" and on != "constants":
         return None
     workload = workload or workload_like(scenario)
     if not workload:
-        raise ValueError(f"--policy {kind}: policies are tuned for workloads; name one with --workload")
+        raise ValueError(
+            f"--policy {kind} requires a workload for which a search was run: name it with --workload"
+        )
     if kind == "tuned":
         return baselines.tuned(workload, name or None)
     return baselines.constants(workload, with_history=scenario.with_history)
 
 
 def look_in_this_folder() -> None:
-    """Let modules of a user's own be found, which lie in their folder."""
+    """Make modules in the user's current folder importable."""
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from gpu_cluster_gym.agents.scoring import FORBIDDEN, ScoringNetwork
+from gpu_cluster_gym.agents.networks import FORBIDDEN, ScoringNetwork
 from gpu_cluster_gym.simulator.kernel.slots.features import QUEUE_FEATURES, TOTALS
 
 PRESENT = QUEUE_FEATURES.index("present")
@@ -26,7 +26,7 @@ class Observation(NamedTuple):
 
     @classmethod
     def of(cls, flat: Tensor, slots: int) -> "Observation":
-        """Take apart a (B, n) batch with so many slots."""
+        """Split a (B, n) batch of observations with `slots` slots."""
         sizes = (slots * len(QUEUE_FEATURES), len(TOTALS), slots + 1, slots + 1)
         seen, totals, base_logits, mask = flat.split(sizes, dim=1)
         return cls(seen.unflatten(1, (slots, -1)), totals, base_logits, mask > 0)
@@ -56,14 +56,14 @@ class SlotEncoder(nn.Module):
 class SlotNetwork(ScoringNetwork):
     """Actor and critic, apart from each other.
 
-    Logits are `base_scale` x the base policy's + a residual, which is 0 before anything is learned: the agent begins as
-    its base policy. The order of the slots does not matter: permuted slots give permuted logits.
+    Logits are `base_logit_scale` x the base policy's + a residual, which is 0 before training: the agent starts as its
+    base policy. The order of the slots does not matter: permuted slots give permuted logits.
     """
 
-    def __init__(self, slots: int, *, hidden: int = 32, base_scale: float = 0.4) -> None:
+    def __init__(self, slots: int, *, hidden: int = 32, base_logit_scale: float = 0.4) -> None:
         """Make the layers; those that give the residual give 0."""
         super().__init__()
-        self.slots, self.base_scale = slots, base_scale
+        self.slots, self.base_logit_scale = slots, base_logit_scale
         pooled = 2 * hidden + len(TOTALS)
         self.actor = SlotEncoder(hidden)
         self.context = nn.Linear(pooled, hidden)
@@ -89,7 +89,7 @@ class SlotNetwork(ScoringNetwork):
     def forward_actor(self, flat: Tensor) -> Tensor:
         """Return the logits (B, K + 1) of a (B, n) batch, those of illegal actions out of reach."""
         seen = Observation.of(flat, self.slots)
-        logits = self.base_scale * seen.base_logits + self.residual(seen)
+        logits = self.base_logit_scale * seen.base_logits + self.residual(seen)
         return logits.masked_fill(~seen.legal, FORBIDDEN)
 
     def forward_critic(self, flat: Tensor) -> Tensor:

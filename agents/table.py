@@ -1,4 +1,4 @@
-"""The table at the end of training: what stands beside the agents, and who is better, as far as its windows tell."""
+"""The comparison at the end of training: the agents and other policies on test windows."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from gpu_cluster_gym import baselines
+from gpu_cluster_gym.agents.checkpoint import policy_of
 from gpu_cluster_gym.agents.learn import learner_of
-from gpu_cluster_gym.agents.learned import policy_of
-from gpu_cluster_gym.agents.training import Training
+from gpu_cluster_gym.agents.training import CONSTANTS, UNION, MovesTraining, SteerTraining, Training
 from gpu_cluster_gym.envs.steer import TRUSTS
 from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.comparison import Comparison, compare_agents
@@ -19,49 +19,56 @@ from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.workloads import Scenario, Workload
 
-START, HELD, CONSTANTS, UNTAUGHT, BEGAN = "start", "held", "constants", "untaught", "began"
-"""Rows of the table: the rule that agents are compared with, what always does what an agent does on average, the best
-constants that are known, the rule without what finished jobs teach, and the agent at which another began."""
+START, MEAN_ACTION, WITHOUT_HISTORY, INITIAL = "start", "mean_action", "without_history", "initial"
+"""Rows of the table: the reference, the agent's constant-action policy, `union` without the history of finished jobs,
+and the initial agent where it is neither `union` nor constants."""
 BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
-"""What stands in it always, with default settings."""
+"""Policies that are always in the table, with default settings."""
 
 
 class Trained(NamedTuple):
-    """An agent: its folder, and what does always what it does on average, where there is such a policy."""
+    """A trained agent: its folder, and its constant-action policy, where there is one."""
 
     folder: Path
     policy: Policy
-    held: Policy | None
+    mean_action: Policy | None
 
 
 def in_table(
-    scenario: Scenario, training: Training, agents: Sequence[Trained], learned_on: Sequence[str]
+    scenario: Scenario, training: Training, agents: Sequence[Trained], trained_on: Sequence[str]
 ) -> dict[str, Policy | type]:
-    """Return what stands in the table, by name, the agents first; learned_on: names of workloads."""
+    """Return the policies of the table by name, the agents first; trained_on: names of workloads."""
     found: dict[str, Policy | type] = dict(
         zip(numbered("agent", len(agents)), [each.policy for each in agents], strict=True)
     )
-    for name, each in zip(numbered(HELD, len(agents)), agents, strict=True):
-        if each.held:
-            found[name] = each.held
+    for name, each in zip(numbered(MEAN_ACTION, len(agents)), agents, strict=True):
+        if each.mean_action:
+            found[name] = each.mean_action
     learner = learner_of(scenario, training)
     found[START] = learner.start
-    if training.begin not in ("union", CONSTANTS):
-        found[BEGAN] = policy_of(learner.begun.agent) if learner.begun.agent else learner.begun.rule
-    if training.action == "steer" and scenario.run_time_predictor:
-        found[UNTAUGHT] = baselines.vary(baselines.load("union"), **dict.fromkeys(TRUSTS, 0.0))
-    known = baselines.best_constants(learned_on, with_history=scenario.with_history)
-    if known and (training.action == "steer" or training.begin == CONSTANTS):
+    if init_from(training) not in (UNION, CONSTANTS):
+        initial = learner.initial
+        found[INITIAL] = policy_of(initial.agent) if initial.agent else initial.rule
+    steers = isinstance(training, SteerTraining)
+    if steers and scenario.run_time_predictor:
+        found[WITHOUT_HISTORY] = baselines.vary(baselines.load("union"), **dict.fromkeys(TRUSTS, 0.0))
+    known = baselines.best_constants(trained_on, with_history=scenario.with_history)
+    if known and (steers or init_from(training) == CONSTANTS):
         found[CONSTANTS] = baselines.load(known)
     return found | {name: baselines.load(name) for name in BESIDE}
+
+
+def init_from(training: Training) -> str:
+    """Return the initial policy of a training; `union` where there is no choice of it."""
+    return training.init_from if isinstance(training, SteerTraining | MovesTraining) else UNION
 
 
 def those_that_end(
     makers: Mapping[str, Maker], workloads: Sequence[Workload], **how: Any
 ) -> tuple[dict[str, pd.DataFrame], dict[str, str]]:
-    """Return the results of policies under which all jobs end, and of the others why they do not.
+    """Return the results of policies under which all jobs end, and the errors of the other policies.
 
-    StalledEpisodeError where they do under none. how: as for `runner.run_all`.
+    how: as for `runner.run_all`. Raise StalledEpisodeError where jobs never end under any policy.
     """
     tried = runner.run_all(one_or_why, makers, workloads, **how)
     why = {name: next((each for each in found if isinstance(each, str)), "") for name, found in tried.items()}
@@ -72,70 +79,83 @@ def those_that_end(
 
 
 def one_or_why(make: Maker, workload: Workload, *, oracle: bool = False) -> pd.DataFrame | str:
-    """Return the results table of a new policy on a workload, or why jobs never end under it."""
+    """Return the results table of a policy on a workload, or the error where jobs never end."""
     try:
         return runner.run_window(make, workload, oracle=oracle)
     except StalledEpisodeError as error:
         return str(error)
 
 
-def compared_with(training: Training) -> str:
-    """Name what agents are compared with first: where they began, or `union` if that is elsewhere."""
-    return "where it began" if training.begin == "union" else "union"
+def reference_of(training: Training) -> str:
+    """Return the name of the reference of validations and rewards."""
+    return "base policy" if training.action == "pick" else "union"
 
 
 def verdicts(summaries: Mapping[str, pd.DataFrame], count: int, training: Training) -> list[str]:
-    """Say of every other policy whether the agents, so many, are better, as far as these windows tell."""
+    """Return the comparison of `count` agents with each other policy, as lines; the first is the verdict."""
     of = "the agent" if count == 1 else f"the {count} agents"
-    ours, held = (
-        [summaries[each] for each in numbered(name, count) if each in summaries] for name in ("agent", HELD)
-    )
     if lacking := [name for name in (*numbered("agent", count), START) if name not in summaries]:
-        return ["", f"No verdict on {of}: not in the table is {', '.join(lacking)}."]
-    own = {*numbered("agent", count), *numbered(HELD, count)}
-    found = {HELD: compare_agents(ours, held)} if len(held) == count else {}
-    found |= {name: compare_agents(ours, [it] * count) for name, it in summaries.items() if name not in own}
-    told, windows = in_words(training), next(iter(found.values())).windows
-    wide = max(len(told.get(name, name)) for name in found)
-    lines = [
+        return [f"No verdict on {of}: jobs never end under {', '.join(lacking)}."]
+    found = comparisons(summaries, count)
+    initial = {UNION: START, CONSTANTS: CONSTANTS}.get(init_from(training), INITIAL)
+    shown, windows = labels(training), next(iter(found.values())).windows
+    wide = max(len(shown.get(name, name)) for name in found)
+    versus = found.get(initial, found[START])
+    verdict = words(versus) or f"fewer than {FULL_WINDOWS} windows, too few for a verdict"
+    return [
+        f"Mean JCT of {of} / {shown.get(initial, initial)}: {interval(versus)}, {verdict}.",
         "",
-        f"Mean JCT of {of} / that of each, its 95 % interval, and windows in which it is lower",
+        f"Mean JCT of {of} / that of each policy, 95 % interval, and windows in which it is lower:",
+        *(
+            f"{shown.get(name, name):<{wide}}  {interval(each)}  {each.wins:>3} of {windows}  {words(each)}".rstrip()
+            for name, each in found.items()
+        ),
     ]
-    lines += [
-        f"{told.get(name, name):<{wide}}  {each.ratio:.4f} ({each.low:.4f}-{each.high:.4f})  "
-        f"{each.wins:>3} of {each.windows}  {words(each)}".rstrip()
-        for name, each in found.items()
-    ]
-    if windows < FULL_WINDOWS:
-        lines.append(
-            f"Over fewer than {FULL_WINDOWS} windows intervals are too narrow to tell policies apart."
-        )
-    began = found.get({"union": START, CONSTANTS: CONSTANTS}.get(training.begin, BEGAN), found[START])
-    if began.high >= 1 or windows < FULL_WINDOWS:
-        lines.append(f"As far as these windows tell, {of} learned nothing by which jobs end earlier.")
-    return lines
 
 
-def in_words(training: Training) -> dict[str, str]:
-    """Say what the rows are whose names do not tell."""
-    rule = "union" if training.action in ("steer", "moves") else "the base policy"
-    began = {"union": START, CONSTANTS: CONSTANTS}.get(training.begin, BEGAN)
-    said = {HELD: ["its mean action"], START: [rule], UNTAUGHT: ["union"], BEGAN: [], CONSTANTS: []}
-    said[began].append("where it began")
-    if training.also:
-        said[CONSTANTS].append("searched for all at once")
-    return {name: f"{name} ({', '.join(words)})" for name, words in said.items() if words}
+def comparisons(summaries: Mapping[str, pd.DataFrame], count: int) -> dict[str, Comparison]:
+    """Return the comparison of `count` agents with each other policy, the constant-action policies first."""
+    ours, constant = (
+        [summaries[each] for each in numbered(name, count) if each in summaries]
+        for name in ("agent", MEAN_ACTION)
+    )
+    own = {*numbered("agent", count), *numbered(MEAN_ACTION, count)}
+    found = {MEAN_ACTION: compare_agents(ours, constant)} if len(constant) == count else {}
+    return found | {
+        name: compare_agents(ours, [it] * count) for name, it in summaries.items() if name not in own
+    }
+
+
+def interval(found: Comparison) -> str:
+    """Return a ratio with its interval."""
+    return f"{found.ratio:.4f}" + (f" ({found.low:.4f}-{found.high:.4f})" if found.windows > 1 else "")
+
+
+def labels(training: Training) -> dict[str, str]:
+    """Return the rows whose names need an explanation, with it."""
+    initial = {UNION: START, CONSTANTS: CONSTANTS}.get(init_from(training), INITIAL)
+    notes = {
+        MEAN_ACTION: ["its mean action"],
+        START: [reference_of(training)],
+        WITHOUT_HISTORY: ["union"],
+        INITIAL: [],
+        CONSTANTS: [],
+    }
+    notes[initial].append("its initial policy")
+    if isinstance(training, SteerTraining) and training.extra_workloads:
+        notes[CONSTANTS].append("searched for all workloads together")
+    return {name: f"{name} ({', '.join(words)})" for name, words in notes.items() if words}
 
 
 def words(found: Comparison) -> str:
-    """Put a comparison into a word, as far as its windows carry; none where they are too few."""
+    """Return a comparison in one word; empty for too few windows."""
     if found.windows < FULL_WINDOWS:
         return ""
     if found.high < 1:
         return "better"
-    return "worse" if found.low > 1 else "not told apart"
+    return "worse" if found.low > 1 else "no significant difference"
 
 
 def numbered(name: str, count: int) -> list[str]:
-    """Return so many names, with a number each if they are several."""
+    """Return `count` names, numbered where there are several."""
     return [f"{name}_{number}" for number in range(count)] if count > 1 else [name]

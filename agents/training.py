@@ -1,148 +1,225 @@
-"""Every choice about how to learn."""
+"""Choices of training: a base class with the options of PPO, and one class for each action kind.
 
-from dataclasses import dataclass, replace
+`SteerTraining`, `MovesTraining` and `PickTraining` differ in their further options and in their defaults; `--action`
+selects among them. Options that Stable-Baselines3 also has bear its names.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from gpu_cluster_gym.simulator.choice import changed, check, choice
+from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong, check, choice
 from gpu_cluster_gym.simulator.policy import BASE_POLICY, Ranking
-from gpu_cluster_gym.traces import did_you_mean
+from gpu_cluster_gym.traces import did_you_mean, unknown
 from gpu_cluster_gym.workloads import names
 
-UNION, CONSTANTS = "union", "constants"  # where learning may begin, or at an agent
-Action = Literal["steer", "moves", "pick"]
-Algorithm = Literal["ppo", "distillation", "student"]
+UNION, CONSTANTS = "union", "constants"  # values of `init_from`; others are folders
 MOVE_KINDS = ("wait", "start", "displace", "move", "pause", "wait_a_minute")
-"""Kinds of moves that are listed while cores and throttles follow by the rule: the first of the kernel's `KINDS`."""
+"""Kinds of moves that are listed while cores and throttles follow the rule: the first of the kernel's `KINDS`."""
 
 
 def workloads_expected(named: tuple[str, ...]) -> str | None:
-    """Return which workloads are expected where others are named, else None."""
+    """Return the known workloads, with the nearest names, if any is unknown; else None."""
     wrong = sorted(set(named) - set(names()))
     return f"{', '.join(names())}{''.join(did_you_mean(each, names()) for each in wrong)}" if wrong else None
 
 
 def kinds_expected(named: tuple[str, ...]) -> str | None:
-    """Return which kinds of moves are expected where others are named, else None."""
+    """Return the known kinds of moves if any is unknown; else None."""
     return None if set(named) <= set(MOVE_KINDS) else ", ".join(MOVE_KINDS)
 
 
 @dataclass(frozen=True)
 class Training:
-    """How to learn: PPO on windows of a trace, beginning as a policy made by hand that it may improve upon."""
+    """Options that all action kinds share: PPO on windows of a trace, initialised as a heuristic policy."""
 
-    action: Action = "steer"
-    """What the agent does: steer the rule over moves by its weights, with all levers, beginning as `union`; choose each
-    of its moves; or pick the job to start, beginning as the threshold heuristic. It also sets the defaults of
-    the choices below."""
-    algorithm: Algorithm = "ppo"
-    """ppo; of what steers distillation: one network is taught the constants that were searched for each workload, by what it sees; of moves
-    student: the network learns what each move wins in imagined futures."""
-    steps: int = choice(81_920, least=1)
-    """Decisions to learn from, rounded up to whole rollouts."""
+    action: str = ""
+    """steer: set the weights of the rule `union` a few times in each window. moves: choose each move from a list. pick:
+    pick the next job to start. The other training options, and their defaults, depend on it."""
+    algorithm: str = "ppo"
+    """ppo."""
+    total_timesteps: int = choice(81_920, least=1)
+    """Environment steps to train on, rounded up to whole rollouts."""
     windows: int = choice(200, least=1)
-    """Windows to learn on; as many as the trace has, if those are fewer."""
+    """Training windows, or as many as the trace has."""
     validation_windows: int = choice(40, least=1)
-    """Windows on which the best agent is chosen, and before it constants that were searched, or a student's margin."""
+    """Validation windows, which select the best checkpoint."""
     validate_every: int = choice(3_072, least=1)
-    """Steps between validations, each of which also writes a checkpoint."""
+    """Steps between two validations, each of which also writes a checkpoint."""
     learning_seed: int | None = choice(None, least=0)
-    """Decides first weights, sampled actions and batches; the scenario's seed, if not given."""
+    """Seed of initial weights, sampled actions and batches; default: the scenario's seed."""
     hidden: int = choice(16, least=1)
-    """Width of the actor's layers."""
+    """Width of the actor's hidden layers."""
     learning_rate: float = choice(5e-4, above=0)
-    """Of Adam, at the start; it falls linearly to 0 at the end of the steps."""
-    environments: int = choice(64, least=1)
-    """Episodes played side by side."""
-    rollout_steps: int = choice(12, least=1)
-    """Steps of each of them between updates."""
-    batch: int = choice(384, least=1)
-    """Steps in a gradient step."""
-    epochs: int = choice(5, least=1)
-    """Passes over a rollout."""
+    """Initial learning rate of Adam; it decays linearly to 0."""
+    num_envs: int = choice(64, least=1)
+    """Parallel environments."""
+    n_steps: int = choice(12, least=1)
+    """Steps per environment and rollout."""
+    batch_size: int = choice(384, least=1)
+    """Minibatch size."""
+    n_epochs: int = choice(5, least=1)
+    """Passes over each rollout."""
     gae_lambda: float = choice(0.95, least=0)
-    """Weight of later steps in the estimate of an action's advantage."""
-    clip: float = choice(0.3, above=0)
-    """How far the probability of an action may change in an update, as a share."""
+    """Lambda of generalised advantage estimation."""
+    clip_range: float = choice(0.3, above=0)
+    """Clip range of PPO."""
     target_kl: float | None = choice(None, above=0)
-    """Divergence from the old policy at which an update ends early; none by default."""
-    entropy: float = choice(0.0, least=0)
-    """Weight of the policy's entropy in the loss."""
-    weights: tuple[str, ...] = ()
-    """steer: weights of the rule that are moved, the usual ones if none is named; `Rule` tells what each does."""
-    decisions: int = choice(12, least=1)
-    """steer: decisions a window, at like shares of its arrivals."""
-    begin: str = UNION
-    """steer, moves: the rule whose weights are moved or whose choices are changed: `union`; that with the constants
-    that a search found for the workload (`--policy constants`); or the folder of an agent that steers: what steers goes
-    on from its network, what chooses moves begins at what it does on average. It is compared with `union` in any case.
-    An agent's own `weights`, `hidden` and `decisions` hold for what goes on from it.
-    """
-    normalize: bool = False
-    """steer: show the network each number by its mean and deviation so far, and pay by the deviation of a workload's
-    returns so far: for loads or gains that lie far apart."""
-    also: tuple[str, ...] = choice((), expected=workloads_expected)
-    """steer: named workloads to learn on besides the scenario's own, each with as many environments; there the agent
-    decides after as many arrivals."""
-    vary: bool = False
-    """steer: learn on the windows of each workload under shifts too (load, bunched arrivals, run times, prices of
-    pauses, worse estimates, the other form of contention), each with as many environments; chosen is what is best on
-    all."""
-    discount: float = choice(0.97, least=0, most=1)
-    """steer, moves: how much the next step counts, over this one."""
-    exploration: float = choice(0.07, above=0)
-    """steer: size of the noise of actions at first, for each hidden unit; gSDE holds it for a rollout."""
-    search: float = choice(0.75, least=0, most=1)
-    """steer, by ppo, begun at a rule: share of the steps in which CMA-ES searches constants for the weights; PPO goes
-    on from those that did best in a validation. 0: PPO from the first step. By distillation: share of the steps in
-    which the network is taught, before PPO."""
-    sigma: float = choice(0.5, above=0)
-    """search: deviation of the first constants that are tried, in units of the weights' scales."""
-    reward: Literal["rollout_advantage", "jct"] = "rollout_advantage"
-    """pick, moves: by how much an action beats the base policy's own, of moves in imagined futures; or minus the time
-    that jobs spend in the system, of moves over that of the rule's own run."""
-    futures: int = choice(2, least=1)
-    """moves: imagined futures in which a move is tried."""
-    tau_s: float | None = choice(4 * 3600.0, above=0)
-    """pick, moves: time constant by which what comes later counts less, s: of rollouts; of pick that of PPO too."""
-    exponent: float = BASE_POLICY.exponent
-    """pick: of a job's GPUs in the base policy's order; see baselines.xion_threshold."""
-    margin: float = choice(BASE_POLICY.margin, least=0)
-    """pick: overheads by which a preemption must pay under the base policy."""
-    base_scale: float = choice(0.4, least=0)
-    """pick, moves: how strongly the base policy's choice is preferred before anything is learned; 0 begins from
-    nothing."""
-    instead: tuple[str, ...] = choice(("start", "displace", "move"), expected=kinds_expected)
-    """moves: kinds of moves that may be made in the place of the rule's own. A wait or a pause is not among them:
-    imagined, it wins by what the rule does next, and then the agent makes another choice there."""
-    queue_slots: int = choice(16, least=1)
-    """pick: queued jobs that the agent sees and may start, the first in the base policy's order."""
+    """KL divergence at which an update stops early; default: no limit."""
+    ent_coef: float = choice(0.0, least=0)
+    """Entropy coefficient of the loss."""
 
     def __post_init__(self) -> None:
-        """Refuse numbers with which nothing can be learned; ChoiceError names each."""
+        """Raise ChoiceError with every invalid option."""
         check(self)
 
     @property
     def first_phase(self) -> int:
-        """Decisions in which constants are searched, or taught, before PPO learns."""
-        anew = self.begin in (UNION, CONSTANTS) and self.algorithm in ("ppo", "distillation")
-        return round(self.search * self.steps) if self.action == "steer" and anew else 0
-
-    @property
-    def base_policy(self) -> Ranking:
-        """The heuristic from which learning to pick begins."""
-        return Ranking("weighted", "cost_aware", exponent=self.exponent, margin=self.margin)
+        """Steps of the search or distillation before PPO."""
+        return 0
 
     @property
     def rollout(self) -> int:
-        """Steps of each environment between updates; fewer than `rollout_steps` where all steps are fewer."""
-        return max(2, min(self.rollout_steps, -(-self.steps // self.environments)))
+        """Steps per environment and rollout: `n_steps`, or fewer where `total_timesteps` are fewer."""
+        return max(2, min(self.n_steps, -(-self.total_timesteps // self.num_envs)))
 
     def environment(self) -> dict[str, Any]:
-        """Return the keywords of the environment under which the agent sees and acts."""
-        if self.action == "steer":
-            return {"action": "steer", "weights": self.weights, "decisions": self.decisions}
-        if self.action == "moves":
-            return {"action": "moves"}
+        """Return the keywords of the environment that the agent observes and acts in."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class SteerTraining(Training):
+    """Options of `--action steer`: the agent sets weights of the rule `union`."""
+
+    action: Literal["steer"] = "steer"
+    algorithm: Literal["ppo", "distillation"] = "ppo"
+    """ppo: a search for constants, then PPO. distillation: one network imitates the constants of each workload, then
+    PPO."""
+    weights: tuple[str, ...] = ()
+    """Weights of the rule that the agent sets; default: the usual ones. See `Rule` for their meaning."""
+    decisions_per_window: int = choice(12, least=1)
+    """Decisions per window, after equal numbers of arrivals."""
+    init_from: str = UNION
+    """Initial policy: `union`; `constants`, found by a search for the workload (`--policy constants`); or the folder of
+    a steering agent, whose network, `weights`, `hidden` and `decisions_per_window` are used. Rewards and scores are
+    relative to `union` in any case."""
+    normalize: bool = False
+    """Normalise observations, and rewards of each workload, by running statistics: for loads or gains of different
+    magnitudes."""
+    extra_workloads: tuple[str, ...] = choice((), expected=workloads_expected)
+    """Additional workloads to train on, each with an equal share of the environments and as many arrivals between two
+    decisions."""
+    domain_randomization: bool = False
+    """Train and validate also under shifts of each workload: load, bunched arrivals, run times, pause times, worse
+    estimates, the other form of contention."""
+    gamma: float = choice(0.97, least=0, most=1)
+    """Discount factor."""
+    exploration: float = choice(0.07, above=0)
+    """Initial standard deviation of the action noise per hidden unit; gSDE holds the noise for a rollout."""
+    search: float = choice(0.75, least=0, most=1)
+    """Share of the steps before PPO, in which CMA-ES searches for constant weights, or the network is distilled; PPO
+    starts from the best validated constants. 0: PPO only. Unused with the folder of an agent as --init-from."""
+    sigma: float = choice(0.5, above=0)
+    """Initial standard deviation of CMA-ES, in units of the weights' scales."""
+
+    def __post_init__(self) -> None:
+        """Raise ChoiceError with every invalid option, or for options that exclude each other."""
+        super().__post_init__()
+        if self.algorithm == "distillation" and self.init_from not in (UNION, CONSTANTS):
+            expected = f"{UNION} or {CONSTANTS} with --algorithm distillation"
+            raise ChoiceError([Wrong("init_from", self.init_from, expected)])
+        if self.init_from == CONSTANTS and self.extra_workloads:
+            expected = "a single training workload (drop --extra-workloads)"
+            raise ChoiceError([Wrong("init_from", self.init_from, expected)])
+
+    @property
+    def first_phase(self) -> int:
+        """Steps of the search or distillation before PPO; 0 where an agent's network is trained further."""
+        return round(self.search * self.total_timesteps) if self.init_from in (UNION, CONSTANTS) else 0
+
+    def environment(self) -> dict[str, Any]:
+        """Return the keywords of the environment that the agent observes and acts in."""
+        return {"action": "steer", "weights": self.weights, "decisions": self.decisions_per_window}
+
+
+@dataclass(frozen=True)
+class MovesTraining(Training):
+    """Options of `--action moves`: the agent chooses each move from a list."""
+
+    action: Literal["moves"] = "moves"
+    algorithm: Literal["student", "ppo"] = "student"
+    """student: supervised learning of the advantage of each move in simulated futures, as look-ahead estimates it. ppo:
+    PPO only."""
+    total_timesteps: int = choice(262_144, least=1)
+    validate_every: int = choice(32_768, least=1)
+    hidden: int = choice(64, least=1)
+    learning_rate: float = choice(2e-3, above=0)
+    n_steps: int = choice(256, least=1)
+    batch_size: int = choice(512, least=1)
+    n_epochs: int = choice(20, least=1)
+    init_from: str = UNION
+    """Rule whose moves the agent changes: `union`; `constants`, found by a search for the workload (`--policy
+    constants`); or the folder of a steering agent, for the rule with its mean weights. Scores are relative to `union`
+    in any case."""
+    gamma: float = choice(0.0, least=0, most=1)
+    """Discount factor."""
+    reward: Literal["rollout_advantage", "jct"] = "rollout_advantage"
+    """Reward of PPO. rollout_advantage: advantage of a move over the rule's own in simulated futures. jct: job time
+    saved over the rule's own run."""
+    futures: int = choice(2, least=1)
+    """Simulated futures per move."""
+    tau_s: float | None = choice(3600.0, above=0)
+    """Time constant of discounting in simulated futures, s."""
+    base_logit_scale: float = choice(4.0, least=0)
+    """Initial logit of the rule's own move; 0 starts from a uniform policy."""
+    allowed_moves: tuple[str, ...] = choice(("start", "displace", "move"), expected=kinds_expected)
+    """Kinds of moves that may replace the rule's own. Waits and pauses are left out by default: in simulated futures
+    they win by the rule's next move, but the agent makes another one there."""
+
+    def environment(self) -> dict[str, Any]:
+        """Return the keywords of the environment that the agent observes and acts in."""
+        return {"action": "moves"}
+
+
+@dataclass(frozen=True)
+class PickTraining(Training):
+    """Options of `--action pick`: the agent picks the next job to start."""
+
+    action: Literal["pick"] = "pick"
+    algorithm: Literal["ppo"] = "ppo"
+    total_timesteps: int = choice(140_000, least=1)
+    validation_windows: int = choice(20, least=1)
+    validate_every: int = choice(20_000, least=1)
+    hidden: int = choice(32, least=1)
+    learning_rate: float = choice(2.5e-3, above=0)
+    num_envs: int = choice(32, least=1)
+    n_steps: int = choice(256, least=1)
+    batch_size: int = choice(2048, least=1)
+    n_epochs: int = choice(6, least=1)
+    gae_lambda: float = choice(0.8, least=0)
+    clip_range: float = choice(0.2, above=0)
+    reward: Literal["rollout_advantage", "jct"] = "rollout_advantage"
+    """rollout_advantage: advantage of an action over the base policy's own in a simulated rollout. jct: minus the time
+    that jobs spend in the system."""
+    tau_s: float | None = choice(4 * 3600.0, above=0)
+    """Time constant of discounting, in rollouts and in PPO, s."""
+    exponent: float = BASE_POLICY.exponent
+    """Exponent of a job's GPUs in the order of the base policy; see baselines.xion_threshold."""
+    margin: float = choice(BASE_POLICY.margin, least=0)
+    """Overheads by which a preemption must pay off under the base policy."""
+    base_logit_scale: float = choice(0.4, least=0)
+    """Initial weight of the base policy's preferences; 0 starts from a uniform policy."""
+    queue_slots: int = choice(16, least=1)
+    """Queued jobs that the agent observes and may start: the first in the order of the base policy."""
+
+    @property
+    def base_policy(self) -> Ranking:
+        """The heuristic that the agent is initialised as."""
+        return Ranking("weighted", "cost_aware", exponent=self.exponent, margin=self.margin)
+
+    def environment(self) -> dict[str, Any]:
+        """Return the keywords of the environment that the agent observes and acts in."""
         return {
             "observation": "slots",
             "action": "pick",
@@ -154,40 +231,12 @@ class Training:
         }
 
 
-STEER = Training()
-PICK = replace(
-    STEER,
-    action="pick",
-    steps=140_000,
-    validation_windows=20,
-    validate_every=20_000,
-    hidden=32,
-    learning_rate=2.5e-3,
-    environments=32,
-    rollout_steps=256,
-    batch=2048,
-    epochs=6,
-    gae_lambda=0.8,
-    clip=0.2,
-)
-MOVES = replace(
-    STEER,
-    action="moves",
-    algorithm="student",
-    steps=262_144,
-    validate_every=32_768,
-    hidden=64,
-    learning_rate=2e-3,
-    rollout_steps=256,
-    batch=512,
-    epochs=20,
-    discount=0.0,
-    tau_s=3600.0,
-    base_scale=4.0,
-)
-USUAL = {"steer": STEER, "pick": PICK, "moves": MOVES}
+KINDS: Mapping[str, type[Training]] = {"steer": SteerTraining, "moves": MovesTraining, "pick": PickTraining}
+"""The options of each action kind."""
 
 
 def usual(action: str) -> Training:
-    """Return the choices that are usual for what an agent does; ValueError for what is no action."""
-    return USUAL[action] if action in USUAL else changed(STEER, {"action": action})
+    """Return the default options of an action kind; ValueError for an unknown one."""
+    if action not in KINDS:
+        raise ValueError(unknown("action", action, KINDS))
+    return KINDS[action]()

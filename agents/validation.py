@@ -1,4 +1,4 @@
-"""Validation: an agent plays windows it does not learn on, beside the heuristics, all side by side."""
+"""Validation during training: the agent and the heuristics play the validation windows, all side by side."""
 
 import math
 from typing import NamedTuple
@@ -8,7 +8,7 @@ import pandas as pd
 from stable_baselines3 import PPO
 
 from gpu_cluster_gym import baselines
-from gpu_cluster_gym.agents.learner import Learner, scenarios_of
+from gpu_cluster_gym.agents.ppo import Learner, scenarios_of
 from gpu_cluster_gym.agents.vec_env import batch
 from gpu_cluster_gym.envs.task import shared_windows
 from gpu_cluster_gym.evaluation import runner
@@ -19,66 +19,51 @@ from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.workloads import Scenario
 
 HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion_threshold")
-"""What every agent is compared with, beside its start, and the best constants where a search found some."""
+"""Policies that every agent is compared with, in addition to its start and the constants."""
 
 START, CONSTANTS = "start", "constants"
-MANY = 12  # shifts are no longer told one by one
-FEWER = 5
-"""Times fewer windows of a shift than of a workload: all shifts together count some more than it."""
-BLOCK = 1_000_000  # window numbers of one workload among several
-NEVER = Comparison(math.inf, math.inf, math.inf, math.inf, math.inf, 0, 0)
+SHIFTED_SHARE = 5
+"""Divisor of the number of windows under a shift: all shifts together weigh somewhat more than the plain workload."""
+BLOCK = 1_000_000  # offset of window numbers between workloads
+STALLED = Comparison(math.inf, math.inf, math.inf, math.inf, math.inf, 0, 0)
 SHOWN = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_goodput_share")
 
 
 class Score(NamedTuple):
-    """How an agent does on the validation windows."""
+    """The result of an agent on the validation windows."""
 
-    numbers: dict[str, float]
-    """Means over windows of some numbers of `evaluation.metrics.summarise`, and what an action tells besides."""
+    metrics: dict[str, float]
+    """Means over windows of some numbers of `evaluation.metrics.summarise`, and the metrics of the action kind."""
     against: dict[str, Comparison]
-    """Its mean JCT / that of each other, paired by window; its start among them."""
-    on: dict[str, float]
-    """Its mean JCT / that of its start, by workload, where there are several."""
+    """Comparison of mean JCT with each other policy, paired by window; its start is among them."""
+    by_workload: dict[str, float]
+    """Mean JCT relative to its start, by workload and shift; empty for a single one."""
 
     @property
     def ratio(self) -> float:
-        """Mean over windows of its mean JCT / that of its start."""
+        """Mean over windows of mean JCT relative to that of the start."""
         return self.against[START].ratio
-
-    @property
-    def in_short(self) -> str:
-        """The ratio on each workload; where many are under shifts, from where to where those are."""
-        shifts = {name: ratio for name, ratio in self.on.items() if ", " in name}
-        many = len(shifts) > MANY
-        told = ", ".join(
-            f"{name} {ratio:.4f}" for name, ratio in self.on.items() if not (many and name in shifts)
-        )
-        if not many:
-            return told
-        least, most = min(shifts, key=shifts.__getitem__), max(shifts, key=shifts.__getitem__)
-        ends = " to ".join(f"{shifts[name]:.4f} ({name})" for name in (least, most))
-        return f"{told}; under {len(shifts)} shifts {ends}"
 
 
 class ValidationWindows:
-    """The validation windows of one workload, and what the heuristics make of them."""
+    """The validation windows of one workload, and the results of the heuristics on them."""
 
     def __init__(self, learner: Learner, scenario: Scenario, number: int) -> None:
-        """Simulate the heuristics, with the best constants for all that is learned on where some were searched.
+        """Simulate the heuristics, and the constants for all training workloads where they exist.
 
-        number: of the workload, so that windows of several are told apart.
+        number: index of the workload, for distinct window numbers.
         """
         count = learner.training.validation_windows
-        if learner.training.vary and scenario.shift != learner.scenario.shift:
-            count = max(1, count // FEWER)
+        if learner.randomizes and scenario.shift != learner.scenario.shift:
+            count = max(1, count // SHIFTED_SHARE)
         workloads = shared_windows(scenario, "validation", count)
         self._learner, self._first = learner, number * BLOCK
         self._gpus = workloads[0].cluster.num_gpus
         choices = learner.environment() | {"split": "validation", "count": count}
         self._envs = batch(count, scenario, **choices)
         policies = {START: learner.start} | {name: baselines.load(name) for name in HEURISTICS}
-        learned_on = scenarios_of(learner.scenario, learner.training).values()
-        workloads_of = [workload_like(each) for each in learned_on]
+        trained_on = scenarios_of(learner.scenario, learner.training).values()
+        workloads_of = [workload_like(each) for each in trained_on]
         if found := baselines.best_constants(workloads_of, with_history=scenario.with_history):
             policies[CONSTANTS] = baselines.load(found)
         makers = {name: lambda policy=policy: baselines.make(policy) for name, policy in policies.items()}
@@ -86,9 +71,12 @@ class ValidationWindows:
         self.others = {name: self._summary(table) for name, table in tables.items()}
 
     def play(self, model: PPO, *, sampled: bool) -> tuple[pd.DataFrame, dict[str, float]]:
-        """Let the agent play every window; return the summary, and what is told besides. StalledEpisodeError as `play`."""
+        """Play every window; return the summary and the metrics of the action kind.
+
+        Raise StalledEpisodeError where jobs never end.
+        """
         played = self._learner.play(model, self._envs, sampled=sampled)
-        return self._summary(played.table), played.numbers
+        return self._summary(played.table), played.metrics
 
     def _summary(self, table: pd.DataFrame) -> pd.DataFrame:
         summary = summarise(table, gpus=self._gpus)
@@ -96,7 +84,7 @@ class ValidationWindows:
 
 
 class Validation:
-    """The validation windows of all workloads that are learned on, and what the heuristics make of them."""
+    """The validation windows of all training workloads, and the results of the heuristics on them."""
 
     def __init__(self, learner: Learner) -> None:
         """Simulate the heuristics."""
@@ -112,27 +100,29 @@ class Validation:
 
     @property
     def lines(self) -> dict[str, float]:
-        """Mean over windows of each heuristic's mean JCT / that of the start."""
+        """Mean over windows of each heuristic's mean JCT relative to that of the start."""
         start = self._others[START]
         return {name: compare(summary, start).ratio for name, summary in self._others.items()}
 
     def score(self, model: PPO, *, sampled: bool) -> Score:
-        """Let the agent play every window, by its most likely actions or by sampled ones.
+        """Play every window, with the most likely actions or with sampled ones.
 
-        Infinitely bad where its jobs never end in one of them: that is no reason to stop learning.
+        The score is infinitely bad where jobs never end in a window, so that training can continue.
         """
         try:
             played = {name: windows.play(model, sampled=sampled) for name, windows in self._each.items()}
         except StalledEpisodeError:
-            return Score(dict.fromkeys(SHOWN, math.inf), dict.fromkeys(self._others, NEVER), {})
+            return Score(dict.fromkeys(SHOWN, math.inf), dict.fromkeys(self._others, STALLED), {})
         summary = pd.concat([each for each, _ in played.values()], ignore_index=True)
-        told = {
-            name: float(np.mean([numbers[name] for _, numbers in played.values()]))
+        of_action = {
+            name: float(np.mean([metrics[name] for _, metrics in played.values()]))
             for name in next(iter(played.values()))[1]
         }
-        on = {name: compare(each, self._each[name].others[START]).ratio for name, (each, _) in played.items()}
+        ratios = {
+            name: compare(each, self._each[name].others[START]).ratio for name, (each, _) in played.items()
+        }
         return Score(
-            numbers={name: float(pool(summary)[name]) for name in SHOWN} | told,
+            metrics={name: float(pool(summary)[name]) for name in SHOWN} | of_action,
             against={name: compare(summary, other) for name, other in self._others.items()},
-            on=on if len(on) > 1 else {},
+            by_workload=ratios if len(ratios) > 1 else {},
         )

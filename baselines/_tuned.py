@@ -1,7 +1,7 @@
-"""What searches found: a file for each workload.
+"""Results of searches for settings, one JSON file per workload.
 
-`benchmarks/tune.py` leaves the settings and the scores of policies, `benchmarks/evolve.py` weights of the rule over
-moves.
+`benchmarks/tune.py` writes settings of policies to `tuned/`. `benchmarks/keep_constants.py` writes constant weights of
+the rule `union` to `constants/`.
 """
 
 import json
@@ -14,13 +14,13 @@ from gpu_cluster_gym.workloads import named
 
 FOLDER = Path(__file__).parent / "tuned"
 CONSTANTS = Path(__file__).parent / "constants"
-TOGETHER = "together"  # the file of constants for several workloads at once
-WITH_HISTORY = "-with-history"  # suffix of files of constants searched with a run-time predictor
+TOGETHER = "together"  # file of the constants searched for several workloads at once
+WITH_HISTORY = "-with-history"  # suffix of files of constants searched with a history of finished jobs
 EARLIER = ", searched on windows of an earlier version"
 
 
 class Tuned(NamedTuple):
-    """A policy by name, the settings found for it (none where its defaults did best), and where they are from."""
+    """A policy by name, the settings found for it (empty where its defaults did best), and their source."""
 
     policy: str
     settings: dict[str, Any]
@@ -28,17 +28,17 @@ class Tuned(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What to call it beside the policy with default settings."""
+        """The name in a table, beside the policy with default settings."""
         return f"tuned:{self.policy}"
 
     @property
     def earlier(self) -> bool:
-        """Whether it was found on windows that are drawn no longer."""
+        """Whether the search ran on windows that are no longer drawn."""
         return self.source.endswith(EARLIER)
 
     @property
-    def told(self) -> str:
-        """What the search found, in a sentence, its numbers to four digits."""
+    def description(self) -> str:
+        """The settings found, as a sentence, with numbers to four digits."""
         short = {name: f"{v:.4g}" if isinstance(v, float) else v for name, v in self.settings.items()}
         found = ", ".join(f"{name} = {value}" for name, value in short.items())
         return f"{self.label}: {self.policy} {'with ' + found if found else 'with default settings'}, {self.source}."
@@ -49,26 +49,25 @@ class Constants(Tuned):
 
     @property
     def label(self) -> str:
-        """What to call it beside `union`."""
+        """The name in a table, beside `union`."""
         return "constants"
 
 
 def searched(workload: str) -> list[str]:
-    """Return the names of the policies that were tuned for a workload."""
+    """Return the names of the policies tuned for a workload."""
     return list(_read(workload)["policies"]) if workload in _workloads() else []
 
 
 def tuned(workload: str, policy: str | None = None) -> Tuned:
-    """Return a policy with the settings found for a workload; without a name the best of all on validation windows.
+    """Return a policy with the settings found for a workload; without a name, the best on validation windows.
 
-    ValueError names the workloads for which something was tuned, or what was.
+    Raise ValueError for an untuned workload or policy, with the known ones.
     """
     found = _read(workload)
     name = policy or found["best"]
     if name not in found["policies"]:
-        there = ", ".join(found["policies"])
         raise ValueError(
-            f"policy {name!r} is not tuned for workload {workload!r}: there are {there}"
+            f"policy {name!r} is not tuned for workload {workload!r}: expected {', '.join(found['policies'])}"
             f"{did_you_mean(name, found['policies'])}"
         )
     settings = found["policies"][name]["settings"]
@@ -78,32 +77,33 @@ def tuned(workload: str, policy: str | None = None) -> Tuned:
 
 
 def with_constants() -> list[str]:
-    """Return the names of the workloads for which weights were searched."""
+    """Return the names of the workloads for which constants were searched."""
     files = sorted(file.stem for file in CONSTANTS.glob("*.json"))
     return [name for name in files if name != TOGETHER and not name.endswith(WITH_HISTORY)]
 
 
 def constants(workload: str, *, with_history: bool = False) -> Constants:
-    """Return `union` with the weights found for a workload; ValueError names the workloads for which there are some.
+    """Return `union` with the weights found for a workload.
 
-    with_history: whether run times are predicted from finished jobs; such weights were searched for some workloads.
+    with_history: prefer weights found with a history of finished jobs, where such a search was run.
+    Raise ValueError for a workload without constants, with the known ones.
     """
     known = with_constants()
     if workload not in known:
         raise ValueError(
-            f"no constants were searched for workload {workload!r}: there are those of {', '.join(known) or 'none'}; "
-            "python -m benchmarks.evolve --workload NAME searches some"
+            f"no constants exist for workload {workload!r}: expected {', '.join(known) or 'none'}; search some with "
+            "train_agent.py --workload NAME --search 1 and benchmarks/keep_constants.py"
         )
-    searched_with_history = with_history and (CONSTANTS / f"{workload}{WITH_HISTORY}.json").exists()
-    found = _constants(workload + WITH_HISTORY * searched_with_history)
+    with_history = with_history and (CONSTANTS / f"{workload}{WITH_HISTORY}.json").exists()
+    found = _constants(workload + WITH_HISTORY * with_history)
     under = f" under --physics {found['physics']}" if found["physics"] != named(workload).physics else ""
-    predicted = " with predicted run times" * searched_with_history
-    source = f"found on training windows of {workload}{under}{predicted} in {found['episodes']:,} simulated episodes"
+    of = f"{workload}{under}{' with history' * with_history}"
+    source = f"found on training windows of {of} in {found['episodes']:,} simulated episodes"
     return Constants("union", found["weights"], source + EARLIER * (found["streams"] != VERSION))
 
 
 def found_for(workload: str | None, *, with_history: bool = False) -> list[Tuned]:
-    """Return what searches found for a workload: the best policy as tuned, and constants; none for None."""
+    """Return the best tuned policy and the constants of a workload, where they exist; an empty list for None."""
     best = [tuned(workload)] if workload in _workloads() else []
     return [
         *best,
@@ -112,7 +112,7 @@ def found_for(workload: str | None, *, with_history: bool = False) -> list[Tuned
 
 
 def best_constants(workloads: Collection[str | None], *, with_history: bool = False) -> Constants | None:
-    """Return `union` with the weights found for a workload, or for just these at once; None if there is no such."""
+    """Return `union` with the weights found for one workload, or for exactly these together; None without any."""
     if len(workloads) > 1:
         return _constants_together(workloads)
     (only,) = workloads
@@ -142,8 +142,8 @@ def _workloads() -> list[str]:
 def _read(workload: str) -> dict[str, Any]:
     if workload not in _workloads():
         raise ValueError(
-            f"nothing is tuned for workload {workload!r}: there are {', '.join(_workloads()) or 'none'}; "
-            "python -m benchmarks.tune --workload NAME tunes for it"
+            f"no policy is tuned for workload {workload!r}: expected {', '.join(_workloads()) or 'none'}; tune with "
+            "python benchmarks/tune.py --workload NAME"
         )
     found: dict[str, Any] = json.loads((FOLDER / f"{workload}.json").read_text(encoding="utf-8"))
     return found

@@ -125,7 +125,7 @@ def rule_of(
             raise ValueError(f"{agent}: --agent requires an agent trained with action steer")
         return found
     if mean_action:
-        average = candidates(mean_action)[0].held
+        average = candidates(mean_action)[0].mean_action
         if average is None:
             raise ValueError(f"{mean_action}: --mean-action requires an agent whose card has its mean action")
         return average

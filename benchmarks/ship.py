@@ -18,24 +18,24 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.callbacks import CURVE
 from gpu_cluster_gym.agents.pretrained import CARD, FOR_ALL, SHIPPED
-from gpu_cluster_gym.agents.training import Training
+from gpu_cluster_gym.agents.training import MovesTraining, SteerTraining, Training
 from gpu_cluster_gym.evaluation.choices import workload_like
 from gpu_cluster_gym.evaluation.comparison import Comparison, compare
 from gpu_cluster_gym.evaluation.run_folder import BEST, CHOICES, JOBS
 from gpu_cluster_gym.simulator.rule_policy import arrivals_per_decision
 
-CANNOT = """\
-- Jobs, profiles and pause costs are simulated; `benchmarks/calibration.py` prints the errors of the simulator.
-- It was not tested on other machines, loads or physics, except for the shifts in docs/learning.md."""
+LIMITS = """\
+- Jobs, profiles and pause times are those of the simulator, whose errors `benchmarks/speed_errors.py` prints.
+- It was not tried on other machines, loads or physics, except under the shifts in docs/learning.md."""
 
-BEYOND = {
-    "steer": "It sets the weights of a hand-made rule (`simulator.rule.Rule`) and shares the limits of that rule.",
-    "moves": "It chooses only among the moves listed at each decision, and the rule divides the cores. It cannot be "
-    "the base policy of `lookahead:`.",
+OF_ACTION = {
+    "steer": "It sets the weights of a hand-written rule (`simulator.rule.Rule`) and cannot do what the rule cannot.",
+    "moves": "It chooses among the moves of a list, and CPU cores follow the rule. `lookahead:` cannot be based on it.",
 }
-"""What is beyond an agent, by its action."""
-SHIFTED = ", without and with shifts (`--vary`)"
-CONSTANTS = " with constants from a search"
+"""Limitations by action kind."""
+SHIFTED = ", without and with shifts (`--domain-randomization`)"
+CONSTANTS = " with constants found by a search"
+MEAN_ACTION = "mean_action"
 
 
 class Seed(NamedTuple):
@@ -80,15 +80,15 @@ def lasted(minutes: float) -> str:
 
 
 def tables(
-    run: Path, learned_on: Sequence[str], judgement: Path | None
+    run: Path, trained_on: Sequence[str], judgement: Path | None
 ) -> Iterator[tuple[str, dict[str, pd.DataFrame]]]:
     """Yield each workload with the mean JCT of every policy's test windows."""
     if judgement:
         found = json.loads(judgement.read_text(encoding="utf-8"))["by_window"]
-        yield learned_on[0], {name: pd.DataFrame(each) for name, each in found.items()}
+        yield trained_on[0], {name: pd.DataFrame(each) for name, each in found.items()}
         return
-    for name in learned_on:
-        folder = run / name if len(learned_on) > 1 else run
+    for name in trained_on:
+        folder = run / name if len(trained_on) > 1 else run
         yield (
             name,
             {
@@ -105,18 +105,17 @@ def tables(
 def against(
     found: dict[str, pd.DataFrame], shipped: Seed, start: str, constants: str
 ) -> dict[str, Comparison]:
-    """Compare the shipped agent with every other policy of a table.
+    """Compare the shipped agent with every other policy of a table, its constant-action policy first.
 
-    start, constants: what to call the rule it is compared with, and the constants. What it does on average stands
-    first, where that can be held.
+    start, constants: names of the reference and of the constants.
     """
     number = shipped.name.removeprefix("agent_")
-    own, held = (
-        name if name in found else name[: name.index("_")] for name in (shipped.name, f"held_{number}")
+    own, constant = (
+        f"{name}_{number}" if f"{name}_{number}" in found else name for name in ("agent", MEAN_ACTION)
     )
-    others = {name: each for name, each in found.items() if not name.startswith(("agent", "held"))}
+    others = {name: each for name, each in found.items() if not name.startswith(("agent", MEAN_ACTION))}
     return {
-        **({"its mean action as a constant": compare(found[own], found[held])} if held in found else {}),
+        **({"its constant-action policy": compare(found[own], found[constant])} if constant in found else {}),
         **{
             {"start": start, "constants": constants}.get(name, f"`{name}`"): compare(found[own], each)
             for name, each in others.items()
@@ -124,81 +123,82 @@ def against(
     }
 
 
-def learned(training: Training, shipped: Seed, arrivals: int) -> str:
-    """Say how an agent has learned, and whether what is shipped looks at the load."""
-    if training.algorithm == "student":
+def method(training: Training, shipped: Seed, jobs: int) -> str:
+    """Return a description of the training, and whether the shipped agent depends on the load."""
+    if isinstance(training, MovesTraining):
         return (
-            f"A student of look-ahead on the rule `union`{CONSTANTS * (training.begin == 'constants')}: a network "
-            f"predicts the advantage of each listed move in simulated futures"
-            f"{f' (time constant {training.tau_s:,.0f} s)' if training.tau_s else ''}, and deviates from the rule's "
-            "own move if the predicted advantage exceeds a margin (docs/learning.md)."
+            f"A student of look-ahead on the rule `union`{CONSTANTS * (training.init_from == 'constants')}: a network "
+            "that scores the moves of a list has learned the advantage of each in simulated futures"
+            f"{f' (time constant {training.tau_s:,.0f} s)' if training.tau_s else ''}. It replaces the rule's own move "
+            "where the expected advantage exceeds a margin (docs/learning.md)."
         )
-    rule = f"{len(training.weights)} weights of the rule `union`{CONSTANTS * (training.begin == 'constants')}"
-    by_state = f"from the load after every {arrivals} arrivals"
+    assert isinstance(training, SteerTraining)
+    rule = f"{len(training.weights)} weights of the rule `union`{CONSTANTS * (training.init_from == 'constants')}"
+    arrivals = arrivals_per_decision(jobs, training.decisions_per_window)
+    by_state = f"after every {arrivals} arrivals, by the load"
     if not training.first_phase:
-        return f"An agent of PPO (Stable-Baselines3) that sets {rule} {by_state} (docs/learning.md)."
+        return f"PPO of Stable-Baselines3 sets {rule}, {by_state} (docs/learning.md)."
+    later = shipped.best > training.first_phase
     if training.algorithm == "distillation":
-        improved = shipped.best > training.first_phase
-        then = (
-            "then trained by PPO of Stable-Baselines3"
-            if improved
-            else "not improved by PPO of Stable-Baselines3"
-        )
+        then = "continued from there" if later else "continued without an improvement"
         return (
-            f"One network, distilled in {training.first_phase:,} decisions from the constants that a search found for "
-            f"{rule} on each workload, {then}. It sets the weights {by_state} (docs/learning.md)."
+            f"One network was distilled, in {training.first_phase:,} steps, from the constants found by a search for "
+            f"{rule} on each workload; PPO of Stable-Baselines3 {then}. It sets them {by_state} (docs/learning.md)."
         )
-    found = f"Constants for {rule}, from a CMA-ES search of {training.first_phase:,} decisions. "
-    found += "PPO of Stable-Baselines3 "
-    if shipped.best <= training.first_phase:
+    found = (
+        f"CMA-ES searched constants for {rule} in {training.first_phase:,} steps; PPO of Stable-Baselines3 "
+    )
+    if not later:
         return (
-            f"{found}continued from them without improvement on validation windows, so this agent does not depend on "
-            "the state (docs/learning.md)."
+            f"{found}did not improve on them on validation windows: these are constants (docs/learning.md)."
         )
-    return f"{found}continued from them and sets the weights {by_state} (docs/learning.md)."
+    return f"{found}continued from them: it sets them {by_state} (docs/learning.md)."
 
 
 def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: Path | None) -> str:
     """Return the card of an agent as Markdown."""
     agent = checkpoint.load(shipped.folder / BEST)
     scenario, training = agent.scenario, agent.training
-    learned_on = [workload_like(scenario) or "own", *training.also]
+    steers = isinstance(training, SteerTraining)
+    trained_on = [workload_like(scenario) or "own", *(training.extra_workloads if steers else ())]
     lines = [
-        f"# The agent of {'several workloads' if name == FOR_ALL else f'`{name}`'}",
+        "# General agent, trained on several workloads" if name == FOR_ALL else f"# Agent for `{name}`",
         "",
-        learned(training, shipped, arrivals_per_decision(scenario.jobs, training.decisions)),
+        method(training, shipped, scenario.jobs),
         "",
-        f"- Trained on: {', '.join(f'`{each}`' for each in learned_on)}; physics: "
-        f"{scenario.physics if len(learned_on) == 1 else 'that of each'}; {training.windows} training windows each"
-        f"{SHIFTED * training.vary}.",
-        f"- {shipped.steps:,} decisions, {lasted(shipped.minutes)} of a shared machine, "
-        f"training seed {training.learning_seed}; commit {shipped.commit}.",
+        f"- Trained on: {', '.join(f'`{each}`' for each in trained_on)}; physics: "
+        f"{scenario.physics if len(trained_on) == 1 else 'that of each'}; {training.windows} training windows each"
+        f"{SHIFTED * (steers and training.domain_randomization)}.",
+        f"- {shipped.steps:,} steps, {lasted(shipped.minutes)} on a shared machine, "
+        f"learning seed {training.learning_seed}; commit {shipped.commit}.",
         f"- {levers(training)}.",
-        f"- Retrain: `python train_agent.py --config agents/shipped/{name}/{CHOICES}`.",
+        f"- Reproduce: `python train_agent.py --config agents/shipped/{name}/{CHOICES}`.",
         "",
-        "Mean JCT relative to `union` on validation windows, used to select the checkpoint of each seed and the "
-        "shipped seed: "
-        + ", ".join(f"{each.validation:.4f}{' (shipped)' if each is shipped else ''}" for each in seeds)
+        "Mean JCT / that of `union` on the validation windows, which selected the checkpoint of each seed and the "
+        "seed: "
+        + ", ".join(f"{each.validation:.4f}{' (this agent)' if each is shipped else ''}" for each in seeds)
         + ".",
     ]
-    start = "initial policy (`union`)" if training.begin == "union" else "`union`"
-    constants = "`constants`" if len(learned_on) == 1 else "constants searched for all workloads together"
-    for workload, found in tables(run, learned_on, judgement):
+    from_union = getattr(training, "init_from", "union") == "union"
+    start = "`union`, its initial policy" if from_union else "`union`"
+    constants = "`constants`" if len(trained_on) == 1 else "constants searched for all workloads together"
+    for workload, found in tables(run, trained_on, judgement):
         lines += ["", *table(workload, against(found, shipped, start, constants))]
-    return "\n".join([*lines, "", "## Limitations", "", f"- {BEYOND[training.action]}", CANNOT, ""])
+    return "\n".join([*lines, "", "## Limitations", "", f"- {OF_ACTION[training.action]}", LIMITS, ""])
 
 
 def levers(training: Training) -> str:
-    """Name the weights that an agent steers, or the kinds of moves that it makes."""
-    label, names = "Steered weights:", training.weights
-    if training.action == "moves":
-        label = "Waits and pauses only where the rule does; allowed deviations from the rule:"
-        names = training.instead
+    """Return the weights that an agent sets, or the kinds of moves that it chooses."""
+    label, names = "", ()
+    if isinstance(training, SteerTraining):
+        label, names = "Weights:", training.weights
+    elif isinstance(training, MovesTraining):
+        label, names = "Moves that may replace the rule's own:", training.allowed_moves
     return f"{label} {', '.join(f'`{each}`' for each in names)}"
 
 
 def table(workload: str, rows: dict[str, Comparison]) -> list[str]:
-    """Return a table of what an agent's mean JCT is against others', on unseen windows."""
+    """Return the table of an agent's mean JCT relative to other policies, on test windows."""
     windows = next(iter(rows.values())).windows
     return [
         f"## On {windows} test windows of `{workload}`",
@@ -216,23 +216,25 @@ def main(args: Sequence[str] | None = None) -> None:
     """Copy the agent and write its card."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path, help="folder that train_agent.py left")
-    parser.add_argument("--name", help="what to call it; its workload, or `all` where it learned on several")
+    parser.add_argument("--name", help="name of the agent; default: its workload, or `all` for several")
     parser.add_argument("--judgement", type=Path, help="protocol.json of evaluate.py --protocol RUN")
     chosen = parser.parse_args(args)
     seeds = seeds_of(chosen.run)
     shipped = min(seeds, key=lambda seed: seed.validation)
     agent = checkpoint.load(shipped.folder / BEST)
-    name = chosen.name or (FOR_ALL if agent.training.also else workload_like(agent.scenario))
+    several = isinstance(agent.training, SteerTraining) and agent.training.extra_workloads
+    name = chosen.name or (FOR_ALL if several else workload_like(agent.scenario))
     if name is None:
-        parser.error("this scenario is none of the workloads: give a --name")
+        parser.error("--name is required: the scenario is none of the named workloads")
     if agent.training.action != "steer" and agent.training.algorithm != "student":
-        parser.error("a card is written for agents that steer and for students of look-ahead")
+        parser.error("cards are written for steering agents and students of look-ahead only")
     text = card(chosen.run, name, seeds, shipped, chosen.judgement)
     folder = SHIPPED / name
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(shipped.folder / BEST, folder)
     choices = json.loads((chosen.run / CHOICES).read_text(encoding="utf-8"))
-    choices["training"]["weights"] = agent.training.weights  # also where the usual ones become others
+    if isinstance(agent.training, SteerTraining):
+        choices["training"]["weights"] = agent.training.weights  # explicit, in case the usual ones change
     (folder / CHOICES).write_text(json.dumps(choices, indent=2) + "\n", encoding="utf-8")
     (folder / CARD).write_text(text, encoding="utf-8")
     print(folder / CARD)

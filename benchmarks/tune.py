@@ -1,8 +1,8 @@
 """Search the settings of policies: `python -m benchmarks.tune [--workload NAME ...] [--policy NAME ...]`.
 
-Every policy of `baselines/` with a `GRID` beside it is tried on training windows of each workload, all with the same
-budget of simulated events; validation windows choose among the best few; no test window is made. What is found goes
-into `baselines/tuned/`, a file for each workload, where `python evaluate.py --policy tuned` looks for it.
+Every policy of `baselines/` with a `GRID` is tried on training windows of each workload, with equal budgets of
+simulated events; validation windows select among the best. Test windows are not used. Results are written to
+`baselines/tuned/`, one file per workload, where `python evaluate.py --policy tuned` reads them.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from gpu_cluster_gym.workloads import names as workload_names
 COMMAND = "python -m benchmarks.tune"
 FOLDER = Path(baselines.__file__).parent / "tuned"
 BUDGET = 100_000  # simulated events
-RUNS = 12  # of FIFO on all training windows would use the budget up: so many windows there are
+RUNS = 12  # runs of FIFO on all training windows that the budget would allow; it sets their number
 FEWEST_WINDOWS, MOST_WINDOWS = 2, 40  # windows
 
 
@@ -37,7 +37,7 @@ class Sample(NamedTuple):
 
 
 def sample(workload: str, budget: int, seed: int) -> Sample:
-    """Return as many training windows as FIFO runs through with a share of the budget, and as many for validation."""
+    """Return the training windows that FIFO can run with 1 / `RUNS` of the budget, and as many validation windows."""
     scenario = replace(named(workload), seed=seed)
     training: list[Workload] = []
     events = 0
@@ -55,7 +55,7 @@ def made(policy: "Policy | type", **settings: Any) -> Policy:
 
 
 def tune(name: str, on: Sample, budget: int, seed: int, processes: int) -> dict[str, Any]:
-    """Search the grid of a policy and return what is kept of it."""
+    """Search the grid of a policy and return its entry of the file."""
     grid = baselines.grid(name)
     make = partial(made, baselines.load(name))
     found = search.search(make, grid, *on, budget=budget, seed=seed, processes=processes)
@@ -68,7 +68,7 @@ def tune(name: str, on: Sample, budget: int, seed: int, processes: int) -> dict[
         "training": kept.score,
         "validation": best.score,
         "default": {"training": found.training[0].score, "validation": found.validation[0].score},
-        "settings_tried": len(found.training) - 1,  # beside the default
+        "settings_tried": len(found.training) - 1,  # without the default
         "settings_on_all_windows": sum(len(each.ratios) == len(on.training) for each in found.training) - 1,
         "settings_in_grid": math.prod(map(len, grid.values())),
         "events": found.events,
@@ -76,12 +76,12 @@ def tune(name: str, on: Sample, budget: int, seed: int, processes: int) -> dict[
 
 
 def tune_all(workload: str, names: Sequence[str], chosen: argparse.Namespace) -> None:
-    """Tune policies for a workload, print what is found, and keep it beside what was found of others before."""
+    """Tune policies for a workload, print the results, and add them to the file of the workload."""
     on = sample(workload, chosen.budget, chosen.seed)
     print(f"{workload}: {len(on.training)} training and {len(on.validation)} validation windows", flush=True)
     file = Path(chosen.out) / f"{workload}.json"
     before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    kept = before["policies"] if before.get("streams") == VERSION else {}  # of these very windows
+    kept = before["policies"] if before.get("streams") == VERSION else {}  # entries of the same windows
     for name in names:
         try:
             kept[name] = tune(name, on, chosen.budget, chosen.seed, chosen.processes)
@@ -95,7 +95,7 @@ def tune_all(workload: str, names: Sequence[str], chosen: argparse.Namespace) ->
 def write(
     file: Path, workload: str, on: Sample, policies: dict[str, Any], chosen: argparse.Namespace
 ) -> None:
-    """Write what was found for a workload."""
+    """Write the file of a workload."""
     document = {
         "command": f"{COMMAND} --workload {workload} --budget {chosen.budget} --seed {chosen.seed}",
         "workload": workload,
@@ -112,7 +112,7 @@ def write(
 
 
 def line(found: dict[str, Any]) -> str:
-    """Say what was found of a policy."""
+    """Return the result of a policy as a line."""
     settings = ", ".join(f"{key}={value}" for key, value in found["settings"].items()) or "default settings"
     scores = [f"{each['training']:.3f} {each['validation']:.3f}" for each in (found["default"], found)]
     tried = (
@@ -123,7 +123,7 @@ def line(found: dict[str, Any]) -> str:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Tune policies for workloads and print, for each, its scores with default settings and as found."""
+    """Tune policies for workloads, and print scores with default and best settings."""
     workloads = workload_names()
     tunable = [name for name in baselines.names() if baselines.grid(name)]
     parser = argparse.ArgumentParser(
@@ -132,15 +132,15 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--workload", nargs="+", choices=workloads, default=workloads, help="default: all")
     parser.add_argument("--policy", nargs="+", choices=tunable, default=tunable, help="default: all")
     parser.add_argument(
-        "--budget", type=int, default=BUDGET, help="simulated events a policy on training windows"
+        "--budget", type=int, default=BUDGET, help="simulated events per policy, on training windows"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the windows and of the order of settings")
     parser.add_argument(
-        "--processes", type=int, default=1, help="to share the work; the results are the same"
+        "--seed", type=int, default=0, help="seed of the windows and of the order of settings"
     )
+    parser.add_argument("--processes", type=int, default=1, help="processors; results do not depend on it")
     parser.add_argument("--out", default=str(FOLDER), help="folder to write to")
     chosen = parser.parse_args(args)
-    print("mean JCT / FIFO's, on training and on validation windows: default settings -> as found")
+    print("mean JCT / FIFO's, on training and validation windows: default settings -> best settings")
     for workload in chosen.workload:
         tune_all(workload, chosen.policy, chosen)
 

@@ -1,17 +1,23 @@
-"""Choices of a command, from its flags, the file that `--config` names and the workload that `--workload` names."""
+"""Choices of a command: flags override the file of `--config`, which overrides presets such as `--workload`.
 
+The frozen dataclass of a command is the only declaration. tyro parses its fields as flags and prints the help; values
+are checked by the dataclass itself, so that an error is one sentence.
+"""
+
+import ast
+import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, TypeVar, get_args, get_origin
 
-from gpu_cluster_gym.evaluation import help
-from gpu_cluster_gym.evaluation.cli_info import FLAGS
-from gpu_cluster_gym.evaluation.command import tell
+from gpu_cluster_gym.evaluation.command import FLAGS, WIDTH, log
 from gpu_cluster_gym.evaluation.run_folder import CHOICES, unfinished
 from gpu_cluster_gym.simulator.choice import changed, flag, hints, names, what
-from gpu_cluster_gym.traces import unknown
+from gpu_cluster_gym.traces import did_you_mean
 from gpu_cluster_gym.workloads import Scenario, named
 from gpu_cluster_gym.workloads import names as workload_names
 
@@ -19,20 +25,24 @@ C = TypeVar("C")
 
 
 class Preset(NamedTuple):
-    """A choice that brings the usual values of a group of others, as the name of a workload brings a scenario.
+    """A choice whose value sets the defaults of a group of other choices, such as `--workload` those of a scenario.
 
-    is_like: returns the name by which a group has its values, if there is one. keeps: fields of the group that no name
-    decides.
+    group: field of the group.
+    usual: returns the group for a value; ValueError for an unknown value.
+    value_of: returns the value whose defaults a group has, None without one.
+    keeps: fields of the group that the preset leaves alone.
+    values: all values, where the fields of the group depend on the value.
     """
 
     group: str
     usual: Callable[[str], Any]
-    is_like: Callable[[Any], str | None]
+    value_of: Callable[[Any], str | None]
     keeps: tuple[str, ...]
+    values: tuple[str, ...] = ()
 
 
 def workload_like(scenario: Scenario) -> str | None:
-    """Return the name of the workload that is this scenario but for the seed and what finished jobs teach, or None."""
+    """Return the name of the workload equal to a scenario, apart from seed and history; None without one."""
     plain = _spelt_out(scenario)
     found = (name for name in workload_names() if _spelt_out(named(name)) == plain)
     return next(found, None)
@@ -55,150 +65,80 @@ def read(
     about: str,
     presets: Mapping[str, Preset] = WORKLOAD,
 ) -> C:
-    """Return the choices in the flags, which override those of the file and of the presets that they name.
+    """Return the choices of a command line.
 
-    A request for help, or for the completion of a shell, is answered, and then SystemExit. ValueError says what a flag
-    cannot be.
+    kind: dataclass of the choices.
+    command, about: name and description of the command, for `--help`.
+    Raise SystemExit after `--help` or a shell completion, and ValueError for invalid choices.
     """
-    if help.is_asked(args):
-        help.show(kind, args, command=command, about=about)
-    asked = given(args, kind)
-    if not asked.keys() & {"workload", "config"} and (said := only_its_jobs(asked.get("trace"))):
-        tell(f"Note: {said}.")
-    return changed(beginning(kind, asked, presets), asked)
+    start = before_flags(kind, args, presets)
+    asked = parse(start, args, command=command, about=about, presets=presets)
+    if not asked.keys() & {"workload", "config"} and (note := jobs_alone(asked.get("trace"))):
+        log(f"Note: {note}.")
+    return changed(start, asked)
 
 
-def only_its_jobs(trace: str | None) -> str:
-    """Say that a trace's name alone brings jobs without the cluster of the workload of that name; empty elsewhere."""
+def asked_for(args: Sequence[str], kind: type) -> dict[str, Any]:
+    """Return the choices that flags and their file name explicitly, by field, also where they equal the defaults."""
+    file = value_of(args, "config")
+    return (from_file(file, kind) if file else {}) | parse(kind(), args)
+
+
+def jobs_alone(trace: str | None) -> str:
+    """Return a note for a trace that shares its name with a workload of another cluster; empty for others."""
     if trace not in workload_names() or replace(named(trace), trace=trace) == Scenario(trace=trace):
         return ""
-    return f"--trace {trace} takes its jobs alone; its cluster and windows come with --workload {trace}"
+    return f"--trace {trace} sets the jobs only; --workload {trace} also sets its cluster and windows"
 
 
-def beginning(kind: type[C], asked: Mapping[str, Any], presets: Mapping[str, Preset] = WORKLOAD) -> C:
-    """Return the choices before any flag: the file's, on those of presets, on the defaults.
+def value_of(args: Sequence[str], name: str) -> str | None:
+    """Return the value of one flag before all flags are parsed; None where it is absent."""
+    for at, arg in enumerate(args):
+        written, joined, text = arg.partition("=")
+        if written.replace("_", "-") == flag(name):
+            behind = next(iter(args[at + 1 : at + 2]), "--")
+            return text if joined else None if behind.startswith("--") else behind
+    return None
 
-    A preset that a flag names takes the place of its whole group in the file of a run.
-    """
-    file = asked.get("config")
+
+def before_flags(kind: type[C], args: Sequence[str], presets: Mapping[str, Preset]) -> C:
+    """Return the choices before flags: the file's, on top of the presets', on top of the defaults."""
+    file = value_of(args, "config")
     filed = from_file(file, kind) if file else {}
-    if file and (said := unfinished(Path(file))):
-        tell(f"Note: {said}; its choices are taken.")
-    wanted = {preset: asked.get(name) or filed.get(name) for name, preset in presets.items()}
-    groups = {preset.group: preset.usual(name) for preset, name in wanted.items() if name}
-    start: C = replace(kind(), **groups)  # type: ignore[type-var]
+    if file and (note := unfinished(Path(file))):
+        log(f"Note: {note}; its choices are used.")
+    flags = {name: value for name in presets if (value := value_of(args, name))}
+    named_by = {name: value for name in presets if (value := flags.get(name) or filed.get(name))}
+    start: C = replace(
+        kind(),  # type: ignore[type-var]
+        **{presets[name].group: presets[name].usual(value) for name, value in named_by.items()},
+    )
     try:
-        for name, preset in presets.items():
-            if asked.get(name) and (left := _replaced(preset, asked[name], filed, kind)):
-                tell(f"Note: {flag(name)} {asked[name]} takes the place of the {preset.group} in {file}.")
-                filed = {each: value for each, value in filed.items() if each not in left}
+        for name, value in flags.items():
+            replaced = _replaced(presets[name], value, filed.get(name), filed, kind)
+            if replaced:
+                log(f"Note: {flag(name)} {value} replaces the {presets[name].group} of {file}.")
+            filed = {each: it for each, it in filed.items() if each not in replaced and each != name}
         return changed(start, filed)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
 
 
-def asked_for(args: Sequence[str], kind: type) -> dict[str, Any]:
-    """Return what the flags, and the file that they name, choose by field: the usual too, where it is named."""
-    asked = given(args, kind)
-    file = asked.get("config")
-    return (from_file(file, kind) if file else {}) | asked
-
-
-def _replaced(preset: Preset, name: str, filed: Mapping[str, Any], kind: type) -> set[str]:
-    """Return the choices of a file in whose place a preset by this name comes: those of a run that had another."""
-    group = hints(kind)[preset.group][0]
+def _replaced(preset: Preset, asked: str, filed_as: Any, filed: Mapping[str, Any], kind: type) -> set[str]:
+    """Return the choices of a file that a preset replaces: a complete group with another value of the preset."""
+    group = preset.usual(filed_as) if filed_as else getattr(kind(), preset.group)
     inside = {each: value for each, value in filed.items() if each in names(group)}
-    if inside.keys() < set(names(group)) or preset.is_like(changed(group(), inside)) == name:
+    if inside.keys() < names(group).keys() or preset.value_of(changed(group, inside)) == asked:
         return set()
     return inside.keys() - set(preset.keeps)
 
 
-def given(args: Sequence[str], kind: type) -> dict[str, Any]:
-    """Return what the flags choose, by the names of fields; a list of words adds up over several flags.
-
-    ValueError names an unknown flag and the nearest, or one that is given twice.
-    """
-    found: dict[str, Any] = {}
-    for written, texts in _flags(args):
-        name, value = _choice(written, texts, kind)
-        if name not in found:
-            found[name] = value
-        elif isinstance(value, tuple):
-            found[name] += value
-        else:
-            raise ValueError(f"{flag(name)} is given twice, as {found[name]} and as {value}: give it once")
-    return found
-
-
-def _flags(args: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return each flag as it is written, with the words behind it."""
-    found: list[tuple[str, list[str]]] = []
-    for arg in args:
-        if arg.startswith("--"):
-            written, joined, text = arg.partition("=")
-            found.append((written, [text] if joined else []))
-        elif found:
-            found[-1][1].append(arg)
-        else:
-            raise ValueError(f"{arg!r} stands behind no flag: write what it is, such as --config {arg}")
-    return found
-
-
-def _choice(written: str, texts: Sequence[str], kind: type) -> tuple[str, Any]:
-    """Return the field that a flag stands for, and the value that it gives it."""
-    name = written.removeprefix("--").replace("-", "_")
-    known = names(kind)
-    plain = name.removeprefix("no_")
-    if plain in known and _type(plain, kind) is bool:
-        if texts:
-            raise ValueError(
-                f"{written} {' '.join(texts)}: expected nothing behind it; --no-... is its opposite"
-            )
-        return plain, plain == name
-    if name not in known:
-        raise ValueError(unknown("flag", flag(name), (*flag_names(kind), *FLAGS)))
-    return name, _value(written, texts, name, kind)
-
-
-def _value(written: str, texts: Sequence[str], name: str, kind: type) -> Any:
-    """Return the value of a flag; text that is no number stays text, for the check of choices to say so."""
-    expected = _type(name, kind)
-    several = get_origin(expected) is tuple
-    if not texts or (len(texts) > 1 and not several):
-        said = " ".join((written, *texts))
-        raise ValueError(f"{said}: expected {what(expected) if not texts else 'one value'}")
-    if several:
-        return tuple(texts)
-    if texts[0] == "None" and hints(names(kind)[name])[name][1]:
-        return None
-    try:
-        return expected(texts[0]) if expected in (int, float) else texts[0]
-    except ValueError:
-        return texts[0]
-
-
-def _type(name: str, kind: type) -> Any:
-    return hints(names(kind)[name])[name][0]
-
-
-def flag_names(kind: type) -> list[str]:
-    """Return the flags of a dataclass of choices and of the dataclasses inside it."""
-    return list(_flag_names(kind))
-
-
-def _flag_names(kind: type) -> Iterator[str]:
-    for name in names(kind):
-        yield flag(name)
-        if _type(name, kind) is bool:
-            yield flag(f"no_{name}")
-
-
 def from_file(file: str | Path, kind: type) -> dict[str, Any]:
-    """Return the choices in a JSON file, or in a run folder, by name.
+    """Return the choices in a JSON file or a run folder, by field; lists become tuples.
 
-    They are the fields by name, by themselves or in groups such as `scenario`. Of the run of another command, which
-    has groups or a policy that `kind` lacks, the scenario alone is taken. ValueError if the file is no such thing; what
-    the names and values may be is checked where they are used.
+    Fields may be grouped, as in `{"scenario": {...}}`. Only the scenario is read from a run of another command, which
+    has groups or a policy that `kind` lacks. Names and values are checked where they are used.
+    Raise ValueError for an unreadable file.
     """
     file = Path(file)
     file = file / CHOICES if file.is_dir() else file
@@ -207,7 +147,7 @@ def from_file(file: str | Path, kind: type) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{file}: no choices could be read: {error}") from None
     if not isinstance(content, dict):
-        raise ValueError(f"{file}: expected an object with choices by name")
+        raise ValueError(f"{file}: expected a JSON object of choices by name")
     groups = {name for name, value in content.items() if isinstance(value, dict)}
     of_another = (groups | content.keys() & {"policy"}) - set(hints(kind))
     if of_another and "scenario" in groups:
@@ -215,11 +155,161 @@ def from_file(file: str | Path, kind: type) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in content.items():
         flat |= value if isinstance(value, dict) else {name: value}
-    return {name: _of_json(name, value, kind) for name, value in flat.items()}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in flat.items()}
 
 
-def _of_json(name: str, value: Any, kind: type) -> Any:
-    """Return a value as its field has it: a list of words, or one word, is a tuple."""
-    if name not in names(kind) or get_origin(_type(name, kind)) is not tuple:
-        return value
-    return tuple(value) if isinstance(value, list) else () if value is None else (value,)
+# Flags.
+
+
+def parse(
+    start: Any,
+    args: Sequence[str],
+    *,
+    command: str = "",
+    about: str = "",
+    presets: Mapping[str, Preset] = WORKLOAD,
+) -> dict[str, Any]:
+    """Return the choices that flags name, by field; `start` has the defaults that `--help` shows.
+
+    Values are converted, not checked: an invalid number stays text. Raise ValueError for unknown, repeated or valueless
+    flags, with the nearest name.
+    """
+    import tyro
+
+    refuse_repeated(args)
+    found, rest = tyro.cli(
+        flags_of(start, presets),
+        prog=command,
+        description="\n".join(map(_filled, about.splitlines())),
+        args=args,
+        config=(tyro.conf.OmitArgPrefixes,),
+        return_unknown_args=True,
+    )
+    if rest:
+        raise ValueError(_unknown(rest[0], start, presets))
+    flat: dict[str, Any] = {}
+    for name, value in found.items():
+        flat |= value if isinstance(value, dict) else {name: value}
+    known = names(start)
+    for name, value in flat.items():
+        hint = hints(known[name])[name][0]
+        if isinstance(value, tuple) and (not value or get_origin(hint) is not tuple):
+            words = " ".join((flag(name), *value))
+            raise ValueError(f"{words}: expected {'one value' if value else what(hint)}")
+    return flat
+
+
+def refuse_repeated(args: Sequence[str]) -> None:
+    """Raise ValueError for a flag that is given twice, or together with its --no- form."""
+    seen: set[str] = set()
+    for arg in args:
+        if arg.startswith("--"):
+            name = arg.partition("=")[0].removeprefix("--").replace("_", "-").removeprefix("no-")
+            if name in seen:
+                raise ValueError(f"--{name} is given twice: give it once, with all its values")
+            seen.add(name)
+
+
+def _unknown(word: str, start: Any, presets: Mapping[str, Preset]) -> str:
+    """Return the error for a word that no flag takes."""
+    written = word.partition("=")[0]
+    if not written.startswith("--"):
+        return f"unexpected argument {word!r}: write it behind its flag, as in --config {word}"
+    name = written.removeprefix("--").replace("-", "_")
+    for preset, each in presets.items():
+        if others := [value for value in each.values if name in names(each.usual(value))]:
+            now = each.value_of(getattr(start, each.group))
+            return f"{written} requires {flag(preset)} {' or '.join(others)}, not {now}"
+    return f"unknown flag {written}{did_you_mean(written, (*map(flag, names(start)), *FLAGS))} (--help lists all flags)"
+
+
+def flags_of(start: Any, presets: Mapping[str, Preset]) -> Any:
+    """Return the flags of a dataclass of choices for tyro: a TypedDict whose keys are all optional.
+
+    Parsed, it has only the flags that are given. The parameters of physics come last, as a group of their own.
+    """
+    import tyro
+
+    entries: dict[str, Any] = {}
+    last: dict[str, Any] = {}
+
+    def group(text: str, found: dict[str, Any]) -> Any:
+        return Annotated[TypedDict("Flags", found, total=False), tyro.conf.arg(help=text)]  # type: ignore[operator]
+
+    of_start: type = type(start)
+    for name in hints(of_start):
+        value, text = getattr(start, name), texts(of_start).get(name, "")
+        if isinstance(value, Scenario):
+            parameters, rules = Scenario.__bases__
+            entries[name] = group(text, {each: _entry(value, each, presets) for each in hints(rules)})
+            physics = {each: _entry(value, each, presets) for each in hints(parameters)}
+            last["physics"] = group(_joined(parameters.__doc__ or ""), physics)
+        elif is_dataclass(value):
+            kind: type = type(value)
+            entries[name] = group(text, {each: _entry(value, each, presets) for each in hints(kind)})
+        else:
+            entries[name] = _entry(start, name, presets)
+    return TypedDict("Flags", entries | last, total=False)  # type: ignore[operator]
+
+
+def _entry(choices: Any, name: str, presets: Mapping[str, Preset]) -> Any:
+    """Return the annotation of one flag: its type, its help with the default, and the conversion of its value."""
+    import tyro
+
+    kind: type = type(choices)
+    hint, default = hints(kind)[name][0], getattr(choices, name)
+    shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
+    no_default = default is None or default is False or default == ()
+    told = tyro.conf.arg(
+        help=texts(kind).get(name, ""),
+        help_behavior_hint="" if no_default else f"(default: {shown})",
+        metavar="TEXT ..." if get_origin(hint) is tuple else None,
+    )
+    if hint is bool or get_origin(hint) is tuple:
+        return Annotated[hint, told]
+    words = get_args(hint) if get_origin(hint) is Literal else ()
+    words = (name in presets and presets[name].values) or words
+    spec = tyro.constructors.PrimitiveConstructorSpec(
+        nargs="*",
+        metavar=f"{{{','.join(words)}}}" if words else METAVARS[hint],
+        instance_from_str=lambda words: _converted(words, hint),
+        is_instance=lambda value: True,
+        str_from_instance=lambda value: [str(value)],
+    )
+    return Annotated[hint, spec, told]
+
+
+METAVARS = {int: "INT", float: "FLOAT", str: "TEXT"}
+
+
+def _converted(words: Sequence[str], hint: Any) -> Any:
+    """Return the value of a flag's words: a number where it is one; anything but one word stays a tuple."""
+    if len(words) != 1:
+        return tuple(words)
+    try:
+        return None if words[0] == "None" else hint(words[0]) if hint in (int, float) else words[0]
+    except ValueError:
+        return words[0]
+
+
+@cache
+def texts(kind: type) -> dict[str, str]:
+    """Return the docstring below each field of a dataclass, as one line."""
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__[:-1]):
+        body = ast.parse(textwrap.dedent(inspect.getsource(each))).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for line, below in zip(body.body, body.body[1:], strict=False):
+            match line, below:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    found[name] = _joined(text)
+    return found
+
+
+def _joined(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _filled(line: str) -> str:
+    """Return a line of a description, wrapped; continuation lines of an indented one are indented further."""
+    return textwrap.fill(line, WIDTH, subsequent_indent="    " if line.startswith(" ") else "")

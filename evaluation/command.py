@@ -1,95 +1,172 @@
-"""What the two commands share: how they begin and end, and what they show on stderr while the user waits."""
+"""Shared parts of the commands: exit codes, `--list` and `--version`, progress on stderr."""
 
+import ast
 import math
 import os
 import sys
+import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
 from threading import Timer
 from typing import Any
 
-from gpu_cluster_gym.evaluation import cli_info
 from gpu_cluster_gym.simulator.choice import ChoiceError
+from gpu_cluster_gym.traces import VERSION, modules, plug_ins, unknown
 
+LISTS = {"policies": "baselines", "workloads": "workloads", "traces": "traces", "papers": "experiments"}
+"""The package behind each list."""
+ADDITIONAL = {
+    "baselines": {
+        "ppo": "The pretrained agent for the workload, or the general one.",
+        "tuned": "The policy that did best in a search on the workload's training windows; tuned:NAME for one policy.",
+        "constants": "union with the weights found by a search for the workload.",
+        "lookahead:NAME": "Look-ahead on top of union, constants, ppo or the folder of a steering agent.",
+        "all": "Every policy above except lookahead, which takes seconds to minutes per window.",
+        "module:attribute": "A policy of your own.",
+    }
+}
+"""Names that a list has in addition to the modules of its package."""
+FLAGS = ("--help", "--list", "--version")
+"""Flags that set no choice."""
+WIDTH = 80
 PATIENCE_S = 10.0
-"""Without a terminal nothing is said of what takes less."""
+"""Without a terminal, only waits longer than this are reported."""
 SPAN_S = 600.0
-"""Over which the speed is measured that tells how much time is left: it outlasts a pause, such as a validation."""
+"""Period over which speed is averaged for the remaining time; it is longer than a pause such as a validation."""
 
 
 def run(name: str, work: Callable[[Sequence[str]], None], args: Sequence[str] | None) -> int:
-    """Run a command; return its exit code, 2 if what was asked for cannot be, which one sentence on stderr says.
+    """Run a command and return its exit code.
 
-    An interrupt is told if it says what is left of the run.
+    A ValueError is printed on stderr as one sentence, with exit code 2. The message of a KeyboardInterrupt is printed
+    too, with 130.
     """
     given = sys.argv[1:] if args is None else args
     try:
-        if answer := cli_info.answer(given):
+        if answer := answered(given):
             print(answer)
             return 0
         work(given)
     except ChoiceError as error:
-        return told(name, error.as_flags, 2)
+        return _failed(name, error.as_flags, 2)
     except ValueError as error:
-        return told(name, str(error), 2)
+        return _failed(name, str(error), 2)
     except KeyboardInterrupt as stop:
-        return told(name, str(stop), 130)
-    except BrokenPipeError:  # whoever read what is printed, as `head` does, has gone
+        return _failed(name, str(stop), 130)
+    except BrokenPipeError:  # the reader of stdout, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return 0
 
 
-def told(name: str, said: str, code: int) -> int:
-    """Say on stderr why a command ends, if there is something to say, and return the exit code."""
-    if said:
-        tell(f"{name}: {said}")
+def _failed(name: str, message: str, code: int) -> int:
+    if message:
+        log(f"{name}: {message}")
     return code
 
 
-def tell(said: str) -> None:
-    """Say something on stderr."""
-    print(said, file=sys.stderr, flush=True)
+def log(message: str) -> None:
+    """Print a line on stderr."""
+    print(message, file=sys.stderr, flush=True)
+
+
+# Lists and versions.
+
+
+def answered(args: Sequence[str]) -> str | None:
+    """Return the text for `--version` or `--list`, None without either; ValueError for an unknown list."""
+    if "--version" in args:
+        return versions()
+    lists = [at for at, arg in enumerate(args) if arg.partition("=")[0] == "--list"]
+    if not lists:
+        return None
+    written, joined, name = args[lists[0]].partition("=")
+    name = name if joined else next(iter(args[lists[0] + 1 : lists[0] + 2]), "")
+    if name not in LISTS:
+        raise ValueError(
+            f"{written}: {unknown('list', name, LISTS)}"
+            if name
+            else f"--list: expected one of {', '.join(LISTS)}"
+        )
+    package = LISTS[name]
+    found = {each: first_sentence(package, each) for each in modules(package) if each != "generic"}
+    installed = {each: f"Entry point {point.value}." for each, point in plug_ins(package).items()}
+    additional = ADDITIONAL.get(package, {})
+    return "\n\n".join(listed(each) for each in (found, installed, additional) if each)
+
+
+def versions() -> str:
+    """Return the version of the package, and that of its random draws."""
+    try:
+        own = version("gpu-cluster-gym")
+    except PackageNotFoundError:
+        own = "not installed"
+    return f"gpu-cluster-gym {own}, random draws of version {VERSION}"
+
+
+def listed(found: Mapping[str, str]) -> str:
+    """Return names and their descriptions, wrapped to 80 characters."""
+    wide = max(map(len, found)) + 2
+    return "\n".join(
+        textwrap.fill(text, WIDTH, initial_indent=f"{name:{wide}}", subsequent_indent=" " * wide)
+        for name, text in found.items()
+    )
+
+
+def first_sentence(package: str, name: str) -> str:
+    """Return the first paragraph of a module's docstring, without importing the module."""
+    spec = find_spec(f"gpu_cluster_gym.{package}.{name}")
+    assert spec
+    assert spec.origin
+    text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+    return " ".join(text.split("\n\n")[0].split())
+
+
+# Progress.
 
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Say on stderr what is being waited for: at once on a terminal, else if it takes long."""
+    """Show on stderr what is in progress: at once on a terminal, else after `PATIENCE_S`."""
     if sys.stderr.isatty():
         from rich.console import Console
 
         with Console(stderr=True).status(what):
             yield
         return
-    late = told_late(what)
+    notice = delayed_notice(what)
     try:
         yield
     finally:
-        late.cancel()
+        notice.cancel()
 
 
-def told_late(what: str) -> Timer:
-    """Say on stderr what is being waited for once that has taken long; cancelled, say nothing."""
-    late = Timer(PATIENCE_S, tell, [f"{what} ..."])
-    late.daemon = True
-    late.start()
-    return late
+def delayed_notice(what: str) -> Timer:
+    """Return a started timer that prints what is in progress after `PATIENCE_S`, unless it is cancelled."""
+    notice = Timer(PATIENCE_S, log, [f"{what} ..."])
+    notice.daemon = True
+    notice.start()
+    return notice
 
 
 @contextmanager
 def progress(what: str, total: int, before: str | None = None) -> Iterator[Callable[..., None]]:
-    """Show a bar on stderr, or a line each tenth where that is no terminal; give what moves it on by so much.
+    """Show a progress bar on stderr, or a line per tenth without a terminal; yield the function that advances it.
 
-    What moves it on may be told where it is. before: what is waited for before the first step, if that may be long.
+    The function takes the number of steps done and, optionally, a text to show.
+    before: description of the preparation before the first step, where that may be long.
     """
     if not sys.stderr.isatty():
-        late = told_late(before) if before else None
+        notice = delayed_notice(before) if before else None
         try:
-            yield Tenths(what, total, late).moved
+            yield Tenths(what, total, notice).advance
         finally:
-            if late:
-                late.cancel()
+            if notice:
+                notice.cancel()
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -105,43 +182,43 @@ def progress(what: str, total: int, before: str | None = None) -> Iterator[Calla
     with Progress(*columns, console=Console(stderr=True), redirect_stdout=sys.stdout.isatty(), **how) as bar:
         task = bar.add_task(before or what, total=total)
 
-        def moved(by: int, now: str | None = None) -> None:
+        def advance(by: int, now: str | None = None) -> None:
             bar.update(task, advance=by, description=now or what)
 
-        yield moved
+        yield advance
 
 
 class Tenths:
-    """How far something is, in lines: one each tenth, but none within a while of the first step, or of another."""
+    """Progress in lines: one per tenth, at most one per `PATIENCE_S`."""
 
-    def __init__(self, what: str, total: int, late: Timer | None = None) -> None:
-        """Begin; time counts from the first step, before which much may be prepared: `late` tells of that."""
-        self._what, self._total, self._late = what, max(total, 1), late
-        self._done = self._said = self._first = 0
+    def __init__(self, what: str, total: int, notice: Timer | None = None) -> None:
+        """Start at zero; time counts from the first step. notice: timer of the preparation, cancelled then."""
+        self._what, self._total, self._notice = what, max(total, 1), notice
+        self._done = self._shown = self._first = 0
         self._began = self._last = math.nan
 
-    def moved(self, by: int, now: str | None = None) -> None:
-        """Move on by so much."""
-        if self._late:
-            self._late.cancel()
+    def advance(self, by: int, now: str | None = None) -> None:
+        """Count steps, and print a line where one is due."""
+        if self._notice:
+            self._notice.cancel()
         self._done += by
         time_s = time.monotonic()
         if math.isnan(self._began):
             self._began = self._last = time_s
             self._first = self._done
         tenth = 10 * self._done // self._total
-        if tenth <= self._said or time_s - self._last < PATIENCE_S:
+        if tenth <= self._shown or time_s - self._last < PATIENCE_S:
             return
-        self._said, self._last = tenth, time_s
+        self._shown, self._last = tenth, time_s
         spent = time_s - self._began
         left = spent * max(self._total - self._done, 0) / max(self._done - self._first, 1)
         share = min(100 * self._done // self._total, 100)
-        tell(
+        log(
             f"{self._what}: {share} % ({self._done:,} of {self._total:,}) after {clock(spent)}, "
             f"about {clock(left)} left"
         )
 
 
 def clock(seconds: float) -> str:
-    """Return a time as people say it."""
+    """Return a duration in seconds or minutes."""
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

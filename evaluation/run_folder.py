@@ -1,11 +1,11 @@
-"""The folder of a run: its choices beside what came of them."""
+"""Run folders: choices, status and results of a run."""
 
 import hashlib
 import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CHOICES, SUMMARY, JOBS, STATUS = "choices.json", "summary.json", "jobs.csv", "status.json"
+NOTES = "notes.txt"
 RUNS = Path("runs")
 ABOUT_THE_RUN = (
     "out",
@@ -27,15 +28,14 @@ ABOUT_THE_RUN = (
     "report",
     "perfetto",
     "track",
-)  # these choose nothing about the results
-BEST = "best"  # of a run of training, the folder of the agent that validated best
+)  # choices that do not change the results
+BEST = "best"  # folder of the best validated agent in a training run
 
 
 def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) -> Path:
-    """Return a folder that no other run has, with the choices (a dataclass) in it.
+    """Return a new run folder with the choices (a dataclass) in it: `out` or `runs/<prefix>-<time>-<hash>`.
 
-    It is `out`, or else `runs/<prefix>-<time>-<hash of the choices>`. ValueError if `out` holds a run already, or what
-    one that failed has left.
+    Raise ValueError where `out` has a run already, or the files of a failed one.
     """
     text = json.dumps({k: v for k, v in asdict(choices).items() if k not in ABOUT_THE_RUN}, indent=2) + "\n"
     digest = hashlib.sha256(text.encode()).hexdigest()[:6]
@@ -44,26 +44,25 @@ def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) ->
     if status_of(folder) == "failed":
         if left := sorted({each.name for each in folder.iterdir()} - {CHOICES, STATUS}):
             raise ValueError(
-                f"{folder} holds what a run that failed has left, such as {left[0]}: remove it, or give another folder "
-                "with --out"
+                f"{folder} is not empty ({left[0]} ... of a failed run): remove it, or pass another folder with --out"
             )
-        (folder / CHOICES).unlink(missing_ok=True)  # it came to nothing, so the folder is free again
+        (folder / CHOICES).unlink(missing_ok=True)  # the failed run left nothing else
     try:
         folder = _fresh(folder) if out is None else folder
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / CHOICES).open("x", encoding="utf-8") as file:  # fails where another run has come first
+        with (folder / CHOICES).open("x", encoding="utf-8") as file:  # fails where another run was first
             file.write(text)
     except FileExistsError:
-        what = "holds a run already" if folder.is_dir() else "is a file"
-        raise ValueError(f"{folder} {what}: give another folder with --out") from None
+        what = "has a run already" if folder.is_dir() else "is a file"
+        raise ValueError(f"{folder} {what}: pass another folder with --out") from None
     except OSError as error:
-        raise ValueError(f"{folder} cannot be written to: {error.strerror}") from None
+        raise ValueError(f"{folder} is not writable: {error.strerror}") from None
     return folder
 
 
 @contextmanager
 def noting(folder: Path) -> Iterator[None]:
-    """Note in a run folder how what is done meanwhile goes: it is running, then finished, interrupted or failed."""
+    """Record the status of a run in its folder: running, then finished, interrupted or failed."""
     began = _now()
     _note(folder, status="running", began=began)
     try:
@@ -78,7 +77,7 @@ def noting(folder: Path) -> Iterator[None]:
 
 
 def status_of(folder: Path) -> str | None:
-    """Return how the run of a folder went; `running` too where it was killed; None where nothing tells."""
+    """Return the status of a run, `running` also after it was killed; None without a readable status file."""
     try:
         found = json.loads((folder / STATUS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -88,30 +87,30 @@ def status_of(folder: Path) -> str | None:
 
 
 def agent_folder(folder: Path) -> Path:
-    """Return the folder of an agent: of a run's own, that of its best."""
+    """Return the folder of an agent: a run folder's `best`, or the folder itself."""
     return folder / BEST if (folder / BEST).is_dir() else folder
 
 
 def agent_name(folder: Path) -> str:
-    """Return what to call an agent: the folder of its run, which holds it as `best` or among checkpoints."""
+    """Return the name of an agent in tables: the run folder's name and `best` or the checkpoint's."""
     kept = folder.name == BEST or folder.parent.name == "checkpoints"
     return f"{run_of(folder).name}_{folder.name}" if kept else f"agent_{folder.name}"
 
 
 def run_of(folder: Path) -> Path:
-    """Return the folder of the run that an agent's folder is of."""
+    """Return the run folder of an agent's folder."""
     return folder.parent if folder.name == BEST else folder.parent.parent
 
 
 def unfinished(folder: Path) -> str | None:
-    """Return a sentence on a run folder whose run is not known to have finished, else None."""
+    """Return a sentence on a run that is not known to have finished, else None."""
     status = status_of(folder)
-    said = {
-        "running": f"the run in {folder} has not finished: it is running still, or was killed",
+    messages = {
+        "running": f"the run in {folder} has not finished: it is still running, or was killed",
         "interrupted": f"the run in {folder} was interrupted",
         "failed": f"the run in {folder} failed: see its {STATUS}",
     }
-    return said.get(status or "")
+    return messages.get(status or "")
 
 
 def _now() -> str:
@@ -123,7 +122,7 @@ def _note(folder: Path, **said: str) -> None:
 
 
 def _fresh(wanted: Path) -> Path:
-    """Make and return a new folder; of several runs in one second the later get a number."""
+    """Make and return a new folder, numbered where runs start in the same second."""
     for number in count(1):
         folder = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
         try:
@@ -135,7 +134,7 @@ def _fresh(wanted: Path) -> Path:
 
 
 def write_run(folder: Path, results: Mapping[str, "pd.DataFrame"], summary: Mapping[str, Any]) -> None:
-    """Write every policy's results table, each float with all its digits, and the summary."""
+    """Write the results table of each policy, floats with all digits, and the summary."""
     for name, table in results.items():
         place = folder / folder_name(name)
         place.mkdir(exist_ok=True)
@@ -143,13 +142,20 @@ def write_run(folder: Path, results: Mapping[str, "pd.DataFrame"], summary: Mapp
     write_json(folder / SUMMARY, summary)
 
 
+def write_notes(folder: Path, lines: Sequence[str]) -> Path:
+    """Write the notes on a run, and return their file."""
+    file = folder / NOTES
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
 def folder_name(policy: str) -> str:
-    """Return the name of a policy's folder: its own, with what no file system minds."""
+    """Return the name of a policy's folder, with only characters that every file system allows."""
     return re.sub(r"[^\w.-]", "_", policy)
 
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:
-    """Write JSON whole or not at all; numbers that JSON lacks become null."""
+    """Write JSON atomically; non-finite numbers become null."""
     partial = file.with_name(f".{file.name}.{os.getpid()}")
     partial.write_text(json.dumps(_plain(content), indent=2, allow_nan=False) + "\n", encoding="utf-8")
     partial.replace(file)

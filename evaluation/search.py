@@ -1,7 +1,7 @@
-"""Search: settings of a policy tried on training windows, as far as a budget of simulated events goes.
+"""Search of a policy's settings on training windows, within a budget of simulated events.
 
-An event is an instant that a simulation handles; what learns from simulations, by search or by gradient, can be
-given the same number of them. Which settings there are is declared as a grid beside the policy.
+An event is an instant that a simulation handles, so that searches and learning can be given the same budget. The grid
+of settings is declared next to the policy.
 """
 
 import math
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Split, Workload
 
 REFERENCE = Ranking("submit")
-ROUNDS = 3  # of a search, each with a like share of the budget
-GROWTH = 4  # times as many windows in each as in the one before
-FINALISTS = 5  # settings that the validation windows choose among, the default ones apart
+ROUNDS = 3  # rounds of a search, with equal shares of the budget
+GROWTH = 4  # factor of the number of windows between rounds
+FINALISTS = 5  # settings that are validated, in addition to the default ones
 
 Settings = dict[str, Any]
 Grid = Mapping[str, Sequence[Any]]
 Make = Callable[..., Policy]
-"""Makes a policy anew, with settings as keywords; without any, the default."""
+"""Returns a new policy; keywords are settings."""
 
 
 class Tried(NamedTuple):
-    """Settings and how they did: mean JCT / FIFO's in each window so far, and the events simulated for that."""
+    """Settings, their ratio of mean JCT to FIFO's in each window so far, and the events simulated for that."""
 
     settings: Settings
     ratios: tuple[float, ...] = ()
@@ -44,9 +44,9 @@ class Tried(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a search found: the best settings, all that were tried in their order, and those that were validated.
+    """The best settings of a search, all settings tried, in order, and those validated.
 
-    `training` and `validation` begin with the default settings, which are written as none.
+    `training` and `validation` start with the default settings, an empty dict.
     """
 
     best: Settings
@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
 
     @property
     def events(self) -> int:
-        """Events simulated on training windows: what the budget was for."""
+        """Events simulated on training windows, which the budget limits."""
         return sum(each.events for each in self.training)
 
 
@@ -69,11 +69,14 @@ def search(
     seed: int = 0,
     processes: int = 1,
 ) -> Outcome:
-    """Try the default settings and those of the grid, as far as a budget of events goes, and return what was found.
+    """Try the default settings and those of the grid within a budget of events.
 
-    Of the best few after the last round of `race`, and the default, the validation windows choose; those they cannot
-    tell apart keep the default. The same whatever the number of processes. ValueError if a window is of another split
-    than its argument says, or if the budget is too small for the default settings.
+    make, grid: the policy and its settings.
+    training, validation: windows; validation selects among the default and the best after the last round of `race`.
+    budget: events on training windows.
+    seed: of the order of the settings.
+    processes: processors; results do not depend on it.
+    Raise ValueError for windows of other splits, or a budget too small for the default settings.
     """
     from joblib import Parallel
 
@@ -90,15 +93,15 @@ def search(
 
 
 class Course:
-    """Windows in their order, on which policies are compared with FIFO."""
+    """Windows, in order, on which policies are compared with FIFO."""
 
     def __init__(self, make: Make, workloads: Sequence["Workload"], parallel: "Parallel") -> None:
-        """Run FIFO on all of them."""
+        """Run FIFO on all windows."""
         self.make, self.workloads, self._parallel = make, workloads, parallel
         self._usual = fifo(workloads, parallel)
 
     def run(self, each: Tried, count: int) -> Tried:
-        """Return what comes of settings on the first so many windows, of which some may have been run before."""
+        """Return the settings with their results on the first `count` windows; earlier results are kept."""
         done = len(each.ratios)
         jct, events = simulate(self.make, each.settings, self.workloads[done:count], self._parallel)
         ratios = (jct / self._usual[done:count]).tolist()
@@ -106,11 +109,11 @@ class Course:
 
 
 def race(course: Course, grid: Grid, budget: int, seed: int) -> list[Tried]:
-    """Return all settings that were tried as far as each came, the default first, which are run on all windows.
+    """Return all settings tried, with their results, the default first; it is run on all windows.
 
     Successive halving (Jamieson and Talwalkar, AISTATS 2016): the settings of the grid, in random order, are run on the
-    first few windows, those that did best there on more, best first, then on all; each round until the next settings
-    would exceed its share of what is left of the budget. A grid that changes nothing in the first round is given up.
+    first few windows, the best of them on more, then on all. A round ends where the next settings would exceed its
+    share of the remaining budget. The race ends where no setting changes the results of the first round.
     """
     count = len(course.workloads)
     default = course.run(Tried({}), count)
@@ -132,7 +135,7 @@ def race(course: Course, grid: Grid, budget: int, seed: int) -> list[Tried]:
 
 
 def within(budget: int, before: Sequence[Tried], found: Iterator[Tried]) -> Iterator[Tried]:
-    """Yield results while what they took more than before stays within a budget of events."""
+    """Yield results while their additional events stay within the budget."""
     for old, new in zip(before, found, strict=True):
         budget -= new.events - old.events
         if budget < 0:
@@ -141,13 +144,13 @@ def within(budget: int, before: Sequence[Tried], found: Iterator[Tried]) -> Iter
 
 
 def check_split(workloads: Sequence["Workload"], split: "Split") -> None:
-    """Refuse windows of another part of a trace; ValueError."""
+    """Raise ValueError for windows of another split."""
     if wrong := [load.window for load in workloads if load.window.split != split]:
-        raise ValueError(f"{wrong[0]} is no window of the {split} part: a search may not see it")
+        raise ValueError(f"window {wrong[0]}: a search expects windows of the {split} split")
 
 
 def candidates(grid: Grid, seed: int) -> Iterator[Settings]:
-    """Yield the default settings, written as none, and then every combination of the grid in random order."""
+    """Yield the default settings, an empty dict, then every combination of the grid in random order."""
     yield {}
     sizes = [len(values) for values in grid.values()]
     for number in stream(seed, "settings").permutation(math.prod(sizes)).tolist() if sizes else ():

@@ -1,4 +1,4 @@
-"""A choice: a field of a frozen dataclass, declared with what it may be, and checked wherever it is made."""
+"""Choices: fields of frozen dataclasses, each declared with its allowed values and checked on construction."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +14,7 @@ C = TypeVar("C")
 
 
 class Range(NamedTuple):
-    """The numbers that are allowed; None where nothing bounds them."""
+    """Bounds of a number; None where there is no bound."""
 
     least: float | None = None
     above: float | None = None
@@ -22,7 +22,7 @@ class Range(NamedTuple):
     below: float | None = None
 
     def holds(self, number: float) -> bool:
-        """Whether a number is allowed; NaN never is."""
+        """Return whether a number lies within the bounds; NaN never does."""
         return (
             (self.least is None or number >= self.least)
             and (self.above is None or number > self.above)
@@ -41,7 +41,7 @@ class Range(NamedTuple):
 
 
 class Wrong(NamedTuple):
-    """A field, what was given for it, and what is expected instead."""
+    """A field, its invalid value, and the expected values."""
 
     name: str
     given: object
@@ -52,7 +52,7 @@ class Wrong(NamedTuple):
 
 
 class ChoiceError(ValueError):
-    """Choices that cannot be: which, what was given for each, and what is expected."""
+    """Invalid choices: each field, its value, and the expected values."""
 
     def __init__(self, wrong: Iterable[Wrong]) -> None:
         self.wrong = tuple(wrong)
@@ -60,7 +60,7 @@ class ChoiceError(ValueError):
 
     @property
     def as_flags(self) -> str:
-        """The same with the fields written as flags."""
+        """The message with fields written as command-line flags."""
         return "; ".join(str(each._replace(name=flag(each.name))) for each in self.wrong)
 
 
@@ -74,16 +74,19 @@ def choice(
     expected: Callable[[Any], str | None] | None = None,
     **about: Any,
 ) -> Any:
-    """Declare a field of a dataclass of choices: its default, and what it may be beside the values of its type.
+    """Declare a field of a dataclass of choices.
 
-    expected: says of a value what is expected instead, None of one that is right. about: kept as metadata.
+    default: value of the field.
+    least, above, most, below: inclusive and exclusive bounds of a number.
+    expected: returns a description of the expected values for an invalid value, None for a valid one.
+    about: further metadata of the field.
     """
     allowed = Range(least, above, most, below)
     return field(default=default, metadata={"allowed": allowed, "expected": expected} | about)
 
 
 def check(choices: Any) -> None:
-    """Refuse values that a dataclass of choices does not allow; ChoiceError names each."""
+    """Raise ChoiceError with every invalid field of a dataclass of choices."""
     kind: type = type(choices)
     faults = {name: fault(kind, name, value) for name, value in vars(choices).items() if name in hints(kind)}
     if any(faults.values()):
@@ -91,7 +94,7 @@ def check(choices: Any) -> None:
 
 
 def fault(kind: type, name: str, value: object) -> str | None:
-    """Return what is expected of a field instead of this value; None if the value is right."""
+    """Return a description of the expected values of a field for an invalid value; None for a valid one."""
     hint, optional = hints(kind)[name]
     if value is None:
         return None if optional else what(hint)
@@ -108,7 +111,7 @@ def fault(kind: type, name: str, value: object) -> str | None:
 
 
 def _is_of(hint: Any, value: object) -> bool:
-    """Tell whether a value is of a field's type; whole numbers are numbers, but truth values are none."""
+    """Return whether a value has a field's type; an int is also a float, a bool is neither."""
     if hint is bool or isinstance(value, bool):
         return hint is bool and isinstance(value, bool)
     if hint is int:
@@ -121,18 +124,18 @@ def _is_of(hint: Any, value: object) -> bool:
 
 
 def what(hint: Any) -> str:
-    """Say what the values of a type are."""
+    """Return a description of the values of a type."""
     if get_origin(hint) is Literal:
         return ", ".join(map(str, get_args(hint)))
     if get_origin(hint) is tuple:
         return "a list of words"
-    words = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a word"}
+    words = {bool: "true or false", int: "an integer", float: "a finite number", str: "a word"}
     return words.get(hint) or f"a {hint.__name__}"
 
 
 @cache
 def hints(kind: type) -> dict[str, tuple[Any, bool]]:
-    """Return the type of each field of a dataclass without its None, and whether it may be None."""
+    """Return the type of each field of a dataclass, without None, and whether the field is optional."""
     found = {}
     for name in declared(kind):
         hint = get_type_hints(kind)[name]
@@ -143,7 +146,7 @@ def hints(kind: type) -> dict[str, tuple[Any, bool]]:
 
 
 def metadata(kind: type, name: str) -> Mapping[str, Any]:
-    """Return what is declared of a field beside its type and default."""
+    """Return the metadata of a field."""
     return declared(kind)[name].metadata
 
 
@@ -153,43 +156,47 @@ def declared(kind: type) -> dict[str, "Field[Any]"]:
     return {each.name: each for each in fields(kind)}
 
 
-def is_group(kind: type, name: str) -> bool:
-    """Tell whether a field of a dataclass of choices holds choices itself."""
-    return is_dataclass(hints(kind)[name][0])
+def groups(choices: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass of choices that are dataclasses of choices themselves."""
+    return {name: value for name, value in vars(choices).items() if is_dataclass(value)}
 
 
-@cache
-def names(kind: type) -> dict[str, type]:
-    """Return the choices of a dataclass and of those inside it: the dataclass of each by the field's name."""
-    found: dict[str, type] = {}
-    for name, (hint, _) in hints(kind).items():
-        found |= names(hint) if is_group(kind, name) else {name: kind}
+def names(choices: Any) -> dict[str, type]:
+    """Return the names of all choices in a dataclass and its groups, each with the dataclass that declares it.
+
+    choices: an instance, or a class, which stands for its default instance.
+    """
+    choices = choices() if isinstance(choices, type) else choices
+    kind: type = type(choices)
+    found: dict[str, type] = dict.fromkeys(hints(kind), kind)
+    for name, inside in groups(choices).items():
+        del found[name]
+        found |= names(inside)
     return found
 
 
 def changed(choices: C, given: Mapping[str, Any]) -> C:
-    """Return choices with others in their place, by the name of a field of theirs or of a group inside.
+    """Return choices with some replaced, by the name of a field or of a field in a group.
 
-    ValueError names a field that does not exist, those that do and the nearest, or what a value cannot be.
+    Raise ValueError for an unknown name, with the nearest one, or for an invalid value.
     """
     kind: type = type(choices)
     if not isinstance(given, Mapping):
-        raise ValueError(f"{given!r}: expected a dict of fields of {kind.__name__}")
+        raise ValueError(f"choices {given!r}: expected a dict of fields of {kind.__name__}")
+    known = names(choices)
     for name in given:
-        if name not in names(kind):
-            raise ValueError(unknown("choice", name, names(kind)))
+        if name not in known:
+            raise ValueError(unknown("choice", name, known))
     own = {name: value for name, value in given.items() if name in hints(kind)}
-    for group in (name for name in hints(kind) if is_group(kind, name)):
-        inside: Any = getattr(choices, group)
-        named = names(hints(kind)[group][0])
-        wanted = {name: value for name, value in given.items() if name in named}
+    for group, inside in groups(choices).items():
+        wanted = {name: value for name, value in given.items() if name in names(inside)}
         own |= {group: changed(inside, wanted)} if wanted else {}
     made: C = replace(choices, **own)  # type: ignore[type-var]
     return made
 
 
 def flag(name: str) -> str:
-    """Return a field as it is written on a command line."""
+    """Return the command-line flag of a field."""
     return f"--{name.replace('_', '-')}"
 
 

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 from docs.pages.markdown import table
 from docs.pages.policies import below_fields
-from gpu_cluster_gym.agents.training import Training
+from gpu_cluster_gym.agents.training import KINDS
 from gpu_cluster_gym.evaluation.metrics import METRICS
 from gpu_cluster_gym.evaluation.record import SEGMENTS, TIMELINE
 from gpu_cluster_gym.simulator import results
@@ -26,7 +26,7 @@ What is simulated: fields of `workloads.Scenario`, keys of the environment's `sc
 both commands."""
 OF_TRAINING = """## Of a training
 
-How `train_agent.py` learns: fields of `agents.training.Training`, and its flags."""
+Options of `train_agent.py`: fields of the classes in `agents.training`, and flags."""
 OF_SUMMARY = """## Of a summary: `summary.json`
 
 Over all windows and of each; a heading is that of the table."""
@@ -39,7 +39,8 @@ def pages() -> dict[str, str]:
         f"## `view.{name}`\n\n{' '.join((kind.__doc__ or '').split())}\n\n{seen(kind)}"
         for name, kind in SEEN.items()
     )
-    asked = (OF_SCENARIO, choices(Scenario), OF_TRAINING, choices(Training))
+    of_training = [f"### `--action {name}`\n\n{choices(kind)}" for name, kind in KINDS.items()]
+    asked = (OF_SCENARIO, choices(Scenario), OF_TRAINING, *of_training)
     return {"columns.md": "\n\n".join([HEADING, of_trace(), *of_view, *asked, *of_run()]) + "\n"}
 
 
@@ -71,7 +72,7 @@ def declared(columns: Mapping[str, str]) -> str:
 
 def choices(kind: type) -> str:
     """Return the table of the fields of a dataclass of choices."""
-    meant = {name: said for each in kind.__mro__[:-1] for name, said in below_fields(each).items()}
+    meant = {name: said for each in reversed(kind.__mro__[:-1]) for name, said in below_fields(each).items()}
     rows = ((f"`{each.name}`", f"`{each.default!r}`", meant.get(each.name, "")) for each in fields(kind))
     return table(("field", "default", "is"), rows)
 

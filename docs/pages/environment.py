@@ -17,7 +17,7 @@ from docs.pages.policies import said
 from gpu_cluster_gym.envs.env import GPUClusterEnv
 from gpu_cluster_gym.envs.observation_spec import apart
 from gpu_cluster_gym.envs.registration import ON_THE_RULE, make, make_vec
-from gpu_cluster_gym.evaluation.cli_info import about
+from gpu_cluster_gym.evaluation.command import first_sentence
 from gpu_cluster_gym.traces import find, modules
 
 PAGE = Path(__file__).parent.parent / "environment.md"
@@ -91,7 +91,7 @@ def rewards() -> str:
     """Return the table of the rewards that there are modules of."""
     return table(
         ("`reward`", "is"),
-        ((f"`{name}`", about("envs.rewards", name)) for name in modules("envs.rewards")),
+        ((f"`{name}`", first_sentence("envs.rewards", name)) for name in modules("envs.rewards")),
     )
 
 
@@ -145,7 +145,7 @@ def presets() -> str:
     """Return the ids that are registered for named workloads, with what each workload is."""
     return table(
         ("id", "is"),
-        ((f"`GPUCluster-{name}-v2`", about("workloads", name)) for name in modules("workloads")),
+        ((f"`GPUCluster-{name}-v2`", first_sentence("workloads", name)) for name in modules("workloads")),
     )
 
 

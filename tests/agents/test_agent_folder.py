@@ -1,4 +1,4 @@
-"""An agent is a folder of JSON and weights: read back as it was, refused where it does not fit, never executed."""
+"""Checkpoints are JSON and weights: they are read back unchanged, refused where they do not fit, never executed."""
 
 import json
 import pickle
@@ -11,8 +11,8 @@ import torch
 
 from gpu_cluster_gym.agents import checkpoint, load_policy
 from gpu_cluster_gym.agents.checkpoint import CHOICES, WEIGHTS, Agent
-from gpu_cluster_gym.agents.steer_network import SteerNetwork
-from gpu_cluster_gym.agents.training import STEER
+from gpu_cluster_gym.agents.networks import SteerNetwork
+from gpu_cluster_gym.agents.training import SteerTraining
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.rule_policy import Rule, Steered
 from gpu_cluster_gym.workloads import Scenario
@@ -60,14 +60,14 @@ def test_a_failed_write_keeps_the_agent_before(saved: Path, monkeypatch: pytest.
 
 def test_other_features_are_refused(saved: Path) -> None:
     rewrite(saved, {"layout": checkpoint.LAYOUTS["pick"] | {"totals": ["free_share"]}})
-    with pytest.raises(ValueError, match="trained with other totals"):
+    with pytest.raises(ValueError, match=r"observation format \(totals\) has changed .*: retrain the agent"):
         load_policy(saved)
 
 
-def test_an_agent_that_steers_reads_the_load_by_name(tmp_path: Path) -> None:
-    """One from when less was seen, or in another order, answers as it did."""
+def test_a_steering_agent_reads_the_load_by_name(tmp_path: Path) -> None:
+    """An agent of fewer features, or in another order, answers as before."""
     reads = ("free_gpus", "jobs_queued", "hour_cos")
-    training = replace(STEER, weights=("price", "harm"), hidden=4)
+    training = SteerTraining(weights=("price", "harm"), hidden=4)
     network = SteerNetwork(2, 4, reads)
     torch.nn.init.normal_(network.offsets.weight, generator=torch.Generator().manual_seed(0))
     checkpoint.save(tmp_path / "agent", Agent(network, training, SCENARIO))
@@ -78,12 +78,12 @@ def test_an_agent_that_steers_reads_the_load_by_name(tmp_path: Path) -> None:
     assert read.choose(load).tolist() == pytest.approx(wanted.tolist())
     for wrong in (["free_gpus", "luck"], [], "free_gpus"):
         rewrite(tmp_path / "agent", {"layout": {"action": "steer", "load": wrong}})
-        with pytest.raises(ValueError, match="trained with other load"):
+        with pytest.raises(ValueError, match=r"observation format \(load\) has changed"):
             load_policy(tmp_path / "agent")
 
 
-def test_an_agent_that_steers_begins_where_it_began_whatever_the_default_is_now(tmp_path: Path) -> None:
-    training = replace(STEER, weights=("price",), hidden=4)
+def test_a_steering_agent_keeps_its_start_whatever_the_default(tmp_path: Path) -> None:
+    training = SteerTraining(weights=("price",), hidden=4)
     begun = Agent(SteerNetwork(1, 4), training, SCENARIO, Rule(price=2.5, caution=0.5))
     checkpoint.save(tmp_path / "agent", begun)
     assert checkpoint.load(tmp_path / "agent").start == begun.start
@@ -92,7 +92,7 @@ def test_an_agent_that_steers_begins_where_it_began_whatever_the_default_is_now(
     assert policy.offsets.start == begun.start
     for wrong in ({"price": -1}, {"luck": 1}, {"price": "dear"}, 7):
         rewrite(tmp_path / "agent", {"layout": {"action": "steer", "load": list(LOAD), "start": wrong}})
-        with pytest.raises(ValueError, match="the rule with which it begins"):
+        with pytest.raises(ValueError, match="invalid start rule"):
             load_policy(tmp_path / "agent")
 
 
@@ -127,7 +127,7 @@ def test_choices_that_are_none_are_refused(saved: Path, content: bytes) -> None:
 
 
 def test_a_folder_without_an_agent_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="holds no agent"):
+    with pytest.raises(ValueError, match="has no readable agent"):
         load_policy(tmp_path)
 
 

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from gpu_cluster_gym.agents.checkpoint import Agent
-from gpu_cluster_gym.agents.learned import policy_of
+from gpu_cluster_gym.agents.checkpoint import Agent, policy_of
 from gpu_cluster_gym.agents.pick import play
 from gpu_cluster_gym.agents.slot_network import Observation
 from gpu_cluster_gym.simulator.episode import run

@@ -1,4 +1,4 @@
-"""What is fitted to finished jobs is what they were drawn from, and nothing but what could be written down of them."""
+"""Predictors fitted to finished jobs recover the parameters of the jobs, from observations only."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ NEEDS = {0: 1.5, 1: 3.0, 2: 6.0}  # cores, of three kinds of profile
 
 
 def drawn(batches: int = 600, each: int = 4) -> pd.DataFrame:
-    """Draw jobs as they would have been written down, of two windows."""
+    """Return the observations of random jobs of two windows."""
     rng = np.random.default_rng(0)
     batch = np.repeat(np.arange(batches), each)
     count, kind = len(batch), batch % len(NEEDS)
@@ -64,7 +64,7 @@ def test_the_cores_of_each_kind_of_profile_come_back() -> None:
         assert np.exp(cells[cell, WIDTH]) == pytest.approx(need, rel=0.02)
 
 
-def test_cells_tell_more_than_the_mean_of_all() -> None:
+def test_cells_predict_better_than_the_mean() -> None:
     figures = fit(drawn()).figures
     assert figures["left_out"] < 0.5 * figures["left_out_constant"]
 
@@ -91,7 +91,7 @@ def test_what_is_kept_is_of_a_workload_and_can_be_read(name: str) -> None:
     assert named(name).trace_name == name
 
 
-def test_what_is_kept_of_mixed_tells_more_than_estimates_and_what_is_asked_for() -> None:
+def test_the_history_of_mixed_predicts_better_than_estimates_and_requests() -> None:
     told = judged(windows(replace(named("mixed"), run_time_predictor="mixed"), "validation", 2))
     begun = told[told["share"].between(0.05, 0.6)]
     assert rms(begun["expected"], begun["left"]) < 0.75 * rms(begun["estimated"], begun["left"])
@@ -99,7 +99,7 @@ def test_what_is_kept_of_mixed_tells_more_than_estimates_and_what_is_asked_for()
     assert rms(trained["as expected"], trained["need"]) < 0.5 * rms(trained["as asked"], trained["need"])
 
 
-def test_every_use_of_what_is_told_runs_to_the_end() -> None:
+def test_every_use_of_a_history_runs_to_the_end() -> None:
     scenario = replace(named("mixed"), run_time_predictor="mixed", jobs=80)
     shown = uses(windows(scenario, "validation", 2))
     assert shown.row_count == 6

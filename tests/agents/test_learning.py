@@ -1,10 +1,10 @@
-"""Learning: time is discounted as said, a better order is found, runs repeat, and what was learned is kept."""
+"""Training: discounting by time, a better order is learned, runs repeat, and agents are saved."""
 
 import csv
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,10 +17,10 @@ from stable_baselines3 import PPO
 from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.callbacks import Validated
 from gpu_cluster_gym.agents.learn import learn, learner_of
-from gpu_cluster_gym.agents.learner import Played, refuse_endless
 from gpu_cluster_gym.agents.pick import PickLearner
+from gpu_cluster_gym.agents.ppo import Played, refuse_stalled
 from gpu_cluster_gym.agents.slot_ppo import TimedBuffer
-from gpu_cluster_gym.agents.training import PICK, Training
+from gpu_cluster_gym.agents.training import PickTraining, SteerTraining, Training
 from gpu_cluster_gym.agents.validation import Validation
 from gpu_cluster_gym.envs.batch import BatchEnv
 from gpu_cluster_gym.envs.render import JOBS
@@ -65,7 +65,7 @@ def test_without_a_time_constant_nothing_is_discounted() -> None:
 
 def test_the_rollout_holds_the_time_that_passed(scenario: Scenario) -> None:
     model = PickLearner(scenario, TINY).model()
-    model.learn(TINY.rollout * TINY.environments)
+    model.learn(TINY.rollout * TINY.num_envs)
     elapsed = model.rollout_buffer.elapsed_s
     assert (elapsed >= 0).all()
     assert (elapsed == 0).any()
@@ -85,9 +85,8 @@ def small_first(folder: Path) -> Scenario:
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("reward", ["rollout_advantage", "jct"])
 def test_a_better_order_is_learned(tmp_path: Path, reward: Literal["rollout_advantage", "jct"]) -> None:
-    training = replace(
-        PICK,
-        steps=3072,
+    training = PickTraining(
+        total_timesteps=3072,
         windows=8,
         validation_windows=2,
         validate_every=100_000,
@@ -95,9 +94,9 @@ def test_a_better_order_is_learned(tmp_path: Path, reward: Literal["rollout_adva
         exponent=-8.0,  # a base policy that starts the large jobs first
         margin=1e9,
         queue_slots=8,
-        environments=8,
-        rollout_steps=64,
-        batch=128,
+        num_envs=8,
+        n_steps=64,
+        batch_size=128,
         learning_rate=1e-2,
     )
     seen: list[Validated] = []
@@ -111,7 +110,7 @@ def test_a_better_order_is_learned(tmp_path: Path, reward: Literal["rollout_adva
 @pytest.mark.usefixtures("undrawn")
 def test_the_same_seed_gives_the_same_weights(scenario: Scenario, tmp_path: Path) -> None:
     def weights(name: str, seed: int) -> bytes:
-        training = replace(TINY, learning_seed=seed, steps=TINY.rollout * TINY.environments)
+        training = replace(TINY, learning_seed=seed, total_timesteps=TINY.rollout * TINY.num_envs)
         learn(scenario, training, tmp_path / name)
         last = sorted((tmp_path / name / "checkpoints").iterdir())[-1]
         return (last / checkpoint.WEIGHTS).read_bytes()
@@ -121,14 +120,26 @@ def test_the_same_seed_gives_the_same_weights(scenario: Scenario, tmp_path: Path
     assert first != weights("other", 4)
 
 
+def small(action: Literal["pick", "steer"]) -> Training:
+    """Return options of an action kind for a few steps."""
+    few: dict[str, Any] = {
+        "num_envs": 4,
+        "n_steps": 4,
+        "batch_size": 16,
+        "windows": 4,
+        "validation_windows": 2,
+    }
+    return replace(TINY, **few) if action == "pick" else SteerTraining(search=0.0, hidden=32, **few)
+
+
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("action", ["pick", "steer"])
 def test_what_is_learned_does_not_depend_on_how_often_it_is_validated(
     action: Literal["pick", "steer"], scenario: Scenario, tmp_path: Path
 ) -> None:
-    """Nor does the noise of a rollout, which is each environment's own: there are fewer validation windows."""
-    few = replace(TINY, action=action, search=0.0, steps=64, environments=4, rollout_steps=4, batch=16)
-    assert few.validation_windows < few.environments
+    """Nor on the number of validation windows, since each training environment has its own noise in a rollout."""
+    few = replace(small(action), total_timesteps=64)
+    assert few.validation_windows < few.num_envs
 
     def weights(validate_every: int) -> bytes:
         out = tmp_path / str(validate_every)
@@ -141,7 +152,7 @@ def test_what_is_learned_does_not_depend_on_how_often_it_is_validated(
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_run_leaves_curves_checkpoints_and_the_best_agent(scenario: Scenario, tmp_path: Path) -> None:
-    training = replace(TINY, steps=640, validate_every=128)
+    training = replace(TINY, total_timesteps=640, validate_every=128)
     seen: list[Validated] = []
     steps: list[int] = []
     best = learn(scenario, training, tmp_path, validated=seen.append, stepped=steps.append)
@@ -184,7 +195,7 @@ def test_curves_show_what_was_promised(scenario: Scenario, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("workload", "known"), [("mixed", True), ("large", False)])
 def test_the_best_constants_are_a_line_where_some_are_known(workload: str, known: bool) -> None:
-    lines = Validation(learner_of(named(workload), Training(validation_windows=2))).lines
+    lines = Validation(learner_of(named(workload), SteerTraining(validation_windows=2))).lines
     assert ("constants" in lines) == known
     assert lines["start"] == 1
     assert not known or lines["constants"] != 1
@@ -194,11 +205,10 @@ def test_the_best_constants_are_a_line_where_some_are_known(workload: str, known
 def test_each_validation_shows_who_is_on_which_gpu(
     action: Literal["pick", "steer"], scenario: Scenario, tmp_path: Path
 ) -> None:
-    """In both halves of the image, the agent's and that of its start, jobs have their colours."""
+    """Both halves of the image, of the agent and of its start, have the colours of jobs."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    few = replace(TINY, steps=32, search=0.0, environments=4, rollout_steps=4, batch=16, validate_every=16)
-    learn(scenario, replace(few, action=action), tmp_path)
+    learn(scenario, replace(small(action), total_timesteps=32, validate_every=16), tmp_path)
     images = EventAccumulator(str(tmp_path)).Reload().Images("gantt")
     assert [each.step for each in images] == [0, 16, 32]
     colours = [tuple(bytes.fromhex(colour[1:])) for colour in JOBS]
@@ -214,8 +224,7 @@ def test_each_validation_shows_who_is_on_which_gpu(
 def test_what_is_learned_does_not_depend_on_the_images(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = replace(TINY, action="steer", search=0.0, steps=48)
-    few = replace(few, environments=4, rollout_steps=4, batch=16, validate_every=16)
+    few = replace(small("steer"), total_timesteps=48, validate_every=16)
     last = Path("checkpoints", "step-000000048", checkpoint.WEIGHTS)
     learn(scenario, few, tmp_path / "seen")
     monkeypatch.setattr("gpu_cluster_gym.agents.callbacks.show_image", lambda *drawn: None)
@@ -230,7 +239,7 @@ def test_an_agent_whose_jobs_never_end_is_no_reason_to_stop_learning(
     play = PickLearner.play
 
     def sometimes(self: PickLearner, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
-        refuse_endless(np.array([sampled or model.num_timesteps > 0]), 7)
+        refuse_stalled(np.array([sampled or model.num_timesteps > 0]), 7)
         return play(self, model, envs, sampled=sampled)
 
     monkeypatch.setattr(PickLearner, "play", sometimes)
@@ -245,11 +254,11 @@ def test_an_agent_whose_jobs_never_end_is_no_reason_to_stop_learning(
 
 @pytest.mark.usefixtures("undrawn")
 def test_the_last_rollout_never_learns_backwards(scenario: Scenario, tmp_path: Path) -> None:
-    """A rollout is always finished, beyond the steps asked for: the rate falls to 0 and not below."""
+    """The last rollout may exceed the total steps: the learning rate falls to 0, not below."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    rollout = TINY.rollout * TINY.environments
-    learn(scenario, replace(TINY, steps=rollout + 1), tmp_path)
+    rollout = TINY.rollout * TINY.num_envs
+    learn(scenario, replace(TINY, total_timesteps=rollout + 1), tmp_path)
     rates = [event.value for event in EventAccumulator(str(tmp_path)).Reload().Scalars("train/learning_rate")]
     assert len(rates) == 2
     assert rates[0] > rates[1] == 0.0

@@ -1,4 +1,4 @@
-"""Agents that choose among moves begin as the rule, score all moves alike, and learn what look-ahead says of each."""
+"""Agents of moves start as the rule, score moves whatever their order, and learn the advantages of look-ahead."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,32 +12,30 @@ import torch
 
 from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.callbacks import Validated, Validator
-from gpu_cluster_gym.agents.checkpoint import Agent
-from gpu_cluster_gym.agents.learn import learn, learner_of
-from gpu_cluster_gym.agents.learned import policy_of
-from gpu_cluster_gym.agents.move_network import OWN, Listed, MoveNetwork, flat
-from gpu_cluster_gym.agents.moves import MovesLearner, play
-from gpu_cluster_gym.agents.student import MARGINS, Student
-from gpu_cluster_gym.agents.training import MOVE_KINDS, MOVES, STEER, Training
+from gpu_cluster_gym.agents.checkpoint import Agent, policy_of
+from gpu_cluster_gym.agents.learn import learn
+from gpu_cluster_gym.agents.moves import MARGINS, MovesLearner, Student, play
+from gpu_cluster_gym.agents.networks import OWN, Listed, MoveNetwork, flat
+from gpu_cluster_gym.agents.training import MOVE_KINDS, MovesTraining, SteerTraining, Training
 from gpu_cluster_gym.agents.vec_env import batch
 from gpu_cluster_gym.envs.rule_batch import RuleVectorEnv
+from gpu_cluster_gym.simulator.choice import ChoiceError
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.moves.move_list import DIVIDE, FEATURES, KINDS
 from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.workloads import named, windows
 
-FEW = replace(
-    MOVES,
-    steps=96,
+FEW = MovesTraining(
+    total_timesteps=96,
     windows=3,
     validation_windows=2,
     validate_every=48,
-    environments=3,
-    rollout_steps=16,
-    batch=16,
-    epochs=4,
+    num_envs=3,
+    n_steps=16,
+    batch_size=16,
+    n_epochs=4,
     hidden=8,
-    base_scale=2.0,
+    base_logit_scale=2.0,
 )
 SCENARIO = replace(named("mixed"), jobs=30, all_windows=True)
 
@@ -49,7 +47,7 @@ def environments(count: int = 2) -> RuleVectorEnv:
 
 
 def network_of(sure: float, training: Training = FEW, seed: int = 0) -> MoveNetwork:
-    """Return a network whose scores are random, of a size."""
+    """Return a network with random scores of some magnitude."""
     torch.manual_seed(seed)
     network = checkpoint.new_network(training)
     assert isinstance(network, MoveNetwork)
@@ -58,7 +56,7 @@ def network_of(sure: float, training: Training = FEW, seed: int = 0) -> MoveNetw
 
 
 def some_lists(count: int = 40) -> torch.Tensor:
-    """Return what is seen at the first choices of two windows, whatever is chosen."""
+    """Return observations of the first steps of two windows."""
     envs, rng = environments(), np.random.default_rng(0)
     seen, _ = envs.reset(options={"window": list(envs.env.windows)})
     found = [flat(seen)]
@@ -71,7 +69,7 @@ def some_lists(count: int = 40) -> torch.Tensor:
 def student(**choices: Any) -> Student:
     model: Any = MovesLearner(SCENARIO, replace(FEW, learning_seed=0, **choices)).model()
     assert isinstance(model, Student)
-    model._setup_learn(FEW.steps)
+    model._setup_learn(FEW.total_timesteps)
     return model
 
 
@@ -96,23 +94,23 @@ def test_only_moves_on_the_list_are_chosen(sampled: bool) -> None:
 
 
 @pytest.mark.parametrize("sampled", [False, True])
-def test_in_the_place_of_the_rules_own_choice_only_moves_of_some_kinds_are_chosen(sampled: bool) -> None:
-    """By default no wait and no pause, though the network scores them highest; all, where all are allowed."""
+def test_only_moves_of_allowed_kinds_replace_the_rules_own(sampled: bool) -> None:
+    """By default no waits and pauses, although the network scores them highest; all, where all are allowed."""
     seen = Listed.of(vectors := some_lists(200))
 
-    def chosen_instead(instead: tuple[str, ...]) -> set[str]:
+    def chosen_kinds(allowed: tuple[str, ...]) -> set[str]:
         found, lists = set[str](), torch.arange(len(vectors))
         for seed in range(3):
-            network = network_of(30.0, replace(FEW, instead=instead), seed)
+            network = network_of(30.0, replace(FEW, allowed_moves=allowed), seed)
             chosen = network.choose(vectors, torch.Generator().manual_seed(0) if sampled else None)
             kinds = seen.kinds[lists, chosen].argmax(1)
             found |= {KINDS[kind] for kind in kinds[~seen.own[lists, chosen]]}
         return found
 
-    assert {"start", "move"} <= chosen_instead(FEW.instead) <= {"start", "displace", "move"}
-    assert chosen_instead(("move",)) == {"move"}
-    assert chosen_instead(MOVE_KINDS) & {"wait", "wait_a_minute", "pause"}
-    assert chosen_instead(()) == set()
+    assert {"start", "move"} <= chosen_kinds(FEW.allowed_moves) <= {"start", "displace", "move"}
+    assert chosen_kinds(("move",)) == {"move"}
+    assert chosen_kinds(MOVE_KINDS) & {"wait", "wait_a_minute", "pause"}
+    assert chosen_kinds(()) == set()
 
 
 def test_the_kinds_that_are_chosen_from_are_the_kernels() -> None:
@@ -147,37 +145,37 @@ def test_a_saved_agent_answers_alike_and_keeps_its_rule(tmp_path: Path) -> None:
 
 
 def test_a_student_learns_what_its_teacher_says() -> None:
-    """Of a teacher for whom the more GPUs the better: after a while the widest moves are scored highest."""
+    """A teacher that prefers many GPUs: after some training the widest moves have the highest scores."""
     model, taught = student(learning_rate=0.01), FEATURES.index("gpus")
     vectors = some_lists(60)
     seen = Listed.of(vectors)
     won = (seen.moves[:, :, taught] - (seen.moves[:, :, [taught]] * seen.moves[:, :, [OWN]]).sum(1)) * 700
     won *= seen.legal
     for _ in range(80):
-        model._seen, model._won = [vectors], [won]
+        model._seen, model._advantages_s = [vectors], [won]
         model.train()
     others = model.network.others(seen)
     target = (won / model._scale).clamp(-5, 5)
-    assert model.error(vectors, won) < 0.2 * (target.square() * others).sum() / others.sum()
+    assert model.loss(vectors, won) < 0.2 * (target.square() * others).sum() / others.sum()
     chosen = model.network.choose(vectors)
     reached = won.gather(1, chosen.unsqueeze(1)).mean()
     assert reached > 0.7 * won.masked_fill(~others, 0.0).amax(1).mean() > 0
 
 
 def test_a_student_deviates_only_beyond_the_margin() -> None:
-    """What is scored at most `base_scale` over the rule's own choice, in its units, is not made."""
+    """A move is not chosen if its score exceeds that of the rule's own by at most `base_logit_scale`."""
     network, vectors = network_of(12.0), some_lists()
     seen = Listed.of(vectors)
     scores = network.scores(seen)
     over = scores - (scores * seen.own).sum(1, keepdim=True)
     over = over.masked_fill(~network.others(seen), -1e9)
     deviates = network.choose(vectors) != seen.moves[:, :, OWN].argmax(1)
-    assert deviates.tolist() == (over.amax(1) > network.base_scale).tolist()
+    assert deviates.tolist() == (over.amax(1) > network.base_logit_scale).tolist()
     assert 0 < deviates.sum() < len(deviates)
 
 
 def test_half_the_margin_is_half_the_preference_of_the_rules_own_choice() -> None:
-    """What learns is not changed by it."""
+    """The margin does not change the network in training."""
     model, vectors = student(), some_lists()
     with torch.no_grad():
         model.network.score.weight.normal_(std=30.0, generator=torch.Generator().manual_seed(0))
@@ -185,12 +183,12 @@ def test_half_the_margin_is_half_the_preference_of_the_rules_own_choice() -> Non
     model.margin = 0.5
     half = model.playing().choose(vectors)
     assert model.network.choose(vectors).tolist() == whole.tolist() != half.tolist()
-    model.network.base_scale /= 2.0
+    model.network.base_logit_scale /= 2.0
     assert model.network.choose(vectors).tolist() == half.tolist()
 
 
 def test_a_student_keeps_the_margin_that_does_best_on_validation_windows(tmp_path: Path) -> None:
-    """Of four each time; before anything is learned, of the first alone."""
+    """Four margins are validated each time; before training, only the first."""
     model, tried = student(), list[float]()
     ratios = dict(zip(MARGINS, (0.9, 0.95, 0.8, 0.85), strict=True))
 
@@ -222,16 +220,19 @@ def test_most_of_what_a_student_plays_is_the_rule() -> None:
 
 
 def test_a_student_learns_nothing_of_moves_that_it_may_not_make() -> None:
-    """Whatever a wait or a pause wins changes neither the scale nor the error."""
+    """Advantages of waits and pauses change neither the scale nor the loss."""
     vectors, found = some_lists(60), list[tuple[float, float]]()
     seen = Listed.of(vectors)
     others = student().network.others(seen)
     won = torch.where(others, 100.0, 0.0)
     for beyond in (0.0, 1e6):
         model = student()
-        model._seen, model._won = [vectors], [torch.where(seen.legal & ~others & ~seen.own, beyond, won)]
+        model._seen, model._advantages_s = (
+            [vectors],
+            [torch.where(seen.legal & ~others & ~seen.own, beyond, won)],
+        )
         model.train()
-        found.append((model._scale, model.error(vectors, model._won[0]).item()))
+        found.append((model._scale, model.loss(vectors, model._advantages_s[0]).item()))
     assert found[0] == found[1]
     assert found[0][0] == pytest.approx(100.0)
 
@@ -241,24 +242,24 @@ def test_a_student_learns_nothing_of_moves_that_it_may_not_make() -> None:
     [
         {},
         {"algorithm": "ppo", "reward": "rollout_advantage"},
-        {"algorithm": "ppo", "reward": "jct", "discount": 0.97},
+        {"algorithm": "ppo", "reward": "jct", "gamma": 0.97},
     ],
     ids=["student", "ppo", "ppo_jct"],
 )
 def test_an_agent_is_learned_and_kept(how: dict[str, Any], tmp_path: Path) -> None:
     seen: list[Validated] = []
-    training = replace(FEW, learning_rate=0.02, base_scale=0.2, **how)
+    training = replace(FEW, learning_rate=0.02, base_logit_scale=0.2, **how)
     best = learn(SCENARIO, training, tmp_path / "first", validated=seen.append)
     assert seen[0].greedy.ratio == pytest.approx(1.0)
-    assert seen[0].greedy.numbers["agreement_with_start"] == 1.0
+    assert seen[0].greedy.metrics["agreement_with_start"] == 1.0
     last: Any = checkpoint.load(max((tmp_path / "first" / "checkpoints").iterdir())).network
     assert last.score.weight.abs().max() > 0.01
     again = learn(SCENARIO, training, tmp_path / "again")
     assert (best / "weights.safetensors").read_bytes() == (again / "weights.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize(("action", "algorithm"), [("moves", "distillation"), ("steer", "student")])
-def test_what_an_action_is_not_learned_by_is_refused(action: str, algorithm: Any) -> None:
-    training = {"moves": MOVES, "steer": STEER}[action]
-    with pytest.raises(ValueError, match=f"algorithm {algorithm}: {action} is learned by"):
-        learner_of(SCENARIO, replace(training, algorithm=algorithm))
+def test_each_action_kind_has_its_algorithms() -> None:
+    with pytest.raises(ChoiceError, match="algorithm 'distillation': expected student, ppo"):
+        MovesTraining(algorithm="distillation")  # type: ignore[arg-type]
+    with pytest.raises(ChoiceError, match="algorithm 'student': expected ppo, distillation"):
+        SteerTraining(algorithm="student")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Constants searched before PPO learns: what is tried on which windows, what is handed over, and what counts."""
+"""The search for constants before PPO: candidates, their windows, and the start of PPO."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +14,8 @@ from stable_baselines3.common.logger import configure
 from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.callbacks import Validated
 from gpu_cluster_gym.agents.learn import learn, learner_of
-from gpu_cluster_gym.agents.search import ENDLESS, TOGETHER, SearchFirst, side_by_side
-from gpu_cluster_gym.agents.training import CONSTANTS, MOVES, PICK, STEER
+from gpu_cluster_gym.agents.training import CONSTANTS, MovesTraining, PickTraining, SteerTraining
+from gpu_cluster_gym.agents.warm_start import STALLED, TOGETHER, SearchFirst, side_by_side
 from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import crowded
 from tests.cases.plain_vec_env import PlainVecEnv
@@ -25,9 +25,9 @@ STEPS = 3  # a window
 
 
 class Bowl(PlainVecEnv):
-    """Each step pays minus the squared distance of an action from `TARGET`, and what its window pays anyhow, far more.
+    """Environments whose reward is minus the squared distance from `TARGET`, plus a much larger constant of the window.
 
-    An action whose first part is over .8 pays a fortune, but its window never ends.
+    An action whose first component exceeds 0.8 has a huge reward, but its window never ends.
     """
 
     def __init__(self, count: int) -> None:
@@ -55,7 +55,7 @@ class Bowl(PlainVecEnv):
 
 
 class Noted(BaseCallback):
-    """Notes the steps, biases and progress at each rollout, and remembers the best as a validation does."""
+    """Records biases and progress at each rollout, and keeps the best constants as a validation does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class Noted(BaseCallback):
 
 
 def searched(generations: int, rollouts: int = 0, count: int = 8) -> tuple[SearchFirst, Noted, Bowl]:
-    """Return what a search of so many generations of 16 candidates, and rollouts of PPO after it, came to."""
+    """Run a search of some generations of 16 candidates, and rollouts of PPO after it."""
     envs, noted, steps = Bowl(count), Noted(), 16 // TOGETHER * count * STEPS
     model = SearchFirst(
         "MlpPolicy",
@@ -98,7 +98,7 @@ def searched(generations: int, rollouts: int = 0, count: int = 8) -> tuple[Searc
 
 
 def test_the_mean_moves_to_where_returns_are_highest() -> None:
-    """Windows differ by hundreds and candidates by less than one, and what never ends is a trap."""
+    """Windows differ by hundreds and candidates by less than one; windows that never end are a trap."""
     model, noted, _ = searched(30)
     assert model._biases().numpy() == pytest.approx(TARGET, abs=0.05)
     assert noted.biases[0].tolist() == [0.0, 0.0]
@@ -117,7 +117,7 @@ def test_every_candidate_of_a_generation_plays_the_same_windows() -> None:
 
 @pytest.mark.parametrize(("count", "together"), [(1, 1), (3, 1), (6, 2), (12, 4)])
 def test_any_number_of_environments_serves(count: int, together: int) -> None:
-    """Every candidate is judged by as many windows, and by the same."""
+    """Every candidate plays the same windows."""
     model, _, envs = searched(1, count=count)
     assert side_by_side(envs) == together
     assert np.isfinite(model._returns).all()
@@ -131,8 +131,8 @@ def test_any_number_of_environments_serves(count: int, together: int) -> None:
 def test_every_candidate_plays_as_often_on_each_workload(
     scenario: Scenario, environments: int, together: int
 ) -> None:
-    """Of two workloads each has half of the environments, or one more, whatever the numbers of their windows."""
-    learner: Any = learner_of(scenario, replace(FEW, environments=environments, also=("xonar_mix",)))
+    """Two workloads share the environments evenly, whatever their numbers of windows."""
+    learner: Any = learner_of(scenario, replace(FEW, num_envs=environments, extra_workloads=("xonar_mix",)))
     assert side_by_side(learner.environments()) == together
 
 
@@ -142,16 +142,16 @@ def test_a_window_that_never_ends_counts_as_the_worst() -> None:
     offsets = np.full((envs.num_envs, 2), 3.0)  # in scales: an action of 1
     returns = model._play(envs, model._init_callback(noted), numbers, offsets)
     assert returns is not None
-    assert returns.tolist() == [ENDLESS] * envs.num_envs
+    assert returns.tolist() == [STALLED] * envs.num_envs
 
 
 def test_ppo_goes_on_from_the_best_constants() -> None:
-    """After the last mean has been looked at too, PPO begins at the best of them, not at the last."""
+    """PPO starts from the best validated mean, which is not the last one."""
     model, noted, _ = searched(6, rollouts=4)
-    assert model._went_on
+    assert model._ppo_started
     means, begun, after = noted.biases[:7], noted.biases[7], noted.biases[8]
     best = int(np.argmin([((each - TARGET) ** 2).sum() for each in means]))
-    assert best not in (0, 6)  # else this test would not tell
+    assert best not in (0, 6)  # else this test proves nothing
     assert begun.tolist() == means[best].tolist()
     assert 0 < np.abs(after - begun).max() < 0.01
 
@@ -162,17 +162,16 @@ def test_the_learning_rate_falls_over_the_steps_of_ppo_alone() -> None:
     assert noted.left[5:] == pytest.approx([0.75, 0.5, 0.25])
 
 
-FEW = replace(
-    STEER,
-    steps=400,
+FEW = SteerTraining(
+    total_timesteps=400,
     search=0.5,
     windows=3,
     validation_windows=2,
     validate_every=80,
-    environments=8,
-    rollout_steps=4,
-    batch=16,
-    decisions=4,
+    num_envs=8,
+    n_steps=4,
+    batch_size=16,
+    decisions_per_window=4,
 )
 
 
@@ -191,7 +190,7 @@ def test_an_agent_is_learned_and_kept(scenario: Scenario, tmp_path: Path) -> Non
 
 
 def test_a_search_alone_leaves_constants(scenario: Scenario, tmp_path: Path) -> None:
-    """The last agent answers the same to whatever it sees, and not what it began with."""
+    """The last agent has the same actions for all observations, and other ones than the first agent."""
     seen: list[Validated] = []
     learn(scenario, replace(FEW, search=1.0), tmp_path, validated=seen.append)
     last = max((tmp_path / "checkpoints").iterdir())
@@ -201,20 +200,20 @@ def test_a_search_alone_leaves_constants(scenario: Scenario, tmp_path: Path) -> 
         answers = network(loads).numpy()
     assert (answers == answers[0]).all()
     assert np.abs(answers).max() > 0
-    spread = [value for name, value in seen[-1].greedy.numbers.items() if name.startswith("spread_")]
+    spread = [value for name, value in seen[-1].greedy.metrics.items() if name.startswith("spread_")]
     assert spread
     assert max(spread) == 0
 
 
 @pytest.mark.parametrize(
     "choices",
-    [{"search": 0.0}, {"begin": "runs/an-agent"}],
+    [{"search": 0.0}, {"init_from": "runs/an-agent"}],
     ids=["no share", "a network that has learned"],
 )
-def test_what_begins_without_a_search(choices: dict[str, Any]) -> None:
-    assert replace(STEER, **choices).first_phase == 0
-    assert PICK.first_phase == MOVES.first_phase == 0
-    assert replace(STEER, begin=CONSTANTS).first_phase == STEER.first_phase == 61_440
+def test_steps_of_the_search(choices: dict[str, Any]) -> None:
+    assert SteerTraining(**choices).first_phase == 0
+    assert PickTraining().first_phase == MovesTraining().first_phase == 0
+    assert SteerTraining(init_from=CONSTANTS).first_phase == SteerTraining().first_phase == 61_440
 
 
 def test_without_a_search_it_is_ppo_as_it_is(scenario: Scenario) -> None:

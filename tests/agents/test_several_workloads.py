@@ -1,4 +1,4 @@
-"""One agent learns on several workloads at once: their environments stand side by side, each is validated by itself."""
+"""Training on several workloads: side-by-side environments, and a validation of each workload."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +11,8 @@ from stable_baselines3.common.vec_env import VecNormalize
 from gpu_cluster_gym.agents import checkpoint, load_policy
 from gpu_cluster_gym.agents.callbacks import Validated
 from gpu_cluster_gym.agents.learn import learn, learner_of
-from gpu_cluster_gym.agents.side_by_side import SideBySide
-from gpu_cluster_gym.agents.steer import SteerLearner, chosen
-from gpu_cluster_gym.agents.training import PICK, STEER
-from gpu_cluster_gym.agents.validation import Score
+from gpu_cluster_gym.agents.steer import SideBySide, SteerLearner, chosen
+from gpu_cluster_gym.agents.training import SteerTraining
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
 from gpu_cluster_gym.envs.steer import WEIGHTS
 from gpu_cluster_gym.simulator.choice import ChoiceError
@@ -26,17 +24,16 @@ from tests.cases.crowd import crowded
 
 ALSO = ("xonar_mix", "aiturbo_ps")
 BOTH = replace(named("mixed"), jobs=40), named("xonar_mix")
-FEW = replace(
-    STEER,
-    steps=48,
+FEW = SteerTraining(
+    total_timesteps=48,
     windows=2,
     validation_windows=2,
     validate_every=48,
-    environments=5,
-    rollout_steps=6,
-    batch=15,
+    num_envs=5,
+    n_steps=6,
+    batch_size=15,
     learning_rate=0.1,
-    also=ALSO,
+    extra_workloads=ALSO,
 )
 
 
@@ -71,7 +68,7 @@ def test_side_by_side_each_plays_as_by_itself() -> None:
 
 def test_side_by_side_the_spaces_are_the_same() -> None:
     other = ClusterVecEnv(batch(1, BOTH[0], action="steer", count=1, weights=("price",)))
-    with pytest.raises(ValueError, match="same spaces"):
+    with pytest.raises(ValueError, match="equal observation and action spaces"):
         SideBySide([part(BOTH[1], 1), other])
 
 
@@ -79,11 +76,11 @@ def test_an_agent_learns_on_all_and_is_validated_on_each(scenario: Scenario, tmp
     seen: list[Validated] = []
     best = learn(scenario, FEW, tmp_path, validated=seen.append)
     first, last = seen[0].greedy, seen[-1].greedy
-    assert list(first.on) == ["own", *ALSO]
-    assert set(first.on.values()) == {1.0}
-    assert last.on["own"] != 1.0
-    assert last.ratio == pytest.approx(np.mean(list(last.on.values())))
-    assert checkpoint.load(best).training.also == ALSO
+    assert list(first.by_workload) == ["own", *ALSO]
+    assert set(first.by_workload.values()) == {1.0}
+    assert last.by_workload["own"] != 1.0
+    assert last.ratio == pytest.approx(np.mean(list(last.by_workload.values())))
+    assert checkpoint.load(best).training.extra_workloads == ALSO
     rows = (tmp_path / "validation.csv").read_text().splitlines()
     assert {"greedy_ratio_on_own", "sampled_ratio_on_xonar_mix"} <= set(rows[0].split(","))
     policy = load_policy(best)
@@ -100,9 +97,11 @@ def test_each_workload_has_its_share_of_the_environments(scenario: Scenario) -> 
 
 
 def test_an_agent_learns_under_shifts_too(scenario: Scenario, tmp_path: Path) -> None:
-    """Those that change something in the scenario; a fifth as many windows of each tell which agent is best."""
+    """Only shifts that change the scenario, with a fifth of the validation windows each."""
     seen: list[Validated] = []
-    few = replace(FEW, also=(), vary=True, validation_windows=5, environments=9, batch=54)
+    few = replace(
+        FEW, extra_workloads=(), domain_randomization=True, validation_windows=5, num_envs=9, batch_size=54
+    )
     learner = learner_of(scenario, few)
     shifts = [f"own, {describe_shift(each)}" for each in applicable(scenario, TRAINING_SHIFTS)]
     assert [each.shift for each in learner.scenarios.values()] == [
@@ -111,21 +110,15 @@ def test_an_agent_learns_under_shifts_too(scenario: Scenario, tmp_path: Path) ->
     ]
     learn(scenario, few, tmp_path, validated=seen.append)
     last = seen[-1].greedy
-    assert list(last.on) == ["own", *shifts]
-    assert last.ratio == pytest.approx(np.average(list(last.on.values()), weights=[5, *(1 for _ in shifts)]))
-
-
-def test_many_shifts_are_told_by_the_least_and_the_most() -> None:
-    shifts = {f"own, load x {k}": 0.9 + k / 100 for k in range(13)}
-    score = Score({}, {}, {"own": 0.95, "busy": 0.96} | shifts)
-    wanted = "own 0.9500, busy 0.9600; under 13 shifts 0.9000 (own, load x 0) to 1.0200 (own, load x 12)"
-    assert score.in_short == wanted
-    assert Score({}, {}, {"own": 0.95, "own, load x 2": 1.0}).in_short == "own 0.9500, own, load x 2 1.0000"
+    assert list(last.by_workload) == ["own", *shifts]
+    assert last.ratio == pytest.approx(
+        np.average(list(last.by_workload.values()), weights=[5, *(1 for _ in shifts)])
+    )
 
 
 def test_all_workloads_are_varied(scenario: Scenario) -> None:
-    """Each by the shifts that change something there: without estimates that err and prices, fewer."""
-    several = replace(FEW, also=("xonar_memory",), vary=True, environments=20)
+    """Each has the shifts that change it: fewer without estimation errors and pause times."""
+    several = replace(FEW, extra_workloads=("xonar_memory",), domain_randomization=True, num_envs=20)
     other = named("xonar_memory")
     found = learner_of(scenario, several).scenarios
     expected = ["own", "xonar_memory"]
@@ -137,21 +130,17 @@ def test_all_workloads_are_varied(scenario: Scenario) -> None:
     assert found["xonar_memory, load x 0.9"] == replace(other, shift="load=0.9")
 
 
-def test_what_cannot_be_is_refused(scenario: Scenario) -> None:
+def test_invalid_options_are_refused(scenario: Scenario) -> None:
     with pytest.raises(ChoiceError, match=r"did you mean 'xonar_mix'"):
-        replace(STEER, also=("xonar_mx",))
-    with pytest.raises(ValueError, match="pick is learned on one workload"):
-        learner_of(scenario, replace(PICK, also=ALSO))
-    with pytest.raises(ValueError, match="pick is learned on the scenario as it is"):
-        learner_of(scenario, replace(PICK, vary=True))
-    with pytest.raises(ValueError, match="has a shift already, load=2"):
-        learner_of(replace(scenario, shift="load=2"), replace(STEER, vary=True))
-    with pytest.raises(ValueError, match="also xonar_mix: it is learned on already"):
-        learner_of(scenario, replace(FEW, also=(*ALSO, ALSO[0])))
-    with pytest.raises(ValueError, match="also busy: it is learned on already"):
-        learner_of(named("busy"), replace(FEW, also=("busy",)))
-    with pytest.raises(ValueError, match="expected one a workload, 3, or more"):
-        learner_of(scenario, replace(FEW, environments=2)).model()
+        SteerTraining(extra_workloads=("xonar_mx",))
+    with pytest.raises(ValueError, match="requires a scenario without --shift load=2"):
+        learner_of(replace(scenario, shift="load=2"), SteerTraining(domain_randomization=True))
+    with pytest.raises(ValueError, match="--extra-workloads xonar_mix: it is a training workload already"):
+        learner_of(scenario, replace(FEW, extra_workloads=(*ALSO, ALSO[0])))
+    with pytest.raises(ValueError, match="--extra-workloads busy: it is a training workload already"):
+        learner_of(named("busy"), replace(FEW, extra_workloads=("busy",)))
+    with pytest.raises(ValueError, match="expected at least 3, one per workload"):
+        learner_of(scenario, replace(FEW, num_envs=2)).model()
 
 
 def test_a_network_that_saw_normalized_loads_is_kept_as_one_that_sees_them_as_they_are(
@@ -160,7 +149,7 @@ def test_a_network_that_saw_normalized_loads_is_kept_as_one_that_sees_them_as_th
     learner = learner_of(scenario, replace(FEW, normalize=True))
     assert isinstance(learner, SteerLearner)
     model = learner.model()
-    model.learn(learner.training.steps)
+    model.learn(learner.training.total_timesteps)
     normalized = model.get_vec_normalize_env()
     assert normalized is not None
     load = np.random.default_rng(0).uniform(-1, 1, (7, len(LOAD))).astype(np.float32)

@@ -1,7 +1,6 @@
-"""Curves go to a tracker that is installed, and its absence is told in a sentence.
+"""Curves go to an installed tracker; a missing one is an error of one sentence.
 
-The trackers here are fakes that note what they are asked, with the signatures of wandb 0.31 and mlflow 3.17: what is
-called was tried with both.
+The trackers are fakes with the signatures of wandb 0.31 and mlflow 3.17; the calls were tried with both.
 """
 
 import sys
@@ -16,17 +15,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gpu_cluster_gym.agents.callbacks import Tracker
 from gpu_cluster_gym.agents.learn import learn
-from gpu_cluster_gym.agents.tracking import Tracker
 from gpu_cluster_gym.train_agent import main
 from tests.cases.crowd import TINY, crowded
 
-FEW = replace(TINY, steps=32, environments=4, rollout_steps=4, batch=16, validate_every=16)
+FEW = replace(TINY, total_timesteps=32, num_envs=4, n_steps=4, batch_size=16, validate_every=16)
 STEPS = [0, 16, 32]  # of validations
 
 
 class Fake:
-    """A tracker: whether a run is open, and what came by step."""
+    """A tracker: whether a run is open, and its records by step."""
 
     def __init__(self) -> None:
         self.open = False
@@ -54,7 +53,7 @@ class Fake:
 
 
 class FakeError(Exception):
-    """What a tracker raises."""
+    """The error of a tracker."""
 
 
 def wandb(fake: Fake) -> dict[str, Any]:
@@ -114,7 +113,7 @@ def tracker(request: pytest.FixtureRequest) -> Tracker:
 
 
 def stand_in(tracker: Tracker, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Put a fake in a tracker's place."""
+    """Replace a tracker by a fake."""
     module = ModuleType(tracker)
     vars(module).update(MADE[tracker](fake := Fake()), fake=fake)
     monkeypatch.setitem(sys.modules, tracker, module)
@@ -129,7 +128,7 @@ def test_what_tensorboard_gets_goes_there(
     learn(crowded(tmp_path), FEW, tmp_path / "mine", track=tracker)
     assert (fake.opened, fake.open) == (["mine"], False)
     assert set(fake.choices) == {"training", "scenario"}
-    assert fake.choices["training"]["steps"] == 32
+    assert fake.choices["training"]["total_timesteps"] == 32
     agent = [(step, numbers["jct/agent"]) for step, numbers in fake.numbers if "jct/agent" in numbers]
     curve = pd.read_csv(tmp_path / "mine" / "validation.csv")
     assert agent == list(zip(curve["step"], curve["greedy_ratio_to_start"], strict=True))
@@ -140,7 +139,7 @@ def test_what_tensorboard_gets_goes_there(
     assert all(shape[2] == 3 for _, _, shape in fake.images)
 
 
-def test_a_run_that_it_cannot_open_is_told_in_words(
+def test_a_run_that_cannot_be_opened_is_one_sentence(
     tracker: Tracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = stand_in(tracker, monkeypatch)
@@ -153,10 +152,10 @@ def test_a_run_that_it_cannot_open_is_told_in_words(
         learn(crowded(tmp_path), FEW, tmp_path / "mine", track=tracker)
 
 
-def test_one_that_is_not_installed_is_told_with_its_extra(
+def test_a_missing_tracker_is_named_with_its_extra(
     tracker: Tracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A folder of its name, which it leaves where it was run, does not pass for it."""
+    """A folder of its name, which a tracker leaves where it ran, is not mistaken for it."""
     (tmp_path / tracker).mkdir()
     without = [each for each in sys.path if not (Path(each) / tracker).is_dir()]
     monkeypatch.setattr(sys, "path", [str(tmp_path), *without])
@@ -165,6 +164,6 @@ def test_one_that_is_not_installed_is_told_with_its_extra(
     said = capsys.readouterr().err
     assert (
         said
-        == f'train_agent.py: --track {tracker}: it is not installed here: pip install -e ".[{tracker}]"\n'
+        == f'train_agent.py: --track {tracker} requires {tracker}, not installed here: pip install -e ".[{tracker}]"\n'
     )
     assert not (tmp_path / "run").exists()

@@ -1,6 +1,6 @@
 """Trace file in which jobs queue for two nodes, long enough to be split, and agents that learn on it."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +10,20 @@ import torch
 
 from gpu_cluster_gym.agents.checkpoint import new_network
 from gpu_cluster_gym.agents.slot_network import SlotNetwork
-from gpu_cluster_gym.agents.training import PICK, Training
+from gpu_cluster_gym.agents.training import PickTraining, Training
 from gpu_cluster_gym.envs.env import GPUClusterEnv
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.workloads import Scenario
 
-TINY = replace(
-    PICK,
-    steps=256,
+TINY = PickTraining(
+    total_timesteps=256,
     windows=4,
     validation_windows=2,
     validate_every=128,
-    environments=4,
-    rollout_steps=32,
-    batch=64,
-    epochs=2,
+    num_envs=4,
+    n_steps=32,
+    batch_size=64,
+    n_epochs=2,
     queue_slots=8,
 )
 

@@ -1,4 +1,4 @@
-"""A choice is declared once, is checked whoever makes it, and survives the way to a file and back."""
+"""Choices are declared once, checked wherever they are made, and survive a file."""
 
 import math
 import re
@@ -11,7 +11,7 @@ from typing import Any, cast, get_args
 import numpy as np
 import pytest
 
-from gpu_cluster_gym.agents.training import Training
+from gpu_cluster_gym.agents.training import MovesTraining, PickTraining, SteerTraining
 from gpu_cluster_gym.evaluate import Evaluation
 from gpu_cluster_gym.evaluation import choices, run_folder
 from gpu_cluster_gym.simulator.choice import ChoiceError, changed, check, hints, names
@@ -29,11 +29,11 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
 from gpu_cluster_gym.simulator.kernel.cluster.parameters import PARAMETERS, Parameters, recorded
 from gpu_cluster_gym.simulator.physics import Physics, acting
 from gpu_cluster_gym.simulator.policy import Ranking
-from gpu_cluster_gym.train_agent import Run
+from gpu_cluster_gym.train_agent import Run, read_choices
 from gpu_cluster_gym.workloads import PARTS, Scenario
 from tests.conftest import ROOT
 
-KINDS = (Scenario, Training, Evaluation, Run)
+KINDS = (Scenario, SteerTraining, MovesTraining, PickTraining, Evaluation, Run)
 NUMBERS = [(kind, name) for kind in KINDS for name, (hint, _) in hints(kind).items() if hint in (int, float)]
 
 
@@ -120,7 +120,7 @@ def test_what_may_be_is_taken() -> None:
         "cores",
     }
     assert Scenario(jobs=1, max_share=4, peak_at=0.999, target_load=1e-9).max_share == 4
-    assert Training(tau_s=None, learning_seed=0, exponent=-1.0).tau_s is None
+    assert PickTraining(tau_s=None, learning_seed=0, exponent=-1.0).tau_s is None
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -225,9 +225,8 @@ def test_choices_come_back_from_a_run_folder(tmp_path: Path) -> None:
 
 
 def test_what_is_none_comes_back_as_none(tmp_path: Path) -> None:
-    given = Run(training=Training(tau_s=None))
-    folder = run_folder.open_run_folder("test", given, tmp_path / "out")
-    assert choices.read(Run, ["--config", str(folder)], command="", about="").training.tau_s is None
+    folder = run_folder.open_run_folder("test", Run(training=PickTraining(tau_s=None)), tmp_path / "out")
+    assert read_choices(["--config", str(folder)]).training == PickTraining(tau_s=None)
 
 
 def test_a_ranking_refuses_words_that_are_none() -> None:
@@ -298,10 +297,10 @@ def test_help_explains_every_flag(command: str) -> None:
         (["--jobs", "9"], False),
     ],
 )
-def test_a_trace_that_is_a_workload_too_is_told_from_it(
+def test_a_trace_with_the_name_of_a_workload_is_noted(
     args: list[str], noted: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--trace busy` is for other machines than `--workload busy`; Philly's are the usual ones."""
+    """`--trace busy` has another cluster than `--workload busy`; that of Philly is the default."""
     choices.read(Run, args, command="train_agent.py", about="")
     told = capsys.readouterr()
-    assert ("its cluster and windows come with --workload busy" in told.out + told.err) == noted
+    assert ("--workload busy also sets its cluster and windows" in told.out + told.err) == noted

@@ -1,4 +1,4 @@
-"""At the end of training a policy under which jobs never end is left out of the table by name; the others stand."""
+"""Policies under which jobs never end are left out of the table at the end of training, by name."""
 
 import json
 from collections.abc import Callable
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpu_cluster_gym.agents.callbacks import Validated
-from gpu_cluster_gym.agents.training import STEER
-from gpu_cluster_gym.agents.validation import NEVER, Score
+from gpu_cluster_gym.agents.training import SteerTraining
+from gpu_cluster_gym.agents.validation import STALLED, Score
 from gpu_cluster_gym.baselines import load
 from gpu_cluster_gym.envs.agent_policy import ENDLESS
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
@@ -22,12 +22,12 @@ WHY = "job 7 has failed 1,000 times"
 
 
 def stuck(view: View) -> Action:
-    """Be what jobs do not come to an end under."""
+    """Raise as a policy under which jobs never end."""
     raise StalledEpisodeError(WHY)
 
 
 def endless(view: View) -> Action:
-    """Be an agent under which they do not."""
+    """Raise as an agent under which jobs never end."""
     raise StalledEpisodeError(ENDLESS)
 
 
@@ -37,11 +37,11 @@ def faulty(view: View) -> Action:
 
 @pytest.fixture
 def wanted(tmp_path: Path) -> Run:
-    return Run(crowded(tmp_path), STEER, test_windows=2, processes=1)
+    return Run(crowded(tmp_path), SteerTraining(), test_windows=2, processes=1)
 
 
 def policies(**others: Policy) -> dict[str, Policy | type]:
-    """Return what stands in a table, some of it in the place of the usual."""
+    """Return the policies of a table, some of them replaced."""
     found: dict[str, Policy | type] = {"agent": load("srtf"), "start": load("las"), "fifo": load("fifo")}
     return found | others
 
@@ -63,8 +63,8 @@ def test_the_others_have_their_table(
     assert set(found) == {"agent", "start", "fifo"} - {name}
     out = " ".join(capsys.readouterr().out.split())
     assert f"Left out: {name}, under which jobs never end: {why}." in out
-    assert ("Mean JCT of the agent / that of each" in out) == (name == "fifo")
-    assert ("No verdict on the agent: not in the table is" in out) == (name != "fifo")
+    assert ("Mean JCT of the agent / start" in out) == (name == "fifo")
+    assert ("No verdict on the agent: jobs never end under" in out) == (name != "fifo")
     kept = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
     assert (kept["reference"], set(kept["by_window"])) == (reference, set(found))
     assert set(together([found, score_on(wanted, policies(), 1, tmp_path / "other")])) == set(found)
@@ -86,18 +86,18 @@ def test_one_of_several_agents_without_an_end_leaves_no_verdict(
 ) -> None:
     several = {"agent_0": load("srtf"), "agent_1": stuck, "start": load("las")}
     score_on(replace(wanted, seeds=2), several, 2, tmp_path / "run")
-    assert "No verdict on the 2 agents: not in the table is agent_1." in capsys.readouterr().out
+    assert "No verdict on the 2 agents: jobs never end under agent_1." in capsys.readouterr().out
 
 
 def test_where_no_validation_ends_there_is_no_agent_to_score(
     wanted: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    never = Score({}, {"start": NEVER}, {})
+    never = Score({}, {"start": STALLED}, {})
 
     def learned(*what: object, validated: Callable[[Validated], None], **how: object) -> Path:
         validated(Validated(0, never, never, best=False))
         return tmp_path / "best"
 
     monkeypatch.setattr("gpu_cluster_gym.agents.learn.learn", learned)
-    with pytest.raises(ValueError, match="no validation came to an end, so there is no agent to keep"):
+    with pytest.raises(ValueError, match="no validation finished, since jobs never end"):
         train(wanted, 0, tmp_path)

@@ -1,4 +1,4 @@
-"""`--policy lookahead:NAME` is a policy looking ahead, beside the policy; only what goes by the rule over moves can."""
+"""`--policy lookahead:NAME` is look-ahead based on a policy, compared with it; the base must be a rule or steer one."""
 
 import json
 from pathlib import Path
@@ -16,8 +16,8 @@ from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import TINY, opinionated
 
 
-def test_what_looks_ahead_stands_beside_what_it_looks_ahead_on(capsys: pytest.CaptureFixture[str]) -> None:
-    """The constants of a search, an agent that comes with the project, or union, each with and without."""
+def test_look_ahead_is_compared_with_its_base(capsys: pytest.CaptureFixture[str]) -> None:
+    """Constants, a pretrained agent, or union, each with and without look-ahead."""
     named = {
         "lookahead:constants": ["lookahead:constants", "constants", "union", *BESIDE],
         "lookahead:ppo": ["lookahead:ppo", "ppo", *BESIDE],
@@ -35,16 +35,16 @@ def test_what_looks_ahead_stands_beside_what_it_looks_ahead_on(capsys: pytest.Ca
 
 @pytest.mark.parametrize("on", ["fifo", "tuned:xion", "ppo"])
 def test_only_a_rule_over_moves_is_looked_ahead_on(on: str, tmp_path: Path) -> None:
-    """Of ppo the agent of slots that is in the folder is meant."""
+    """Ppo stands for an agent of action pick, in a folder."""
     if on == "ppo":
         checkpoint.save(tmp_path / "best", Agent(opinionated(), TINY, Scenario()))
         on = str(tmp_path / "best")
-    with pytest.raises(ValueError, match=f"lookahead:{on}: what looks ahead goes on by union"):
+    with pytest.raises(ValueError, match=f"lookahead:{on}: look-ahead must be based on union"):
         chosen(read_choices(["--policy", f"lookahead:{on}", "--workload", "mixed"]))
 
 
-def test_nothing_looks_ahead_on_a_shipped_agent_that_chooses_moves() -> None:
-    with pytest.raises(ValueError, match=r"lookahead:ppo: .*what ppo stands for here is neither"):
+def test_look_ahead_is_not_based_on_an_agent_of_moves() -> None:
+    with pytest.raises(ValueError, match=r"lookahead:ppo: .*and ppo is none of them here"):
         chosen(read_choices(["--policy", "lookahead:ppo", "--workload", "aiturbo_ps"]))
 
 
@@ -53,9 +53,8 @@ def test_a_table_of_what_looks_ahead(
 ) -> None:
     few = ("--workload", "mixed", "--jobs", "30", "--windows", "1", "--all-windows", "--out", str(tmp_path))
     assert main(["--policy", "lookahead:constants", *few]) == 0
-    out, error = capsys.readouterr()
-    assert error == ""
-    assert "constants: union with " in out
+    assert capsys.readouterr().err == ""
+    assert "constants: union with " in (tmp_path / "notes.txt").read_text(encoding="utf-8")
     kept = json.loads((tmp_path / "summary.json").read_text())
     assert list(kept["mean_over_windows"])[:3] == ["lookahead:constants", "constants", "union"]
     without, ahead = (

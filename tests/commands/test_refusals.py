@@ -1,4 +1,4 @@
-"""What `evaluate.py` cannot do is said in one sentence, with what would work; nothing is left behind."""
+"""Errors of `evaluate.py` are one sentence, with a remedy, and leave no folder behind."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from tests.conftest import ROOT
     [
         (("--policy", "xoin"), ("did you mean 'xion'", "fifo_strict")),
         (("--policy", "fifo", "--trace", "phily"), ("did you mean 'philly'",)),
-        (("--policy", "fifo", "--clutser", "8x8"), ("did you mean '--cluster'?", "--placement")),
+        (("--policy", "fifo", "--clutser", "8x8"), ("did you mean '--cluster'?", "--help")),
         (("--policy", "fifo", "--cluster", "8by8"), ("'8by8'", "NxG", "philly")),
         (("--policy", "fifo", "--physics", "memory,gravity"), ("gravity", "estimates")),
         (("--policy", "fifo", "--discipline", "lax"), ("lax", "strict", "easy")),
@@ -43,25 +43,25 @@ from tests.conftest import ROOT
             ("--placement 'Best_Fit'", "did you mean 'best_fit'"),
         ),
         (("--policy", "fifo", "--physics", "Memory,all"), ("did you mean 'memory'",)),
-        (("--policy", "fifo", "--seed", "1", "--seed", "2"), ("--seed is given twice, as 1 and as 2",)),
+        (("--policy", "fifo", "--seed", "1", "--seed", "2"), ("--seed is given twice: give it once",)),
         (("--policy", "fifo", "--full-trace", "--no-full-trace"), ("--full-trace is given twice",)),
-        (("--policy", "fifo", "--full-trace", "true"), ("--full-trace true: expected nothing behind it",)),
+        (("--policy", "fifo", "--full-trace", "true"), ("unexpected argument 'true'",)),
         (("--policy", "fifo", "--seed", "1", "2"), ("--seed 1 2: expected one value",)),
-        (("--policy", "fifo", "--seed"), ("--seed: expected a whole number",)),
-        (("fifo",), ("'fifo' stands behind no flag",)),
+        (("--policy", "fifo", "--seed"), ("--seed: expected an integer",)),
+        (("fifo",), ("unexpected argument 'fifo': write it behind its flag",)),
         (("--policy", "fifo", "--node-mtbf", "5"), ("did you mean '--node-mtbf-h'",)),
         (("--policy", "fifo", "--drain-every-h", "2"), ("--drain-every-h 2: expected more than",)),
         (("--policy", "fifo", "--max-share", "99"), ("--max-share 99: expected at least 1 and at most 4",)),
-        ((), ("--policy", "--paper")),
-        (("--policy", "fifo", "--paper", "xion"), ("give --policy", "or --paper")),
-        (("--policy", "fifo", "--full-trace", "--windows", "2"), ("one episode: leave out it or --windows",)),
+        ((), ("exactly one is required", "--policy", "--paper")),
+        (("--policy", "fifo", "--paper", "xion"), ("exactly one is required", "or --paper")),
+        (("--policy", "fifo", "--full-trace", "--windows", "2"), ("one episode: drop it or --windows",)),
         (("--paper", "xoin"), ("no paper 'xoin' among", "did you mean 'xion'")),
-        (("--paper", "xion", "--cluster", "8x8", "--jobs", "9"), ("leave out --cluster, --jobs",)),
+        (("--paper", "xion", "--cluster", "8x8", "--jobs", "9"), ("drop --cluster, --jobs",)),
         (("--paper", "xion", "--windows", "0"), ("--windows 0", "at least 1")),
     ],
     ids=lambda args: " ".join(args)[:40] if args and isinstance(args, tuple) else None,
 )
-def test_what_cannot_be_is_refused_in_words(
+def test_invalid_choices_are_refused_in_a_sentence(
     args: tuple[str, ...], said: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = [] if args[:1] == ("fifo",) else ["--out", str(tmp_path / "out")]

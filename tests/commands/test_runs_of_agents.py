@@ -1,4 +1,4 @@
-"""Agents of runs are judged on what they learned on, and of runs that hold several, or are not whole, that is said."""
+"""Agents of runs are judged on their training scenario; runs of several agents or unfinished ones are reported."""
 
 import json
 import shutil
@@ -10,10 +10,10 @@ import pytest
 from gpu_cluster_gym import evaluate, train_agent
 from gpu_cluster_gym.agents import checkpoint, pretrained
 from gpu_cluster_gym.agents import resolve as policies
-from gpu_cluster_gym.agents.learn import learner_of
 from gpu_cluster_gym.agents.protocol import all_candidates
-from gpu_cluster_gym.agents.training import STEER
+from gpu_cluster_gym.agents.training import SteerTraining
 from gpu_cluster_gym.evaluation import choices, run_folder
+from gpu_cluster_gym.simulator.choice import ChoiceError
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.workloads import Scenario, named
 from tests.cases.crowd import crowd
@@ -22,13 +22,13 @@ MIXED = pretrained.shipped_for("mixed").folder
 SEVERAL = pretrained.shipped_for(None).folder
 FEW = (
     *("--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "2", "--validation-windows", "2"),
-    *("--test-windows", "2", "--steps", "24", "--validate-every", "24", "--environments", "4"),
-    *("--rollout-steps", "6", "--batch", "24", "--physics", "exclusive", "--processes", "1"),
+    *("--test-windows", "2", "--total-timesteps", "24", "--validate-every", "24", "--num-envs", "4"),
+    *("--n-steps", "6", "--batch-size", "24", "--physics", "exclusive", "--processes", "1"),
 )
 
 
 def judged_on(*flags: str) -> Scenario:
-    """Return the scenario on which agents are judged that are named so."""
+    """Return the scenario on which agents are judged, by the flags of evaluate.py."""
     args = ["--protocol", *flags]
     asked = choices.asked_for(args, evaluate.Evaluation)
     return evaluate.candidates_of(evaluate.read_choices(args), asked)[0].scenario
@@ -36,14 +36,14 @@ def judged_on(*flags: str) -> Scenario:
 
 @pytest.fixture
 def five(tmp_path: Path) -> Path:
-    """Return a run of two agents, begun and not finished."""
+    """Return an unfinished run of two agents."""
     for seed in (0, 1):
         shutil.copytree(MIXED, tmp_path / "five" / f"seed-{seed}" / run_folder.BEST)
     run_folder.write_json(tmp_path / "five" / run_folder.STATUS, {"status": "running"})
     return tmp_path / "five"
 
 
-def test_agents_are_judged_on_what_they_learned_on_with_what_flags_change(tmp_path: Path) -> None:
+def test_agents_are_judged_on_their_training_scenario_with_flags_on_top(tmp_path: Path) -> None:
     learned = checkpoint.load(MIXED).scenario
     assert judged_on(str(MIXED)) == learned
     assert judged_on(str(MIXED), "--seed", "1", "--tick", "60") == replace(learned, seed=1, tick=60.0)
@@ -53,8 +53,8 @@ def test_agents_are_judged_on_what_they_learned_on_with_what_flags_change(tmp_pa
     assert judged_on(str(MIXED), "--trace-file", file) == Scenario(trace_file=file)
 
 
-def test_what_a_flag_or_a_file_names_holds_also_where_it_is_usual(tmp_path: Path) -> None:
-    """Elsewhere than in Philly the usual is a choice like any other."""
+def test_explicit_defaults_override(tmp_path: Path) -> None:
+    """An explicit default overrides the training scenario."""
     learned = checkpoint.load(MIXED).scenario
     usual = Scenario()
     assert judged_on(str(MIXED), "--physics", usual.physics) == replace(learned, physics=usual.physics)
@@ -66,11 +66,11 @@ def test_what_a_flag_or_a_file_names_holds_also_where_it_is_usual(tmp_path: Path
     assert judged_on(str(MIXED), "--config", str(ran)) == named("busy")
 
 
-def test_who_learned_on_several_workloads_is_said_to_be_judged_on_the_first(
+def test_an_agent_of_several_workloads_is_judged_on_the_first_with_a_note(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     judged_on(str(SEVERAL))
-    assert "learned on 12 workloads and is judged on the first" in capsys.readouterr().out
+    assert "trained on 12 workloads; windows are of the first" in capsys.readouterr().out
     judged_on(str(SEVERAL), "--workload", "busy")
     assert capsys.readouterr().out == ""
 
@@ -78,7 +78,7 @@ def test_who_learned_on_several_workloads_is_said_to_be_judged_on_the_first(
 def test_the_same_agent_is_no_second_seed_however_it_is_written(five: Path) -> None:
     assert len(all_candidates([str(five)])) == 2
     for again in (f"{five}/", five / "seed-1" / "best", five / ".." / "five" / "seed-0"):
-        with pytest.raises(ValueError, match="one seed and not two"):
+        with pytest.raises(ValueError, match="names an agent twice"):
             all_candidates([str(five), str(again)])
 
 
@@ -90,21 +90,20 @@ def test_of_a_run_that_has_not_finished_that_is_said(five: Path, part: str) -> N
 
 
 def test_a_run_of_several_agents_is_no_agent(five: Path) -> None:
-    with pytest.raises(ValueError, match="holds several agents, seed-0, seed-1: name one"):
+    with pytest.raises(ValueError, match="has several agents: name one of its folders seed-0, seed-1"):
         policies.load(str(five), named("mixed"))
 
 
-def test_what_is_taught_begins_at_no_agent() -> None:
-    taught = replace(STEER, algorithm="distillation", begin=str(MIXED))
-    with pytest.raises(ValueError, match="what distillation teaches begins at union"):
-        learner_of(named("mixed"), taught)
+def test_distillation_takes_no_initial_agent() -> None:
+    with pytest.raises(ChoiceError, match="expected union or constants with --algorithm distillation"):
+        SteerTraining(algorithm="distillation", init_from=str(MIXED))
 
 
 @pytest.mark.parametrize("left", ["", "seed-0/checkpoints", "fifo", "seed-0"])
 def test_the_folder_of_a_failed_run_is_free_again_unless_something_is_left_in_it(
     tmp_path: Path, left: str
 ) -> None:
-    """Agents, results or curves of another run would be taken for those of the next."""
+    """Agents, results or curves of a failed run could be mistaken for those of the next."""
     folder = run_folder.open_run_folder("test", Scenario(), tmp_path / "run")
     run_folder.write_json(folder / run_folder.STATUS, {"status": "failed"})
     if not left:
@@ -113,13 +112,13 @@ def test_the_folder_of_a_failed_run_is_free_again_unless_something_is_left_in_it
         return
     (folder / left).mkdir(parents=True)
     with pytest.raises(
-        ValueError, match=rf"a run that failed has left, such as {left.split('/')[0]}: remove"
+        ValueError, match=rf"is not empty \({left.split('/')[0]} ... of a failed run\): remove it"
     ):
         run_folder.open_run_folder("test", Scenario(), folder)
     assert (folder / run_folder.CHOICES).exists()
 
 
-def test_jobs_that_never_end_are_told_in_a_sentence(
+def test_jobs_that_never_end_are_reported_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def stuck(*what: object) -> None:
@@ -129,14 +128,14 @@ def test_jobs_that_never_end_are_told_in_a_sentence(
     out = tmp_path / "run"
     file = crowd(tmp_path / "jobs.csv")
     assert train_agent.main(["--trace-file", file, *FEW, "--out", str(out)]) == 2
-    assert f"job 7 has failed 1,000 times; what was learned so far is in {out}" in capsys.readouterr().err
+    assert f"job 7 has failed 1,000 times; the agents so far are in {out}" in capsys.readouterr().err
     assert json.loads((out / run_folder.STATUS).read_text())["status"] == "failed"
 
 
 def test_a_scenario_with_the_name_of_another_that_is_learned_on_keeps_its_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`--workload xonar_mix --jobs 9 --also xonar_mix`: both are learned on, and both are told of."""
+    """`--workload xonar_mix --jobs 9 --extra-workloads xonar_mix`: training on both, and a table for each."""
     tables: list[str] = []
 
     def scored(wanted: train_agent.Run, policies: object, count: int, folder: Path) -> dict[str, object]:
@@ -145,9 +144,9 @@ def test_a_scenario_with_the_name_of_another_that_is_learned_on_keeps_its_table(
 
     monkeypatch.setattr(train_agent, "score_on", scored)
     monkeypatch.setattr("gpu_cluster_gym.agents.table.in_table", lambda *what: {})
-    monkeypatch.setattr("gpu_cluster_gym.agents.table.verdicts", lambda *what: [])
+    monkeypatch.setattr("gpu_cluster_gym.agents.table.verdicts", lambda *what: [""])
     own = replace(named("xonar_mix"), jobs=9)
-    training = replace(STEER, also=("xonar_mix",))
+    training = SteerTraining(extra_workloads=("xonar_mix",))
     wanted = train_agent.Run(own, training, workload="xonar_mix")
     with pytest.raises((KeyError, IndexError)):  # there is no agent to name in the end
         train_agent.score(wanted, [], tmp_path)

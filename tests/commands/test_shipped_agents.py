@@ -1,4 +1,4 @@
-"""An agent is shipped with a card that says what came of it, and `--policy ppo` finds the one that is meant."""
+"""Pretrained agents have a card with their results, and `--policy ppo` finds the right one."""
 
 import json
 import re
@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks import ship
-from benchmarks.look_ahead import play, rule_of, told
+from benchmarks.look_ahead import play, report, rule_of
 from gpu_cluster_gym import baselines, evaluate
 from gpu_cluster_gym.agents import checkpoint, load_policy, pretrained
 from gpu_cluster_gym.agents.checkpoint import Agent
-from gpu_cluster_gym.agents.protocol import Candidate, learned_on
+from gpu_cluster_gym.agents.protocol import Candidate, trained_on
 from gpu_cluster_gym.baselines import load
 from gpu_cluster_gym.envs.agent_policy import MovesAgent
 from gpu_cluster_gym.evaluation import choices, comparison
@@ -27,15 +27,15 @@ from tests.cases.crowd import TINY, crowd, opinionated
 SHIPPED = pretrained.shipped()
 FEW = (
     *("--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "2", "--validation-windows", "2"),
-    *("--test-windows", "2", "--steps", "48", "--validate-every", "24", "--environments", "4"),
-    *("--rollout-steps", "6", "--batch", "24", "--physics", "exclusive", "--seeds", "2"),
+    *("--test-windows", "2", "--total-timesteps", "48", "--validate-every", "24", "--num-envs", "4"),
+    *("--n-steps", "6", "--batch-size", "24", "--physics", "exclusive", "--seeds", "2"),
     *("--processes", "1"),
 )
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train two agents on a small trace, without images of their validations."""
+    """Train two agents on a small trace, without images."""
     folder = tmp_path_factory.mktemp("ship")
     trace = crowd(folder / "jobs.csv")
     with pytest.MonkeyPatch.context() as patch:
@@ -46,7 +46,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shipped(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Ship one of them, into a folder of the test."""
+    """Ship an agent of the run into a folder of the test."""
     for module in (pretrained, ship):
         monkeypatch.setattr(module, "SHIPPED", tmp_path)
     ship.main([str(run), "--name", "all"])
@@ -58,31 +58,29 @@ def test_the_best_on_validation_windows_is_shipped_with_its_card(run: Path, ship
     seeds = ship.seeds_of(run)
     best = min(seeds, key=lambda seed: seed.validation)
     assert checkpoint.load(shipped).training == checkpoint.load(best.folder / "best").training
-    assert f"{best.validation:.4f} (shipped)" in card
+    assert f"{best.validation:.4f} (this agent)" in card
     for seed in seeds:
         assert f"{seed.validation:.4f}" in card
     assert "## On 2 test windows of `own`" in card
     rows = re.findall(r"^\| (.+) \| \d\.\d{3} \| \d\.\d{3}-\d\.\d{3} \| [012] \|$", card, re.MULTILINE)
-    assert {"its mean action as a constant", "initial policy (`union`)", "`fifo`", "`xion`"} <= set(rows)
+    assert {"its constant-action policy", "`union`, its initial policy", "`fifo`", "`xion`"} <= set(rows)
     assert "--config agents/shipped/all/choices.json" in card
 
 
-def test_a_students_card_tells_which_moves_it_may_make(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A student has no mean action."""
+def test_a_students_card_has_its_allowed_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no constant-action policy."""
     monkeypatch.setattr("gpu_cluster_gym.agents.callbacks.show_image", lambda *drawn: None)
     for module in (pretrained, ship):
         monkeypatch.setattr(module, "SHIPPED", tmp_path / "shipped")
-    student = ("--action", "moves", "--instead", "start", "move", "--out", str(tmp_path / "run"))
+    student = ("--action", "moves", "--allowed-moves", "start", "move", "--out", str(tmp_path / "run"))
     assert train(["--trace-file", crowd(tmp_path / "jobs.csv"), *FEW, *student]) == 0
     ship.main([str(tmp_path / "run"), "--name", "all"])
     card = (tmp_path / "shipped" / "all" / pretrained.CARD).read_text(encoding="utf-8")
     assert "\nA student of look-ahead on the rule `union`: " in card
-    assert "allowed deviations from the rule: `start`, `move`." in card
-    assert "It chooses only among the moves" in card
-    assert "mean action" not in card
-    assert "Weights steered" not in card
+    assert "Moves that may replace the rule's own: `start`, `move`." in card
+    assert "It chooses among the moves of a list" in card
+    assert "constant-action" not in card
+    assert "Weights:" not in card
 
 
 def test_what_has_no_card_replaces_no_shipped_agent(
@@ -95,7 +93,7 @@ def test_what_has_no_card_replaces_no_shipped_agent(
         checkpoint.save(seed.folder / "best", Agent(opinionated(), TINY, Scenario()))
     with pytest.raises(SystemExit):
         ship.main([str(tmp_path / "picks"), "--name", "all"])
-    assert "agents that steer and for students" in capsys.readouterr().err
+    assert "steering agents and students of look-ahead only" in capsys.readouterr().err
     assert {each.name: each.read_bytes() for each in shipped.iterdir()} == before
 
 
@@ -105,16 +103,16 @@ def test_policy_ppo_is_the_agent_shipped_for_the_workload_or_for_all(
     few = ("--workload", "quick", "--jobs", "30", "--windows", "2", "--all-windows")
     assert evaluate.main(["--policy", "ppo", *few, "--out", str(tmp_path / "other")]) == 0
     out = capsys.readouterr().out
-    assert "ppo: the agent trained on several workloads" in out
+    assert "ppo: the general agent, since this scenario is no named workload" in out
     assert re.search(r"^ppo +[\d,]+ ", out, re.MULTILINE)
     shipped.rename(shipped.with_name("quick"))
     assert pretrained.shipped_for("quick").folder.name == "quick"
-    with pytest.raises(ValueError, match="no agent comes with the project for mixed"):
+    with pytest.raises(ValueError, match="no pretrained agent for mixed"):
         pretrained.shipped_for("mixed")
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_what_is_shipped_can_be_read_and_is_told_of(name: str) -> None:
+def test_shipped_agents_can_be_read_and_have_a_card(name: str) -> None:
     assert name == pretrained.FOR_ALL or name in names()
     found = pretrained.shipped_for(name)
     agent = checkpoint.load(found.folder)
@@ -122,7 +120,7 @@ def test_what_is_shipped_can_be_read_and_is_told_of(name: str) -> None:
     assert isinstance(load_policy(found.folder), kind)
     card = (found.folder / pretrained.CARD).read_text(encoding="utf-8")
     assert "commit" in card
-    levers = agent.training.instead if agent.training.action == "moves" else agent.training.weights
+    levers = agent.training.allowed_moves if agent.training.action == "moves" else agent.training.weights
     assert levers
     assert all(f"`{lever}`" in card for lever in levers)
 
@@ -136,14 +134,14 @@ def test_the_agents_of_a_run_are_judged(
     flags = ["--windows", "2", "--out", str(tmp_path / "judged"), "--policy", "srsf"]
     assert evaluate.main(["--protocol", str(run), *flags]) == 0
     out = capsys.readouterr().out
-    rows = re.findall(r"^(.+?) +\d\.\d{3}  ?\d+\.\d{3}-\d\.\d{3} ", out, re.MULTILINE)
-    assert {"its mean action, held", "fifo", "union", "srtf_oracle", "union_oracle", "srsf"} <= set(rows)
+    notes = (tmp_path / "judged" / "notes.txt").read_text(encoding="utf-8")
+    rows = re.findall(r"^(.+?) +\d\.\d{3} +\d+\.\d{3}-\d\.\d{3} ", out, re.MULTILINE)
+    assert {"mean_action", "fifo", "union", "srtf_oracle", "union_oracle", "srsf"} <= set(rows)
     assert "xonar" not in rows  # nobody shares under --physics exclusive
-    assert "Mean JCT of 2 agents / that of each on 2 test windows" in out
-    assert re.search(r"^load x 1\.25 +\d\.\d{3} \(\d\.\d{3}-\d\.\d{3}\) ", out, re.MULTILINE)
-    assert out.count("Over fewer than 20 windows an interval is too narrow.") == 2
-    printed = out.partition("Mean JCT of")[2].partition("Run folder")[0]
-    assert max(len(line) for line in printed.splitlines()) <= 100
+    assert "mean JCT of 2 agents / that of the policy on 2 test windows" in " ".join(out.split())
+    assert re.search(r"^load x 1\.25 +\d\.\d{3} \(\d\.\d{3}-\d\.\d{3}\) ", notes, re.MULTILINE)
+    assert "too few windows for reliable intervals" in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 100
     judged, learned = (
         choices.from_file(folder, evaluate.Evaluation) for folder in (tmp_path / "judged", run)
     )
@@ -156,14 +154,11 @@ def test_the_agents_of_a_run_are_judged(
     assert "the other form of contention" not in found["shifts"]  # under --physics exclusive
     assert 0 < found["gap_closed"]["srtf_oracle"] <= 1
     assert found["gap_closed"]["fifo"] < 0
-    assert re.search(r"^srtf_oracle +\d+\.\d%$", out, re.MULTILINE)
-    assert not re.search(r"^fifo +-", out, re.MULTILINE)
+    assert re.search(r"^srtf_oracle +\d+\.\d%$", notes, re.MULTILINE)
+    assert not re.search(r"^fifo +-", notes, re.MULTILINE)
     assert found["to_bound"]["low"] >= 1
-    assert (
-        f"Mean JCT of 2 agents / a lower bound that no schedule beats: {found['to_bound']['ratio']:.3f} ("
-        in out
-    )
-    shifts = out.partition("Under shifts")[2].partition("Processor seconds")[0].splitlines()[3:-1]
+    assert f"Mean JCT of 2 agents / a lower bound for any schedule: {found['to_bound']['ratio']:.3f} (" in out
+    shifts = notes.partition("Under shifts")[2].partition("CPU seconds")[0].splitlines()[2:-1]
     assert all(re.match(r"\S.{36} \d\.\d{3} \(", line) for line in shifts), shifts
     again = [*found["by_window"]["agent_0"], *found["by_window"]["agent_1"]]
     ratios = [
@@ -187,43 +182,45 @@ def test_agents_of_another_library_are_judged_one_a_seed(
     out = ["--out", str(tmp_path / "judged")]
     assert evaluate.main(["--protocol", "theirs:seed_0", "theirs:seed_1", *few, *out]) == 0
     said = capsys.readouterr().out
-    assert "Mean JCT of 2 agents / that of each" in said
-    assert "it is not known of all of them" in said
+    assert "mean JCT of 2 agents / that of the policy" in " ".join(said.split())
+    assert "they are not known for all agents" in (tmp_path / "judged" / "notes.txt").read_text(
+        encoding="utf-8"
+    )
     found = json.loads((tmp_path / "judged" / "protocol.json").read_text(encoding="utf-8"))
     mine = found["by_window"]
     assert [row["mean_jct_s"] for row in mine["agent_0"]] == [row["mean_jct_s"] for row in mine["srtf"]]
     assert [row["mean_jct_s"] for row in mine["agent_1"]] == [row["mean_jct_s"] for row in mine["fifo"]]
-    assert "its mean action, held" not in found["against"]
+    assert "mean_action" not in found["against"]
     for wrong, why in (
         (("theirs:seed_2",), "no callable attribute"),
-        (("theirs:seed_0", "theirs:seed_0"), "named twice"),
+        (("theirs:seed_0", "theirs:seed_0"), "names an agent twice"),
     ):
         assert evaluate.main(["--protocol", *wrong, *few]) == 2
         assert why in capsys.readouterr().err
     assert evaluate.main(["--protocol", "theirs:seed_0", "--full-trace"]) == 2
-    assert "judges on windows" in capsys.readouterr().err
+    assert "drop it or --protocol, which needs windows" in capsys.readouterr().err
 
 
 def test_what_agents_learned_on_is_one_scenario_or_named() -> None:
     quick, mixed = (Candidate(lambda: load("fifo"), scenario=named(each)) for each in ("quick", "mixed"))
     unknown = Candidate(lambda: load("fifo"))
-    assert learned_on([unknown, quick]) == named("quick")
-    assert learned_on([unknown]) is None
-    with pytest.raises(ValueError, match="learned on different scenarios"):
-        learned_on([quick, mixed])
+    assert trained_on([unknown, quick]) == named("quick")
+    assert trained_on([unknown]) is None
+    with pytest.raises(ValueError, match="trained on different scenarios"):
+        trained_on([quick, mixed])
 
 
 def test_a_folder_without_agents_is_not_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert evaluate.main(["--protocol", str(tmp_path)]) == 2
-    assert "holds no agent" in capsys.readouterr().err
+    assert "has no readable agent" in capsys.readouterr().err
     assert evaluate.main(["--protocol", str(tmp_path), "--paper", "xion"]) == 2
-    assert "give --policy" in capsys.readouterr().err
+    assert "exactly one is required" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--report",), "--report and --perfetto go with --policy alone"),
+        (("--report",), "--report and --perfetto require --policy"),
         (("--policy", "fifo", "fifo"), "fifo twice"),
         (("--policy", "nobody"), "no policy 'nobody'"),
     ],
@@ -231,7 +228,7 @@ def test_a_folder_without_agents_is_not_judged(tmp_path: Path, capsys: pytest.Ca
 def test_a_judgement_takes_policies_as_a_table_does(
     flags: tuple[str, ...], said: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is wrong with them is said before a folder is begun."""
+    """Errors come before there is a folder."""
     named = () if "--policy" in flags else ("--policy", "srsf")
     out = tmp_path / "judged"
     assert evaluate.main(["--protocol", str(run), *named, *flags, "--out", str(out)]) == 2
@@ -247,26 +244,25 @@ def test_a_judgement_says_which_agent_stands_beside_the_judged(capsys: pytest.Ca
 
 
 def test_one_may_look_ahead_on_top_of_an_agent() -> None:
-    """Held, the rule is what the agent does on average: that of its start but for the weights that it steers."""
-    folder = pretrained.shipped_for("mixed").folder
-    without_history = {"constants": False, "with_history": False}
-    assert isinstance(rule_of("mixed", folder, None, **without_history), Steered)
-    rule = rule_of("mixed", None, folder, **without_history)
+    """The constant-action policy is the start except for the steered weights."""
+    folder, untaught = pretrained.shipped_for("mixed").folder, {"constants": False, "taught": False}
+    assert isinstance(rule_of("mixed", folder, None, **untaught), Steered)
+    rule = rule_of("mixed", None, folder, **untaught)
     assert isinstance(rule, Rule)
     agent = checkpoint.load(pretrained.shipped_for("mixed").folder)
     changed = {name for name, value in asdict(rule).items() if value != getattr(agent.start, name)}
     assert changed
     assert changed <= set(agent.training.weights)
-    assert rule_of("mixed", None, None, **without_history) == Rule()
+    assert rule_of("mixed", None, None, **untaught) == Rule()
     assert rule_of("mixed", None, None, constants=True, with_history=False) == Rule(
         **baselines.constants("mixed").settings
     )
 
 
-def test_what_looking_ahead_won_is_told() -> None:
+def test_the_advantage_of_look_ahead_is_printed() -> None:
     load = windows(replace(named("mixed"), jobs=30, all_windows=True), "train", 2)[1]
     found = [play(LookAhead(draws=2, screening=1), load, number) for number in (0, 1)]
-    lines = told(found)
+    lines = report(found)
     assert lines[0].startswith("mean JCT, looking ahead / the rule: ")
     assert re.fullmatch(
         r"deviations a window: [\d.]+ \(wait [\d.]+, start .*, wait_a_minute [\d.]+\)", lines[-1]

@@ -1,4 +1,4 @@
-"""`benchmarks/speed.py` measures against yardsticks that do the same work, and reports each figure."""
+"""`benchmarks/speed.py` measures against yardsticks that do the same work, and reports the ratios."""
 
 import json
 import subprocess
@@ -63,10 +63,10 @@ def test_a_rate_is_to_be_at_least_its_bar() -> None:
 
 def test_a_row_that_cannot_be_measured_says_why() -> None:
     def make(setting: Setting) -> Contest:
-        raise SkippedError("there is no such thing yet")
+        raise SkippedError("no such thing exists yet")
 
     found = measure(Row("nothing", "s", 1.0, False, make), Setting())
-    assert (found.figure, found.met, found.skipped) == (None, None, "there is no such thing yet")
+    assert (found.figure, found.met, found.skipped) == (None, None, "no such thing exists yet")
 
 
 def test_a_comparison_takes_the_speed_of_the_machine_out() -> None:

@@ -1,4 +1,4 @@
-"""What the commands show fits its columns, is told while one waits, and a run's folder says how the run went."""
+"""Output of the commands: it fits the line, shows progress, and run folders have the status of their run."""
 
 import os
 import re
@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from gpu_cluster_gym import baselines, evaluate, train_agent
-from gpu_cluster_gym.evaluation import cli_info, command, run_folder, runner, table
+from gpu_cluster_gym.evaluation import command, run_folder, table
 from gpu_cluster_gym.evaluation.runner import BOUND
 from gpu_cluster_gym.evaluation.table_notes import LEVERS
 from gpu_cluster_gym.traces import modules
@@ -27,7 +27,7 @@ MAINS = {"evaluate.py": evaluate.main, "train_agent.py": train_agent.main}
 
 @pytest.fixture
 def flags(tmp_path: Path) -> list[str]:
-    """Return the flags of a few jobs, and of a folder for the run."""
+    """Return flags for a few jobs and a run folder."""
     chosen = tiny.scenario(tmp_path, tiny.jobs(12))
     return [f"--{name.replace('_', '-')}={it}" for name, it in chosen.items() if name != "full_trace"] + [
         "--full-trace",
@@ -36,7 +36,7 @@ def flags(tmp_path: Path) -> list[str]:
     ]
 
 
-def told(
+def output_of(
     capsys: pytest.CaptureFixture[str], args: list[str], main: Any = evaluate.main
 ) -> tuple[int, str, str]:
     try:
@@ -59,7 +59,7 @@ def test_every_line_has_room(
     if columns:
         monkeypatch.setenv("COLUMNS", str(columns))
     names = ["fifo", "srtf", "xion_threshold", "docs.examples.smallest_first:policy", "srtf_oracle"]
-    code, out, _ = told(capsys, ["--policy", *names, *flags])
+    code, out, _ = output_of(capsys, ["--policy", *names, *flags])
     assert code == 0
     longest = max(len(line.rstrip()) for line in out.splitlines())
     assert longest <= 80 if columns else 80 < longest <= 100
@@ -67,7 +67,7 @@ def test_every_line_has_room(
 
 
 def some_table(width: int, *, terminal: bool = False) -> str:
-    """Return a table of eight columns of numbers as it is printed to lines of a width."""
+    """Return a table of eight columns of numbers, printed to lines of a width."""
     columns = [table.Column(f"heading\n{at}", ["1,000.0", "2", "3"], best=[0]) for at in range(8)]
     file = StringIO()
     colours: Any = "standard" if terminal else None
@@ -109,15 +109,15 @@ def test_of_numbers_the_low_or_the_high_ones_are_best() -> None:
 
 
 def test_policies_without_their_lever_are_named(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = told(capsys, ["--policy", "fifo", "coda", "xonar", "edf", "srtf", *flags])
-    said = " ".join(out.split())
-    assert "Identical to fifo in all windows: coda, xonar, edf." in said
-    assert "coda (physics without cores); xonar (physics without sharing)" in said
+    assert output_of(capsys, ["--policy", "fifo", "coda", "xonar", "edf", "srtf", *flags])[0] == 0
+    said = (Path(flags[-1]) / run_folder.NOTES).read_text(encoding="utf-8")
+    assert "The same as fifo in every window: coda, xonar, edf." in said
+    assert "coda (no cores among the parts of physics); xonar (no sharing among the parts of physics)" in said
     assert "edf (no deadlines)" in said
-    _, out, _ = told(
-        capsys, ["--policy", "fifo", "xonar", *flags[:-1], f"{flags[-1]}2", "--physics", "memory,sharing"]
-    )
-    assert "lever is off" not in out
+    kept = [each for each in flags[:-1] if not each.startswith("--physics")]
+    other = [*kept, f"{flags[-1]}2", "--physics", "memory,sharing"]
+    assert output_of(capsys, ["--policy", "fifo", "xonar", *other])[0] == 0
+    assert "lever is off" not in (Path(f"{flags[-1]}2") / run_folder.NOTES).read_text(encoding="utf-8")
 
 
 def test_every_lever_is_one_that_a_scenario_can_have() -> None:
@@ -130,18 +130,18 @@ def test_every_lever_is_one_that_a_scenario_can_have() -> None:
 
 @pytest.mark.parametrize("name", MAINS)
 def test_what_there_is_is_listed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for kind, package in cli_info.LISTS.items():
-        code, out, error = told(capsys, ["--list", kind], MAINS[name])
+    for kind, package in command.LISTS.items():
+        code, out, error = output_of(capsys, ["--list", kind], MAINS[name])
         assert (code, error) == (0, "")
         wanted = [each for each in modules(package) if each != "generic"]
-        besides = cli_info.BESIDES.get(package, {})
-        assert re.findall(r"^([\w:]+)  +\S", out, re.MULTILINE) == [*wanted, *besides]
+        additional = command.ADDITIONAL.get(package, {})
+        assert re.findall(r"^([\w:]+)  +\S", out, re.MULTILINE) == [*wanted, *additional]
         assert max(map(len, out.splitlines())) <= 80
-    code, _, error = told(capsys, ["--list", "polices"], MAINS[name])
+    code, _, error = output_of(capsys, ["--list", "polices"], MAINS[name])
     assert code == 2
     assert "did you mean 'policies'" in error
-    code, out, _ = told(capsys, ["--version"], MAINS[name])
-    assert (code, bool(re.match(r"gpu-cluster-gym \S+, draws of version \d", out))) == (0, True)
+    code, out, _ = output_of(capsys, ["--version"], MAINS[name])
+    assert (code, bool(re.match(r"gpu-cluster-gym \S+, random draws of version \d", out))) == (0, True)
 
 
 @pytest.mark.parametrize("name", MAINS)
@@ -149,7 +149,7 @@ def test_help_has_examples_first_and_physics_last(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    code, out, _ = told(capsys, ["--help"], MAINS[name])
+    code, out, _ = output_of(capsys, ["--help"], MAINS[name])
     assert code == 0
     assert not re.search(r"^│\s*│$", out, re.MULTILINE), "a line with nothing"
     assert not re.search(r"[a-z,]\s*│\n│\s+[a-z]+\s*│\n│\s{10,}\w", out), "a word by itself, and then more"
@@ -163,7 +163,7 @@ def test_help_has_examples_first_and_physics_last(
 
 
 def test_a_bar_on_the_terminal_takes_nothing_from_a_file() -> None:
-    """What is printed meanwhile stays in the standard output, and the bar tells the time left."""
+    """Output in the meantime goes to stdout, and the bar shows the remaining time."""
     code = (
         "from gpu_cluster_gym.evaluation.command import progress\n"
         "with progress('learning', 4) as moved:\n"
@@ -181,15 +181,15 @@ def test_a_bar_on_the_terminal_takes_nothing_from_a_file() -> None:
     assert re.search(r"learning .*100%.* left", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown))
 
 
-def test_what_comes_before_the_first_step_is_told_if_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_preparation_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "PATIENCE_S", 0.05)
     said: Queue[str] = Queue()
-    monkeypatch.setattr(command, "tell", said.put)
+    monkeypatch.setattr(command, "log", said.put)
     with command.progress("learning", 4, before="drawing windows"):
         assert said.get(timeout=10) == "drawing windows ..."
 
 
-def test_without_a_terminal_a_line_is_told_each_tenth(
+def test_without_a_terminal_there_is_a_line_per_tenth(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
@@ -210,7 +210,7 @@ def test_what_is_over_soon_says_nothing(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err == ""
 
 
-def test_what_takes_long_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_waits_are_reported(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     class AtOnce:
         def __init__(self, after: float, tell: Any, args: list[str]) -> None:
             self.start = lambda: tell(*args)
@@ -228,7 +228,7 @@ def test_what_takes_long_is_told(capsys: pytest.CaptureFixture[str], monkeypatch
 def test_a_run_folder_says_that_it_finished(
     flags: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert told(capsys, ["--policy", "fifo", *flags])[0] == 0
+    assert output_of(capsys, ["--policy", "fifo", *flags])[0] == 0
     assert run_folder.status_of(tmp_path / "run") == "finished"
     assert run_folder.unfinished(tmp_path / "run") is None
 
@@ -250,12 +250,12 @@ def test_a_run_folder_says_that_it_did_not(
 
     with monkeypatch.context() as broken:
         broken.setattr(runner, "simulate", stopped)
-        assert told(capsys, ["--policy", "fifo", *flags])[0] == code
+        assert output_of(capsys, ["--policy", "fifo", *flags])[0] == code
     assert run_folder.status_of(tmp_path / "run") == status
     again = ["--config", str(tmp_path / "run"), "--full-trace", "--out", str(tmp_path / "again")]
-    _, _, error = told(capsys, again)
+    _, _, error = output_of(capsys, again)
     assert str(run_folder.unfinished(tmp_path / "run")) in error
-    ended, _, error = told(capsys, ["--policy", "fifo", *flags])
+    ended, _, error = output_of(capsys, ["--policy", "fifo", *flags])
     assert ended == (0 if status == "failed" else 2), "the folder of a failed run is free again"
 
 
@@ -268,7 +268,7 @@ def test_a_training_that_is_stopped_says_so(
     monkeypatch.setattr(train_agent, "train", stopped)
     few = ["--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "2", "--test-windows", "1"]
     args = ["--trace-file", crowd(tmp_path / "jobs.csv"), *few, "--validation-windows", "1"]
-    code, _, error = told(capsys, [*args, "--out", str(tmp_path / "run")], train_agent.main)
+    code, _, error = output_of(capsys, [*args, "--out", str(tmp_path / "run")], train_agent.main)
     assert code == 130
     assert "interrupted; the best agent so far" in error
     assert run_folder.status_of(tmp_path / "run") == "interrupted"

@@ -1,4 +1,4 @@
-"""Who simulates alone needs no Torch; who asks for what learns is told in one sentence what to install."""
+"""Simulation needs no Torch; training without it is an error with the command to install it."""
 
 import subprocess
 import sys
@@ -23,12 +23,12 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Hiding
 
 import gpu_cluster_gym.evaluation.command
 
-gpu_cluster_gym.evaluation.command.PATIENCE_S = 1e6  # what takes long is not told of: how long it does is the machine's
+gpu_cluster_gym.evaluation.command.PATIENCE_S = 1e6  # no notices of long waits, which depend on the machine
 """
 
 
 def without_torch(command: str, *args: object) -> subprocess.CompletedProcess[str]:
-    """Run a command where nothing of what learns can be imported."""
+    """Run a command where no library of agents can be imported."""
     code = f"{HIDE}\nfrom gpu_cluster_gym import {command}\nsys.exit({command}.main(sys.argv[1:]))"
     words = [sys.executable, "-c", code, *map(str, args)]
     return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -46,5 +46,5 @@ def test_what_learns_says_what_to_install(tmp_path: Path) -> None:
         done = without_torch(command, *args)
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1
-        assert done.stderr.startswith(f"{command}.py: agents that learn need torch, ")
+        assert done.stderr.startswith(f"{command}.py: learned agents require torch, ")
         assert 'pip install -e ".[train]"' in done.stderr

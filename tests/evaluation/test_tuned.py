@@ -1,4 +1,4 @@
-"""A search sees training and validation windows, keeps to its budget, repeats, and what it found can be evaluated."""
+"""A search uses training and validation windows, keeps its budget, repeats, and its results can be evaluated."""
 
 import json
 import math
@@ -81,7 +81,7 @@ def test_validation_chooses_among_the_default_and_the_best_few(found: Outcome) -
 
 
 def test_a_margin_beyond_all_overheads_is_found_to_be_better(found: Outcome) -> None:
-    """Where a pause costs a fifth of a job, a gain of one overhead is too little: the literal break-even loses."""
+    """A pause costs a fifth of a job here, so that the literal break-even, a gain of one overhead, loses."""
     assert found.best["margin"] > 1
     assert found.validation[0].score > min(trial.score for trial in found.validation)
 
@@ -96,13 +96,11 @@ def test_the_budget_is_never_exceeded(
     assert found.training[0].events < cut.events <= budget
 
 
-def test_who_does_best_on_a_few_windows_is_run_on_more(
-    training: list[Workload], validation: list[Workload]
-) -> None:
-    """Sixteen windows: all are tried on the first, the best of them on four, and the best of these on all.
+def test_the_best_settings_run_on_more_windows(training: list[Workload], validation: list[Workload]) -> None:
+    """Sixteen windows: all settings run on the first, the best of them on four, and the best of these on all.
 
-    A setting costs one window more in the first round, three in the second and twelve in the third, and each round has
-    as much to spend: so each time some are left behind, whatever is drawn.
+    A setting costs one window in the first round, three more in the second and twelve more in the third, and rounds
+    have equal budgets, so that some settings are left behind each time.
     """
     many = windows(SMALL, "train", 16)
     grid = {"margin": (0.5, 2.0, 8.0, 32.0, 1e9), "exponent": (0.5, 1.0)}
@@ -149,7 +147,7 @@ def test_two_processes_find_what_one_finds(
 
 @pytest.mark.parametrize("split", ["test", "validation"])
 def test_a_search_refuses_to_train_on_other_windows(split: Any, validation: list[Workload]) -> None:
-    with pytest.raises(ValueError, match="no window of the train part"):
+    with pytest.raises(ValueError, match="expects windows of the train split"):
         search.search(threshold, MARGINS, windows(SMALL, split, 1), validation, budget=10**6)
 
 
@@ -158,7 +156,7 @@ def test_a_search_refuses_test_windows_and_whole_traces_for_validation(training:
         Scenario(full_trace=True, trace="xion_small", cluster="1x2", jobs=20, physics="exclusive")
     )
     for wrong in (windows(SMALL, "test", 1), [everything]):
-        with pytest.raises(ValueError, match="no window of the validation part"):
+        with pytest.raises(ValueError, match="expects windows of the validation split"):
             search.search(threshold, MARGINS, training, wrong, budget=10**6)
 
 
@@ -252,13 +250,13 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_best_stands_beside_the_default(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = ["--policy", "tuned", "--workload", "xonar_mix", "--windows", "2", "--out", str(kept / "out")]
     assert main(args) == 0
-    out = capsys.readouterr().out
+    out, notes = capsys.readouterr().out, (kept / "out" / "notes.txt").read_text(encoding="utf-8")
     rows = [line.split()[0] for line in out.splitlines() if line[:1].isalpha()]
     assert rows[rows.index("tuned:lucid") :][:6] == ["tuned:lucid", "lucid", "fifo", "sjf", "srtf", "las"]
     told = (
         "lucid with limits = (0.5, 0.8), found on training windows of xonar_mix with 1,000 simulated events."
     )
-    assert told in " ".join(out.split())
+    assert told in notes
     assert (kept / "out" / "tuned_lucid" / "jobs.csv").is_file()
 
 
@@ -266,7 +264,7 @@ def test_settings_found_on_windows_of_an_earlier_version_say_so(kept: Path) -> N
     assert not baselines.tuned("xonar_mix").earlier
     file = kept / "tuned" / "xonar_mix.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"streams": VERSION - 1}), encoding="utf-8")
-    assert baselines.tuned("xonar_mix").told.endswith(", searched on windows of an earlier version.")
+    assert baselines.tuned("xonar_mix").description.endswith(", searched on windows of an earlier version.")
 
 
 def test_tuning_anew_keeps_nothing_of_an_earlier_version(tmp_path: Path) -> None:
@@ -295,14 +293,14 @@ def test_constants_stand_beside_union(
     monkeypatch.setattr(_tuned, "CONSTANTS", tmp_path)
     args = ["--workload", "xonar_mix", "--windows", "2", "--out", str(tmp_path / "out")]
     assert main(["--policy", "constants", *args]) == 0
-    out = capsys.readouterr().out
+    out, notes = capsys.readouterr().out, (tmp_path / "out" / "notes.txt").read_text(encoding="utf-8")
     rows = [line.split()[0] for line in out.splitlines() if line[:1].isalpha()]
     assert rows[rows.index("constants") :][:3] == ["constants", "union", "fifo"]
     told = (
         "constants: union with price = 1.5, found on training windows of xonar_mix under --physics all in 4,321 "
         "simulated episodes."
     )
-    assert told in " ".join(out.split())
+    assert told in notes
 
 
 @pytest.mark.parametrize(
@@ -310,15 +308,15 @@ def test_constants_stand_beside_union(
     [
         (
             ("--policy", "tuned:fifo", "--workload", "xonar_mix"),
-            "'fifo' is not tuned .* there are las, lucid",
+            "'fifo' is not tuned .* expected las, lucid",
         ),
         (
             ("--policy", "tuned", "--workload", "quick"),
-            "nothing is tuned for workload 'quick': there are xonar_mix",
+            "no policy is tuned for workload 'quick': expected xonar_mix",
         ),
-        (("--policy", "tuned", "--jobs", "9"), "name one with --workload"),
-        (("--policy", "constants", "--workload", "quick"), "no constants were searched for workload 'quick'"),
-        (("--policy", "constants", "--jobs", "9"), "--policy constants: .* name one with --workload"),
+        (("--policy", "tuned", "--jobs", "9"), "name it with --workload"),
+        (("--policy", "constants", "--workload", "quick"), "no constants exist for workload 'quick'"),
+        (("--policy", "constants", "--jobs", "9"), "--policy constants requires .* name it with --workload"),
     ],
 )
 def test_what_is_not_tuned_is_refused_in_words(

@@ -43,14 +43,14 @@ HOME = {
     "stable_baselines3": ("agents/",),
     "sb3_contrib": ("agents/",),
     "tensorboard": ("agents/",),
-    "wandb": ("agents/tracking.py",),
-    "mlflow": ("agents/tracking.py",),
+    "wandb": ("agents/callbacks.py",),
+    "mlflow": ("agents/callbacks.py",),
     "numba": ("simulator/kernel/",),
     "llvmlite": ("simulator/kernel/",),
     "gymnasium": ("envs/", "agents/"),
     "matplotlib": ("evaluation/plot/", "experiments/", "envs/render.py"),
     "rich": ("evaluation/", "experiments/", *(f"{command}.py" for command in COMMANDS)),
-    "tyro": ("evaluation/help.py",),
+    "tyro": ("evaluation/choices.py",),
 }
 WITHOUT_PANDAS = ("simulator/kernel/", "simulator/view.py", "simulator/episode.py")
 TESTING = {"tests", "benchmarks", "conftest", "pytest", "hypothesis"}

@@ -40,7 +40,7 @@ SMALL = {
     "evaluate.py": "--windows 1 --jobs 12 --all-windows --processes 1",
     "plot": "--kind png",
     "train_agent.py": "--jobs 12 --all-windows --windows 2 --validation-windows 1 --test-windows 1 --seeds 1 "
-    "--environments 2 --steps 24 --rollout-steps 12 --validate-every 24 --batch 24 --processes 1",
+    "--num-envs 2 --total-timesteps 24 --n-steps 12 --validate-every 24 --batch-size 24 --processes 1",
 }
 """What is appended to a command here, in place of such flags of its own."""
 MOST_WINDOWS = 4
@@ -54,9 +54,9 @@ READ_ONLY = {
     "benchmarks.": "minutes to hours",
     "lookahead": "minutes a window",
     "--paper": "minutes",
-    "--action moves --begin constants": "of a workload as it is, not of a smaller one",
+    "--action moves --init-from constants": "of a workload as it is, not of a smaller one",
     "--protocol": "nine shifts beside the windows",
-    "--vary": "an environment for each shift, and its windows to validate on",
+    "--domain-randomization": "an environment for each shift, and its windows to validate on",
     "--config agents/shipped/all": "twelve workloads, with their windows to validate on",
     "--policy all --full-trace": "all are run for the README",
     "--policy all runs/": "the same",

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from gpu_cluster_gym import traces
 from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.simulator.policy import Ranking
-from gpu_cluster_gym.traces import _fill_missing as _fill
-from gpu_cluster_gym.traces import _streams, stream
+from gpu_cluster_gym.traces import _fill, _streams, stream
 from gpu_cluster_gym.workloads import Scenario, Split, Window, full_trace, prepare, seed_of_jobs, windows
 from tests.cases.some_jobs import some_jobs
 from tests.project.test_architecture import product as product_sources
