@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from gpu_cluster_gym import baselines, evaluate, train_agent
-from gpu_cluster_gym.evaluation import command, run_folder, table
+from gpu_cluster_gym.evaluation import command, run_folder, runner, table
 from gpu_cluster_gym.evaluation.runner import BOUND
 from gpu_cluster_gym.evaluation.table_notes import LEVERS
 from gpu_cluster_gym.traces import modules
