@@ -89,7 +89,7 @@ def test_each_environment_has_the_constants_of_its_workload_for_a_teacher() -> N
     assert learner.shares == [3, 2]
     for rows, workload in ((found[:3], "aiturbo_ps"), (found[3:], "xonar_memory")):
         rule = replace(Rule(), **baselines.constants(workload).settings)
-        assert rows == pytest.approx(np.tile(Offsets(Rule(), WEIGHTS).to(rule), (len(rows), 1)))
+        assert rows == pytest.approx(np.tile(Offsets(Rule(), WEIGHTS).of_rule(rule), (len(rows), 1)))
     assert np.abs(found[0] - found[-1]).max() > 0.01
 
 
