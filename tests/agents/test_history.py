@@ -92,14 +92,14 @@ def test_what_is_kept_is_of_a_workload_and_can_be_read(name: str) -> None:
 
 
 def test_the_history_of_mixed_predicts_better_than_estimates_and_requests() -> None:
-    told = judged(windows(replace(named("mixed"), run_time_predictor="mixed"), "validation", 2))
-    begun = told[told["share"].between(0.05, 0.6)]
-    assert rms(begun["expected"], begun["left"]) < 0.75 * rms(begun["estimated"], begun["left"])
-    trained = told[told["gpus"] > 0]
+    records = judged(windows(replace(named("mixed"), run_time_predictor="mixed"), "validation", 2))
+    running = records[records["share"].between(0.05, 0.6)]
+    assert rms(running["expected"], running["left"]) < 0.75 * rms(running["estimated"], running["left"])
+    trained = records[records["gpus"] > 0]
     assert rms(trained["as expected"], trained["need"]) < 0.5 * rms(trained["as asked"], trained["need"])
 
 
-def test_every_use_of_a_history_runs_to_the_end() -> None:
+def test_every_use_of_predictions_runs_to_the_end() -> None:
     scenario = replace(named("mixed"), run_time_predictor="mixed", jobs=80)
     shown = uses(windows(scenario, "validation", 2))
     assert shown.row_count == 6

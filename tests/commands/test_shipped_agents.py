@@ -244,28 +244,31 @@ def test_a_judgement_says_which_agent_stands_beside_the_judged(capsys: pytest.Ca
 
 
 def test_one_may_look_ahead_on_top_of_an_agent() -> None:
-    """The constant-action policy is the start except for the steered weights."""
-    folder, untaught = pretrained.shipped_for("mixed").folder, {"constants": False, "taught": False}
-    assert isinstance(rule_of("mixed", folder, None, **untaught), Steered)
-    rule = rule_of("mixed", None, folder, **untaught)
+    """The mean-action policy is the agent's initial rule except for the weights that it steers."""
+    folder, without_history = (
+        pretrained.shipped_for("mixed").folder,
+        {"constants": False, "with_history": False},
+    )
+    assert isinstance(rule_of("mixed", folder, None, **without_history), Steered)
+    rule = rule_of("mixed", None, folder, **without_history)
     assert isinstance(rule, Rule)
     agent = checkpoint.load(pretrained.shipped_for("mixed").folder)
     changed = {name for name, value in asdict(rule).items() if value != getattr(agent.start, name)}
     assert changed
     assert changed <= set(agent.training.weights)
-    assert rule_of("mixed", None, None, **untaught) == Rule()
+    assert rule_of("mixed", None, None, **without_history) == Rule()
     assert rule_of("mixed", None, None, constants=True, with_history=False) == Rule(
         **baselines.constants("mixed").settings
     )
 
 
-def test_the_advantage_of_look_ahead_is_printed() -> None:
+def test_the_benchmark_of_look_ahead_reports_ratios_and_deviations() -> None:
     load = windows(replace(named("mixed"), jobs=30, all_windows=True), "train", 2)[1]
     found = [play(LookAhead(draws=2, screening=1), load, number) for number in (0, 1)]
     lines = report(found)
-    assert lines[0].startswith("mean JCT, looking ahead / the rule: ")
+    assert lines[0].startswith("mean JCT, look-ahead / base policy: ")
     assert re.fullmatch(
-        r"deviations a window: [\d.]+ \(wait [\d.]+, start .*, wait_a_minute [\d.]+\)", lines[-1]
+        r"deviations per window: [\d.]+ \(wait [\d.]+, start .*, wait_a_minute [\d.]+\)", lines[-1]
     )
     assert found[0].ahead_s == found[1].ahead_s
     assert found[0].compared > 0

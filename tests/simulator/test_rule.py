@@ -158,9 +158,8 @@ def pauses_without_gain(view: View, action: Action) -> bool:
     if not isinstance(action, Preempt):
         return False
     left = view.jobs.remaining_s
-    return left[action.job] <= left[view.queue].min() or (
-        view.now - view.jobs.phase_began_s[action.job] < Rule().settled
-    )
+    ran_s = view.now - view.jobs.phase_began_s[action.job]
+    return bool(left[action.job] <= left[view.queue].min() or ran_s < Rule().settled)
 
 
 def count_breaches(policy: Policy, breach: Callable[[View, Action], bool], workload: str) -> int:
