@@ -3,7 +3,7 @@
     cluster/     machines, jobs, queues and time: speed under sharing, legality of actions, events
     rankings/    policies that order jobs: scheduling passes, backfilling, cost-aware preemption
     cores/       CPU-core allocation among running jobs, throttling of CPU jobs
-    rule/        the policy `union`
+    union/       the policy `union`
     slots/       jobs in fixed slots, for agents that pick one
     rounds/      round-based policies: elastic shapes, time sharing by GPU type, priority groups
     moves/       candidate moves of all kinds, for agents and for look-ahead
