@@ -33,7 +33,7 @@ EXAMPLES = """Examples:
   python train_agent.py --workload busy --seeds 5    five agents, told of as one
   python train_agent.py --workload mixed --also busy quick    one agent for all
   python train_agent.py --workload mixed --action moves    each move, as look-ahead teaches
-  python train_agent.py --action pick --physics exclusive    which job is next
+  python train_agent.py --action plain --physics exclusive   which job is next
 --list workloads or traces: what there is; --version"""
 OWN = "own"
 ACTION = choices.Preset("training", usual, OF_A_RUN, lambda training: training.action, ("learning_seed",))
@@ -125,7 +125,7 @@ def as_far_as_it_goes(wanted: Run) -> Run:
 
 def available(scenario: Scenario, split: Split, wanted: int) -> int:
     """Return how many windows of a split there are, at most so many; ValueError if there is none."""
-    from gpu_cluster_gym.envs.task import shared_windows
+    from gpu_cluster_gym.envs.windows import shared_windows
     from gpu_cluster_gym.workloads import up_to
 
     try:
@@ -238,7 +238,7 @@ def score_on(
     from functools import partial
 
     from gpu_cluster_gym.agents.table import START, those_that_end, verdicts
-    from gpu_cluster_gym.envs.task import shared_windows
+    from gpu_cluster_gym.envs.windows import shared_windows
     from gpu_cluster_gym.evaluation import report, table_notes
 
     folder.mkdir(exist_ok=True)

@@ -32,7 +32,7 @@ MOST_SLOTS, MOST_HIDDEN = 4096, 4096  # a file that asks for more would only fil
 LAYOUTS: dict[str, dict[str, object]] = {
     "steer": {"action": "steer", "load": list(LOAD)},
     "moves": {"action": "moves", "features": list(FEATURES), "load": list(LOAD)},
-    "pick": {"action": "pick", "queue_features": list(QUEUE_FEATURES), "totals": list(TOTALS)},
+    "plain": {"action": "plain", "queue_features": list(QUEUE_FEATURES), "totals": list(TOTALS)},
 }
 """What the network of each action reads and answers; one on the rule over moves may read less of the load."""
 Network = SlotNetwork | SteerNetwork | MoveNetwork
@@ -150,7 +150,7 @@ def layout_of(agent: Agent) -> dict[str, object]:
 
 def _start(folder: Path, layout: Mapping[str, Any]) -> Rule:
     """Return the rule whose weights or choices an agent changes; ValueError where that is none."""
-    if layout["action"] == "pick":
+    if layout["action"] == "plain":
         return Rule()
     try:
         return Rule(**BEFORE | layout["start"]) if "start" in layout else FORMER_START

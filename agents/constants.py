@@ -13,8 +13,8 @@ import cma
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_cluster_gym.envs.openings import Opening
-from gpu_cluster_gym.envs.steer import DECISIONS, Steering
+from gpu_cluster_gym.envs.steer import DECISIONS, SteerBatch
+from gpu_cluster_gym.envs.windows import PreparedWindow
 from gpu_cluster_gym.simulator.choice import check, choice
 from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
 from gpu_cluster_gym.simulator.rule import RULE_PARAMETERS, Rule
@@ -71,18 +71,18 @@ class Found(NamedTuple):
 class Course:
     """Windows on which candidates are compared with the default rule."""
 
-    def __init__(self, found: Sequence[Opening], rows: int, searching: Searching) -> None:
+    def __init__(self, found: Sequence[PreparedWindow], rows: int, searching: Searching) -> None:
         """Make room for `rows` of the windows at a time; those whose records are of one size go side by side."""
         self.searching = searching
         decisions = DECISIONS if searching.hidden else 1
         sizes = [each.episode.states.dtype for each in found]
         self._alike = [[k for k, size in enumerate(sizes) if size == one] for one in dict.fromkeys(sizes)]
         self._batches = [
-            Steering(
+            SteerBatch(
                 [found[k] for k in alike],
                 min(rows, len(alike)),
                 weights=searching.weights,
-                decisions=decisions,
+                decisions_per_window=decisions,
             )
             for alike in self._alike
         ]
@@ -100,7 +100,7 @@ class Course:
         return found
 
 
-def played(batch: Steering, act: Act, which: Sequence[int]) -> Floats:
+def played(batch: SteerBatch, act: Act, which: Sequence[int]) -> Floats:
     """Return the same of some windows of a batch."""
     won = np.zeros(batch.count)
     for row, window in enumerate(which):
@@ -114,8 +114,8 @@ def played(batch: Steering, act: Act, which: Sequence[int]) -> Floats:
 
 
 def search(
-    training: Sequence[Opening],
-    validation: Sequence[Opening],
+    training: Sequence[PreparedWindow],
+    validation: Sequence[PreparedWindow],
     searching: Searching,
     *,
     start: Floats | None = None,

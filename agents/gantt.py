@@ -9,7 +9,7 @@ from gpu_cluster_gym.agents.checkpoint import Agent
 from gpu_cluster_gym.agents.learned import policy_of
 from gpu_cluster_gym.agents.learner import Learner
 from gpu_cluster_gym.agents.validation import START
-from gpu_cluster_gym.envs.task import shared_windows
+from gpu_cluster_gym.envs.windows import shared_windows
 from gpu_cluster_gym.evaluation import record
 from gpu_cluster_gym.evaluation.plot import figures, frames
 from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, pixels, style

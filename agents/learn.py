@@ -22,12 +22,12 @@ from gpu_cluster_gym.envs.steer import usual_weights
 from gpu_cluster_gym.evaluation.run_folder import BEST
 from gpu_cluster_gym.workloads import Scenario, named
 
-LEARNERS: dict[Action, type[Learner]] = {"steer": SteerLearner, "moves": MovesLearner, "pick": PickLearner}
+LEARNERS: dict[Action, type[Learner]] = {"steer": SteerLearner, "moves": MovesLearner, "plain": PickLearner}
 
 ALGORITHMS: dict[Action, tuple[Algorithm, ...]] = {
     "steer": ("ppo", "evolution", "distillation"),
     "moves": ("student", "ppo"),
-    "pick": ("ppo",),
+    "plain": ("ppo",),
 }
 
 
@@ -72,7 +72,7 @@ def learner_of(scenario: Scenario, training: Training, threads: int = 1) -> Lear
         raise ValueError(f"algorithm {training.algorithm}: {training.action} is learned by {known}")
     if training.vary and training.action != "steer":
         raise ValueError(f"vary: {training.action} is learned on the scenario as it is")
-    if training.begin != UNION and training.action == "pick":
+    if training.begin != UNION and training.action == "plain":
         raise ValueError(f"begin {training.begin}: of what steers or chooses moves")
     if training.algorithm == "distillation" and training.begin not in (UNION, CONSTANTS):
         raise ValueError(f"begin {training.begin}: what distillation teaches begins at {UNION}")

@@ -31,7 +31,7 @@ def policy_of(agent: Agent) -> Policy:
         return Steered(Offsets(agent.start, agent.training.weights), every, agent.network.choose)
     if isinstance(agent.network, MoveNetwork):
         choose = partial(best_move, agent.network)
-        return AgentPolicy(choose, action="moves", start=asdict(agent.start))
+        return AgentPolicy(choose, action="moves", default_weights=asdict(agent.start))
     seen_and_done = {name: it for name, it in agent.training.environment().items() if name != "tau_s"}
     return AgentPolicy(partial(most_likely, agent.network), **seen_and_done)
 

@@ -12,7 +12,7 @@ from stable_baselines3 import PPO
 from gpu_cluster_gym.agents.checkpoint import Network
 from gpu_cluster_gym.agents.initialization import beginning
 from gpu_cluster_gym.agents.training import Training
-from gpu_cluster_gym.envs.batch import BatchEnv
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.simulator.errors import NeverEndsError
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.traces import stream
@@ -61,7 +61,7 @@ class Learner(ABC):
         """Return what of the algorithm chooses actions, as it is saved."""
 
     @abstractmethod
-    def play(self, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
+    def play(self, model: PPO, envs: GPUClusterVectorEnv, *, sampled: bool) -> Played:
         """Play environment i on its window i to the end, by the most likely actions or by sampled ones.
 
         NeverEndsError where jobs would never come to theirs.

@@ -17,9 +17,8 @@ from gpu_cluster_gym.agents.move_network import MoveNetwork, flat
 from gpu_cluster_gym.agents.scoring import ScoringPolicy
 from gpu_cluster_gym.agents.student import Student
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
-from gpu_cluster_gym.envs.batch import BatchEnv
-from gpu_cluster_gym.envs.moves import Choosing
-from gpu_cluster_gym.envs.rule_batch import RuleVectorEnv
+from gpu_cluster_gym.envs.moves import MovesBatch
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.simulator.rule import Rule
 
 
@@ -33,7 +32,7 @@ class MovesLearner(Learner):
 
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environments, whose own choices are those of the rule at which it begins."""
-        return super().environment() | {"base": asdict(self.begun.rule)}
+        return super().environment() | {"base_weights": asdict(self.begun.rule)}
 
     def model(self) -> PPO:
         """Return the algorithm with its environments, nothing learned yet."""
@@ -50,7 +49,7 @@ class MovesLearner(Learner):
             },
         }
         if training.algorithm == "student":
-            teacher = partial(choosing(envs).won_s, training.instead)
+            teacher = partial(choosing(envs).advantages_s, training.instead)
             return Student(ScoringPolicy, VecMonitor(ClusterVecEnv(envs)), teacher=teacher, **keywords)
         return PPO(ScoringPolicy, VecMonitor(ClusterVecEnv(envs)), **keywords)
 
@@ -62,23 +61,23 @@ class MovesLearner(Learner):
         assert isinstance(network, MoveNetwork)
         return network
 
-    def play(self, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
+    def play(self, model: PPO, envs: GPUClusterVectorEnv, *, sampled: bool) -> Played:
         """Play every window; what is told besides is the share of choices that the rule would have made."""
-        assert isinstance(envs, RuleVectorEnv)
+        assert isinstance(envs, GPUClusterVectorEnv)
         generator = torch.Generator().manual_seed(SAMPLING_SEED) if sampled else None
         table, agreement = play(envs, self.network(model), generator)
         return Played(table, {"agreement_with_start": agreement})
 
 
-def choosing(envs: BatchEnv) -> Choosing:
+def choosing(envs: GPUClusterVectorEnv) -> MovesBatch:
     """Return the environments of a batch whose actions are moves."""
-    assert isinstance(envs, RuleVectorEnv)
-    assert isinstance(envs.batch, Choosing)
+    assert isinstance(envs, GPUClusterVectorEnv)
+    assert isinstance(envs.batch, MovesBatch)
     return envs.batch
 
 
 def play(
-    envs: RuleVectorEnv, network: MoveNetwork, generator: torch.Generator | None = None
+    envs: GPUClusterVectorEnv, network: MoveNetwork, generator: torch.Generator | None = None
 ) -> tuple[pd.DataFrame, float]:
     """Play environment i on its window i to the end, all side by side; greedily without a generator.
 

@@ -21,8 +21,7 @@ from gpu_cluster_gym.agents.search import SearchFirst
 from gpu_cluster_gym.agents.side_by_side import SideBySide
 from gpu_cluster_gym.agents.steer_network import SteerNetwork
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
-from gpu_cluster_gym.envs.batch import BatchEnv
-from gpu_cluster_gym.envs.rule_batch import RuleVectorEnv
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.simulator.rule import Rule
 from gpu_cluster_gym.simulator.steered import Offsets, arrivals_between
 
@@ -40,7 +39,7 @@ class SteerLearner(Learner):
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environments; the agent decides after so many arrivals on whatever workload."""
         every = arrivals_between(self.scenario.jobs, self.training.decisions)
-        return super().environment() | {"every": every, "base": asdict(self.begun.rule)}
+        return super().environment() | {"arrivals_per_decision": every, "base_weights": asdict(self.begun.rule)}
 
     def held(self, numbers: dict[str, float]) -> Rule:
         """Return the rule with the agent's mean offsets: what is left of it without regard to the state."""
@@ -144,9 +143,9 @@ class SteerLearner(Learner):
             found.take_in(*(torch.tensor(each, dtype=torch.float32) for each in (seen.mean, deviation)))
         return found
 
-    def play(self, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
+    def play(self, model: PPO, envs: GPUClusterVectorEnv, *, sampled: bool) -> Played:
         """Play every window; what is told besides is where each weight is moved, and how far it moves about."""
-        assert isinstance(envs, RuleVectorEnv)
+        assert isinstance(envs, GPUClusterVectorEnv)
         with torch.random.fork_rng(), own_noise(policy_of(model)):
             torch.manual_seed(SAMPLING_SEED)
             policy_of(model).reset_noise(envs.num_envs)
@@ -186,7 +185,7 @@ def own_noise(policy: ActorCriticPolicy) -> Iterator[None]:
         noise.exploration_mat, noise.exploration_matrices = kept
 
 
-def play(envs: RuleVectorEnv, choose: Callable[[np.ndarray], np.ndarray]) -> tuple[pd.DataFrame, np.ndarray]:
+def play(envs: GPUClusterVectorEnv, choose: Callable[[np.ndarray], np.ndarray]) -> tuple[pd.DataFrame, np.ndarray]:
     """Play environment i on its window i to the end; return the results table and all offsets chosen, in rows."""
     windows = list(envs.env.windows[: envs.num_envs])
     seen, _ = envs.reset(options={"window": windows})

@@ -9,7 +9,7 @@ from gpu_cluster_gym.traces import did_you_mean
 from gpu_cluster_gym.workloads import names
 
 UNION, CONSTANTS = "union", "constants"  # where learning may begin, or at an agent
-Action = Literal["steer", "moves", "pick"]
+Action = Literal["steer", "moves", "plain"]
 Algorithm = Literal["ppo", "evolution", "distillation", "student"]
 MOVE_KINDS = ("wait", "start", "displace", "move", "pause", "wait_a_minute")
 """Kinds of moves that are listed while cores and throttles follow by the rule: the first of the kernel's `KINDS`."""
@@ -103,24 +103,24 @@ class Training:
     step_size: float = choice(0.03, above=0)
     """evolution: of Adam, in the place of the learning rate."""
     reward: Literal["rollout_advantage", "jct"] = "rollout_advantage"
-    """pick, moves: by how much an action beats the base policy's own, of moves in imagined futures; or minus the time
+    """plain, moves: by how much an action beats the base policy's own, of moves in imagined futures; or minus the time
     that jobs spend in the system, of moves over that of the rule's own run."""
     futures: int = choice(2, least=1)
     """moves: imagined futures in which a move is tried."""
     tau_s: float | None = choice(4 * 3600.0, above=0)
-    """pick, moves: time constant by which what comes later counts less, s: of rollouts; of pick that of PPO too."""
+    """plain, moves: time constant by which what comes later counts less, s: of rollouts; of plain that of PPO too."""
     exponent: float = BASE_POLICY.exponent
-    """pick: of a job's GPUs in the base policy's order; see baselines.xion_threshold."""
+    """plain: of a job's GPUs in the base policy's order; see baselines.xion_threshold."""
     margin: float = choice(BASE_POLICY.margin, least=0)
-    """pick: overheads by which a preemption must pay under the base policy."""
+    """plain: overheads by which a preemption must pay under the base policy."""
     base_scale: float = choice(0.4, least=0)
-    """pick, moves: how strongly the base policy's choice is preferred before anything is learned; 0 begins from
+    """plain, moves: how strongly the base policy's choice is preferred before anything is learned; 0 begins from
     nothing."""
     instead: tuple[str, ...] = choice(("start", "displace", "move"), expected=kinds_expected)
     """moves: kinds of moves that may be made in the place of the rule's own. A wait or a pause is not among them:
     imagined, it wins by what the rule does next, and then the agent makes another choice there."""
     queue_slots: int = choice(16, least=1)
-    """pick: queued jobs that the agent sees and may start, the first in the base policy's order."""
+    """plain: queued jobs that the agent sees and may start, the first in the base policy's order."""
 
     def __post_init__(self) -> None:
         """Refuse numbers with which nothing can be learned; ChoiceError names each."""
@@ -150,12 +150,12 @@ class Training:
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environment under which the agent sees and acts."""
         if self.action == "steer":
-            return {"action": "steer", "weights": self.weights, "decisions": self.decisions}
+            return {"action": "steer", "weights": self.weights, "decisions_per_window": self.decisions}
         if self.action == "moves":
             return {"action": "moves"}
         return {
             "observation": "slots",
-            "action": "pick",
+            "action": "plain",
             "queue_slots": self.queue_slots,
             "running_slots": 0,
             "exponent": self.exponent,
@@ -167,7 +167,7 @@ class Training:
 STEER = Training()
 PICK = replace(
     STEER,
-    action="pick",
+    action="plain",
     steps=140_000,
     validation_windows=20,
     validate_every=20_000,
@@ -195,7 +195,7 @@ MOVES = replace(
     tau_s=3600.0,
     base_scale=4.0,
 )
-USUAL = {"steer": STEER, "pick": PICK, "moves": MOVES}
+USUAL = {"steer": STEER, "plain": PICK, "moves": MOVES}
 
 
 def usual(action: str) -> Training:

@@ -19,7 +19,7 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import constants
 from gpu_cluster_gym.agents.constants import Course, Floats, Found, Searching
 from gpu_cluster_gym.baselines import CONSTANTS
-from gpu_cluster_gym.envs.openings import Opening, opened
+from gpu_cluster_gym.envs.windows import PreparedWindow, prepare
 from gpu_cluster_gym.evaluation import run_folder
 from gpu_cluster_gym.evaluation.comparison import estimate
 from gpu_cluster_gym.evaluation.provenance import commit
@@ -32,12 +32,12 @@ TRAINING, CHOOSING, FRESH = 128, 32, 64  # windows; of those of validation the f
 FIELDS = ("hidden", "population", "windows", "validate_every", "seed", "sigma")
 
 
-def searched(chosen: argparse.Namespace, searching: Searching) -> tuple[Found, list[Opening]]:
+def searched(chosen: argparse.Namespace, searching: Searching) -> tuple[Found, list[PreparedWindow]]:
     """Search as chosen; return what was found, and the fresh windows."""
 
-    def of(name: str, split: Split, count: int) -> tuple[Opening, ...]:
+    def of(name: str, split: Split, count: int) -> tuple[PreparedWindow, ...]:
         scenario = {"physics": chosen.physics} if chosen.physics else {}
-        return opened(scenario | ({"history": name} if chosen.history else {}), name, split, count)
+        return prepare(scenario | ({"history": name} if chosen.history else {}), name, split, count)
 
     training = [each for name in chosen.workload for each in of(name, "train", chosen.training)]
     both = [of(name, "validation", chosen.choosing + chosen.fresh) for name in chosen.workload]
@@ -116,7 +116,7 @@ def compare(what: str, ratios: Floats) -> None:
     print(f"{what}: {value.mean:.4f} [{value.low:.4f}, {value.high:.4f}], lower in {wins} of {len(ratios)}")
 
 
-def hold_against_constants(kept: Floats, searching: Searching, found: Found, fresh: list[Opening]) -> None:
+def hold_against_constants(kept: Floats, searching: Searching, found: Found, fresh: list[PreparedWindow]) -> None:
     """Print how a network does against the constants kept, and against the mean of its own answers, held."""
     answers: list[Floats] = []
     network, still, every = constants.acting(found.vector, searching), Searching(), range(len(fresh))

@@ -14,7 +14,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from docs.pages.markdown import table
 from docs.pages.policies import said
 from gpu_cluster_gym.envs.env import GPUClusterEnv
-from gpu_cluster_gym.envs.observation_spec import apart
+from gpu_cluster_gym.envs.spaces import split
 from gpu_cluster_gym.envs.registration import ON_THE_RULE, make, make_vec
 from gpu_cluster_gym.evaluation.cli_info import about
 from gpu_cluster_gym.evaluation.marks import filled

@@ -14,8 +14,8 @@ from gpu_cluster_gym.agents.learn import learner_of
 from gpu_cluster_gym.agents.learned import policy_of
 from gpu_cluster_gym.agents.steer import SteerLearner
 from gpu_cluster_gym.agents.training import PICK, STEER
-from gpu_cluster_gym.envs.openings import Opening
-from gpu_cluster_gym.envs.steer import Steering
+from gpu_cluster_gym.envs.windows import PreparedWindow
+from gpu_cluster_gym.envs.steer import SteerBatch
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
 from gpu_cluster_gym.simulator.rule import RULE_PARAMETERS, Rule
@@ -29,9 +29,9 @@ KEPT = sorted(file.stem for file in baselines.CONSTANTS.glob("*.json"))
 
 
 @cache
-def found(split: Split = "train") -> list[Opening]:
+def found(split: Split = "train") -> list[PreparedWindow]:
     """Return three windows of a few jobs, ready to begin."""
-    return [Opening(load) for load in windows(replace(named("mixed"), jobs=FEW), split, 3)]
+    return [PreparedWindow(load) for load in windows(replace(named("mixed"), jobs=FEW), split, 3)]
 
 
 # Candidates.
@@ -52,14 +52,14 @@ def test_constants_are_the_rule_with_these_weights() -> None:
     for ratio, opening in zip(ratios, found(), strict=True):
         state = run(rule_of(vector, searching), opening.workload.episode()).state
         total = float((state.finish_s[:FEW] - opening.episode.jobs["submit_s"]).sum())
-        assert ratio == pytest.approx(total / opening.default_job_seconds)
+        assert ratio == pytest.approx(total / opening.reference_job_seconds)
         assert ratio != 1
 
 
 def test_windows_of_several_sizes_are_each_judged_by_themselves() -> None:
     """Records of more than 512 jobs are of another type: they are not put into a batch with others."""
     large = [
-        Opening(load) for load in windows(replace(named("quick"), jobs=520, all_windows=True), "train", 2)
+        PreparedWindow(load) for load in windows(replace(named("quick"), jobs=520, all_windows=True), "train", 2)
     ]
     searching = Searching(weights=TWO)
     act = acting(np.array([1.0, -1.0]), searching)
@@ -69,7 +69,7 @@ def test_windows_of_several_sizes_are_each_judged_by_themselves() -> None:
     assert together.tolist() == alone
     assert len(set(alone)) == 3
     with pytest.raises(ValueError, match="records are of several sizes"):
-        Steering(several, 2)
+        SteerBatch(several, 2)
 
 
 def test_weights_are_held_to_their_bounds_and_to_the_reach() -> None:

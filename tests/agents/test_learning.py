@@ -22,7 +22,7 @@ from gpu_cluster_gym.agents.pick import PickLearner
 from gpu_cluster_gym.agents.slot_ppo import TimedBuffer
 from gpu_cluster_gym.agents.training import PICK, Training
 from gpu_cluster_gym.agents.validation import Validation
-from gpu_cluster_gym.envs.batch import BatchEnv
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.envs.render import JOBS
 from gpu_cluster_gym.workloads import Scenario, named
 from tests.cases.crowd import TINY, crowded
@@ -229,7 +229,7 @@ def test_an_agent_whose_jobs_never_end_is_no_reason_to_stop_learning(
 ) -> None:
     play = PickLearner.play
 
-    def sometimes(self: PickLearner, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
+    def sometimes(self: PickLearner, model: PPO, envs: GPUClusterVectorEnv, *, sampled: bool) -> Played:
         refuse_endless(np.array([sampled or model.num_timesteps > 0]), 7)
         return play(self, model, envs, sampled=sampled)
 

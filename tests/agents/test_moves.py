@@ -21,7 +21,7 @@ from gpu_cluster_gym.agents.moves import MovesLearner, play
 from gpu_cluster_gym.agents.student import MARGINS, Student
 from gpu_cluster_gym.agents.training import MOVE_KINDS, MOVES, STEER, Training
 from gpu_cluster_gym.agents.vec_env import batch
-from gpu_cluster_gym.envs.rule_batch import RuleVectorEnv
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.moves.move_list import DIVIDE, FEATURES, KINDS
 from gpu_cluster_gym.simulator.rule import Rule
@@ -43,9 +43,9 @@ FEW = replace(
 SCENARIO = replace(named("mixed"), jobs=30, all_windows=True)
 
 
-def environments(count: int = 2) -> RuleVectorEnv:
+def environments(count: int = 2) -> GPUClusterVectorEnv:
     made = batch(count, SCENARIO, action="moves", split="validation", count=count)
-    assert isinstance(made, RuleVectorEnv)
+    assert isinstance(made, GPUClusterVectorEnv)
     return made
 
 

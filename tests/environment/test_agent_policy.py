@@ -24,8 +24,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "pick_tables": {"action": "pick", "running_slots": 4},
     "primitive": {"action": "primitive"},
     "elastic": {"action": "elastic", "observation": "elastic", "queue_slots": 6, "running_slots": 6},
-    "moves": {"action": "moves", "most": 8},
-    "steer": {"action": "steer", "weights": ("price", "harm"), "decisions": 4},
+    "moves": {"action": "moves", "max_moves": 8},
+    "steer": {"action": "steer", "weights": ("price", "harm"), "decisions_per_window": 4},
 }
 FEW = 14  # jobs
 

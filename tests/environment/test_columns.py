@@ -20,7 +20,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "tables": {"action": "primitive", "observation": "tables", "queue_slots": 5},
     "slots": {"action": "pick", "observation": "slots", "queue_slots": 5},
     "elastic": {"action": "elastic", "observation": "elastic", "queue_slots": 5},
-    "moves": {"action": "moves", "most": 6},
+    "moves": {"action": "moves", "max_moves": 6},
     "steer": {"action": "steer", "privileged": True},
 }
 VECTORS = {"slots": KINDS["slots"], "moves": KINDS["moves"], "steer": KINDS["steer"]}
@@ -126,7 +126,7 @@ def test_of_a_batch_it_is_told_alike(tmp_path: Path) -> None:
     ("wrong", "nearest"),
     [
         ({"queue_slot": 3}, "queue_slots"),
-        ({"action": "moves", "mots": 3}, "most"),
+        ({"action": "moves", "max_mvoes": 3}, "max_moves"),
         ({"splt": "test"}, "split"),
     ],
 )

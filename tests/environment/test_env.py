@@ -114,7 +114,7 @@ def test_a_workload_in_place_of_fields_is_told_its_keyword(wrong: Any, said: str
 
 def test_weights_to_start_at_are_a_dict() -> None:
     with pytest.raises(ValueError, match="'price': expected a dict of fields of Rule"):
-        gymnasium.make("GPUCluster-v2", action="steer", start="price")
+        gymnasium.make("GPUCluster-v2", action="steer", default_weights="price")
 
 
 def test_a_field_with_a_new_name_is_answered_with_it() -> None:

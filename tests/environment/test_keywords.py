@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
-from gpu_cluster_gym.envs.batch import BatchEnv
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from tests.cases import tiny
 
 FEW: dict[str, Any] = {"workload": "quick", "count": 2, "scenario": {"jobs": 20, "all_windows": True}}
@@ -17,15 +17,15 @@ FEW: dict[str, Any] = {"workload": "quick", "count": 2, "scenario": {"jobs": 20,
 @pytest.mark.parametrize(
     ("action", "wrong", "said"),
     [
-        ("steer", {"decisions": 0}, "decisions 0: expected a whole number, at least 1"),
-        ("steer", {"decisions": -3}, "decisions -3: expected a whole number"),
-        ("steer", {"every": 2.5}, "every 2.5: expected a whole number"),
+        ("steer", {"decisions_per_window": 0}, "decisions_per_window 0: expected a whole number, at least 1"),
+        ("steer", {"decisions_per_window": -3}, "decisions_per_window -3: expected a whole number"),
+        ("steer", {"arrivals_per_decision": 2.5}, "arrivals_per_decision 2.5: expected a whole number"),
         ("steer", {"privileged": "yes"}, "privileged 'yes': expected True or False"),
-        ("steer", {"start": {"price": "x"}}, "start price 'x': expected a finite number"),
+        ("steer", {"default_weights": {"price": "x"}}, "default_weights price 'x': expected a finite number"),
         ("steer", {"threads": 1.5}, "threads 1.5: expected a whole number"),
         ("moves", {"cores": "yes"}, "cores 'yes': expected True or False"),
-        ("moves", {"queued": 2.7}, "queued 2.7: expected a whole number, at least 0"),
-        ("moves", {"running": -1}, "running -1: expected a whole number, at least 0"),
+        ("moves", {"queued_jobs": 2.7}, "queued_jobs 2.7: expected a whole number, at least 0"),
+        ("moves", {"running_jobs": -1}, "running_jobs -1: expected a whole number, at least 0"),
         ("moves", {"tau_s": 0}, "tau_s 0: expected seconds, more than 0"),
         ("pick", {"queue_slots": 2.5}, "queue_slots 2.5: expected a whole number, at least 1"),
         ("pick", {"exponent": float("nan")}, "exponent nan: expected a finite number"),
@@ -51,11 +51,11 @@ def test_what_cannot_be_is_refused_in_a_sentence(action: Any, wrong: dict[str, A
 @pytest.mark.parametrize(
     ("action", "wrong", "said"),
     [
-        ("steer", {"decisions": 0}, "decisions 0: expected a whole number"),
-        ("steer", {"start": {"price": "x"}}, "start price 'x': expected a finite number"),
+        ("steer", {"decisions_per_window": 0}, "decisions_per_window 0: expected a whole number"),
+        ("steer", {"default_weights": {"price": "x"}}, "default_weights price 'x': expected a finite number"),
         ("moves", {"cores": "yes"}, "cores 'yes': expected True or False"),
-        ("moves", {"queued": -1}, "queued -1: expected a whole number"),
-        ("moves", {"most": 99}, "most 99: expected 3 to 40"),
+        ("moves", {"queued_jobs": -1}, "queued_jobs -1: expected a whole number"),
+        ("moves", {"max_moves": 99}, "max_moves 99: expected 3 to 40"),
         ("pick", {"queue_slots": 2.5}, "queue_slots 2.5: expected a whole number"),
     ],
 )
@@ -64,10 +64,10 @@ def test_nor_do_they_make_a_policy_of_an_agent(action: str, wrong: dict[str, Any
         AgentPolicy(lambda seen, legal: 0, action=action, **wrong)
 
 
-def batch(action: str, num_envs: int = 3) -> BatchEnv:
+def batch(action: str, num_envs: int = 3) -> GPUClusterVectorEnv:
     """Return a batch that begins nothing anew by itself."""
     made = gymnasium.make_vec("GPUCluster-v2", num_envs=num_envs, action=action, autoreset="Disabled", **FEW)
-    assert isinstance(made.unwrapped, BatchEnv)
+    assert isinstance(made.unwrapped, GPUClusterVectorEnv)
     return made.unwrapped
 
 

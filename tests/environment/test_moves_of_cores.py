@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
-from gpu_cluster_gym.envs.moves import Choosing
-from gpu_cluster_gym.envs.openings import Opening
+from gpu_cluster_gym.envs.moves import MovesBatch
+from gpu_cluster_gym.envs.windows import PreparedWindow
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.cluster import laws
 from gpu_cluster_gym.simulator.kernel.cluster.decided import CORES, THROTTLE
@@ -49,7 +49,7 @@ def test_cores_are_moves_where_they_are_asked_for(workload: str, seed: int) -> N
 def test_a_division_that_is_not_chosen_is_not_made(workload: str, kind: int) -> None:
     """Nobody's cores, nor a throttle, change while the rule's division is passed over for a minute of waiting."""
     many = windows(replace(named(workload), jobs=200, all_windows=True), "train", 1)[0]
-    batch, refused = Choosing([Opening(many)], 1, cores=True), 0
+    batch, refused = MovesBatch([PreparedWindow(many)], 1, cores=True), 0
     batch.begin(0, 0)
     while batch.more[0] and refused < 8:
         own, moves = int(batch.lists["own"][0]), batch.moves(0)
@@ -77,7 +77,7 @@ def test_moves_of_cores_at_an_instant_come_to_an_end(imagined: bool) -> None:
     while batch.states[0].instant == instant:
         chosen = [k for k, move in enumerate(batch.moves(0)) if move.kind in STEPS]
         if imagined and made % 8 == 0:
-            batch.won_s()
+            batch.advantages_s()
         made += bool(chosen)
         choose(batch, chosen[0] if chosen else len(batch.moves(0)) - 1)
     assert made == 32
@@ -92,7 +92,7 @@ def by_chance(features: np.ndarray, mask: np.ndarray) -> int:
 def test_an_agent_makes_them_as_a_policy_as_in_the_environment() -> None:
     batch, kinds = one("coda_mix", cores=True), set()
     while batch.more[0]:
-        seen = batch.seen()
+        seen = batch.observe()
         place = by_chance(seen["moves"][0], seen["mask"][0])
         kinds.add(batch.moves(0)[place].kind)
         choose(batch, place)

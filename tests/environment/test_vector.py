@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from gpu_cluster_gym.envs.rule_batch import one_of
+from gpu_cluster_gym.envs.spaces import row
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.simulator.kernel.slots.stepping import BEGIN
 from tests.cases import tiny
@@ -62,7 +62,7 @@ def test_a_batch_is_single_environments(kind: dict[str, Any], physics: str, scen
     seen, info = many.reset(seed=11)
     for i, env in enumerate(singles):
         alone, told = env.reset(seed=11 + i)
-        assert tiny.bits(alone) == tiny.bits(one_of(seen, i))
+        assert tiny.bits(alone) == tiny.bits(row(seen, i))
         assert_alike(at(info, i), told)
     over, episodes = [False] * COUNT, 0
     while episodes < 2 * COUNT:
@@ -75,7 +75,7 @@ def test_a_batch_is_single_environments(kind: dict[str, Any], physics: str, scen
                 wanted: Any = (alone, 0.0, False, False, told)
             else:
                 wanted = env.step(actions[i])
-            found = one_of(seen, i), float(rewards[i]), bool(terminated[i]), bool(truncated[i])
+            found = row(seen, i), float(rewards[i]), bool(terminated[i]), bool(truncated[i])
             assert tiny.bits(found) == tiny.bits(wanted[:4])
             assert_alike(at(info, i), wanted[4])
             assert many.action_masks()[i].tolist() == env.action_masks().tolist()
