@@ -116,7 +116,9 @@ def compare(what: str, ratios: Floats) -> None:
     print(f"{what}: {value.mean:.4f} [{value.low:.4f}, {value.high:.4f}], lower in {wins} of {len(ratios)}")
 
 
-def hold_against_constants(kept: Floats, searching: Searching, found: Found, fresh: list[PreparedWindow]) -> None:
+def hold_against_constants(
+    kept: Floats, searching: Searching, found: Found, fresh: list[PreparedWindow]
+) -> None:
     """Print how a network does against the constants kept, and against the mean of its own answers, held."""
     answers: list[Floats] = []
     network, still, every = constants.acting(found.vector, searching), Searching(), range(len(fresh))

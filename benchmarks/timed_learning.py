@@ -13,7 +13,7 @@ BATCH = 64
 LEARNER: dict[str, Any] = {"n_steps": 64, "batch_size": 1024, "n_epochs": 4, "device": "cpu", "seed": 0}
 MOST_OVER_NULL = 1.25  # .8 of the frames a second
 CHOICES: dict[str, dict[str, Any]] = {
-    "pick": {"observation": "slots", "illegal": "first_legal"},
+    "plain": {"illegal": "first_legal"},
     "moves": {"illegal": "first_legal"},
 }
 

@@ -11,8 +11,8 @@ from benchmarks.timing import Contest, Setting, Work, row
 from benchmarks.yardsticks import Null, NullBatch
 
 ENVIRONMENT = "GPUCluster-v2"
-BARS = {"pick": 60_000.0, "primitive": 200_000.0, "elastic": 1_000.0}  # steps a second
-BATCH_BARS = {"pick": 300_000.0, "primitive": None, "moves": 30_000.0}
+BARS = {"plain": 60_000.0}  # steps a second
+BATCH_BARS = {"plain": 300_000.0, "moves": 30_000.0}
 ON = {"moves": "GPUCluster-mixed-v2"}  # where a batch is not of Philly's windows
 NOTHING = "the same spaces, doing nothing"
 BATCH, STEPS, QUICK_STEPS, LENGTH = 64, 4_000, 100, 512
@@ -63,8 +63,7 @@ def step_row(action: str) -> None:
         env = environment(action)
         null = null_like(env)
         mask = env.unwrapped.action_masks()
-        often = STEPS if action != "elastic" else STEPS // 10
-        count = QUICK_STEPS if setting.quick else often
+        count = QUICK_STEPS if setting.quick else STEPS
         ours = Work(lambda _: steps(env, count, env.unwrapped.action_masks), count)
         theirs = Work(lambda _: steps(null, STEPS, lambda: mask), STEPS)
         return Contest(ours, theirs, NOTHING)
@@ -90,11 +89,11 @@ def batch_row(action: str) -> None:
 
 @row("growth_environments", unit="x")
 def growth_with_environments(setting: Setting) -> Contest:
-    """Cost of a step of one environment, action pick, in a batch of 512, over that in a batch of 64."""
+    """Cost of a step of one environment, action plain, in a batch of 512, over that in a batch of 64."""
     count = QUICK_STEPS if setting.quick else STEPS // 4
 
     def work(environments: int) -> Work:
-        env = batch("pick", environments)
+        env = batch("plain", environments)
         often = count * BATCH // environments
         return Work(lambda _: batch_steps(env, often, None), often * environments)
 

@@ -237,7 +237,8 @@ class PlainBatch(Batch):
         self._observation = plain_observation(observation, actions)
         if actions.places > 1 or actions.pauses:
             self.no_advantage = (
-                "requires placed_by='rule' and victims_by='rule', since it compares starts made by the base policy's rules"
+                "requires placed_by='rule' and victims_by='rule', since it compares starts made by the base policy's "
+                "rules"
             )
         super().__init__(windows, count, reward=reward, **choices)
         if count > 1:

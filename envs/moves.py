@@ -203,8 +203,8 @@ class MovesEnv(UnionEnv):
     """Choose each move from a short list: starts, pauses, migrations and, if asked for, core and throttle changes.
 
     ## Description
-    At each instant the rule `union` (`simulator.rule`) lists the moves that are worth considering, and the agent chooses
-    one after another until it waits. CPU jobs, cores and throttles follow the rule, unless `cores=True`. Instants at
+    At each instant the rule `union` (`simulator.rule`) lists the moves worth considering, and the agent chooses one
+    after another until it waits. CPU jobs, cores and throttles follow the rule, unless `cores=True`. Instants at
     which only waiting is possible are skipped.
 
     ## Action Space
@@ -218,8 +218,8 @@ class MovesEnv(UnionEnv):
     `moves()` returns the list in words. The mask is `info["action_mask"]`, or `action_masks()`.
 
     ## Observation Space
-    Dict of `moves`, float32 (max_moves, features), a row per move, of which the first feature is 1 for the move that the
-    rule would make; `load`, float32 (loads,), as for `SteerEnv`; and `mask`, int8 (max_moves,). `columns` names every
+    Dict of `moves`, float32 (max_moves, features), a row per move, whose first feature is 1 for the move that the rule
+    would make; `load`, float32 (loads,), as for `SteerEnv`; and `mask`, int8 (max_moves,). `columns` names every
     entry. With `mask="observation"`: Dict of `observations` and `action_mask`, int8 (max_moves,).
 
     ## Rewards

@@ -60,7 +60,7 @@ def current(given: Mapping[str, Any]) -> dict[str, Any]:
     if by_name.keys() >= LEARNED_BEFORE:
         by_name.setdefault("search", 0.0)
     if OF_PICK in by_name:
-        by_name.setdefault("action", "pick")  # all that could be learned then
+        by_name.setdefault("action", "plain")  # all that could be learned then
     return {name: word(name, value) if isinstance(value, str) else value for name, value in by_name.items()}
 
 

@@ -14,8 +14,8 @@ from gpu_cluster_gym.agents.learn import learner_of
 from gpu_cluster_gym.agents.learned import policy_of
 from gpu_cluster_gym.agents.steer import SteerLearner
 from gpu_cluster_gym.agents.training import PICK, STEER
-from gpu_cluster_gym.envs.windows import PreparedWindow
 from gpu_cluster_gym.envs.steer import SteerBatch
+from gpu_cluster_gym.envs.windows import PreparedWindow
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
 from gpu_cluster_gym.simulator.rule import RULE_PARAMETERS, Rule
@@ -59,7 +59,8 @@ def test_constants_are_the_rule_with_these_weights() -> None:
 def test_windows_of_several_sizes_are_each_judged_by_themselves() -> None:
     """Records of more than 512 jobs are of another type: they are not put into a batch with others."""
     large = [
-        PreparedWindow(load) for load in windows(replace(named("quick"), jobs=520, all_windows=True), "train", 2)
+        PreparedWindow(load)
+        for load in windows(replace(named("quick"), jobs=520, all_windows=True), "train", 2)
     ]
     searching = Searching(weights=TWO)
     act = acting(np.array([1.0, -1.0]), searching)

@@ -133,5 +133,5 @@ def test_an_agent_is_learned_and_kept(scenario: Scenario, tmp_path: Path) -> Non
 
 
 def test_what_picks_is_learned_by_ppo(scenario: Scenario) -> None:
-    with pytest.raises(ValueError, match="algorithm evolution: pick is learned by ppo"):
+    with pytest.raises(ValueError, match="algorithm evolution: plain is learned by ppo"):
         learner_of(scenario, replace(PICK, algorithm="evolution"))

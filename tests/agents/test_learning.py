@@ -22,8 +22,8 @@ from gpu_cluster_gym.agents.pick import PickLearner
 from gpu_cluster_gym.agents.slot_ppo import TimedBuffer
 from gpu_cluster_gym.agents.training import PICK, Training
 from gpu_cluster_gym.agents.validation import Validation
-from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.envs.render import JOBS
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.workloads import Scenario, named
 from tests.cases.crowd import TINY, crowded
 
@@ -122,9 +122,9 @@ def test_the_same_seed_gives_the_same_weights(scenario: Scenario, tmp_path: Path
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("action", ["pick", "steer"])
+@pytest.mark.parametrize("action", ["plain", "steer"])
 def test_what_is_learned_does_not_depend_on_how_often_it_is_validated(
-    action: Literal["pick", "steer"], scenario: Scenario, tmp_path: Path
+    action: Literal["plain", "steer"], scenario: Scenario, tmp_path: Path
 ) -> None:
     """Nor does the noise of a rollout, which is each environment's own: there are fewer validation windows."""
     few = replace(TINY, action=action, search=0.0, steps=64, environments=4, rollout_steps=4, batch=16)
@@ -190,9 +190,9 @@ def test_the_best_constants_are_a_line_where_some_are_known(workload: str, known
     assert not known or lines["constants"] != 1
 
 
-@pytest.mark.parametrize("action", ["pick", "steer"])
+@pytest.mark.parametrize("action", ["plain", "steer"])
 def test_each_validation_shows_who_is_on_which_gpu(
-    action: Literal["pick", "steer"], scenario: Scenario, tmp_path: Path
+    action: Literal["plain", "steer"], scenario: Scenario, tmp_path: Path
 ) -> None:
     """In both halves of the image, the agent's and that of its start, jobs have their colours."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -50,7 +50,9 @@ def part(scenario: Scenario, count: int, **choices: int) -> ClusterVecEnv:
 
 
 def test_side_by_side_each_plays_as_by_itself() -> None:
-    together = SideBySide([part(BOTH[0], 2, arrivals_per_decision=10), part(BOTH[1], 1, arrivals_per_decision=10)])
+    together = SideBySide(
+        [part(BOTH[0], 2, arrivals_per_decision=10), part(BOTH[1], 1, arrivals_per_decision=10)]
+    )
     alone = part(BOTH[0], 2, arrivals_per_decision=10), part(BOTH[1], 1, arrivals_per_decision=10)
     together.seed(3)
     alone[0].seed(3)
@@ -137,9 +139,9 @@ def test_all_workloads_are_varied(scenario: Scenario) -> None:
 def test_what_cannot_be_is_refused(scenario: Scenario) -> None:
     with pytest.raises(ChoiceError, match=r"did you mean 'xonar_mix'"):
         replace(STEER, also=("xonar_mx",))
-    with pytest.raises(ValueError, match="pick is learned on one workload"):
+    with pytest.raises(ValueError, match="plain is learned on one workload"):
         learner_of(scenario, replace(PICK, also=ALSO))
-    with pytest.raises(ValueError, match="pick is learned on the scenario as it is"):
+    with pytest.raises(ValueError, match="plain is learned on the scenario as it is"):
         learner_of(scenario, replace(PICK, vary=True))
     with pytest.raises(ValueError, match="has a shift already, load=2"):
         learner_of(replace(scenario, shift="load=2"), replace(STEER, vary=True))

@@ -12,6 +12,7 @@ from gpu_cluster_gym.agents.checkpoint import new_network
 from gpu_cluster_gym.agents.slot_network import SlotNetwork
 from gpu_cluster_gym.agents.training import PICK, Training
 from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.envs.registration import make_vec
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.workloads import Scenario
 
@@ -54,15 +55,18 @@ def crowded(folder: Path) -> Scenario:
 def env_of(scenario: Scenario, training: Training = TINY, **choices: Any) -> GPUClusterEnv:
     """Return the environment in which an agent is trained, on as many windows as it validates on."""
     usual = {"split": "validation", "count": training.validation_windows}
-    return GPUClusterEnv(asdict(scenario), **(training.environment() | usual | choices))
+    chosen = training.environment() | usual | choices
+    return GPUClusterEnv(
+        asdict(scenario), **{name: value for name, value in chosen.items() if name != "action"}
+    )
 
 
 def batch_of(
     scenario: Scenario, count: int = 1, training: Training = TINY, **choices: Any
 ) -> GPUClusterVectorEnv:
-    """Return so many of them, which do not begin anew by themselves."""
+    """Return a batch of such environments, without automatic resets."""
     usual = {"split": "validation", "count": training.validation_windows, "autoreset": "Disabled"}
-    return GPUClusterVectorEnv(count, asdict(scenario), **(training.environment() | usual | choices))
+    return make_vec(count, asdict(scenario), **(training.environment() | usual | choices))
 
 
 def opinionated(training: Training = TINY, seed: int = 0, *, sure: float = 30.0) -> SlotNetwork:

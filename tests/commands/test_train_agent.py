@@ -29,7 +29,7 @@ Command = Callable[..., tuple[int, str, str]]
 FEW = (
     *("--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "4", "--validation-windows", "2"),
     *("--test-windows", "3", "--steps", "512", "--validate-every", "256", "--environments", "4"),
-    *("--rollout-steps", "64", "--batch", "128", "--action", "pick", "--processes", "1"),
+    *("--rollout-steps", "64", "--batch", "128", "--action", "plain", "--processes", "1"),
 )
 STEER = (
     "--action",

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from gpu_cluster_gym.envs.moves import MovesBatch, Move, MovesEnv
-from gpu_cluster_gym.envs.windows import PreparedWindow
+from gpu_cluster_gym.envs.moves import Move, MovesBatch, MovesEnv
+from gpu_cluster_gym.envs.windows import PreparedWindow, member_seeds
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.cluster import laws
 from gpu_cluster_gym.simulator.kernel.moves import labels
@@ -258,8 +258,9 @@ def test_make_vec_is_make_one_by_one(action: str) -> None:
     choices: dict[str, Any] = {"workload": "mixed", "scenario": {"jobs": 20}, "count": 3, "action": action}
     many = gymnasium.make_vec("GPUCluster-v2", 3, autoreset="SameStep", **choices)
     singles = [gymnasium.make("GPUCluster-v2", **choices) for _ in range(3)]
+    seeds = member_seeds(5, 3)
     seen, info = many.reset(seed=5)
-    alone = [env.reset(seed=5 + i) for i, env in enumerate(singles)]
+    alone = [env.reset(seed=seeds[i]) for i, env in enumerate(singles)]
     ended = np.zeros(3, int)
     while ended.min() < 2:
         for i, (own_seen, own_info) in enumerate(alone):
@@ -353,5 +354,7 @@ def test_a_step_may_be_paid_what_its_move_is_believed_to_win() -> None:
 
 
 def test_a_reward_that_there_is_not_is_refused() -> None:
-    with pytest.raises(ValueError, match="reward 'jct': expected one of gain, rollout_advantage"):
-        one(reward="jct")
+    with pytest.raises(
+        ValueError, match="there is no reward 'jtc' among gain, jct, rollout_advantage; did you mean"
+    ):
+        one(reward="jtc")

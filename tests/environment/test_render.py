@@ -16,11 +16,11 @@ from gpu_cluster_gym.workloads import Scenario, whole
 from tests.cases import tiny
 
 SHAPE = (render.HEIGHT, render.WIDTH, 3)
-MOST_STEPS = 40  # small steps name GPUs one after another before a job starts
-ACTIONS = ("primitive", "pick", "elastic", "steer", "moves")
+MOST_STEPS = 40
+ACTIONS = ("plain", "steer", "moves")
 
 
-def made(folder: Path, mode: str, action: str = "primitive") -> gymnasium.Env[Any, Any]:
+def made(folder: Path, mode: str, action: str = "plain") -> gymnasium.Env[Any, Any]:
     return gymnasium.make("GPUCluster-v2", scenario=tiny.scenario(folder), action=action, render_mode=mode)
 
 
@@ -70,7 +70,7 @@ def test_a_start_colours_as_many_gpus_as_it_takes(tmp_path: Path) -> None:
 
 
 def test_a_job_keeps_its_colour_until_it_ends(tmp_path: Path) -> None:
-    env = made(tmp_path, "rgb_array", "pick")
+    env = made(tmp_path, "rgb_array", "plain")
     env.reset(seed=0)
     env.action_space.seed(0)
     over = False
@@ -120,7 +120,7 @@ def test_an_unknown_mode_is_answered_with_those_that_exist() -> None:
 
 @pytest.mark.skipif(find_spec("moviepy") is None, reason="RecordVideo writes its films by moviepy")
 def test_a_film_is_recorded(tmp_path: Path) -> None:
-    env: Any = RecordVideo(made(tmp_path, "rgb_array", "pick"), str(tmp_path / "film"), video_length=6)
+    env: Any = RecordVideo(made(tmp_path, "rgb_array", "plain"), str(tmp_path / "film"), video_length=6)
     env.reset(seed=0)
     for _ in range(8):
         env.step(env.action_space.sample())

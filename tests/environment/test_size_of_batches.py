@@ -38,7 +38,7 @@ def allocated(count: int, **choices: Any) -> int:
 @pytest.mark.parametrize(
     "choices",
     [
-        {"action": "pick"},
+        {"action": "plain"},
         {"action": "steer"},
         {"action": "moves"},
         {"action": "moves", "reward": "rollout_advantage"},

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+from gpu_cluster_gym.envs.steer import TRUSTS, WEIGHTS, SteerBatch, SteerEnv
 from gpu_cluster_gym.envs.windows import PreparedWindow
-from gpu_cluster_gym.envs.steer import TRUSTS, WEIGHTS, SteerEnv, SteerBatch
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
 from gpu_cluster_gym.simulator.rule import RULE_PARAMETERS, Rule
@@ -148,7 +148,9 @@ def test_it_is_seen_how_jobs_slow_one_another_in_truth(contention: float, sign: 
     physics = "memory,preemption,estimates,sharing"
     crowded = replace(SCENARIO, physics=physics, contention_form="excess", shift="load=4")
     scenario = replace(crowded, contention=contention, contention_loss=0.04)
-    batch = SteerBatch([PreparedWindow(each) for each in windows(scenario, "train", 1)], 1, arrivals_per_decision=5)
+    batch = SteerBatch(
+        [PreparedWindow(each) for each in windows(scenario, "train", 1)], 1, arrivals_per_decision=5
+    )
     batch.begin(0, 0)
     seen = []
     while batch.more[0]:

@@ -12,7 +12,7 @@ import numpy as np
 import gpu_cluster_gym  # noqa: F401 - registers GPUCluster-v2
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
-CHOICES: dict[str, Any] = {"action": "pick", "observation": "slots"}
+CHOICES: dict[str, Any] = {}
 MODES: dict[str, dict[str, Any]] = {
     "sync": {"vectorization_mode": "sync"},
     "async": {"vectorization_mode": "async", "vector_kwargs": {"context": "spawn"}},
