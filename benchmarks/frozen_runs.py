@@ -66,7 +66,7 @@ def digests() -> Iterator[Row]:
 
 def single(choices: dict[str, Any]) -> str:
     """Return the digest of steps in one environment, on its first windows in turn."""
-    env = gymnasium.make(ID, **choices, disable_env_checker=True).unwrapped
+    env: Any = gymnasium.make(ID, **choices, disable_env_checker=True).unwrapped
     rng, digest, places = np.random.default_rng(0), hashlib.sha256(), iter(env.windows * STEPS)
     seen, _ = env.reset(seed=0, options={"window": next(places)})
     for _ in range(STEPS):
@@ -81,7 +81,7 @@ def single(choices: dict[str, Any]) -> str:
 
 def batch(choices: dict[str, Any]) -> str:
     """Return the digest of steps in a batch, each environment on a window of its own."""
-    env = gymnasium.make_vec(ID, BATCH, **choices, autoreset="Disabled")
+    env: Any = gymnasium.make_vec(ID, BATCH, **choices, autoreset="Disabled")
     rng, digest = np.random.default_rng(0), hashlib.sha256()
     numbers = list(env.env.windows[:BATCH])
     seen, _ = env.reset(seed=0, options={"window": numbers})

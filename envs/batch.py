@@ -19,7 +19,7 @@ from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel.cluster.layout import tier
 from gpu_cluster_gym.simulator.kernel.rule.load import LOAD
 from gpu_cluster_gym.simulator.kernel.rule.steering import CRITIC, DefaultRun, Told
-from gpu_cluster_gym.simulator.rule import memory_of
+from gpu_cluster_gym.simulator.rule import Rule, memory_of
 from gpu_cluster_gym.simulator.steered import HIGHEST, LOWEST
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.traces import find, unknown
@@ -266,6 +266,7 @@ class UnionBatch(Batch):
 
     memory: record of the rule's memory of each environment.
     load: float32 (N, len(LOAD)); critic: float32 (N, len(CRITIC)).
+    reference: the default rule.
     gain: float64 (N,), share of the reference's job-seconds saved in the last step; -1 where jobs never end.
     more: bool (N,), whether jobs are left.
     The kernel writes these arrays in place.
@@ -275,9 +276,10 @@ class UnionBatch(Batch):
         """Allocate the records."""
         super().__init__(windows, count, **choices)
         self.refuse_several_sizes()
-        first = windows[0].episode
+        assert isinstance(windows[0].reference, Rule)
+        self.reference, first = windows[0].reference, windows[0].episode
         self.states = np.zeros(count, first.states.dtype)
-        self.memory = memory_of(windows[0].reference, first.states, first.jobs, first.histories, count)  # type: ignore[arg-type]
+        self.memory = memory_of(self.reference, first.states, first.jobs, first.histories, count)
         self.jobs = np.zeros((count, self.max_jobs), first.jobs.dtype)
         self.load = np.zeros((count, len(LOAD)), np.float32)
         self.critic = np.zeros((count, len(CRITIC)), np.float32)
@@ -332,7 +334,8 @@ class UnionBatch(Batch):
 
 def clipped_load(load: np.ndarray) -> np.ndarray:
     """Return load features within the bounds of their space, as a new array."""
-    return np.clip(load, LOWEST, HIGHEST)
+    clipped: np.ndarray = np.clip(load, LOWEST, HIGHEST)
+    return clipped
 
 
 def privileged_space(privileged: bool) -> Space[Any]:

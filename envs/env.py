@@ -99,7 +99,8 @@ class ClusterEnv(NamedParts, gymnasium.Env[Any, Any]):
 
     def action_masks(self) -> np.ndarray:
         """Return the legal actions: bool (actions,); all True for continuous actions."""
-        return self.batch.masks()[0].astype(bool)
+        mask: np.ndarray = self.batch.masks()[0].astype(bool)
+        return mask
 
     def results(self) -> pd.DataFrame:
         """Return the results table of an episode that has terminated."""
@@ -356,8 +357,10 @@ class PlainBatch(Batch):
 
     def num_unseen(self) -> np.ndarray:
         """Return the number of queued jobs beyond the slots: int64 (N,)."""
-        queued: np.ndarray = self.outcomes[:, QUEUED].astype(np.int64)
-        return np.maximum(queued - self.actions.queue_slots, 0)
+        unseen: np.ndarray = np.maximum(
+            self.outcomes[:, QUEUED].astype(np.int64) - self.actions.queue_slots, 0
+        )
+        return unseen
 
     def _ratio(self, e: int, mean_jct_s: float, count: int) -> float:
         return float(mean_jct_s / self.scale[e])
@@ -444,6 +447,7 @@ class GPUClusterEnv(ClusterEnv):
     - `render_mode`: `ansi`, `rgb_array` (an image of nodes and GPUs by job, 480 x 640) or `human` (a window).
     """
 
+    action_space: MaskedDiscrete
     batch: PlainBatch
     kind = PlainBatch
 

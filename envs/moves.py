@@ -76,7 +76,7 @@ class MovesBatch(UnionBatch):
         """Allocate the records; see `MovesEnv` for the keywords."""
         self.sizes = move_sizes(queued_jobs, running_jobs, max_moves, cores)
         super().__init__(windows, count, reward=reward, illegal=illegal, mask=mask, threads=threads)
-        self._base = Offsets(changed(windows[0].reference, weights("base_weights", base_weights)), ())
+        self._base = Offsets(changed(self.reference, weights("base_weights", base_weights)), ())
         self._ahead = LookAhead(
             draws=whole_number("futures", futures), tau_s=time_constant("tau_s", tau_s)
         ).choices
@@ -128,8 +128,10 @@ class MovesBatch(UnionBatch):
 
     def num_unseen(self) -> np.ndarray:
         """Return the number of queued jobs beyond those whose starts are listed: int64 (N,)."""
-        queued: np.ndarray = self.states["num_queued"].astype(np.int64)
-        return np.maximum(queued - self.sizes.queued_jobs, 0)
+        unseen: np.ndarray = np.maximum(
+            self.states["num_queued"].astype(np.int64) - self.sizes.queued_jobs, 0
+        )
+        return unseen
 
     def _advantage(self, actions: np.ndarray) -> np.ndarray:
         advantages_s = self.rollout_advantages_s(actions)[np.arange(self.count), actions]

@@ -70,7 +70,7 @@ class SteerBatch(UnionBatch):
         super().__init__(windows, count, reward=reward, mask=mask, threads=threads)
         if weights is None:
             weights = usual_weights(windows[0].workload.scenario)
-        rule = changed(windows[0].reference, validation.weights("base_weights", base_weights))
+        rule = changed(self.reference, validation.weights("base_weights", base_weights))
         self.offsets = Offsets(rule, validation.names("weights", weights))
         self.privileged = validation.boolean("privileged", privileged)
         decisions = validation.whole_number("decisions_per_window", decisions_per_window)

@@ -1,4 +1,4 @@
-"""First in, first out; a running job gets a core more a GPU for as long as that makes its GPUs busier."""
+"""FIFO; a running job gets one more core per GPU as long as that increases its GPU utilisation."""
 
 from typing import TYPE_CHECKING
 
@@ -12,15 +12,17 @@ GAIN = 0.06  # what a core must add: two measured windows differ by about .03 by
 
 
 class OneCoreMore:
-    """One episode of the policy; it remembers what it measured of each job, and which jobs are settled."""
+    """One episode of the policy, with measurements of each job and the set of settled jobs."""
 
     def __init__(self) -> None:
-        self._window: dict[int, tuple[float, float]] = {}  # when it began, busy seconds then
-        self._before: dict[int, float] = {}  # utilisation with a core less
+        self._window: dict[
+            int, tuple[float, float]
+        ] = {}  # start of the measurement, s, and busy seconds then
+        self._before: dict[int, float] = {}  # utilisation with one core less
         self._settled: set[int] = set()
 
     def __call__(self, view: "View") -> Action:
-        """Start the first job that fits, or change the cores of one that runs, or wait for a window."""
+        """Start the first job that fits, change the cores of a running job, or wait for a measurement."""
         for job in view.queue.tolist():
             if placement := view.place(job):
                 return Start(job, placement)

@@ -1,4 +1,4 @@
-"""Least remaining time x square root of GPUs first, and pauses where they pay four times over."""
+"""Smallest remaining time x square root of GPUs first; a job is paused where that pays four times its overhead."""
 
 from gpu_cluster_gym.simulator.policy import Ranking
 

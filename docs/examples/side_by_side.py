@@ -1,4 +1,4 @@
-"""First in, first out; a job that finds no free GPU runs beside another job where memory and work allow it."""
+"""FIFO; a job without free GPUs shares GPUs with another job where memory and utilisation allow it."""
 
 from typing import TYPE_CHECKING
 
@@ -11,22 +11,22 @@ if TYPE_CHECKING:
 
 
 def policy(view: "View") -> Action:
-    """Start the first job in the queue that has room, alone or beside others."""
+    """Start the first queued job that fits, on free or shared GPUs."""
     for job in view.queue.tolist():
-        if not view.just_paused(job) and (placement := view.place(job) or beside_others(view, job)):
+        if not view.just_paused(job) and (placement := view.place(job) or on_shared_gpus(view, job)):
             return Start(job, placement)
     return Wait()
 
 
-def beside_others(view: "View", job: int) -> Placement | None:
-    """Return GPUs of one node whose memory and time have room for one job more, or None."""
+def on_shared_gpus(view: "View", job: int) -> Placement | None:
+    """Return GPUs of one node with enough free memory and time for the job, or None."""
     here = view.gpus.jobs  # (GPUs, share slots), -1 where a slot is empty
     busy = np.where(here >= 0, view.jobs.duty[here], 0.0).sum(axis=1)
-    room = (view.gpus.unclaimed_memory_gib >= view.jobs.profiled_memory_gib[job]) & (
+    fits = (view.gpus.unclaimed_memory_gib >= view.jobs.profiled_memory_gib[job]) & (
         busy + view.jobs.duty[job] <= 1.0
     )
     for node in range(len(view.nodes.num_gpus)):
-        gpus = np.flatnonzero(room & (view.gpus.node == node))
+        gpus = np.flatnonzero(fits & (view.gpus.node == node))
         idlest = gpus[np.argsort(busy[gpus], kind="stable")][: view.jobs.num_gpus[job]]
         placement = Placement(tuple(idlest.tolist()))
         if view.why_not(Start(job, placement)) is None:

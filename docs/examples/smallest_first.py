@@ -1,4 +1,4 @@
-"""Start the job with fewest GPUs that fits, and pause no job."""
+"""Start the job with the fewest GPUs that fits; never pause a job."""
 
 from typing import TYPE_CHECKING
 

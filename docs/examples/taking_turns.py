@@ -1,4 +1,4 @@
-"""Waiting jobs get a turn: a job that has run for an hour is paused for one that needs no more GPUs than it has."""
+"""Time sharing: a job that has run for an hour is paused for a waiting job that needs no more GPUs."""
 
 from typing import TYPE_CHECKING
 
@@ -11,13 +11,13 @@ TURN_S = 3600.0
 
 
 class TakingTurns:
-    """One episode of the policy; it remembers when each job's last turn ended."""
+    """One episode of the policy, with the end of each job's last turn."""
 
     def __init__(self) -> None:
         self._ended: dict[int, float] = {}
 
     def __call__(self, view: "View") -> Action:
-        """Start the job that has waited longest for a turn, or pause one that has had its turn, or wait."""
+        """Start the job that has waited longest, pause a job whose turn is over, or wait."""
         waiting = sorted(view.queue.tolist(), key=lambda job: self._ended.get(job, view.jobs.submit_s[job]))
         for job in waiting:
             if not view.just_paused(job) and (placement := view.place(job)):

@@ -57,7 +57,7 @@ def actions() -> str:
     """Return the table of the action spaces, with all other keywords at their defaults."""
     rows = []
     for name, chosen in SPACES.items():
-        space = gymnasium.make("gpu_cluster_gym:GPUCluster-v2", count=1, **chosen).unwrapped.action_space
+        space: Any = gymnasium.make("gpu_cluster_gym:GPUCluster-v2", count=1, **chosen).unwrapped.action_space
         shape = f"Discrete({space.n})" if isinstance(space, Discrete) else in_words(space)
         rows.append((f"`{name}`", f"`{shape}`", CHOICES[name]))
     return table(("`action`", "space", "meaning"), rows)

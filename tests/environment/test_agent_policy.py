@@ -1,4 +1,4 @@
-"""An agent of one's own is a policy: it does what it does in the environment, and what cannot be is said in words."""
+"""A trained agent as a policy acts as in the environment, and invalid answers are refused with a message."""
 
 import sys
 from pathlib import Path
@@ -32,13 +32,13 @@ FEW = 14  # jobs
 
 
 def by_chance(seen: Any, mask: np.ndarray) -> int:
-    """Choose some legal action, always the same for the same observation."""
+    """Choose a legal action that depends only on the observation."""
     legal = np.flatnonzero(mask)
     return int(legal[crc32(tiny.bits(seen)) % len(legal)])
 
 
 def some_offsets(seen: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Choose offsets that differ from state to state."""
+    """Return offsets that depend on the observation."""
     return np.sin(40.0 * seen[: len(mask)]).astype(np.float32)
 
 
@@ -117,7 +117,7 @@ def test_kinds_that_do_not_go_together_are_refused() -> None:
 def test_an_agent_that_never_lets_jobs_end_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two jobs, one GPU, pauses for nothing: whoever runs is paused at once."""
+    """Two jobs, one GPU, free pauses: the running job is paused at once."""
     table = tiny.jobs(2).assign(submit_s=0.0, num_gpus=16, pause_s=0.0, load_s=0.0, duration_s=1e6)
     load = whole(Scenario(**tiny.scenario(tmp_path, table, tick=1.0)))
     waits = 3 * 16 + 16
@@ -150,7 +150,7 @@ def test_the_command_scores_it_beside_heuristics(
 
 @pytest.mark.parametrize("kind", ["plain", "moves", "steer"])
 def test_what_it_does_can_be_recorded(kind: str, tmp_path: Path) -> None:
-    """The times of a job's segments, submission to end, are its JCT; what it held are the GPUs that results count."""
+    """The segments of a job add up to its JCT; the GPUs held in them are those that the results count."""
     load = whole(Scenario(**scenario(tmp_path, "all")))
     policy = AgentPolicy(PREDICT.get(kind, by_chance), **KINDS[kind])
     plain, told = load.results(run(policy, load.episode())), record.one(lambda: policy, load)

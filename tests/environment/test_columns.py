@@ -1,4 +1,4 @@
-"""Every number of an observation has a name, its part a shape, and its window a number by which to play it again."""
+"""Observations have named columns and parts with shapes; infos have the same keys for every action."""
 
 import re
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_parts_are_all_that_is_seen(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_mask_may_be_part_of_the_observation(kind: str, tmp_path: Path) -> None:
-    """Where RLlib and TorchRL look for it; single and in a batch, with the parts as ever."""
+    """In the form that RLlib and TorchRL expect; single and in a batch, with the same parts."""
     keywords = KINDS[kind] | {"mask": "observation"}
     env = made(tmp_path, **keywords)
     plain, _ = made(tmp_path, **KINDS[kind]).reset(seed=0)
@@ -56,7 +56,7 @@ def test_the_mask_may_be_part_of_the_observation(kind: str, tmp_path: Path) -> N
     assert seen["action_mask"].tolist() == info["action_mask"].tolist() == env.action_masks().tolist()
     assert tiny.bits(env.parts(seen)) == tiny.bits(env.parts(plain))
     chosen = tiny.scenario(tmp_path, tiny.mixed(0), physics="all")
-    batch = gymnasium.make_vec("GPUCluster-v2", 2, scenario=chosen, **keywords)
+    batch: Any = gymnasium.make_vec("GPUCluster-v2", 2, scenario=chosen, **keywords)
     many, _ = batch.reset(seed=0)
     assert many in batch.observation_space
     assert many["action_mask"].shape == (2, len(seen["action_mask"]))
@@ -209,7 +209,7 @@ def test_a_batch_takes_an_action_for_each_environment() -> None:
 
 
 def documented() -> dict[str, list[str]]:
-    """Return the names in the first column of each table of the page, by the heading that the table stands under."""
+    """Return the names in the first column of each table of the page, by heading."""
     found: dict[str, list[str]] = {}
     for part in re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
         names = re.findall(r"^\| `([\w`, ]+)` \|", part, re.MULTILINE)

@@ -14,7 +14,7 @@ from gpu_cluster_gym.workloads import named, windows
 
 @pytest.mark.parametrize("kind", [MovesBatch, SteerBatch])
 def test_jobs_that_fail_for_ever_cost_as_much_as_all_jobs_of_the_default_run(kind: type[UnionBatch]) -> None:
-    """The rest of the default run would else count as won, though nothing of it was done."""
+    """Otherwise the rest of the default run would count as saved."""
     load = windows(replace(named("mixed"), jobs=60, all_windows=True), "train", 1)[0]
     batch = kind([PreparedWindow(load)], 1)
     batch.begin(0, 0)

@@ -1,4 +1,4 @@
-"""The environment keeps Gymnasium's contract, and what its checkers do not look at."""
+"""The environment keeps Gymnasium's contract, also where its checkers do not look."""
 
 import itertools
 import json
@@ -60,7 +60,7 @@ def named(kinds: dict[str, str]) -> str:
 
 @pytest.fixture(scope="module")
 def windows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return a scenario of several windows; the first jobs of some are submitted together."""
+    """Return a scenario of several windows; in some, the first jobs are submitted together."""
     folder, table = tmp_path_factory.mktemp("windows"), tiny.jobs(8 * tiny.COUNT)
     return tiny.scenario(folder, table, whole=False, all_windows=True, jobs=tiny.COUNT)
 
@@ -106,8 +106,9 @@ def test_kinds_that_do_not_go_together_are_refused(kinds: dict[str, str], tmp_pa
 def test_an_unknown_kind_is_answered_with_the_nearest(
     kind: str, wrong: str, nearest: str, tmp_path: Path
 ) -> None:
+    fields: dict[str, Any] = {kind: wrong}
     with pytest.raises(ValueError, match=rf"no {kind} '{wrong}' among .*; did you mean '{nearest}'\?"):
-        gymnasium.make("GPUCluster-v2", scenario=tiny.scenario(tmp_path), **{kind: wrong})
+        gymnasium.make("GPUCluster-v2", scenario=tiny.scenario(tmp_path), **fields)
 
 
 def test_an_unknown_field_of_the_scenario_is_answered_with_the_nearest() -> None:
@@ -250,7 +251,7 @@ def test_the_mask_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kinds", [{}, BY_AGENT], ids=["by rule", "by agent"])
 def test_an_illegal_action_may_be_forgiven(kinds: dict[str, str], tmp_path: Path) -> None:
-    """The first legal one is taken instead, and that is counted from the start of the episode."""
+    """The first legal action is taken instead, and counted from the start of the episode."""
     chosen = tiny.scenario(tmp_path)
     forgiving, plain = (tiny.make(chosen, illegal=how, **kinds) for how in ("first_legal", "raise"))
     for _ in range(2):
@@ -283,7 +284,7 @@ def test_an_id_of_a_workload_stands_for_its_scenario() -> None:
 
 
 def test_a_window_keeps_its_number_where_others_are_refused() -> None:
-    """So `reset`, `info` and results tables speak of the same one."""
+    """So `reset`, `info` and results tables name the same window."""
     env = tiny.make({"trace": "philly", "cluster": "4x8", "jobs": 256}, count=8, split="validation")
     refused = set(range(env.windows[-1] + 1)) - set(env.windows)
     assert refused
@@ -312,7 +313,7 @@ def test_types_are_as_documented(kinds: dict[str, str], tmp_path: Path) -> None:
 
 
 def test_endless_pausing_is_cut(tmp_path: Path) -> None:
-    """Two jobs for one GPU: whichever runs is paused for the other as soon as that is legal."""
+    """Two jobs for one GPU: the running job is paused for the other as soon as that is legal."""
     table = tiny.jobs(2).assign(submit_s=0.0, num_gpus=1, duration_s=1e9, pause_s=0.0, load_s=70.0)
     chosen = tiny.scenario(tmp_path, table.assign(profiled_duration_s=1e9), cluster="1x1")
     env = tiny.make(chosen, queue_slots=2, running_slots=1, **BY_AGENT)
@@ -335,7 +336,7 @@ def test_an_episode_in_which_a_job_fails_for_ever_is_cut(tmp_path: Path) -> None
 
 
 def test_the_cluster_is_shown_as_text(tmp_path: Path) -> None:
-    """A takes a GPU of the first node, B all of the second, and C could start."""
+    """A takes one GPU of the first node, B all of the second, and C could start."""
     table = tiny.jobs(3).assign(submit_s=0.0, num_gpus=[1, 8, 1], cpu_cores=[2, 8, 1])
     chosen = tiny.scenario(tmp_path, table)
     env = tiny.make(chosen, render_mode="ansi")

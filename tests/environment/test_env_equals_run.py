@@ -1,4 +1,4 @@
-"""An agent that does what a policy does gets the policy's results table, where the slots hold all jobs."""
+"""An agent that acts like a policy gets that policy's results table, if the slots hold all jobs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -114,7 +114,7 @@ def test_primitive_moves_make_a_ranking(
 @pytest.mark.parametrize("slots", [1, 2, 5])
 @pytest.mark.parametrize("physics", PHYSICS)
 def test_the_base_policy_needs_no_more_than_a_slot(physics: str, slots: int, tmp_path: Path) -> None:
-    """Its own choice is always seen, whatever else is cut off."""
+    """Its own choice is always shown, even if other jobs are not."""
     chosen = tiny.scenario(tmp_path, physics=physics)
     env = tiny.make(chosen, queue_slots=slots, margin=1.0)
     assert_frame_equal(driven(env, by_the_base_policy), direct(env, env.base_policy), check_exact=True)

@@ -1,4 +1,4 @@
-"""What an agent sees is what its name says, within its range."""
+"""Each feature has the value that its name states, within its range."""
 
 from math import log, log1p, log2
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_each_feature_of_the_queue_has_its_number() -> None:
 
 
 def table(observation: dict[str, np.ndarray], name: str, columns: tuple[str, ...]) -> list[dict[str, float]]:
-    """Return a part of the observation as a row a slot."""
+    """Return a part of the observation as a dict per row."""
     rows = observation[name].reshape(-1, len(columns)).tolist()
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
@@ -83,7 +83,7 @@ def test_every_feature_is_in_its_range(physics: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def two_jobs(tmp_path: Path) -> GPUClusterEnv:
-    """Let A have run for 100 s of the 900 it is thought to take, on 4 of 8 GPUs; B has just come for all."""
+    """A has run for 100 s of its estimated 900 s, on 4 of 8 GPUs; B has just arrived and needs all."""
     jobs = tiny.jobs(2).assign(
         submit_s=[0.0, 100.0],
         num_gpus=[4, 8],

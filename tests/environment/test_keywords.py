@@ -1,4 +1,4 @@
-"""Keywords of environments that cannot be are refused in a sentence; a batch begins anew as Gymnasium's do."""
+"""Invalid keywords are refused with a message; a batch resets like Gymnasium's vector environments."""
 
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ def test_nor_do_they_make_a_policy_of_an_agent(action: str, wrong: dict[str, Any
 
 
 def batch(action: str, num_envs: int = 3) -> GPUClusterVectorEnv:
-    """Return a batch that begins nothing anew by itself."""
+    """Return a batch without automatic resets."""
     made = gymnasium.make_vec("GPUCluster-v2", num_envs=num_envs, action=action, autoreset="Disabled", **FEW)
     assert isinstance(made.unwrapped, GPUClusterVectorEnv)
     return made.unwrapped
@@ -73,7 +73,7 @@ def batch(action: str, num_envs: int = 3) -> GPUClusterVectorEnv:
 
 @pytest.mark.parametrize("action", ["plain", "steer"])
 def test_a_mask_says_which_environments_begin_anew(action: str) -> None:
-    """The others go on where they were."""
+    """The other environments continue."""
     one = batch(action)
     first, second = one.env.windows
     one.reset(seed=0, options={"window": first})

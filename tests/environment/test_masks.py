@@ -1,4 +1,4 @@
-"""The mask allows exactly what does not raise, and one thing always."""
+"""The mask allows exactly the actions that do not raise, and always at least one."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ FEWER = 20  # jobs, where every action of every choice is tried
 
 
 def may_start(env: GPUClusterEnv, job: int, rule: int) -> bool:
-    """Ask the episode whether a queued job may start now where a placement rule puts it."""
+    """Return whether the episode allows a queued job to start under a placement rule."""
     usual, env.episode.state.placement = env.episode.state.placement, rule
     placement = env.episode.view.place(job)
     env.episode.state.placement = usual
@@ -32,14 +32,14 @@ def may_start(env: GPUClusterEnv, job: int, rule: int) -> bool:
 
 
 def may_pause(env: GPUClusterEnv, job: int) -> bool:
-    """Ask the episode whether a job may be paused, which an agent may do after a minute and if somebody waits."""
+    """Return whether the episode allows a pause, which an agent may make after a minute and if jobs are queued."""
     view = env.episode.view
     lately = view.now - view.jobs.phase_began_s[job] < LEAST_RUN
     return bool(len(view.queue)) and not lately and env.episode.why_not(Preempt(job)) is None
 
 
 def may_pick(env: GPUClusterEnv, job: int) -> bool:
-    """Try to pick a job on a copy of the episode."""
+    """Return whether a job can be picked, by trying it on a copy of the episode."""
     states = env.episode.states
     states[SCRATCH] = states[0]
     picked = bool(calls.pick(states, SCRATCH, env.episode.jobs, job))
@@ -50,7 +50,7 @@ def may_pick(env: GPUClusterEnv, job: int) -> bool:
 
 
 def legal(env: GPUClusterEnv, kind: dict[str, str]) -> list[bool]:
-    """Return what is legal now, found without the mask; slots hold all jobs."""
+    """Return the legal actions, found without the mask; slots hold all jobs."""
     queue, running = env.queue.tolist(), env.running.tolist()
     assert sorted(queue)[queue.count(-1) :] == env.episode.view.queue.tolist()
     assert sorted(running)[running.count(-1) :] == env.episode.view.running.tolist()
@@ -122,7 +122,7 @@ def test_one_action_is_always_legal(kind: dict[str, str], physics: str, slots: i
 
 
 def test_time_goes_on_where_only_unseen_jobs_could_start(tmp_path: Path) -> None:
-    """A 0-100 on the only GPU, paused for nothing; it alone is seen, and cannot start again at this instant."""
+    """A runs 0-100 on the only GPU and is paused for free; only A is shown, and it cannot restart at this instant."""
     table = tiny.jobs(3).assign(submit_s=[0.0, 0.0, 100.0], num_gpus=1, duration_s=[1000.0, 2000.0, 3000.0])
     chosen = tiny.scenario(tmp_path, table, physics="none", cluster="1x1")
     env = tiny.make(chosen, queue_slots=1, running_slots=1, placed_by="agent", victims_by="agent")
@@ -145,7 +145,7 @@ def test_what_is_sampled_is_legal(tmp_path: Path) -> None:
 
 
 def test_what_is_sampled_after_seeding_is_legal_at_a_start_too(tmp_path: Path) -> None:
-    """The checkers of Gymnasium seed, sample, and only then reset."""
+    """Gymnasium's checkers seed, sample, and only then reset."""
     table = tiny.jobs(8 * tiny.COUNT)
     env = tiny.make(tiny.scenario(tmp_path, table, whole=False, all_windows=True, jobs=tiny.COUNT), count=4)
     for window in range(4):

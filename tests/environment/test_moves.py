@@ -1,4 +1,4 @@
-"""MovesBatch among moves: what is listed can be done, does what it says, and the rule's own choices are the rule."""
+"""Action `moves`: listed moves can be made and have their stated effect, and the rule's own choices reproduce the rule."""
 
 from collections import Counter
 from dataclasses import asdict, replace
@@ -42,13 +42,13 @@ WORKLOADS = {
 
 @cache
 def opening(workload: str, number: int = 0) -> PreparedWindow:
-    """Return a training window of a few jobs, ready to begin."""
+    """Return a prepared training window of a few jobs."""
     fields = WORKLOADS[workload] | {"jobs": FEW, "all_windows": True}
     return PreparedWindow(windows(replace(named(workload), **fields), "train", number + 1)[number])  # type: ignore[arg-type]
 
 
 def one(workload: str = "mixed", number: int = 0, **sizes: Any) -> MovesBatch:
-    """Return an environment on a window, begun."""
+    """Return a batch of one environment after its reset."""
     batch = MovesBatch([opening(workload, number)], 1, **sizes)
     batch.begin(0, 0)
     return batch
@@ -59,7 +59,7 @@ def choose(batch: MovesBatch, place: int) -> None:
 
 
 def is_done(batch: MovesBatch, move: Move, before: np.ndarray) -> bool:
-    """Tell whether a move did what it says, at once or as far as a pause allows; a start may run out of memory."""
+    """Return whether a move had its stated effect, at once or as far as a pause allows; a start may run out of memory."""
     s = batch.states[0]
     phase = s.phase
     if move.kind.startswith("wait"):
@@ -87,13 +87,13 @@ def test_the_own_choices_are_the_rule(workload: str, cores: bool) -> None:
 
 
 def test_own_choices_may_pause_jobs_for_more_gpus_than_a_list_names() -> None:
-    """The window has a gang of 32 for which others give way."""
+    """The window has a gang of 32 GPUs for which other jobs are paused."""
     load = windows(replace(named("philly_exclusive"), jobs=200, all_windows=True), "train", 7)[6]
     assert own_choices_like_the_rules(load)[DISPLACE, PLACED] > 0
 
 
 def test_own_choices_may_run_on_fewer_gpus_than_they_ask_for() -> None:
-    """A job asks for more GPUs than a list names, and runs on those of one node."""
+    """A job requests more GPUs than a list names, and runs on those of one node."""
     load = windows(replace(named("philly"), jobs=60, all_windows=True), "train", 18)[17]
     assert load.jobs["num_gpus"].max() == 24
     assert {seating for _, seating in own_choices_like_the_rules(load)} == {NAMED}
@@ -105,7 +105,7 @@ def test_own_choices_may_be_placed_by_the_scenarios_rule() -> None:
 
 
 def test_own_choices_count_the_cores_that_a_start_lacks_once() -> None:
-    """A job starts beside others whose cores are then divided anew."""
+    """A job starts on shared GPUs, where cores are then divided again."""
     load = windows(replace(named("philly"), jobs=120, all_windows=True), "train", 29)[28]
     own_choices_like_the_rules(load)
 
@@ -114,14 +114,14 @@ def test_own_choices_count_the_cores_that_a_start_lacks_once() -> None:
 def test_own_choices_may_be_seated_on_more_gpus_than_a_list_names(
     cluster: str, number: int, kind: int
 ) -> None:
-    """Nodes have so many GPUs, and a job asks for 24 or 32."""
+    """Nodes have 32 or 64 GPUs, and a job requests 24 or 32."""
     scenario = replace(named("philly"), cluster=cluster, jobs=60, all_windows=True)
     load = windows(scenario, "train", number + 1)[number]
     assert own_choices_like_the_rules(load)[kind, SEATED] > 0
 
 
 def own_choices_like_the_rules(load: Workload) -> Counter[tuple[int, int]]:
-    """Make the own choices, hold them against the rule, and count them by kind and seating."""
+    """Make the own choices, compare the result with the rule, and count them by kind and seating."""
     batch, made = MovesBatch([PreparedWindow(load)], 1), Counter[tuple[int, int]]()
     batch.begin(0, 0)
     while batch.more[0]:
@@ -137,7 +137,7 @@ def own_choices_like_the_rules(load: Workload) -> Counter[tuple[int, int]]:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_every_listed_move_can_be_made_and_the_laws_hold(workload: str, seed: int) -> None:
-    """Random moves, none twice on a list; what a listed move promises has become of its job."""
+    """Random moves; no list has duplicates, and every move has its stated effect."""
     batch, rng = one(workload), np.random.default_rng(seed)
     seen, won = set(), 0.0
     for _ in range(400):
@@ -187,7 +187,7 @@ def test_what_is_not_listed_is_refused() -> None:
 
 
 def test_a_displacement_gives_the_job_the_gpus_it_names() -> None:
-    """Once its victims have paused, the job runs on what was kept for it."""
+    """After its victims have paused, the job runs on the GPUs reserved for it."""
     batch, rng, checked = one("mixed", 1), np.random.default_rng(0), 0
     while batch.more[0] and checked < 3:
         moves = batch.moves(0)
@@ -281,7 +281,7 @@ def test_make_vec_is_make_one_by_one(action: str) -> None:
 
 
 def assert_same(seen: Any, i: int, alone: Any) -> None:
-    """Assert that an environment of a batch sees what it sees alone."""
+    """Assert that an environment of a batch observes what it would observe alone."""
     if isinstance(alone, dict):
         assert all((seen[name][i] == part).all() for name, part in alone.items())
     else:
@@ -298,7 +298,7 @@ def test_an_illegal_action_may_be_forgiven() -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_what_moves_win_is_what_look_ahead_says_of_them(workload: str) -> None:
-    """The first choice of a window, and one further on: the same futures, the same sums."""
+    """At the first choice of a window and at a later one: the same futures, the same sums."""
     batch, ahead = one(workload, futures=3), LookAhead(draws=3, tau_s=3600.0)
     for _ in range(2):
         while batch.more[0] and batch.lists["num"][0] < 4:
@@ -315,7 +315,7 @@ def test_what_moves_win_is_what_look_ahead_says_of_them(workload: str) -> None:
 
 
 def test_moves_of_some_kinds_may_be_imagined_alone() -> None:
-    """They win what they win beside the others, which are not tried."""
+    """Their advantages are the same as with all kinds; other kinds are not simulated."""
     batch, told_apart = one(futures=2), 0
     for _ in range(40):
         won, some = batch.advantages_s()[0], batch.advantages_s(("start", "displace"))[0]

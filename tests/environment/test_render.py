@@ -1,4 +1,4 @@
-"""What an environment shows is the cluster as it is: an image of one size, in which jobs appear as they start."""
+"""Rendering shows the current cluster: an image of constant size, in which jobs appear as they start."""
 
 from copy import deepcopy
 from importlib.util import find_spec
@@ -47,7 +47,7 @@ def test_an_image_has_one_shape_and_changes_as_jobs_start(action: str, tmp_path:
 
 
 def test_a_start_colours_as_many_gpus_as_it_takes(tmp_path: Path) -> None:
-    """Two nodes of eight: a job takes four GPUs, then another comes beside it on one of them."""
+    """Two nodes of eight GPUs: a job takes four GPUs, then another job shares one of these."""
     table = tiny.jobs(2).assign(submit_s=0.0, num_gpus=[4, 1], gpu_memory_gib=4.0, duration_s=500.0)
     table = table.assign(startup_s=0.0)
     chosen = tiny.scenario(tmp_path, table, physics="memory,sharing", max_share=2)

@@ -1,4 +1,4 @@
-"""Rewards add up to what they claim."""
+"""Rewards add up to their documented sums."""
 
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,7 @@ def test_rewards_of_the_other_actions_are_in_percent_of_the_default_rules_total_
         ({"action": "steer"}, "does not apply to action 'steer'"),
     ],
 )
-def test_an_advantage_that_cannot_be_measured_is_refused(choices: dict[str, str], reason: str) -> None:
+def test_an_advantage_that_cannot_be_measured_is_refused(choices: dict[str, Any], reason: str) -> None:
     with pytest.raises(
         ValueError, match=f"reward 'rollout_advantage' {reason}.*use reward='jct' or reward='gain'"
     ):
@@ -145,7 +145,7 @@ def test_simulating_the_own_choice_finds_that_too(tau_s: float, tmp_path: Path) 
 
 
 def cost(env: GPUClusterEnv, tau_s: float, action: int | None) -> float:
-    """Sum over jobs the discounted seconds each is present within four time constants.
+    """Return the sum over jobs of the discounted seconds of their presence within four time constants.
 
     From now on, after an action, or that of the base policy, the base policy decides to the end.
     """

@@ -1,4 +1,4 @@
-"""SteerBatch the rule over moves: no offset is the default run, and what is paid is what was won against it."""
+"""Action `steer`: zero offsets reproduce the default run, and rewards are the job-seconds saved against it."""
 
 from dataclasses import asdict, replace
 from functools import cache
@@ -22,17 +22,17 @@ from tests.cases import tiny
 FEW = 60  # jobs
 SCENARIO = replace(named("mixed"), jobs=FEW)
 MANY_CORES = "4x8-1200c"
-"""More cores for each GPU than an observation can tell."""
+"""Cluster with more cores per GPU than the bounds of an observation."""
 
 
 @cache
 def found() -> list[PreparedWindow]:
-    """Return two training windows of a few jobs, ready to begin."""
+    """Return two prepared training windows of a few jobs."""
     return [PreparedWindow(load) for load in windows(SCENARIO, "train", 2)]
 
 
 def played(batch: SteerBatch, *actions: float) -> float:
-    """Play a window with actions that are the same for every weight, the last to the end; return the sum of gains."""
+    """Play a window with actions that are equal for all weights, the last one repeated; return the sum of gains."""
     batch.begin(0, 0)
     won, step = 0.0, 0
     while batch.more[0]:
@@ -59,7 +59,7 @@ def test_an_offset_held_is_the_rule_with_that_weight() -> None:
 
 
 def test_from_another_base_no_offset_is_that_rule_and_won_is_told_over_the_default_one() -> None:
-    """Weights that are not steered are the base's too, in each window anew."""
+    """Weights that are not steered are also the base's, in each window again."""
     base = {"most_slow": 1.5, "price": 4.0}
     batch = SteerBatch(found(), 1, weights=("price",), base_weights=base)
     alone = run(Rule(**base), found()[0].workload.episode()).state.finish_s[:FEW]
@@ -72,7 +72,7 @@ def test_from_another_base_no_offset_is_that_rule_and_won_is_told_over_the_defau
 
 
 def alone_over_default(finish_s: np.ndarray) -> float:
-    """Return mean JCT in the first window, whose jobs end then, over the default rule's."""
+    """Return the mean JCT in the first window over the default rule's, given the end of each job."""
     opening = found()[0]
     submit_s = opening.workload.jobs["submit_s"]
     return float((finish_s - submit_s).sum() / opening.reference_job_seconds)
@@ -129,7 +129,7 @@ def test_gymnasium_finds_no_fault() -> None:
 
 
 def test_what_is_seen_knows_no_truth_and_no_length() -> None:
-    """Other run times of jobs to come, and fewer of them, change nothing at the first decision."""
+    """Different run times of future jobs, or fewer of them, change nothing at the first decision."""
     load = found()[0].workload
     later = load.jobs.copy()
     later["duration_s"][5:] *= 3
@@ -144,7 +144,7 @@ def test_what_is_seen_knows_no_truth_and_no_length() -> None:
 
 @pytest.mark.parametrize(("contention", "sign"), [(0.48, 0), (1.5, 1), (0.1, -1)])
 def test_it_is_seen_how_jobs_slow_one_another_in_truth(contention: float, sign: int) -> None:
-    """By what is believed of shared GPUs (0.48 for each GPU's worth of demand beyond one, 0.04 for each other job)."""
+    """Relative to the believed slowdown (0.48 per GPU of excess demand, 0.04 per other job)."""
     physics = "memory,preemption,estimates,sharing"
     crowded = replace(SCENARIO, physics=physics, contention_form="excess", shift="load=4")
     scenario = replace(crowded, contention=contention, contention_loss=0.04)
@@ -174,7 +174,7 @@ def test_it_is_seen_how_jobs_slow_one_another_in_truth(contention: float, sign: 
 def test_a_steered_policy_is_the_environment_played(
     cluster: str | None, history: str | None, weights: tuple[str, ...]
 ) -> None:
-    """Whole inside the kernel, step by step, and in the environment: to the digit, also beyond the bounds of it."""
+    """Inside the kernel, step by step, and in the environment: equal to the digit, also beyond the space's bounds."""
     load = windows(replace(SCENARIO, cluster=cluster, history=history), "train", 1)[0]
     begun = [PreparedWindow(load)]
     batch = SteerBatch(begun, 1, weights=weights)
@@ -215,7 +215,7 @@ def test_what_is_no_weight_is_refused(weights: tuple[str, ...]) -> None:
 
 
 def test_a_policy_is_not_cut_however_many_instants_it_takes() -> None:
-    """An environment is, after as many as only endless pausing takes: here so many are taken to be behind it."""
+    """An environment is truncated after as many instants as only endless pausing reaches; a policy is not."""
     load, many = found()[0].workload, 1_000_000
     batch = SteerBatch(found(), 1)
     batch.begin(0, 0)
@@ -229,7 +229,7 @@ def test_a_policy_is_not_cut_however_many_instants_it_takes() -> None:
 
 
 def test_long_jobs_that_queue_are_not_cut_for_the_ticks_that_pass(tmp_path: Path) -> None:
-    """Three jobs of four days on one GPU, and a tick every five minutes while one of them waits."""
+    """Three jobs of four days on one GPU, with a tick every five minutes while a job waits."""
     table = pd.DataFrame({"job_id": list("abc"), "submit_s": 0.0, "num_gpus": 1, "duration_s": 320_000.0})
     env = gymnasium.make(
         "GPUCluster-v2", action="steer", scenario=tiny.scenario(tmp_path, table, cluster="1x1")

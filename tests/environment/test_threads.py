@@ -1,4 +1,4 @@
-"""Threads that share the work of a batch change nothing but how long it takes."""
+"""Threads change the speed of a batch, not its results."""
 
 import multiprocessing
 from pathlib import Path
@@ -20,7 +20,7 @@ def batch(scenario: dict[str, Any], by: str, threads: int) -> Any:
 
 
 def played(env: Any, steps: int) -> list[bytes]:
-    """Return what random steps give."""
+    """Return the results of random steps."""
     rng = np.random.default_rng(0)
     seen, info = env.reset(seed=0)
     found = [tiny.bits(seen)]
@@ -47,7 +47,7 @@ def test_a_batch_has_a_thread_at_least(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_fork_has_threads_of_its_own(tmp_path: Path) -> None:
-    """Threads are not there in the child of a process that has some: it would wait for them without end."""
+    """A forked child has no threads of its parent's pool and would wait for them forever."""
     env = batch(tiny.scenario(tmp_path), "rule", 2)
     played(env, 2)
     child = multiprocessing.get_context("fork").Process(target=played, args=(env, 2), daemon=True)

@@ -1,4 +1,4 @@
-"""MaskablePPO of sb3-contrib chooses among moves with every lever; the policy is what it has learned.
+"""Train MaskablePPO of sb3-contrib on the action `moves`; `policy` is the trained agent.
 
 pip install sb3-contrib
 python -m docs.examples.train.maskable_ppo 100000
@@ -26,7 +26,7 @@ ENVIRONMENTS = 16
 
 
 def train(steps: int) -> None:
-    """Learn on training windows, many at once, and save; the masks are found by themselves."""
+    """Train on a batch of training windows and save; MaskablePPO gets the masks from the environment."""
     batch: Any = gymnasium.make_vec(
         "gpu_cluster_gym:GPUCluster-v2", ENVIRONMENTS, autoreset="Disabled", **WINDOWS, **CHOICES
     )
@@ -38,7 +38,7 @@ def train(steps: int) -> None:
 
 @cache
 def model() -> MaskablePPO:
-    """Load what was learned, once."""
+    """Load the trained model, once."""
     return MaskablePPO.load(FILE, device="cpu")
 
 

@@ -1,4 +1,4 @@
-"""Masked PPO in one file, as CleanRL writes it: a network, a batch of environments, rollouts, updates.
+"""Masked PPO in one file, in the style of CleanRL: network, batch of environments, rollouts, updates.
 
 python -m docs.examples.train.one_file 100000
 python evaluate.py --workload quick --policy docs.examples.train.one_file:policy
@@ -18,14 +18,14 @@ from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
 CHOICES: dict[str, Any] = {}
-torch.set_num_threads(1)  # the network is small: more threads only wait for one another
+torch.set_num_threads(1)  # the network is too small for several threads
 FILE = "runs/one_file.pt"
 ENVIRONMENTS, ROLLOUT, EPOCHS, MINIBATCHES = 16, 128, 4, 4
 GAMMA, LAMBDA, CLIP, RATE, ENTROPY = 0.999, 0.95, 0.2, 1e-3, 0.01
 
 
 class Network(nn.Module):
-    """An actor and a critic side by side."""
+    """Actor and critic without shared layers."""
 
     def __init__(self, seen: int, actions: int) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Network(nn.Module):
 
 
 def train(steps: int) -> None:
-    """Learn on training windows, and save."""
+    """Train on training windows and save."""
     torch.manual_seed(0)
     batch: Any = gymnasium.make_vec(
         "gpu_cluster_gym:GPUCluster-v2", ENVIRONMENTS, autoreset="SameStep", **WINDOWS, **CHOICES
@@ -55,7 +55,7 @@ def train(steps: int) -> None:
 
 @torch.no_grad()
 def rollout(batch: Any, network: Network, seen: np.ndarray) -> tuple[list[Tensor], np.ndarray]:
-    """Take ROLLOUT steps; return what is seen, masks, actions, their log-probabilities, returns, advantages."""
+    """Take ROLLOUT steps; return observations, masks, actions, log-probabilities, returns and advantages."""
     steps: list[tuple[Tensor, ...]] = []
     for _ in range(ROLLOUT):
         now, mask = torch.from_numpy(seen), torch.from_numpy(batch.action_masks())
@@ -94,7 +94,7 @@ def update(network: Network, optimiser: torch.optim.Optimizer, memory: list[Tens
 
 @cache
 def trained() -> Network:
-    """Load what was learned, once; `weights_only` runs no code of the file."""
+    """Load the network, once; `weights_only` executes no code from the file."""
     kept = torch.load(FILE, weights_only=True)
     network = Network(*kept["sizes"])
     network.load_state_dict(kept["weights"])

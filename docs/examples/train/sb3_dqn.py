@@ -1,4 +1,4 @@
-"""DQN of Stable-Baselines3 starts and pauses jobs one by one; the policy is what it has learned.
+"""Train DQN of Stable-Baselines3 to place, start and pause jobs; `policy` is the trained agent.
 
 python -m docs.examples.train.sb3_dqn 100000
 python evaluate.py --workload quick --policy docs.examples.train.sb3_dqn:policy
@@ -23,7 +23,7 @@ FILE = "runs/sb3_dqn.zip"
 
 
 def train(steps: int) -> None:
-    """Learn on training windows, and save; `tables` is a dictionary, which the policy must be made for."""
+    """Train on training windows and save; the observation `tables` is a Dict, hence MultiInputPolicy."""
     env = gymnasium.make("GPUCluster-v2", **WINDOWS, **CHOICES)
     model = DQN(
         "MultiInputPolicy", env, learning_starts=min(1000, steps // 2), buffer_size=20_000, device="cpu"
@@ -34,7 +34,7 @@ def train(steps: int) -> None:
 
 @cache
 def model() -> DQN:
-    """Load what was learned, once."""
+    """Load the trained model, once."""
     return DQN.load(FILE, device="cpu")
 
 

@@ -1,4 +1,4 @@
-"""PPO of Stable-Baselines3 learns which job to start; the policy is what it has learned.
+"""Train PPO of Stable-Baselines3 to choose the next job to start; `policy` is the trained agent.
 
 python -m docs.examples.train.sb3_ppo 100000
 python evaluate.py --workload quick --policy docs.examples.train.sb3_ppo:policy
@@ -18,13 +18,13 @@ from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
 CHOICES: dict[str, Any] = {"illegal": "first_legal"}
-"""What is seen and done; PPO knows no mask, so the first legal action takes the place of an illegal one."""
-torch.set_num_threads(1)  # the network is small: more threads only wait for one another
+"""Keywords of the environment; PPO ignores masks, so the first legal action replaces an illegal one."""
+torch.set_num_threads(1)  # the network is too small for several threads
 FILE = "runs/sb3_ppo.zip"
 
 
 def train(steps: int) -> None:
-    """Learn on training windows, and save."""
+    """Train on training windows and save."""
     env = gymnasium.make("GPUCluster-v2", **WINDOWS, **CHOICES)
     model = PPO("MlpPolicy", env, n_steps=min(2048, steps), batch_size=min(256, steps), device="cpu")
     model.learn(steps)
@@ -33,7 +33,7 @@ def train(steps: int) -> None:
 
 @cache
 def model() -> PPO:
-    """Load what was learned, once."""
+    """Load the trained model, once."""
     return PPO.load(FILE, device="cpu")
 
 

@@ -1,11 +1,11 @@
-"""Stock PPO of Stable-Baselines3 steers the rule `union`, with every lever, and wins; several seeds, and the control.
+"""Train PPO of Stable-Baselines3 to steer the rule `union`, with three seeds and a constant-action control.
 
 python -m docs.examples.train.sb3_steer 18432
 python evaluate.py --workload busy --policy union docs.examples.train.sb3_steer:policy
 
-What matters here: noise that is held for a window (gSDE), so that its effect can be told from chance; an actor that
-begins at zero, which is the rule as it is; and `held`, which always does what the agent does on average. Where the
-agent is not better than that, what it does by the state is worth nothing.
+Three things matter: exploration noise that is constant within a window (gSDE), so that its effect exceeds chance; an
+actor initialised at zero, which is the rule itself; and the control `mean_action_policy`, fixed at the agent's mean
+action. Where the agent is no better than this control, its dependence on the state has no value.
 """
 
 import sys
@@ -25,16 +25,16 @@ from gpu_cluster_gym.simulator.policy import Policy
 
 WINDOWS: dict[str, Any] = {"workload": "busy"}
 CHOICES: dict[str, Any] = {"action": "steer"}
-JOBS = 512  # of a window of `busy`; a policy decides after like shares of so many arrivals, on whatever trace
-torch.set_num_threads(1)  # the networks are small: more threads only wait for one another
+JOBS = 512  # jobs of a window of `busy`, which determine the arrivals between the policy's decisions
+torch.set_num_threads(1)  # the networks are too small for several threads
 SEEDS = 3
 FILE = "runs/sb3_steer_{}.zip"
-HELD = "runs/sb3_steer_{}.npy"
+MEAN_FILE = "runs/sb3_steer_{}.npy"
 ENVIRONMENTS, ROLLOUT, VALIDATION = 64, 12, 20  # decisions between updates; validation windows
 
 
 def train(steps: int, seed: int = 0) -> None:
-    """Learn on training windows, and save; on validation windows find what it does on average."""
+    """Train on training windows and save; compute the mean action on validation windows."""
     batch: Any = gymnasium.make_vec("GPUCluster-v2", ENVIRONMENTS, autoreset="Disabled", **WINDOWS, **CHOICES)
     model = PPO(
         "MlpPolicy",
@@ -56,7 +56,7 @@ def train(steps: int, seed: int = 0) -> None:
             parameter.zero_()
     model.learn(steps)
     model.save(FILE.format(seed))
-    np.save(HELD.format(seed), average(model))
+    np.save(MEAN_FILE.format(seed), average(model))
 
 
 def average(model: PPO) -> np.ndarray:
@@ -75,19 +75,19 @@ def average(model: PPO) -> np.ndarray:
 
 @cache
 def learned(seed: int) -> PPO:
-    """Load what was learned, once."""
+    """Load the trained model, once."""
     return PPO.load(FILE.format(seed), device="cpu")
 
 
 @cache
 def mean_action(seed: int) -> np.ndarray:
-    """Load what it does on average, once."""
-    found: np.ndarray = np.load(HELD.format(seed))
+    """Load the mean action, once."""
+    found: np.ndarray = np.load(MEAN_FILE.format(seed))
     return found
 
 
 def agent(seed: int) -> Policy:
-    """Return what one seed learned, as a policy."""
+    """Return the agent of one seed as a policy."""
     return AgentPolicy(
         lambda load, mask: learned(seed).predict(load, deterministic=True)[0], jobs=JOBS, **CHOICES
     )
@@ -95,7 +95,7 @@ def agent(seed: int) -> Policy:
 
 seed_0, seed_1, seed_2 = (agent(seed) for seed in range(SEEDS))
 policy = seed_0
-held = AgentPolicy(lambda load, mask: mean_action(0), jobs=JOBS, **CHOICES)
+mean_action_policy = AgentPolicy(lambda load, mask: mean_action(0), jobs=JOBS, **CHOICES)
 
 if __name__ == "__main__":
     for each in range(SEEDS):

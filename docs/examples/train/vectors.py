@@ -1,4 +1,4 @@
-"""Environments side by side: Gymnasium's own in one process or in several, and a batch that is stepped by one call.
+"""Vector environments: Gymnasium's own, in one or several processes, and the compiled batch.
 
 python -m docs.examples.train.vectors 1000
 """
@@ -16,14 +16,14 @@ CHOICES: dict[str, Any] = {}
 MODES: dict[str, dict[str, Any]] = {
     "sync": {"vectorization_mode": "sync"},
     "async": {"vectorization_mode": "async", "vector_kwargs": {"context": "spawn"}},
-    "batch": {},  # the fastest; `processes=4` divides it
+    "batch": {},  # the fastest; `threads=4` shares the work
 }
 
 
 def play(mode: str, steps: int, count: int = 2) -> np.ndarray:
-    """Take the first legal action in each environment, so many times; return what is seen last, a row each."""
+    """Take the first legal action in each environment `steps` times; return the last observations."""
     vector: Any = gymnasium.make_vec("GPUCluster-v2", count, **MODES[mode], **WINDOWS, **CHOICES)
-    seen, info = vector.reset(seed=0)
+    seen, info = vector.reset(seed=list(range(count)))  # the same seeds in every mode
     for _ in range(steps):
         seen, _, _, _, info = vector.step(np.stack(info["action_mask"]).argmax(axis=1))
     vector.close()
@@ -33,4 +33,4 @@ def play(mode: str, steps: int, count: int = 2) -> np.ndarray:
 
 if __name__ == "__main__":
     shown = [play(mode, int(sys.argv[1])) for mode in MODES]
-    assert all(np.array_equal(shown[0], each) for each in shown), "all three are the same"
+    assert all(np.array_equal(shown[0], each) for each in shown), "all modes give the same observations"

@@ -1,4 +1,4 @@
-"""No instant at which something can be picked is passed over, and no other is stopped at."""
+"""No instant with a choice is skipped, and no other instant is a decision."""
 
 from copy import deepcopy
 from pathlib import Path
@@ -20,7 +20,7 @@ SCRATCH = 1  # record
 
 
 def may_pick_any(env: GPUClusterEnv, states: np.ndarray) -> bool:
-    """Try to pick each queued job on a copy, by the plain search for victims."""
+    """Return whether any queued job can be picked, tried on copies by the plain search for victims."""
     jobs, queued = env.episode.jobs, np.empty(COUNT, np.int64)
     for job in queued[: listing.queued(states, 0, queued)].tolist():
         states[SCRATCH] = states[0]
@@ -30,7 +30,7 @@ def may_pick_any(env: GPUClusterEnv, states: np.ndarray) -> bool:
 
 
 def after(env: GPUClusterEnv, action: int) -> tuple[np.ndarray, int]:
-    """Return the records after an action, gone through instant by instant, and how many of those were passed over."""
+    """Return the records after an action, instant by instant, and the number of instants skipped."""
     states, jobs = env.episode.states.copy(), env.episode.jobs
     state, passed = states[0], -1
     if action != WAIT:
@@ -49,7 +49,7 @@ def after(env: GPUClusterEnv, action: int) -> tuple[np.ndarray, int]:
     ("physics", "least"), [("memory,preemption,estimates", 100), ("none", 1), ("all", 100)]
 )
 def test_what_is_passed_over_is_no_choice(physics: str, least: int, tmp_path: Path) -> None:
-    """Jobs of hours, seen every five minutes unless estimates are exact: time passes while nothing else happens."""
+    """Jobs of hours with ticks every five minutes, unless estimates are exact: most instants are skipped."""
     chosen = tiny.scenario(tmp_path, tiny.month(COUNT), physics=physics, cluster="1x8", drop_too_large=True)
     env = tiny.make(chosen, queue_slots=COUNT, running_slots=0)
     rng, passed = np.random.default_rng(0), 0
@@ -74,7 +74,7 @@ def test_what_is_passed_over_is_no_choice(physics: str, least: int, tmp_path: Pa
 def test_primitives_are_their_moves_and_what_is_passed_over(
     cluster: str, physics: str, tmp_path: Path
 ) -> None:
-    """Each as a policy makes its moves, one by one, and time that passes to the next instant with a choice."""
+    """Each action equals its moves made one by one, then time that passes to the next instant with a choice."""
     chosen = tiny.scenario(tmp_path, tiny.month(COUNT), physics=physics, cluster=cluster, drop_too_large=True)
     env = tiny.make(chosen, queue_slots=8, running_slots=6, placed_by="agent", victims_by="agent")
     numbering = env.batch.actions
@@ -104,17 +104,17 @@ def test_primitives_are_their_moves_and_what_is_passed_over(
 
 
 def look(episode: Episode, slots: Slots) -> None:
-    """Look at an episode anew."""
+    """Observe an episode."""
     slots.refresh(episode.states, 0, episode.jobs)
 
 
 def has_a_choice(episode: Episode, slots: Slots, numbering: PlainActions) -> bool:
-    """Tell whether a job that has come can be started or paused."""
+    """Return whether an arrived job can be started or paused."""
     return bool(episode.state.num_arrived) and bool(numbering.mask(slots)[:-1].any())
 
 
 def to_the_next_instant(episode: Episode, slots: Slots) -> None:
-    """Let time pass to the next instant; with nothing pending, to one at the same time."""
+    """Advance to the next instant; with nothing pending, to another instant at the same time."""
     episode.state.wake = episode.state.clock if episode.nothing_pending else np.inf
     episode.advance()
     look(episode, slots)
@@ -123,7 +123,7 @@ def to_the_next_instant(episode: Episode, slots: Slots) -> None:
 @pytest.mark.parametrize("physics", ["memory,preemption,estimates", "none", "all"])
 @pytest.mark.parametrize("cluster", ["1x8", "4x4"])
 def test_what_is_kept_between_steps_is_what_is_found_anew(cluster: str, physics: str, tmp_path: Path) -> None:
-    """Which jobs are in the slots, how they can be picked and all that is seen of them, at every step."""
+    """Jobs in the slots, their start options and all features, at every step."""
     chosen = tiny.scenario(tmp_path, tiny.month(COUNT), physics=physics, cluster=cluster, drop_too_large=True)
     env = tiny.make(chosen, queue_slots=8, running_slots=0)
     rng, steps, done = np.random.default_rng(1), 0, False
