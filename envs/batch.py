@@ -52,7 +52,7 @@ class Batch(ABC):
     elapsed_s: float64 (N,), simulated time of the last step.
     agrees: bool (N,), whether the last action was the reference policy's own choice.
     num_illegal: int64 (N,), illegal actions replaced in this episode.
-    terminated, truncated: bool (N,), whether the episode has ended, and how.
+    terminated, truncated, over: bool (N,), whether and how the episode has ended; over is either.
     """
 
     no_advantage: str | None = None  # reason why rewards by advantage are unavailable
@@ -84,13 +84,14 @@ class Batch(ABC):
         if self.no_advantage and "advantage" in self._quantities:
             raise ValueError(f"reward {reward!r} {self.no_advantage}; use reward='jct' or reward='gain'")
         self.split = windows[0].workload.window.split
+        self._splits = np.full(count, self.split)
         self.numbers = np.array([each.workload.window.number for each in windows])
         self.window = np.zeros(count, np.int64)
         self.max_jobs = max(len(each.workload.jobs) for each in windows)
         self.finish, self.total = np.zeros((count, self.max_jobs)), np.ones(count)
         self.rewards, self.scale, self.elapsed_s = np.zeros(count), np.ones(count), np.zeros(count)
         self.agrees = np.zeros(count, bool)
-        self.terminated, self.truncated = np.zeros(count, bool), np.zeros(count, bool)
+        self.terminated, self.truncated, self.over = (np.zeros(count, bool) for _ in range(3))
         self.num_illegal = np.zeros(count, np.int64)
 
     def refuse_several_sizes(self) -> None:
@@ -110,7 +111,7 @@ class Batch(ABC):
         prepared = self.windows[window]
         self.window[e] = window
         self.elapsed_s[e], self.agrees[e], self.num_illegal[e] = 0.0, False, 0
-        self.terminated[e] = self.truncated[e] = False
+        self.terminated[e] = self.truncated[e] = self.over[e] = False
         finish = prepared.reference_finish_s
         self.finish[e, : len(finish)], self.finish[e, len(finish) :] = finish, 0.0
         self._begin(e, prepared)
@@ -131,6 +132,7 @@ class Batch(ABC):
         now_s, job_seconds_after = self._clock()
         self.elapsed_s = now_s - began_s
         self.terminated, self.truncated = self.ends()
+        self.over = self.terminated | self.truncated
         given: dict[str, Any] = {}
         for name in self._quantities:
             if name == "advantage":
@@ -141,17 +143,13 @@ class Batch(ABC):
                 given[name] = self._gain(began_s, now_s, job_seconds_after - job_seconds)
         self.rewards = np.where(live, self._reward(**given), 0.0)
 
-    @property
-    def over(self) -> np.ndarray:
-        """Whether each episode has ended: bool (N,)."""
-        found: np.ndarray = self.terminated | self.truncated
-        return found
-
     def _legal(self, actions: np.ndarray) -> np.ndarray:
         """Return the actions, with illegal ones replaced by the first legal action if allowed; else ValueError."""
         if not isinstance(self.action_space, MaskedDiscrete):
             return actions
         chosen, masks = actions.astype(np.int64), self.masks()
+        if self.count == 1 and 0 <= chosen[0] < masks.shape[1] and masks[0, chosen[0]]:
+            return chosen  # the common case of a single environment, without the array operations below
         inside = (chosen >= 0) & (chosen < masks.shape[1])
         wrong = ~inside | (masks[np.arange(self.count), np.where(inside, chosen, 0)] == 0)
         wrong &= ~self.over
@@ -230,7 +228,7 @@ class Batch(ABC):
             "elapsed": self.elapsed_s.copy(),
             "illegal": self.num_illegal.copy(),
             "scale": self.scale.copy(),
-            "split": np.full(self.count, self.split),
+            "split": self._splits.copy(),
             "unseen": self.num_unseen(),
             "window": self.numbers[self.window],
         }

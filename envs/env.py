@@ -32,7 +32,9 @@ from gpu_cluster_gym.simulator.kernel.slots.stepping import (
     DONE,
     ENDLESS,
     INSTANTS,
+    JOB_SECONDS,
     LEAVE,
+    NOW,
     OWN_CHOICE,
     QUEUED,
     RULES,
@@ -295,6 +297,7 @@ class PlainBatch(Batch):
         """Observe environment e again, advancing it where it has no choice; for records changed from outside."""
         self._run(np.full(1, BEGIN), slice(e, e + 1))
         self.terminated, self.truncated = self.ends()
+        self.over = self.terminated | self.truncated
 
     def _simulate(self, actions: np.ndarray) -> None:
         actions[self.over] = LEAVE
@@ -308,8 +311,7 @@ class PlainBatch(Batch):
         stepping.step(self.states[part], self.jobs[part], self._caches[part], actions, *numbering, *written)
 
     def _clock(self) -> tuple[np.ndarray, np.ndarray]:
-        now, job_seconds = self.outcomes[:, :2].T.copy()
-        return now, job_seconds
+        return self.outcomes[:, NOW].copy(), self.outcomes[:, JOB_SECONDS].copy()
 
     def _in_units(self, job_seconds: np.ndarray) -> np.ndarray:
         found: np.ndarray = job_seconds / self.scale
@@ -335,10 +337,11 @@ class PlainBatch(Batch):
 
     def _own(self, actions: np.ndarray) -> np.ndarray:
         """Return whether each action starts the job that the base policy would start next, or waits as it would."""
-        places, starts = self.actions.places, self.actions.starts
-        slot = np.where(actions < starts, actions // places, -1)
-        slot = np.where(actions == self.actions.wait, self.actions.queue_slots, slot)
-        own: np.ndarray = slot == self.outcomes[:, OWN_CHOICE]
+        slots, numbering = actions, self.actions
+        if numbering.starts != numbering.wait or numbering.places > 1:
+            slots = np.where(actions < numbering.starts, actions // numbering.places, -1)
+            slots = np.where(actions == numbering.wait, numbering.queue_slots, slots)
+        own: np.ndarray = slots == self.outcomes[:, OWN_CHOICE]
         return own
 
     def ends(self) -> tuple[np.ndarray, np.ndarray]:

@@ -83,7 +83,7 @@ def test_every_feature_is_in_its_range(physics: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def two_jobs(tmp_path: Path) -> GPUClusterEnv:
-    """A has run for 100 s of its estimated 900 s, on 4 of 8 GPUs; B has just arrived and needs all."""
+    """Let A run for 100 s of its estimated 900 s, on 4 of 8 GPUs; B has just arrived and needs all."""
     jobs = tiny.jobs(2).assign(
         submit_s=[0.0, 100.0],
         num_gpus=[4, 8],

@@ -1,4 +1,4 @@
-"""Action `moves`: listed moves can be made and have their stated effect, and the rule's own choices reproduce the rule."""
+"""Action `moves`: listed moves have their stated effect, and the own choices of the rule reproduce the rule."""
 
 from collections import Counter
 from dataclasses import asdict, replace
@@ -59,7 +59,7 @@ def choose(batch: MovesBatch, place: int) -> None:
 
 
 def is_done(batch: MovesBatch, move: Move, before: np.ndarray) -> bool:
-    """Return whether a move had its stated effect, at once or as far as a pause allows; a start may run out of memory."""
+    """Return whether a move had its stated effect, as far as a pause allows; a start may run out of memory."""
     s = batch.states[0]
     phase = s.phase
     if move.kind.startswith("wait"):
