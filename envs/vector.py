@@ -160,7 +160,7 @@ class GPUClusterVectorEnv(NamedParts, VectorEnv[Any, Any, Any]):
 
     def _restart(self, final: Info) -> Info:
         """Reset the environments that have ended; return the new info, with the last one in `final_info`."""
-        ended, seen = self.batch.over, self.observations()
+        ended, seen = self.batch.over.copy(), self.observations()
         last = np.full(self.num_envs, None, object)
         for i in np.flatnonzero(ended).tolist():
             last[i] = row(seen, i)
