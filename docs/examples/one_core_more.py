@@ -15,9 +15,7 @@ class OneCoreMore:
     """One episode of the policy, with measurements of each job and the set of settled jobs."""
 
     def __init__(self) -> None:
-        self._window: dict[
-            int, tuple[float, float]
-        ] = {}  # start of the measurement, s, and busy seconds then
+        self._window: dict[int, tuple[float, float]] = {}  # start, s, and busy seconds then
         self._before: dict[int, float] = {}  # utilisation with one core less
         self._settled: set[int] = set()
 

@@ -69,7 +69,7 @@ def test_windows_of_several_sizes_are_each_judged_by_themselves() -> None:
     alone = [Course([several[k]], 1, searching).ratios(act, [0])[0] for k in (2, 1, 0)]
     assert together.tolist() == alone
     assert len(set(alone)) == 3
-    with pytest.raises(ValueError, match="records are of several sizes"):
+    with pytest.raises(ValueError, match="windows of 60 to 520 jobs cannot be batched"):
         SteerBatch(several, 2)
 
 

@@ -236,6 +236,7 @@ def sort_ends(s, jobs, cache):
         return
     cache.are_listed = 0
     cache.num_looks += 1
+    # Insertion sort: first the jobs of the previous order that are still active, then those that have started since.
     before = min(cache.num_ends, s.num_jobs)
     count = 0
     for k in range(before):

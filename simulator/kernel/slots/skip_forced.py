@@ -137,6 +137,7 @@ def may_displace_any(s, jobs, cache, job, effort):
         widest = s.widest[node]
         if widest == 0 or s.node_gpus[node] < wanted or not can_hold(s, jobs, job, node):
             continue
+        # At least ceil(missing GPUs / widest job) victims, and the longest of n victims has more left than n x effort.
         fewest = (wanted - s.free[node] + widest - 1) // widest
         least = fewest * effort
         if bounds.most_left(s, node) > least and pays_on(s, jobs, cache, job, node, effort, least):
@@ -228,11 +229,13 @@ def quiet_until(s, jobs, cache):
         if s.rate[job] != 1.0:
             return -np.inf
         if left <= cache.min_effort:
+            # Too short to be a victim, until the floor share x attained has risen to the smallest effort.
             until = min(until, s.clock + cache.min_effort / LEAST_SHARE - attained)
             continue
         if before - left < CLOSE:
             return -np.inf
         before = left
+        # The floor is max(share x attained, least seconds): solve left - dt = share x (attained + dt) for dt.
         to_floor = min((left - LEAST_SHARE * attained) / (1.0 + LEAST_SHARE), left - LEAST_SECONDS)
         until = min(until, s.clock + to_floor)
         if s.clock - s.phase_began[job] < LEAST_RUN:

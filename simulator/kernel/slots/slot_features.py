@@ -138,6 +138,7 @@ def victims_on_node(s, cache, node, wanted, effort):
         have += cache.holder_gpus[at]
         count += 1
         at += 1
+    # Second pass: a victim is spared if the others free enough GPUs, beginning with the longest remaining time.
     kept = 0
     for k in range(count):
         at = s.victims[k]
@@ -169,6 +170,7 @@ def best_victims(s, jobs, cache, job, effort):
         count = victims_on_node(s, cache, node, wanted, effort)
         if count < 0 or (serves and not leaves_cores(s, jobs, job, node, wanted, 0, count)):
             continue
+        # Nodes are compared with each pause counted once, and rejected only if pausing pays nowhere even for free.
         value = worth(s, jobs, effort, 1.0, 0, count)
         most_free = max(most_free, worth(s, jobs, effort, 0.0, 0, count))
         if best == NOBODY or value > best_worth:
@@ -207,7 +209,7 @@ def gang_may_find(s, jobs, cache, job, effort):
     for node in range(s.num_nodes):
         if can_hold(s, jobs, job, node):
             reach = reach_with(s, cache, node, effort)
-            if reach == s.node_gpus[node]:
+            if reach == s.node_gpus[node]:  # the whole node can be cleared
                 whole += reach
             else:
                 part = max(part, reach)
@@ -221,6 +223,7 @@ def victims_for(s, jobs, cache, job, effort):
     The number may be 0 where pausing them would not pay even if pausing were free.
     """
     wanted = jobs[job].num_gpus
+    # No victim has more time left than the job needs, or a job of its class that needs no more found none.
     if wanted == 0 or cache.most_left <= effort or effort >= cache.hopeless[jobs[job].request_class]:
         return 0
     if not cache.are_listed:
@@ -273,6 +276,7 @@ def pick(s, jobs, cache, job):
         return False
     if start(s, jobs, job):
         return True
+    # The job does not fit: find its victims, with holders listed for an effort of at most its own.
     invalidate(s, cache)
     effort = cost_to_finish(s, jobs, job)
     sort_ends(s, jobs, cache)
@@ -283,6 +287,7 @@ def pick(s, jobs, cache, job):
     if not pays(s, jobs, job, 0.0, count):
         return False
     if jobs[job].num_gpus <= largest_node(s, jobs, job):
+        # On one node: reserve free GPUs first, then those of the victims, which are marked for `list_gpus`.
         for k in range(count):
             s.marked[s.victims[k]] = 1
         list_gpus(s, s.chosen_node[0], jobs[job].num_gpus, 0)
@@ -552,6 +557,7 @@ def describe_options(s, jobs, cache, listed, count, features, mask):
         option = start_option(s, jobs, cache, job)
         mask[k] = option != IMPOSSIBLE
         describe_option(s, jobs, cache, job, option, features, k)
+        # If the ranking would not start the first job of a request class, it starts none of that class.
         if own == NOBODY and not s.exhausted[jobs[job].request_class]:
             if rule_would_start(s, jobs, cache.effort[job], option):
                 own = job
