@@ -1,4 +1,4 @@
-"""FIFO; a running job gets one more core per GPU as long as that increases its GPU utilisation."""
+"""First in, first out; add a core per GPU to running jobs for as long as this raises GPU utilisation."""
 
 from typing import TYPE_CHECKING
 
@@ -8,19 +8,19 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
 
 WINDOW_S = 60.0
-GAIN = 0.06  # what a core must add: two measured windows differ by about .03 by chance
+GAIN = 0.06  # minimum gain per core: two measured windows differ by about .03 by chance
 
 
 class OneCoreMore:
-    """One episode of the policy, with measurements of each job and the set of settled jobs."""
+    """State of one episode: measurements of each job, and the jobs with final cores."""
 
     def __init__(self) -> None:
-        self._window: dict[int, tuple[float, float]] = {}  # start, s, and busy seconds then
+        self._window: dict[int, tuple[float, float]] = {}  # start time, busy seconds at the start
         self._before: dict[int, float] = {}  # utilisation with one core less
         self._settled: set[int] = set()
 
     def __call__(self, view: "View") -> Action:
-        """Start the first job that fits, change the cores of a running job, or wait for a measurement."""
+        """Start the first job that fits, change the cores of a running job, or wait for a window."""
         for job in view.queue.tolist():
             if placement := view.place(job):
                 return Start(job, placement)

@@ -1,4 +1,4 @@
-"""Smallest remaining time x square root of GPUs first; a job is paused where that pays four times its overhead."""
+"""Order jobs by remaining time x square root of GPUs; pause a job if this gains four times its cost."""
 
 from gpu_cluster_gym.simulator.policy import Ranking
 

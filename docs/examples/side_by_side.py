@@ -1,4 +1,4 @@
-"""FIFO; a job without free GPUs shares GPUs with another job where memory and utilisation allow it."""
+"""First in, first out; a job without free GPUs is co-located with others if memory and duty allow it."""
 
 from typing import TYPE_CHECKING
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 def policy(view: "View") -> Action:
-    """Start the first queued job that fits, on free or shared GPUs."""
+    """Start the first queued job that fits, alone or co-located with others."""
     for job in view.queue.tolist():
-        if not view.just_paused(job) and (placement := view.place(job) or on_shared_gpus(view, job)):
+        if not view.just_paused(job) and (placement := view.place(job) or beside_others(view, job)):
             return Start(job, placement)
     return Wait()
 
 
-def on_shared_gpus(view: "View", job: int) -> Placement | None:
-    """Return GPUs of one node with enough free memory and time for the job, or None."""
+def beside_others(view: "View", job: int) -> Placement | None:
+    """Return GPUs of one node with enough unclaimed memory and idle time for the job, or None."""
     here = view.gpus.jobs  # (GPUs, share slots), -1 where a slot is empty
     busy = np.where(here >= 0, view.jobs.duty[here], 0.0).sum(axis=1)
     fits = (view.gpus.unclaimed_memory_gib >= view.jobs.profiled_memory_gib[job]) & (

@@ -1,4 +1,4 @@
-"""Time sharing: a job that has run for an hour is paused for a waiting job that needs no more GPUs."""
+"""Time-slice jobs: pause a job after an hour if a queued job needs at most as many GPUs."""
 
 from typing import TYPE_CHECKING
 
@@ -11,13 +11,13 @@ TURN_S = 3600.0
 
 
 class TakingTurns:
-    """One episode of the policy, with the end of each job's last turn."""
+    """State of one episode: the end of each job's last turn."""
 
     def __init__(self) -> None:
         self._ended: dict[int, float] = {}
 
     def __call__(self, view: "View") -> Action:
-        """Start the job that has waited longest, pause a job whose turn is over, or wait."""
+        """Start the job that has waited longest for a turn, pause one that has had its turn, or wait."""
         waiting = sorted(view.queue.tolist(), key=lambda job: self._ended.get(job, view.jobs.submit_s[job]))
         for job in waiting:
             if not view.just_paused(job) and (placement := view.place(job)):

@@ -1,4 +1,4 @@
-"""Train MaskablePPO of sb3-contrib on the action `moves`; `policy` is the trained agent.
+"""Train MaskablePPO of sb3-contrib on individual moves with every lever; `policy` plays the trained agent.
 
 pip install sb3-contrib
 python -m docs.examples.train.maskable_ppo 100000
@@ -20,13 +20,13 @@ from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "mixed"}
 CHOICES: dict[str, Any] = {"action": "moves"}
-torch.set_num_threads(1)  # the network is small: more threads only wait for one another
+torch.set_num_threads(1)  # the network is small: more threads only add overhead
 FILE = "runs/maskable_ppo.zip"
 ENVIRONMENTS = 16
 
 
 def train(steps: int) -> None:
-    """Train on a batch of training windows and save; MaskablePPO gets the masks from the environment."""
+    """Train on a batch of training windows and save; MaskablePPO finds the masks itself."""
     batch: Any = gymnasium.make_vec(
         "gpu_cluster_gym:GPUCluster-v2", ENVIRONMENTS, autoreset="Disabled", **WINDOWS, **CHOICES
     )

@@ -1,4 +1,4 @@
-"""Masked PPO in one file, in the style of CleanRL: network, batch of environments, rollouts, updates.
+"""Train masked PPO in a single file, in the style of CleanRL: network, vector environment, rollouts, updates.
 
 python -m docs.examples.train.one_file 100000
 python evaluate.py --workload quick --policy docs.examples.train.one_file:policy
@@ -18,14 +18,14 @@ from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
 CHOICES: dict[str, Any] = {}
-torch.set_num_threads(1)  # the network is too small for several threads
+torch.set_num_threads(1)  # the network is small: more threads only add overhead
 FILE = "runs/one_file.pt"
 ENVIRONMENTS, ROLLOUT, EPOCHS, MINIBATCHES = 16, 128, 4, 4
 GAMMA, LAMBDA, CLIP, RATE, ENTROPY = 0.999, 0.95, 0.2, 1e-3, 0.01
 
 
 class Network(nn.Module):
-    """Actor and critic without shared layers."""
+    """Separate actor and critic networks."""
 
     def __init__(self, seen: int, actions: int) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Network(nn.Module):
         self.critic = nn.Sequential(nn.Linear(seen, 64), nn.Tanh(), nn.Linear(64, 1))
 
     def choice(self, seen: Tensor, mask: Tensor) -> Categorical:
-        """Return the probabilities of actions, 0 where they are illegal."""
+        """Return the action distribution, with probability 0 for illegal actions."""
         return Categorical(logits=self.actor(seen).masked_fill(~mask, -1e9))
 
 
@@ -94,7 +94,7 @@ def update(network: Network, optimiser: torch.optim.Optimizer, memory: list[Tens
 
 @cache
 def trained() -> Network:
-    """Load the network, once; `weights_only` executes no code from the file."""
+    """Load the trained network, once; `weights_only` prevents the file from running code."""
     kept = torch.load(FILE, weights_only=True)
     network = Network(*kept["sizes"])
     network.load_state_dict(kept["weights"])

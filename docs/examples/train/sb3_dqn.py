@@ -1,4 +1,4 @@
-"""Train DQN of Stable-Baselines3 to place, start and pause jobs; `policy` is the trained agent.
+"""Train DQN of Stable-Baselines3 to start and pause jobs one by one; `policy` plays the trained agent.
 
 python -m docs.examples.train.sb3_dqn 100000
 python evaluate.py --workload quick --policy docs.examples.train.sb3_dqn:policy
@@ -18,12 +18,12 @@ from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
 CHOICES: dict[str, Any] = {"placed_by": "agent", "victims_by": "agent", "illegal": "first_legal"}
-torch.set_num_threads(1)  # the network is small: more threads only wait for one another
+torch.set_num_threads(1)  # the network is small: more threads only add overhead
 FILE = "runs/sb3_dqn.zip"
 
 
 def train(steps: int) -> None:
-    """Train on training windows and save; the observation `tables` is a Dict, hence MultiInputPolicy."""
+    """Train on training windows and save; the dictionary observation `tables` needs MultiInputPolicy."""
     env = gymnasium.make("GPUCluster-v2", **WINDOWS, **CHOICES)
     model = DQN(
         "MultiInputPolicy", env, learning_starts=min(1000, steps // 2), buffer_size=20_000, device="cpu"
@@ -39,7 +39,7 @@ def model() -> DQN:
 
 
 def predict(observation: Any, mask: np.ndarray) -> Any:
-    """Return the action of highest value."""
+    """Return the action with the highest value."""
     return model().predict(observation, deterministic=True)[0]
 
 

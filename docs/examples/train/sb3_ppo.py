@@ -1,4 +1,6 @@
-"""Train PPO of Stable-Baselines3 to choose the next job to start; `policy` is the trained agent.
+"""Train PPO of Stable-Baselines3 to choose the next job; `policy` plays the trained agent.
+
+It shows how the parts fit together: with these settings PPO is no better than a random legal agent.
 
 python -m docs.examples.train.sb3_ppo 100000
 python evaluate.py --workload quick --policy docs.examples.train.sb3_ppo:policy
@@ -18,8 +20,8 @@ from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
 CHOICES: dict[str, Any] = {"illegal": "first_legal"}
-"""Keywords of the environment; PPO ignores masks, so the first legal action replaces an illegal one."""
-torch.set_num_threads(1)  # the network is too small for several threads
+"""Observation and action; PPO does not support masks, so the first legal action replaces an illegal one."""
+torch.set_num_threads(1)  # the network is small: more threads only add overhead
 FILE = "runs/sb3_ppo.zip"
 
 

@@ -1,11 +1,11 @@
-"""Train PPO of Stable-Baselines3 to steer the rule `union`, with three seeds and a constant-action control.
+"""Train unmodified PPO of Stable-Baselines3 to steer the rule `union`, with several seeds and a control.
 
 python -m docs.examples.train.sb3_steer 18432
 python evaluate.py --workload busy --policy union docs.examples.train.sb3_steer:policy
 
-Three things matter: exploration noise that is constant within a window (gSDE), so that its effect exceeds chance; an
-actor initialised at zero, which is the rule itself; and the control `mean_action_policy`, fixed at the agent's mean
-action. Where the agent is no better than this control, its dependence on the state has no value.
+Three details matter: noise that is constant within a window (gSDE), so that its effect can be separated from chance;
+an actor that is initialised to zero, which is the unchanged rule; and the control `mean_action_policy`, which always
+applies the agent's mean action. An agent that does not beat this control gains nothing from the state.
 """
 
 import sys
@@ -25,16 +25,16 @@ from gpu_cluster_gym.simulator.policy import Policy
 
 WINDOWS: dict[str, Any] = {"workload": "busy"}
 CHOICES: dict[str, Any] = {"action": "steer"}
-JOBS = 512  # jobs of a window of `busy`, which determine the arrivals between the policy's decisions
-torch.set_num_threads(1)  # the networks are too small for several threads
+JOBS = 512  # per window of `busy`; the policy decides after equal shares of this number of arrivals, on any trace
+torch.set_num_threads(1)  # the networks are small: more threads only add overhead
 SEEDS = 3
 FILE = "runs/sb3_steer_{}.zip"
-MEAN_FILE = "runs/sb3_steer_{}.npy"
+HELD = "runs/sb3_steer_{}.npy"
 ENVIRONMENTS, ROLLOUT, VALIDATION = 64, 12, 20  # decisions between updates; validation windows
 
 
 def train(steps: int, seed: int = 0) -> None:
-    """Train on training windows and save; compute the mean action on validation windows."""
+    """Train on training windows and save; measure the mean action on validation windows."""
     batch: Any = gymnasium.make_vec("GPUCluster-v2", ENVIRONMENTS, autoreset="Disabled", **WINDOWS, **CHOICES)
     model = PPO(
         "MlpPolicy",
@@ -56,7 +56,7 @@ def train(steps: int, seed: int = 0) -> None:
             parameter.zero_()
     model.learn(steps)
     model.save(FILE.format(seed))
-    np.save(MEAN_FILE.format(seed), average(model))
+    np.save(HELD.format(seed), average(model))
 
 
 def average(model: PPO) -> np.ndarray:
@@ -82,7 +82,7 @@ def learned(seed: int) -> PPO:
 @cache
 def mean_action(seed: int) -> np.ndarray:
     """Load the mean action, once."""
-    found: np.ndarray = np.load(MEAN_FILE.format(seed))
+    found: np.ndarray = np.load(HELD.format(seed))
     return found
 
 
